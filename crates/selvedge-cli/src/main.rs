@@ -1,0 +1,3 @@
+//! The `selvedge` command.
+
+fn main() {}

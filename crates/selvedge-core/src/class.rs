@@ -1,0 +1,166 @@
+//! Claim classes: the interned (namespace, lane, kind, capability set) of an execution.
+//!
+//! A worker's scope is turned into the classes it may take, so that a claim is an index range and nothing that a worker
+//! cannot run hides what it can.
+
+use crate::{ClassId, Name, NamespaceId};
+use std::collections::{BTreeSet, HashMap};
+
+/// What a class stands for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Class {
+    /// The namespace.
+    pub namespace: NamespaceId,
+    /// The lane.
+    pub lane: Name,
+    /// The kind.
+    pub kind: Name,
+    /// What a worker must be capable of.
+    pub capabilities: BTreeSet<Name>,
+}
+
+/// What a worker says it can run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scope {
+    /// The namespace.
+    pub namespace: NamespaceId,
+    /// Its lanes.
+    pub lanes: Vec<Name>,
+    /// Its kinds; none means any.
+    pub kinds: Option<Vec<Name>>,
+    /// What it is capable of.
+    pub capabilities: BTreeSet<Name>,
+}
+
+impl Scope {
+    /// Whether a worker with this scope may run executions of `class`.
+    pub fn covers(&self, class: &Class) -> bool {
+        self.namespace == class.namespace
+            && self.lanes.contains(&class.lane)
+            && self
+                .kinds
+                .as_ref()
+                .is_none_or(|kinds| kinds.contains(&class.kind))
+            && class.capabilities.is_subset(&self.capabilities)
+    }
+}
+
+/// All classes that are known. Classes are only ever added, in the order of their ids.
+#[derive(Clone, Debug, Default)]
+pub struct Classes {
+    by_id: HashMap<ClassId, Class>,
+    by_class: HashMap<Class, ClassId>,
+    by_lane: HashMap<(NamespaceId, Name), Vec<ClassId>>,
+    newest: i32,
+}
+
+impl Classes {
+    /// Takes in classes that the store interned.
+    pub fn add(&mut self, classes: impl IntoIterator<Item = (ClassId, Class)>) {
+        for (id, class) in classes {
+            if self.by_id.insert(id, class.clone()).is_none() {
+                self.by_lane
+                    .entry((class.namespace, class.lane.clone()))
+                    .or_default()
+                    .push(id);
+                self.by_class.insert(class, id);
+                self.newest = self.newest.max(id.0);
+            }
+        }
+    }
+
+    /// The newest class that is known; zero when there is none.
+    pub fn newest(&self) -> ClassId {
+        ClassId(self.newest)
+    }
+
+    /// What an id stands for.
+    pub fn get(&self, id: ClassId) -> Option<&Class> {
+        self.by_id.get(&id)
+    }
+
+    /// The id of a class, if it is known.
+    pub fn find(&self, class: &Class) -> Option<ClassId> {
+        self.by_class.get(class).copied()
+    }
+
+    /// The classes a worker with this scope may take, in id order.
+    pub fn covered(&self, scope: &Scope) -> Vec<ClassId> {
+        let mut ids: Vec<ClassId> = scope
+            .lanes
+            .iter()
+            .filter_map(|lane| self.by_lane.get(&(scope.namespace, lane.clone())))
+            .flatten()
+            .copied()
+            .filter(|id| self.by_id.get(id).is_some_and(|class| scope.covers(class)))
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// The classes of a namespace, optionally of one lane and one kind, in id order.
+    pub fn of(&self, namespace: NamespaceId, lane: Option<&str>, kind: Option<&str>) -> Vec<ClassId> {
+        let mut ids: Vec<ClassId> = self
+            .by_id
+            .iter()
+            .filter(|(_, class)| {
+                class.namespace == namespace
+                    && lane.is_none_or(|lane| class.lane.as_str() == lane)
+                    && kind.is_none_or(|kind| class.kind.as_str() == kind)
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(words: &[&str]) -> BTreeSet<Name> {
+        words.iter().map(|word| Name::trusted(word)).collect()
+    }
+
+    #[test]
+    fn a_worker_takes_a_class_only_if_its_capabilities_include_all_that_are_required() {
+        let class = |lane: &str, kind: &str, capabilities: &[&str]| Class {
+            namespace: NamespaceId(1),
+            lane: Name::trusted(lane),
+            kind: Name::trusted(kind),
+            capabilities: names(capabilities),
+        };
+        let mut classes = Classes::default();
+        classes.add([
+            (ClassId(1), class("a", "k", &[])),
+            (ClassId(2), class("a", "k", &["gpu"])),
+            (ClassId(3), class("a", "k", &["gpu", "eu"])),
+            (ClassId(4), class("b", "k", &[])),
+            (ClassId(5), class("a", "other", &[])),
+            (
+                ClassId(6),
+                Class {
+                    namespace: NamespaceId(2),
+                    ..class("a", "k", &[])
+                },
+            ),
+        ]);
+        let covered = |lanes: &[&str], kinds: Option<&[&str]>, capabilities: &[&str]| {
+            classes.covered(&Scope {
+                namespace: NamespaceId(1),
+                lanes: names(lanes).into_iter().collect(),
+                kinds: kinds.map(|kinds| names(kinds).into_iter().collect()),
+                capabilities: names(capabilities),
+            })
+        };
+        assert_eq!(covered(&["a"], None, &[]), [ClassId(1), ClassId(5)]);
+        assert_eq!(covered(&["a"], Some(&["k"]), &["gpu"]), [ClassId(1), ClassId(2)]);
+        assert_eq!(
+            covered(&["a", "b"], Some(&["k"]), &["gpu", "eu", "x"]),
+            [1, 2, 3, 4].map(ClassId)
+        );
+        assert_eq!(covered(&["c"], None, &[]), []);
+    }
+}

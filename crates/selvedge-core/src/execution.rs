@@ -1,0 +1,266 @@
+//! One execution: what was submitted, where it stands, and what time will do to it next.
+
+use crate::fact::{Failure, LeaseRef};
+use crate::refusal::{Holder, StaleLease};
+use crate::{ClassId, ExecutionId, FlowId, History, Name, NamespaceId, Policy, Refusal, State, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// An execution's row, without its payloads: input and result are carried beside it where they are needed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Execution {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Its namespace.
+    pub namespace: NamespaceId,
+    /// Its claim class, which names lane, kind and capabilities.
+    pub class: ClassId,
+    /// Its flow; none where it is its own.
+    pub flow: Option<FlowId>,
+    /// When it was submitted.
+    pub submitted_at: Timestamp,
+    /// What was settled at submission.
+    pub spec: Arc<Spec>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// Grows by one with every change.
+    pub version: u32,
+    /// Where it stands.
+    pub state: State,
+    /// Higher first.
+    pub priority: i16,
+    /// Its place among the ready ones of the same priority: the time it became ready, made distinct within a batch.
+    pub ready_order: Timestamp,
+    /// How many leases it has had; the current or last one's epoch. Attempt indices are one less.
+    pub epoch: u32,
+    /// When its first attempt started.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// What is rarely there.
+    pub detail: Detail,
+    /// Its history, the newest part.
+    pub history: History,
+}
+
+/// What was settled at submission and never changes.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Spec {
+    /// Its policy.
+    #[serde(skip_serializing_if = "is_default")]
+    pub policy: Policy,
+    /// Its idempotency key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<Name>,
+    /// How long that key stands for it, from submission.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_window_ms: Option<i64>,
+    /// Its uniqueness key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique_while_active: Option<Name>,
+    /// Digest of the submission, kept where a repeat could come: with a caller's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<u64>,
+}
+
+/// What changes and is rarely there.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Detail {
+    /// How often it was replayed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub generation: u32,
+    /// When the current generation began, where that is not the submission.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed_at: Option<Timestamp>,
+    /// Retries charged in this generation.
+    #[serde(skip_serializing_if = "is_default")]
+    pub retries: u32,
+    /// Interruptions charged in this generation.
+    #[serde(skip_serializing_if = "is_default")]
+    pub interruptions: u32,
+    /// The interrupted lease that made it ready again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<LeaseRef>,
+    /// A cancel its worker was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<CancelRequest>,
+    /// The newest error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+    /// The newest progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// How many pages of history were moved out of the row.
+    #[serde(skip_serializing_if = "is_default")]
+    pub history_pages: u32,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// A cancel that a worker was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CancelRequest {
+    /// Who asked.
+    pub actor: Option<Name>,
+    /// Why.
+    pub reason: Option<String>,
+    /// The end of the grace period.
+    pub until: Timestamp,
+}
+
+/// How far a worker has come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// 0 to 100.
+    pub percent: Option<f64>,
+    /// In words.
+    pub message: Option<String>,
+}
+
+/// What time does next, and to which reconciler it falls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DueKind {
+    /// A delay ends: `delay_promoter`.
+    Delay,
+    /// A deadline, a start-by or a grace period ends: `execution_deadline`.
+    Deadline,
+    /// An attempt has run too long: `attempt_timeout`.
+    AttemptTimeout,
+    /// It may be deleted: `retention`.
+    Retention,
+}
+
+impl DueKind {
+    /// Every kind.
+    pub const ALL: [DueKind; 4] = [Self::Delay, Self::Deadline, Self::AttemptTimeout, Self::Retention];
+
+    /// The number a store keeps. Stable for ever.
+    pub fn code(self) -> i16 {
+        match self {
+            Self::Delay => 1,
+            Self::Deadline => 2,
+            Self::AttemptTimeout => 3,
+            Self::Retention => 4,
+        }
+    }
+}
+
+/// The next thing time does to an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Due {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub kind: DueKind,
+}
+
+impl Execution {
+    /// The flow it belongs to: its own, where it is alone.
+    pub fn flow(&self) -> FlowId {
+        self.flow.unwrap_or(FlowId(self.id.0))
+    }
+
+    /// When its current generation began: submission, or the last replay.
+    pub fn opened_at(&self) -> Timestamp {
+        self.detail.replayed_at.unwrap_or(self.submitted_at)
+    }
+
+    /// The attempt that is running or ran last.
+    pub fn attempt(&self) -> Option<u32> {
+        self.epoch.checked_sub(1)
+    }
+
+    /// Its deadline.
+    pub fn deadline_at(&self) -> Option<Timestamp> {
+        self.spec
+            .policy
+            .deadline_ms
+            .map(|ms| self.opened_at().plus_ms(ms))
+    }
+
+    /// When it must have started first, while it has not.
+    pub fn start_by_at(&self) -> Option<Timestamp> {
+        let waits = self.started_at.is_none_or(|started| started < self.opened_at());
+        self.spec
+            .policy
+            .start_by_ms
+            .filter(|_| waits)
+            .map(|ms| self.opened_at().plus_ms(ms))
+    }
+
+    /// When its running attempt times out.
+    pub fn attempt_timeout_at(&self) -> Option<Timestamp> {
+        let lease = self.state.lease()?;
+        self.spec
+            .policy
+            .attempt_timeout_ms
+            .map(|ms| lease.claimed_at.plus_ms(ms))
+    }
+
+    /// When it may be deleted: after its retention, and not before its idempotency key stops standing for it.
+    pub fn delete_at(&self) -> Option<Timestamp> {
+        let ended_at = self.ended_at?;
+        let kept = ended_at.plus_ms(self.spec.policy.retention_ms);
+        Some(self.key_until().map_or(kept, |until| until.max(kept)))
+    }
+
+    /// Until when its idempotency key stands for it even after its end.
+    pub fn key_until(&self) -> Option<Timestamp> {
+        self.spec
+            .idempotency_window_ms
+            .map(|ms| self.submitted_at.plus_ms(ms))
+    }
+
+    /// The next thing time does to it.
+    pub fn due(&self) -> Option<Due> {
+        let due = |kind: DueKind, at: Option<Timestamp>| at.map(|at| Due { at, kind });
+        let deadline = due(DueKind::Deadline, self.deadline_at());
+        let start_by = due(DueKind::Deadline, self.start_by_at());
+        match &self.state {
+            State::Ready => [deadline, start_by, None],
+            State::Delayed { until } => [deadline, start_by, due(DueKind::Delay, Some(*until))],
+            State::Leased(_) => [
+                deadline,
+                due(DueKind::AttemptTimeout, self.attempt_timeout_at()),
+                due(
+                    DueKind::Deadline,
+                    self.detail.cancel.as_ref().map(|cancel| cancel.until),
+                ),
+            ],
+            State::Terminal(_) => [due(DueKind::Retention, self.delete_at()), None, None],
+        }
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The current lease in the form facts carry.
+    pub fn lease_ref(&self) -> Option<LeaseRef> {
+        self.state.lease().map(|lease| LeaseRef {
+            id: lease.id,
+            epoch: self.epoch,
+            worker: lease.worker.clone(),
+            instance: lease.instance.clone(),
+        })
+    }
+
+    /// What a worker with another fence is told.
+    pub fn stale(&self) -> Refusal {
+        Refusal::StaleLease(Box::new(StaleLease {
+            execution: self.id,
+            state: self.state.name().public().into(),
+            outcome: self.state.outcome(),
+            holder: self.state.lease().map(|lease| Holder {
+                worker: lease.worker.to_string(),
+                instance: lease.instance.to_string(),
+                lease_id: lease.id,
+                epoch: self.epoch,
+                claimed_at: lease.claimed_at,
+            }),
+        }))
+    }
+}

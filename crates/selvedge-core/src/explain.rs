@@ -1,0 +1,206 @@
+//! Why something does not run, and when that will change. One function; API, command line and pages show its text.
+
+use crate::execution::DueKind;
+use crate::{Class, Execution, Session, State, Timestamp};
+use std::collections::BTreeSet;
+
+/// One fact that holds an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    /// A stable word.
+    pub code: &'static str,
+    /// A sentence for people.
+    pub message: String,
+    /// What it is about: a lane, a lease, an instance.
+    pub reference: Option<String>,
+    /// Until when it holds, where that is known.
+    pub until: Option<Timestamp>,
+}
+
+/// Why an execution does not run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// Its public state.
+    pub state: &'static str,
+    /// What holds it.
+    pub reasons: Vec<Reason>,
+    /// When the next of these will change by itself, where that is known.
+    pub next_change: Option<Timestamp>,
+}
+
+/// What is known around an execution.
+#[derive(Clone, Debug)]
+pub struct Surroundings<'a> {
+    /// Its class.
+    pub class: &'a Class,
+    /// The sessions of its namespace.
+    pub sessions: &'a [Session],
+    /// How many ready executions of its class come before it, counted up to a bound.
+    pub ahead: Option<u64>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Explains `row`.
+pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
+    let mut reasons = Vec::new();
+    match &row.state {
+        State::Ready => reasons.push(waiting(row, around)),
+        State::Delayed { until } => reasons.push(delayed(row, *until)),
+        State::Leased(lease) => {
+            let session = around.sessions.iter().find(|session| session.id == lease.session);
+            let renewed = session.and_then(Session::renewed_until).unwrap_or_default();
+            let until = lease.first_term().max(renewed);
+            reasons.push(Reason {
+                code: "leased",
+                message: format!(
+                    "it is running: worker {} (instance {}) holds attempt {} under epoch {}",
+                    lease.worker,
+                    lease.instance,
+                    row.attempt().unwrap_or_default(),
+                    row.epoch
+                ),
+                reference: Some(lease.id.to_string()),
+                until: Some(until),
+            });
+            if let Some(cancel) = &row.detail.cancel {
+                reasons.push(Reason {
+                    code: "cancel_requested",
+                    message: "its worker was asked to cancel and is in its grace period".into(),
+                    reference: None,
+                    until: Some(cancel.until),
+                });
+            }
+        }
+        State::Terminal(outcome) => reasons.push(Reason {
+            code: "ended",
+            message: format!("it has ended as {outcome}"),
+            reference: None,
+            until: row.delete_at(),
+        }),
+    }
+    if let Some(due) = row
+        .due()
+        .filter(|due| due.kind == DueKind::Deadline && row.detail.cancel.is_none())
+    {
+        reasons.push(Reason {
+            code: "deadline",
+            message: "it expires if it has not ended, or not started where only a start-by is set, by then"
+                .into(),
+            reference: None,
+            until: Some(due.at),
+        });
+    }
+    let next_change = reasons
+        .iter()
+        .filter_map(|reason| reason.until)
+        .chain(row.due().map(|due| due.at))
+        .min();
+    Explanation {
+        state: row.state.name().public(),
+        reasons,
+        next_change,
+    }
+}
+
+fn delayed(row: &Execution, until: Timestamp) -> Reason {
+    let (code, message) = if row.detail.interrupted.is_some() {
+        (
+            "backoff",
+            format!("it waits after interruption {}", row.detail.interruptions),
+        )
+    } else if row.detail.retries > 0 && row.detail.error.is_some() {
+        let limit = row.spec.policy.retry.max_retries;
+        (
+            "backoff",
+            format!("it waits before retry {} of {limit}", row.detail.retries),
+        )
+    } else {
+        ("delayed", "it was asked to start no earlier".into())
+    };
+    Reason {
+        code,
+        message,
+        reference: None,
+        until: Some(until),
+    }
+}
+
+fn waiting(row: &Execution, around: &Surroundings<'_>) -> Reason {
+    let class = around.class;
+    let reason = |code, message| Reason {
+        code,
+        message,
+        reference: Some(class.lane.to_string()),
+        until: None,
+    };
+    let live: Vec<&Session> = around
+        .sessions
+        .iter()
+        .filter(|session| session.namespace() == row.namespace && session.is_live(around.now))
+        .collect();
+    let in_lane: Vec<&&Session> = live
+        .iter()
+        .filter(|session| session.scope.lanes.contains(&class.lane))
+        .collect();
+    if in_lane.is_empty() {
+        let known = live.len();
+        let message = format!(
+            "no live worker claims from lane {} ({known} live in other lanes)",
+            class.lane
+        );
+        return reason("no_worker_in_lane", message);
+    }
+    let of_kind = in_lane.iter().filter(|session| {
+        session
+            .scope
+            .kinds
+            .as_ref()
+            .is_none_or(|kinds| kinds.contains(&class.kind))
+    });
+    let of_kind: Vec<_> = of_kind.collect();
+    if of_kind.is_empty() {
+        return reason(
+            "no_worker_of_kind",
+            format!("no live worker in lane {} runs kind {}", class.lane, class.kind),
+        );
+    }
+    let capable = of_kind
+        .iter()
+        .filter(|session| class.capabilities.is_subset(&session.scope.capabilities));
+    let capable: Vec<_> = capable.collect();
+    if capable.is_empty() {
+        let offered: BTreeSet<_> = of_kind
+            .iter()
+            .flat_map(|session| session.scope.capabilities.iter())
+            .collect();
+        let missing: Vec<&str> = class
+            .capabilities
+            .iter()
+            .filter(|one| !offered.contains(one))
+            .map(|one| one.as_str())
+            .collect();
+        let message = match missing.is_empty() {
+            true => "no single live worker has all the capabilities it requires".to_owned(),
+            false => format!("no live worker has the capability {}", missing.join(", ")),
+        };
+        return reason("no_capable_worker", message);
+    }
+    if capable.iter().all(|session| session.draining) {
+        return reason(
+            "workers_draining",
+            format!("all {} workers that could run it are draining", capable.len()),
+        );
+    }
+    let ahead = match around.ahead {
+        Some(0) => "it is next".to_owned(),
+        Some(count) => format!("{count} of the same class come before it"),
+        None => "others come before it".to_owned(),
+    };
+    let instances: BTreeSet<&str> = capable.iter().map(|session| session.instance.as_str()).collect();
+    let message = format!(
+        "it waits for a free worker: {} live can run it; {ahead}",
+        instances.len()
+    );
+    reason("waiting_for_worker", message)
+}

@@ -1,0 +1,250 @@
+//! An execution's own history: one line per change, kept in its row and living as long as the row.
+//!
+//! Lines are appended as bytes; nothing is decoded to append. Attempts and the receipts of worker reports are read from
+//! it, so there is no second table that could disagree. When the row's part grows beyond [`IN_ROW_LIMIT`] the older lines
+//! move to a page of their own ([`History::spill`]), so that a long life costs each change the same.
+
+use crate::fact::{Fact, LeaseRef, Next};
+use crate::{Name, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// How many bytes of history a row carries before older lines move to a page.
+pub const IN_ROW_LIMIT: usize = 8 * 1024;
+/// How many of the newest lines stay in the row.
+const KEPT_LINES: usize = 16;
+
+/// One line: a change, the version it made, when, and who asked for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The version the change made.
+    pub version: u32,
+    /// When.
+    pub at: Timestamp,
+    /// Who asked for it, where a person did.
+    pub actor: Option<Name>,
+    /// What happened.
+    pub fact: Fact,
+}
+
+/// The lines in the row, encoded.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct History(Vec<u8>);
+
+/// The end of an attempt as its history tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ending {
+    /// Digest of the report that ended it; none when no report did.
+    pub digest: Option<u64>,
+    /// What followed.
+    pub next: Next,
+}
+
+impl History {
+    /// History from a row's bytes.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        History(bytes)
+    }
+
+    /// The bytes for the row.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Appends a line.
+    pub fn push(&mut self, line: &Line) {
+        self.0 = postcard::to_extend(line, std::mem::take(&mut self.0)).unwrap_or_default();
+    }
+
+    /// The lines, oldest first.
+    pub fn lines(&self) -> Result<Vec<Line>, postcard::Error> {
+        let mut rest = self.0.as_slice();
+        let mut lines = Vec::new();
+        while !rest.is_empty() {
+            let (line, after) = postcard::take_from_bytes(rest)?;
+            lines.push(line);
+            rest = after;
+        }
+        Ok(lines)
+    }
+
+    /// If the row's part has grown too long, cuts the older lines off and gives them back as a page.
+    pub fn spill(&mut self) -> Option<Vec<u8>> {
+        if self.0.len() <= IN_ROW_LIMIT {
+            return None;
+        }
+        let lines = self.lines().ok()?;
+        let cut = lines.len().saturating_sub(KEPT_LINES);
+        if cut == 0 {
+            return None;
+        }
+        let mut page = History::default();
+        let mut kept = History::default();
+        lines[..cut].iter().for_each(|line| page.push(line));
+        lines[cut..].iter().for_each(|line| kept.push(line));
+        *self = kept;
+        Some(page.0)
+    }
+}
+
+/// The lease under which `attempt` ran.
+pub fn lease_of(lines: &[Line], attempt: u32) -> Option<&LeaseRef> {
+    lines.iter().rev().find_map(|line| match &line.fact {
+        Fact::Claimed { lease, .. } if lease.attempt() == attempt => Some(lease),
+        _ => None,
+    })
+}
+
+/// How `attempt` ended.
+pub fn ending_of(lines: &[Line], attempt: u32) -> Option<Ending> {
+    lines.iter().rev().find_map(|line| {
+        ending(&line.fact)
+            .filter(|(of, _)| *of == attempt)
+            .map(|(_, end)| end)
+    })
+}
+
+/// The attempt that a fact ended, and how.
+pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
+    use crate::Outcome::{Cancelled, Expired, Success};
+    let (attempt, digest, next) = match fact {
+        Fact::Completed { attempt, digest } => (*attempt, Some(*digest), Next::Terminal(Success)),
+        Fact::Failed {
+            lease, next, digest, ..
+        }
+        | Fact::Delayed { lease, next, digest } => (lease.attempt(), Some(*digest), *next),
+        Fact::Released { lease, next, digest } => (lease.attempt(), *digest, *next),
+        Fact::TimedOut { lease, next }
+        | Fact::Lapsed { lease, next }
+        | Fact::Orphaned { lease, next }
+        | Fact::Revoked { lease, next, .. } => (lease.attempt(), None, *next),
+        Fact::Cancelled {
+            lease: Some(lease), ..
+        } => (lease.attempt(), None, Next::Terminal(Cancelled)),
+        Fact::DeadlinePassed { lease: Some(lease) } => (lease.attempt(), None, Next::Terminal(Expired)),
+        Fact::Submitted { .. }
+        | Fact::DelayOver
+        | Fact::Claimed { .. }
+        | Fact::Cancelled { lease: None, .. }
+        | Fact::CancelRequested { .. }
+        | Fact::DeadlinePassed { lease: None }
+        | Fact::StartByPassed
+        | Fact::Rescheduled { .. }
+        | Fact::Replayed { .. }
+        | Fact::Progressed { .. }
+        | Fact::Prioritised { .. }
+        | Fact::Tagged { .. }
+        | Fact::Renewed { .. }
+        | Fact::DrainRequested { .. } => return None,
+    };
+    Some((attempt, Ending { digest, next }))
+}
+
+/// One attempt, as the history tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// Its lease.
+    pub lease: LeaseRef,
+    /// When it was claimed.
+    pub started_at: Timestamp,
+    /// When it ended, if it has.
+    pub ended_at: Option<Timestamp>,
+    /// The word for how it ended.
+    pub outcome: Option<&'static str>,
+    /// Its error, if it had one.
+    pub error: Option<crate::fact::Failure>,
+}
+
+/// The attempts that these lines tell of, oldest first.
+pub fn attempts(lines: &[Line]) -> Vec<Attempt> {
+    let mut attempts: Vec<Attempt> = Vec::new();
+    for line in lines {
+        if let Fact::Claimed { lease, .. } = &line.fact {
+            attempts.push(Attempt {
+                lease: lease.clone(),
+                started_at: line.at,
+                ended_at: None,
+                outcome: None,
+                error: None,
+            });
+        } else if let Some((index, _)) = ending(&line.fact)
+            && let Some(attempt) = attempts
+                .iter_mut()
+                .find(|attempt| attempt.lease.attempt() == index)
+        {
+            attempt.ended_at = Some(line.at);
+            attempt.outcome = Some(attempt_outcome(&line.fact));
+            if let Fact::Failed { error, .. } = &line.fact {
+                attempt.error = Some(error.clone());
+            }
+        }
+    }
+    attempts
+}
+
+fn attempt_outcome(fact: &Fact) -> &'static str {
+    match fact {
+        Fact::Completed { .. } => "success",
+        Fact::Failed { .. } => "failed",
+        Fact::TimedOut { .. } => "timeout",
+        Fact::Lapsed { .. } => "interrupted",
+        Fact::Delayed { .. } => "delayed",
+        Fact::Released { .. } => "released",
+        Fact::Orphaned { .. } => "orphaned",
+        Fact::Revoked { .. } => "revoked",
+        Fact::Cancelled { .. } => "cancelled",
+        Fact::DeadlinePassed { .. } => "expired",
+        Fact::Submitted { .. }
+        | Fact::DelayOver
+        | Fact::Claimed { .. }
+        | Fact::CancelRequested { .. }
+        | Fact::StartByPassed
+        | Fact::Rescheduled { .. }
+        | Fact::Replayed { .. }
+        | Fact::Progressed { .. }
+        | Fact::Prioritised { .. }
+        | Fact::Tagged { .. }
+        | Fact::Renewed { .. }
+        | Fact::DrainRequested { .. } => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(version: u32) -> Line {
+        let set = [("note".to_string(), "x".repeat(200))].into();
+        Line {
+            version,
+            at: Timestamp::from_micros(1),
+            actor: None,
+            fact: Fact::Tagged { set, remove: vec![] },
+        }
+    }
+
+    #[test]
+    fn a_long_history_moves_its_older_lines_to_pages_and_loses_none() {
+        let mut history = History::default();
+        let mut pages = Vec::new();
+        for version in 1..=500 {
+            history.push(&line(version));
+            pages.extend(history.spill());
+            assert!(history.as_bytes().len() <= IN_ROW_LIMIT);
+        }
+        assert!(pages.len() > 1);
+        let mut versions = Vec::new();
+        for page in pages.into_iter().map(History::from_bytes).chain([history]) {
+            versions.extend(page.lines().expect("decodes").iter().map(|line| line.version));
+        }
+        assert_eq!(versions, (1..=500).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_damaged_history_is_an_error_and_not_a_default() {
+        let mut history = History::default();
+        history.push(&line(1));
+        let mut bytes = history.as_bytes().to_vec();
+        bytes.truncate(bytes.len() - 3);
+        assert!(History::from_bytes(bytes).lines().is_err());
+    }
+}

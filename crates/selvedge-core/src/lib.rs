@@ -1,0 +1,54 @@
+//! The rules of Selvedge, and the rows they are about.
+//!
+//! Everything here is plain synchronous Rust: no I/O, no clock, no randomness of its own. A rule takes rows as they
+//! are, a command and the time, and gives rows as they become, the facts that happened, and a reply:
+//!
+//! ```text
+//! (rows, command, now)  ->  (rows, facts, reply)
+//! ```
+//!
+//! A store loads the rows that [`Needs`] names and saves what [`Changes`] says. It knows no rule.
+//!
+//! Where to look:
+//! - [`transition`]: the one table of legal changes of state;
+//! - [`rules`]: one file per family of commands;
+//! - [`Work`]: the rows of one transaction, and the only place through which a row changes;
+//! - [`fact`], [`history`], [`log`]: what is recorded, in a row's own history and in the event log;
+//! - [`explain`](mod@explain): why something does not run.
+
+pub mod class;
+pub mod entropy;
+pub mod execution;
+pub mod explain;
+pub mod fact;
+pub mod filter;
+pub mod history;
+pub mod id;
+pub mod log;
+pub mod name;
+pub mod policy;
+pub mod refusal;
+pub mod rows;
+pub mod rules;
+pub mod session;
+pub mod state;
+pub mod submission;
+pub mod time;
+pub mod transition;
+pub mod work;
+
+pub use class::{Class, Classes, Scope};
+pub use entropy::Entropy;
+pub use execution::{Due, DueKind, Execution};
+pub use fact::Fact;
+pub use history::History;
+pub use id::{ClassId, ExecutionId, FlowId, LeaseId, NamespaceId, SessionId};
+pub use name::Name;
+pub use policy::{Backoff, FailureClass, Policy, Retry};
+pub use refusal::Refusal;
+pub use rows::{Changes, Needs, Rows};
+pub use session::Session;
+pub use state::{Lease, Outcome, State};
+pub use submission::{Draft, Submission};
+pub use time::Timestamp;
+pub use work::Work;

@@ -1,0 +1,74 @@
+//! Names given by callers: lanes, kinds, workers, instances, capabilities, tags and keys.
+//!
+//! A [`Name`] is parsed once at the edge and is valid from then on: not empty, within its limit, no control character
+//! (so no NUL, which no database stores in text).
+
+use crate::Refusal;
+use serde::{Deserialize, Serialize};
+use std::{fmt, ops::Deref, sync::Arc};
+
+/// The longest lane, kind, worker, instance or namespace, in bytes.
+pub const NAME_LIMIT: usize = 200;
+/// The longest idempotency or uniqueness key, in bytes.
+pub const KEY_LIMIT: usize = 512;
+/// The longest capability or tag name, in bytes.
+pub const LABEL_LIMIT: usize = 128;
+/// The longest tag value, in bytes.
+pub const TAG_VALUE_LIMIT: usize = 512;
+
+/// A name that was found valid.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Name(Arc<str>);
+
+impl Name {
+    /// Checks `value`, which stands at `pointer` in the caller's request, against `limit` bytes.
+    pub fn parse(pointer: &str, value: &str, limit: usize) -> Result<Name, Refusal> {
+        if value.is_empty() {
+            return Err(Refusal::field(pointer, "must not be empty"));
+        }
+        check_text(pointer, value, limit)?;
+        Ok(Name(value.into()))
+    }
+
+    /// A name from a place that was checked before: a row of the store, or a literal.
+    pub fn trusted(value: &str) -> Name {
+        Name(value.into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Refuses text that is too long or holds a control character; empty text passes.
+pub fn check_text(pointer: &str, value: &str, limit: usize) -> Result<(), Refusal> {
+    if value.len() > limit {
+        return Err(Refusal::field(
+            pointer,
+            format!("is {} bytes long; at most {limit} are allowed", value.len()),
+        ));
+    }
+    if let Some(position) = value.chars().position(char::is_control) {
+        return Err(Refusal::field(
+            pointer,
+            format!("holds a control character at position {position}; only printable text is allowed"),
+        ));
+    }
+    Ok(())
+}
+
+impl Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

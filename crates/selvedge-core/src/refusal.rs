@@ -1,0 +1,184 @@
+//! Why a command was refused. A refusal changes nothing, names the offender and says what would be right.
+
+use crate::{ExecutionId, LeaseId, Outcome, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// A refused command. Every variant has a stable [code](Refusal::code).
+#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "refusal", rename_all = "snake_case")]
+pub enum Refusal {
+    /// A field is well-formed but wrong.
+    #[error("{pointer} {detail}")]
+    InvalidField {
+        /// JSON pointer to the field.
+        pointer: String,
+        /// What is wrong and what would be right.
+        detail: String,
+    },
+    /// A field that does not exist.
+    #[error("{pointer}: {detail}")]
+    UnknownField {
+        /// JSON pointer to the field.
+        pointer: String,
+        /// Which fields exist.
+        detail: String,
+    },
+    /// A payload beyond its limit.
+    #[error("{pointer} is {actual} bytes long; at most {limit} are allowed")]
+    PayloadTooLarge {
+        /// JSON pointer to the payload.
+        pointer: String,
+        /// The limit in bytes.
+        limit: u64,
+        /// Its size in bytes.
+        actual: u64,
+    },
+    /// No such thing in this namespace.
+    #[error("there is no {what} {id}")]
+    NotFound {
+        /// The noun.
+        what: String,
+        /// The id that was given.
+        id: String,
+    },
+    /// The fence does not match the current lease.
+    #[error("{0}")]
+    StaleLease(Box<StaleLease>),
+    /// The execution has ended.
+    #[error("execution {execution} has already ended as {outcome}")]
+    AlreadyTerminal {
+        /// Which one.
+        execution: ExecutionId,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// The action does not apply in the execution's state.
+    #[error("execution {execution} is {state}: {detail}")]
+    WrongState {
+        /// Which one.
+        execution: ExecutionId,
+        /// Its public state.
+        state: String,
+        /// When the action applies.
+        detail: String,
+    },
+    /// The same key or id was used with other content.
+    #[error("{pointer} {detail}")]
+    IdempotencyMismatch {
+        /// JSON pointer to the key or id.
+        pointer: String,
+        /// What it was used for before.
+        detail: String,
+    },
+    /// `if_version` does not match.
+    #[error("execution {execution} is at version {actual}, not {expected}; read it again and decide anew")]
+    VersionMismatch {
+        /// Which one.
+        execution: ExecutionId,
+        /// What the caller expected.
+        expected: u32,
+        /// What it is.
+        actual: u32,
+    },
+    /// The stored row cannot be understood; it is left as it is.
+    #[error("execution {execution} cannot be read: {detail}; nothing was changed")]
+    Unreadable {
+        /// Which one.
+        execution: ExecutionId,
+        /// What was found.
+        detail: String,
+    },
+}
+
+/// What a worker with a stale fence is told: who holds the lease now, or how the execution ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StaleLease {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// Its public state now.
+    pub state: String,
+    /// How it ended, if it has.
+    pub outcome: Option<Outcome>,
+    /// Who holds it now, if anybody.
+    pub holder: Option<Holder>,
+}
+
+/// The holder of a lease.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The worker.
+    pub worker: String,
+    /// Its instance.
+    pub instance: String,
+    /// The lease.
+    pub lease_id: LeaseId,
+    /// Its epoch.
+    pub epoch: u32,
+    /// When it was claimed.
+    pub claimed_at: Timestamp,
+}
+
+impl std::fmt::Display for StaleLease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "this lease of execution {} is over: ", self.execution)?;
+        match (&self.outcome, &self.holder) {
+            (Some(outcome), _) => write!(f, "the execution ended as {outcome}"),
+            (None, Some(holder)) => write!(
+                f,
+                "worker {} (instance {}) holds it now under epoch {}",
+                holder.worker, holder.instance, holder.epoch
+            ),
+            (None, None) => write!(f, "the execution is {} and nobody holds it", self.state),
+        }
+    }
+}
+
+impl Refusal {
+    /// A wrong field.
+    pub fn field(pointer: &str, detail: impl Into<String>) -> Refusal {
+        Refusal::InvalidField {
+            pointer: pointer.into(),
+            detail: detail.into(),
+        }
+    }
+
+    /// An execution that is not there.
+    pub fn no_execution(id: ExecutionId) -> Refusal {
+        Refusal::NotFound {
+            what: "execution".into(),
+            id: id.to_string(),
+        }
+    }
+
+    /// The stable machine-readable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Refusal::InvalidField { .. } => "invalid_field",
+            Refusal::UnknownField { .. } => "unknown_field",
+            Refusal::PayloadTooLarge { .. } => "payload_too_large",
+            Refusal::NotFound { .. } => "not_found",
+            Refusal::StaleLease(_) => "stale_lease",
+            Refusal::AlreadyTerminal { .. } => "already_terminal",
+            Refusal::WrongState { .. } => "wrong_state",
+            Refusal::IdempotencyMismatch { .. } => "idempotency_mismatch",
+            Refusal::VersionMismatch { .. } => "version_mismatch",
+            Refusal::Unreadable { .. } => "unreadable_row",
+        }
+    }
+
+    /// The JSON pointer of the offender, where there is one.
+    pub fn pointer(&self) -> Option<&str> {
+        match self {
+            Refusal::InvalidField { pointer, .. }
+            | Refusal::UnknownField { pointer, .. }
+            | Refusal::PayloadTooLarge { pointer, .. }
+            | Refusal::IdempotencyMismatch { pointer, .. } => Some(pointer),
+            Refusal::NotFound { .. }
+            | Refusal::StaleLease(_)
+            | Refusal::AlreadyTerminal { .. }
+            | Refusal::WrongState { .. }
+            | Refusal::VersionMismatch { .. }
+            | Refusal::Unreadable { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What a store loads for a decision, and what it saves after it. Plain data.
+
+use crate::log::Event;
+use crate::{
+    Class, ClassId, Execution, ExecutionId, LeaseId, Name, NamespaceId, Session, SessionId, Timestamp,
+};
+use bytes::Bytes;
+
+/// What a decision needs to see. A store loads the parts in the order in which they stand here, which is the order in
+/// which locks are taken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Needs {
+    /// Executions to lock, in id order, waiting for whoever has them.
+    pub executions: Vec<ExecutionId>,
+    /// Executions to lock unless somebody else has them.
+    pub executions_if_free: Vec<ExecutionId>,
+    /// Keys to read.
+    pub keys: Vec<KeyName>,
+    /// Ready executions to find and lock unless somebody else has them.
+    pub candidates: Vec<Candidates>,
+    /// Candidates to pass over.
+    pub except: Vec<ExecutionId>,
+    /// Executions to read without a lock.
+    pub look: Vec<ExecutionId>,
+    /// Executions whose inputs are wanted.
+    pub inputs: Vec<ExecutionId>,
+    /// Sessions to read without a lock.
+    pub sessions: Vec<SessionId>,
+    /// Sessions to lock.
+    pub sessions_locked: Vec<SessionId>,
+    /// Instances whose sessions to lock, and whose leases to read after that.
+    pub instances: Vec<(NamespaceId, Name)>,
+    /// Classes interned after this one.
+    pub classes_after: Option<ClassId>,
+}
+
+/// The first `limit` ready executions of these classes, in claim order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidates {
+    /// The classes, in id order.
+    pub classes: Vec<ClassId>,
+    /// How many.
+    pub limit: u32,
+}
+
+/// What a store found.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// The database's time, in this transaction.
+    pub now: Timestamp,
+    /// Executions, of all kinds of asking.
+    pub executions: Vec<Execution>,
+    /// Which of them are candidates, in claim order.
+    pub candidates: Vec<ExecutionId>,
+    /// Rows that could not be understood.
+    pub unreadable: Vec<(ExecutionId, String)>,
+    /// Inputs of candidates and of what was asked for.
+    pub inputs: Vec<(ExecutionId, Bytes)>,
+    /// Keys.
+    pub keys: Vec<KeyRow>,
+    /// Sessions.
+    pub sessions: Vec<Session>,
+    /// Leases of the instances that were asked for.
+    pub leases: Vec<HeldLease>,
+    /// Classes.
+    pub classes: Vec<(ClassId, Class)>,
+}
+
+/// A lease as a heartbeat sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldLease {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// Its session.
+    pub session: SessionId,
+    /// The lease.
+    pub lease_id: LeaseId,
+    /// Its epoch.
+    pub epoch: u32,
+    /// When it was claimed.
+    pub claimed_at: Timestamp,
+    /// Whether its worker was asked to cancel.
+    pub cancel_requested: bool,
+}
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KeyScope {
+    /// `idempotency_key` of a submission.
+    Idempotency,
+    /// `unique_while_active` of a submission.
+    Unique,
+    /// A caller's key for one call.
+    Operation,
+}
+
+impl KeyScope {
+    /// The number a store keeps. Stable for ever.
+    pub fn code(self) -> i16 {
+        match self {
+            KeyScope::Idempotency => 1,
+            KeyScope::Unique => 2,
+            KeyScope::Operation => 3,
+        }
+    }
+
+    /// The scope with this number.
+    pub fn from_code(code: i16) -> Option<Self> {
+        [KeyScope::Idempotency, KeyScope::Unique, KeyScope::Operation]
+            .into_iter()
+            .find(|scope| scope.code() == code)
+    }
+}
+
+/// Names a key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyName {
+    /// The namespace.
+    pub namespace: NamespaceId,
+    /// What it is for.
+    pub scope: KeyScope,
+    /// The caller's text.
+    pub key: Name,
+}
+
+/// A key and what it stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyRow {
+    /// Its name.
+    pub name: KeyName,
+    /// The execution it stands for; none for a key of an operation.
+    pub execution: Option<ExecutionId>,
+    /// Digest of the content it was used with.
+    pub digest: u64,
+    /// The stored answer of an operation.
+    pub answer: Bytes,
+    /// When the key of an operation is forgotten; other keys go with their execution.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What to do with a result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ResultChange {
+    /// Leave it.
+    Keep,
+    /// Store this one.
+    Set(Bytes),
+    /// Remove it.
+    Clear,
+}
+
+/// A new execution.
+#[derive(Clone, Debug)]
+pub struct Inserted {
+    /// Its row.
+    pub execution: Execution,
+    /// Its input.
+    pub input: Bytes,
+    /// Its result, if it ended in the transaction that made it.
+    pub result: Option<Bytes>,
+}
+
+/// A changed execution.
+#[derive(Clone, Debug)]
+pub struct Updated {
+    /// Its row as it becomes.
+    pub execution: Execution,
+    /// The version that must still be there.
+    pub expected_version: u32,
+    /// What becomes of its result.
+    pub result: ResultChange,
+}
+
+/// A page of history that leaves its row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryPage {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// Which page, from 0.
+    pub page: u32,
+    /// Its lines.
+    pub lines: Vec<u8>,
+}
+
+/// An entry of the tag index.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TagEntry {
+    /// The namespace.
+    pub namespace: NamespaceId,
+    /// `name:value`.
+    pub tag: String,
+    /// When its execution was submitted.
+    pub submitted_at: Timestamp,
+    /// The execution.
+    pub execution: ExecutionId,
+}
+
+/// What a decision changed. A store saves all of it or nothing, and the guards are: every inserted execution and key was
+/// not there, every updated or deleted execution had its expected version.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// New executions, in id order.
+    pub inserted: Vec<Inserted>,
+    /// Changed executions, in id order.
+    pub updated: Vec<Updated>,
+    /// Deleted executions and the version they had, in id order.
+    pub deleted: Vec<(ExecutionId, u32)>,
+    /// Pages of history.
+    pub pages: Vec<HistoryPage>,
+    /// Entries for the tag index.
+    pub tags_added: Vec<TagEntry>,
+    /// Entries to take out of the tag index.
+    pub tags_removed: Vec<TagEntry>,
+    /// Keys to remove, before any is added. One with an execution is removed only where it stands for that one.
+    pub keys_removed: Vec<(KeyName, Option<ExecutionId>)>,
+    /// New keys, in order.
+    pub keys_added: Vec<KeyRow>,
+    /// Sessions to write, in id order. A write merges: times never go back, and a drain that was asked for stays asked for.
+    pub sessions: Vec<Session>,
+    /// Sessions to forget, in id order.
+    pub sessions_removed: Vec<SessionId>,
+    /// What happened, in order: one entry of the log.
+    pub events: Vec<Event>,
+}
+
+impl Changes {
+    /// Whether there is nothing to save.
+    pub fn is_empty(&self) -> bool {
+        self.inserted.is_empty()
+            && self.updated.is_empty()
+            && self.deleted.is_empty()
+            && self.keys_added.is_empty()
+            && self.keys_removed.is_empty()
+            && self.sessions.is_empty()
+            && self.sessions_removed.is_empty()
+            && self.events.is_empty()
+    }
+}

@@ -1,0 +1,300 @@
+//! Claims: ready executions go to a worker under new leases, in order.
+
+use super::{OPERATION_WINDOW_MS, Operation};
+use crate::fact::{Fact, LeaseRef};
+use crate::name::{KEY_LIMIT, NAME_LIMIT};
+use crate::rows::{Candidates, KeyName, KeyRow, KeyScope, Needs};
+use crate::session::SEEN_EVERY_MS;
+use crate::submission::check_capabilities;
+use crate::{
+    ClassId, Execution, ExecutionId, Lease, Name, NamespaceId, Refusal, Scope, Session, SessionId, State,
+    Work,
+};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// The shortest time to live of a lease.
+pub const TTL_MIN_MS: i64 = 500;
+/// The longest time to live of a lease.
+pub const TTL_MAX_MS: i64 = 3_600_000;
+/// The most executions one claim may take.
+pub const CLAIM_MAX: u32 = 1000;
+/// The most lanes or kinds a worker may name.
+const NAMES_MAX: usize = 1000;
+
+/// A claim as a worker asked for it, not yet checked.
+#[derive(Clone, Debug)]
+pub struct ClaimDraft {
+    /// The worker.
+    pub worker: String,
+    /// The worker's instance.
+    pub instance: String,
+    /// Its lanes.
+    pub lanes: Vec<String>,
+    /// Its kinds; none means any.
+    pub kinds: Option<Vec<String>>,
+    /// What it is capable of.
+    pub capabilities: Vec<String>,
+    /// How many it takes at most.
+    pub max: u32,
+    /// The time to live of the leases.
+    pub lease_ttl_ms: i64,
+}
+
+impl ClaimDraft {
+    /// Checks every field; the first wrong one is named.
+    pub fn check(self, namespace: NamespaceId, operation: Option<Operation>) -> Result<Claim, Refusal> {
+        if !(TTL_MIN_MS..=TTL_MAX_MS).contains(&self.lease_ttl_ms) {
+            let given = self.lease_ttl_ms;
+            let detail = format!("is {given}; it must lie between {TTL_MIN_MS} and {TTL_MAX_MS}");
+            return Err(Refusal::field("/lease_ttl_ms", detail));
+        }
+        if !(1..=CLAIM_MAX).contains(&self.max) {
+            let detail = format!("is {}; it must lie between 1 and {CLAIM_MAX}", self.max);
+            return Err(Refusal::field("/max", detail));
+        }
+        if self.lanes.is_empty() {
+            return Err(Refusal::field("/lanes", "is empty; name the lanes to claim from"));
+        }
+        if let Some(operation) = &operation {
+            Name::parse("/headers/idempotency-key", &operation.key, KEY_LIMIT)?;
+        }
+        Ok(Claim {
+            scope: Scope {
+                namespace,
+                lanes: names("/lanes", &self.lanes)?,
+                kinds: self
+                    .kinds
+                    .as_ref()
+                    .map(|kinds| names("/kinds", kinds))
+                    .transpose()?,
+                capabilities: check_capabilities("/capabilities", &self.capabilities)?,
+            },
+            worker: Name::parse("/worker", &self.worker, NAME_LIMIT)?,
+            instance: Name::parse("/instance", &self.instance, NAME_LIMIT)?,
+            max: self.max,
+            ttl_ms: self.lease_ttl_ms,
+            operation,
+        })
+    }
+}
+
+fn names(pointer: &str, words: &[String]) -> Result<Vec<Name>, Refusal> {
+    if words.len() > NAMES_MAX {
+        return Err(Refusal::field(
+            pointer,
+            format!("has {} entries; at most {NAMES_MAX} are allowed", words.len()),
+        ));
+    }
+    let parse =
+        |(index, word): (usize, &String)| Name::parse(&format!("{pointer}/{index}"), word, NAME_LIMIT);
+    words.iter().enumerate().map(parse).collect()
+}
+
+/// Claim up to `max` executions.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// What the worker can run.
+    pub scope: Scope,
+    /// The worker.
+    pub worker: Name,
+    /// The worker's instance.
+    pub instance: Name,
+    /// How many at most.
+    pub max: u32,
+    /// The time to live of the leases.
+    pub ttl_ms: i64,
+    /// The caller's key for this call.
+    pub operation: Option<Operation>,
+}
+
+/// A claimed execution.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// The execution, leased.
+    pub execution: Execution,
+    /// Its input.
+    pub input: Bytes,
+}
+
+/// The stored answer of a keyed claim: which executions under which epochs.
+#[derive(Debug, Serialize, Deserialize)]
+struct Answer(Vec<(ExecutionId, u32)>);
+
+impl Claim {
+    /// The session of its leases.
+    pub fn session(&self) -> SessionId {
+        SessionId::of(self.scope.namespace, &self.instance, self.ttl_ms)
+    }
+
+    fn operation_key(&self) -> Option<KeyName> {
+        let key = self.operation.as_ref()?.key.clone();
+        Some(KeyName {
+            namespace: self.scope.namespace,
+            scope: KeyScope::Operation,
+            key,
+        })
+    }
+
+    /// What to see first: the session, and ready executions of the worker's classes unless `handed_only`.
+    pub fn needs(&self, classes: &[ClassId], handed_only: bool, needs: &mut Needs) {
+        needs.sessions.push(self.session());
+        needs.keys.extend(self.operation_key());
+        if !handed_only && !classes.is_empty() {
+            match needs.candidates.iter_mut().find(|asked| asked.classes == classes) {
+                Some(asked) => asked.limit += self.max,
+                None => needs.candidates.push(Candidates {
+                    classes: classes.to_vec(),
+                    limit: self.max,
+                }),
+            }
+        }
+    }
+
+    /// What to see after the keys were loaded: the executions that the same call claimed before.
+    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        for (id, _) in self
+            .stored_answer(work)
+            .map(|answer| answer.0)
+            .unwrap_or_default()
+        {
+            if !work.knows(id) {
+                needs.look.push(id);
+            }
+            if work.input(id).is_none() {
+                needs.inputs.push(id);
+            }
+        }
+    }
+
+    fn stored_answer(&self, work: &Work) -> Option<Answer> {
+        let row = work.key(&self.operation_key()?)?;
+        serde_json::from_slice(&row.answer)
+            .ok()
+            .filter(|_| row.expires_at.is_none_or(|at| at > work.now()))
+    }
+
+    /// What the worker got, in claim order. `classes` are those its scope covers.
+    pub fn decide(&self, classes: &[ClassId], work: &mut Work) -> Result<Vec<Claimed>, Refusal> {
+        if let (Some(operation), Some(answer)) = (&self.operation, self.stored_answer(work)) {
+            let name = self.operation_key().expect("a stored answer has a key");
+            if work.key(&name).is_some_and(|row| row.digest != operation.digest) {
+                return Err(Refusal::IdempotencyMismatch {
+                    pointer: "/headers/idempotency-key".into(),
+                    detail: "was used with another body; use a new key for a new call".into(),
+                });
+            }
+            return Ok(answer
+                .0
+                .into_iter()
+                .filter_map(|(id, epoch)| self.still_held(id, epoch, work))
+                .collect());
+        }
+        let claimed = self.take(classes, work);
+        if let (Some(operation), Some(name), false) =
+            (&self.operation, self.operation_key(), claimed.is_empty())
+        {
+            let answer = Answer(
+                claimed
+                    .iter()
+                    .map(|one| (one.execution.id, one.execution.epoch))
+                    .collect(),
+            );
+            work.put_key(KeyRow {
+                name,
+                execution: None,
+                digest: operation.digest,
+                answer: serde_json::to_vec(&answer).unwrap_or_default().into(),
+                expires_at: Some(work.now().plus_ms(OPERATION_WINDOW_MS)),
+            });
+        }
+        Ok(claimed)
+    }
+
+    fn still_held(&self, id: ExecutionId, epoch: u32, work: &Work) -> Option<Claimed> {
+        let row = work.execution(self.scope.namespace, id).ok()?;
+        (row.epoch == epoch && row.state.lease().is_some()).then(|| Claimed {
+            execution: row.clone(),
+            input: work.input(id).cloned().unwrap_or_default(),
+        })
+    }
+
+    fn take(&self, classes: &[ClassId], work: &mut Work) -> Vec<Claimed> {
+        let known = work.session(self.session()).cloned();
+        if known.as_ref().is_some_and(|session| session.draining) {
+            return Vec::new();
+        }
+        self.see(known, work);
+        let mut claimed = Vec::new();
+        while claimed.len() < self.max as usize {
+            let Some(id) = work.next_ready(classes) else { break };
+            claimed.push(self.lease(id, work));
+        }
+        claimed
+    }
+
+    /// Keeps the session's row: made by the first claim, refreshed now and then, changed when the worker's scope does.
+    fn see(&self, known: Option<Session>, work: &mut Work) {
+        let now = work.now();
+        let fresh = known.as_ref().is_some_and(|session| {
+            session.scope == self.scope
+                && session.worker == self.worker
+                && session.seen_at.plus_ms(SEEN_EVERY_MS) > now
+        });
+        if !fresh {
+            work.put_session(Session {
+                id: self.session(),
+                worker: self.worker.clone(),
+                instance: self.instance.clone(),
+                ttl_ms: self.ttl_ms,
+                scope: self.scope.clone(),
+                registered_at: known.as_ref().map_or(now, |session| session.registered_at),
+                seen_at: now,
+                renewed_at: known.as_ref().and_then(|session| session.renewed_at),
+                draining: false,
+            });
+        }
+    }
+
+    fn lease(&self, id: ExecutionId, work: &mut Work) -> Claimed {
+        let now = work.now();
+        let lease = Lease {
+            id: work.entropy().lease_id(),
+            session: self.session(),
+            worker: self.worker.clone(),
+            instance: self.instance.clone(),
+            claimed_at: now,
+            ttl_ms: self.ttl_ms,
+        };
+        let row = work.find(id).ok().flatten().expect("a ready execution is here");
+        let fact = Fact::Claimed {
+            lease: LeaseRef {
+                id: lease.id,
+                epoch: row.epoch + 1,
+                worker: self.worker.clone(),
+                instance: self.instance.clone(),
+            },
+            ttl_ms: self.ttl_ms,
+            after: row.detail.interrupted.clone(),
+        };
+        work.apply(id, fact, None, |row| {
+            row.state = State::Leased(lease);
+            row.epoch += 1;
+            row.detail.interrupted = None;
+            row.detail.progress = None;
+            if row.started_at.is_none_or(|started| started < row.opened_at()) {
+                row.started_at = Some(now);
+            }
+        });
+        let execution = work
+            .find(id)
+            .ok()
+            .flatten()
+            .cloned()
+            .expect("it was leased just now");
+        Claimed {
+            execution,
+            input: work.input(id).cloned().unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What time does: delays end, attempts and executions run out of it, leases lapse, what has ended is deleted.
+//!
+//! A reconciler finds what seems due without a lock; the rule looks again with the row locked and acts only if it still
+//! is. So any number of servers may run the same reconciler, and each thing happens once.
+
+use super::{after_failure, after_interruption, follow};
+use crate::fact::{Fact, Failure, Next};
+use crate::rows::Needs;
+use crate::{DueKind, Execution, ExecutionId, FailureClass, Outcome, Refusal, State, Work};
+
+/// One thing that seems due.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tick {
+    /// For which execution.
+    pub execution: ExecutionId,
+    /// What.
+    pub what: What,
+}
+
+/// What time may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum What {
+    /// Something that stands in the row.
+    Due(DueKind),
+    /// Its lease may have lapsed.
+    Lapse,
+}
+
+/// What a tick did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ticked {
+    /// It acted.
+    Done,
+    /// Another server has the row, or acted before.
+    Lost,
+    /// It was not due after all.
+    NotDue,
+}
+
+impl Tick {
+    /// What to see: the row, unless another server has it.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.executions_if_free.push(self.execution);
+    }
+
+    /// What to see after that: the session, locked, where a lease may have lapsed.
+    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        if self.what == What::Lapse
+            && let Ok(Some(row)) = work.find(self.execution)
+            && let Some(lease) = row.state.lease()
+        {
+            needs.sessions_locked.push(lease.session);
+        }
+    }
+
+    /// Acts if it is still due.
+    pub fn decide(&self, work: &mut Work) -> Result<Ticked, Refusal> {
+        let Some(row) = work.find(self.execution)?.cloned() else {
+            return Ok(Ticked::Lost);
+        };
+        match self.what {
+            What::Lapse => Ok(lapse(&row, work)),
+            What::Due(kind) => match row.due() {
+                Some(due) if due.kind == kind && due.at <= work.now() => {
+                    act(&row, kind, work);
+                    Ok(Ticked::Done)
+                }
+                Some(_) | None => Ok(Ticked::NotDue),
+            },
+        }
+    }
+}
+
+fn act(row: &Execution, kind: DueKind, work: &mut Work) {
+    match kind {
+        DueKind::Delay => work.apply(row.id, Fact::DelayOver, None, |row| follow(row, Next::Ready)),
+        DueKind::Deadline => pass_deadline(row, work),
+        DueKind::AttemptTimeout => time_out(row, work),
+        DueKind::Retention => work.delete(row.id),
+    }
+}
+
+/// The deadline, the start-by and the end of a grace period share one reconciler; the deadline is the strongest.
+fn pass_deadline(row: &Execution, work: &mut Work) {
+    let now = work.now();
+    let lease = row.lease_ref();
+    if row.deadline_at().is_some_and(|at| at <= now) {
+        let fact = Fact::DeadlinePassed { lease };
+        work.apply(row.id, fact, None, |row| {
+            follow(row, Next::Terminal(Outcome::Expired))
+        });
+    } else if let Some(cancel) = row.detail.cancel.clone().filter(|cancel| cancel.until <= now) {
+        let fact = Fact::Cancelled {
+            lease,
+            reason: cancel.reason,
+        };
+        work.apply(row.id, fact, cancel.actor, |row| {
+            follow(row, Next::Terminal(Outcome::Cancelled))
+        });
+    } else {
+        work.apply(row.id, Fact::StartByPassed, None, |row| {
+            follow(row, Next::Terminal(Outcome::Expired))
+        });
+    }
+}
+
+fn time_out(row: &Execution, work: &mut Work) {
+    let Some(lease) = row.lease_ref() else { return };
+    let limit = row.spec.policy.attempt_timeout_ms.unwrap_or_default();
+    let error = Failure {
+        message: format!("attempt {} ran longer than {limit} ms", lease.attempt()),
+        class: FailureClass::Timeout,
+    };
+    let next = after_failure(work, row, FailureClass::Timeout, None);
+    work.apply(row.id, Fact::TimedOut { lease, next }, None, |row| {
+        follow(row, next);
+        row.detail.error = Some(error);
+        row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
+    });
+}
+
+/// A lease lapses when both its own first term and its session's last renewal have passed.
+fn lapse(row: &Execution, work: &mut Work) -> Ticked {
+    let State::Leased(lease) = &row.state else {
+        return Ticked::Lost;
+    };
+    let now = work.now();
+    let renewed_until = work
+        .session(lease.session)
+        .and_then(|session| session.renewed_until());
+    if lease.first_term() > now || renewed_until.is_some_and(|until| until > now) {
+        return Ticked::NotDue;
+    }
+    let Some(ended) = row.lease_ref() else {
+        return Ticked::Lost;
+    };
+    let next = after_interruption(work, row);
+    work.apply(
+        row.id,
+        Fact::Lapsed {
+            lease: ended.clone(),
+            next,
+        },
+        None,
+        |row| {
+            follow(row, next);
+            match next {
+                Next::Terminal(_) => {}
+                Next::Ready | Next::Delayed(_) => {
+                    row.detail.interruptions += 1;
+                    row.detail.interrupted = Some(ended);
+                }
+            }
+        },
+    );
+    Ticked::Done
+}

@@ -1,0 +1,78 @@
+//! The rules, one file per family of commands.
+//!
+//! Every family follows the same shape: a command struct, `needs` (which rows it must see) and `decide` (what it does to
+//! them, and its reply). A command that is refused has changed nothing.
+
+pub mod claim;
+pub mod clock;
+pub mod heartbeat;
+pub mod operator;
+pub mod report;
+pub mod submit;
+pub mod worker;
+
+use crate::fact::Next;
+use crate::{Execution, FailureClass, Outcome, State, Timestamp, Work};
+
+/// A caller's key for one call, and the digest of what it asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// The key.
+    pub key: crate::Name,
+    /// Digest of the call.
+    pub digest: u64,
+}
+
+/// How long the key of a call is remembered: 24 hours.
+pub const OPERATION_WINDOW_MS: i64 = 24 * 3600 * 1000;
+
+/// Ends the lease of a row: the row becomes what `next` says.
+fn follow(row: &mut Execution, next: Next) {
+    row.state = match next {
+        Next::Ready => State::Ready,
+        Next::Delayed(until) => State::Delayed { until },
+        Next::Terminal(outcome) => State::Terminal(outcome),
+    };
+    row.detail.cancel = None;
+}
+
+/// What follows a put-back that charges nothing: ready or delayed, or cancelled where that was asked for.
+fn put_back(row: &Execution, until: Option<Timestamp>, now: Timestamp) -> Next {
+    if row.detail.cancel.is_some() {
+        return Next::Terminal(Outcome::Cancelled);
+    }
+    match until {
+        Some(until) if until > now => Next::Delayed(until),
+        Some(_) | None => Next::Ready,
+    }
+}
+
+/// What follows a failed attempt: a retry after its back-off, or the end.
+fn after_failure(work: &mut Work, row: &Execution, class: FailureClass, retry_after_ms: Option<i64>) -> Next {
+    if row.detail.cancel.is_some() {
+        return Next::Terminal(Outcome::Cancelled);
+    }
+    let retry = &row.spec.policy.retry;
+    if row.detail.retries >= retry.max_retries || !retry.retry_on.contains(&class) {
+        return Next::Terminal(Outcome::Failed);
+    }
+    let backoff_ms = retry.backoff.delay_ms(row.detail.retries + 1, work.entropy());
+    let now = work.now();
+    put_back(row, Some(now.plus_ms(retry_after_ms.unwrap_or(backoff_ms))), now)
+}
+
+/// What follows an attempt that infrastructure took away: ready at once the first time, after a back-off from the second
+/// on, expired when that happened too often.
+fn after_interruption(work: &mut Work, row: &Execution) -> Next {
+    if row.detail.cancel.is_some() {
+        return Next::Terminal(Outcome::Cancelled);
+    }
+    let retry = &row.spec.policy.retry;
+    if row.detail.interruptions >= retry.max_interruptions {
+        return Next::Terminal(Outcome::Expired);
+    }
+    let now = work.now();
+    let until = (row.detail.interruptions > 0)
+        .then(|| now.plus_ms(retry.backoff.delay_ms(row.detail.interruptions, work.entropy())));
+    put_back(row, until, now)
+}

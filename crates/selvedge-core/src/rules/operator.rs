@@ -1,0 +1,248 @@
+//! What operators do to an execution. Every event of theirs names the actor.
+
+use super::{follow, put_back};
+use crate::execution::CancelRequest;
+use crate::fact::{Fact, Next};
+use crate::rows::{Needs, ResultChange};
+use crate::submission::{When, check_duration, check_priority, check_tags};
+use crate::{Execution, ExecutionId, Name, NamespaceId, Outcome, Refusal, State, Work};
+use std::collections::BTreeMap;
+
+/// The longest reason, in bytes.
+const REASON_LIMIT: usize = 4096;
+
+/// One action on one execution.
+#[derive(Clone, Debug)]
+pub struct Operate {
+    /// In which namespace.
+    pub namespace: NamespaceId,
+    /// On which execution.
+    pub execution: ExecutionId,
+    /// Who asks.
+    pub actor: Name,
+    /// Only if it still has this version.
+    pub if_version: Option<u32>,
+    /// What.
+    pub action: Action,
+}
+
+/// What an operator may do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// End it: now, or after a grace period in which its worker is told.
+    Cancel {
+        /// Why.
+        reason: Option<String>,
+        /// How long its worker may clean up.
+        grace_ms: i64,
+    },
+    /// Take the lease away; the execution is ready again, without charge.
+    Revoke {
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Change its priority.
+    Prioritise {
+        /// The new one.
+        priority: i64,
+    },
+    /// Not before that time.
+    Reschedule {
+        /// The new time.
+        until: When,
+    },
+    /// Run it again in a new generation.
+    Replay,
+    /// Change its tags.
+    Tag {
+        /// Set these.
+        set: BTreeMap<String, String>,
+        /// Remove these.
+        remove: Vec<String>,
+    },
+}
+
+impl Operate {
+    /// What to see.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.executions.push(self.execution);
+    }
+
+    /// Does it, or says why not; the answer is the execution as it becomes.
+    pub fn decide(&self, work: &mut Work) -> Result<Execution, Refusal> {
+        let row = work.execution(self.namespace, self.execution)?.clone();
+        if let Some(expected) = self.if_version.filter(|expected| *expected != row.version) {
+            return Err(Refusal::VersionMismatch {
+                execution: row.id,
+                expected,
+                actual: row.version,
+            });
+        }
+        match &self.action {
+            Action::Cancel { reason, grace_ms } => self.cancel(&row, reason, *grace_ms, work)?,
+            Action::Revoke { reason } => self.revoke(&row, reason, work)?,
+            Action::Prioritise { priority } => self.prioritise(&row, *priority, work)?,
+            Action::Reschedule { until } => self.reschedule(&row, *until, work)?,
+            Action::Replay => self.replay(&row, work)?,
+            Action::Tag { set, remove } => self.tag(&row, set, remove, work)?,
+        }
+        work.execution(self.namespace, self.execution).cloned()
+    }
+
+    fn apply(&self, work: &mut Work, fact: Fact, edit: impl FnOnce(&mut Execution)) {
+        work.apply(self.execution, fact, Some(self.actor.clone()), edit);
+    }
+
+    fn cancel(
+        &self,
+        row: &Execution,
+        reason: &Option<String>,
+        grace_ms: i64,
+        work: &mut Work,
+    ) -> Result<(), Refusal> {
+        check_reason(reason)?;
+        check_duration("/grace_ms", grace_ms)?;
+        let until = work.now().plus_ms(grace_ms);
+        match &row.state {
+            State::Terminal(Outcome::Cancelled) => Ok(()),
+            State::Terminal(_) => Err(terminal(row)),
+            State::Leased(_) if grace_ms > 0 => {
+                if row.detail.cancel.as_ref().is_none_or(|asked| until < asked.until) {
+                    let fact = Fact::CancelRequested {
+                        reason: reason.clone(),
+                        until,
+                    };
+                    let request = CancelRequest {
+                        actor: Some(self.actor.clone()),
+                        reason: reason.clone(),
+                        until,
+                    };
+                    self.apply(work, fact, |row| row.detail.cancel = Some(request));
+                }
+                Ok(())
+            }
+            State::Ready | State::Delayed { .. } | State::Leased(_) => {
+                let fact = Fact::Cancelled {
+                    lease: row.lease_ref(),
+                    reason: reason.clone(),
+                };
+                self.apply(work, fact, |row| follow(row, Next::Terminal(Outcome::Cancelled)));
+                Ok(())
+            }
+        }
+    }
+
+    fn revoke(&self, row: &Execution, reason: &Option<String>, work: &mut Work) -> Result<(), Refusal> {
+        check_reason(reason)?;
+        let Some(lease) = row.lease_ref() else {
+            return Err(self.wrong_state(row, "only the lease of an active execution can be revoked"));
+        };
+        let next = put_back(row, None, work.now());
+        let fact = Fact::Revoked {
+            lease,
+            reason: reason.clone(),
+            next,
+        };
+        self.apply(work, fact, |row| follow(row, next));
+        Ok(())
+    }
+
+    fn prioritise(&self, row: &Execution, priority: i64, work: &mut Work) -> Result<(), Refusal> {
+        let to = check_priority(priority)?;
+        if row.state.outcome().is_some() {
+            return Err(terminal(row));
+        }
+        if to != row.priority {
+            let fact = Fact::Prioritised {
+                from: row.priority,
+                to,
+            };
+            self.apply(work, fact, |row| row.priority = to);
+        }
+        Ok(())
+    }
+
+    fn reschedule(&self, row: &Execution, until: When, work: &mut Work) -> Result<(), Refusal> {
+        let until = until.check("/delay_ms")?.at(work.now());
+        match &row.state {
+            State::Terminal(_) => Err(terminal(row)),
+            State::Leased(_) => Err(self.wrong_state(
+                row,
+                "only one that waits can be rescheduled; revoke its lease first",
+            )),
+            State::Ready | State::Delayed { .. } => {
+                let next = put_back(row, Some(until), work.now());
+                self.apply(work, Fact::Rescheduled { next }, |row| follow(row, next));
+                Ok(())
+            }
+        }
+    }
+
+    fn replay(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
+        if row.state.outcome().is_none() {
+            return Err(self.wrong_state(row, "only one that has ended can be replayed"));
+        }
+        let now = work.now();
+        let fact = Fact::Replayed {
+            generation: row.detail.generation + 1,
+        };
+        self.apply(work, fact, |row| {
+            row.state = State::Ready;
+            row.detail.generation += 1;
+            row.detail.replayed_at = Some(now);
+            row.detail.retries = 0;
+            row.detail.interruptions = 0;
+            row.detail.interrupted = None;
+            row.detail.error = None;
+            row.detail.progress = None;
+        });
+        work.set_result(row.id, ResultChange::Clear);
+        Ok(())
+    }
+
+    fn tag(
+        &self,
+        row: &Execution,
+        set: &BTreeMap<String, String>,
+        remove: &[String],
+        work: &mut Work,
+    ) -> Result<(), Refusal> {
+        check_tags("/set", set.clone())?;
+        let mut tags = row.tags.clone();
+        remove.iter().for_each(|name| drop(tags.remove(name)));
+        tags.extend(set.clone());
+        check_tags("/set", tags.clone())?;
+        if tags != row.tags {
+            let fact = Fact::Tagged {
+                set: set.clone(),
+                remove: remove.to_vec(),
+            };
+            self.apply(work, fact, |row| row.tags = tags);
+        }
+        Ok(())
+    }
+
+    fn wrong_state(&self, row: &Execution, detail: &str) -> Refusal {
+        Refusal::WrongState {
+            execution: row.id,
+            state: row.state.name().public().into(),
+            detail: detail.into(),
+        }
+    }
+}
+
+fn terminal(row: &Execution) -> Refusal {
+    match row.state.outcome() {
+        Some(outcome) => Refusal::AlreadyTerminal {
+            execution: row.id,
+            outcome,
+        },
+        None => row.stale(),
+    }
+}
+
+fn check_reason(reason: &Option<String>) -> Result<(), Refusal> {
+    reason.as_deref().map_or(Ok(()), |reason| {
+        crate::name::check_text("/reason", reason, REASON_LIMIT)
+    })
+}

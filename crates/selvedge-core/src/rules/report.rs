@@ -1,0 +1,310 @@
+//! Reports of workers: every one presents the fence of its lease.
+//!
+//! The epoch is the fence, not the clock: until the lease was taken away, a late report of the current lease is accepted.
+//! A report that already succeeded, repeated, gives the same answer: the line of history that it wrote is its receipt.
+
+use super::{after_failure, follow, put_back};
+use crate::execution::Progress;
+use crate::fact::{Fact, Failure, Next};
+use crate::history::{ending_of, lease_of};
+use crate::name::{KEY_LIMIT, Name};
+use crate::rows::{Needs, ResultChange};
+use crate::state::StateName;
+use crate::submission::{When, check_duration, check_payload};
+use crate::{Execution, ExecutionId, FailureClass, LeaseId, NamespaceId, Outcome, Refusal, State, Work};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+/// The longest error or progress message, in bytes.
+pub const MESSAGE_LIMIT: usize = 64 * 1024;
+
+/// What every write of a worker presents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fence {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// The attempt.
+    pub attempt: u32,
+    /// The lease.
+    pub lease_id: LeaseId,
+    /// Its epoch.
+    pub epoch: u32,
+}
+
+impl Fence {
+    /// The fence of a leased execution.
+    pub fn of(row: &Execution) -> Option<Fence> {
+        let lease = row.state.lease()?;
+        Some(Fence {
+            execution: row.id,
+            attempt: row.attempt()?,
+            lease_id: lease.id,
+            epoch: row.epoch,
+        })
+    }
+
+    /// Whether this is the current lease of `row`.
+    pub fn holds(&self, row: &Execution) -> bool {
+        Fence::of(row).as_ref() == Some(self)
+    }
+}
+
+/// What a worker reports.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// It is done.
+    Complete {
+        /// The result, JSON kept byte for byte.
+        result: Bytes,
+    },
+    /// It failed.
+    Fail {
+        /// What went wrong.
+        message: String,
+        /// Its class.
+        class: FailureClass,
+        /// Wait this long instead of the back-off.
+        retry_after_ms: Option<i64>,
+    },
+    /// How far it has come.
+    Progress {
+        /// 0 to 100.
+        percent: Option<f64>,
+        /// In words.
+        message: Option<String>,
+    },
+    /// Put it back until a time.
+    Delay {
+        /// Until when.
+        until: When,
+    },
+    /// Put it back now.
+    Release,
+}
+
+/// One report.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Whose.
+    pub namespace: NamespaceId,
+    /// Under which lease.
+    pub fence: Fence,
+    /// The worker's own name for this report; a repeat is known by it instead of by content.
+    pub op_id: Option<String>,
+    /// What.
+    pub op: Op,
+}
+
+/// An accepted report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reported {
+    /// The state that followed.
+    pub state: StateName,
+    /// Until when, if it is delayed.
+    pub delayed_until: Option<crate::Timestamp>,
+}
+
+impl Report {
+    /// Checks what can be checked without rows.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if let Some(op_id) = &self.op_id {
+            Name::parse("/op_id", op_id, KEY_LIMIT)?;
+        }
+        match &self.op {
+            Op::Complete { result } => check_payload("/result", result),
+            Op::Fail {
+                message,
+                retry_after_ms,
+                ..
+            } => {
+                check_message(message)?;
+                retry_after_ms.map_or(Ok(()), |ms| check_duration("/retry_after_ms", ms))
+            }
+            Op::Progress { percent, message } => {
+                if let Some(percent) = percent.filter(|percent| !(0.0..=100.0).contains(percent)) {
+                    return Err(Refusal::field(
+                        "/percent",
+                        format!("is {percent}; it must lie between 0 and 100"),
+                    ));
+                }
+                message.as_deref().map_or(Ok(()), check_message)
+            }
+            Op::Delay { until } => until.check("/delay_ms").map(|_| ()),
+            Op::Release => Ok(()),
+        }
+    }
+
+    /// What to see.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.executions.push(self.fence.execution);
+    }
+
+    /// Does it, or says why not.
+    pub fn decide(&self, work: &mut Work) -> Result<Reported, Refusal> {
+        self.check()?;
+        let id = self.fence.execution;
+        let row = work.execution(self.namespace, id)?.clone();
+        if !self.fence.holds(&row) {
+            return self.repeat(&row);
+        }
+        let lease = row.lease_ref().ok_or_else(|| row.stale())?;
+        let (now, digest) = (work.now(), self.digest());
+        let next = match &self.op {
+            Op::Complete { result } => {
+                work.apply(
+                    id,
+                    Fact::Completed {
+                        attempt: self.fence.attempt,
+                        digest,
+                    },
+                    None,
+                    |row| {
+                        follow(row, Next::Terminal(Outcome::Success));
+                        row.detail.error = None;
+                    },
+                );
+                work.set_result(id, ResultChange::Set(result.clone()));
+                Next::Terminal(Outcome::Success)
+            }
+            Op::Fail {
+                message,
+                class,
+                retry_after_ms,
+            } => {
+                let error = Failure {
+                    message: message.clone(),
+                    class: *class,
+                };
+                let next = after_failure(work, &row, *class, *retry_after_ms);
+                work.apply(
+                    id,
+                    Fact::Failed {
+                        lease,
+                        error: error.clone(),
+                        next,
+                        digest,
+                    },
+                    None,
+                    |row| {
+                        follow(row, next);
+                        row.detail.error = Some(error);
+                        row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
+                    },
+                );
+                next
+            }
+            Op::Progress { percent, message } => {
+                let progress = Progress {
+                    percent: *percent,
+                    message: message.clone(),
+                };
+                if row.detail.progress.as_ref() != Some(&progress) {
+                    let fact = Fact::Progressed {
+                        percent: *percent,
+                        message: message.clone(),
+                    };
+                    work.apply(id, fact, None, |row| row.detail.progress = Some(progress));
+                }
+                return Ok(Reported {
+                    state: StateName::Leased,
+                    delayed_until: None,
+                });
+            }
+            Op::Delay { until } => {
+                let next = put_back(&row, Some(until.at(now)), now);
+                work.apply(id, Fact::Delayed { lease, next, digest }, None, |row| {
+                    follow(row, next)
+                });
+                next
+            }
+            Op::Release => {
+                let next = put_back(&row, None, now);
+                let fact = Fact::Released {
+                    lease,
+                    next,
+                    digest: Some(digest),
+                };
+                work.apply(id, fact, None, |row| follow(row, next));
+                next
+            }
+        };
+        Ok(reported(next))
+    }
+
+    /// The fence is not the current one: the answer of the same report if it succeeded before, else a refusal.
+    fn repeat(&self, row: &Execution) -> Result<Reported, Refusal> {
+        let lines = row.history.lines().map_err(|error| Refusal::Unreadable {
+            execution: row.id,
+            detail: error.to_string(),
+        })?;
+        let attempt = self.fence.attempt;
+        let ours = lease_of(&lines, attempt)
+            .is_some_and(|lease| lease.id == self.fence.lease_id && lease.epoch == self.fence.epoch);
+        match ending_of(&lines, attempt) {
+            Some(end) if ours && end.digest == Some(self.digest()) => Ok(reported(end.next)),
+            Some(_) | None => Err(row.stale()),
+        }
+    }
+
+    /// By what a repeat is known: the worker's own name for the report, or its content.
+    fn digest(&self) -> u64 {
+        let mut hasher = Xxh3::new();
+        if let Some(op_id) = &self.op_id {
+            hasher.update(op_id.as_bytes());
+            return hasher.digest();
+        }
+        match &self.op {
+            Op::Complete { result } => {
+                hasher.update(b"complete");
+                hasher.update(result);
+            }
+            Op::Fail {
+                message,
+                class,
+                retry_after_ms,
+            } => {
+                hasher.update(b"fail");
+                hasher.update(class.as_str().as_bytes());
+                hasher.update(&retry_after_ms.unwrap_or(-1).to_le_bytes());
+                hasher.update(message.as_bytes());
+            }
+            Op::Progress { .. } => hasher.update(b"progress"),
+            Op::Delay { until: When::At(at) } => {
+                hasher.update(b"delay until");
+                hasher.update(&at.micros().to_le_bytes());
+            }
+            Op::Delay {
+                until: When::AfterMs(ms),
+            } => {
+                hasher.update(b"delay for");
+                hasher.update(&ms.to_le_bytes());
+            }
+            Op::Release => hasher.update(b"release"),
+        }
+        hasher.digest()
+    }
+}
+
+fn reported(next: Next) -> Reported {
+    let (state, delayed_until) = match next {
+        Next::Ready => (State::Ready, None),
+        Next::Delayed(until) => (State::Delayed { until }, Some(until)),
+        Next::Terminal(outcome) => (State::Terminal(outcome), None),
+    };
+    Reported {
+        state: state.name(),
+        delayed_until,
+    }
+}
+
+fn check_message(message: &str) -> Result<(), Refusal> {
+    if message.len() > MESSAGE_LIMIT {
+        return Err(Refusal::PayloadTooLarge {
+            pointer: "/message".into(),
+            limit: MESSAGE_LIMIT as u64,
+            actual: message.len() as u64,
+        });
+    }
+    Ok(())
+}

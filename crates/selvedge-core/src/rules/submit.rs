@@ -1,0 +1,305 @@
+//! Submission: new executions, each at most once for its id and its keys.
+
+use super::{OPERATION_WINDOW_MS, Operation};
+use crate::execution::{Detail, Spec};
+use crate::fact::Fact;
+use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
+use crate::{ClassId, Execution, ExecutionId, History, Name, NamespaceId, Refusal, State, Submission, Work};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Submit these, each on its own: one that is refused refuses only itself.
+#[derive(Clone, Debug)]
+pub struct Submit {
+    /// For whom.
+    pub namespace: NamespaceId,
+    /// What.
+    pub items: Vec<Item>,
+    /// The caller's key for the whole call.
+    pub operation: Option<Operation>,
+}
+
+/// One submission.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// What was submitted, or why it was refused before it came here.
+    pub submission: Result<Submission, Refusal>,
+    /// Its class.
+    pub class: ClassId,
+    /// Its id: the caller's, or one that the engine minted.
+    pub id: ExecutionId,
+}
+
+/// An accepted submission.
+#[derive(Clone, Debug)]
+pub struct Submitted {
+    /// The execution.
+    pub execution: Execution,
+    /// Whether it was there before.
+    pub duplicate: bool,
+}
+
+/// The stored answer of a keyed call.
+#[derive(Debug, Serialize, Deserialize)]
+struct Answer(Vec<Result<ExecutionId, Refusal>>);
+
+impl Submit {
+    fn operation_key(&self) -> Option<KeyName> {
+        let key = self.operation.as_ref()?.key.clone();
+        Some(KeyName {
+            namespace: self.namespace,
+            scope: KeyScope::Operation,
+            key,
+        })
+    }
+
+    /// What to see first. Ids that the engine minted are looked for only when `again`: the first try may have committed
+    /// without its answer arriving.
+    pub fn needs(&self, again: bool, needs: &mut Needs) {
+        needs.keys.extend(self.operation_key());
+        for item in &self.items {
+            let Ok(submission) = &item.submission else {
+                continue;
+            };
+            if submission.id.is_some() || again {
+                needs.executions.push(item.id);
+            }
+            needs.keys.extend(names(self.namespace, submission));
+        }
+    }
+
+    /// What to see after the keys were loaded: the executions they stand for.
+    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        let mut want = |id: ExecutionId| {
+            if !work.knows(id) {
+                needs.executions.push(id);
+            }
+        };
+        if let Some(answer) = self.stored_answer(work) {
+            answer.0.into_iter().flatten().for_each(&mut want);
+        }
+        for item in &self.items {
+            let Ok(submission) = &item.submission else {
+                continue;
+            };
+            let names = names(self.namespace, submission);
+            names
+                .filter_map(|name| work.key(&name)?.execution)
+                .for_each(&mut want);
+        }
+    }
+
+    fn stored_answer(&self, work: &Work) -> Option<Answer> {
+        let row = work.key(&self.operation_key()?)?;
+        serde_json::from_slice(&row.answer)
+            .ok()
+            .filter(|_| row.expires_at.is_none_or(|at| at > work.now()))
+    }
+
+    /// One answer per item, in order. `again` says that this very call may have committed before.
+    pub fn decide(&self, again: bool, work: &mut Work) -> Vec<Result<Submitted, Refusal>> {
+        if let (Some(operation), Some(name)) = (&self.operation, self.operation_key()) {
+            if let Some(answer) = self.stored_answer(work) {
+                let same = work.key(&name).is_some_and(|row| row.digest == operation.digest);
+                return self.repeat(answer, same, work);
+            }
+            let replies = self.decide_each(again, work);
+            let answer = Answer(
+                replies
+                    .iter()
+                    .map(|reply| reply.as_ref().map(|done| done.execution.id).map_err(Clone::clone))
+                    .collect(),
+            );
+            work.put_key(KeyRow {
+                name,
+                execution: None,
+                digest: operation.digest,
+                answer: serde_json::to_vec(&answer).unwrap_or_default().into(),
+                expires_at: Some(work.now().plus_ms(OPERATION_WINDOW_MS)),
+            });
+            return replies;
+        }
+        self.decide_each(again, work)
+    }
+
+    fn repeat(&self, answer: Answer, same: bool, work: &Work) -> Vec<Result<Submitted, Refusal>> {
+        if !same {
+            let refusal = Refusal::IdempotencyMismatch {
+                pointer: "/headers/idempotency-key".into(),
+                detail: "was used with another body; use a new key for a new call".into(),
+            };
+            return self.items.iter().map(|_| Err(refusal.clone())).collect();
+        }
+        answer
+            .0
+            .into_iter()
+            .map(|stored| {
+                let execution = work.execution(self.namespace, stored?)?.clone();
+                Ok(Submitted {
+                    execution,
+                    duplicate: true,
+                })
+            })
+            .collect()
+    }
+
+    fn decide_each(&self, again: bool, work: &mut Work) -> Vec<Result<Submitted, Refusal>> {
+        self.items
+            .iter()
+            .map(|item| match &item.submission {
+                Ok(submission) => self.decide_one(item, submission, again, work),
+                Err(refusal) => Err(refusal.clone()),
+            })
+            .collect()
+    }
+
+    fn decide_one(
+        &self,
+        item: &Item,
+        submission: &Submission,
+        again: bool,
+        work: &mut Work,
+    ) -> Result<Submitted, Refusal> {
+        if let Some(row) = work.find(item.id)? {
+            let minted = submission.id.is_none();
+            let same =
+                row.namespace == self.namespace && (minted || row.spec.digest == Some(submission.digest));
+            return match same {
+                true => Ok(Submitted {
+                    execution: row.clone(),
+                    duplicate: !(again && minted),
+                }),
+                false => Err(Refusal::IdempotencyMismatch {
+                    pointer: "/id".into(),
+                    detail: "is in use for an execution with other content; use a new id".into(),
+                }),
+            };
+        }
+        if let Some(first) = self.first_with_key(submission, work)? {
+            return Ok(Submitted {
+                execution: first,
+                duplicate: true,
+            });
+        }
+        Ok(Submitted {
+            execution: self.create(item, submission, work),
+            duplicate: false,
+        })
+    }
+
+    /// The execution that one of the submission's keys already stands for.
+    fn first_with_key(&self, submission: &Submission, work: &Work) -> Result<Option<Execution>, Refusal> {
+        for name in names(self.namespace, submission) {
+            let Some(key) = work.key(&name) else { continue };
+            let Some(first) = key.execution.map(|id| work.find(id)).transpose()?.flatten() else {
+                continue;
+            };
+            let active = first.state.outcome().is_none();
+            match name.scope {
+                KeyScope::Unique if active => return Ok(Some(first.clone())),
+                KeyScope::Idempotency
+                    if active || first.key_until().is_some_and(|until| work.now() < until) =>
+                {
+                    if key.digest != submission.digest {
+                        return Err(Refusal::IdempotencyMismatch {
+                            pointer: "/idempotency_key".into(),
+                            detail: format!(
+                                "stands for execution {} with other content; use a new key for new work",
+                                first.id
+                            ),
+                        });
+                    }
+                    return Ok(Some(first.clone()));
+                }
+                KeyScope::Unique | KeyScope::Idempotency | KeyScope::Operation => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn create(&self, item: &Item, submission: &Submission, work: &mut Work) -> Execution {
+        let now = work.now();
+        let delayed_until = submission
+            .delay
+            .map(|delay| delay.at(now))
+            .filter(|until| *until > now);
+        let row = Execution {
+            id: item.id,
+            namespace: self.namespace,
+            class: item.class,
+            flow: None,
+            submitted_at: now,
+            spec: Arc::new(Spec {
+                policy: submission.policy.clone(),
+                idempotency_key: submission.idempotency_key.clone(),
+                idempotency_window_ms: submission.idempotency_window_ms,
+                unique_while_active: submission.unique_while_active.clone(),
+                digest: submission.id.map(|_| submission.digest),
+            }),
+            tags: submission.tags.clone(),
+            version: 1,
+            state: delayed_until.map_or(State::Ready, |until| State::Delayed { until }),
+            priority: submission.priority,
+            ready_order: now,
+            epoch: 0,
+            started_at: None,
+            ended_at: None,
+            detail: Detail::default(),
+            history: History::default(),
+        };
+        work.insert(row, submission.input.clone(), Fact::Submitted { delayed_until });
+        for name in names(self.namespace, submission) {
+            work.put_key(KeyRow {
+                name,
+                execution: Some(item.id),
+                digest: submission.digest,
+                answer: Bytes::new(),
+                expires_at: None,
+            });
+        }
+        work.find(item.id)
+            .ok()
+            .flatten()
+            .cloned()
+            .expect("it was inserted just now")
+    }
+}
+
+/// The keys that a submission asks for, the stronger first.
+fn names(namespace: NamespaceId, submission: &Submission) -> impl Iterator<Item = KeyName> {
+    keys(
+        namespace,
+        submission.idempotency_key.as_ref(),
+        submission.unique_while_active.as_ref(),
+    )
+}
+
+/// The keys that stand for an execution.
+pub fn key_names(row: &Execution) -> impl Iterator<Item = KeyName> + use<> {
+    keys(
+        row.namespace,
+        row.spec.idempotency_key.as_ref(),
+        row.spec.unique_while_active.as_ref(),
+    )
+}
+
+fn keys(
+    namespace: NamespaceId,
+    idempotency: Option<&Name>,
+    unique: Option<&Name>,
+) -> impl Iterator<Item = KeyName> + use<> {
+    let name = |scope, key: Option<&Name>| {
+        key.map(|key| KeyName {
+            namespace,
+            scope,
+            key: key.clone(),
+        })
+    };
+    [
+        name(KeyScope::Idempotency, idempotency),
+        name(KeyScope::Unique, unique),
+    ]
+    .into_iter()
+    .flatten()
+}

@@ -1,0 +1,128 @@
+//! Workers that drain, leave, or are forgotten; and leases that are put back because of it, without charge.
+
+use super::report::Fence;
+use super::{follow, put_back};
+use crate::fact::Fact;
+use crate::rows::Needs;
+use crate::{Name, NamespaceId, Refusal, SessionId, Work};
+
+/// Put a lease back.
+#[derive(Clone, Debug)]
+pub struct PutBack {
+    /// Whose.
+    pub namespace: NamespaceId,
+    /// Which lease.
+    pub fence: Fence,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a lease is put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The answer to its claim was lost.
+    Orphaned,
+    /// Its worker has gone.
+    Gone,
+}
+
+impl PutBack {
+    /// What to see.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.executions.push(self.fence.execution);
+    }
+
+    /// Puts it back if that lease is still the current one; says whether it was.
+    pub fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
+        let row = work.execution(self.namespace, self.fence.execution)?.clone();
+        let Some(lease) = row.lease_ref().filter(|_| self.fence.holds(&row)) else {
+            return Ok(false);
+        };
+        let next = put_back(&row, None, work.now());
+        let fact = match self.why {
+            Why::Orphaned => Fact::Orphaned { lease, next },
+            Why::Gone => Fact::Released {
+                lease,
+                next,
+                digest: None,
+            },
+        };
+        work.apply(row.id, fact, None, |row| follow(row, next));
+        Ok(true)
+    }
+}
+
+/// Ask a worker to drain: its claims give nothing, its heartbeats tell it.
+#[derive(Clone, Debug)]
+pub struct Drain {
+    /// In which namespace.
+    pub namespace: NamespaceId,
+    /// Which instance.
+    pub instance: Name,
+    /// Who asks.
+    pub actor: Name,
+}
+
+impl Drain {
+    /// What to see.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.instances.push((self.namespace, self.instance.clone()));
+    }
+
+    /// Marks every session of the instance.
+    pub fn decide(&self, work: &mut Work) -> Result<(), Refusal> {
+        let sessions = work.sessions_of(self.namespace, &self.instance);
+        if sessions.is_empty() {
+            return Err(no_worker(&self.instance));
+        }
+        if sessions.iter().any(|session| !session.draining) {
+            let fact = Fact::DrainRequested {
+                instance: self.instance.clone(),
+            };
+            work.record_apart(self.namespace, fact, Some(self.actor.clone()));
+        }
+        for mut session in sessions {
+            session.draining = true;
+            work.put_session(session);
+        }
+        Ok(())
+    }
+}
+
+/// Forget sessions: their worker said that it has gone, or was not seen for long.
+#[derive(Clone, Debug)]
+pub struct Forget {
+    /// Which.
+    pub sessions: Vec<SessionId>,
+    /// Whether the worker said so; else only what was not seen for long is forgotten.
+    pub gone: bool,
+}
+
+impl Forget {
+    /// What to see.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.sessions_locked.extend(&self.sessions);
+    }
+
+    /// How many were forgotten. A lease without a session lapses after its first term, so nothing is stranded.
+    pub fn decide(&self, work: &mut Work) -> usize {
+        let now = work.now();
+        let forgotten: Vec<SessionId> = self
+            .sessions
+            .iter()
+            .filter_map(|id| work.session(*id))
+            .filter(|session| self.gone || session.is_forgotten(now))
+            .map(|session| session.id)
+            .collect();
+        forgotten.iter().for_each(|id| work.remove_session(*id));
+        forgotten.len()
+    }
+}
+
+/// No such worker.
+pub fn no_worker(instance: &str) -> Refusal {
+    Refusal::NotFound {
+        what: "worker instance".into(),
+        id: instance.into(),
+    }
+}

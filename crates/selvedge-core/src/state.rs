@@ -1,0 +1,210 @@
+//! The state of an execution: one sum type, each state carrying only what that state can have.
+//!
+//! Whatever else people want to see (public state, outcome, who holds it) is derived from it and never stored beside it.
+
+use crate::{LeaseId, Name, SessionId, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How an execution ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A worker completed it.
+    Success,
+    /// Its last attempt failed.
+    Failed,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Its time ran out, or infrastructure took it away too often.
+    Expired,
+    /// Its place in a flow could no longer be reached.
+    Skipped,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Outcome; 5] = [
+        Self::Success,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Expired,
+        Self::Skipped,
+    ];
+
+    /// Its word in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    /// The outcome with this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.as_str() == word)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The state of an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// May be claimed.
+    Ready,
+    /// Not before this time.
+    Delayed {
+        /// When it becomes ready.
+        until: Timestamp,
+    },
+    /// A worker holds it.
+    Leased(Lease),
+    /// It has ended.
+    Terminal(Outcome),
+}
+
+/// A live lease. Its epoch is the execution's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lease {
+    /// The lease.
+    pub id: LeaseId,
+    /// The session that renews it.
+    pub session: SessionId,
+    /// The worker that claimed it.
+    pub worker: Name,
+    /// The worker's instance.
+    pub instance: Name,
+    /// When it was claimed.
+    pub claimed_at: Timestamp,
+    /// Its time to live.
+    pub ttl_ms: i64,
+}
+
+impl Lease {
+    /// The end of its own first term.
+    pub fn first_term(&self) -> Timestamp {
+        self.claimed_at.plus_ms(self.ttl_ms)
+    }
+}
+
+/// A state without what it carries: what the transition table and the stores' indexes speak of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum StateName {
+    /// See [`State::Ready`].
+    Ready,
+    /// See [`State::Delayed`].
+    Delayed,
+    /// See [`State::Leased`].
+    Leased,
+    /// Ended as success.
+    Success,
+    /// Ended as failed.
+    Failed,
+    /// Ended as cancelled.
+    Cancelled,
+    /// Ended as expired.
+    Expired,
+    /// Ended as skipped.
+    Skipped,
+}
+
+impl StateName {
+    /// Every state.
+    pub const ALL: [StateName; 8] = [
+        Self::Ready,
+        Self::Delayed,
+        Self::Leased,
+        Self::Success,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Expired,
+        Self::Skipped,
+    ];
+
+    /// The number a store keeps. Stable for ever; 3 to 9 are left for states that wait.
+    pub fn code(self) -> i16 {
+        match self {
+            Self::Ready => 0,
+            Self::Delayed => 1,
+            Self::Leased => 2,
+            Self::Success => 10,
+            Self::Failed => 11,
+            Self::Cancelled => 12,
+            Self::Expired => 13,
+            Self::Skipped => 14,
+        }
+    }
+
+    /// The state with this number.
+    pub fn from_code(code: i16) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.code() == code)
+    }
+
+    /// The outcome, if this state is terminal.
+    pub fn outcome(self) -> Option<Outcome> {
+        match self {
+            Self::Ready | Self::Delayed | Self::Leased => None,
+            Self::Success => Some(Outcome::Success),
+            Self::Failed => Some(Outcome::Failed),
+            Self::Cancelled => Some(Outcome::Cancelled),
+            Self::Expired => Some(Outcome::Expired),
+            Self::Skipped => Some(Outcome::Skipped),
+        }
+    }
+
+    /// The public word: what API, CLI and pages call this state.
+    pub fn public(self) -> &'static str {
+        match self {
+            Self::Ready => "waiting",
+            Self::Delayed => "delayed",
+            Self::Leased => "active",
+            Self::Success => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    /// The state with this public word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.public() == word)
+    }
+}
+
+impl State {
+    /// Which state this is.
+    pub fn name(&self) -> StateName {
+        match self {
+            State::Ready => StateName::Ready,
+            State::Delayed { .. } => StateName::Delayed,
+            State::Leased(_) => StateName::Leased,
+            State::Terminal(Outcome::Success) => StateName::Success,
+            State::Terminal(Outcome::Failed) => StateName::Failed,
+            State::Terminal(Outcome::Cancelled) => StateName::Cancelled,
+            State::Terminal(Outcome::Expired) => StateName::Expired,
+            State::Terminal(Outcome::Skipped) => StateName::Skipped,
+        }
+    }
+
+    /// The lease, if somebody holds one.
+    pub fn lease(&self) -> Option<&Lease> {
+        match self {
+            State::Leased(lease) => Some(lease),
+            State::Ready | State::Delayed { .. } | State::Terminal(_) => None,
+        }
+    }
+
+    /// The outcome, if it has ended.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.name().outcome()
+    }
+}

@@ -1,0 +1,283 @@
+//! The one table of legal changes of state.
+//!
+//! Each line says: from this state, by this cause, to one of these. The guard, the diagram in the documentation and the
+//! test that walks every cell all come from it. A cause that leaves the state as it is (progress, a tag) stands here too.
+
+use crate::state::StateName;
+use StateName::{Cancelled, Delayed, Expired, Failed, Leased, Ready, Skipped, Success};
+use std::fmt::Write;
+
+/// Why a state changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// A caller submitted it.
+    Submit,
+    /// Its delay is over.
+    DelayOver,
+    /// A worker claimed it.
+    Claim,
+    /// Its worker completed it.
+    Complete,
+    /// Its worker failed it.
+    Fail,
+    /// Its attempt ran too long.
+    AttemptTimeout,
+    /// Its lease lapsed.
+    Lapse,
+    /// Its worker put it back until a time.
+    Delay,
+    /// Its worker put it back now, or left.
+    Release,
+    /// The answer to its claim was lost.
+    Orphan,
+    /// An operator took the lease away.
+    Revoke,
+    /// An operator cancelled it, or its grace period ended.
+    Cancel,
+    /// An operator asked its worker to cancel.
+    RequestCancel,
+    /// Its deadline passed.
+    Deadline,
+    /// It did not start in time.
+    StartBy,
+    /// An operator moved its time.
+    Reschedule,
+    /// An operator ran it again.
+    Replay,
+    /// Its worker reported progress.
+    Progress,
+    /// An operator changed its priority.
+    Prioritise,
+    /// An operator changed its tags.
+    Tag,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Cause; 20] = [
+        Cause::Submit,
+        Cause::DelayOver,
+        Cause::Claim,
+        Cause::Complete,
+        Cause::Fail,
+        Cause::AttemptTimeout,
+        Cause::Lapse,
+        Cause::Delay,
+        Cause::Release,
+        Cause::Orphan,
+        Cause::Revoke,
+        Cause::Cancel,
+        Cause::RequestCancel,
+        Cause::Deadline,
+        Cause::StartBy,
+        Cause::Reschedule,
+        Cause::Replay,
+        Cause::Progress,
+        Cause::Prioritise,
+        Cause::Tag,
+    ];
+}
+
+/// One line of the table: by `cause`, from any of `from` (none: it did not exist) to any of `to`.
+#[derive(Debug)]
+pub struct Line {
+    /// Why.
+    pub cause: Cause,
+    /// From which states; empty where the execution comes into being.
+    pub from: &'static [StateName],
+    /// To which states; empty where the state stays as it is.
+    pub to: &'static [StateName],
+}
+
+const WAITING: &[StateName] = &[Ready, Delayed];
+const LIVE: &[StateName] = &[Ready, Delayed, Leased];
+const TERMINAL: &[StateName] = &[Success, Failed, Cancelled, Expired, Skipped];
+const ANY: &[StateName] = &StateName::ALL;
+
+/// The table.
+pub const TABLE: &[Line] = &[
+    Line {
+        cause: Cause::Submit,
+        from: &[],
+        to: &[Ready, Delayed],
+    },
+    Line {
+        cause: Cause::DelayOver,
+        from: &[Delayed],
+        to: &[Ready],
+    },
+    Line {
+        cause: Cause::Claim,
+        from: &[Ready],
+        to: &[Leased],
+    },
+    Line {
+        cause: Cause::Complete,
+        from: &[Leased],
+        to: &[Success],
+    },
+    Line {
+        cause: Cause::Fail,
+        from: &[Leased],
+        to: &[Ready, Delayed, Failed, Cancelled],
+    },
+    Line {
+        cause: Cause::AttemptTimeout,
+        from: &[Leased],
+        to: &[Ready, Delayed, Failed, Cancelled],
+    },
+    Line {
+        cause: Cause::Lapse,
+        from: &[Leased],
+        to: &[Ready, Delayed, Expired, Cancelled],
+    },
+    Line {
+        cause: Cause::Delay,
+        from: &[Leased],
+        to: &[Ready, Delayed, Cancelled],
+    },
+    Line {
+        cause: Cause::Release,
+        from: &[Leased],
+        to: &[Ready, Cancelled],
+    },
+    Line {
+        cause: Cause::Orphan,
+        from: &[Leased],
+        to: &[Ready, Cancelled],
+    },
+    Line {
+        cause: Cause::Revoke,
+        from: &[Leased],
+        to: &[Ready, Cancelled],
+    },
+    Line {
+        cause: Cause::Cancel,
+        from: LIVE,
+        to: &[Cancelled],
+    },
+    Line {
+        cause: Cause::RequestCancel,
+        from: &[Leased],
+        to: &[],
+    },
+    Line {
+        cause: Cause::Deadline,
+        from: LIVE,
+        to: &[Expired],
+    },
+    Line {
+        cause: Cause::StartBy,
+        from: WAITING,
+        to: &[Expired],
+    },
+    Line {
+        cause: Cause::Reschedule,
+        from: WAITING,
+        to: &[Ready, Delayed],
+    },
+    Line {
+        cause: Cause::Replay,
+        from: TERMINAL,
+        to: &[Ready],
+    },
+    Line {
+        cause: Cause::Progress,
+        from: &[Leased],
+        to: &[],
+    },
+    Line {
+        cause: Cause::Prioritise,
+        from: LIVE,
+        to: &[],
+    },
+    Line {
+        cause: Cause::Tag,
+        from: ANY,
+        to: &[],
+    },
+];
+
+/// Whether `cause` may take an execution from `from` (none: it does not exist yet) to `to`.
+pub fn allowed(from: Option<StateName>, cause: Cause, to: StateName) -> bool {
+    TABLE
+        .iter()
+        .filter(|line| line.cause == cause)
+        .any(|line| match from {
+            None => line.from.is_empty() && line.to.contains(&to),
+            Some(from) => {
+                line.from.contains(&from)
+                    && if line.to.is_empty() {
+                        from == to
+                    } else {
+                        line.to.contains(&to)
+                    }
+            }
+        })
+}
+
+/// The table as a Mermaid state diagram. Lines that leave the state as it is are left out.
+pub fn diagram() -> String {
+    let mut text = String::from("stateDiagram-v2\n");
+    let mut draw = |from: &str, to: &str, cause: Cause| {
+        writeln!(text, "    {from} --> {to}: {cause:?}").unwrap_or_default();
+    };
+    for line in TABLE {
+        for to in line.to {
+            let to = format!("{to:?}");
+            if line.from.is_empty() {
+                draw("[*]", &to, line.cause);
+            }
+            for from in line.from {
+                draw(&format!("{from:?}"), &to, line.cause);
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_stands_in_the_table_exactly_once() {
+        for cause in Cause::ALL {
+            assert_eq!(
+                TABLE.iter().filter(|line| line.cause == cause).count(),
+                1,
+                "{cause:?}"
+            );
+        }
+        assert_eq!(TABLE.len(), Cause::ALL.len());
+    }
+
+    #[test]
+    fn a_terminal_state_changes_only_by_replay() {
+        for from in StateName::ALL
+            .into_iter()
+            .filter(|state| state.outcome().is_some())
+        {
+            for cause in Cause::ALL {
+                for to in StateName::ALL {
+                    let legal = allowed(Some(from), cause, to);
+                    let expected =
+                        (cause == Cause::Replay && to == Ready) || (cause == Cause::Tag && to == from);
+                    assert_eq!(legal, expected, "{from:?} {cause:?} {to:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_claim_leases() {
+        for cause in Cause::ALL {
+            for from in StateName::ALL {
+                if allowed(Some(from), cause, Leased) && from != Leased {
+                    assert_eq!((from, cause), (Ready, Cause::Claim));
+                }
+            }
+            assert!(!allowed(None, cause, Leased));
+        }
+    }
+}

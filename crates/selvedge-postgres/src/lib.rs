@@ -1,0 +1,1 @@
+//! The Postgres store: any number of servers on one database.

@@ -1,0 +1,229 @@
+//! The flat form of an execution's row that SQL stores keep, and the way there and back.
+//!
+//! What indexes or people ask for is a column of its own; the rest is JSON that people can read and that may grow fields.
+//! A value that is not understood is an error that names it, never a default.
+
+use selvedge_core::execution::{Detail, Due, DueKind, Spec};
+use selvedge_core::state::StateName;
+use selvedge_core::{
+    ClassId, Execution, ExecutionId, FlowId, History, Lease, LeaseId, Name, NamespaceId, SessionId, State,
+    Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+use uuid::Uuid;
+
+/// The columns that never change after submission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fixed {
+    /// `id`
+    pub id: Uuid,
+    /// `partition`
+    pub partition: i16,
+    /// `namespace`
+    pub namespace: i32,
+    /// `class`
+    pub class: i32,
+    /// `flow`; null where the execution is its own flow.
+    pub flow: Option<Uuid>,
+    /// `submitted_at`, microseconds.
+    pub submitted_at: i64,
+    /// `spec`; null where everything is by default.
+    pub spec: Option<String>,
+}
+
+/// The columns that change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moving {
+    /// `version`
+    pub version: i32,
+    /// `state`, see [`StateName::code`].
+    pub state: i16,
+    /// `priority`
+    pub priority: i16,
+    /// `ready_order`, microseconds.
+    pub ready_order: i64,
+    /// `epoch`
+    pub epoch: i32,
+    /// `due_kind`, see [`DueKind::code`].
+    pub due_kind: Option<i16>,
+    /// `due_at`, microseconds.
+    pub due_at: Option<i64>,
+    /// `session`, of the lease.
+    pub session: Option<i64>,
+    /// `lease_id`
+    pub lease_id: Option<Uuid>,
+    /// `until_at`, microseconds: a delayed one starts no earlier; a lease's own first term ends.
+    pub until_at: Option<i64>,
+    /// `started_at`, microseconds.
+    pub started_at: Option<i64>,
+    /// `ended_at`, microseconds.
+    pub ended_at: Option<i64>,
+    /// `tags`, a JSON object; null where there are none.
+    pub tags: Option<String>,
+    /// `detail`, a JSON object; null where everything is by default.
+    pub detail: Option<String>,
+    /// `history`, encoded lines.
+    pub history: Vec<u8>,
+}
+
+/// `detail` as it is written.
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct StoredDetail {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<StoredLease>,
+    #[serde(skip_serializing_if = "is_default")]
+    more: Detail,
+}
+
+#[derive(PartialEq, Serialize, Deserialize)]
+struct StoredLease {
+    worker: Name,
+    instance: Name,
+    ttl_ms: i64,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+static DEFAULT_SPEC: LazyLock<Arc<Spec>> = LazyLock::new(Arc::default);
+
+impl Fixed {
+    /// The fixed columns of an execution.
+    pub fn of(row: &Execution) -> Fixed {
+        Fixed {
+            id: row.id.0,
+            partition: ExecutionId(row.flow().0).partition(),
+            namespace: row.namespace.0,
+            class: row.class.0,
+            flow: row.flow.map(|flow| flow.0),
+            submitted_at: row.submitted_at.micros(),
+            spec: (*row.spec != **DEFAULT_SPEC)
+                .then(|| serde_json::to_string(&*row.spec).unwrap_or_default()),
+        }
+    }
+}
+
+impl Moving {
+    /// The moving columns of an execution.
+    pub fn of(row: &Execution) -> Moving {
+        let lease = row.state.lease();
+        let detail = StoredDetail {
+            lease: lease.map(|lease| StoredLease {
+                worker: lease.worker.clone(),
+                instance: lease.instance.clone(),
+                ttl_ms: lease.ttl_ms,
+            }),
+            more: row.detail.clone(),
+        };
+        let due: Option<Due> = row.due();
+        Moving {
+            version: row.version as i32,
+            state: row.state.name().code(),
+            priority: row.priority,
+            ready_order: row.ready_order.micros(),
+            epoch: row.epoch as i32,
+            due_kind: due.map(|due| due.kind.code()),
+            due_at: due.map(|due| due.at.micros()),
+            session: lease.map(|lease| lease.session.0),
+            lease_id: lease.map(|lease| lease.id.0),
+            until_at: match &row.state {
+                State::Delayed { until } => Some(until.micros()),
+                State::Leased(lease) => Some(lease.first_term().micros()),
+                State::Ready | State::Terminal(_) => None,
+            },
+            started_at: row.started_at.map(Timestamp::micros),
+            ended_at: row.ended_at.map(Timestamp::micros),
+            tags: (!row.tags.is_empty()).then(|| serde_json::to_string(&row.tags).unwrap_or_default()),
+            detail: (detail != StoredDetail::default())
+                .then(|| serde_json::to_string(&detail).unwrap_or_default()),
+            history: row.history.as_bytes().to_vec(),
+        }
+    }
+}
+
+/// Tags from their column.
+pub fn tags(text: Option<&str>) -> Result<BTreeMap<String, String>, String> {
+    text.map_or(Ok(BTreeMap::new()), |text| json("tags", text))
+}
+
+/// Whether `detail` says that a cancel was asked for.
+pub fn cancel_requested(detail: Option<&str>) -> Result<bool, String> {
+    let detail: StoredDetail = detail.map_or(Ok(StoredDetail::default()), |text| json("detail", text))?;
+    Ok(detail.more.cancel.is_some())
+}
+
+fn json<T: for<'a> Deserialize<'a>>(column: &str, text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| format!("column {column}: {error}"))
+}
+
+/// The execution that the columns describe, or what is wrong with them.
+pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
+    let stored: StoredDetail = moving
+        .detail
+        .as_deref()
+        .map_or(Ok(StoredDetail::default()), |text| json("detail", text))?;
+    let name = StateName::from_code(moving.state).ok_or_else(|| format!("unknown state {}", moving.state))?;
+    let until = || {
+        moving
+            .until_at
+            .map(Timestamp::from_micros)
+            .ok_or("until_at is missing".to_owned())
+    };
+    let state = match name {
+        StateName::Ready => State::Ready,
+        StateName::Delayed => State::Delayed { until: until()? },
+        StateName::Leased => {
+            let lease = stored.lease.ok_or("detail.lease is missing")?;
+            State::Leased(Lease {
+                id: LeaseId(moving.lease_id.ok_or("lease_id is missing")?),
+                session: SessionId(moving.session.ok_or("session is missing")?),
+                claimed_at: until()?.minus_ms(lease.ttl_ms),
+                worker: lease.worker,
+                instance: lease.instance,
+                ttl_ms: lease.ttl_ms,
+            })
+        }
+        StateName::Success
+        | StateName::Failed
+        | StateName::Cancelled
+        | StateName::Expired
+        | StateName::Skipped => State::Terminal(name.outcome().ok_or("no outcome")?),
+    };
+    Ok(Execution {
+        id: ExecutionId(fixed.id),
+        namespace: NamespaceId(fixed.namespace),
+        class: ClassId(fixed.class),
+        flow: fixed.flow.map(FlowId),
+        submitted_at: Timestamp::from_micros(fixed.submitted_at),
+        spec: match fixed.spec.as_deref() {
+            None => DEFAULT_SPEC.clone(),
+            Some(text) => Arc::new(json("spec", text)?),
+        },
+        tags: tags(moving.tags.as_deref())?,
+        version: number("version", moving.version)?,
+        state,
+        priority: moving.priority,
+        ready_order: Timestamp::from_micros(moving.ready_order),
+        epoch: number("epoch", moving.epoch)?,
+        started_at: moving.started_at.map(Timestamp::from_micros),
+        ended_at: moving.ended_at.map(Timestamp::from_micros),
+        detail: stored.more,
+        history: History::from_bytes(moving.history),
+    })
+}
+
+fn number(column: &str, value: i32) -> Result<u32, String> {
+    u32::try_from(value).map_err(|_| format!("column {column} is {value}"))
+}
+
+/// The kind of due thing with this number.
+pub fn due_kind(code: i16) -> Result<DueKind, String> {
+    DueKind::ALL
+        .into_iter()
+        .find(|kind| kind.code() == code)
+        .ok_or_else(|| format!("unknown due_kind {code}"))
+}

@@ -1,0 +1,192 @@
+//! The trait that every store implements, and the plain data it speaks in.
+
+use crate::Error;
+use async_trait::async_trait;
+use bytes::Bytes;
+use selvedge_core::filter::{Filter, Place};
+use selvedge_core::{
+    Changes, Class, ClassId, DueKind, Execution, ExecutionId, Name, NamespaceId, Needs, Rows, Session,
+    SessionId, Timestamp,
+};
+use std::collections::BTreeMap;
+
+/// A decision over rows: asked for what it needs, shown that, until it says what to save.
+pub trait Decision: Send {
+    /// Starts, or starts again from nothing: `again` counts how often it was begun before. Says what to load first.
+    fn begin(&mut self, again: u32) -> Needs;
+    /// Shown what was loaded; loads more, or saves.
+    fn next(&mut self, rows: Rows) -> Step;
+}
+
+/// What a decision wants next.
+pub enum Step {
+    /// Load more, in the same transaction.
+    Load(Needs),
+    /// Save this and commit. Empty changes commit nothing.
+    Save(Box<Changes>),
+}
+
+/// What became of a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// The number of the log entry it wrote, if it wrote one.
+    pub entry: Option<i64>,
+    /// How often the decision had to be begun.
+    pub tries: u32,
+}
+
+/// An execution as reads show it.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its row.
+    pub execution: Execution,
+    /// Its input.
+    pub input: Bytes,
+    /// Its result.
+    pub result: Option<Bytes>,
+    /// When the session that holds its lease was last renewed.
+    pub renewed_at: Option<Timestamp>,
+}
+
+/// An execution that seems due, with everything a reconciler's filter may ask for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DueRow {
+    /// Which.
+    pub execution: ExecutionId,
+    /// Since when.
+    pub due_at: Timestamp,
+    /// Its namespace.
+    pub namespace: NamespaceId,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// One look at everything that may be due.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overview {
+    /// The store's time.
+    pub now: Timestamp,
+    /// The next due time of each kind that has one.
+    pub next: Vec<(DueKind, Timestamp)>,
+    /// Whether a lease has lapsed.
+    pub lapsed: bool,
+    /// Whether a session may be forgotten or the key of an operation has expired.
+    pub stale: bool,
+    /// The newest class.
+    pub newest_class: i32,
+}
+
+/// An entry of the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its number.
+    pub number: i64,
+    /// Its packed facts.
+    pub body: Bytes,
+}
+
+/// A page of the log: everything up to `upto` is final and nothing before it can appear later.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Entries {
+    /// The entries, in order.
+    pub entries: Vec<Entry>,
+    /// The log is settled up to this number.
+    pub upto: i64,
+    /// The oldest number that is kept; a cursor before it has expired. Zero when nothing was dropped.
+    pub oldest: i64,
+}
+
+/// What a server tells the others after a commit. Hints only: everything works without them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct News {
+    /// Something of these classes became ready.
+    pub ready: Vec<ClassId>,
+    /// These executions ended.
+    pub ended: Vec<ExecutionId>,
+    /// Something happened to the leases of these sessions.
+    pub sessions: Vec<SessionId>,
+}
+
+impl News {
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.ended.is_empty() && self.sessions.is_empty()
+    }
+}
+
+/// What kind of store this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// `postgres`, `sqlite` or `memory`.
+    pub name: &'static str,
+    /// How many transactions are worth running side by side.
+    pub writers: usize,
+    /// Whether other processes may use the store at the same time.
+    pub shared: bool,
+}
+
+/// A store.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// What kind of store this is.
+    fn describe(&self) -> Description;
+
+    /// Runs a decision in one transaction. When it returns without an error, everything is saved and on disk; the
+    /// decision is not asked again after it said [`Step::Save`] unless the save failed its guards, and then it is begun
+    /// anew. On an error nothing is known to have been saved, except that after [`Error::Unavailable`] it may have been.
+    async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error>;
+
+    /// Interns a namespace.
+    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error>;
+    /// All namespaces.
+    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error>;
+    /// Interns classes. Ids become visible in their order: whoever sees one has seen all before it.
+    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error>;
+    /// The classes after this one.
+    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error>;
+
+    /// Executions by id; those that do not exist are left out.
+    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error>;
+    /// Executions that match, newest first, after `after`.
+    async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error>;
+    /// How many executions match, counted up to `bound`.
+    async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error>;
+    /// The pages of history that left an execution's row, oldest first.
+    async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error>;
+    /// How many ready executions of its class come before this ready one, counted up to `bound`.
+    async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error>;
+    /// All sessions of a namespace, or of all.
+    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error>;
+
+    /// One cheap look at everything that may be due.
+    async fn overview(&self) -> Result<Overview, Error>;
+    /// What is due of this kind, earliest first, after `after`.
+    async fn due(
+        &self,
+        kind: DueKind,
+        after: Option<(Timestamp, ExecutionId)>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error>;
+    /// Leases whose own first term and whose session have both lapsed, in the order of their executions' ids, after
+    /// `after`.
+    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error>;
+    /// Sessions without leases that were last seen before this many milliseconds ago.
+    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error>;
+    /// Deletes keys of operations that have expired; says how many.
+    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error>;
+
+    /// A page of the log after this number.
+    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error>;
+
+    /// Tells the other servers. May lose news.
+    async fn announce(&self, news: News) -> Result<(), Error>;
+    /// Waits for news from other servers. Returns none if this store has none to give, ever.
+    async fn news(&self) -> Option<News>;
+
+    /// The store's own figures for benchmarks: (commits, bytes of write-ahead log) so far.
+    async fn figures(&self) -> Result<Option<(i64, i64)>, Error>;
+    /// Whether the store answers.
+    async fn ping(&self) -> Result<(), Error>;
+    /// Lets go of everything: what is under way ends first.
+    async fn close(&self);
+}

@@ -1,0 +1,1 @@
+//! A durable execution engine: embed it, or talk to it.
