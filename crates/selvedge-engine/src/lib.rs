@@ -1,1 +1,188 @@
-//! The engine: brings the rules and a store together, batches commands, wakes waiters, runs the reconcilers.
+//! The engine: the only place that brings the rules and a store together.
+//!
+//! It batches commands ([`committer`]), hands work to waiting claims ([`parked`]), wakes waiters ([`bells`]), tells the
+//! other servers, and runs the [`reconcilers`]. Everything a caller does goes through a [`Namespace`], which only
+//! [`Engine::namespace`] makes: no request can name a tenant by itself.
+
+#![warn(missing_docs)]
+
+mod batch;
+mod bells;
+mod bulk;
+mod command;
+mod committer;
+mod error;
+mod events;
+mod memory;
+mod namespace;
+mod news;
+mod parked;
+mod reads;
+pub mod reconcilers;
+mod registry;
+mod workers;
+
+pub use bulk::{Bulk, BulkTarget, Bulked};
+pub use error::Error;
+pub use events::{EventFilter, EventPage, From, PublicEvent};
+pub use namespace::{ClaimWait, Namespace, ReportItem};
+pub use reads::{Ended, View};
+pub use reconcilers::{Aborted, Scope as ReconcilerScope, Tally};
+pub use selvedge_core as core;
+pub use selvedge_store as store;
+pub use workers::{Heartbeaten, WorkerView};
+
+use bells::Bells;
+use committer::{Aftermath, Committer};
+use parked::Parked;
+use reconcilers::Supervisor;
+use registry::Registry;
+use selvedge_core::Name;
+use selvedge_core::name::NAME_LIMIT;
+use selvedge_store::Store;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How an engine runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether this engine runs the reconcilers; yes. Switched off only where tests call their ticks.
+    pub reconcilers: bool,
+    /// Which executions the reconcilers of this engine look after; all.
+    pub scope: ReconcilerScope,
+    /// How long waiting claims rely on wake-ups before they ask the store again; 5 s.
+    pub poll: Duration,
+    /// How long a shutdown waits for reconcilers before it aborts them; 10 s.
+    pub grace: Duration,
+    /// Whether to tell other servers and listen to them; yes. Everything works without, up to `poll` later.
+    pub notifications: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            reconcilers: true,
+            scope: ReconcilerScope::default(),
+            poll: Duration::from_secs(5),
+            grace: Duration::from_secs(10),
+            notifications: true,
+        }
+    }
+}
+
+/// A running engine. Cheap to clone; all clones are the same engine.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn Store>,
+    registry: Arc<Registry>,
+    committer: Arc<Committer>,
+    parked: Arc<Parked>,
+    bells: Arc<Bells>,
+    supervisor: Supervisor,
+    news: news::Tasks,
+    options: Options,
+}
+
+impl Engine {
+    /// Starts an engine on an open store.
+    pub async fn start(store: Arc<dyn Store>, options: Options) -> Result<Engine, Error> {
+        let registry = Arc::new(Registry::load(store.clone()).await?);
+        let parked = Arc::new(Parked::new(registry.clone()));
+        let bells = Arc::new(Bells::default());
+        let (news_sender, news_receiver) = mpsc::unbounded_channel();
+        let (due_sender, due_receiver) = mpsc::unbounded_channel();
+        let aftermath = Aftermath {
+            news: news_sender,
+            due: due_sender,
+        };
+        let committer = Committer::new(
+            store.clone(),
+            registry.clone(),
+            parked.clone(),
+            bells.clone(),
+            aftermath,
+        );
+        let supervisor = Supervisor::start(store.clone(), committer.clone(), due_receiver, &options);
+        let news = news::Tasks::start(
+            store.clone(),
+            committer.clone(),
+            parked.clone(),
+            news_receiver,
+            &options,
+        );
+        let inner = Inner {
+            store,
+            registry,
+            committer,
+            parked,
+            bells,
+            supervisor,
+            news,
+            options,
+        };
+        Ok(Engine {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// The handle of a namespace: everything a caller does goes through one.
+    pub async fn namespace(&self, name: &str) -> Result<Namespace, Error> {
+        let name = Name::parse("/namespace", name, NAME_LIMIT)?;
+        let id = self.inner.registry.namespace(&name).await?;
+        Ok(Namespace::new(self.clone(), id, name))
+    }
+
+    /// What kind of store it runs on.
+    pub fn store_name(&self) -> &'static str {
+        self.inner.store.describe().name
+    }
+
+    /// The store, for benchmarks and checks.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// How many batches were committed, how many claims wait.
+    pub fn activity(&self) -> (u64, usize) {
+        (self.inner.committer.batches(), self.inner.parked.len())
+    }
+
+    /// What each reconciler has done so far.
+    pub fn reconcilers(&self) -> Vec<(&'static str, Tally)> {
+        self.inner.supervisor.tallies()
+    }
+
+    /// Runs one tick of a reconciler now; for tests and operators.
+    pub async fn tick(&self, reconciler: &str) -> Result<Tally, Error> {
+        self.inner.supervisor.tick(reconciler).await
+    }
+
+    /// Whether the store answers.
+    pub async fn ping(&self) -> Result<(), Error> {
+        Ok(self.inner.store.ping().await?)
+    }
+
+    /// Stops: waiting claims return, accepted commands are answered, reconcilers end or are aborted. Says how many had
+    /// to be aborted. A second call is a no-op.
+    pub async fn shutdown(&self) -> Aborted {
+        let aborted = self.inner.supervisor.shutdown(self.inner.options.grace).await;
+        self.inner.news.stop();
+        let parked = self.inner.parked.clone();
+        let closing = self.inner.committer.close();
+        parked.wake_all();
+        closing.await;
+        self.inner.bells.ring_all();
+        self.inner.store.close().await;
+        aborted
+    }
+}
+
+/// A reply of another kind than its command: a defect of the engine.
+fn unexpected(reply: &command::Reply) -> Error {
+    selvedge_store::Error::Failed(format!("a command got a reply of another kind: {reply:?}")).into()
+}

@@ -1,1 +1,206 @@
 //! The store in memory: for tests, simulation and trying things out; nothing survives the process.
+//!
+//! One mutex over plain maps. A decision runs under that mutex from its first load to its save, so nobody can step in
+//! between; its guards can fail only for rows that it remembered from before. Nothing is awaited while the mutex is held.
+//! A decision that panics is caught before it has saved anything: it fails alone.
+
+mod clock;
+mod load;
+mod query;
+mod save;
+mod tables;
+
+pub use clock::Clock;
+
+use async_trait::async_trait;
+use selvedge_core::filter::{Filter, Place};
+use selvedge_core::{
+    Class, ClassId, DueKind, Execution, ExecutionId, Name, NamespaceId, Session, SessionId, Timestamp,
+};
+use selvedge_store::{
+    Decision, Description, DueRow, Entries, Error, News, Overview, Step, Store, Stored, Transaction,
+};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tables::Tables;
+
+/// How often a decision is begun before the store gives up.
+const TRIES_MAX: u32 = 10;
+
+/// The store in memory.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    clock: Clock,
+    tables: Mutex<Tables>,
+}
+
+impl MemoryStore {
+    /// An empty store that goes by the system's clock.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty store that goes by `clock`.
+    pub fn with_clock(clock: Clock) -> Self {
+        MemoryStore {
+            clock,
+            tables: Mutex::default(),
+        }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One look at the tables, and the time of that look.
+    fn look<T>(&self, read: impl FnOnce(&Tables, Timestamp) -> T) -> Result<T, Error> {
+        let tables = self.tables();
+        Ok(read(&tables, self.clock.now()))
+    }
+
+    /// Runs a decision once, from its beginning to its save; none where its guards failed.
+    fn attempt(&self, decision: &mut dyn Decision, again: u32) -> Result<Option<Transaction>, Error> {
+        let mut tables = self.tables();
+        let now = self.clock.now();
+        let mut needs = decision.begin(again);
+        loop {
+            match decision.next(tables.load(&needs, now)) {
+                Step::Load(more) => needs = more,
+                Step::Save(changes) => {
+                    return Ok(tables.save(*changes).map(|entry| Transaction {
+                        entry,
+                        tries: again + 1,
+                    }));
+                }
+            }
+        }
+    }
+}
+
+/// Runs `attempt`; a panic inside it becomes an error.
+fn caught<T>(attempt: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|panic| {
+        let message = panic_message(panic.as_ref());
+        Err(Error::Failed(format!("the decision panicked: {message}")))
+    })
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (None, Some(text)) => text,
+        (None, None) => "without a message",
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn describe(&self) -> Description {
+        Description {
+            name: "memory",
+            writers: 1,
+            shared: false,
+        }
+    }
+
+    async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        for again in 0..TRIES_MAX {
+            if let Some(done) = caught(|| self.attempt(&mut *decision, again))? {
+                return Ok(done);
+            }
+        }
+        Err(Error::Contended(format!(
+            "a decision was begun {TRIES_MAX} times and its rows had changed every time"
+        )))
+    }
+
+    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+        Ok(self.tables().intern_namespace(name))
+    }
+
+    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
+        self.look(|tables, _| tables.namespaces())
+    }
+
+    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
+        Ok(self.tables().intern_classes(classes))
+    }
+
+    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
+        self.look(|tables, _| tables.classes_after(after))
+    }
+
+    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
+        self.look(|tables, _| tables.fetch(ids))
+    }
+
+    async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
+        self.look(|tables, _| tables.list(filter, after, limit))
+    }
+
+    async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
+        self.look(|tables, _| tables.count(filter, bound))
+    }
+
+    async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
+        self.look(|tables, _| tables.history_pages(id))
+    }
+
+    async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
+        self.look(|tables, _| tables.ahead_of(execution, bound))
+    }
+
+    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
+        self.look(|tables, _| tables.sessions_of(namespace))
+    }
+
+    async fn overview(&self) -> Result<Overview, Error> {
+        self.look(Tables::overview)
+    }
+
+    async fn due(
+        &self,
+        kind: DueKind,
+        after: Option<(Timestamp, ExecutionId)>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        self.look(|tables, now| tables.due(kind, after, limit, now))
+    }
+
+    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
+        self.look(|tables, now| tables.lapsed(after, limit, now))
+    }
+
+    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
+        self.look(|tables, now| tables.unseen_sessions(now.minus_ms(unseen_ms), limit))
+    }
+
+    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
+        let mut tables = self.tables();
+        let now = self.clock.now();
+        Ok(tables.delete_expired_keys(now, limit))
+    }
+
+    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
+        self.look(|tables, _| tables.log_after(after, limit))
+    }
+
+    async fn announce(&self, _news: News) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn news(&self) -> Option<News> {
+        None
+    }
+
+    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
+        self.look(|tables, _| Some((tables.commits, 0)))
+    }
+
+    async fn ping(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn close(&self) {}
+}

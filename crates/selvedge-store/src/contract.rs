@@ -18,7 +18,8 @@ pub trait Decision: Send {
     fn next(&mut self, rows: Rows) -> Step;
 }
 
-/// What a decision wants next.
+/// What a decision wants next. Made once or twice per transaction, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
 pub enum Step {
     /// Load more, in the same transaction.
     Load(Needs),

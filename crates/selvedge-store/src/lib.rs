@@ -11,6 +11,8 @@
 //! - times come from the store's own clock.
 
 pub mod columns;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod contract;
 mod error;
 

@@ -45,7 +45,7 @@ impl Heartbeat {
     pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
         let held = self.held(work);
         for fence in &self.leases {
-            if held.get(fence).is_none() && !work.knows(fence.execution) {
+            if !held.contains_key(fence) && !work.knows(fence.execution) {
                 needs.look.push(fence.execution);
             }
         }

@@ -1,0 +1,275 @@
+//! One batch: commands of any kind decided in one transaction.
+//!
+//! The batch asks for the rows that its commands name, shows them to the rules in the order of their phases, and says
+//! what to save. It may be begun again when the store finds that a row has moved; then nothing is remembered and every
+//! row is read.
+
+use crate::command::{Command, Reply};
+use crate::memory::Memory;
+use crate::registry::Registry;
+use selvedge_core::fact::Fact;
+use selvedge_core::history::ending;
+use selvedge_core::log::Event;
+use selvedge_core::rules::report::{Op, Report};
+use selvedge_core::{
+    Changes, ClassId, Entropy, Execution, ExecutionId, Needs, Rows, SessionId, State, Timestamp, Work,
+};
+use selvedge_store::{Decision, News, Step};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a batch leaves behind once it is saved.
+#[derive(Default)]
+pub struct Outcome {
+    /// One reply per command, in the order of the commands.
+    pub replies: Vec<Reply>,
+    /// What others may want to know.
+    pub news: News,
+    /// Rows under lease, to be remembered.
+    pub leased: Vec<Execution>,
+    /// The earliest thing that time will do to a row of this batch, and the time of the batch.
+    pub next_due: Option<(Timestamp, Timestamp)>,
+}
+
+/// A batch under way.
+pub struct Batch {
+    commands: Arc<Vec<Command>>,
+    outcome: Arc<Mutex<Outcome>>,
+    registry: Arc<Registry>,
+    memory: Arc<Memory>,
+    work: Work,
+    classes: Vec<Vec<ClassId>>,
+    again: bool,
+    asked_more: bool,
+}
+
+impl Batch {
+    /// A batch of these commands; its outcome appears in `outcome`.
+    pub fn new(
+        commands: Arc<Vec<Command>>,
+        outcome: Arc<Mutex<Outcome>>,
+        registry: Arc<Registry>,
+        memory: Arc<Memory>,
+    ) -> Self {
+        let work = Work::new(Entropy::seeded(0));
+        Batch {
+            commands,
+            outcome,
+            registry,
+            memory,
+            work,
+            classes: Vec::new(),
+            again: false,
+            asked_more: false,
+        }
+    }
+
+    fn cover(&self) -> Vec<Vec<ClassId>> {
+        let cover = |command: &Command| match command {
+            Command::Claim { claim, .. } => self.registry.covered(&claim.scope),
+            _ => Vec::new(),
+        };
+        self.commands.iter().map(cover).collect()
+    }
+
+    /// Reports come back for leases that this process handed out: those rows need no read. Only a report that ends the
+    /// remembered lease may rely on it, because only then is the row saved, and with it the guess checked.
+    fn remember(&mut self, needs: &mut Needs) {
+        let mut trusted: HashMap<ExecutionId, Option<Execution>> = HashMap::new();
+        for command in self.commands.iter() {
+            match command {
+                Command::Report(reports) => {
+                    for Report { fence, op, .. } in reports {
+                        let row = trusted
+                            .entry(fence.execution)
+                            .or_insert_with_key(|id| self.memory.take(*id));
+                        let ends = !matches!(op, Op::Progress { .. });
+                        if !ends || row.as_ref().is_some_and(|row| !fence.holds(row)) {
+                            *row = None;
+                        }
+                    }
+                }
+                Command::PutBack(other) => drop(trusted.insert(other.fence.execution, None)),
+                Command::Operate(other) => drop(trusted.insert(other.execution, None)),
+                Command::Tick(other) => drop(trusted.insert(other.execution, None)),
+                Command::Submit { .. }
+                | Command::Heartbeat(_)
+                | Command::Drain(_)
+                | Command::Forget(_)
+                | Command::Claim { .. } => {}
+            }
+        }
+        needs
+            .executions
+            .retain(|id| trusted.get(id).is_none_or(Option::is_none));
+        trusted
+            .into_values()
+            .flatten()
+            .for_each(|row| self.work.remember(row));
+    }
+
+    fn needs_more(&mut self) -> Needs {
+        let mut needs = Needs::default();
+        for command in self.commands.iter() {
+            command.needs_more(&self.work, &mut needs);
+        }
+        let covered = self.cover();
+        for (index, command) in self.commands.iter().enumerate() {
+            if let Command::Claim {
+                claim,
+                handed_only: false,
+            } = command
+                && covered[index] != self.classes[index]
+            {
+                let new: Vec<ClassId> = covered[index]
+                    .iter()
+                    .filter(|id| !self.classes[index].contains(id))
+                    .copied()
+                    .collect();
+                claim.needs(&new, false, &mut needs);
+            }
+        }
+        self.classes = covered;
+        tidy(&mut needs);
+        needs
+    }
+
+    fn decide(&mut self) -> Changes {
+        let mut order: Vec<usize> = (0..self.commands.len()).collect();
+        order.sort_by_key(|index| self.commands[*index].phase());
+        let mut replies: Vec<Option<Reply>> = self.commands.iter().map(|_| None).collect();
+        for index in order {
+            let reply = self.commands[index].decide(&self.classes[index], self.again, &mut self.work);
+            replies[index] = Some(reply);
+        }
+        let now = self.work.now();
+        let ready = self.work.left_ready();
+        let changes = std::mem::replace(&mut self.work, Work::new(Entropy::seeded(0))).finish();
+        let rows = || {
+            let inserted = changes.inserted.iter().map(|row| &row.execution);
+            inserted.chain(changes.updated.iter().map(|row| &row.execution))
+        };
+        let mut news = News {
+            ready,
+            ..News::default()
+        };
+        changes.events.iter().for_each(|event| tell(event, &mut news));
+        let asked = rows()
+            .filter(|row| row.detail.cancel.is_some())
+            .filter_map(|row| {
+                row.state
+                    .lease()
+                    .map(|lease| instance_key(row.namespace, &lease.instance))
+            });
+        news.sessions.extend(asked);
+        let live_due = rows()
+            .filter(|row| row.state.outcome().is_none())
+            .filter_map(|row| row.due());
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Outcome {
+            replies: replies.into_iter().flatten().collect(),
+            news,
+            leased: rows()
+                .filter(|row| matches!(row.state, State::Leased(_)))
+                .cloned()
+                .collect(),
+            next_due: live_due.map(|due| due.at).min().map(|at| (at, now)),
+        };
+        changes
+    }
+}
+
+impl Decision for Batch {
+    fn begin(&mut self, again: u32) -> Needs {
+        self.again = again > 0;
+        self.asked_more = false;
+        self.work = Work::new(Entropy::seeded(fastrand::u64(..)));
+        self.classes = self.cover();
+        let mut needs = Needs::default();
+        for (command, classes) in self.commands.iter().zip(&self.classes) {
+            command.needs(classes, self.again, &mut needs);
+        }
+        if self.commands.iter().any(|command| {
+            matches!(
+                command,
+                Command::Claim {
+                    handed_only: false,
+                    ..
+                }
+            )
+        }) {
+            needs.classes_after = Some(self.registry.newest());
+        }
+        tidy(&mut needs);
+        if !self.again {
+            self.remember(&mut needs);
+        }
+        needs
+    }
+
+    fn next(&mut self, mut rows: Rows) -> Step {
+        self.registry.add(std::mem::take(&mut rows.classes));
+        self.work.load(rows);
+        if !self.asked_more {
+            self.asked_more = true;
+            let more = self.needs_more();
+            if more != Needs::default() {
+                return Step::Load(more);
+            }
+        }
+        Step::Save(Box::new(self.decide()))
+    }
+}
+
+/// Every id once, in the order in which locks are taken.
+fn tidy(needs: &mut Needs) {
+    fn once<T: Ord>(ids: &mut Vec<T>) {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    once(&mut needs.executions);
+    once(&mut needs.executions_if_free);
+    needs
+        .executions_if_free
+        .retain(|id| needs.executions.binary_search(id).is_err());
+    once(&mut needs.keys);
+    once(&mut needs.look);
+    once(&mut needs.inputs);
+    once(&mut needs.sessions);
+    once(&mut needs.sessions_locked);
+    once(&mut needs.instances);
+}
+
+/// The key under which the heartbeats of an instance wait.
+pub fn instance_key(namespace: selvedge_core::NamespaceId, instance: &str) -> SessionId {
+    SessionId::of(namespace, instance, 0)
+}
+
+/// What of an event others wait for: an end, or a lease that its worker did not end itself.
+fn tell(event: &Event, news: &mut News) {
+    let Some(execution) = event.execution else { return };
+    if ended(&event.fact) {
+        news.ended.push(execution);
+    }
+    let taken = match &event.fact {
+        Fact::TimedOut { lease, .. }
+        | Fact::Lapsed { lease, .. }
+        | Fact::Orphaned { lease, .. }
+        | Fact::Revoked { lease, .. }
+        | Fact::Cancelled {
+            lease: Some(lease), ..
+        }
+        | Fact::DeadlinePassed { lease: Some(lease) } => Some(&lease.instance),
+        _ => None,
+    };
+    if let Some(instance) = taken {
+        news.sessions.push(instance_key(event.namespace, instance));
+    }
+}
+
+fn ended(fact: &Fact) -> bool {
+    use selvedge_core::fact::Next;
+    match fact {
+        Fact::Cancelled { .. } | Fact::DeadlinePassed { .. } | Fact::StartByPassed => true,
+        other => ending(other).is_some_and(|(_, end)| matches!(end.next, Next::Terminal(_))),
+    }
+}

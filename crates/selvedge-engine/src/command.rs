@@ -1,0 +1,151 @@
+//! Commands as callers give them to the engine, and the replies they get.
+
+use selvedge_core::rules::claim::{Claim, Claimed};
+use selvedge_core::rules::clock::{Tick, Ticked};
+use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
+use selvedge_core::rules::operator::Operate;
+use selvedge_core::rules::report::{Report, Reported};
+use selvedge_core::rules::submit::{Submit, Submitted};
+use selvedge_core::rules::worker::{Drain, Forget, PutBack};
+use selvedge_core::{ClassId, Execution, Needs, Refusal, Work};
+
+/// A command of any kind.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Reports of a worker.
+    Report(Vec<Report>),
+    /// Something that seems due.
+    Tick(Tick),
+    /// A lease to put back.
+    PutBack(PutBack),
+    /// An operator's action.
+    Operate(Operate),
+    /// Submissions; `again` says that this very call may have committed before.
+    Submit {
+        /// What.
+        submit: Submit,
+        /// Whether it may have committed before.
+        again: bool,
+    },
+    /// A heartbeat.
+    Heartbeat(Heartbeat),
+    /// A worker is asked to drain.
+    Drain(Drain),
+    /// Sessions to forget.
+    Forget(Forget),
+    /// A claim; `handed_only` says that it takes only what this transaction makes ready.
+    Claim {
+        /// What.
+        claim: Claim,
+        /// Whether to leave the store's ready ones alone.
+        handed_only: bool,
+    },
+}
+
+/// The reply to a command of the same name.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// To [`Command::Report`].
+    Report(Vec<Result<Reported, Refusal>>),
+    /// To [`Command::Tick`].
+    Tick(Result<Ticked, Refusal>),
+    /// To [`Command::PutBack`].
+    PutBack(Result<bool, Refusal>),
+    /// To [`Command::Operate`].
+    Operate(Box<Result<Execution, Refusal>>),
+    /// To [`Command::Submit`].
+    Submit(Vec<Result<Submitted, Refusal>>),
+    /// To [`Command::Heartbeat`].
+    Heartbeat(Beat),
+    /// To [`Command::Drain`].
+    Drain(Result<(), Refusal>),
+    /// To [`Command::Forget`].
+    Forget(usize),
+    /// To [`Command::Claim`].
+    Claim(Result<Vec<Claimed>, Refusal>),
+}
+
+impl Command {
+    /// In which order the commands of one batch are decided: what makes ready comes before what claims.
+    pub fn phase(&self) -> u8 {
+        match self {
+            Command::Report(_) => 0,
+            Command::Tick(_) => 1,
+            Command::PutBack(_) => 2,
+            Command::Operate(_) => 3,
+            Command::Submit { .. } => 4,
+            Command::Heartbeat(_) => 5,
+            Command::Drain(_) => 6,
+            Command::Forget(_) => 7,
+            Command::Claim { .. } => 8,
+        }
+    }
+
+    /// How much of a batch it fills.
+    pub fn weight(&self) -> usize {
+        match self {
+            Command::Report(reports) => reports.len(),
+            Command::Submit { submit, .. } => submit.items.len(),
+            Command::Claim { claim, .. } => claim.max as usize / 4 + 1,
+            Command::Heartbeat(heartbeat) => 1 + heartbeat.leases.len() / 4,
+            Command::Tick(_)
+            | Command::PutBack(_)
+            | Command::Operate(_)
+            | Command::Drain(_)
+            | Command::Forget(_) => 1,
+        }
+    }
+
+    /// What it must see first.
+    pub fn needs(&self, classes: &[ClassId], again: bool, needs: &mut Needs) {
+        match self {
+            Command::Report(reports) => reports.iter().for_each(|report| report.needs(needs)),
+            Command::Tick(tick) => tick.needs(needs),
+            Command::PutBack(put_back) => put_back.needs(needs),
+            Command::Operate(operate) => operate.needs(needs),
+            Command::Submit {
+                submit,
+                again: before,
+            } => submit.needs(again || *before, needs),
+            Command::Heartbeat(heartbeat) => heartbeat.needs(needs),
+            Command::Drain(drain) => drain.needs(needs),
+            Command::Forget(forget) => forget.needs(needs),
+            Command::Claim { claim, handed_only } => claim.needs(classes, *handed_only, needs),
+        }
+    }
+
+    /// What it must see after that.
+    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        match self {
+            Command::Tick(tick) => tick.needs_more(work, needs),
+            Command::Submit { submit, .. } => submit.needs_more(work, needs),
+            Command::Heartbeat(heartbeat) => heartbeat.needs_more(work, needs),
+            Command::Claim { claim, .. } => claim.needs_more(work, needs),
+            Command::Report(_)
+            | Command::PutBack(_)
+            | Command::Operate(_)
+            | Command::Drain(_)
+            | Command::Forget(_) => {}
+        }
+    }
+
+    /// Decides it.
+    pub fn decide(&self, classes: &[ClassId], again: bool, work: &mut Work) -> Reply {
+        match self {
+            Command::Report(reports) => {
+                Reply::Report(reports.iter().map(|report| report.decide(work)).collect())
+            }
+            Command::Tick(tick) => Reply::Tick(tick.decide(work)),
+            Command::PutBack(put_back) => Reply::PutBack(put_back.decide(work)),
+            Command::Operate(operate) => Reply::Operate(Box::new(operate.decide(work))),
+            Command::Submit {
+                submit,
+                again: before,
+            } => Reply::Submit(submit.decide(again || *before, work)),
+            Command::Heartbeat(heartbeat) => Reply::Heartbeat(heartbeat.decide(work)),
+            Command::Drain(drain) => Reply::Drain(drain.decide(work)),
+            Command::Forget(forget) => Reply::Forget(forget.decide(work)),
+            Command::Claim { claim, .. } => Reply::Claim(claim.decide(classes, work)),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Group commit: commands of concurrent callers gather while earlier batches commit, and go together in the next one.
+//!
+//! No timer and no added delay when idle: a command that finds a free writer starts at once; a command that finds all
+//! writers busy waits for the next batch with everybody else. A batch that fails whole is halved until the culprit is
+//! alone, so one bad command never fails its neighbours.
+
+use crate::Error;
+use crate::batch::{Batch, Outcome};
+use crate::bells::Bells;
+use crate::command::{Command, Reply};
+use crate::memory::Memory;
+use crate::parked::Parked;
+use crate::registry::Registry;
+use selvedge_core::Timestamp;
+use selvedge_core::rules::report::Fence;
+use selvedge_core::rules::worker::{PutBack, Why};
+use selvedge_store::{News, Store};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+/// How much one batch carries at most.
+const BATCH_WEIGHT: usize = 512;
+
+/// A command that waits for its reply.
+pub struct Pending {
+    command: Command,
+    reply: oneshot::Sender<Result<Reply, Error>>,
+}
+
+impl Pending {
+    /// A command and where its reply goes.
+    pub fn new(command: Command) -> (Pending, oneshot::Receiver<Result<Reply, Error>>) {
+        let (reply, receiver) = oneshot::channel();
+        (Pending { command, reply }, receiver)
+    }
+}
+
+/// What the committer tells the rest of the engine after each commit.
+pub struct Aftermath {
+    /// For the other servers.
+    pub news: mpsc::UnboundedSender<News>,
+    /// For the supervisor: something will be due this many milliseconds from now.
+    pub due: mpsc::UnboundedSender<i64>,
+}
+
+/// Runs commands in batches.
+pub struct Committer {
+    store: Arc<dyn Store>,
+    writers: usize,
+    registry: Arc<Registry>,
+    memory: Arc<Memory>,
+    parked: Arc<Parked>,
+    bells: Arc<Bells>,
+    aftermath: Aftermath,
+    queue: Mutex<Queue>,
+    idle: Notify,
+    batches: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Pending>,
+    running: usize,
+    closed: bool,
+}
+
+impl Committer {
+    /// A committer for `store`.
+    pub fn new(
+        store: Arc<dyn Store>,
+        registry: Arc<Registry>,
+        parked: Arc<Parked>,
+        bells: Arc<Bells>,
+        aftermath: Aftermath,
+    ) -> Arc<Self> {
+        let writers = store.describe().writers;
+        Arc::new(Committer {
+            store,
+            writers,
+            registry,
+            memory: Arc::default(),
+            parked,
+            bells,
+            aftermath,
+            queue: Mutex::default(),
+            idle: Notify::new(),
+            batches: AtomicU64::new(0),
+        })
+    }
+
+    /// Runs one command and waits for its reply.
+    pub async fn run(self: &Arc<Self>, command: Command) -> Result<Reply, Error> {
+        let (pending, reply) = Pending::new(command);
+        self.enqueue(vec![pending])?;
+        reply.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Puts commands in the queue together, so that they go in the same batch unless it is full.
+    pub fn enqueue(self: &Arc<Self>, commands: Vec<Pending>) -> Result<(), Error> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.closed {
+            return Err(Error::Closed);
+        }
+        queue.waiting.extend(commands);
+        if queue.running < self.writers {
+            queue.running += 1;
+            drop(queue);
+            tokio::spawn(self.clone().write());
+        }
+        Ok(())
+    }
+
+    /// How many batches were committed.
+    pub fn batches(&self) -> u64 {
+        self.batches.load(Ordering::Relaxed)
+    }
+
+    /// Refuses new commands and waits until everything that was accepted is answered.
+    pub async fn close(&self) {
+        loop {
+            let idle = self.idle.notified();
+            {
+                let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+                queue.closed = true;
+                if queue.running == 0 {
+                    return;
+                }
+            }
+            idle.await;
+        }
+    }
+
+    /// One writer: batch after batch until nothing waits.
+    async fn write(self: Arc<Self>) {
+        let _running = Running(&self);
+        while let Some(mut batch) = self.next_batch() {
+            for claim in self.parked.take_for(batch.iter().map(|pending| &pending.command)) {
+                batch.push(claim);
+            }
+            self.run_batch(batch).await;
+        }
+    }
+
+    /// The next batch; none when nothing waits, and then this writer has stopped.
+    fn next_batch(&self) -> Option<Vec<Pending>> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = Vec::new();
+        let mut weight = 0;
+        while let Some(pending) = queue.waiting.front() {
+            weight += pending.command.weight();
+            if weight > BATCH_WEIGHT && !batch.is_empty() {
+                break;
+            }
+            batch.extend(queue.waiting.pop_front());
+        }
+        (!batch.is_empty()).then_some(batch)
+    }
+
+    async fn run_batch(self: &Arc<Self>, batch: Vec<Pending>) {
+        let mut work = vec![batch];
+        while let Some(batch) = work.pop() {
+            let (commands, replies): (Vec<_>, Vec<_>) = batch
+                .into_iter()
+                .map(|pending| (pending.command, pending.reply))
+                .unzip();
+            let commands = Arc::new(commands);
+            match self.transact(commands.clone()).await {
+                Ok(outcome) => {
+                    let answers = self.conclude(outcome);
+                    for (reply, answer) in replies.into_iter().zip(answers) {
+                        if let Err(Ok(unheard)) = reply.send(Ok(answer)) {
+                            self.put_back_unheard(unheard);
+                        }
+                    }
+                }
+                Err(selvedge_store::Error::Failed(detail)) if commands.len() > 1 => {
+                    tracing::warn!(
+                        commands = commands.len(),
+                        detail,
+                        "a batch failed whole; halving it"
+                    );
+                    let commands = Arc::try_unwrap(commands).unwrap_or_else(|shared| (*shared).clone());
+                    let pending = commands.into_iter().zip(replies);
+                    let mut first: Vec<Pending> = pending
+                        .map(|(command, reply)| Pending { command, reply })
+                        .collect();
+                    let second = first.split_off(first.len() / 2);
+                    work.push(second);
+                    work.push(first);
+                }
+                Err(error) => {
+                    for reply in replies {
+                        let _ = reply.send(Err(error.clone().into()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A claimer that no longer waits for its answer will never know of its leases: they go back at once.
+    fn put_back_unheard(self: &Arc<Self>, reply: Reply) {
+        let Reply::Claim(Ok(claimed)) = reply else { return };
+        let put_back = claimed.iter().filter_map(|one| {
+            let fence = Fence::of(&one.execution)?;
+            let namespace = one.execution.namespace;
+            Some(
+                Pending::new(Command::PutBack(PutBack {
+                    namespace,
+                    fence,
+                    why: Why::Orphaned,
+                }))
+                .0,
+            )
+        });
+        // When the engine is closing they lapse instead.
+        let _ = self.enqueue(put_back.collect());
+    }
+
+    async fn transact(&self, commands: Arc<Vec<Command>>) -> Result<Outcome, selvedge_store::Error> {
+        let outcome = Arc::new(Mutex::new(Outcome::default()));
+        let batch = Batch::new(
+            commands,
+            outcome.clone(),
+            self.registry.clone(),
+            self.memory.clone(),
+        );
+        self.store.transact(Box::new(batch)).await?;
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        Ok(std::mem::take(
+            &mut *outcome.lock().unwrap_or_else(PoisonError::into_inner),
+        ))
+    }
+
+    /// After the commit: remembers rows, wakes waiters here, tells the others.
+    fn conclude(&self, outcome: Outcome) -> Vec<Reply> {
+        self.memory.remember(outcome.leased);
+        self.hear(&outcome.news);
+        if !outcome.news.is_empty() {
+            let _ = self.aftermath.news.send(outcome.news);
+        }
+        if let Some((at, now)) = outcome.next_due {
+            let _ = self.aftermath.due.send(Timestamp::ms_since(at, now));
+        }
+        outcome.replies
+    }
+
+    /// Wakes the waiters of this process: after a commit here, or on news from another server.
+    pub fn hear(&self, news: &News) {
+        self.parked.wake(&news.ready);
+        for id in &news.ended {
+            self.bells.ring_ended(*id);
+        }
+        for key in &news.sessions {
+            self.bells.ring_instance(*key);
+        }
+    }
+}
+
+/// Counts a writer out when it stops, however it stops; if commands came meanwhile, nobody else would start one.
+struct Running<'a>(&'a Arc<Committer>);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if !queue.waiting.is_empty() {
+            drop(queue);
+            tokio::spawn(self.0.clone().write());
+            return;
+        }
+        queue.running -= 1;
+        if queue.running == 0 {
+            self.0.idle.notify_waiters();
+        }
+    }
+}

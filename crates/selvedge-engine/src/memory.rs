@@ -1,0 +1,39 @@
+//! Rows of the leases that this process handed out, remembered so that the report that comes back needs no read.
+//!
+//! A remembered row may be out of date: it is saved only if the store still has its version, else the command is decided
+//! again with the row read anew. Bounded; forgetting costs a read and nothing else.
+
+use selvedge_core::{Execution, ExecutionId};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// How many rows are remembered at most.
+const CAPACITY: usize = 20_000;
+/// A row with a longer history is not remembered.
+const HISTORY_LIMIT: usize = 2048;
+
+/// Remembered rows.
+#[derive(Default)]
+pub struct Memory(Mutex<HashMap<ExecutionId, Execution>>);
+
+impl Memory {
+    /// Takes a row out: whoever changes it puts the new one back.
+    pub fn take(&self, id: ExecutionId) -> Option<Execution> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
+    }
+
+    /// Remembers rows after their commit.
+    pub fn remember(&self, rows: Vec<Execution>) {
+        if rows.is_empty() {
+            return;
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() + rows.len() > CAPACITY {
+            known.clear();
+        }
+        let short = rows
+            .into_iter()
+            .filter(|row| row.history.as_bytes().len() <= HISTORY_LIMIT);
+        known.extend(short.map(|row| (row.id, row)));
+    }
+}

@@ -1,0 +1,160 @@
+//! The reconcilers: each repairs one thing that time or a crash can break.
+//!
+//! A reconciler finds rows through an index without locking them, and gives each to the rules as a command of its own;
+//! the rule looks again with the row locked. So any number of servers run them side by side, a bad row is set aside and
+//! starves nothing, and nothing happens twice. Which there are: this folder's files.
+
+mod due;
+mod lease_expiry;
+mod retention;
+mod set_aside;
+mod supervisor;
+mod worker_liveness;
+
+pub use supervisor::{Aborted, Supervisor};
+
+use crate::Error;
+use crate::command::{Command, Reply};
+use crate::committer::{Committer, Pending};
+use async_trait::async_trait;
+use selvedge_core::rules::clock::{Tick, Ticked, What};
+use selvedge_core::{NamespaceId, Timestamp};
+use selvedge_store::{DueRow, Overview, Store};
+use set_aside::SetAside;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many rows one scan finds at most.
+const PAGE: u32 = 500;
+/// How many pages one tick works through at most.
+const PAGES: u32 = 20;
+
+/// Which executions the reconcilers of an engine look after, so that a fleet can be split. Every part that is given must
+/// match.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scope {
+    /// Those of this namespace.
+    pub namespace: Option<NamespaceId>,
+    /// Those with this tag.
+    pub tag: Option<(String, String)>,
+}
+
+impl Scope {
+    fn covers(&self, row: &DueRow) -> bool {
+        self.namespace.is_none_or(|namespace| namespace == row.namespace)
+            && self
+                .tag
+                .as_ref()
+                .is_none_or(|(name, value)| row.tags.get(name) == Some(value))
+    }
+}
+
+/// What ticks have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Ticks that ran.
+    pub ticks: u64,
+    /// Rows that were found.
+    pub scanned: u64,
+    /// Rows that were acted on.
+    pub done: u64,
+    /// Rows that another server looks after.
+    pub filtered: u64,
+    /// Rows that another server was quicker with, or that were not due after all.
+    pub lost: u64,
+    /// Rows that failed and were set aside, and ticks that failed whole.
+    pub errors: u64,
+    /// Ticks that panicked.
+    pub panics: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.ticks += other.ticks;
+        self.scanned += other.scanned;
+        self.done += other.done;
+        self.filtered += other.filtered;
+        self.lost += other.lost;
+        self.errors += other.errors;
+        self.panics += other.panics;
+    }
+}
+
+/// One reconciler.
+#[async_trait]
+pub trait Reconciler: Send + Sync + 'static {
+    /// Its name.
+    fn name(&self) -> &'static str;
+    /// How long after one tick the next begins at the earliest.
+    fn interval(&self) -> Duration;
+    /// When it has something to do next, as the overview shows it; none for nothing known.
+    fn next_due(&self, overview: &Overview) -> Option<Timestamp>;
+    /// One tick: bounded work.
+    async fn tick(&self, bench: &Bench) -> Result<Tally, Error>;
+}
+
+/// What reconcilers work with.
+pub struct Bench {
+    /// The store, for scans.
+    pub store: Arc<dyn Store>,
+    /// For the commands.
+    pub committer: Arc<Committer>,
+    /// Which rows are ours.
+    pub scope: Scope,
+    /// Bad rows.
+    pub set_aside: SetAside,
+}
+
+/// All reconcilers.
+fn all() -> Vec<Arc<dyn Reconciler>> {
+    vec![
+        Arc::new(lease_expiry::LeaseExpiry),
+        Arc::new(due::attempt_timeout()),
+        Arc::new(due::delay_promoter()),
+        Arc::new(due::execution_deadline()),
+        Arc::new(worker_liveness::WorkerLiveness),
+        Arc::new(retention::Retention),
+    ]
+}
+
+impl Bench {
+    /// Gives each row to the rules as a command of its own and counts what came of it.
+    async fn act(&self, rows: Vec<DueRow>, what: What) -> Result<Tally, Error> {
+        let mut tally = Tally {
+            scanned: rows.len() as u64,
+            ..Tally::default()
+        };
+        let mut waiting = Vec::new();
+        let mut commands = Vec::new();
+        for row in rows {
+            if !self.scope.covers(&row) {
+                tally.filtered += 1;
+            } else if !self.set_aside.holds(row.execution) {
+                let (pending, reply) = Pending::new(Command::Tick(Tick {
+                    execution: row.execution,
+                    what,
+                }));
+                commands.push(pending);
+                waiting.push((row.execution, reply));
+            }
+        }
+        if commands.is_empty() {
+            return Ok(tally);
+        }
+        self.committer.enqueue(commands)?;
+        for (execution, reply) in waiting {
+            match reply.await.unwrap_or(Err(Error::Closed)) {
+                Ok(Reply::Tick(Ok(Ticked::Done))) => tally.done += 1,
+                Ok(Reply::Tick(Ok(Ticked::Lost | Ticked::NotDue))) => tally.lost += 1,
+                Err(Error::Closed) => return Err(Error::Closed),
+                Err(Error::Store(error)) if error.is_transient() => return Err(error.into()),
+                failed => {
+                    tally.errors += 1;
+                    let pause = self.set_aside.add(execution);
+                    tracing::error!(%execution, ?what, ?failed, ?pause, "a row cannot be dealt with; set aside");
+                }
+            }
+        }
+        Ok(tally)
+    }
+}

@@ -1,0 +1,54 @@
+//! `worker_liveness`: forgets sessions that were not seen for long and hold nothing.
+
+use super::{Bench, PAGE, Reconciler, Tally};
+use crate::Error;
+use crate::command::{Command, Reply};
+use async_trait::async_trait;
+use selvedge_core::Timestamp;
+use selvedge_core::rules::worker::Forget;
+use selvedge_core::session::FORGET_MS;
+use selvedge_store::Overview;
+use std::time::Duration;
+
+/// Forgets workers that are gone.
+pub struct WorkerLiveness;
+
+#[async_trait]
+impl Reconciler for WorkerLiveness {
+    fn name(&self) -> &'static str {
+        "worker_liveness"
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
+        overview.stale.then_some(overview.now)
+    }
+
+    async fn tick(&self, bench: &Bench) -> Result<Tally, Error> {
+        let sessions = bench.store.unseen_sessions(FORGET_MS, PAGE).await?;
+        let scanned = sessions.len() as u64;
+        if sessions.is_empty() {
+            return Ok(Tally::default());
+        }
+        let done = match bench
+            .committer
+            .run(Command::Forget(Forget {
+                sessions,
+                gone: false,
+            }))
+            .await?
+        {
+            Reply::Forget(count) => count as u64,
+            other => return Err(crate::unexpected(&other)),
+        };
+        Ok(Tally {
+            scanned,
+            done,
+            lost: scanned - done,
+            ..Tally::default()
+        })
+    }
+}

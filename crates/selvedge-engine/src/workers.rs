@@ -1,0 +1,212 @@
+//! Workers: heartbeats that may wait, drain, leaving, and who is there.
+
+use crate::batch::instance_key;
+use crate::command::{Command, Reply};
+use crate::committer::Pending;
+use crate::namespace::WAIT_MAX;
+use crate::{Error, Namespace, unexpected};
+use selvedge_core::name::NAME_LIMIT;
+use selvedge_core::rules::heartbeat::{Beat, Heartbeat, fence};
+use selvedge_core::rules::report::Fence;
+use selvedge_core::rules::worker::{Drain, Forget, PutBack, Why, no_worker};
+use selvedge_core::{ExecutionId, Name, Refusal, Session, SessionId, Timestamp};
+use selvedge_store::{Decision, Step};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The answer to a heartbeat.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heartbeaten {
+    /// Leases that are renewed.
+    pub renewed: Vec<Fence>,
+    /// Leases that are gone, and why.
+    pub lost: Vec<(Fence, Refusal)>,
+    /// Leases that the worker did not know of; they were put back.
+    pub orphaned: Vec<Fence>,
+    /// Executions whose worker is asked to cancel.
+    pub cancel_requested: Vec<ExecutionId>,
+    /// Whether the worker is asked to drain.
+    pub drain: bool,
+}
+
+/// A worker's instance as operators see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerView {
+    /// Its sessions, the newest first.
+    pub sessions: Vec<Session>,
+    /// Whether it was seen lately.
+    pub live: bool,
+}
+
+impl Namespace {
+    /// Renews the sessions of these leases. With `wait` it returns at once when one is lost, asked to cancel or to
+    /// drain, and after that long in any case.
+    pub async fn heartbeat(
+        &self,
+        instance: &str,
+        leases: Vec<Fence>,
+        wait: Duration,
+    ) -> Result<Heartbeaten, Error> {
+        let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
+        let deadline = Instant::now() + wait.min(WAIT_MAX);
+        let bell = self
+            .inner()
+            .bells
+            .wait_instance(instance_key(self.id(), &instance));
+        let heartbeat = Heartbeat {
+            namespace: self.id(),
+            instance: instance.clone(),
+            leases,
+        };
+        loop {
+            let rings = bell.rings();
+            tokio::pin!(rings);
+            rings.as_mut().enable();
+            let beat = match self.run(Command::Heartbeat(heartbeat.clone())).await? {
+                Reply::Heartbeat(beat) => beat,
+                other => return Err(unexpected(&other)),
+            };
+            let quiet = beat.lost.is_empty() && beat.cancel_requested.is_empty() && !beat.drain;
+            if !quiet || Instant::now() >= deadline {
+                return self.answer(beat).await;
+            }
+            if !beat.orphans.is_empty() {
+                self.put_back(&beat.orphans, Why::Orphaned).await?;
+            }
+            // News from another server may be lost: look again now and then.
+            let look_again = Instant::now() + Duration::from_secs(5);
+            tokio::select! {
+                () = &mut rings => {}
+                () = tokio::time::sleep_until(deadline.min(look_again)) => {}
+            }
+        }
+    }
+
+    async fn answer(&self, beat: Beat) -> Result<Heartbeaten, Error> {
+        let orphaned = self.put_back(&beat.orphans, Why::Orphaned).await?;
+        Ok(Heartbeaten {
+            renewed: beat.renewed,
+            lost: beat.lost,
+            orphaned,
+            cancel_requested: beat
+                .cancel_requested
+                .iter()
+                .map(|fence| fence.execution)
+                .collect(),
+            drain: beat.drain,
+        })
+    }
+
+    /// Puts leases back without charge; gives those that were still held.
+    async fn put_back(&self, fences: &[Fence], why: Why) -> Result<Vec<Fence>, Error> {
+        let (commands, replies): (Vec<_>, Vec<_>) = fences
+            .iter()
+            .map(|fence| {
+                Pending::new(Command::PutBack(PutBack {
+                    namespace: self.id(),
+                    fence: *fence,
+                    why,
+                }))
+            })
+            .unzip();
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.inner().committer.enqueue(commands)?;
+        let mut back = Vec::new();
+        for (fence, reply) in fences.iter().zip(replies) {
+            if let Reply::PutBack(Ok(true)) = reply.await.unwrap_or(Err(Error::Closed))? {
+                back.push(*fence);
+            }
+        }
+        Ok(back)
+    }
+
+    /// Asks a worker to drain.
+    pub async fn drain_worker(&self, instance: &str, actor: &Name) -> Result<(), Error> {
+        let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
+        let key = instance_key(self.id(), &instance);
+        let drain = Drain {
+            namespace: self.id(),
+            instance,
+            actor: actor.clone(),
+        };
+        match self.run(Command::Drain(drain)).await? {
+            Reply::Drain(done) => done?,
+            other => return Err(unexpected(&other)),
+        }
+        self.inner().bells.ring_instance(key);
+        Ok(())
+    }
+
+    /// A worker has gone: its leases are put back without charge and its sessions are forgotten. Says which leases.
+    pub async fn remove_worker(&self, instance: &str) -> Result<Vec<Fence>, Error> {
+        let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
+        let found = Arc::new(Mutex::new((Vec::new(), Vec::new())));
+        let look = LookAt {
+            namespace: self.id(),
+            instance: instance.clone(),
+            found: found.clone(),
+        };
+        self.inner().store.transact(Box::new(look)).await?;
+        let (sessions, leases) = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
+        if sessions.is_empty() {
+            return Err(no_worker(&instance).into());
+        }
+        let back = self.put_back(&leases, Why::Gone).await?;
+        self.run(Command::Forget(Forget { sessions, gone: true })).await?;
+        Ok(back)
+    }
+
+    /// Who is there, by instance, the one seen last first.
+    pub async fn workers(&self) -> Result<Vec<WorkerView>, Error> {
+        let overview = self.inner().store.overview().await?;
+        let mut sessions = self.inner().store.sessions(Some(self.id())).await?;
+        sessions.sort_by(|a, b| a.instance.cmp(&b.instance).then(b.seen_at.cmp(&a.seen_at)));
+        let mut workers: Vec<WorkerView> = sessions
+            .chunk_by(|a, b| a.instance == b.instance)
+            .map(|sessions| WorkerView {
+                sessions: sessions.to_vec(),
+                live: sessions.iter().any(|session| session.is_live(overview.now)),
+            })
+            .collect();
+        workers.sort_by_key(|worker| std::cmp::Reverse(worker.seen_at()));
+        Ok(workers)
+    }
+}
+
+impl WorkerView {
+    /// When it was last seen.
+    pub fn seen_at(&self) -> Timestamp {
+        self.sessions
+            .iter()
+            .map(|session| session.seen_at)
+            .max()
+            .unwrap_or_default()
+    }
+}
+
+/// Reads the sessions and leases of an instance; changes nothing.
+struct LookAt {
+    namespace: selvedge_core::NamespaceId,
+    instance: Name,
+    found: Arc<Mutex<(Vec<SessionId>, Vec<Fence>)>>,
+}
+
+impl Decision for LookAt {
+    fn begin(&mut self, _again: u32) -> selvedge_core::Needs {
+        let instances = vec![(self.namespace, self.instance.clone())];
+        selvedge_core::Needs {
+            instances,
+            ..Default::default()
+        }
+    }
+
+    fn next(&mut self, rows: selvedge_core::Rows) -> Step {
+        let sessions = rows.sessions.iter().map(|session| session.id).collect();
+        let leases = rows.leases.iter().map(fence).collect();
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = (sessions, leases);
+        Step::Save(Box::default())
+    }
+}

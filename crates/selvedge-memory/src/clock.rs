@@ -1,0 +1,80 @@
+//! The store's clock: the system's, kept from stepping back, or one that a test moves by hand.
+
+use selvedge_core::Timestamp;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A clock that never steps back. Clones share their time.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    /// Microseconds of the latest time that was told.
+    latest: Arc<AtomicI64>,
+    manual: bool,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::system()
+    }
+}
+
+impl Clock {
+    /// The system's clock. When that is set back, this one stands still until it is caught up with.
+    pub fn system() -> Self {
+        Clock {
+            latest: Arc::default(),
+            manual: false,
+        }
+    }
+
+    /// A clock that stands at `start` until it is moved.
+    pub fn manual(start: Timestamp) -> Self {
+        Clock {
+            latest: Arc::new(AtomicI64::new(start.micros())),
+            manual: true,
+        }
+    }
+
+    /// Moves a manual clock forward. The system's clock cannot be moved: it goes by itself.
+    pub fn advance_ms(&self, millis: i64) {
+        if self.manual {
+            self.latest
+                .fetch_add(millis.max(0).saturating_mul(1000), Ordering::SeqCst);
+        }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        if self.manual {
+            return Timestamp::from_micros(self.latest.load(Ordering::SeqCst));
+        }
+        let system = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let micros = i64::try_from(system.as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(self.latest.fetch_max(micros, Ordering::SeqCst).max(micros))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_only_when_it_is_moved_and_its_clones_move_with_it() {
+        let start = Timestamp::from_millis(1_000);
+        let clock = Clock::manual(start);
+        let clone = clock.clone();
+        assert_eq!(clone.now(), start);
+        clock.advance_ms(250);
+        clock.advance_ms(-100);
+        assert_eq!(clone.now(), start.plus_ms(250));
+    }
+
+    #[test]
+    fn a_system_clock_that_is_set_back_stands_still() {
+        let clock = Clock::system();
+        let far = clock.now().plus_ms(60_000);
+        clock.latest.store(far.micros(), Ordering::SeqCst);
+        assert_eq!(clock.now(), far);
+    }
+}

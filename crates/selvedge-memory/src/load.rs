@@ -1,0 +1,114 @@
+//! What a decision needs, found. Under the mutex every row is free, so "lock", "lock if free" and "look" are one.
+
+use crate::tables::Tables;
+use selvedge_core::rows::{Candidates, HeldLease};
+use selvedge_core::{Execution, ExecutionId, Needs, Rows, Session, Timestamp};
+use std::collections::{BTreeSet, HashSet};
+
+impl Tables {
+    /// Loads what `needs` names.
+    pub fn load(&self, needs: &Needs, now: Timestamp) -> Rows {
+        let mut rows = Rows {
+            now,
+            ..Rows::default()
+        };
+        self.load_candidates(needs, &mut rows);
+        self.load_executions(needs, &mut rows);
+        self.load_sessions(needs, &mut rows);
+        let inputs = rows.candidates.iter().chain(&needs.inputs);
+        let inputs: BTreeSet<ExecutionId> = inputs.copied().collect();
+        rows.inputs = inputs
+            .into_iter()
+            .filter_map(|id| Some((id, self.executions.get(&id)?.input.clone())))
+            .collect();
+        rows.keys = needs
+            .keys
+            .iter()
+            .filter_map(|name| self.keys.get(name).cloned())
+            .collect();
+        rows.classes = needs
+            .classes_after
+            .map(|after| self.classes_after(after))
+            .unwrap_or_default();
+        rows
+    }
+
+    fn load_executions(&self, needs: &Needs, rows: &mut Rows) {
+        let asked = [&needs.executions, &needs.executions_if_free, &needs.look];
+        let ids: BTreeSet<ExecutionId> = asked
+            .into_iter()
+            .flatten()
+            .chain(&rows.candidates)
+            .copied()
+            .collect();
+        rows.executions = ids
+            .iter()
+            .filter_map(|id| self.executions.get(id))
+            .map(|record| record.execution.clone())
+            .collect();
+    }
+
+    /// Candidates of several claims are distinct, so that no claim goes empty because another was offered the same.
+    fn load_candidates(&self, needs: &Needs, rows: &mut Rows) {
+        let mut passed: HashSet<ExecutionId> = needs.except.iter().copied().collect();
+        for asked in &needs.candidates {
+            for id in self.candidates(asked, &passed) {
+                passed.insert(id);
+                rows.candidates.push(id);
+            }
+        }
+    }
+
+    /// The first ready executions of these classes: the classes' own orders, merged.
+    fn candidates(&self, asked: &Candidates, passed: &HashSet<ExecutionId>) -> Vec<ExecutionId> {
+        let limit = asked.limit as usize;
+        let classes: BTreeSet<_> = asked.classes.iter().collect();
+        let of_class = classes.into_iter().filter_map(|class| self.ready.get(class));
+        let mut first: Vec<_> = of_class
+            .flat_map(|ready| {
+                ready
+                    .iter()
+                    .filter(|(_, _, id)| !passed.contains(id))
+                    .take(limit)
+            })
+            .collect();
+        first.sort_unstable();
+        first.into_iter().take(limit).map(|(_, _, id)| *id).collect()
+    }
+
+    fn load_sessions(&self, needs: &Needs, rows: &mut Rows) {
+        let of_instances: Vec<&Session> = needs
+            .instances
+            .iter()
+            .filter_map(|instance| self.instances.get(instance))
+            .flatten()
+            .filter_map(|id| self.sessions.get(id))
+            .collect();
+        let by_id = needs.sessions.iter().chain(&needs.sessions_locked);
+        let ids: BTreeSet<_> = by_id
+            .copied()
+            .chain(of_instances.iter().map(|session| session.id))
+            .collect();
+        rows.leases = of_instances
+            .into_iter()
+            .flat_map(|session| self.leased_by(session.id))
+            .filter_map(held)
+            .collect();
+        rows.sessions = ids
+            .iter()
+            .filter_map(|id| self.sessions.get(id).cloned())
+            .collect();
+    }
+}
+
+fn held(row: &Execution) -> Option<HeldLease> {
+    let lease = row.state.lease()?;
+    Some(HeldLease {
+        execution: row.id,
+        session: lease.session,
+        lease_id: lease.id,
+        epoch: row.epoch,
+        claimed_at: lease.claimed_at,
+        cancel_requested: row.detail.cancel.is_some(),
+    })
+}

@@ -1,0 +1,113 @@
+//! What a decision changed, saved: all of it, or nothing where a guard fails. Guards are checked before anything changes.
+
+use crate::tables::{Record, Tables};
+use selvedge_core::log::pack;
+use selvedge_core::rows::{Inserted, KeyName, ResultChange, Updated};
+use selvedge_core::{Changes, ExecutionId, Session};
+
+impl Tables {
+    /// Saves; gives the number of the log entry, if one was written. None where a guard failed: nothing was changed.
+    pub fn save(&mut self, changes: Changes) -> Option<Option<i64>> {
+        if !self.guards_hold(&changes) {
+            return None;
+        }
+        if changes.is_empty() {
+            return Some(None);
+        }
+        self.save_executions(&changes.deleted, changes.inserted, changes.updated);
+        for page in changes.pages {
+            self.pages.insert((page.execution, page.page), page.lines);
+        }
+        for (id, _) in &changes.deleted {
+            self.take_pages(*id);
+        }
+        changes.tags_removed.into_iter().for_each(|tag| self.take_tag(tag));
+        changes.tags_added.into_iter().for_each(|tag| self.put_tag(tag));
+        for (name, only_of) in &changes.keys_removed {
+            if self.key_goes(name, *only_of) {
+                self.take_key(name);
+            }
+        }
+        changes.keys_added.into_iter().for_each(|key| self.put_key(key));
+        for session in changes.sessions {
+            self.merge_session(session);
+        }
+        for id in changes.sessions_removed {
+            self.take_session(id);
+        }
+        self.commits += 1;
+        Some((!changes.events.is_empty()).then(|| {
+            self.log.push(pack(&changes.events).into());
+            i64::try_from(self.log.len()).unwrap_or(i64::MAX)
+        }))
+    }
+
+    /// Every inserted execution and key was not there, every updated or deleted execution has its expected version.
+    fn guards_hold(&self, changes: &Changes) -> bool {
+        let version = |id: ExecutionId| self.executions.get(&id).map(|record| record.execution.version);
+        let inserted = &changes.inserted;
+        let updated = changes
+            .updated
+            .iter()
+            .map(|row| (row.execution.id, row.expected_version));
+        inserted.iter().all(|row| version(row.execution.id).is_none())
+            && updated
+                .chain(changes.deleted.iter().copied())
+                .all(|(id, expected)| version(id) == Some(expected))
+            && changes.keys_added.iter().all(|added| {
+                let mut removed = changes.keys_removed.iter();
+                !self.keys.contains_key(&added.name)
+                    || removed.any(|(name, only_of)| *name == added.name && self.key_goes(name, *only_of))
+            })
+    }
+
+    /// Whether a removal applies: one that names an execution does only where the key stands for that one.
+    fn key_goes(&self, name: &KeyName, only_of: Option<ExecutionId>) -> bool {
+        self.keys
+            .get(name)
+            .is_some_and(|key| only_of.is_none() || key.execution == only_of)
+    }
+
+    fn save_executions(
+        &mut self,
+        deleted: &[(ExecutionId, u32)],
+        inserted: Vec<Inserted>,
+        updated: Vec<Updated>,
+    ) {
+        for (id, _) in deleted {
+            self.take(*id);
+        }
+        for row in inserted {
+            self.put(Record {
+                execution: row.execution,
+                input: row.input,
+                result: row.result,
+            });
+        }
+        for row in updated {
+            let Some(before) = self.take(row.execution.id) else {
+                continue;
+            };
+            self.put(Record {
+                execution: row.execution,
+                input: before.input,
+                result: match row.result {
+                    ResultChange::Keep => before.result,
+                    ResultChange::Set(result) => Some(result),
+                    ResultChange::Clear => None,
+                },
+            });
+        }
+    }
+
+    /// A write merges: times never go back, and a drain that was asked for stays asked for.
+    fn merge_session(&mut self, mut session: Session) {
+        if let Some(before) = self.take_session(session.id) {
+            session.registered_at = before.registered_at;
+            session.seen_at = session.seen_at.max(before.seen_at);
+            session.renewed_at = session.renewed_at.max(before.renewed_at);
+            session.draining |= before.draining;
+        }
+        self.put_session(session);
+    }
+}

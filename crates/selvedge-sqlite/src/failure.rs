@@ -1,0 +1,31 @@
+//! What SQLite's errors mean to a caller of the store.
+
+use rusqlite::ErrorCode;
+use rusqlite::types::Type;
+use selvedge_store::Error;
+
+/// The store's error for one of SQLite's.
+pub fn failure(error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(
+            ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::CannotOpen
+            | ErrorCode::ReadOnly
+            | ErrorCode::PermissionDenied
+            | ErrorCode::OutOfMemory
+            | ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::FileLockingProtocolFailed,
+        ) => Error::Unavailable(error.to_string()),
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            Error::Failed(format!("the file is damaged: {error}; restore it from a backup"))
+        }
+        _ => Error::Failed(error.to_string()),
+    }
+}
+
+/// A value in the file that is not understood.
+pub fn not_understood(column: &str, why: impl std::fmt::Display) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Null, format!("column {column}: {why}").into())
+}

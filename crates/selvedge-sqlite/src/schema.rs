@@ -1,0 +1,93 @@
+//! The schema: numbered migrations that are only ever appended, run when the file is opened.
+//!
+//! Each migration says which programs can still use the file after it. A program opens a newer file if it may, and leaves
+//! its schema alone.
+
+use crate::failure::failure;
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use selvedge_store::Error;
+
+/// One migration, and the oldest program, by the newest migration it knows, that can use the file afterwards.
+struct Migration {
+    sql: &'static str,
+    minimum_reader: i32,
+}
+
+const MIGRATIONS: [Migration; 5] = [
+    first(include_str!("migrations/0001_names.sql")),
+    first(include_str!("migrations/0002_executions.sql")),
+    first(include_str!("migrations/0003_keys.sql")),
+    first(include_str!("migrations/0004_sessions.sql")),
+    first(include_str!("migrations/0005_log.sql")),
+];
+
+/// A migration of the first schema, which is of use only as a whole.
+const fn first(sql: &'static str) -> Migration {
+    Migration {
+        sql,
+        minimum_reader: 5,
+    }
+}
+
+/// The newest version that this program knows.
+pub const KNOWN: i32 = MIGRATIONS.len() as i32;
+
+/// Brings the file's schema up to date, in one transaction.
+pub fn migrate(connection: &mut Connection) -> Result<(), Error> {
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failure)?;
+    let (found, minimum) = version(&transaction)?;
+    if minimum > KNOWN {
+        return Err(Error::SchemaTooNew {
+            found,
+            minimum,
+            known: KNOWN,
+        });
+    }
+    if found >= KNOWN {
+        return Ok(());
+    }
+    if found == 0 {
+        transaction
+            .execute_batch(include_str!("sql/schema_create.sql"))
+            .map_err(failure)?;
+    }
+    for migration in MIGRATIONS.iter().skip(found as usize) {
+        transaction.execute_batch(migration.sql).map_err(failure)?;
+    }
+    let minimum = MIGRATIONS.iter().map(|migration| migration.minimum_reader).max();
+    transaction
+        .execute(
+            include_str!("sql/schema_write.sql"),
+            (KNOWN, minimum.unwrap_or(KNOWN)),
+        )
+        .map_err(failure)?;
+    transaction.commit().map_err(failure)
+}
+
+/// The file's version and the oldest program that can use it; zeroes for a new file.
+fn version(connection: &Connection) -> Result<(i32, i32), Error> {
+    if connection
+        .table_exists(None, "selvedge_schema")
+        .map_err(failure)?
+    {
+        let row = connection
+            .query_row(include_str!("sql/schema_read.sql"), (), |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional();
+        return row
+            .map_err(failure)?
+            .ok_or_else(|| Error::Failed("selvedge_schema is empty; restore the file from a backup".into()));
+    }
+    let tables: i64 = connection
+        .query_row("select count(*) from sqlite_schema", (), |row| row.get(0))
+        .map_err(failure)?;
+    match tables {
+        0 => Ok((0, 0)),
+        _ => Err(Error::BadAddress(
+            "the file is a database of another program; name another path for the store".into(),
+        )),
+    }
+}

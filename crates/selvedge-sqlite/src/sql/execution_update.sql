@@ -1,0 +1,22 @@
+-- A changed execution; changes nothing unless the version is the expected one. Expects the unique index on id.
+-- ?1 id, ?2 expected version, ?18 whether the result changes, ?19 the result it becomes
+update executions
+set
+  version = ?3,
+  state = ?4,
+  priority = ?5,
+  ready_order = ?6,
+  epoch = ?7,
+  due_kind = ?8,
+  due_at = ?9,
+  session = ?10,
+  lease_id = ?11,
+  until_at = ?12,
+  started_at = ?13,
+  ended_at = ?14,
+  tags = ?15,
+  detail = ?16,
+  history = ?17,
+  result = case when ?18 then ?19 else result end
+where id = ?1
+  and version = ?2

@@ -1,0 +1,3 @@
+-- Expects the primary key of log.
+select ifnull(max(number), 0)
+from log

@@ -1,0 +1,3 @@
+select id, name
+from namespaces
+order by id

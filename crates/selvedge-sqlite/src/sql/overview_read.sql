@@ -1,0 +1,47 @@
+-- One look at everything that may be due. Expects the indexes executions_due, executions_session and keys_expires.
+-- The walk over sessions is that of lapsed_find.
+-- ?1 now, ?2 how long a session is unseen before it may be forgotten, in milliseconds
+with recursive
+held (session) as (
+  select min(session)
+  from executions indexed by executions_session
+  where session is not null
+  union all
+  select (
+    select min(further.session)
+    from executions as further indexed by executions_session
+    where further.session > held.session
+  )
+  from held
+  where held.session is not null
+)
+select
+  exists (
+    select 1
+    from held
+    left join sessions on sessions.id = held.session
+    where ifnull(renewed_at + ttl_ms * 1000, 0) <= ?1
+      and exists (
+        select 1
+        from executions indexed by executions_session
+        where executions.session = held.session
+          and until_at <= ?1
+      )
+  ),
+  exists (
+    select 1
+    from sessions
+    where seen_at + max(?2, 2 * ttl_ms) * 1000 < ?1
+      and ifnull(renewed_at + ttl_ms * 1000, 0) < ?1
+      and not exists (
+        select 1
+        from executions indexed by executions_session
+        where executions.session = sessions.id
+      )
+  ),
+  exists (
+    select 1
+    from keys indexed by keys_expires
+    where expires_at <= ?1
+  ),
+  (select ifnull(max(id), 0) from classes)

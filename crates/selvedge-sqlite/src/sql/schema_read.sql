@@ -1,0 +1,2 @@
+select version, minimum_reader
+from selvedge_schema

@@ -1,0 +1,292 @@
+//! The bench of a case: a store, a namespace in it, and short words for what cases do again and again.
+
+use super::rule::{ClaimOf, Rule, decision, run_rule};
+use crate::{Step, Store, Stored, Transaction};
+use selvedge_core::log::{Event, unpack};
+use selvedge_core::rules::claim::{Claim, Claimed};
+use selvedge_core::rules::clock::{Tick, Ticked, What};
+use selvedge_core::rules::operator::{Action, Operate};
+use selvedge_core::rules::report::{Fence, Op, Report, Reported};
+use selvedge_core::rules::submit::{Item, Submit, Submitted};
+use selvedge_core::{
+    Changes, ClassId, Classes, Draft, Execution, ExecutionId, Name, NamespaceId, Needs, Refusal, Rows, Scope,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use uuid::Uuid;
+
+/// A store, and a namespace in it.
+#[derive(Clone)]
+pub struct Bench {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The namespace that cases use unless they say otherwise.
+    pub namespace: NamespaceId,
+    by_hand: Arc<AtomicBool>,
+}
+
+/// A worker that claims.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    /// Its instance.
+    pub instance: String,
+    /// Its lanes.
+    pub lanes: Vec<String>,
+    /// Its kinds; none means any.
+    pub kinds: Option<Vec<String>>,
+    /// What it is capable of.
+    pub capabilities: Vec<String>,
+    /// The time to live of its leases.
+    pub ttl_ms: i64,
+}
+
+impl Worker {
+    /// The worker with this instance, on the lane `default`.
+    pub fn new(instance: &str) -> Self {
+        Worker {
+            instance: instance.into(),
+            lanes: vec!["default".into()],
+            kinds: None,
+            capabilities: Vec::new(),
+            ttl_ms: 30_000,
+        }
+    }
+
+    /// The same worker on these lanes.
+    pub fn on(self, lanes: &[&str]) -> Self {
+        Worker {
+            lanes: lanes.iter().map(|lane| (*lane).to_owned()).collect(),
+            ..self
+        }
+    }
+
+    fn scope(&self, namespace: NamespaceId) -> Scope {
+        let names = |words: &[String]| -> Vec<Name> { words.iter().map(|word| Name::trusted(word)).collect() };
+        Scope {
+            namespace,
+            lanes: names(&self.lanes),
+            kinds: self.kinds.as_deref().map(names),
+            capabilities: names(&self.capabilities).into_iter().collect(),
+        }
+    }
+}
+
+/// A fresh id.
+pub fn mint() -> ExecutionId {
+    ExecutionId(Uuid::now_v7())
+}
+
+/// The fence of a claimed execution.
+pub fn fence(claimed: &Claimed) -> Fence {
+    Fence::of(&claimed.execution).expect("a claimed execution is leased")
+}
+
+impl Bench {
+    /// A bench around an empty store.
+    pub async fn new(store: Arc<dyn Store>) -> Self {
+        let name = Name::trusted("conformance");
+        let namespace = store.namespace(&name).await.expect("a namespace is interned");
+        Bench {
+            store,
+            namespace,
+            by_hand: Arc::default(),
+        }
+    }
+
+    /// Whether every change so far was made by a rule.
+    pub fn went_by_the_rules(&self) -> bool {
+        !self.by_hand.load(Ordering::SeqCst)
+    }
+
+    /// Runs a rule in one transaction.
+    pub async fn run<R: Rule>(&self, rule: R) -> R::Reply {
+        self.transact(rule).await.0
+    }
+
+    /// Runs a rule in one transaction, and says what became of that.
+    pub async fn transact<R: Rule>(&self, rule: R) -> (R::Reply, Transaction) {
+        run_rule(&*self.store, rule).await.expect("the transaction is saved")
+    }
+
+    /// Saves changes made by hand.
+    pub async fn save(&self, changes: Changes) -> Transaction {
+        self.by_hand.store(true, Ordering::SeqCst);
+        let save = decision(
+            |_| Needs::default(),
+            move |_| Step::Save(Box::new(changes.clone())),
+        );
+        self.store.transact(save).await.expect("the changes are saved")
+    }
+
+    /// What a decision with these needs is shown.
+    pub async fn load(&self, needs: Needs) -> Rows {
+        let shown: Arc<Mutex<Rows>> = Arc::default();
+        let seen = shown.clone();
+        let look = decision(
+            move |_| needs.clone(),
+            move |rows| {
+                *seen.lock().expect("nobody panics with rows") = rows;
+                Step::Save(Box::default())
+            },
+        );
+        self.store.transact(look).await.expect("the rows are loaded");
+        std::mem::take(&mut *shown.lock().expect("nobody panics with rows"))
+    }
+
+    /// The command that submits these; each gets an id and a class.
+    pub async fn submit_command(&self, drafts: Vec<Draft>) -> Submit {
+        let mut items = Vec::new();
+        for draft in drafts {
+            let submission = draft.check().expect("a draft of a case is valid");
+            let interned = self.store.intern(&[submission.class(self.namespace)]).await;
+            items.push(Item {
+                class: interned.expect("a class is interned")[0].0,
+                id: submission.id().unwrap_or_else(mint),
+                submission: Ok(submission),
+            });
+        }
+        Submit {
+            namespace: self.namespace,
+            items,
+            operation: None,
+        }
+    }
+
+    /// Submits one.
+    pub async fn submit(&self, draft: Draft) -> Execution {
+        self.submit_all(vec![draft]).await.remove(0)
+    }
+
+    /// Submits several in one transaction.
+    pub async fn submit_all(&self, drafts: Vec<Draft>) -> Vec<Execution> {
+        let replies = self.run(self.submit_command(drafts).await).await;
+        let rows = replies
+            .into_iter()
+            .map(|reply| reply.expect("it is accepted").execution);
+        rows.collect()
+    }
+
+    /// Submits one and gives the answer.
+    pub async fn try_submit(&self, draft: Draft) -> Result<Submitted, Refusal> {
+        self.run(self.submit_command(vec![draft]).await).await.remove(0)
+    }
+
+    /// The command by which `worker` claims up to `max`.
+    pub async fn claim_command(&self, worker: &Worker, max: u32) -> ClaimOf {
+        let mut classes = Classes::default();
+        let known = self.store.classes_after(ClassId(0)).await;
+        classes.add(known.expect("classes are read"));
+        let scope = worker.scope(self.namespace);
+        ClaimOf {
+            classes: classes.covered(&scope),
+            claim: Claim {
+                scope,
+                worker: Name::trusted("worker"),
+                instance: Name::trusted(&worker.instance),
+                max,
+                ttl_ms: worker.ttl_ms,
+                operation: None,
+            },
+        }
+    }
+
+    /// Claims up to `max` as the worker `one`.
+    pub async fn claim(&self, max: u32) -> Vec<Claimed> {
+        self.claim_as(&Worker::new("one"), max).await
+    }
+
+    /// Claims up to `max`.
+    pub async fn claim_as(&self, worker: &Worker, max: u32) -> Vec<Claimed> {
+        let claim = self.claim_command(worker, max).await;
+        self.run(claim).await.expect("a claim without a key is not refused")
+    }
+
+    /// Submits one and claims it.
+    pub async fn leased(&self, draft: Draft) -> Claimed {
+        let id = self.submit(draft).await.id;
+        let mut claimed = self.claim(1).await;
+        assert_eq!(claimed[0].execution.id, id, "nothing else was ready");
+        claimed.remove(0)
+    }
+
+    /// The command that reports `op`.
+    pub fn report_command(&self, fence: Fence, op: Op) -> Report {
+        Report {
+            namespace: self.namespace,
+            fence,
+            op_id: None,
+            op,
+        }
+    }
+
+    /// Reports.
+    pub async fn report(&self, fence: Fence, op: Op) -> Result<Reported, Refusal> {
+        self.run(self.report_command(fence, op)).await
+    }
+
+    /// Completes with a result.
+    pub async fn complete(&self, claimed: &Claimed, result: &'static [u8]) {
+        let op = Op::Complete { result: result.into() };
+        self.report(fence(claimed), op).await.expect("it is completed");
+    }
+
+    /// The command of an operator.
+    pub fn operate_command(&self, id: ExecutionId, action: Action) -> Operate {
+        Operate {
+            namespace: self.namespace,
+            execution: id,
+            actor: Name::trusted("operator"),
+            if_version: None,
+            action,
+        }
+    }
+
+    /// Acts as an operator.
+    pub async fn operate(&self, id: ExecutionId, action: Action) -> Result<Execution, Refusal> {
+        self.run(self.operate_command(id, action)).await
+    }
+
+    /// Lets time act on one execution.
+    pub async fn tick(&self, id: ExecutionId, what: What) -> Ticked {
+        let tick = Tick { execution: id, what };
+        self.run(tick).await.expect("the row can be read")
+    }
+
+    /// The row of an execution.
+    pub async fn row(&self, id: ExecutionId) -> Execution {
+        self.stored(id).await.execution
+    }
+
+    /// An execution as reads show it.
+    pub async fn stored(&self, id: ExecutionId) -> Stored {
+        self.find(id).await.expect("it exists")
+    }
+
+    /// An execution as reads show it, if it exists.
+    pub async fn find(&self, id: ExecutionId) -> Option<Stored> {
+        let mut found = self.store.fetch(&[id]).await.expect("executions are read");
+        assert!(found.len() <= 1, "one id names one execution");
+        found.pop()
+    }
+
+    /// The whole log, by entries.
+    pub async fn log(&self) -> Vec<(i64, Vec<Event>)> {
+        read_log(&*self.store).await
+    }
+}
+
+/// The whole log of a store, by entries.
+pub async fn read_log(store: &dyn Store) -> Vec<(i64, Vec<Event>)> {
+    let mut log = Vec::new();
+    loop {
+        let after = log.last().map_or(0, |(number, _)| *number);
+        let page = store.log_after(after, 500).await.expect("the log is read");
+        if page.entries.is_empty() {
+            return log;
+        }
+        log.extend(page.entries.into_iter().map(|entry| {
+            let events = unpack(&entry.body).expect("an entry can be read");
+            (entry.number, events)
+        }));
+    }
+}

@@ -1,0 +1,223 @@
+//! Decisions for tests: the real rules of core, run the way an engine runs them, and decisions made by hand.
+
+use crate::{Decision, Error, Step, Store, Transaction};
+use selvedge_core::rules::claim::{Claim, Claimed};
+use selvedge_core::rules::clock::{Tick, Ticked};
+use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
+use selvedge_core::rules::operator::Operate;
+use selvedge_core::rules::report::{Report, Reported};
+use selvedge_core::rules::submit::{Submit, Submitted};
+use selvedge_core::rules::worker::{Drain, Forget, PutBack};
+use selvedge_core::{ClassId, Entropy, Execution, Needs, Refusal, Rows, Work};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A command of core with its rule. Several share a transaction as a tuple or a vector of them.
+pub trait Rule: Send + 'static {
+    /// What it answers.
+    type Reply: Send;
+    /// What to see first.
+    fn needs(&self, again: bool, needs: &mut Needs);
+    /// What to see after that.
+    fn needs_more(&self, _work: &Work, _needs: &mut Needs) {}
+    /// Does it.
+    fn decide(&self, again: bool, work: &mut Work) -> Self::Reply;
+}
+
+/// A claim and the classes that its scope covers.
+#[derive(Clone, Debug)]
+pub struct ClaimOf {
+    /// The claim.
+    pub claim: Claim,
+    /// The classes.
+    pub classes: Vec<ClassId>,
+}
+
+impl Rule for Submit {
+    type Reply = Vec<Result<Submitted, Refusal>>;
+    fn needs(&self, again: bool, needs: &mut Needs) {
+        self.needs(again, needs);
+    }
+    fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        self.needs_more(work, needs);
+    }
+    fn decide(&self, again: bool, work: &mut Work) -> Self::Reply {
+        self.decide(again, work)
+    }
+}
+
+impl Rule for ClaimOf {
+    type Reply = Result<Vec<Claimed>, Refusal>;
+    fn needs(&self, _again: bool, needs: &mut Needs) {
+        self.claim.needs(&self.classes, false, needs);
+    }
+    fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        self.claim.needs_more(work, needs);
+    }
+    fn decide(&self, _again: bool, work: &mut Work) -> Self::Reply {
+        self.claim.decide(&self.classes, work)
+    }
+}
+
+/// The commands that need the same whether they are begun again or not.
+macro_rules! plain_rules {
+    ($($command:ty => $reply:ty $(, $more:ident)?;)*) => {
+        $(impl Rule for $command {
+            type Reply = $reply;
+            fn needs(&self, _again: bool, needs: &mut Needs) {
+                self.needs(needs);
+            }
+            $(fn needs_more(&self, work: &Work, needs: &mut Needs) {
+                self.$more(work, needs);
+            })?
+            fn decide(&self, _again: bool, work: &mut Work) -> Self::Reply {
+                self.decide(work)
+            }
+        })*
+    };
+}
+
+plain_rules! {
+    Report => Result<Reported, Refusal>;
+    Heartbeat => Beat, needs_more;
+    Operate => Result<Execution, Refusal>;
+    Tick => Result<Ticked, Refusal>, needs_more;
+    PutBack => Result<bool, Refusal>;
+    Drain => Result<(), Refusal>;
+    Forget => usize;
+}
+
+impl<R: Rule> Rule for Vec<R> {
+    type Reply = Vec<R::Reply>;
+    fn needs(&self, again: bool, needs: &mut Needs) {
+        self.iter().for_each(|rule| rule.needs(again, needs));
+    }
+    fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        self.iter().for_each(|rule| rule.needs_more(work, needs));
+    }
+    fn decide(&self, again: bool, work: &mut Work) -> Self::Reply {
+        self.iter().map(|rule| rule.decide(again, work)).collect()
+    }
+}
+
+impl<A: Rule, B: Rule> Rule for (A, B) {
+    type Reply = (A::Reply, B::Reply);
+    fn needs(&self, again: bool, needs: &mut Needs) {
+        self.0.needs(again, needs);
+        self.1.needs(again, needs);
+    }
+    fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        self.0.needs_more(work, needs);
+        self.1.needs_more(work, needs);
+    }
+    fn decide(&self, again: bool, work: &mut Work) -> Self::Reply {
+        (self.0.decide(again, work), self.1.decide(again, work))
+    }
+}
+
+/// Where a decision leaves its reply.
+type Reply<T> = Arc<Mutex<Option<T>>>;
+
+/// The decision that runs a rule.
+pub struct Run<R: Rule> {
+    rule: R,
+    /// Rows that are known from before, believed at the first try only.
+    remembered: Vec<Execution>,
+    again: bool,
+    asked_more: bool,
+    work: Work,
+    reply: Reply<R::Reply>,
+}
+
+fn work() -> Work {
+    static SEED: AtomicU64 = AtomicU64::new(1);
+    Work::new(Entropy::seeded(SEED.fetch_add(1, Ordering::Relaxed)))
+}
+
+impl<R: Rule> Run<R> {
+    /// Runs `rule`, believing the `remembered` rows at first instead of asking for them.
+    pub fn new(rule: R, remembered: Vec<Execution>) -> Self {
+        Run {
+            rule,
+            remembered,
+            again: false,
+            asked_more: false,
+            work: work(),
+            reply: Arc::default(),
+        }
+    }
+}
+
+impl<R: Rule> Decision for Run<R> {
+    fn begin(&mut self, again: u32) -> Needs {
+        self.again = again > 0;
+        self.asked_more = false;
+        self.work = work();
+        let mut needs = Needs::default();
+        self.rule.needs(self.again, &mut needs);
+        if !self.again {
+            let known = |id| self.remembered.iter().any(|row| row.id == id);
+            needs.executions.retain(|id| !known(*id));
+        }
+        needs
+    }
+
+    fn next(&mut self, rows: Rows) -> Step {
+        self.work.load(rows);
+        if !self.again {
+            self.remembered.drain(..).for_each(|row| self.work.remember(row));
+        }
+        if !self.asked_more {
+            self.asked_more = true;
+            let mut needs = Needs::default();
+            self.rule.needs_more(&self.work, &mut needs);
+            if needs != Needs::default() {
+                return Step::Load(needs);
+            }
+        }
+        let reply = self.rule.decide(self.again, &mut self.work);
+        *self.reply.lock().expect("nobody panics with a reply") = Some(reply);
+        Step::Save(Box::new(std::mem::replace(&mut self.work, work()).finish()))
+    }
+}
+
+/// Runs a rule in one transaction.
+pub async fn run_rule<R: Rule>(store: &dyn Store, rule: R) -> Result<(R::Reply, Transaction), Error> {
+    run(store, Run::new(rule, Vec::new())).await
+}
+
+/// Runs a decision that runs a rule.
+pub async fn run<R: Rule>(store: &dyn Store, run: Run<R>) -> Result<(R::Reply, Transaction), Error> {
+    let reply = run.reply.clone();
+    let transaction = store.transact(Box::new(run)).await?;
+    let reply = reply.lock().expect("nobody panics with a reply").take();
+    Ok((reply.expect("a saved decision has decided"), transaction))
+}
+
+/// A decision made by hand.
+struct ByHand<B, N> {
+    begin: B,
+    next: N,
+}
+
+impl<B, N> Decision for ByHand<B, N>
+where
+    B: FnMut(u32) -> Needs + Send,
+    N: FnMut(Rows) -> Step + Send,
+{
+    fn begin(&mut self, again: u32) -> Needs {
+        (self.begin)(again)
+    }
+
+    fn next(&mut self, rows: Rows) -> Step {
+        (self.next)(rows)
+    }
+}
+
+/// A decision made by hand: what it does when it is begun, and when it is shown rows.
+pub fn decision(
+    begin: impl FnMut(u32) -> Needs + Send + 'static,
+    next: impl FnMut(Rows) -> Step + Send + 'static,
+) -> Box<dyn Decision> {
+    Box::new(ByHand { begin, next })
+}
