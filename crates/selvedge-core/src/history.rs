@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// How many bytes of history a row carries before older lines move to a page.
 pub const IN_ROW_LIMIT: usize = 8 * 1024;
-/// How many of the newest lines stay in the row.
+/// How many of the newest lines stay in the row; the newest claim stays in any case.
 const KEPT_LINES: usize = 16;
 
 /// One line: a change, the version it made, when, and who asked for it.
@@ -73,7 +73,13 @@ impl History {
             return None;
         }
         let lines = self.lines().ok()?;
-        let cut = lines.len().saturating_sub(KEPT_LINES);
+        let claimed = lines
+            .iter()
+            .rposition(|line| matches!(line.fact, Fact::Claimed { .. }));
+        let cut = lines
+            .len()
+            .saturating_sub(KEPT_LINES)
+            .min(claimed.unwrap_or(usize::MAX));
         if cut == 0 {
             return None;
         }
@@ -84,6 +90,14 @@ impl History {
         *self = kept;
         Some(page.0)
     }
+}
+
+/// The newest claim: its lease and time to live.
+pub fn newest_claim(lines: &[Line]) -> Option<(&LeaseRef, i64)> {
+    lines.iter().rev().find_map(|line| match &line.fact {
+        Fact::Claimed { lease, ttl_ms, .. } => Some((lease, *ttl_ms)),
+        _ => None,
+    })
 }
 
 /// The lease under which `attempt` ran.

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 /// One fact with everything a filter may ask for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// When.
+    /// When: the time of its transaction, which an entry stores once.
+    #[serde(skip)]
     pub at: Timestamp,
     /// Whose.
     pub namespace: NamespaceId,
@@ -33,8 +34,10 @@ const FORM: u8 = 1;
 
 /// Packs the facts of one commit into the body of one entry.
 pub fn pack(events: &[Event]) -> Vec<u8> {
-    let mut body = vec![FORM];
+    let at = events.first().map(|event| event.at).unwrap_or_default();
+    let mut body = postcard::to_extend(&at, vec![FORM]).unwrap_or_default();
     for event in events {
+        debug_assert_eq!(event.at, at, "one transaction has one time");
         body = postcard::to_extend(event, body).unwrap_or_default();
     }
     body
@@ -57,10 +60,10 @@ pub fn unpack(body: &[u8]) -> Result<Vec<Event>, Unreadable> {
         return Err(Unreadable::Form(body.first().copied()));
     };
     let mut events = Vec::new();
-    let mut rest = rest;
+    let (at, mut rest) = postcard::take_from_bytes::<Timestamp>(rest)?;
     while !rest.is_empty() {
-        let (event, after) = postcard::take_from_bytes(rest)?;
-        events.push(event);
+        let (event, after) = postcard::take_from_bytes::<Event>(rest)?;
+        events.push(Event { at, ..event });
         rest = after;
     }
     Ok(events)

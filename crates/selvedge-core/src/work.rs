@@ -168,7 +168,11 @@ impl Work {
                 .is_some_and(|cause| allowed(None, cause, row.state.name()))
         );
         for (name, value) in &row.tags {
-            self.tags_added.insert(tag_entry(&row, name, value));
+            change(
+                &mut self.tags_removed,
+                &mut self.tags_added,
+                tag_entry(&row, name, value),
+            );
         }
         let result = ResultChange::Keep;
         self.executions.insert(
@@ -218,14 +222,24 @@ impl Work {
             let gone = before
                 .iter()
                 .filter(|(name, value)| row.tags.get(*name) != Some(value));
-            self.tags_removed
-                .extend(gone.map(|(name, value)| tag_entry(row, name, value)));
+            for (name, value) in gone {
+                change(
+                    &mut self.tags_added,
+                    &mut self.tags_removed,
+                    tag_entry(row, name, value),
+                );
+            }
             let new = row
                 .tags
                 .iter()
                 .filter(|(name, value)| before.get(*name) != Some(value));
-            self.tags_added
-                .extend(new.map(|(name, value)| tag_entry(row, name, value)));
+            for (name, value) in new {
+                change(
+                    &mut self.tags_removed,
+                    &mut self.tags_added,
+                    tag_entry(row, name, value),
+                );
+            }
         }
         if let Some(set) = self.ready.get_mut(&entry.row.class) {
             set.remove(&was_order);
@@ -248,8 +262,13 @@ impl Work {
         };
         entry.deleted = true;
         let row = &entry.row;
-        self.tags_removed
-            .extend(row.tags.iter().map(|(name, value)| tag_entry(row, name, value)));
+        for (name, value) in &row.tags {
+            change(
+                &mut self.tags_added,
+                &mut self.tags_removed,
+                tag_entry(row, name, value),
+            );
+        }
         for name in crate::rules::submit::key_names(row) {
             self.keys_removed.push((name, Some(id)));
         }
@@ -431,8 +450,10 @@ impl Work {
         changes.updated.sort_unstable_by_key(|row| row.execution.id);
         changes.deleted.sort_unstable();
         changes.pages = self.pages;
-        changes.tags_removed = self.tags_removed.difference(&self.tags_added).cloned().collect();
-        changes.tags_added = self.tags_added.difference(&self.tags_removed).cloned().collect();
+        let deleted: HashSet<ExecutionId> = changes.deleted.iter().map(|(id, _)| *id).collect();
+        changes.pages.retain(|page| !deleted.contains(&page.execution));
+        changes.tags_removed = self.tags_removed.into_iter().collect();
+        changes.tags_added = self.tags_added.into_iter().collect();
         changes.keys_removed = self.keys_removed;
         changes.keys_removed.sort();
         let mut keys = self.keys;
@@ -462,6 +483,14 @@ fn becomes_ready(cause: crate::transition::Cause) -> bool {
 
 fn claim_order(row: &Execution) -> ClaimOrder {
     (Reverse(row.priority), row.ready_order, row.id)
+}
+
+/// Undoes the opposite change of an entry where this transaction made one, else makes this one: so what is left in the
+/// end is the difference from the store, however often an entry came and went.
+fn change(opposite: &mut BTreeSet<TagEntry>, this: &mut BTreeSet<TagEntry>, entry: TagEntry) {
+    if !opposite.remove(&entry) {
+        this.insert(entry);
+    }
 }
 
 fn tag_entry(row: &Execution, name: &str, value: &str) -> TagEntry {

@@ -72,12 +72,9 @@ impl Namespace {
 
     /// The filter for lists and bulk actions, from the words of a request.
     pub async fn filter(&self, lane: Option<&str>, kind: Option<&str>) -> Result<Filter, Error> {
-        let mut filter = Filter::all(self.id());
-        if lane.is_some() || kind.is_some() {
-            self.inner().registry.refresh().await?;
-            filter.classes = Some(self.inner().registry.of(self.id(), lane, kind));
-        }
-        Ok(filter)
+        self.inner().registry.refresh().await?;
+        let classes = Some(self.inner().registry.of(self.id(), lane, kind));
+        Ok(Filter { classes, ..Filter::all(self.id()) })
     }
 
     /// A page of executions, newest first, and the place to go on from; none at the end.

@@ -65,12 +65,7 @@ impl Tables {
         let classes: BTreeSet<_> = asked.classes.iter().collect();
         let of_class = classes.into_iter().filter_map(|class| self.ready.get(class));
         let mut first: Vec<_> = of_class
-            .flat_map(|ready| {
-                ready
-                    .iter()
-                    .filter(|(_, _, id)| !passed.contains(id))
-                    .take(limit)
-            })
+            .flat_map(|ready| ready.iter().filter(|(_, _, id)| !passed.contains(id)).take(limit))
             .collect();
         first.sort_unstable();
         first.into_iter().take(limit).map(|(_, _, id)| *id).collect()

@@ -72,9 +72,8 @@ impl Tables {
 
     pub fn overview(&self, now: Timestamp) -> Overview {
         let first = |kind: DueKind| self.due.get(&kind)?.first().map(|(at, _)| (kind, *at));
-        let forgettable = |session: &Session| {
-            session.is_forgotten(now) && !self.leases.contains_key(&session.id)
-        };
+        let forgettable =
+            |session: &Session| session.is_forgotten(now) && !self.leases.contains_key(&session.id);
         let expired = self.expiring.first().is_some_and(|(at, _)| *at <= now);
         Overview {
             now,
@@ -190,5 +189,7 @@ fn matches(filter: &Filter, row: &Execution) -> bool {
         && (filter.states.is_empty() || filter.states.contains(&row.state.name()))
         && filter.flow.is_none_or(|flow| row.flow() == flow)
         && filter.submitted_after.is_none_or(|from| row.submitted_at >= from)
-        && filter.submitted_before.is_none_or(|until| row.submitted_at < until)
+        && filter
+            .submitted_before
+            .is_none_or(|until| row.submitted_at < until)
 }

@@ -21,7 +21,10 @@ impl Tables {
         for (id, _) in &changes.deleted {
             self.take_pages(*id);
         }
-        changes.tags_removed.into_iter().for_each(|tag| self.take_tag(tag));
+        changes
+            .tags_removed
+            .into_iter()
+            .for_each(|tag| self.take_tag(tag));
         changes.tags_added.into_iter().for_each(|tag| self.put_tag(tag));
         for (name, only_of) in &changes.keys_removed {
             if self.key_goes(name, *only_of) {

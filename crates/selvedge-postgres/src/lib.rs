@@ -1,1 +1,70 @@
 //! The Postgres store: any number of servers on one database.
+//!
+//! Read committed, explicit locks in one order, set-based statements, two round trips per transaction: the statements
+//! that load go out together with `begin`, those that save go out together with `commit`. A save whose guards fail ends
+//! in an error on the server, so the commit that follows it on the wire commits nothing.
+//!
+//! Where to look: [`transaction`](mod@transaction) holds the one guarded transaction helper, `load` and `save` its two
+//! halves, `read` everything outside of transactions, `sql/` every statement.
+
+#![warn(missing_docs)]
+
+mod connect;
+mod list;
+mod load;
+mod log;
+mod news;
+mod pipeline;
+mod read;
+mod row;
+mod save;
+mod schema;
+mod sql;
+mod transaction;
+
+pub use connect::Settings;
+
+use deadpool_postgres::Pool;
+use selvedge_store::Error;
+use tokio::sync::Mutex;
+
+/// A store on a Postgres database.
+pub struct PostgresStore {
+    pool: Pool,
+    settings: Settings,
+    me: String,
+    writers_key: i64,
+    log: log::Settled,
+    listener: Mutex<news::Listener>,
+    tries: transaction::Counters,
+}
+
+impl PostgresStore {
+    /// Opens the store at a `postgres://` URL, in its default schema `selvedge`, and brings the schema up to date.
+    pub async fn connect(url: &str) -> Result<PostgresStore, Error> {
+        Self::connect_with(url, Settings::default()).await
+    }
+
+    /// Opens the store with other settings.
+    pub async fn connect_with(url: &str, settings: Settings) -> Result<PostgresStore, Error> {
+        let config = connect::config(url)?;
+        schema::migrate(&config, &settings.schema).await?;
+        let pool = connect::pool(&config, &settings)?;
+        let writers_key = schema::writers_key(&pool).await?;
+        let me = uuid::Uuid::new_v4().simple().to_string();
+        Ok(PostgresStore {
+            pool,
+            listener: Mutex::new(news::Listener::new(&config, &settings, &me)),
+            me,
+            settings,
+            writers_key,
+            log: log::Settled::default(),
+            tries: transaction::Counters::default(),
+        })
+    }
+
+    /// How many transactions were begun again because others were in the way.
+    pub fn conflicts(&self) -> u64 {
+        self.tries.conflicts()
+    }
+}

@@ -1,1 +1,189 @@
 //! The HTTP API of Selvedge.
+//!
+//! One file per noun. A handler reads its call with [`fields`] and [`query`], asks the engine through the namespace of its
+//! [`Caller`](auth::Caller), and writes its answer with [`json`] and [`views`]; whatever goes wrong is a
+//! [`Problem`](problem::Problem). The server knows no rule and no store.
+
+#![warn(missing_docs)]
+
+mod auth;
+mod body;
+mod bulk;
+mod closing;
+mod events;
+mod executions;
+mod fields;
+mod filter;
+mod health;
+mod json;
+mod operators;
+mod page;
+mod problem;
+mod query;
+mod report;
+mod submission;
+mod times;
+mod views;
+mod workers;
+
+pub use auth::{NotLoopback, check_listen};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{Method, Uri};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use axum::serve::ListenerExt;
+use closing::Closing;
+use futures_util::FutureExt;
+use problem::{Code, Problem};
+use selvedge_engine::Engine;
+use std::future::{Future, pending};
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// The version that answers and pages show.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How the server runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a shutdown waits for calls that are under way; 10 s.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What every handler may use.
+#[derive(Clone)]
+struct App {
+    engine: Engine,
+    closing: Closing,
+}
+
+/// What a handler answers.
+type Answer = Result<Response, Problem>;
+
+/// The API of `engine`, to be served by whatever serves a [`Router`].
+pub fn router(engine: Engine) -> Router {
+    routes(App {
+        engine,
+        closing: Closing::never(),
+    })
+}
+
+/// Serves the API of `engine` on `listener` until `shutdown` is done. Then no more connections are accepted, calls that
+/// wait answer at once, and calls that are under way may end within the grace period. The engine itself is left running:
+/// shut it down afterwards.
+///
+/// Whoever binds the listener asks [`check_listen`] first.
+pub async fn serve(
+    engine: Engine,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    serve_with(Options::default(), engine, listener, shutdown).await
+}
+
+/// [`serve`], with options.
+pub async fn serve_with(
+    options: Options,
+    engine: Engine,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let (close, closing) = Closing::new();
+    let routes = routes(App { engine, closing });
+    let listener = listener.tap_io(|connection| {
+        // Answers are written whole: waiting for more of them would only delay them.
+        let _ = connection.set_nodelay(true);
+    });
+    let (asked, told) = oneshot::channel();
+    let shutdown = async move {
+        shutdown.await;
+        close.send_replace(true);
+        let _ = asked.send(());
+    };
+    let grace_over = async move {
+        match told.await {
+            Ok(()) => tokio::time::sleep(options.grace).await,
+            Err(_never) => pending().await,
+        }
+    };
+    let serving = axum::serve(listener, routes).with_graceful_shutdown(shutdown);
+    tokio::select! {
+        served = serving.into_future() => served,
+        () = grace_over => {
+            tracing::warn!("calls were still under way when the grace period of the shutdown ended");
+            Ok(())
+        }
+    }
+}
+
+fn routes(app: App) -> Router {
+    Router::new()
+        .route("/", get(page::page))
+        .route("/docs/problems", get(page::problems))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics))
+        .route("/v1/executions", get(executions::list).post(executions::submit))
+        .route("/v1/executions/batch", post(executions::submit_batch))
+        .route("/v1/executions/bulk", post(bulk::bulk))
+        .route("/v1/executions/{id}", get(executions::get))
+        .route("/v1/executions/{id}/explain", get(executions::explain))
+        .route("/v1/executions/{id}/attempts", get(executions::attempts))
+        .route("/v1/executions/{id}/events", get(events::of_execution))
+        .route("/v1/executions/{id}/result", get(executions::result))
+        .route("/v1/executions/{id}/cancel", post(operators::cancel))
+        .route("/v1/executions/{id}/replay", post(operators::replay))
+        .route("/v1/executions/{id}/reschedule", post(operators::reschedule))
+        .route("/v1/executions/{id}/priority", post(operators::priority))
+        .route("/v1/executions/{id}/tags", post(operators::tags))
+        .route("/v1/executions/{id}/revoke-lease", post(operators::revoke_lease))
+        .route("/v1/workers", get(workers::list))
+        .route("/v1/workers/{instance}", delete(workers::remove))
+        .route("/v1/workers/{instance}/claim", post(workers::claim))
+        .route("/v1/workers/{instance}/heartbeat", post(workers::heartbeat))
+        .route("/v1/workers/{instance}/report", post(report::report))
+        .route("/v1/workers/{instance}/drain", post(workers::drain))
+        .route("/v1/events", get(events::page))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn(auth::own_pages_only))
+        .layer(from_fn(catch_panics))
+        .with_state(app)
+}
+
+async fn no_such_path(method: Method, uri: Uri) -> Problem {
+    let detail = format!("there is no path {}, which {method} asked for", uri.path());
+    Problem::new(Code::NotFound, detail)
+}
+
+async fn no_such_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!("{} does not take {method}; the Allow header says what it takes", uri.path());
+    Problem::new(Code::MethodNotAllowed, detail)
+}
+
+/// A handler that panics fails its own call only.
+async fn catch_panics(request: Request, next: Next) -> Response {
+    let call = format!("{} {}", request.method(), request.uri().path());
+    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(response) => response,
+        Err(_panic) => {
+            // The panic hook has written what and where.
+            tracing::error!(call, "a handler panicked");
+            Problem::new(Code::Internal, "the server failed; its log says how").into_response()
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! Opening the file: where it is, and how connections to it are set up.
 
 use crate::failure::failure;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use crate::schema;
+use rusqlite::{Connection, OpenFlags};
 use selvedge_store::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,23 +45,20 @@ pub fn locate(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// The connection that writes. Commits wait for the disk.
+/// The connection that writes. Commits wait for the disk. A file that is not ours is not touched.
 pub fn writer(path: &Path) -> Result<Connection, Error> {
     let connection = open(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+    schema::check(&connection)?;
     let set_up = "
         pragma journal_mode = wal;
         pragma synchronous = full;
+        pragma fullfsync = on;
+        pragma checkpoint_fullfsync = on;
         pragma wal_autocheckpoint = 0;
         pragma journal_size_limit = 67108864;
         pragma cache_size = -65536;
     ";
-    connection.execute_batch(set_up).map_err(|error| match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => Error::BadAddress(format!(
-            "{} is a file but not a database; name another path for the store",
-            path.display()
-        )),
-        _ => failure(error),
-    })?;
+    connection.execute_batch(set_up).map_err(failure)?;
     Ok(connection)
 }
 

@@ -1,4 +1,4 @@
-//! What SQLite's errors mean to a caller of the store.
+//! What SQLite's errors mean to a caller of the store, and our own errors in the form of SQLite's.
 
 use rusqlite::ErrorCode;
 use rusqlite::types::Type;
@@ -18,14 +18,17 @@ pub fn failure(error: rusqlite::Error) -> Error {
             | ErrorCode::DatabaseLocked
             | ErrorCode::FileLockingProtocolFailed,
         ) => Error::Unavailable(error.to_string()),
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+        Some(ErrorCode::NotADatabase) => {
+            Error::BadAddress("the file is not a database; name another path for the store".into())
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
             Error::Failed(format!("the file is damaged: {error}; restore it from a backup"))
         }
         _ => Error::Failed(error.to_string()),
     }
 }
 
-/// A value in the file that is not understood.
-pub fn not_understood(column: &str, why: impl std::fmt::Display) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(0, Type::Null, format!("column {column}: {why}").into())
+/// An error about something in the file that is not understood.
+pub fn not_understood(what: &str) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Null, what.into())
 }

@@ -18,7 +18,7 @@ const READERS: u32 = 4;
 pub struct Readers {
     path: PathBuf,
     free: Mutex<Vec<Connection>>,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
 }
 
 impl Readers {
@@ -27,7 +27,7 @@ impl Readers {
         Arc::new(Readers {
             path,
             free: Mutex::default(),
-            permits: Semaphore::new(READERS as usize),
+            permits: Arc::new(Semaphore::new(READERS as usize)),
         })
     }
 
@@ -37,11 +37,16 @@ impl Readers {
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
         let closed = || Error::Unavailable("the store was closed".into());
-        let permit = self.permits.acquire().await.map_err(|_| closed())?;
+        let permit = self.permits.clone().acquire_owned().await;
+        let permit = permit.map_err(|_| closed())?;
         let readers = self.clone();
-        let read = tokio::task::spawn_blocking(move || readers.read_here(work)).await;
-        drop(permit);
-        read.unwrap_or_else(|error| Err(Error::Failed(format!("a read did not end: {error}"))))
+        let read = tokio::task::spawn_blocking(move || {
+            let outcome = readers.read_here(work);
+            drop(permit);
+            outcome
+        });
+        read.await
+            .unwrap_or_else(|error| Err(Error::Failed(format!("a read did not end: {error}"))))
     }
 
     fn read_here<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {

@@ -1,13 +1,16 @@
 //! Columns to and from SQLite's values.
 
 use crate::failure::not_understood;
-use rusqlite::{Row, ToSql, params_from_iter};
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use selvedge_core::rows::{HeldLease, Inserted, ResultChange, Updated};
+use bytes::Bytes;
+use rusqlite::Row;
+use rusqlite::types::{FromSql, Type};
+use selvedge_core::rows::{HeldLease, KeyName, KeyRow};
 use selvedge_core::{
     Class, ClassId, Execution, ExecutionId, LeaseId, Name, NamespaceId, Scope, Session, SessionId, Timestamp,
 };
 use selvedge_store::columns::{self, Fixed, Moving};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 /// How many columns an execution's row has, without payloads.
@@ -56,4 +59,119 @@ fn moving(row: &Row<'_>) -> rusqlite::Result<Moving> {
         detail: row.get(20)?,
         history: row.get(21)?,
     })
+}
+
+/// The session in a row of all its columns.
+pub fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+    Ok(Session {
+        id: SessionId(row.get(0)?),
+        worker: name(row, 2)?,
+        instance: name(row, 3)?,
+        ttl_ms: row.get(4)?,
+        scope: Scope {
+            namespace: NamespaceId(row.get(1)?),
+            lanes: json(row, 5, "lanes")?,
+            kinds: match row.get_ref(6)?.data_type() {
+                Type::Null => None,
+                _ => Some(json(row, 6, "kinds")?),
+            },
+            capabilities: json(row, 7, "capabilities")?,
+        },
+        registered_at: time(row, 8)?,
+        seen_at: time(row, 9)?,
+        renewed_at: optional_time(row, 10)?,
+        draining: row.get(11)?,
+    })
+}
+
+/// The class in (id, namespace, lane, kind, capabilities).
+pub fn class(row: &Row<'_>) -> rusqlite::Result<(ClassId, Class)> {
+    let class = Class {
+        namespace: NamespaceId(row.get(1)?),
+        lane: name(row, 2)?,
+        kind: name(row, 3)?,
+        capabilities: json(row, 4, "capabilities")?,
+    };
+    Ok((ClassId(row.get(0)?), class))
+}
+
+/// The key in (execution, digest, answer, expires_at).
+pub fn key(row: &Row<'_>, name: &KeyName) -> rusqlite::Result<KeyRow> {
+    Ok(KeyRow {
+        name: name.clone(),
+        execution: optional_uuid(row, 0)?.map(ExecutionId),
+        digest: row.get::<_, i64>(1)? as u64,
+        answer: bytes(row, 2)?,
+        expires_at: optional_time(row, 3)?,
+    })
+}
+
+/// The lease of `session` in (id, lease_id, epoch, until_at, detail), or which could not be understood and why.
+pub fn lease(row: &Row<'_>, session: &Session) -> rusqlite::Result<Result<HeldLease, (ExecutionId, String)>> {
+    let execution = ExecutionId(uuid(row, 0)?);
+    let detail: Option<String> = row.get(4)?;
+    let cancel_requested = match columns::cancel_requested(detail.as_deref()) {
+        Ok(requested) => requested,
+        Err(why) => return Ok(Err((execution, why))),
+    };
+    Ok(Ok(HeldLease {
+        execution,
+        session: session.id,
+        lease_id: LeaseId(uuid(row, 1)?),
+        epoch: row.get(2)?,
+        claimed_at: time(row, 3)?.minus_ms(session.ttl_ms),
+        cancel_requested,
+    }))
+}
+
+/// A UUID.
+pub fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
+    row.get(column).map(Uuid::from_bytes)
+}
+
+fn optional_uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
+    optional(row, column, Uuid::from_bytes)
+}
+
+/// A point in time.
+pub fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
+    row.get(column).map(Timestamp::from_micros)
+}
+
+/// A point in time, if there is one.
+pub fn optional_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+    optional(row, column, Timestamp::from_micros)
+}
+
+/// A payload.
+pub fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
+    row.get::<_, Vec<u8>>(column).map(Bytes::from)
+}
+
+/// A payload, if there is one.
+pub fn optional_bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Bytes>> {
+    optional(row, column, |body: Vec<u8>| Bytes::from(body))
+}
+
+/// A name.
+pub fn name(row: &Row<'_>, column: usize) -> rusqlite::Result<Name> {
+    Ok(Name::trusted(row.get_ref(column)?.as_str()?))
+}
+
+fn optional<V: FromSql, T>(
+    row: &Row<'_>,
+    column: usize,
+    make: impl FnOnce(V) -> T,
+) -> rusqlite::Result<Option<T>> {
+    Ok(row.get::<_, Option<V>>(column)?.map(make))
+}
+
+/// JSON for a column.
+pub fn to_json<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
+}
+
+fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize, title: &str) -> rusqlite::Result<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    serde_json::from_str(text).map_err(|error| not_understood(&format!("column {title}: {error}")))
 }

@@ -30,21 +30,27 @@ const fn first(sql: &'static str) -> Migration {
 }
 
 /// The newest version that this program knows.
-pub const KNOWN: i32 = MIGRATIONS.len() as i32;
+const KNOWN: i32 = MIGRATIONS.len() as i32;
+
+/// The version of the file's schema, zero for a new file; or why this program may not use the file. Writes nothing.
+pub fn check(connection: &Connection) -> Result<i32, Error> {
+    let (found, minimum) = version(connection)?;
+    match minimum > KNOWN {
+        false => Ok(found),
+        true => Err(Error::SchemaTooNew {
+            found,
+            minimum,
+            known: KNOWN,
+        }),
+    }
+}
 
 /// Brings the file's schema up to date, in one transaction.
 pub fn migrate(connection: &mut Connection) -> Result<(), Error> {
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(failure)?;
-    let (found, minimum) = version(&transaction)?;
-    if minimum > KNOWN {
-        return Err(Error::SchemaTooNew {
-            found,
-            minimum,
-            known: KNOWN,
-        });
-    }
+    let found = check(&transaction)?;
     if found >= KNOWN {
         return Ok(());
     }

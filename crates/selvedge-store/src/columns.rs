@@ -4,12 +4,13 @@
 //! A value that is not understood is an error that names it, never a default.
 
 use selvedge_core::execution::{Detail, Due, DueKind, Spec};
+use selvedge_core::history::newest_claim;
 use selvedge_core::state::StateName;
 use selvedge_core::{
-    ClassId, Execution, ExecutionId, FlowId, History, Lease, LeaseId, Name, NamespaceId, SessionId, State,
+    ClassId, Execution, ExecutionId, FlowId, History, Lease, LeaseId, NamespaceId, SessionId, State,
     Timestamp,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
@@ -68,27 +69,6 @@ pub struct Moving {
     pub history: Vec<u8>,
 }
 
-/// `detail` as it is written.
-#[derive(Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-struct StoredDetail {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lease: Option<StoredLease>,
-    #[serde(skip_serializing_if = "is_default")]
-    more: Detail,
-}
-
-#[derive(PartialEq, Serialize, Deserialize)]
-struct StoredLease {
-    worker: Name,
-    instance: Name,
-    ttl_ms: i64,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 static DEFAULT_SPEC: LazyLock<Arc<Spec>> = LazyLock::new(Arc::default);
 
 impl Fixed {
@@ -111,14 +91,6 @@ impl Moving {
     /// The moving columns of an execution.
     pub fn of(row: &Execution) -> Moving {
         let lease = row.state.lease();
-        let detail = StoredDetail {
-            lease: lease.map(|lease| StoredLease {
-                worker: lease.worker.clone(),
-                instance: lease.instance.clone(),
-                ttl_ms: lease.ttl_ms,
-            }),
-            more: row.detail.clone(),
-        };
         let due: Option<Due> = row.due();
         Moving {
             version: row.version as i32,
@@ -138,8 +110,8 @@ impl Moving {
             started_at: row.started_at.map(Timestamp::micros),
             ended_at: row.ended_at.map(Timestamp::micros),
             tags: (!row.tags.is_empty()).then(|| serde_json::to_string(&row.tags).unwrap_or_default()),
-            detail: (detail != StoredDetail::default())
-                .then(|| serde_json::to_string(&detail).unwrap_or_default()),
+            detail: (row.detail != Detail::default())
+                .then(|| serde_json::to_string(&row.detail).unwrap_or_default()),
             history: row.history.as_bytes().to_vec(),
         }
     }
@@ -152,8 +124,8 @@ pub fn tags(text: Option<&str>) -> Result<BTreeMap<String, String>, String> {
 
 /// Whether `detail` says that a cancel was asked for.
 pub fn cancel_requested(detail: Option<&str>) -> Result<bool, String> {
-    let detail: StoredDetail = detail.map_or(Ok(StoredDetail::default()), |text| json("detail", text))?;
-    Ok(detail.more.cancel.is_some())
+    let detail: Detail = detail.map_or(Ok(Detail::default()), |text| json("detail", text))?;
+    Ok(detail.cancel.is_some())
 }
 
 fn json<T: for<'a> Deserialize<'a>>(column: &str, text: &str) -> Result<T, String> {
@@ -162,10 +134,11 @@ fn json<T: for<'a> Deserialize<'a>>(column: &str, text: &str) -> Result<T, Strin
 
 /// The execution that the columns describe, or what is wrong with them.
 pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
-    let stored: StoredDetail = moving
+    let detail: Detail = moving
         .detail
         .as_deref()
-        .map_or(Ok(StoredDetail::default()), |text| json("detail", text))?;
+        .map_or(Ok(Detail::default()), |text| json("detail", text))?;
+    let history = History::from_bytes(moving.history);
     let name = StateName::from_code(moving.state).ok_or_else(|| format!("unknown state {}", moving.state))?;
     let until = || {
         moving
@@ -177,14 +150,18 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
         StateName::Ready => State::Ready,
         StateName::Delayed => State::Delayed { until: until()? },
         StateName::Leased => {
-            let lease = stored.lease.ok_or("detail.lease is missing")?;
+            // Who holds it stands in the line of history that the claim wrote, and nowhere else.
+            let lines = history
+                .lines()
+                .map_err(|error| format!("column history: {error}"))?;
+            let (claimed, ttl_ms) = newest_claim(&lines).ok_or("history has no claim")?;
             State::Leased(Lease {
                 id: LeaseId(moving.lease_id.ok_or("lease_id is missing")?),
                 session: SessionId(moving.session.ok_or("session is missing")?),
-                claimed_at: until()?.minus_ms(lease.ttl_ms),
-                worker: lease.worker,
-                instance: lease.instance,
-                ttl_ms: lease.ttl_ms,
+                claimed_at: until()?.minus_ms(ttl_ms),
+                worker: claimed.worker.clone(),
+                instance: claimed.instance.clone(),
+                ttl_ms,
             })
         }
         StateName::Success
@@ -211,8 +188,8 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
         epoch: number("epoch", moving.epoch)?,
         started_at: moving.started_at.map(Timestamp::from_micros),
         ended_at: moving.ended_at.map(Timestamp::from_micros),
-        detail: stored.more,
-        history: History::from_bytes(moving.history),
+        detail,
+        history,
     })
 }
 

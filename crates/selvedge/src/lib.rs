@@ -1,1 +1,59 @@
-//! A durable execution engine: embed it, or talk to it.
+//! Selvedge, a durable execution engine: embed it in a program.
+//!
+//! An execution that was submitted is kept until it has ended, whatever crashes meanwhile. Workers claim executions under
+//! leases; every report of a worker presents the fence of its lease, so a worker that was too slow cannot overwrite what
+//! another one did. An attempt may run more than once, a result is accepted once.
+//!
+//! ```
+//! use selvedge::{Context, Engine, Error, Failure, Submission, Worker};
+//! use std::time::Duration;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Error> {
+//! let engine = Engine::open("memory:").await?;
+//! let namespace = engine.namespace("default").await?;
+//!
+//! let worker = Worker::new(namespace.clone(), "greeter")
+//!     .handler("greet", |ctx: Context| async move {
+//!         let name: String = ctx.input()?;
+//!         Ok::<_, Failure>(format!("Hello, {name}!"))
+//!     })
+//!     .start()?;
+//!
+//! let submitted = Submission::new("greet").input("Ada")?.submit(&namespace).await?;
+//! let ended = namespace.result(submitted.execution.id, Duration::from_secs(10)).await?;
+//! let result = ended.and_then(|ended| ended.result).expect("it ended with a result");
+//! assert_eq!(result, r#""Hello, Ada!""#);
+//!
+//! worker.drain().await;
+//! engine.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Where to look:
+//! - [`Engine`] runs on a store, whose [`Address`] says which;
+//! - [`Namespace`] is the handle through which everything of one tenant is done: submit, read, wait, cancel, replay;
+//! - [`Submission`] is what is submitted;
+//! - [`Worker`] runs handlers, which get a [`Context`] and return a value, a [`Return`] or a [`Failure`].
+
+mod address;
+mod engine;
+mod submission;
+mod worker;
+
+pub use address::{Address, Opened, open};
+pub use engine::Engine;
+pub use submission::Submission;
+pub use worker::{Context, Drained, Failure, Handle, IntoReturn, Return, Worker};
+
+pub use selvedge_core as core;
+pub use selvedge_core::rules::operator::Action;
+pub use selvedge_core::rules::submit::Submitted;
+pub use selvedge_core::submission::When;
+pub use selvedge_core::{
+    Backoff, Draft, ExecutionId, FailureClass, Name, Outcome, Policy, Refusal, Retry, Timestamp,
+};
+pub use selvedge_engine::{Aborted, Ended, Error, Namespace, Options, View};
+pub use selvedge_store as store;
+pub use selvedge_store::Store;

@@ -9,8 +9,10 @@ use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report, Reported};
 use selvedge_core::rules::submit::{Item, Submit, Submitted};
 use selvedge_core::{
-    Changes, ClassId, Classes, Draft, Execution, ExecutionId, Name, NamespaceId, Needs, Refusal, Rows, Scope,
+    Changes, Class, ClassId, Classes, Draft, Execution, ExecutionId, Name, NamespaceId, Needs, Refusal, Rows,
+    Scope, Submission, Timestamp,
 };
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use uuid::Uuid;
@@ -61,7 +63,8 @@ impl Worker {
     }
 
     fn scope(&self, namespace: NamespaceId) -> Scope {
-        let names = |words: &[String]| -> Vec<Name> { words.iter().map(|word| Name::trusted(word)).collect() };
+        let names =
+            |words: &[String]| -> Vec<Name> { words.iter().map(|word| Name::trusted(word)).collect() };
         Scope {
             namespace,
             lanes: names(&self.lanes),
@@ -93,6 +96,15 @@ impl Bench {
         }
     }
 
+    /// The same store, with another namespace.
+    pub async fn beside(&self, name: &str) -> Self {
+        let namespace = self.store.namespace(&Name::trusted(name)).await;
+        Bench {
+            namespace: namespace.expect("a namespace is interned"),
+            ..self.clone()
+        }
+    }
+
     /// Whether every change so far was made by a rule.
     pub fn went_by_the_rules(&self) -> bool {
         !self.by_hand.load(Ordering::SeqCst)
@@ -105,7 +117,9 @@ impl Bench {
 
     /// Runs a rule in one transaction, and says what became of that.
     pub async fn transact<R: Rule>(&self, rule: R) -> (R::Reply, Transaction) {
-        run_rule(&*self.store, rule).await.expect("the transaction is saved")
+        run_rule(&*self.store, rule)
+            .await
+            .expect("the transaction is saved")
     }
 
     /// Saves changes made by hand.
@@ -135,21 +149,50 @@ impl Bench {
 
     /// The command that submits these; each gets an id and a class.
     pub async fn submit_command(&self, drafts: Vec<Draft>) -> Submit {
-        let mut items = Vec::new();
-        for draft in drafts {
-            let submission = draft.check().expect("a draft of a case is valid");
-            let interned = self.store.intern(&[submission.class(self.namespace)]).await;
-            items.push(Item {
-                class: interned.expect("a class is interned")[0].0,
-                id: submission.id().unwrap_or_else(mint),
-                submission: Ok(submission),
-            });
-        }
+        let checked = drafts
+            .into_iter()
+            .map(|draft| draft.check().expect("a draft of a case is valid"));
+        let submissions: Vec<Submission> = checked.collect();
+        let wanted: BTreeSet<Class> = submissions.iter().map(|one| one.class(self.namespace)).collect();
+        let classes = self.intern(wanted.into_iter().collect()).await;
+        let items = submissions.into_iter().map(|submission| Item {
+            class: classes
+                .find(&submission.class(self.namespace))
+                .expect("its class is interned"),
+            id: submission.id().unwrap_or_else(mint),
+            submission: Ok(submission),
+        });
         Submit {
             namespace: self.namespace,
-            items,
+            items: items.collect(),
             operation: None,
         }
+    }
+
+    /// Interns classes.
+    pub async fn intern(&self, wanted: Vec<Class>) -> Classes {
+        let mut classes = Classes::default();
+        classes.add(self.store.intern(&wanted).await.expect("classes are interned"));
+        classes
+    }
+
+    /// The class of a lane and a kind.
+    pub async fn class(&self, lane: &str, kind: &str) -> ClassId {
+        let class = Class {
+            namespace: self.namespace,
+            lane: Name::trusted(lane),
+            kind: Name::trusted(kind),
+            capabilities: BTreeSet::new(),
+        };
+        self.intern(vec![class.clone()])
+            .await
+            .find(&class)
+            .expect("it is interned")
+    }
+
+    /// The store's time.
+    pub async fn now(&self) -> Timestamp {
+        self.store.overview().await.expect("the store is looked at").now
     }
 
     /// Submits one.
@@ -198,7 +241,9 @@ impl Bench {
     /// Claims up to `max`.
     pub async fn claim_as(&self, worker: &Worker, max: u32) -> Vec<Claimed> {
         let claim = self.claim_command(worker, max).await;
-        self.run(claim).await.expect("a claim without a key is not refused")
+        self.run(claim)
+            .await
+            .expect("a claim without a key is not refused")
     }
 
     /// Submits one and claims it.
@@ -226,7 +271,9 @@ impl Bench {
 
     /// Completes with a result.
     pub async fn complete(&self, claimed: &Claimed, result: &'static [u8]) {
-        let op = Op::Complete { result: result.into() };
+        let op = Op::Complete {
+            result: result.into(),
+        };
         self.report(fence(claimed), op).await.expect("it is completed");
     }
 

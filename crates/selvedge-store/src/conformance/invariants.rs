@@ -1,9 +1,190 @@
-//! The invariants, checked over all rows and the whole log.
+//! The invariants, checked over all rows and the whole log of a store that is at rest.
+//!
+//! The log is [replayed](super::replay) execution by execution against the transition table; what comes out must be the
+//! row. Checked besides: entries rise, leases are never given twice, a key has one effect, and every execution that has
+//! not ended has a stated next cause.
 
+use super::bench::read_log;
+use super::replay::Replay;
 use crate::Store;
+use selvedge_core::filter::{Filter, Place};
+use selvedge_core::history::Line;
+use selvedge_core::log::Event;
+use selvedge_core::{Execution, ExecutionId, History, LeaseId, Name, NamespaceId, State};
+use std::collections::{BTreeMap, HashMap};
 
-/// What is wrong with a store; nothing, it is to be hoped.
+/// What is wrong with a store; empty where all is well. Nothing may write to the store meanwhile.
+///
+/// # Panics
+/// If the store cannot be read.
 pub async fn check(store: &dyn Store) -> Vec<String> {
-    let _ = store;
-    Vec::new()
+    let mut broken = Vec::new();
+    let log = read_log(store).await;
+    if !log.is_sorted_by(|a, b| a.0 < b.0) {
+        broken.push("the numbers of the log do not rise".to_owned());
+    }
+    let rows = read_rows(store).await;
+    let mut by_execution: BTreeMap<ExecutionId, Vec<&Event>> = BTreeMap::new();
+    for event in log.iter().flat_map(|(_, events)| events) {
+        match event.execution {
+            Some(id) => by_execution.entry(id).or_default().push(event),
+            None if event.version.is_some() => {
+                broken.push(format!("a fact of no execution has a version: {event:?}"));
+            }
+            None => {}
+        }
+    }
+    let mut leases: HashMap<LeaseId, ExecutionId> = HashMap::new();
+    for (id, events) in &by_execution {
+        let mut wrong = check_execution(store, *id, events, rows.get(id), &mut leases).await;
+        broken.extend(wrong.drain(..).map(|what| format!("{id}: {what}")));
+    }
+    let unheard = rows.keys().filter(|id| !by_execution.contains_key(id));
+    broken.extend(unheard.map(|id| format!("{id}: the log does not know it")));
+    broken.extend(check_keys(rows.values()));
+    broken
+}
+
+/// All executions of all namespaces.
+async fn read_rows(store: &dyn Store) -> BTreeMap<ExecutionId, Execution> {
+    let mut rows = BTreeMap::new();
+    for (namespace, _) in store.namespaces().await.expect("namespaces are read") {
+        let (filter, mut after) = (Filter::all(namespace), None);
+        loop {
+            let page = store
+                .list(&filter, after, 500)
+                .await
+                .expect("executions are listed");
+            let Some(last) = page.last() else { break };
+            after = Some(Place {
+                submitted_at: last.execution.submitted_at,
+                id: last.execution.id,
+            });
+            rows.extend(
+                page.into_iter()
+                    .map(|stored| (stored.execution.id, stored.execution)),
+            );
+        }
+    }
+    rows
+}
+
+async fn check_execution(
+    store: &dyn Store,
+    id: ExecutionId,
+    events: &[&Event],
+    row: Option<&Execution>,
+    leases: &mut HashMap<LeaseId, ExecutionId>,
+) -> Vec<String> {
+    let policy = row.map(|row| &row.spec.policy);
+    let mut replay = Replay::default();
+    let mut broken = Vec::new();
+    for event in events {
+        broken.extend(
+            replay
+                .step(event, policy)
+                .into_iter()
+                .map(|what| format!("{what} ({event:?})")),
+        );
+    }
+    for lease in &replay.leases {
+        if leases.insert(*lease, id).is_some() {
+            broken.push(format!("lease {lease} was given twice"));
+        }
+    }
+    match row {
+        Some(row) => {
+            broken.extend(replay.differences(row));
+            broken.extend(at_rest(row));
+            broken.extend(check_history(store, row, events).await);
+        }
+        None if replay.has_ended() => {}
+        None => broken.push("it was acknowledged, has not ended, and is gone".to_owned()),
+    }
+    broken
+}
+
+/// What a row must have whatever happened: an end or a stated next cause.
+fn at_rest(row: &Execution) -> Vec<String> {
+    let mut broken = Vec::new();
+    if row.ended_at.is_some() != row.state.outcome().is_some() {
+        broken.push(format!("it is {:?} and ended at {:?}", row.state, row.ended_at));
+    }
+    if matches!(row.state, State::Delayed { .. } | State::Terminal(_)) && row.due().is_none() {
+        broken.push(format!("it is {:?} and nothing is due", row.state));
+    }
+    if row.detail.cancel.is_some() && row.state.lease().is_none() {
+        broken.push("a cancel is asked for and nobody holds it".to_owned());
+    }
+    broken
+}
+
+/// The execution's own history is the log's facts about it, but for those that are no lines of history.
+async fn check_history(store: &dyn Store, row: &Execution, events: &[&Event]) -> Vec<String> {
+    let pages = store.history_pages(row.id).await.expect("pages are read");
+    if pages.len() != row.detail.history_pages as usize {
+        return vec![format!(
+            "it has {} pages, not {}",
+            pages.len(),
+            row.detail.history_pages
+        )];
+    }
+    let mut lines: Vec<Line> = Vec::new();
+    for page in pages
+        .into_iter()
+        .map(History::from_bytes)
+        .chain([row.history.clone()])
+    {
+        match page.lines() {
+            Ok(more) => lines.extend(more),
+            Err(error) => return vec![format!("its history cannot be read: {error}")],
+        }
+    }
+    let told = events
+        .iter()
+        .filter(|event| event.fact.is_history())
+        .map(|event| Line {
+            version: event.version.unwrap_or_default(),
+            at: event.at,
+            actor: event.actor.clone(),
+            fact: event.fact.clone(),
+        });
+    match told.eq(lines.iter().cloned()) {
+        true => vec![],
+        false => vec![format!("its history is not what the log tells: {lines:?}")],
+    }
+}
+
+/// A key has one effect: no second execution within the window of an idempotency key, and no second active one with a
+/// uniqueness key, unless an operator replayed it.
+fn check_keys<'a>(rows: impl Iterator<Item = &'a Execution>) -> Vec<String> {
+    let mut by_key: BTreeMap<(NamespaceId, Name), Vec<&Execution>> = BTreeMap::new();
+    let mut active: BTreeMap<(NamespaceId, Name), usize> = BTreeMap::new();
+    for row in rows {
+        if let Some(key) = &row.spec.idempotency_key {
+            by_key.entry((row.namespace, key.clone())).or_default().push(row);
+        }
+        if let Some(key) = &row.spec.unique_while_active
+            && row.state.outcome().is_none()
+            && row.detail.generation == 0
+        {
+            *active.entry((row.namespace, key.clone())).or_default() += 1;
+        }
+    }
+    let mut broken = Vec::new();
+    for ((_, key), mut rows) in by_key {
+        rows.sort_by_key(|row| row.submitted_at);
+        let early = |pair: &&[&Execution]| {
+            pair[0]
+                .key_until()
+                .is_some_and(|until| pair[1].submitted_at < until)
+        };
+        let twice = rows.windows(2).filter(early);
+        broken.extend(
+            twice.map(|pair| format!("idempotency key {key} made {} and {}", pair[0].id, pair[1].id)),
+        );
+    }
+    let many = active.into_iter().filter(|(_, count)| *count > 1);
+    broken.extend(many.map(|((_, key), count)| format!("{count} active with the unique key {key}")));
+    broken
 }

@@ -15,11 +15,25 @@
 //! [`model::run`] compares a store with a reference model over random commands.
 
 mod bench;
+mod by_hand;
 pub mod invariants;
 mod list;
+pub mod model;
+mod replay;
 mod rule;
 mod subject;
 
+mod claims;
+mod due;
+mod events;
+mod guards;
+mod history;
+mod interning;
+mod keys;
+mod life;
+mod lists;
+mod rows;
+mod sessions;
 mod submission;
 
 pub use bench::{Bench, Worker};
@@ -28,6 +42,19 @@ pub use subject::{Subject, run_case};
 
 #[doc(inline)]
 pub use crate::conformance_suite as suite;
+
+/// Runs the same thing from several sides at once; gives what each came to, in their order.
+async fn side_by_side<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    sides: usize,
+    make: impl Fn(usize) -> F,
+) -> Vec<T> {
+    let tasks: Vec<_> = (0..sides).map(|side| tokio::spawn(make(side))).collect();
+    let mut results = Vec::with_capacity(sides);
+    for task in tasks {
+        results.push(task.await.expect("no side panics"));
+    }
+    results
+}
 
 /// The cases by name, for [`suite!`].
 pub mod cases {

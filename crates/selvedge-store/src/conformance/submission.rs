@@ -1,16 +1,194 @@
-//! Submissions: what is read back is what was submitted, and ids and keys stand for one execution.
+//! Submissions: what is read back is what was submitted, and an id or a key stands for one execution.
 #![allow(missing_docs)]
 
-use super::Bench;
-use selvedge_core::submission::When;
-use selvedge_core::{Draft, State};
+use super::bench::{Bench, fence, mint};
+use super::side_by_side;
+use bytes::Bytes;
+use selvedge_core::rules::operator::Action;
+use selvedge_core::rules::report::Op;
+use selvedge_core::rules::submit::Submitted;
+use selvedge_core::state::StateName;
+use selvedge_core::submission::{PAYLOAD_LIMIT, When};
+use selvedge_core::{Backoff, Draft, FailureClass, Policy, Refusal, Retry, State};
+use std::collections::BTreeSet;
+
+fn full_draft() -> Draft {
+    Draft {
+        id: Some(mint().0),
+        lane: "a lane, with \"marks\"".into(),
+        input: Bytes::from_static(b" {\"b\" : 1, \"a\":\t[1.0, \"\\u0000\xe2\x98\x83\"] } "),
+        idempotency_key: Some("idempotency 'key'".into()),
+        idempotency_window_ms: Some(5_000),
+        unique_while_active: Some("unique % key".into()),
+        priority: i64::from(i16::MIN),
+        capabilities: vec!["gpu".into(), "a,b".into()],
+        tags: [("team".into(), "käse:brot".into()), ("empty".into(), "".into())].into(),
+        delay: Some(When::AfterMs(1_000_000)),
+        policy: Policy {
+            retry: Retry {
+                max_retries: 7,
+                max_interruptions: 0,
+                retry_on: vec![FailureClass::Permanent],
+                backoff: Backoff::Exponential {
+                    initial_ms: 3,
+                    multiplier: 1.7,
+                    max_ms: 900,
+                    jitter: false,
+                },
+            },
+            attempt_timeout_ms: Some(10_000),
+            deadline_ms: Some(10_000_000_000_000),
+            start_by_ms: Some(20_000_000),
+            retention_ms: 1,
+        },
+        ..Draft::new("kind/of\\thing")
+    }
+}
 
 pub async fn a_submission_is_read_back_with_every_field_and_its_payload_byte_for_byte(bench: &Bench) {
+    let draft = full_draft();
+    let row = bench.submit(draft.clone()).await;
+    let stored = bench.stored(row.id).await;
+    assert_eq!(stored.execution, row);
+    assert_eq!(stored.input, draft.input);
+    assert_eq!(stored.result, None);
+    assert_eq!(stored.renewed_at, None);
+    assert_eq!(row.id.0, draft.id.expect("it was given"));
+    assert_eq!(row.spec.policy, draft.policy);
+    assert_eq!(row.tags, draft.tags);
+    assert_eq!(row.priority, i16::MIN);
+    let classes = bench.store.classes_after(selvedge_core::ClassId(0)).await;
+    let classes = classes.expect("classes are read");
+    let class = classes
+        .iter()
+        .find(|(id, _)| *id == row.class)
+        .expect("it has a class");
+    assert_eq!(class.1, draft.check().expect("is valid").class(bench.namespace));
+}
+
+pub async fn input_and_result_of_the_largest_size_are_kept_byte_for_byte(bench: &Bench) {
+    let payload = |seed: u8| -> Bytes {
+        let bytes = (0..PAYLOAD_LIMIT).map(|at| seed.wrapping_add((at % 251) as u8));
+        bytes.collect::<Vec<u8>>().into()
+    };
+    let (input, result) = (payload(1), payload(200));
+    let claimed = bench
+        .leased(Draft {
+            input: input.clone(),
+            ..Draft::new("kind")
+        })
+        .await;
+    assert_eq!(claimed.input, input);
+    let op = Op::Complete {
+        result: result.clone(),
+    };
+    bench.report(fence(&claimed), op).await.expect("it is completed");
+    let stored = bench.stored(claimed.execution.id).await;
+    assert!(stored.input == input && stored.result == Some(result));
+}
+
+pub async fn an_empty_payload_is_not_a_missing_one(bench: &Bench) {
+    let claimed = bench
+        .leased(Draft {
+            input: Bytes::new(),
+            ..Draft::new("kind")
+        })
+        .await;
+    bench.complete(&claimed, b"").await;
+    let stored = bench.stored(claimed.execution.id).await;
+    assert_eq!((stored.input, stored.result), (Bytes::new(), Some(Bytes::new())));
+}
+
+pub async fn a_replay_clears_the_result(bench: &Bench) {
+    let claimed = bench.leased(Draft::new("kind")).await;
+    bench.complete(&claimed, b"1").await;
+    let id = claimed.execution.id;
+    bench.operate(id, Action::Replay).await.expect("it has ended");
+    let stored = bench.stored(id).await;
+    assert_eq!((stored.execution.state, stored.result), (State::Ready, None));
+}
+
+pub async fn one_bad_item_refuses_only_itself(bench: &Bench) {
+    let mut command = bench
+        .submit_command(vec![Draft::new("kind"), Draft::new("kind")])
+        .await;
+    let refusal = Refusal::field("/kind", "is wrong");
+    command.items[0].submission = Err(refusal.clone());
+    let (bad, good) = (command.items[0].id, command.items[1].id);
+    let replies = bench.run(command).await;
+    assert_eq!(replies[0].as_ref().expect_err("it is refused"), &refusal);
+    assert!(replies[1].is_ok());
+    assert!(bench.find(bad).await.is_none() && bench.find(good).await.is_some());
+}
+
+/// Submits the same draft from many sides at once; gives the answers.
+async fn at_once(bench: &Bench, draft: Draft) -> Vec<Submitted> {
+    let answers = side_by_side(16, |_| {
+        let (bench, draft) = (bench.clone(), draft.clone());
+        async move { bench.try_submit(draft).await.expect("it is accepted") }
+    });
+    answers.await
+}
+
+fn are_one(answers: &[Submitted]) {
+    let ids: BTreeSet<_> = answers.iter().map(|answer| answer.execution.id).collect();
+    assert_eq!(ids.len(), 1, "all answers name one execution");
+    let new = answers.iter().filter(|answer| !answer.duplicate);
+    assert_eq!(new.count(), 1, "exactly one is told that it is new");
+}
+
+pub async fn the_same_id_submitted_at_once_is_one_execution(bench: &Bench) {
+    let id = mint();
     let draft = Draft {
-        delay: Some(When::AfterMs(1_000_000)),
+        id: Some(id.0),
         ..Draft::new("kind")
     };
-    let row = bench.submit(draft).await;
-    assert!(matches!(row.state, State::Delayed { .. }));
-    assert_eq!(bench.row(row.id).await, row);
+    let answers = at_once(bench, draft.clone()).await;
+    are_one(&answers);
+    let other = Draft { priority: 1, ..draft };
+    let refusal = bench.try_submit(other).await.expect_err("the content is another");
+    assert_eq!(refusal.code(), "idempotency_mismatch");
+}
+
+pub async fn the_same_idempotency_key_submitted_at_once_is_one_execution(bench: &Bench) {
+    let draft = Draft {
+        idempotency_key: Some("key".into()),
+        ..Draft::new("kind")
+    };
+    are_one(&at_once(bench, draft.clone()).await);
+    let other = Draft { priority: 1, ..draft };
+    let refusal = bench.try_submit(other).await.expect_err("the content is another");
+    assert_eq!(refusal.code(), "idempotency_mismatch");
+}
+
+pub async fn the_same_unique_key_submitted_at_once_is_one_execution_until_that_has_ended(bench: &Bench) {
+    let draft = Draft {
+        unique_while_active: Some("key".into()),
+        ..Draft::new("kind")
+    };
+    let answers = at_once(bench, draft.clone()).await;
+    are_one(&answers);
+    let first = answers[0].execution.id;
+    let cancel = Action::Cancel {
+        reason: None,
+        grace_ms: 0,
+    };
+    let ended = bench.operate(first, cancel).await.expect("it is cancelled");
+    assert_eq!(ended.state.name(), StateName::Cancelled);
+    let answers = at_once(bench, draft).await;
+    are_one(&answers);
+    assert_ne!(answers[0].execution.id, first);
+}
+
+pub async fn a_key_belongs_to_its_namespace_alone(bench: &Bench) {
+    let draft = Draft {
+        idempotency_key: Some("key".into()),
+        unique_while_active: Some("key".into()),
+        ..Draft::new("kind")
+    };
+    let here = bench.try_submit(draft.clone()).await.expect("it is accepted");
+    let there = bench.beside("elsewhere").await;
+    let there = there.try_submit(draft).await.expect("it is accepted");
+    assert!(!there.duplicate);
+    assert_ne!(here.execution.id, there.execution.id);
 }

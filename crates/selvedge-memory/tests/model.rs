@@ -1,0 +1,27 @@
+//! The store in memory, with the rules of core, does what the reference model says, also as time passes.
+
+use selvedge_core::Timestamp;
+use selvedge_memory::{Clock, MemoryStore};
+use selvedge_store::Store;
+use selvedge_store::conformance::{Subject, model};
+use std::sync::Arc;
+
+async fn on_a_manual_clock() -> Subject {
+    let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::with_clock(clock.clone()));
+    Subject::with_clock(store, move |ms| clock.advance_ms(ms))
+}
+
+async fn on_the_systems_clock() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new())
+}
+
+#[test]
+fn random_commands_have_the_outcome_that_the_model_says() {
+    model::run(on_a_manual_clock, 256);
+}
+
+#[test]
+fn random_commands_that_need_no_time_have_the_outcome_that_the_model_says() {
+    model::run(on_the_systems_clock, 64);
+}

@@ -1,0 +1,67 @@
+//! Statements that go out together on one connection and run on the server in the order in which they were added.
+
+use deadpool_postgres::Object;
+use futures_util::future::maybe_done;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row, Statement};
+
+/// The parameters of one statement.
+pub type Parameters<'a> = Vec<Box<dyn ToSql + Sync + Send + 'a>>;
+
+/// Statements to be sent together.
+pub struct Pipeline<'a> {
+    client: &'a Object,
+    statements: Vec<(Statement, Parameters<'a>)>,
+}
+
+impl<'a> Pipeline<'a> {
+    /// Nothing yet.
+    pub fn new(client: &'a Object) -> Self {
+        Pipeline {
+            client,
+            statements: Vec::new(),
+        }
+    }
+
+    /// Adds a statement; prepares it if this connection has not seen it before.
+    pub async fn add(&mut self, text: &str, parameters: Parameters<'a>) -> Result<(), Error> {
+        let statement = self.client.prepare_cached(text).await?;
+        self.statements.push((statement, parameters));
+        Ok(())
+    }
+
+    /// Sends all and waits for all answers, which come in order. After an error of one the server skips the rest of the
+    /// transaction, so the first error is the one that counts.
+    pub async fn run(self) -> Vec<Result<Vec<Row>, Error>> {
+        let client = self.client;
+        let mut running: Vec<_> = self
+            .statements
+            .iter()
+            .map(|(statement, parameters)| {
+                let parameters: Vec<&(dyn ToSql + Sync)> = parameters
+                    .iter()
+                    .map(|value| value.as_ref() as &(dyn ToSql + Sync))
+                    .collect();
+                Box::pin(maybe_done(
+                    async move { client.query(statement, &parameters).await },
+                ))
+            })
+            .collect();
+        // The first poll of each sends it: always in order.
+        poll_fn(|context| {
+            let mut all = true;
+            for one in &mut running {
+                all &= one.as_mut().poll(context).is_ready();
+            }
+            if all { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        running
+            .iter_mut()
+            .filter_map(|one| Pin::as_mut(one).take_output())
+            .collect()
+    }
+}

@@ -1,0 +1,299 @@
+//! Everything outside of transactions: reads, scans, interning; and the store's contract, put together.
+
+use crate::connect::{failure, no_connection};
+use crate::row::{self, Micros};
+use crate::{PostgresStore, sql};
+use async_trait::async_trait;
+use deadpool_postgres::Object;
+use selvedge_core::filter::{Filter, Place};
+use selvedge_core::session::FORGET_MS;
+use selvedge_core::{
+    Class, ClassId, DueKind, Execution, ExecutionId, Name, NamespaceId, Session, SessionId, Timestamp,
+};
+use selvedge_store::columns;
+use selvedge_store::{
+    Decision, Description, DueRow, Entries, Error, News, Overview, Store, Stored, Transaction,
+};
+use std::cmp::Reverse;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+impl PostgresStore {
+    async fn client(&self) -> Result<Object, Error> {
+        self.pool.get().await.map_err(no_connection)
+    }
+
+    pub(crate) async fn query(
+        &self,
+        text: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached(text).await.map_err(failure)?;
+        client.query(&statement, parameters).await.map_err(failure)
+    }
+}
+
+/// An execution in a row of `{columns}, input, result, renewed_at`.
+fn stored(row: &Row) -> Result<Stored, Error> {
+    let execution = row::execution(row)
+        .map_err(|(id, detail)| Error::Failed(format!("execution {id} cannot be read: {detail}")))?;
+    Ok(Stored {
+        execution,
+        input: row::payload(row, sql::COLUMN_COUNT),
+        result: row::some_payload(row, sql::COLUMN_COUNT + 1),
+        renewed_at: row
+            .get::<_, Option<Micros>>(sql::COLUMN_COUNT + 2)
+            .map(Micros::time),
+    })
+}
+
+fn due_row(row: &Row) -> DueRow {
+    DueRow {
+        execution: ExecutionId(row.get(0)),
+        due_at: row.get::<_, Micros>(1).time(),
+        namespace: NamespaceId(row.get(2)),
+        // Tags that cannot be read are met again, loudly, when the row is loaded.
+        tags: columns::tags(row.get::<_, Option<&str>>(3)).unwrap_or_default(),
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn describe(&self) -> Description {
+        Description {
+            name: "postgres",
+            writers: self.settings.writers,
+            shared: true,
+        }
+    }
+
+    async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        self.run(decision).await
+    }
+
+    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+        let insert = "insert into namespaces (name) values ($1) on conflict do nothing";
+        self.query(insert, &[&name.as_str()]).await?;
+        let rows = self
+            .query("select id from namespaces where name = $1", &[&name.as_str()])
+            .await?;
+        let row = rows
+            .first()
+            .ok_or_else(|| Error::Failed(format!("namespace {name} is not there")))?;
+        Ok(NamespaceId(row.get(0)))
+    }
+
+    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
+        let rows = self.query("select id, name from namespaces", &[]).await?;
+        Ok(rows
+            .iter()
+            .map(|row| (NamespaceId(row.get(0)), Name::trusted(row.get(1))))
+            .collect())
+    }
+
+    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
+        let mut client = self.client().await?;
+        let transaction = client.transaction().await.map_err(failure)?;
+        transaction
+            .batch_execute("lock table classes in share row exclusive mode")
+            .await
+            .map_err(failure)?;
+        let mut interned = Vec::new();
+        for class in classes {
+            let capabilities: Vec<&str> = class.capabilities.iter().map(Name::as_str).collect();
+            let parameters: [&(dyn ToSql + Sync); 4] = [
+                &class.namespace.0,
+                &class.lane.as_str(),
+                &class.kind.as_str(),
+                &capabilities,
+            ];
+            transaction
+                .execute(sql::CLASSES_INSERT.as_str(), &parameters)
+                .await
+                .map_err(failure)?;
+            let row = transaction
+                .query_one(sql::CLASSES_FIND.as_str(), &parameters)
+                .await
+                .map_err(failure)?;
+            interned.push(row::class(&row));
+        }
+        transaction.commit().await.map_err(failure)?;
+        Ok(interned)
+    }
+
+    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
+        Ok(self
+            .query(&sql::CLASSES_AFTER, &[&after.0])
+            .await?
+            .iter()
+            .map(row::class)
+            .collect())
+    }
+
+    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        self.query(&sql::EXECUTIONS_FETCH, &[&ids])
+            .await?
+            .iter()
+            .map(stored)
+            .collect()
+    }
+
+    async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
+        let mut listed = Vec::new();
+        for source in self.sources(filter).await? {
+            let rows = self
+                .query(source.text, &source.parameters(after, i64::from(limit)).as_refs())
+                .await?;
+            for row in &rows {
+                listed.push(stored(row)?);
+            }
+        }
+        listed.sort_by_key(|stored| Reverse((stored.execution.submitted_at, stored.execution.id)));
+        listed.truncate(limit as usize);
+        Ok(listed)
+    }
+
+    async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
+        let mut count = 0;
+        for source in self.sources(filter).await? {
+            let text = format!("select count(*) from (\n{}\n) as counted", source.text);
+            let rows = self
+                .query(&text, &source.parameters(None, bound as i64).as_refs())
+                .await?;
+            count += rows.first().map_or(0, |row| row.get::<_, i64>(0)) as u64;
+        }
+        Ok(count.min(bound))
+    }
+
+    async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(self
+            .query(&sql::HISTORY_PAGES_OF, &[&id.0])
+            .await?
+            .iter()
+            .map(|row| row.get(0))
+            .collect())
+    }
+
+    async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
+        let order = Micros::from(execution.ready_order);
+        let rows = self
+            .query(
+                &sql::EXECUTIONS_AHEAD,
+                &[
+                    &execution.class.0,
+                    &execution.priority,
+                    &order,
+                    &execution.id.0,
+                    &(bound as i64),
+                ],
+            )
+            .await?;
+        Ok(rows
+            .first()
+            .map_or(0, |row| row.get::<_, i64>(0) as u64)
+            .min(bound))
+    }
+
+    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
+        let namespace = namespace.map(|namespace| namespace.0);
+        Ok(self
+            .query(&sql::SESSIONS_LIST, &[&namespace])
+            .await?
+            .iter()
+            .map(row::session)
+            .collect())
+    }
+
+    async fn overview(&self) -> Result<Overview, Error> {
+        let rows = self.query(&sql::OVERVIEW, &[&FORGET_MS]).await?;
+        let row = rows.first().ok_or_else(|| Error::Failed("no overview".into()))?;
+        let kinds: Vec<i16> = row.get(1);
+        let next: Vec<Option<Micros>> = row.get(2);
+        let mut due = Vec::new();
+        for (kind, at) in kinds.into_iter().zip(next) {
+            if let Some(at) = at {
+                due.push((columns::due_kind(kind).map_err(Error::Failed)?, at.time()));
+            }
+        }
+        Ok(Overview {
+            now: row.get::<_, Micros>(0).time(),
+            next: due,
+            lapsed: row.get(3),
+            stale: row.get(4),
+            newest_class: row.get(5),
+        })
+    }
+
+    async fn due(
+        &self,
+        kind: DueKind,
+        after: Option<(Timestamp, ExecutionId)>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        let (at, id) = after.map_or((Micros(0), Uuid::nil()), |(at, id)| (at.into(), id.0));
+        let parameters: [&(dyn ToSql + Sync); 4] = [&kind.code(), &at, &id, &i64::from(limit)];
+        Ok(self
+            .query(&sql::EXECUTIONS_DUE_OF_KIND, &parameters)
+            .await?
+            .iter()
+            .map(due_row)
+            .collect())
+    }
+
+    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
+        let after = after.map_or(Uuid::nil(), |id| id.0);
+        let rows = self
+            .query(&sql::EXECUTIONS_LAPSED, &[&after, &i64::from(limit)])
+            .await?;
+        Ok(rows.iter().map(due_row).collect())
+    }
+
+    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
+        let rows = self
+            .query(&sql::SESSIONS_UNSEEN, &[&unseen_ms, &i64::from(limit)])
+            .await?;
+        Ok(rows.iter().map(|row| SessionId(row.get(0))).collect())
+    }
+
+    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
+        let client = self.client().await?;
+        let statement = client
+            .prepare_cached(&sql::KEYS_DELETE_EXPIRED)
+            .await
+            .map_err(failure)?;
+        client
+            .execute(&statement, &[&i64::from(limit)])
+            .await
+            .map_err(failure)
+    }
+
+    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
+        self.read_log(after, limit).await
+    }
+
+    async fn announce(&self, news: News) -> Result<(), Error> {
+        self.tell(news).await
+    }
+
+    async fn news(&self) -> Option<News> {
+        Some(self.listener.lock().await.next().await)
+    }
+
+    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
+        let text = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint, \
+                    pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint";
+        let rows = self.query(text, &[]).await?;
+        Ok(rows.first().map(|row| (row.get(0), row.get(1))))
+    }
+
+    async fn ping(&self) -> Result<(), Error> {
+        self.query("select 1", &[]).await.map(|_| ())
+    }
+
+    async fn close(&self) {
+        self.pool.close();
+    }
+}

@@ -1,0 +1,88 @@
+//! Every statement, by noun and verb. The columns of an execution and of a session are written once, here.
+
+use std::sync::LazyLock;
+
+/// The columns of an execution, in the order in which `row` reads them.
+const COLUMNS: &str = "id, submitted_at, namespace, class, partition, flow, spec, version, epoch, state, priority, \
+    due_kind, ready_order, due_at, session, until_at, started_at, ended_at, lease_id, tags, detail, history";
+/// How many there are.
+pub const COLUMN_COUNT: usize = 22;
+
+/// The columns of a session, in the order in which `row` reads them.
+const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
+    renewed_at, draining";
+
+/// What lists show.
+fn shown() -> String {
+    let columns: Vec<String> = COLUMNS
+        .split(',')
+        .map(|column| format!("executions.{}", column.trim()))
+        .collect();
+    format!(
+        "{}, executions.input, executions.result, \
+         (select sessions.renewed_at from sessions where sessions.id = executions.session)",
+        columns.join(", ")
+    )
+}
+
+macro_rules! statements {
+    ($($name:ident = $file:literal;)*) => {
+        $(
+            #[doc = concat!("`sql/", $file, ".sql`")]
+            pub static $name: LazyLock<String> = LazyLock::new(|| {
+                include_str!(concat!("sql/", $file, ".sql"))
+                    .replace("{columns}", COLUMNS)
+                    .replace("{session}", SESSION)
+                    .replace("{shown}", &shown())
+            });
+        )*
+    };
+}
+
+statements! {
+    CLASSES_AFTER = "classes_after";
+    CLASSES_FIND = "classes_find";
+    CLASSES_INSERT = "classes_insert";
+    EXECUTIONS_AHEAD = "executions_ahead";
+    EXECUTIONS_CANDIDATES = "executions_candidates";
+    EXECUTIONS_CANDIDATES_OF_MANY = "executions_candidates_of_many";
+    EXECUTIONS_COUNT_READY = "executions_count_ready";
+    EXECUTIONS_DELETE = "executions_delete";
+    EXECUTIONS_DUE_OF_KIND = "executions_due_of_kind";
+    EXECUTIONS_FETCH = "executions_fetch";
+    EXECUTIONS_INPUTS = "executions_inputs";
+    EXECUTIONS_INSERT = "executions_insert";
+    EXECUTIONS_LAPSED = "executions_lapsed";
+    EXECUTIONS_LIST = "executions_list";
+    EXECUTIONS_LIST_BY_FLOW = "executions_list_by_flow";
+    EXECUTIONS_LIST_BY_STATE = "executions_list_by_state";
+    EXECUTIONS_LIST_BY_TAG = "executions_list_by_tag";
+    EXECUTIONS_LIST_LEASED = "executions_list_leased";
+    EXECUTIONS_LIST_READY = "executions_list_ready";
+    EXECUTIONS_LOCK = "executions_lock";
+    EXECUTIONS_LOCK_FREE = "executions_lock_free";
+    EXECUTIONS_LOOK = "executions_look";
+    EXECUTIONS_UPDATE = "executions_update";
+    HISTORY_PAGES_DELETE = "history_pages_delete";
+    HISTORY_PAGES_INSERT = "history_pages_insert";
+    HISTORY_PAGES_OF = "history_pages_of";
+    KEYS_DELETE = "keys_delete";
+    KEYS_DELETE_EXPIRED = "keys_delete_expired";
+    KEYS_FIND = "keys_find";
+    KEYS_INSERT = "keys_insert";
+    LOG_AFTER = "log_after";
+    LOG_APPEND = "log_append";
+    LOG_NEWEST = "log_newest";
+    LOG_WRITERS = "log_writers";
+    OVERVIEW = "overview";
+    SESSIONS_DELETE = "sessions_delete";
+    SESSIONS_FIND = "sessions_find";
+    SESSIONS_LEASES = "sessions_leases";
+    SESSIONS_LIST = "sessions_list";
+    SESSIONS_LOCK = "sessions_lock";
+    SESSIONS_LOCK_INSTANCES = "sessions_lock_instances";
+    SESSIONS_UNSEEN = "sessions_unseen";
+    SESSIONS_UPSERT = "sessions_upsert";
+    TAGS_DELETE = "tags_delete";
+    TAGS_INSERT = "tags_insert";
+}

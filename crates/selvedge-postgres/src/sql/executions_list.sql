@@ -1,0 +1,12 @@
+-- Newest first, of what is not leased. Locks: nothing. Index: executions_list, backwards.
+select {shown}
+from executions
+where namespace = $1
+  and state <> 2
+  and (submitted_at, id) < ($2, $3)
+  and submitted_at >= $4
+  and submitted_at < $5
+  and ($6::integer[] is null or class = any($6))
+  and ($7::smallint[] is null or state = any($7))
+order by submitted_at desc, id desc
+limit $8

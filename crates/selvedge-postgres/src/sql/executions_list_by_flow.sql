@@ -1,0 +1,27 @@
+-- Newest first, of a flow; an execution alone is its own flow. Locks: nothing. Index: executions_list_by_flow, executions_pkey.
+select {shown}
+from executions
+where id in (
+    select id from executions where flow = $9
+    union all
+    select id from executions where id = $9 and flow is null
+  )
+  and namespace = $1
+  and (submitted_at, id) < ($2, $3)
+  and submitted_at >= $4
+  and submitted_at < $5
+  and ($6::integer[] is null or class = any($6))
+  and ($7::smallint[] is null or state = any($7))
+  and (
+    $10::text is null
+    or exists (
+      select
+      from tags
+      where tags.namespace = $1
+        and tags.tag = $10
+        and tags.submitted_at = executions.submitted_at
+        and tags.execution = executions.id
+    )
+  )
+order by submitted_at desc, id desc
+limit $8

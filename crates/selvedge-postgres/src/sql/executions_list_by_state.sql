@@ -1,0 +1,18 @@
+-- Newest first, of states in which executions rest. Locks: nothing. Index: executions_list_by_state, backwards, once per state.
+select listed.*
+from unnest($7::smallint[]) as asked (state)
+cross join lateral (
+  select {shown}
+  from executions
+  where namespace = $1
+    and executions.state = asked.state
+    and executions.state not in (0, 2, 10)
+    and (submitted_at, id) < ($2, $3)
+    and submitted_at >= $4
+    and submitted_at < $5
+    and ($6::integer[] is null or class = any($6))
+  order by submitted_at desc, id desc
+  limit $8
+) as listed
+order by listed.submitted_at desc, listed.id desc
+limit $8

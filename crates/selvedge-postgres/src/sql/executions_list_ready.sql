@@ -1,0 +1,11 @@
+-- Newest first, of what is ready, where that is little. Locks: nothing. Index: executions_claim, once per class; then a sort.
+select {shown}
+from unnest($6::integer[]) as asked (class)
+join executions on executions.class = asked.class and state = 0
+where namespace = $1
+  and (submitted_at, id) < ($2, $3)
+  and submitted_at >= $4
+  and submitted_at < $5
+  and ($7::smallint[] is null or state = any($7))
+order by submitted_at desc, id desc
+limit $8

@@ -1,0 +1,3 @@
+-- Index: history_pages_pkey.
+delete from history_pages
+where execution = any($1)

@@ -1,0 +1,10 @@
+-- Index: keys_expired.
+delete from keys
+where (namespace, scope, key) in (
+  select namespace, scope, key
+  from keys
+  where expires_at < clock_timestamp()
+  order by expires_at
+  limit $1
+  for update skip locked
+)

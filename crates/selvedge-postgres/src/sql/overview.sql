@@ -1,0 +1,39 @@
+-- One look at everything that may be due: the head of each kind in the due index, lapsed leases, stale sessions and keys.
+-- Index: executions_due once per kind, executions_lease once per lapsed session, keys_expired, classes_pkey.
+select
+  clock_timestamp() as now,
+  array(
+    select kind::smallint
+    from unnest('{1,2,3,4}'::smallint[]) as kind
+  ) as kinds,
+  array(
+    select (
+      select due_at
+      from executions
+      where due_kind = kind
+        and due_at is not null
+      order by due_at
+      limit 1
+    )
+    from unnest('{1,2,3,4}'::smallint[]) as kind
+  ) as next,
+  exists (
+    select
+    from sessions
+    cross join lateral (
+      select
+      from executions
+      where session = sessions.id
+        and session is not null
+        and until_at < clock_timestamp()
+      limit 1
+    ) as lapsed
+    where sessions.renewed_at is null
+      or sessions.renewed_at + sessions.ttl_ms * interval '1 millisecond' < clock_timestamp()
+  ) as lapsed,
+  exists (
+    select from sessions where seen_at < clock_timestamp() - $1::bigint * interval '1 millisecond'
+  ) or exists (
+    select from keys where expires_at < clock_timestamp()
+  ) as stale,
+  coalesce((select max(id) from classes), 0) as newest_class

@@ -1,0 +1,3 @@
+-- Index: sessions_pkey.
+delete from sessions
+where id = any($1)

@@ -1,0 +1,4 @@
+-- Locks: nothing. Index: sessions_pkey.
+select {session}
+from sessions
+where id = any($1)

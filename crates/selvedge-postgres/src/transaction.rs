@@ -1,0 +1,163 @@
+//! The one guarded transaction helper.
+//!
+//! Two round trips: `begin` and the loads, then the saves and `commit`. Any error on the way leaves the transaction
+//! aborted on the server, so the `commit` that is already on the wire ends it without effect. If the future is dropped at
+//! any await, or an answer never comes, the connection is closed and never goes back to the pool: no transaction of ours
+//! stays open.
+
+use crate::connect::{failure, is_conflict, no_connection};
+use crate::{PostgresStore, load, save};
+use deadpool_postgres::Object;
+use selvedge_store::{Decision, Error, Step, Transaction};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often a decision is begun before the transaction is given up.
+const TRIES: u32 = 12;
+
+/// Counts what happened to transactions.
+#[derive(Default)]
+pub struct Counters {
+    conflicts: AtomicU64,
+}
+
+impl Counters {
+    /// How many transactions were begun again.
+    pub fn conflicts(&self) -> u64 {
+        self.conflicts.load(Ordering::Relaxed)
+    }
+}
+
+/// A connection inside a transaction. Dropped before the end, it takes its connection with it.
+pub struct Guarded {
+    client: Option<Object>,
+    ended: bool,
+}
+
+impl Guarded {
+    fn new(client: Object) -> Self {
+        Guarded {
+            client: Some(client),
+            ended: false,
+        }
+    }
+
+    /// The connection.
+    pub fn client(&self) -> &Object {
+        self.client
+            .as_ref()
+            .expect("the connection is there until the guard is dropped")
+    }
+
+    /// The server has answered the last statement: the transaction is over and the connection may be used again.
+    fn end(mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if let (Some(client), false) = (self.client.take(), self.ended) {
+            drop(Object::take(client));
+        }
+    }
+}
+
+/// Why one try did not succeed.
+pub enum Failed {
+    /// Others were in the way: begin again.
+    Conflict(tokio_postgres::Error),
+    /// For good.
+    Error(Error),
+}
+
+impl From<tokio_postgres::Error> for Failed {
+    fn from(error: tokio_postgres::Error) -> Self {
+        if is_conflict(&error) {
+            Failed::Conflict(error)
+        } else {
+            Failed::Error(failure(error))
+        }
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Failed::Error(error)
+    }
+}
+
+impl PostgresStore {
+    /// Runs a decision, beginning again when others are in the way.
+    pub(crate) async fn run(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        let mut again = 0;
+        loop {
+            match self.attempt(decision.as_mut(), again).await {
+                Ok(entry) => {
+                    return Ok(Transaction {
+                        entry,
+                        tries: again + 1,
+                    });
+                }
+                Err(Failed::Error(error)) => return Err(error),
+                Err(Failed::Conflict(error)) => {
+                    again += 1;
+                    self.tries.conflicts.fetch_add(1, Ordering::Relaxed);
+                    tracing::debug!(again, %error, "a transaction is begun again");
+                    if again >= TRIES {
+                        return Err(Error::Contended(error.to_string()));
+                    }
+                    // The first repeat is at once: a remembered row had moved. After that, others are let by.
+                    if again > 1 {
+                        tokio::time::sleep(Duration::from_millis(1 << again.min(6))).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn attempt(&self, decision: &mut dyn Decision, again: u32) -> Result<Option<i64>, Failed> {
+        let needs = guard_panic(|| decision.begin(again))?;
+        let client = self.pool.get().await.map_err(no_connection)?;
+        let guarded = Guarded::new(client);
+        let mut rows = load::load(guarded.client(), &needs, true).await?;
+        loop {
+            match guard_panic(|| decision.next(rows))? {
+                Step::Load(needs) => rows = load::load(guarded.client(), &needs, false).await?,
+                Step::Save(changes) if changes.is_empty() => {
+                    guarded.client().batch_execute("rollback").await?;
+                    guarded.end();
+                    return Ok(None);
+                }
+                Step::Save(changes) => {
+                    let entry = save::save_and_commit(guarded.client(), &changes, self.writers_key).await;
+                    return match entry {
+                        Ok(entry) => {
+                            guarded.end();
+                            Ok(entry)
+                        }
+                        // Answered with an error: the commit on the wire has ended the transaction without effect.
+                        Err(error) if error.code().is_some() => {
+                            guarded.end();
+                            Err(error.into())
+                        }
+                        Err(error) => Err(error.into()),
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// Runs rules; a panic of theirs ends this transaction and nothing else.
+fn guard_panic<T>(rules: impl FnOnce() -> T) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(rules)).map_err(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no text");
+        Error::Failed(format!("the decision panicked: {text}"))
+    })
+}

@@ -1,0 +1,116 @@
+//! Pages of the event log.
+//!
+//! `next_cursor` is null where the log ends for now, as in every list; `resume_cursor` is always there: the place after
+//! everything that the page looked at, to go on from later.
+
+use crate::Answer;
+use crate::auth::Caller;
+use crate::filter::{check_tag, invalid_cursor};
+use crate::json;
+use crate::query::{Id, Query};
+use crate::views;
+use axum::http::StatusCode;
+use selvedge_core::fact::EVENT_TYPES;
+use selvedge_core::{ExecutionId, FlowId, Refusal};
+use selvedge_engine::{EventFilter, From};
+
+/// Types that the API has and nothing tells yet: a filter may name them.
+const NOT_YET: &[&str] = &[
+    "execution.skipped",
+    "execution.held",
+    "execution.released",
+    "execution.suspended",
+    "execution.resumed",
+    "signal.delivered",
+    "waitpoint.created",
+    "waitpoint.expired",
+    "step.recorded",
+    "flow.submitted",
+    "flow.grown",
+    "flow.completed",
+    "flow.failed",
+    "flow.cancelled",
+    "flow.reopened",
+    "edge.resolved",
+    "group.decided",
+    "budget.soft_breach",
+    "budget.hard_breach",
+    "budget.reset",
+    "schedule.fired",
+    "inbox.refused",
+];
+
+/// `GET /v1/events`
+pub async fn page(caller: Caller, mut query: Query) -> Answer {
+    let from = read_from(&mut query)?;
+    let filter = read_filter(&mut query)?;
+    let limit = query.limit()? as usize;
+    query.finish()?;
+    let now = matches!(from, From::Now);
+    let page = caller.namespace.events(&filter, from, limit).await?;
+    Ok(json::answer(StatusCode::OK, |object| {
+        object.array("items", page.items, views::event);
+        object.value("next_cursor", &page.next.as_ref().filter(|_| now || !page.at_end));
+        object.value("resume_cursor", &page.next);
+    }))
+}
+
+fn read_from(query: &mut Query) -> Result<From, Refusal> {
+    let word = |word: &str| match word {
+        "now" => Some(From::Now),
+        "beginning" => Some(From::Beginning),
+        _ => None,
+    };
+    let after = query.text("after")?;
+    match (after, query.time_or("from", word, From::Time)?) {
+        (Some(_), Some(_)) => Err(Refusal::field("/query/from", "excludes after; give only one")),
+        (Some(cursor), None) => Ok(From::Cursor(cursor)),
+        (None, from) => Ok(from.unwrap_or(From::Beginning)),
+    }
+}
+
+fn read_filter(query: &mut Query) -> Result<EventFilter, Refusal> {
+    let types = query.text("types")?.unwrap_or_default();
+    let types = types.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let types: Vec<String> = types.map(str::to_owned).collect();
+    if let Some(unknown) = types
+        .iter()
+        .find(|word| !EVENT_TYPES.contains(&word.as_str()) && !NOT_YET.contains(&word.as_str()))
+    {
+        let detail = format!("has {unknown:?}; there are {}", EVENT_TYPES.join(", "));
+        return Err(Refusal::field("/query/types", detail));
+    }
+    let execution = query.id("execution")?.map(ExecutionId);
+    let flow = query.id("flow")?.map(FlowId);
+    let tag = query.text("tag")?;
+    let tag = tag.as_deref().map(|tag| check_tag("/query/tag", tag)).transpose()?;
+    Ok(EventFilter {
+        types,
+        execution,
+        flow,
+        tag: tag.map(|(name, value)| (name.into(), value.into())),
+    })
+}
+
+/// `GET /v1/executions/{id}/events`: its own history, oldest first.
+pub async fn of_execution(caller: Caller, Id(id): Id, mut query: Query) -> Answer {
+    let limit = query.limit()? as usize;
+    let cursor = query.text("cursor")?;
+    query.finish()?;
+    let hexadecimal = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if cursor
+        .as_deref()
+        .is_some_and(|cursor| cursor.len() != 10 || !cursor.bytes().all(hexadecimal))
+    {
+        return Err(invalid_cursor());
+    }
+    let mut events = caller.namespace.execution_events(id).await?;
+    events.retain(|event| cursor.as_ref().is_none_or(|cursor| event.cursor > *cursor));
+    let more = events.len() > limit;
+    events.truncate(limit);
+    let last = events.last().map(|event| event.cursor.clone());
+    Ok(json::answer(StatusCode::OK, |object| {
+        object.array("items", events, views::event);
+        object.value("next_cursor", &last.filter(|_| more));
+    }))
+}

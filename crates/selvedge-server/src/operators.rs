@@ -1,0 +1,142 @@
+//! What operators do to one execution. Every action takes `if_version` and answers the execution as it became.
+
+use crate::Answer;
+use crate::auth::Caller;
+use crate::body::Sent;
+use crate::executions::current_view;
+use crate::fields::Fields;
+use crate::json;
+use crate::problem::Problem;
+use crate::query::Id;
+use crate::views;
+use axum::http::StatusCode;
+use axum::response::Response;
+use selvedge_core::name::LABEL_LIMIT;
+use selvedge_core::rules::operator::Action;
+use selvedge_core::submission::{check_duration, check_priority, check_tags};
+use selvedge_core::{ExecutionId, Name, Refusal};
+use selvedge_engine::View;
+
+/// `POST /v1/executions/{id}/cancel`
+pub async fn cancel(caller: Caller, Id(id): Id, sent: Sent) -> Answer {
+    let mut fields = sent.fields_if_any()?;
+    let action = read_cancel(&mut fields)?;
+    act(caller, id, action, fields).await
+}
+
+/// `POST /v1/executions/{id}/reschedule`
+pub async fn reschedule(caller: Caller, Id(id): Id, sent: Sent) -> Answer {
+    let mut fields = sent.fields()?;
+    let action = read_reschedule(&mut fields)?;
+    act(caller, id, action, fields).await
+}
+
+/// `POST /v1/executions/{id}/priority`
+pub async fn priority(caller: Caller, Id(id): Id, sent: Sent) -> Answer {
+    let mut fields = sent.fields()?;
+    let action = read_priority(&mut fields)?;
+    act(caller, id, action, fields).await
+}
+
+/// `POST /v1/executions/{id}/tags`
+pub async fn tags(caller: Caller, Id(id): Id, sent: Sent) -> Answer {
+    let mut fields = sent.fields()?;
+    let set = fields.text_map("set")?.unwrap_or_default();
+    let set = check_tags("/set", set)?;
+    let remove = fields.texts("remove")?.unwrap_or_default();
+    for (index, name) in remove.iter().enumerate() {
+        Name::parse(&format!("/remove/{index}"), name, LABEL_LIMIT)?;
+    }
+    act(caller, id, Action::Tag { set, remove }, fields).await
+}
+
+/// `POST /v1/executions/{id}/revoke-lease`
+pub async fn revoke_lease(caller: Caller, Id(id): Id, sent: Sent) -> Answer {
+    let mut fields = sent.fields_if_any()?;
+    let reason = fields.text("reason")?;
+    act(caller, id, Action::Revoke { reason }, fields).await
+}
+
+/// `POST /v1/executions/{id}/replay`
+pub async fn replay(caller: Caller, Id(id): Id, sent: Sent) -> Answer {
+    let mut fields = sent.fields_if_any()?;
+    if !fields.flag("dry_run")?.unwrap_or(false) {
+        return act(caller, id, Action::Replay, fields).await;
+    }
+    let if_version = fields.count("if_version")?;
+    fields.finish()?;
+    let view = caller.namespace.get(id).await?;
+    check_replay(&view, if_version)?;
+    Ok(json::answer(StatusCode::OK, |object| {
+        views::execution(object.field("execution"), &view);
+        object.value("dry_run", &true);
+        object.value("reopens", &[id]);
+    }))
+}
+
+/// What the rules would say to a replay of `view` as it is now.
+fn check_replay(view: &View, if_version: Option<u32>) -> Result<(), Problem> {
+    let row = &view.stored.execution;
+    if let Some(expected) = if_version.filter(|expected| *expected != row.version) {
+        let refusal = Refusal::VersionMismatch {
+            execution: row.id,
+            expected,
+            actual: row.version,
+        };
+        return Err(refusal.into());
+    }
+    if row.state.outcome().is_none() {
+        let refusal = Refusal::WrongState {
+            execution: row.id,
+            state: row.state.name().public().into(),
+            detail: "only one that has ended can be replayed".into(),
+        };
+        return Err(refusal.into());
+    }
+    Ok(())
+}
+
+/// Reads the fields of a cancel.
+pub fn read_cancel(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    let reason = fields.text("reason")?;
+    let grace_ms = fields.integer("grace_ms")?.unwrap_or(0);
+    check_duration(&fields.pointer("grace_ms"), grace_ms)?;
+    Ok(Action::Cancel { reason, grace_ms })
+}
+
+/// Reads the fields of a change of priority.
+pub fn read_priority(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    let priority = fields.integer("priority")?;
+    let priority = fields.require("priority", priority)?;
+    if check_priority(priority).is_err() {
+        let detail = format!("is {priority}; it must lie between {} and {}", i16::MIN, i16::MAX);
+        return Err(fields.refuse("priority", detail));
+    }
+    Ok(Action::Prioritise { priority })
+}
+
+/// Reads the fields of a reschedule.
+pub fn read_reschedule(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    let until = fields.when("at", "delay_ms")?;
+    let until = until.ok_or_else(|| fields.refuse("at", "is missing; give at or delay_ms"))?;
+    let until = until.check(&fields.pointer("delay_ms"))?;
+    Ok(Action::Reschedule { until })
+}
+
+async fn act(
+    caller: Caller,
+    id: ExecutionId,
+    action: Action,
+    mut fields: Fields<'_>,
+) -> Result<Response, Problem> {
+    let if_version = fields.count("if_version")?;
+    fields.finish()?;
+    let done = caller
+        .namespace
+        .operate(id, action, if_version, &caller.actor)
+        .await?;
+    let view = current_view(&caller.namespace, done).await?;
+    Ok(json::answer(StatusCode::OK, |object| {
+        views::execution(object.field("execution"), &view);
+    }))
+}

@@ -1,0 +1,149 @@
+//! Reports of workers, each on its own, and the next claim in the same round trip.
+
+use crate::Answer;
+use crate::auth::Caller;
+use crate::body::{LARGE, Sent};
+use crate::fields::Fields;
+use crate::json;
+use crate::problem::Problem;
+use crate::query::Instance;
+use crate::submission::failure_class;
+use crate::views;
+use crate::workers::{claim_views, read_claim};
+use axum::http::StatusCode;
+use selvedge_core::rules::claim::Claimed;
+use selvedge_core::rules::report::{Fence, Op, Reported};
+use selvedge_core::{ExecutionId, FailureClass, LeaseId, Refusal};
+use selvedge_engine::{ClaimWait, Error, ReportItem};
+use std::time::Duration;
+
+/// The ops that work.
+const OPS: &str = "complete, fail, progress, delay, release";
+/// Ops that the API has and this version does not.
+const NOT_YET: [&str; 6] = ["waitpoint", "suspend", "step", "frame", "usage", "spawn"];
+
+/// `POST /v1/workers/{instance}/report`
+pub async fn report(caller: Caller, Instance(instance): Instance, sent: Sent<LARGE>) -> Answer {
+    let mut fields = sent.fields()?;
+    let ops = fields.items("ops")?;
+    let ops = fields.require("ops", ops)?;
+    let next = fields.object("claim")?;
+    let next = next.map(|fields| read_claim(fields, instance)).transpose()?;
+    fields.finish()?;
+    let ops: Vec<ReportItem> = ops
+        .into_iter()
+        .map(|raw| Fields::of(raw, "").and_then(read_op))
+        .collect();
+    drop(sent);
+    let (results, claimed) = report_and_claim(&caller, ops, next).await?;
+    let claims = claim_views(&caller.namespace, claimed).await?;
+    Ok(json::answer(StatusCode::OK, |object| {
+        object.array("results", results.iter().enumerate(), |out, (index, result)| {
+            write_result(out, index, result);
+        });
+        object.array("claims", &claims, views::claim);
+    }))
+}
+
+/// The reports are done at once; only the claim after them waits for work, and stops waiting when the server closes.
+async fn report_and_claim(
+    caller: &Caller,
+    ops: Vec<ReportItem>,
+    next: Option<ClaimWait>,
+) -> Result<(Vec<Result<Reported, Refusal>>, Vec<Claimed>), Problem> {
+    let at_once = next.clone().map(|next| ClaimWait {
+        wait: Duration::ZERO,
+        ..next
+    });
+    let reported = caller.namespace.report(ops, at_once).await;
+    // Reports are refused one by one; what is refused whole is the claim.
+    let (results, mut claimed) = reported.map_err(|error| match error {
+        Error::Refused(refusal) => Problem::refused_at("/claim", refusal),
+        error => error.into(),
+    })?;
+    if let Some(next) = next.filter(|next| claimed.is_empty() && !next.wait.is_zero()) {
+        match caller.closing.cut(caller.namespace.claim(next)).await {
+            Some(Ok(later)) => claimed = later,
+            // The reports are done: their answer is worth more than the news that the claim failed.
+            Some(Err(error)) => tracing::warn!(%error, "a claim after reports failed"),
+            None => {}
+        }
+    }
+    Ok((results, claimed))
+}
+
+fn write_result(out: &mut Vec<u8>, index: usize, result: &Result<Reported, Refusal>) {
+    json::object(out, |object| match result {
+        Ok(reported) => {
+            object.value("ok", &true);
+            object.value("state", reported.state.public());
+            if reported.delayed_until.is_some() {
+                object.time("delayed_until_at", reported.delayed_until);
+            }
+        }
+        Err(refusal) => {
+            let problem = Problem::refused_at(&format!("/ops/{index}"), refusal.clone());
+            problem.write(object.field("error"));
+        }
+    });
+}
+
+/// Reads the fields of a fence.
+pub fn read_fence(fields: &mut Fields<'_>) -> Result<Fence, Refusal> {
+    let execution = fields.id("execution")?;
+    let attempt = fields.count("attempt")?;
+    let lease_id = fields.id("lease_id")?;
+    let epoch = fields.count("epoch")?;
+    Ok(Fence {
+        execution: ExecutionId(fields.require("execution", execution)?),
+        attempt: fields.require("attempt", attempt)?,
+        lease_id: LeaseId(fields.require("lease_id", lease_id)?),
+        epoch: fields.require("epoch", epoch)?,
+    })
+}
+
+fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Op), Refusal> {
+    let word = fields.text("op")?;
+    let word = fields.require("op", word)?;
+    let refuse = |detail: String| Err(fields.refuse("op", detail));
+    match word.as_str() {
+        "complete" | "fail" | "progress" | "delay" | "release" => {}
+        later if NOT_YET.contains(&later) => {
+            return refuse(format!("is {later:?}, which is not available yet; use one of {OPS}"));
+        }
+        other => return refuse(format!("is {other:?}; it must be one of {OPS}")),
+    }
+    let fence = read_fence(&mut fields)?;
+    let op_id = fields.text("op_id")?;
+    let op = match word.as_str() {
+        "complete" => Op::Complete {
+            result: fields.payload("result")?,
+        },
+        "fail" => read_fail(&mut fields)?,
+        "progress" => Op::Progress {
+            percent: fields.number("percent")?,
+            message: fields.text("message")?,
+        },
+        "delay" => {
+            let until = fields.when("until_at", "delay_ms")?;
+            let missing = || fields.refuse("until_at", "is missing; give until_at or delay_ms");
+            Op::Delay {
+                until: until.ok_or_else(missing)?,
+            }
+        }
+        _ => Op::Release,
+    };
+    fields.finish()?;
+    Ok((fence, op_id, op))
+}
+
+fn read_fail(fields: &mut Fields<'_>) -> Result<Op, Refusal> {
+    let message = fields.text("message")?;
+    let class = fields.text("class")?;
+    let class = class.map(|word| failure_class(&fields.pointer("class"), None, &word));
+    Ok(Op::Fail {
+        message: fields.require("message", message)?,
+        class: class.transpose()?.unwrap_or(FailureClass::Transient),
+        retry_after_ms: fields.integer("retry_after_ms")?,
+    })
+}

@@ -1,0 +1,199 @@
+//! The shapes of answers: how an execution, a claim, a fence, an attempt and an event are written.
+
+use crate::json::{self, Object};
+use crate::times;
+use selvedge_core::explain::Explanation;
+use selvedge_core::fact::Failure;
+use selvedge_core::history::Attempt;
+use selvedge_core::rules::report::Fence;
+use selvedge_core::{Execution, State, Timestamp};
+use selvedge_engine::store::Stored;
+use selvedge_engine::{PublicEvent, View};
+use serde_json::Value;
+
+/// A row with its input, for a view of something that has no result yet.
+pub fn unfinished(execution: Execution, input: bytes::Bytes) -> Stored {
+    Stored {
+        execution,
+        input,
+        result: None,
+        renewed_at: None,
+    }
+}
+
+/// Writes an execution.
+pub fn execution(out: &mut Vec<u8>, view: &View) {
+    let row = &view.stored.execution;
+    let (spec, detail) = (&row.spec, &row.detail);
+    let delayed_until = match row.state {
+        State::Delayed { until } => Some(until),
+        State::Ready | State::Leased(_) | State::Terminal(_) => None,
+    };
+    json::object(out, |object| {
+        object.value("id", &row.id);
+        object.value("namespace", view.namespace.as_str());
+        object.value("lane", view.class.lane.as_str());
+        object.value("kind", view.class.kind.as_str());
+        object.value("capabilities", &view.class.capabilities);
+        object.value("state", row.state.name().public());
+        object.value("outcome", &row.state.outcome());
+        object.null("held_reason");
+        object.value("flow_id", &row.flow());
+        object.null("node");
+        object.value("priority", &row.priority);
+        object.value("attempts", &row.epoch);
+        object.value("generation", &detail.generation);
+        object.value("retries", &detail.retries);
+        object.value("interruptions", &detail.interruptions);
+        object.value("tags", &row.tags);
+        object.raw("input", Some(&view.stored.input));
+        object.raw("result", view.stored.result.as_deref());
+        failure(object, detail.error.as_ref());
+        object.value("progress", &detail.progress);
+        object.value("version", &row.version);
+        object.time("submitted_at", Some(row.submitted_at));
+        object.time("ready_at", Some(row.ready_order).filter(|_| delayed_until.is_none()));
+        object.time("started_at", row.started_at);
+        object.time("ended_at", row.ended_at);
+        object.time("delayed_until_at", delayed_until);
+        object.time("deadline_at", row.deadline_at());
+        lease(object, view);
+        object.value("cancel_requested", &detail.cancel.is_some());
+        object.time("cancel_until_at", detail.cancel.as_ref().map(|cancel| cancel.until));
+        object.value("idempotency_key", &spec.idempotency_key);
+        object.value("idempotency_window_ms", &spec.idempotency_window_ms);
+        object.value("unique_while_active", &spec.unique_while_active);
+        object.value("retry", &spec.policy.retry);
+        object.value("attempt_timeout_ms", &spec.policy.attempt_timeout_ms);
+        object.value("deadline_ms", &spec.policy.deadline_ms);
+        object.value("start_by_ms", &spec.policy.start_by_ms);
+        object.value("retention_ms", &spec.policy.retention_ms);
+    });
+}
+
+fn lease(object: &mut Object<'_>, view: &View) {
+    let Some(lease) = view.stored.execution.state.lease() else {
+        return object.null("lease");
+    };
+    object.object("lease", |object| {
+        object.value("id", &lease.id);
+        object.value("epoch", &view.stored.execution.epoch);
+        object.value("worker", &lease.worker);
+        object.value("instance", &lease.instance);
+        object.time("expires_at", view.lease_until());
+        object.value("ttl_ms", &lease.ttl_ms);
+        object.time("claimed_at", Some(lease.claimed_at));
+    });
+}
+
+/// Writes the field `error`.
+pub fn failure(object: &mut Object<'_>, error: Option<&Failure>) {
+    match error {
+        None => object.null("error"),
+        Some(error) => object.object("error", |object| {
+            object.value("message", &error.message);
+            object.value("class", error.class.as_str());
+        }),
+    }
+}
+
+/// Writes a claim.
+pub fn claim(out: &mut Vec<u8>, view: &View) {
+    let row = &view.stored.execution;
+    json::object(out, |object| {
+        execution(object.field("execution"), view);
+        object.value("namespace", view.namespace.as_str());
+        object.value("attempt", &row.attempt());
+        lease(object, view);
+        for name in ["upstream", "upstream_outcomes", "children", "steps"] {
+            object.object(name, |_| {});
+        }
+        object.array("signals", [(); 0], |_, ()| {});
+    });
+}
+
+/// Writes the fields of a fence.
+pub fn fence(object: &mut Object<'_>, fence: &Fence) {
+    object.value("execution", &fence.execution);
+    object.value("attempt", &fence.attempt);
+    object.value("lease_id", &fence.lease_id);
+    object.value("epoch", &fence.epoch);
+}
+
+/// Writes an attempt.
+pub fn attempt(out: &mut Vec<u8>, attempt: &Attempt) {
+    json::object(out, |object| {
+        object.value("attempt", &attempt.lease.attempt());
+        object.value("lease_id", &attempt.lease.id);
+        object.value("epoch", &attempt.lease.epoch);
+        object.value("worker", &attempt.lease.worker);
+        object.value("instance", &attempt.lease.instance);
+        object.time("started_at", Some(attempt.started_at));
+        object.time("ended_at", attempt.ended_at);
+        object.value("outcome", &attempt.outcome);
+        failure(object, attempt.error.as_ref());
+    });
+}
+
+/// Writes an explanation.
+pub fn explanation(object: &mut Object<'_>, explanation: &Explanation) {
+    object.value("state", explanation.state);
+    object.array("reasons", &explanation.reasons, |out, reason| {
+        json::object(out, |object| {
+            object.value("code", reason.code);
+            object.value("message", &reason.message);
+            object.value("ref", &reason.reference);
+            object.time("until_at", reason.until);
+        });
+    });
+    object.time("next_change_at", explanation.next_change);
+}
+
+/// Writes an event.
+pub fn event(out: &mut Vec<u8>, event: PublicEvent) {
+    let mut data = event.data;
+    write_times(&mut data);
+    json::object(out, |object| {
+        object.value("cursor", &event.cursor);
+        object.value("type", event.kind);
+        object.time("at", Some(event.at));
+        object.value("namespace", &event.namespace);
+        object.value("execution", &event.execution);
+        object.value("flow", &event.flow);
+        object.value("version", &event.version);
+        object.value("actor", &event.actor);
+        object.value("data", &data);
+    });
+}
+
+/// Turns the milliseconds of fields named `…_at` into text.
+fn write_times(data: &mut Value) {
+    match data {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value.as_i64().filter(|_| name.ends_with("_at")) {
+                    Some(millis) => *value = times::text(Timestamp::from_millis(millis)).into(),
+                    None => write_times(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(write_times),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn times_in_event_data_become_text_at_every_depth() {
+        let mut data = json!({ "until_at": 0, "at": 5, "set": { "seen_at": "7" }, "list": [{ "x_at": 1000 }] });
+        write_times(&mut data);
+        let list = json!([{ "x_at": "1970-01-01T00:00:01.000Z" }]);
+        let expected =
+            json!({ "until_at": "1970-01-01T00:00:00.000Z", "at": 5, "set": { "seen_at": "7" }, "list": list });
+        assert_eq!(data, expected);
+    }
+}

@@ -1,0 +1,119 @@
+//! Finds the ready executions that a claim may take, in claim order.
+//!
+//! Each class is an ordered range of one index. The ranges are walked one after another and left as soon as they can only
+//! hold what comes later than what was found, so the cost grows with what is asked for and not with what is waiting.
+
+use crate::row;
+use rusqlite::{Connection, OptionalExtension, Statement};
+use selvedge_core::rows::{Candidates, Needs, Rows};
+use selvedge_core::{ClassId, ExecutionId};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashSet};
+use uuid::Uuid;
+
+/// A ready execution: its order among claims, and its place in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Head {
+    priority: Reverse<i16>,
+    ready_order: i64,
+    id: ExecutionId,
+    place: i64,
+}
+
+/// Loads the candidates of every ask, each once, with their inputs.
+pub fn candidates(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
+    if needs.candidates.is_empty() {
+        return Ok(());
+    }
+    let mut passed: HashSet<ExecutionId> = needs.except.iter().copied().collect();
+    let mut found: BTreeSet<Head> = BTreeSet::new();
+    for ask in &needs.candidates {
+        find(connection, ask, &mut passed, &mut found, rows)?;
+    }
+    rows.candidates.extend(found.iter().map(|head| head.id));
+    Ok(())
+}
+
+/// Finds the candidates of one ask and loads those that are not in `found` yet. A row that cannot be understood is passed
+/// over, and another takes its turn.
+fn find(
+    connection: &Connection,
+    ask: &Candidates,
+    passed: &mut HashSet<ExecutionId>,
+    found: &mut BTreeSet<Head>,
+    rows: &mut Rows,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(include_str!("sql/candidate_read.sql"))?;
+    loop {
+        let mut all_readable = true;
+        for head in first(connection, &ask.classes, ask.limit as usize, passed)? {
+            if found.contains(&head) {
+                continue;
+            }
+            match read(&mut statement, head, rows)? {
+                true => found.insert(head),
+                false => {
+                    all_readable = false;
+                    passed.insert(head.id)
+                }
+            };
+        }
+        if all_readable {
+            return Ok(());
+        }
+    }
+}
+
+/// The first `limit` ready executions of these classes, except those to be passed over.
+fn first(
+    connection: &Connection,
+    classes: &[ClassId],
+    limit: usize,
+    passed: &HashSet<ExecutionId>,
+) -> rusqlite::Result<Vec<Head>> {
+    let mut statement = connection.prepare_cached(include_str!("sql/candidate_find.sql"))?;
+    let mut heads: BinaryHeap<Head> = BinaryHeap::new();
+    for class in classes {
+        let mut range = statement.query([class.0])?;
+        while let Some(row) = range.next()? {
+            let head = Head {
+                priority: Reverse(row.get(0)?),
+                ready_order: row.get(1)?,
+                id: ExecutionId(Uuid::from_bytes(row.get(2)?)),
+                place: row.get(3)?,
+            };
+            if heads.len() >= limit && heads.peek().is_none_or(|last| *last < head) {
+                break;
+            }
+            if !passed.contains(&head.id) {
+                heads.push(head);
+            }
+            if heads.len() > limit {
+                heads.pop();
+            }
+        }
+    }
+    Ok(heads.into_sorted_vec())
+}
+
+/// Loads one candidate; says whether it could be understood.
+fn read(statement: &mut Statement<'_>, head: Head, rows: &mut Rows) -> rusqlite::Result<bool> {
+    let read = statement
+        .query_row([head.place], |found| {
+            Ok((row::execution(found)?, row::bytes(found, row::WIDTH)))
+        })
+        .optional()?;
+    match read {
+        Some((Ok(execution), Ok(input))) => {
+            rows.executions.push(execution);
+            rows.inputs.push((head.id, input));
+            return Ok(true);
+        }
+        Some((Ok(_), Err(error))) => rows.unreadable.push((head.id, format!("column input: {error}"))),
+        Some((Err(unreadable), _)) => rows.unreadable.push(unreadable),
+        None => rows
+            .unreadable
+            .push((head.id, "the index knows it and the table does not".into())),
+    }
+    Ok(false)
+}

@@ -1,0 +1,62 @@
+//! Interns namespaces and classes.
+
+use crate::failure::not_understood;
+use crate::row::{self, to_json};
+use rusqlite::{Connection, OptionalExtension, params};
+use selvedge_core::{Class, ClassId, Name, NamespaceId};
+
+/// The id of a namespace, which is made if there is none.
+pub fn intern_namespace(connection: &Connection, name: &Name) -> rusqlite::Result<NamespaceId> {
+    connection
+        .prepare_cached(include_str!("sql/namespace_intern.sql"))?
+        .execute([name.as_str()])?;
+    connection
+        .prepare_cached(include_str!("sql/namespace_find.sql"))?
+        .query_row([name.as_str()], |row| row.get(0).map(NamespaceId))
+}
+
+/// All namespaces.
+pub fn namespaces(connection: &Connection) -> rusqlite::Result<Vec<(NamespaceId, Name)>> {
+    connection
+        .prepare_cached(include_str!("sql/namespace_list.sql"))?
+        .query_map((), |row| Ok((NamespaceId(row.get(0)?), row::name(row, 1)?)))?
+        .collect()
+}
+
+/// The ids of classes, which are made where there are none.
+pub fn intern_classes(
+    connection: &Connection,
+    classes: Vec<Class>,
+) -> rusqlite::Result<Vec<(ClassId, Class)>> {
+    let mut find = connection.prepare_cached(include_str!("sql/class_find.sql"))?;
+    let mut add = connection.prepare_cached(include_str!("sql/class_intern.sql"))?;
+    let mut interned = Vec::with_capacity(classes.len());
+    for class in classes {
+        let capabilities = to_json(&class.capabilities)?;
+        let columns = params![
+            class.namespace.0,
+            class.lane.as_str(),
+            class.kind.as_str(),
+            capabilities
+        ];
+        let found = find.query_row(columns, |row| row.get(0)).optional()?;
+        let id = match found {
+            Some(id) => id,
+            None => {
+                add.execute(columns)?;
+                i32::try_from(connection.last_insert_rowid())
+                    .map_err(|_| not_understood("there are too many classes"))?
+            }
+        };
+        interned.push((ClassId(id), class));
+    }
+    Ok(interned)
+}
+
+/// The classes after this one.
+pub fn classes_after(connection: &Connection, after: ClassId) -> rusqlite::Result<Vec<(ClassId, Class)>> {
+    connection
+        .prepare_cached(include_str!("sql/class_list.sql"))?
+        .query_map([after.0], row::class)?
+        .collect()
+}

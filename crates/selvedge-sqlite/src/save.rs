@@ -1,0 +1,265 @@
+//! Saves what a decision changed: prepared statements, row by row, in the writer's transaction.
+
+use crate::row::to_json;
+use rusqlite::{Connection, params};
+use selvedge_core::rows::{Changes, HistoryPage, Inserted, KeyName, KeyRow, ResultChange, TagEntry, Updated};
+use selvedge_core::{ExecutionId, Session, SessionId, Timestamp, log};
+use selvedge_store::columns::{Fixed, Moving};
+
+/// A longer input stands apart from its execution's row, so that changes of the row do not rewrite it.
+pub const INPUT_IN_ROW: usize = 512;
+
+/// What became of a save.
+#[derive(Debug, PartialEq)]
+pub enum Saved {
+    /// Everything is in place, under this number of the log.
+    All {
+        /// The number of the log entry, if there were events.
+        entry: Option<i64>,
+    },
+    /// A guard failed, which this says; part of the changes is in place and is to be taken back.
+    Refused(String),
+}
+
+/// Saves everything, or stops at the first guard that fails.
+pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusqlite::Result<Saved> {
+    if let Some(id) = update(connection, &changes.updated)? {
+        return Ok(Saved::Refused(format!("execution {id} has moved")));
+    }
+    if let Some(id) = delete(connection, &changes.deleted)? {
+        return Ok(Saved::Refused(format!("execution {id} has moved")));
+    }
+    if let Some(id) = insert(connection, &changes.inserted)? {
+        return Ok(Saved::Refused(format!("execution {id} exists")));
+    }
+    remove_keys(connection, &changes.keys_removed)?;
+    if let Some(name) = add_keys(connection, &changes.keys_added)? {
+        return Ok(Saved::Refused(format!("key {:?} is taken", name.key.as_str())));
+    }
+    add_pages(connection, &changes.pages)?;
+    index_tags(
+        connection,
+        include_str!("sql/tag_delete.sql"),
+        &changes.tags_removed,
+    )?;
+    index_tags(
+        connection,
+        include_str!("sql/tag_insert.sql"),
+        &changes.tags_added,
+    )?;
+    write_sessions(connection, &changes.sessions)?;
+    remove_sessions(connection, &changes.sessions_removed)?;
+    let entry = append(connection, changes, now)?;
+    Ok(Saved::All { entry })
+}
+
+/// The one that was there already, if one was.
+fn insert(connection: &Connection, inserted: &[Inserted]) -> rusqlite::Result<Option<ExecutionId>> {
+    if inserted.is_empty() {
+        return Ok(None);
+    }
+    let mut row = connection.prepare_cached(include_str!("sql/execution_insert.sql"))?;
+    for one in inserted {
+        let (fixed, moving) = (Fixed::of(&one.execution), Moving::of(&one.execution));
+        let apart = one.input.len() > INPUT_IN_ROW;
+        let added = row.execute(params![
+            fixed.id.as_bytes(),
+            fixed.partition,
+            fixed.namespace,
+            fixed.class,
+            fixed.flow.as_ref().map(|flow| flow.as_bytes()),
+            fixed.submitted_at,
+            fixed.spec,
+            moving.version,
+            moving.state,
+            moving.priority,
+            moving.ready_order,
+            moving.epoch,
+            moving.due_kind,
+            moving.due_at,
+            moving.session,
+            moving.lease_id.as_ref().map(|lease| lease.as_bytes()),
+            moving.until_at,
+            moving.started_at,
+            moving.ended_at,
+            moving.tags,
+            moving.detail,
+            moving.history,
+            (!apart).then_some(&one.input[..]),
+            one.result.as_deref(),
+        ])?;
+        if added == 0 {
+            return Ok(Some(one.execution.id));
+        }
+        if apart {
+            connection
+                .prepare_cached(include_str!("sql/input_insert.sql"))?
+                .execute(params![fixed.id.as_bytes(), &one.input[..]])?;
+        }
+    }
+    Ok(None)
+}
+
+/// The one that has moved, if one has.
+fn update(connection: &Connection, updated: &[Updated]) -> rusqlite::Result<Option<ExecutionId>> {
+    if updated.is_empty() {
+        return Ok(None);
+    }
+    let mut row = connection.prepare_cached(include_str!("sql/execution_update.sql"))?;
+    for one in updated {
+        let moving = Moving::of(&one.execution);
+        let (result_changes, result) = match &one.result {
+            ResultChange::Keep => (false, None),
+            ResultChange::Set(result) => (true, Some(&result[..])),
+            ResultChange::Clear => (true, None),
+        };
+        let changed = row.execute(params![
+            one.execution.id.0.as_bytes(),
+            one.expected_version,
+            moving.version,
+            moving.state,
+            moving.priority,
+            moving.ready_order,
+            moving.epoch,
+            moving.due_kind,
+            moving.due_at,
+            moving.session,
+            moving.lease_id.as_ref().map(|lease| lease.as_bytes()),
+            moving.until_at,
+            moving.started_at,
+            moving.ended_at,
+            moving.tags,
+            moving.detail,
+            moving.history,
+            result_changes,
+            result,
+        ])?;
+        if changed == 0 {
+            return Ok(Some(one.execution.id));
+        }
+    }
+    Ok(None)
+}
+
+/// The one that has moved, if one has.
+fn delete(connection: &Connection, deleted: &[(ExecutionId, u32)]) -> rusqlite::Result<Option<ExecutionId>> {
+    if deleted.is_empty() {
+        return Ok(None);
+    }
+    let mut row = connection.prepare_cached(include_str!("sql/execution_delete.sql"))?;
+    let mut input = connection.prepare_cached(include_str!("sql/input_delete.sql"))?;
+    let mut pages = connection.prepare_cached(include_str!("sql/history_page_delete.sql"))?;
+    for (id, version) in deleted {
+        if row.execute(params![id.0.as_bytes(), version])? == 0 {
+            return Ok(Some(*id));
+        }
+        input.execute([id.0.as_bytes()])?;
+        pages.execute([id.0.as_bytes()])?;
+    }
+    Ok(None)
+}
+
+fn add_pages(connection: &Connection, pages: &[HistoryPage]) -> rusqlite::Result<()> {
+    for page in pages {
+        connection
+            .prepare_cached(include_str!("sql/history_page_insert.sql"))?
+            .execute(params![page.execution.0.as_bytes(), page.page, page.lines])?;
+    }
+    Ok(())
+}
+
+fn index_tags(connection: &Connection, statement: &str, entries: &[TagEntry]) -> rusqlite::Result<()> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let mut statement = connection.prepare_cached(statement)?;
+    for entry in entries {
+        statement.execute(params![
+            entry.namespace.0,
+            entry.tag,
+            entry.submitted_at.micros(),
+            entry.execution.0.as_bytes(),
+        ])?;
+    }
+    Ok(())
+}
+
+fn remove_keys(connection: &Connection, keys: &[(KeyName, Option<ExecutionId>)]) -> rusqlite::Result<()> {
+    for (name, execution) in keys {
+        let execution = execution.as_ref().map(|id| id.0.as_bytes());
+        connection
+            .prepare_cached(include_str!("sql/key_delete.sql"))?
+            .execute(params![
+                name.namespace.0,
+                name.scope.code(),
+                name.key.as_str(),
+                execution
+            ])?;
+    }
+    Ok(())
+}
+
+/// The name that is taken, if one is.
+fn add_keys<'a>(connection: &Connection, keys: &'a [KeyRow]) -> rusqlite::Result<Option<&'a KeyName>> {
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let mut statement = connection.prepare_cached(include_str!("sql/key_insert.sql"))?;
+    for key in keys {
+        let added = statement.execute(params![
+            key.name.namespace.0,
+            key.name.scope.code(),
+            key.name.key.as_str(),
+            key.execution.as_ref().map(|id| id.0.as_bytes()),
+            key.digest as i64,
+            &key.answer[..],
+            key.expires_at.map(Timestamp::micros),
+        ])?;
+        if added == 0 {
+            return Ok(Some(&key.name));
+        }
+    }
+    Ok(None)
+}
+
+fn write_sessions(connection: &Connection, sessions: &[Session]) -> rusqlite::Result<()> {
+    for session in sessions {
+        connection
+            .prepare_cached(include_str!("sql/session_write.sql"))?
+            .execute(params![
+                session.id.0,
+                session.scope.namespace.0,
+                session.worker.as_str(),
+                session.instance.as_str(),
+                session.ttl_ms,
+                to_json(&session.scope.lanes)?,
+                session.scope.kinds.as_ref().map(to_json).transpose()?,
+                to_json(&session.scope.capabilities)?,
+                session.registered_at.micros(),
+                session.seen_at.micros(),
+                session.renewed_at.map(Timestamp::micros),
+                session.draining,
+            ])?;
+    }
+    Ok(())
+}
+
+fn remove_sessions(connection: &Connection, sessions: &[SessionId]) -> rusqlite::Result<()> {
+    for session in sessions {
+        connection
+            .prepare_cached(include_str!("sql/session_delete.sql"))?
+            .execute([session.0])?;
+    }
+    Ok(())
+}
+
+/// Appends one entry for all events.
+fn append(connection: &Connection, changes: &Changes, now: Timestamp) -> rusqlite::Result<Option<i64>> {
+    if changes.events.is_empty() {
+        return Ok(None);
+    }
+    connection
+        .prepare_cached(include_str!("sql/log_append.sql"))?
+        .execute(params![now.micros(), log::pack(&changes.events)])?;
+    Ok(Some(connection.last_insert_rowid()))
+}

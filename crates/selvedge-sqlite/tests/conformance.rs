@@ -1,0 +1,18 @@
+//! The SQLite store does what every store must do.
+
+mod support;
+
+use selvedge_sqlite::SqliteStore;
+use selvedge_store::Store;
+use selvedge_store::conformance::Subject;
+use std::sync::Arc;
+use support::Directory;
+
+async fn empty_store() -> Subject {
+    let directory = Directory::new();
+    let store = SqliteStore::open(&directory.database()).await;
+    let store: Arc<dyn Store> = Arc::new(store.expect("a new store opens"));
+    Subject::from(store).keeping(directory)
+}
+
+selvedge_store::conformance::suite!(empty_store);

@@ -1,0 +1,214 @@
+//! Opening a file: one process has it, what it must be, and what it brings along.
+
+mod support;
+
+use rusqlite::Connection;
+use selvedge_core::{Draft, Execution};
+use selvedge_sqlite::SqliteStore;
+use selvedge_store::conformance::Bench;
+use selvedge_store::{Error, Store};
+use std::path::Path;
+use std::sync::Arc;
+use support::Directory;
+
+async fn open(path: &Path) -> SqliteStore {
+    SqliteStore::open(path).await.expect("the store opens")
+}
+
+async fn refusal(path: &Path) -> Error {
+    SqliteStore::open(path).await.expect_err("it is refused")
+}
+
+async fn bench(path: &Path) -> Bench {
+    Bench::new(Arc::new(open(path).await)).await
+}
+
+#[tokio::test]
+async fn a_second_opener_is_told_who_has_the_file() {
+    let directory = Directory::new();
+    let first = open(&directory.database()).await;
+    let pid = std::process::id();
+    let error = refusal(&directory.database()).await;
+    assert!(matches!(error, Error::InUse(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(
+        text.contains(&format!("selvedge.db is already open in process {pid}; stop")),
+        "{text}"
+    );
+
+    first.set_address("http://127.0.0.1:7878");
+    let text = refusal(&directory.database()).await.to_string();
+    let told = format!(
+        "is already open in process {pid}, which listens on http://127.0.0.1:7878; talk to that one, or stop it first"
+    );
+    assert!(text.ends_with(&told), "{text}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn two_names_of_one_file_meet_at_the_same_lock() {
+    let directory = Directory::new();
+    let _first = open(&directory.database()).await;
+    let alias = directory.path("alias.db");
+    std::os::unix::fs::symlink(directory.database(), &alias).expect("a link can be made");
+    let error = refusal(&alias).await;
+    assert!(matches!(error, Error::InUse(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_store_that_was_dropped_or_closed_has_let_go_of_the_file() {
+    let directory = Directory::new();
+    drop(open(&directory.database()).await);
+    let closed = open(&directory.database()).await;
+    closed.close().await;
+    let _reopened = open(&directory.database()).await;
+    closed.close().await;
+    let error = closed.ping().await.expect_err("it was closed");
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+    assert!(
+        closed.delete_expired_keys(1).await.is_err(),
+        "a closed store writes nothing"
+    );
+}
+
+#[tokio::test]
+async fn closing_leaves_everything_in_one_file() {
+    let directory = Directory::new();
+    let bench = bench(&directory.database()).await;
+    bench.submit(Draft::new("kind")).await;
+    bench.store.close().await;
+    let wal = std::fs::metadata(directory.path("selvedge.db-wal"));
+    assert!(wal.is_err(), "no write-ahead log is left");
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_after_reopening() {
+    let directory = Directory::new();
+    let before = bench(&directory.database()).await;
+    let row: Execution = before.submit(Draft::new("kind")).await;
+    let claimed = before.claim(1).await.remove(0);
+    let log = before.log().await;
+    before.store.close().await;
+    drop(before);
+
+    let after = bench(&directory.database()).await;
+    assert_eq!(after.row(row.id).await, claimed.execution);
+    assert_eq!(after.log().await, log);
+    assert_eq!(
+        after.store.sessions(None).await.expect("sessions are read").len(),
+        1
+    );
+    after.complete(&claimed, b"1").await;
+    let newest = after.log().await.last().map(|(number, _)| *number);
+    assert_eq!(newest, log.last().map(|(number, _)| number + 1), "numbers go on");
+}
+
+#[tokio::test]
+async fn what_was_answered_is_in_the_files_that_a_crash_leaves() {
+    let (directory, left) = (Directory::new(), Directory::new());
+    let before = bench(&directory.database()).await;
+    before.submit_all(vec![Draft::new("kind"); 50]).await;
+    let claimed = before.claim(50).await;
+    for name in ["selvedge.db", "selvedge.db-wal"] {
+        std::fs::copy(directory.path(name), left.path(name)).expect("a file is copied");
+    }
+
+    let after = bench(&left.database()).await;
+    for one in &claimed {
+        assert_eq!(after.row(one.execution.id).await, one.execution);
+    }
+    assert_eq!(after.log().await, before.log().await);
+}
+
+#[tokio::test]
+async fn the_clock_does_not_step_back_behind_what_the_file_shows() {
+    let directory = Directory::new();
+    let before = bench(&directory.database()).await;
+    before.submit(Draft::new("kind")).await;
+    let tomorrow = before.now().await.plus_ms(86_400_000).micros();
+    before.store.close().await;
+    drop(before);
+    let other = Connection::open(directory.database()).expect("the file opens");
+    other
+        .execute("update log set at = ?1", [tomorrow])
+        .expect("a row changes");
+    drop(other);
+
+    let after = bench(&directory.database()).await;
+    let first = after.now().await;
+    assert!(first.micros() >= tomorrow);
+    assert!(after.submit(Draft::new("kind")).await.submitted_at >= first);
+}
+
+#[tokio::test]
+async fn a_schema_that_needs_a_newer_program_is_refused() {
+    let directory = Directory::new();
+    drop(open(&directory.database()).await);
+    let other = Connection::open(directory.database()).expect("the file opens");
+    let set = |version: i32, minimum: i32| {
+        other
+            .execute(
+                "update selvedge_schema set version = ?1, minimum_reader = ?2",
+                [version, minimum],
+            )
+            .expect("a row changes");
+    };
+    set(99, 98);
+    let error = refusal(&directory.database()).await;
+    assert!(
+        matches!(
+            error,
+            Error::SchemaTooNew {
+                found: 99,
+                minimum: 98,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    set(99, 1);
+    bench(&directory.database())
+        .await
+        .submit(Draft::new("kind"))
+        .await;
+    let version: i32 = other
+        .query_row("select version from selvedge_schema", (), |row| row.get(0))
+        .expect("a row is read");
+    assert_eq!(version, 99, "a newer schema that may be used is left alone");
+}
+
+#[tokio::test]
+async fn a_path_that_cannot_be_a_store_is_refused_with_what_to_do() {
+    let directory = Directory::new();
+    std::fs::write(
+        directory.path("letter.txt"),
+        "Dear reader, this is no database.".repeat(99),
+    )
+    .expect("a file can be written");
+    Connection::open(directory.path("other.db"))
+        .and_then(|other| other.execute_batch("create table recipes (name text)"))
+        .expect("another program's database can be made");
+    let others = || {
+        ["letter.txt", "other.db"].map(|name| std::fs::read(directory.path(name)).expect("a file is read"))
+    };
+    let before = others();
+    for (path, told) in [
+        (directory.path(""), "is a directory; name a file in it, such as"),
+        (directory.path("no/where.db"), "does not exist; create it"),
+        (
+            directory.path("letter.txt"),
+            "letter.txt: the file is not a database",
+        ),
+        (
+            directory.path("other.db"),
+            "other.db: the file is a database of another program",
+        ),
+        (":memory:".into(), "use the memory store"),
+        ("".into(), "is not the path of a file"),
+    ] {
+        let error = refusal(&path).await;
+        assert!(matches!(error, Error::BadAddress(_)), "{error:?}");
+        assert!(error.to_string().contains(told), "{error}");
+    }
+    assert!(others() == before, "what is not ours is not touched");
+}

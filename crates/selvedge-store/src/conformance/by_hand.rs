@@ -1,0 +1,118 @@
+//! Rows and sessions made by hand: with times long past, and with what the rules would need time to bring about.
+
+use super::bench::{Bench, mint};
+use selvedge_core::execution::Spec;
+use selvedge_core::filter::tag_text;
+use selvedge_core::rows::{Inserted, TagEntry};
+use selvedge_core::{
+    Changes, ClassId, Execution, History, Lease, LeaseId, Name, Policy, Scope, Session, SessionId, State,
+    Timestamp,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Any payload.
+pub const INPUT: &[u8] = b"\"by hand\"";
+
+/// A ready execution that was submitted at this time.
+pub fn row(bench: &Bench, class: ClassId, submitted_at: Timestamp) -> Execution {
+    Execution {
+        id: mint(),
+        namespace: bench.namespace,
+        class,
+        flow: None,
+        submitted_at,
+        spec: Arc::default(),
+        tags: Default::default(),
+        version: 1,
+        state: State::Ready,
+        priority: 0,
+        ready_order: submitted_at,
+        epoch: 0,
+        started_at: None,
+        ended_at: None,
+        detail: Default::default(),
+        history: History::default(),
+    }
+}
+
+/// A spec with this policy.
+pub fn spec(policy: Policy) -> Arc<Spec> {
+    Arc::new(Spec {
+        policy,
+        ..Spec::default()
+    })
+}
+
+/// A lease of a session.
+pub fn lease(session: &Session, claimed_at: Timestamp) -> State {
+    State::Leased(Lease {
+        id: LeaseId(Uuid::new_v4()),
+        session: session.id,
+        worker: session.worker.clone(),
+        instance: session.instance.clone(),
+        claimed_at,
+        ttl_ms: session.ttl_ms,
+    })
+}
+
+/// A session of an instance, last seen at this time and never renewed.
+pub fn session(bench: &Bench, instance: &str, ttl_ms: i64, seen_at: Timestamp) -> Session {
+    Session {
+        id: SessionId::of(bench.namespace, instance, ttl_ms),
+        worker: Name::trusted("worker"),
+        instance: Name::trusted(instance),
+        ttl_ms,
+        scope: Scope {
+            namespace: bench.namespace,
+            lanes: vec![Name::trusted("default")],
+            kinds: None,
+            capabilities: BTreeSet::new(),
+        },
+        registered_at: seen_at,
+        seen_at,
+        renewed_at: None,
+        draining: false,
+    }
+}
+
+/// The changes that insert these rows, with their tags.
+pub fn inserting(rows: &[Execution]) -> Changes {
+    let mut changes = Changes::default();
+    for row in rows {
+        changes.inserted.push(Inserted {
+            execution: row.clone(),
+            input: INPUT.into(),
+            result: None,
+        });
+        changes
+            .tags_added
+            .extend(row.tags.iter().map(|(name, value)| TagEntry {
+                namespace: row.namespace,
+                tag: tag_text(name, value),
+                submitted_at: row.submitted_at,
+                execution: row.id,
+            }));
+    }
+    changes.inserted.sort_by_key(|row| row.execution.id);
+    changes.tags_added.sort();
+    changes
+}
+
+/// Saves these rows.
+pub async fn insert(bench: &Bench, rows: &[Execution]) {
+    bench.save(inserting(rows)).await;
+}
+
+/// Saves these sessions.
+pub async fn put_sessions(bench: &Bench, sessions: &[Session]) {
+    let mut sessions = sessions.to_vec();
+    sessions.sort_by_key(|session| session.id);
+    bench
+        .save(Changes {
+            sessions,
+            ..Changes::default()
+        })
+        .await;
+}

@@ -1,0 +1,214 @@
+//! Claims: the first of the worker's classes, in order, each to one worker.
+#![allow(missing_docs)]
+
+use super::bench::{Bench, Worker};
+use super::{by_hand, side_by_side};
+use selvedge_core::rows::Candidates;
+use selvedge_core::rules::claim::Claimed;
+use selvedge_core::rules::operator::Action;
+use selvedge_core::submission::When;
+use selvedge_core::{Draft, Execution, ExecutionId, Needs, State, Timestamp};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn draft(lane: &str, priority: i64) -> Draft {
+    Draft {
+        lane: lane.into(),
+        priority,
+        ..Draft::new("kind")
+    }
+}
+
+fn ids(claimed: &[Claimed]) -> Vec<ExecutionId> {
+    claimed.iter().map(|one| one.execution.id).collect()
+}
+
+pub async fn claims_go_by_priority_and_then_by_the_time_it_became_ready_across_classes(bench: &Bench) {
+    let mut expected = Vec::new();
+    for (lane, priority) in [
+        ("a", 0),
+        ("b", 5),
+        ("c", -3),
+        ("b", 0),
+        ("a", 5),
+        ("a", -3),
+        ("c", 0),
+    ] {
+        let row = bench.submit(draft(lane, priority)).await;
+        expected.push((-priority, row.ready_order, row.id));
+    }
+    expected.sort();
+    let expected: Vec<ExecutionId> = expected.into_iter().map(|(_, _, id)| id).collect();
+    let worker = Worker::new("one").on(&["a", "b", "c"]);
+    let mut got = Vec::new();
+    for max in [3, 1, 2, 9] {
+        got.extend(ids(&bench.claim_as(&worker, max).await));
+    }
+    assert_eq!(got, expected);
+}
+
+pub async fn what_became_ready_in_one_transaction_keeps_its_order(bench: &Bench) {
+    let rows = bench.submit_all(vec![draft("a", 0); 12]).await;
+    let expected: Vec<ExecutionId> = rows.iter().map(|row| row.id).collect();
+    let got = bench.claim_as(&Worker::new("one").on(&["a"]), 12).await;
+    assert_eq!(ids(&got), expected);
+}
+
+pub async fn a_change_of_priority_or_a_return_moves_it_in_the_order(bench: &Bench) {
+    let rows = bench.submit_all(vec![draft("a", 0); 3]).await;
+    let worker = Worker::new("one").on(&["a"]);
+    assert_eq!(ids(&bench.claim_as(&worker, 1).await), [rows[0].id]);
+    let revoke = Action::Revoke { reason: None };
+    let returned = bench.operate(rows[0].id, revoke).await.expect("it is revoked");
+    let raise = Action::Prioritise { priority: 1 };
+    let raised = bench.operate(rows[2].id, raise).await.expect("it is raised");
+    assert_eq!(raised.ready_order, rows[2].ready_order, "it keeps its time");
+    let mut rest = [
+        (returned.ready_order, returned.id),
+        (rows[1].ready_order, rows[1].id),
+    ];
+    rest.sort();
+    let expected = [raised.id, rest[0].1, rest[1].1];
+    assert_eq!(ids(&bench.claim_as(&worker, 9).await), expected);
+}
+
+pub async fn a_claim_takes_no_more_than_it_asked_for_and_brings_the_inputs(bench: &Bench) {
+    let drafts = (0..5).map(|number| Draft {
+        input: format!("{{\"number\":{number}}}").into(),
+        ..draft("a", 0)
+    });
+    bench.submit_all(drafts.collect()).await;
+    let worker = Worker::new("one").on(&["a"]);
+    let mut inputs = Vec::new();
+    for expected in [2, 2, 1, 0] {
+        let claimed = bench.claim_as(&worker, 2).await;
+        assert_eq!(claimed.len(), expected);
+        for one in claimed {
+            assert_eq!(bench.row(one.execution.id).await, one.execution);
+            inputs.push(one.input);
+        }
+    }
+    let expected: Vec<String> = (0..5).map(|number| format!("{{\"number\":{number}}}")).collect();
+    assert_eq!(inputs, expected);
+}
+
+pub async fn a_claim_takes_only_what_is_ready_and_of_its_classes(bench: &Bench) {
+    let mine = bench.submit(draft("mine", 0)).await.id;
+    bench.submit(draft("other", 9)).await;
+    bench.beside("elsewhere").await.submit(draft("mine", 9)).await;
+    bench
+        .submit(Draft {
+            capabilities: vec!["gpu".into()],
+            ..draft("mine", 9)
+        })
+        .await;
+    bench
+        .submit(Draft {
+            delay: Some(When::AfterMs(1_000_000)),
+            ..draft("mine", 9)
+        })
+        .await;
+    let ended = bench.submit(draft("mine", 9)).await.id;
+    let cancel = Action::Cancel {
+        reason: None,
+        grace_ms: 0,
+    };
+    bench.operate(ended, cancel).await.expect("it is cancelled");
+    let worker = Worker::new("one").on(&["mine", "empty"]);
+    assert_eq!(ids(&bench.claim_as(&worker, 9).await), [mine]);
+    assert!(bench.claim_as(&worker, 9).await.is_empty());
+}
+
+pub async fn candidates_are_the_first_of_their_classes_but_for_those_to_be_passed_over(bench: &Bench) {
+    let [a, b, c] = [
+        bench.class("a", "kind").await,
+        bench.class("b", "kind").await,
+        bench.class("c", "kind").await,
+    ];
+    let row = |class, priority, at| Execution {
+        priority,
+        ready_order: Timestamp::from_micros(at),
+        ..by_hand::row(bench, class, Timestamp::from_micros(1))
+    };
+    let rows = [
+        row(a, 0, 10),
+        row(b, 0, 20),
+        row(a, 1, 30),
+        row(c, 9, 1),
+        row(b, 0, 5),
+        row(a, -1, 1),
+    ];
+    by_hand::insert(bench, &rows).await;
+    let order = [2, 4, 0, 1, 5].map(|index: usize| rows[index].id);
+    let asking = |limit, except: &[ExecutionId]| Needs {
+        candidates: vec![Candidates {
+            classes: vec![a, b],
+            limit,
+        }],
+        except: except.to_vec(),
+        ..Needs::default()
+    };
+    for limit in 0..=6 {
+        let found = bench.load(asking(limit, &[])).await;
+        assert_eq!(
+            found.candidates,
+            order[..(limit as usize).min(5)],
+            "the first {limit}"
+        );
+        let executions: BTreeSet<ExecutionId> = found.executions.iter().map(|row| row.id).collect();
+        assert_eq!(executions, found.candidates.iter().copied().collect());
+        assert_eq!(found.inputs.len(), found.candidates.len());
+        assert!(found.inputs.iter().all(|(_, input)| input == by_hand::INPUT));
+    }
+    let found = bench.load(asking(3, &[order[0], order[2], rows[3].id])).await;
+    assert_eq!(found.candidates, [order[1], order[3], order[4]]);
+}
+
+pub async fn a_submission_and_a_claim_share_one_transaction(bench: &Bench) {
+    let submit = bench.submit_command(vec![draft("a", 0); 2]).await;
+    let claim = bench.claim_command(&Worker::new("one").on(&["a"]), 1).await;
+    let ((submitted, claimed), transaction) = bench.transact((submit, claim)).await;
+    let first = submitted[0].as_ref().expect("it is accepted").execution.id;
+    let claimed = claimed.expect("it is not refused");
+    assert_eq!(ids(&claimed), [first]);
+    assert_eq!(bench.row(first).await, claimed[0].execution);
+    assert_eq!(bench.row(first).await.version, 2);
+    assert!(transaction.entry.is_some());
+    assert_eq!(bench.log().await.len(), 1);
+}
+
+pub async fn claims_made_at_once_share_nothing_and_lose_nothing(bench: &Bench) {
+    const ALL: usize = 600;
+    for batch in 0..ALL / 100 {
+        let drafts = (0..100).map(|index| draft(["a", "b", "c"][index % 3], (batch % 2) as i64));
+        bench.submit_all(drafts.collect()).await;
+    }
+    let taken = Arc::new(AtomicUsize::new(0));
+    let claims = side_by_side(8, |side| {
+        let (bench, taken) = (bench.clone(), taken.clone());
+        async move {
+            let lanes: &[&str] = if side % 2 == 0 {
+                &["a", "b", "c"]
+            } else {
+                &["c", "a"]
+            };
+            let worker = Worker::new(&format!("side{side}")).on(lanes);
+            let (mut mine, mut empty) = (Vec::new(), 0);
+            while taken.load(Ordering::SeqCst) < ALL && empty < 2_000 {
+                let claimed = bench.claim_as(&worker, 7).await;
+                empty = if claimed.is_empty() { empty + 1 } else { 0 };
+                taken.fetch_add(claimed.len(), Ordering::SeqCst);
+                mine.extend(claimed);
+            }
+            mine
+        }
+    });
+    let claimed: Vec<Claimed> = claims.await.into_iter().flatten().collect();
+    let distinct: HashSet<ExecutionId> = claimed.iter().map(|one| one.execution.id).collect();
+    assert_eq!(claimed.len(), distinct.len(), "no execution went to two workers");
+    assert_eq!(distinct.len(), ALL, "no execution was lost");
+    for one in claimed {
+        assert!(matches!(one.execution.state, State::Leased(_)) && one.execution.epoch == 1);
+    }
+}

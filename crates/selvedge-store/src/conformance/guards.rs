@@ -1,0 +1,266 @@
+//! Guards: a decision that went by rows which have changed since is begun again, and what it wanted to save is not.
+#![allow(missing_docs)]
+
+use super::bench::{Bench, fence, mint};
+use super::by_hand;
+use super::rule::{Run, decision, run};
+use crate::{Error, Step};
+use selvedge_core::filter::Filter;
+use selvedge_core::rows::{KeyName, KeyRow, KeyScope, ResultChange, Updated};
+use selvedge_core::rules::operator::Action;
+use selvedge_core::rules::report::Op;
+use selvedge_core::state::StateName;
+use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, Needs};
+use std::sync::{Arc, Mutex};
+
+fn release(bench: &Bench, row: &Execution) -> selvedge_core::rules::report::Report {
+    let fence = selvedge_core::rules::report::Fence::of(row).expect("it is leased");
+    bench.report_command(fence, Op::Release)
+}
+
+pub async fn a_row_that_is_remembered_rightly_needs_no_second_try(bench: &Bench) {
+    let claimed = bench.leased(Draft::new("kind")).await.execution;
+    let remembering = Run::new(release(bench, &claimed), vec![claimed.clone()]);
+    let (reply, transaction) = run(&*bench.store, remembering).await.expect("it is saved");
+    assert_eq!(reply.expect("it is accepted").state, StateName::Ready);
+    assert_eq!(transaction.tries, 1);
+}
+
+pub async fn a_decision_that_remembers_an_older_version_is_begun_again_and_sees_the_new_row(bench: &Bench) {
+    let claimed = bench.leased(Draft::new("kind")).await;
+    let stale = claimed.execution.clone();
+    let progress = Op::Progress {
+        percent: Some(1.0),
+        message: None,
+    };
+    bench
+        .report(fence(&claimed), progress)
+        .await
+        .expect("it is accepted");
+    let newest = bench.row(stale.id).await.version;
+    let remembering = Run::new(release(bench, &stale), vec![stale.clone()]);
+    let (reply, transaction) = run(&*bench.store, remembering).await.expect("it is saved");
+    assert_eq!(reply.expect("it is accepted").state, StateName::Ready);
+    assert_eq!(transaction.tries, 2);
+    assert_eq!(bench.row(stale.id).await.version, newest + 1);
+}
+
+pub async fn a_decision_that_remembers_a_lease_which_was_taken_away_is_refused_after_all(bench: &Bench) {
+    let stale = bench.leased(Draft::new("kind")).await.execution;
+    let revoke = Action::Revoke { reason: None };
+    bench.operate(stale.id, revoke).await.expect("it is revoked");
+    let before = bench.row(stale.id).await;
+    let complete = bench.report_command(
+        selvedge_core::rules::report::Fence::of(&stale).expect("it is leased"),
+        Op::Complete { result: "1".into() },
+    );
+    let remembering = Run::new(complete, vec![stale]);
+    let (reply, transaction) = run(&*bench.store, remembering).await.expect("it is decided");
+    assert_eq!(reply.expect_err("its lease is over").code(), "stale_lease");
+    assert_eq!(transaction.entry, None);
+    assert_eq!(bench.row(before.id).await, before);
+    assert_eq!(bench.stored(before.id).await.result, None);
+}
+
+pub async fn a_submission_whose_answer_was_lost_finds_what_it_made(bench: &Bench) {
+    let command = bench.submit_command(vec![Draft::new("kind"); 3]).await;
+    let first = bench.run(command.clone()).await;
+    let (again, transaction) = bench.transact(command).await;
+    assert_eq!((transaction.tries, transaction.entry), (2, None));
+    for (first, again) in first.into_iter().zip(again) {
+        let (first, again) = (first.expect("it is accepted"), again.expect("it is accepted"));
+        assert_eq!(first.execution, again.execution);
+    }
+    assert_eq!(
+        bench
+            .store
+            .count(&Filter::all(bench.namespace), 9)
+            .await
+            .expect("is counted"),
+        3
+    );
+}
+
+/// Saves `first`, and after that nothing; says how often the decision was begun.
+async fn saves_only_at_first(bench: &Bench, first: Changes) -> Vec<u32> {
+    let begun: Arc<Mutex<Vec<u32>>> = Arc::default();
+    let (seen, now) = (begun.clone(), begun.clone());
+    let decision = decision(
+        move |again| {
+            seen.lock().expect("nobody panics here").push(again);
+            Needs::default()
+        },
+        move |_| match now.lock().expect("nobody panics here").len() {
+            1 => Step::Save(Box::new(first.clone())),
+            _ => Step::Save(Box::default()),
+        },
+    );
+    let transaction = bench.store.transact(decision).await.expect("it comes through");
+    let begun = begun.lock().expect("nobody panics here").clone();
+    assert_eq!((transaction.entry, transaction.tries), (None, begun.len() as u32));
+    begun
+}
+
+fn key(bench: &Bench, text: &str, execution: ExecutionId) -> KeyRow {
+    KeyRow {
+        name: KeyName {
+            namespace: bench.namespace,
+            scope: KeyScope::Unique,
+            key: Name::trusted(text),
+        },
+        execution: Some(execution),
+        digest: 1,
+        answer: Default::default(),
+        expires_at: None,
+    }
+}
+
+/// Changes whose guards all hold: a new execution with a tag, a key, a session.
+async fn harmless(bench: &Bench) -> (Execution, Changes) {
+    let now = bench.now().await;
+    let row = Execution {
+        tags: [("half".into(), "done".into())].into(),
+        ..by_hand::row(bench, bench.class("default", "kind").await, now)
+    };
+    let changes = Changes {
+        keys_added: vec![key(bench, "half", row.id)],
+        sessions: vec![by_hand::session(bench, "half", 1_000, now)],
+        ..by_hand::inserting(std::slice::from_ref(&row))
+    };
+    (row, changes)
+}
+
+/// Breaks one guard of otherwise harmless changes: the decision is begun again and nothing of them is there.
+async fn is_all_or_nothing(bench: &Bench, spoil: impl FnOnce(&mut Changes)) {
+    let (row, mut changes) = harmless(bench).await;
+    spoil(&mut changes);
+    changes.inserted.sort_by_key(|row| row.execution.id);
+    changes.keys_added.sort_by(|a, b| a.name.cmp(&b.name));
+    let entries = bench.log().await.len();
+    assert_eq!(saves_only_at_first(bench, changes).await, [0, 1]);
+    assert!(bench.find(row.id).await.is_none());
+    let rows = bench
+        .load(Needs {
+            keys: vec![key(bench, "half", row.id).name],
+            ..Needs::default()
+        })
+        .await;
+    assert!(rows.keys.is_empty());
+    let sessions = bench.store.sessions(None).await.expect("sessions are read");
+    assert!(sessions.iter().all(|session| session.instance.as_str() != "half"));
+    let tagged = Filter {
+        tag: Some("half:done".into()),
+        ..Filter::all(bench.namespace)
+    };
+    assert_eq!(bench.store.count(&tagged, 1).await.expect("is counted"), 0);
+    assert_eq!(bench.log().await.len(), entries);
+}
+
+pub async fn an_insert_of_an_id_that_is_taken_saves_nothing_and_is_begun_again(bench: &Bench) {
+    let taken = bench.submit(Draft::new("kind")).await;
+    let spoil = by_hand::inserting(std::slice::from_ref(&taken)).inserted;
+    is_all_or_nothing(bench, |changes| changes.inserted.extend(spoil)).await;
+    assert_eq!(bench.row(taken.id).await, taken);
+}
+
+pub async fn a_key_that_is_taken_saves_nothing_and_is_begun_again(bench: &Bench) {
+    let taken = bench
+        .submit(Draft {
+            unique_while_active: Some("taken".into()),
+            ..Draft::new("kind")
+        })
+        .await;
+    let (other, elsewhere) = (mint(), mint());
+    is_all_or_nothing(bench, |changes| {
+        changes.keys_added.push(key(bench, "taken", other))
+    })
+    .await;
+    is_all_or_nothing(bench, |changes| {
+        changes
+            .keys_removed
+            .push((key(bench, "taken", other).name, Some(elsewhere)));
+        changes.keys_added.push(key(bench, "taken", other));
+    })
+    .await;
+    let key = key(bench, "taken", other).name;
+    let rows = bench
+        .load(Needs {
+            keys: vec![key],
+            ..Needs::default()
+        })
+        .await;
+    assert_eq!(rows.keys[0].execution, Some(taken.id));
+}
+
+pub async fn an_update_of_a_version_that_is_gone_saves_nothing_and_is_begun_again(bench: &Bench) {
+    let row = bench.submit(Draft::new("kind")).await;
+    let update = |id, expected_version| Updated {
+        execution: Execution {
+            id,
+            version: expected_version + 1,
+            priority: 9,
+            ..row.clone()
+        },
+        expected_version,
+        result: ResultChange::Set("1".into()),
+    };
+    for spoil in [update(row.id, 0), update(row.id, 2), update(mint(), 1)] {
+        is_all_or_nothing(bench, |changes| changes.updated.push(spoil)).await;
+    }
+    assert_eq!(bench.row(row.id).await, row);
+    assert_eq!(bench.stored(row.id).await.result, None);
+}
+
+pub async fn a_deletion_of_a_version_that_is_gone_saves_nothing_and_is_begun_again(bench: &Bench) {
+    let row = bench.submit(Draft::new("kind")).await;
+    for spoil in [(row.id, 2), (mint(), 1)] {
+        is_all_or_nothing(bench, |changes| changes.deleted.push(spoil)).await;
+    }
+    assert_eq!(bench.row(row.id).await, row);
+}
+
+pub async fn a_decision_whose_guards_never_hold_ends_as_contended(bench: &Bench) {
+    let taken = bench.submit(Draft::new("kind")).await;
+    let changes = by_hand::inserting(&[taken]);
+    let decision = decision(
+        |_| Needs::default(),
+        move |_| Step::Save(Box::new(changes.clone())),
+    );
+    let error = bench.store.transact(decision).await.expect_err("it never holds");
+    assert!(matches!(error, Error::Contended(_)), "{error}");
+}
+
+pub async fn a_decision_without_changes_writes_nothing(bench: &Bench) {
+    let row = bench.submit(Draft::new("kind")).await;
+    let entries = bench.log().await.len();
+    let refused = bench.operate_command(row.id, Action::Replay);
+    let (reply, transaction) = bench.transact(refused).await;
+    assert_eq!(reply.expect_err("it has not ended").code(), "wrong_state");
+    assert_eq!((transaction.entry, transaction.tries), (None, 1));
+    assert_eq!(bench.log().await.len(), entries);
+    assert_eq!(bench.row(row.id).await, row);
+}
+
+pub async fn a_panicking_decision_fails_alone(bench: &Bench) {
+    let row = bench.submit(Draft::new("kind")).await;
+    let load = Needs {
+        executions: vec![row.id],
+        ..Needs::default()
+    };
+    let at_first = decision(
+        |_| panic!("on purpose, at its beginning"),
+        |_| Step::Save(Box::default()),
+    );
+    let later = decision(
+        move |_| load.clone(),
+        |_| panic!("on purpose, with a row in its hands"),
+    );
+    for panicking in [at_first, later] {
+        let error = bench.store.transact(panicking).await.expect_err("it panicked");
+        assert!(matches!(error, Error::Failed(_)), "{error}");
+        let tag = Action::Prioritise { priority: 1 };
+        bench.operate(row.id, tag).await.expect("the row is free");
+    }
+    assert_eq!(bench.row(row.id).await.version, 2);
+    bench.store.ping().await.expect("the store goes on");
+}

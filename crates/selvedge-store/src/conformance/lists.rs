@@ -1,0 +1,328 @@
+//! Lists: filters, pages and counts, and the tag index behind them.
+#![allow(missing_docs)]
+
+use super::bench::{Bench, Worker};
+use super::by_hand;
+use selvedge_core::filter::{Filter, Place};
+use selvedge_core::rules::operator::Action;
+use selvedge_core::state::StateName;
+use selvedge_core::{Draft, Execution, ExecutionId, FlowId, Outcome, State};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+fn place(row: &Execution) -> Place {
+    Place {
+        submitted_at: row.submitted_at,
+        id: row.id,
+    }
+}
+
+/// The ids of a list, all pages of it, each page as long as asked for.
+async fn listed(bench: &Bench, filter: &Filter, limit: u32) -> Vec<ExecutionId> {
+    let (mut ids, mut after) = (Vec::new(), None);
+    loop {
+        let page = bench.store.list(filter, after, limit).await.expect("is listed");
+        assert!(page.len() <= limit as usize);
+        let Some(last) = page.last() else { return ids };
+        after = Some(place(&last.execution));
+        ids.extend(page.iter().map(|stored| stored.execution.id));
+    }
+}
+
+/// The ids of the rows for which `pick` holds, newest first.
+fn picked(rows: &[Execution], pick: impl Fn(&Execution) -> bool) -> Vec<ExecutionId> {
+    let mut places: Vec<Place> = rows.iter().filter(|row| pick(row)).map(place).collect();
+    places.sort();
+    places.into_iter().rev().map(|place| place.id).collect()
+}
+
+/// Rows of two classes, in many states, of several flows, some at the same time, some with tags.
+async fn varied(bench: &Bench) -> Vec<Execution> {
+    let now = bench.now().await;
+    let classes = [bench.class("a", "kind").await, bench.class("b", "kind").await];
+    let flow = FlowId(Uuid::new_v4());
+    let session = by_hand::session(bench, "one", 30_000, now);
+    let states = [
+        State::Ready,
+        State::Delayed {
+            until: now.plus_ms(9_000_000),
+        },
+        by_hand::lease(&session, now),
+        State::Terminal(Outcome::Success),
+        State::Terminal(Outcome::Skipped),
+    ];
+    let rows = (0..40_usize).map(|index| {
+        let state = states[index % 5].clone();
+        Execution {
+            flow: (index % 3 == 0).then_some(flow),
+            ended_at: state.outcome().map(|_| now),
+            epoch: u32::from(state.lease().is_some()),
+            state,
+            tags: match index % 4 {
+                0 => BTreeMap::new(),
+                odd => [("tag".into(), format!("v:{odd}")), ("all".into(), "".into())].into(),
+            },
+            ..by_hand::row(
+                bench,
+                classes[index % 2],
+                now.minus_ms((index / 4) as i64 * 1_000),
+            )
+        }
+    });
+    let rows: Vec<Execution> = rows.collect();
+    by_hand::insert(bench, &rows).await;
+    let there = bench.beside("elsewhere").await;
+    let row = Execution {
+        flow: Some(flow),
+        tags: [("all".into(), "".into())].into(),
+        ..by_hand::row(&there, there.class("a", "kind").await, now)
+    };
+    by_hand::insert(&there, &[row]).await;
+    rows
+}
+
+pub async fn a_list_shows_what_matches_every_part_of_its_filter_newest_first(bench: &Bench) {
+    let rows = varied(bench).await;
+    let all = || Filter::all(bench.namespace);
+    let (class, flow) = (rows[0].class, rows[0].flow());
+    let lone = rows[1].flow();
+    let (from, until) = (rows[30].submitted_at, rows[10].submitted_at);
+    let tagged = |row: &Execution| row.tags.get("tag").is_some_and(|value| value == "v:3");
+    let waiting = [StateName::Ready, StateName::Delayed];
+    type Pick<'a> = Box<dyn Fn(&Execution) -> bool + 'a>;
+    let cases: Vec<(Filter, Pick<'_>)> = vec![
+        (all(), Box::new(|_| true)),
+        (
+            Filter {
+                classes: Some(vec![class]),
+                ..all()
+            },
+            Box::new(|row| row.class == class),
+        ),
+        (
+            Filter {
+                classes: Some(vec![]),
+                ..all()
+            },
+            Box::new(|_| false),
+        ),
+        (
+            Filter {
+                states: waiting.to_vec(),
+                ..all()
+            },
+            Box::new(|row| waiting.contains(&row.state.name())),
+        ),
+        (
+            Filter {
+                states: vec![StateName::Skipped],
+                ..all()
+            },
+            Box::new(|row| row.state.name() == StateName::Skipped),
+        ),
+        (
+            Filter {
+                flow: Some(flow),
+                ..all()
+            },
+            Box::new(|row| row.flow == Some(flow)),
+        ),
+        (
+            Filter {
+                flow: Some(lone),
+                ..all()
+            },
+            Box::new(|row| row.id.0 == lone.0),
+        ),
+        (
+            Filter {
+                tag: Some("tag:v:3".into()),
+                ..all()
+            },
+            Box::new(tagged),
+        ),
+        (
+            Filter {
+                tag: Some("all:".into()),
+                ..all()
+            },
+            Box::new(|row| !row.tags.is_empty()),
+        ),
+        (
+            Filter {
+                tag: Some("tag:v".into()),
+                ..all()
+            },
+            Box::new(|_| false),
+        ),
+        (
+            Filter {
+                submitted_after: Some(from),
+                submitted_before: Some(until),
+                ..all()
+            },
+            Box::new(|row| row.submitted_at >= from && row.submitted_at < until),
+        ),
+        (
+            Filter {
+                classes: Some(vec![rows[3].class]),
+                states: vec![StateName::Leased, StateName::Success],
+                flow: Some(flow),
+                tag: Some("tag:v:3".into()),
+                submitted_after: Some(from),
+                submitted_before: None,
+                ..all()
+            },
+            Box::new(|row| {
+                row.class == rows[3].class
+                    && [StateName::Leased, StateName::Success].contains(&row.state.name())
+                    && row.flow == Some(flow)
+                    && tagged(row)
+                    && row.submitted_at >= from
+            }),
+        ),
+    ];
+    for (filter, pick) in cases {
+        let expected = picked(&rows, pick);
+        assert_eq!(listed(bench, &filter, 100).await, expected, "{filter:?}");
+        assert_eq!(listed(bench, &filter, 3).await, expected, "in pages: {filter:?}");
+        let count = async |bound| bench.store.count(&filter, bound).await.expect("is counted");
+        assert_eq!(count(1_000).await, expected.len() as u64, "{filter:?}");
+        assert_eq!(
+            count(5).await,
+            expected.len().min(5) as u64,
+            "bounded: {filter:?}"
+        );
+    }
+}
+
+pub async fn a_list_shows_rows_and_payloads_as_fetch_does(bench: &Bench) {
+    let claimed = bench.leased(Draft::new("kind")).await;
+    bench.complete(&claimed, b"[1]").await;
+    bench
+        .leased(Draft {
+            input: "[2]".into(),
+            ..Draft::new("kind")
+        })
+        .await;
+    let list = bench.store.list(&Filter::all(bench.namespace), None, 10).await;
+    for stored in list.expect("is listed") {
+        let fetched = bench.stored(stored.execution.id).await;
+        assert_eq!(stored.execution, fetched.execution);
+        assert_eq!((stored.input, stored.result), (fetched.input, fetched.result));
+        assert_eq!(stored.renewed_at, fetched.renewed_at);
+    }
+}
+
+pub async fn paging_shows_no_gap_and_no_repeat_while_rows_are_added(bench: &Bench) {
+    let filters = [
+        Filter::all(bench.namespace),
+        Filter {
+            tag: Some("a:b".into()),
+            ..Filter::all(bench.namespace)
+        },
+    ];
+    let draft = Draft {
+        tags: [("a".into(), "b".into())].into(),
+        ..Draft::new("kind")
+    };
+    let mut rows = bench.submit_all(vec![draft.clone(); 7]).await;
+    for _ in 0..4 {
+        rows.push(bench.submit(draft.clone()).await);
+    }
+    for filter in filters {
+        let expected = picked(&rows, |_| true);
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = bench.store.list(&filter, after, 3).await.expect("is listed");
+            let Some(last) = page.last() else { break };
+            after = Some(place(&last.execution));
+            seen.extend(page.iter().map(|stored| stored.execution.id));
+            rows.extend(bench.submit_all(vec![draft.clone(); 2]).await);
+        }
+        assert_eq!(
+            seen, expected,
+            "what came later is newer than every page that is left"
+        );
+    }
+}
+
+pub async fn the_tag_index_follows_the_tags(bench: &Bench) {
+    let id = bench
+        .submit(Draft {
+            tags: [("a".into(), "1".into()), ("b".into(), "1".into())].into(),
+            ..Draft::new("kind")
+        })
+        .await
+        .id;
+    let shown = async || {
+        let mut shown = Vec::new();
+        for tag in ["a:1", "a:2", "b:1", "c:x:y"] {
+            let filter = Filter {
+                tag: Some(tag.into()),
+                ..Filter::all(bench.namespace)
+            };
+            let found = bench.store.count(&filter, 10).await.expect("is counted");
+            assert_eq!(listed(bench, &filter, 10).await, vec![id; found as usize]);
+            if found == 1 {
+                shown.push(tag);
+            }
+        }
+        shown
+    };
+    assert_eq!(shown().await, ["a:1", "b:1"]);
+    let tag = |set: &[(&str, &str)], remove: &[&str]| Action::Tag {
+        set: set
+            .iter()
+            .map(|(name, value)| ((*name).into(), (*value).into()))
+            .collect(),
+        remove: remove.iter().map(|name| (*name).into()).collect(),
+    };
+    bench
+        .operate(id, tag(&[("a", "2"), ("c", "x:y")], &[]))
+        .await
+        .expect("it is tagged");
+    assert_eq!(shown().await, ["a:2", "b:1", "c:x:y"]);
+    bench
+        .operate(id, tag(&[], &["b", "c"]))
+        .await
+        .expect("it is tagged");
+    assert_eq!(shown().await, ["a:2"]);
+    let back_and_forth = vec![
+        bench.operate_command(id, tag(&[("a", "1")], &[])),
+        bench.operate_command(id, tag(&[("b", "1")], &["a"])),
+        bench.operate_command(id, tag(&[("a", "1")], &["b"])),
+    ];
+    bench
+        .run(back_and_forth)
+        .await
+        .into_iter()
+        .for_each(|reply| drop(reply.expect("it is tagged")));
+    assert_eq!(shown().await, ["a:1"]);
+    assert_eq!(
+        bench.row(id).await.tags,
+        [("a".to_owned(), "1".to_owned())].into()
+    );
+}
+
+pub async fn those_ahead_of_a_ready_one_are_counted_in_its_class_and_up_to_a_bound(bench: &Bench) {
+    let draft = |lane: &str, priority| Draft {
+        lane: lane.into(),
+        priority,
+        ..Draft::new("kind")
+    };
+    let mut rows = Vec::new();
+    for priority in [0, 5, 0, -5, 0] {
+        rows.push(bench.submit(draft("a", priority)).await);
+        bench.submit(draft("b", 9)).await;
+    }
+    rows.sort_by_key(|row| (-row.priority, row.ready_order, row.id));
+    for (index, row) in rows.iter().enumerate() {
+        let ahead = async |bound| bench.store.ahead_of(row, bound).await.expect("is counted");
+        assert_eq!(ahead(100).await, index as u64);
+        assert_eq!(ahead(2).await, index.min(2) as u64);
+    }
+    bench.claim_as(&Worker::new("one").on(&["a"]), 2).await;
+    let last = bench.store.ahead_of(&rows[4], 100).await.expect("is counted");
+    assert_eq!(last, 2, "those that were claimed are no longer ahead");
+}

@@ -1,0 +1,270 @@
+//! The commands of the model, plain and small, and how random sequences of them are made.
+
+use proptest::collection::vec;
+use proptest::option::{of, weighted};
+use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
+use selvedge_core::{DueKind, FailureClass};
+
+/// Two hours: on a clock that nobody moves this never passes within a test.
+pub const LONG_MS: i64 = 7_200_000;
+
+/// One step of a sequence.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Time passes.
+    Advance { ms: i64 },
+    /// A worker claims, from one lane or both.
+    Claim {
+        worker: usize,
+        both_lanes: bool,
+        max: u32,
+    },
+    /// A worker renews those of its leases whose bit is set, and names those of others whose bit is.
+    Heartbeat { worker: usize, named: u8 },
+    /// Retention comes by for one execution.
+    Delete { execution: usize },
+    /// Commands that share a transaction.
+    Together(Vec<Command>),
+}
+
+/// A command that may share its transaction.
+#[derive(Clone, Debug)]
+pub enum Command {
+    Submit {
+        id: Option<u8>,
+        content: Content,
+    },
+    Report {
+        lease: usize,
+        spoil: Spoil,
+        op_id: Option<u8>,
+        op: Op,
+    },
+    /// The same report as one before.
+    Repeat {
+        report: usize,
+    },
+    PutBack {
+        lease: usize,
+        orphaned: bool,
+    },
+    Operate {
+        execution: usize,
+        action: Action,
+        expect: Expect,
+    },
+    Lapse {
+        execution: usize,
+    },
+    Due {
+        execution: usize,
+        kind: DueKind,
+    },
+    Drain {
+        worker: usize,
+    },
+}
+
+/// What is submitted, but for its id.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Content {
+    pub second_lane: bool,
+    pub priority: i16,
+    pub idempotency: Option<(u8, i64)>,
+    pub unique: Option<u8>,
+    pub delay_ms: Option<i64>,
+    pub max_retries: u32,
+    pub max_interruptions: u32,
+    pub retry_permanent: bool,
+    pub backoff_ms: i64,
+    pub attempt_timeout_ms: Option<i64>,
+    pub deadline_ms: Option<i64>,
+    pub start_by_ms: Option<i64>,
+    pub retention_ms: i64,
+}
+
+/// What is wrong with a fence.
+#[derive(Clone, Copy, Debug)]
+pub enum Spoil {
+    Nothing,
+    Epoch,
+    Attempt,
+    Lease,
+    Execution,
+}
+
+/// What a worker reports.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    Complete(u8),
+    Fail {
+        class: FailureClass,
+        message: u8,
+        retry_after_ms: Option<i64>,
+    },
+    Progress(u8),
+    Delay(i64),
+    Release,
+}
+
+/// What an operator does.
+#[derive(Clone, Debug)]
+pub enum Action {
+    Cancel { grace_ms: i64 },
+    Revoke,
+    Prioritise(i16),
+    Reschedule(i64),
+    Replay,
+    Tag { name: u8, value: Option<u8> },
+}
+
+/// Which version an operator expects.
+#[derive(Clone, Copy, Debug)]
+pub enum Expect {
+    Any,
+    Current,
+    Another,
+}
+
+/// A duration: some of every length where the clock can be moved, else nothing or for ever.
+fn duration(manual: bool) -> BoxedStrategy<i64> {
+    match manual {
+        true => prop_oneof![
+            Just(0_i64),
+            Just(1),
+            Just(40),
+            Just(700),
+            Just(5_000),
+            Just(LONG_MS)
+        ]
+        .boxed(),
+        false => prop_oneof![Just(0_i64), Just(LONG_MS)].boxed(),
+    }
+}
+
+fn positive(manual: bool) -> BoxedStrategy<i64> {
+    match manual {
+        true => prop_oneof![Just(1_i64), Just(300), Just(LONG_MS)].boxed(),
+        false => Just(LONG_MS).boxed(),
+    }
+}
+
+fn content(manual: bool) -> impl Strategy<Value = Content> {
+    let ms = move || duration(manual);
+    let sorting = (any::<bool>(), -1_i16..=1);
+    let keys = (weighted(0.3, (0..3_u8, ms())), weighted(0.2, 0..2_u8));
+    let retries = (0..3_u32, 0..3_u32, any::<bool>(), ms());
+    let limits = (
+        weighted(0.3, positive(manual)),
+        weighted(0.2, ms()),
+        weighted(0.2, ms()),
+        ms(),
+    );
+    (sorting, keys, weighted(0.3, ms()), retries, limits).prop_map(
+        |((second_lane, priority), (idempotency, unique), delay_ms, retries, limits)| Content {
+            second_lane,
+            priority,
+            idempotency,
+            unique,
+            delay_ms,
+            max_retries: retries.0,
+            max_interruptions: retries.1,
+            retry_permanent: retries.2,
+            backoff_ms: retries.3,
+            attempt_timeout_ms: limits.0,
+            deadline_ms: limits.1,
+            start_by_ms: limits.2,
+            retention_ms: limits.3,
+        },
+    )
+}
+
+/// Contents are few, so that the same comes again, with the same keys and with others.
+fn submit(manual: bool) -> impl Strategy<Value = Command> {
+    (weighted(0.3, 0..3_u8), content(manual)).prop_map(|(id, content)| Command::Submit { id, content })
+}
+
+fn op(manual: bool) -> impl Strategy<Value = Op> {
+    let class = proptest::sample::select(FailureClass::ALL.to_vec());
+    prop_oneof![
+        2 => (0..2_u8).prop_map(Op::Complete),
+        4 => (class, 0..2_u8, weighted(0.3, duration(manual)))
+            .prop_map(|(class, message, retry_after_ms)| Op::Fail { class, message, retry_after_ms }),
+        2 => (0..3_u8).prop_map(Op::Progress),
+        2 => duration(manual).prop_map(Op::Delay),
+        2 => Just(Op::Release),
+    ]
+}
+
+fn spoil() -> impl Strategy<Value = Spoil> {
+    prop_oneof![
+        12 => Just(Spoil::Nothing),
+        1 => Just(Spoil::Epoch),
+        1 => Just(Spoil::Attempt),
+        1 => Just(Spoil::Lease),
+        1 => Just(Spoil::Execution),
+    ]
+}
+
+fn action(manual: bool) -> impl Strategy<Value = Action> {
+    prop_oneof![
+        3 => duration(manual).prop_map(|grace_ms| Action::Cancel { grace_ms }),
+        2 => Just(Action::Revoke),
+        2 => (-1_i16..=1).prop_map(Action::Prioritise),
+        2 => duration(manual).prop_map(Action::Reschedule),
+        3 => Just(Action::Replay),
+        2 => (0..2_u8, of(0..2_u8)).prop_map(|(name, value)| Action::Tag { name, value }),
+    ]
+}
+
+fn expect() -> impl Strategy<Value = Expect> {
+    prop_oneof![6 => Just(Expect::Any), 1 => Just(Expect::Current), 1 => Just(Expect::Another)]
+}
+
+fn command(manual: bool) -> impl Strategy<Value = Command> {
+    let live = [DueKind::Delay, DueKind::Deadline, DueKind::AttemptTimeout];
+    let kind = proptest::sample::select(live.to_vec());
+    let index = || 0..64_usize;
+    prop_oneof![
+        6 => submit(manual),
+        10 => (index(), spoil(), weighted(0.2, 0..3_u8), op(manual))
+            .prop_map(|(lease, spoil, op_id, op)| Command::Report { lease, spoil, op_id, op }),
+        3 => index().prop_map(|report| Command::Repeat { report }),
+        1 => (index(), any::<bool>()).prop_map(|(lease, orphaned)| Command::PutBack { lease, orphaned }),
+        6 => (index(), action(manual), expect())
+            .prop_map(|(execution, action, expect)| Command::Operate { execution, action, expect }),
+        3 => index().prop_map(|execution| Command::Lapse { execution }),
+        8 => (index(), kind).prop_map(|(execution, kind)| Command::Due { execution, kind }),
+    ]
+}
+
+fn step(manual: bool) -> impl Strategy<Value = Step> {
+    let moved = prop_oneof![
+        Just(1_i64),
+        Just(39),
+        Just(400),
+        Just(1_500),
+        Just(4_000),
+        Just(LONG_MS)
+    ];
+    let worker = || 0..super::reference::WORKERS;
+    let together = prop_oneof![
+        4 => vec(command(manual), 1),
+        2 => vec(command(manual), 2..5),
+    ];
+    let drain = worker().prop_map(|worker| Step::Together(vec![Command::Drain { worker }]));
+    prop_oneof![
+        if manual { 12 } else { 1 } => moved.prop_map(|ms| Step::Advance { ms }),
+        24 => (worker(), any::<bool>(), 1..4_u32)
+            .prop_map(|(worker, both_lanes, max)| Step::Claim { worker, both_lanes, max }),
+        6 => (worker(), any::<u8>()).prop_map(|(worker, named)| Step::Heartbeat { worker, named }),
+        3 => (0..64_usize).prop_map(|execution| Step::Delete { execution }),
+        60 => together.prop_map(Step::Together),
+        1 => drain,
+    ]
+}
+
+/// Random sequences.
+pub fn steps(manual: bool) -> impl Strategy<Value = Vec<Step>> {
+    vec(step(manual), 1..60)
+}

@@ -1,0 +1,176 @@
+//! What is submitted, put together step by step.
+
+use crate::{Backoff, Draft, Error, Namespace, Refusal, Retry, Submitted, Timestamp, When};
+use bytes::Bytes;
+use serde::Serialize;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// A submission: a kind, its input, and whatever differs from the defaults. Nothing is checked before it is submitted;
+/// a field that is wrong is then refused by name.
+///
+/// ```
+/// use selvedge::{Engine, Submission};
+/// use std::time::Duration;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), selvedge::Error> {
+/// # let engine = Engine::open("memory:").await?;
+/// # let namespace = engine.namespace("default").await?;
+/// let submission = Submission::new("send_mail")
+///     .input(&serde_json::json!({"to": "ada@example.org"}))?
+///     .lane("mail")
+///     .idempotency_key("welcome-ada")
+///     .tag("customer", "42")
+///     .max_retries(5)
+///     .deadline(Duration::from_secs(3600));
+///
+/// let first = submission.clone().submit(&namespace).await?;
+/// let again = submission.submit(&namespace).await?;
+/// assert!(again.duplicate);
+/// assert_eq!(again.execution.id, first.execution.id);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Many at once: [`Namespace::submit_many`] takes the [`Draft`]s that these turn into.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Submission(Draft);
+
+impl Submission {
+    /// An execution of this kind: input `null`, lane `default`, everything else by default.
+    pub fn new(kind: impl Into<String>) -> Self {
+        Submission(Draft::new(kind))
+    }
+
+    /// Its input, as JSON. A value that cannot be written as JSON is refused.
+    pub fn input<T: Serialize + ?Sized>(self, input: &T) -> Result<Self, Error> {
+        let json = serde_json::to_vec(input)
+            .map_err(|error| Refusal::field("/input", format!("cannot be written as JSON: {error}")))?;
+        Ok(self.input_json(json))
+    }
+
+    /// Its input, JSON already; kept byte for byte.
+    pub fn input_json(mut self, json: impl Into<Bytes>) -> Self {
+        self.0.input = json.into();
+        self
+    }
+
+    /// Its queue; `default`.
+    pub fn lane(mut self, lane: impl Into<String>) -> Self {
+        self.0.lane = lane.into();
+        self
+    }
+
+    /// Its id, for a submission that is safe to repeat; minted where none is given.
+    pub fn id(mut self, id: Uuid) -> Self {
+        self.0.id = Some(id);
+        self
+    }
+
+    /// A second submission with this key is the first, for 24 hours or the given window.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.0.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// How long the idempotency key stands for this execution; 24 hours.
+    pub fn idempotency_window(mut self, window: Duration) -> Self {
+        self.0.idempotency_window_ms = Some(millis(window));
+        self
+    }
+
+    /// A second submission with this key is the first while that has not ended.
+    pub fn unique_while_active(mut self, key: impl Into<String>) -> Self {
+        self.0.unique_while_active = Some(key.into());
+        self
+    }
+
+    /// Higher first; 0.
+    pub fn priority(mut self, priority: i16) -> Self {
+        self.0.priority = priority.into();
+        self
+    }
+
+    /// One more thing its worker must be capable of.
+    pub fn capability(mut self, capability: impl Into<String>) -> Self {
+        self.0.capabilities.push(capability.into());
+        self
+    }
+
+    /// A name and value to find it by.
+    pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.0.tags.insert(name.into(), value.into());
+        self
+    }
+
+    /// Not before this long from now.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.0.delay = Some(When::AfterMs(millis(delay)));
+        self
+    }
+
+    /// Not before this time.
+    pub fn not_before(mut self, time: Timestamp) -> Self {
+        self.0.delay = Some(When::At(time));
+        self
+    }
+
+    /// How many failed attempts are followed by another; 3.
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.0.policy.retry.max_retries = retries;
+        self
+    }
+
+    /// How long to wait between attempts; 1 s doubling to 60 s, with jitter.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.0.policy.retry.backoff = backoff;
+        self
+    }
+
+    /// Everything about its retries at once.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.0.policy.retry = retry;
+        self
+    }
+
+    /// The longest one attempt may run; no limit.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.0.policy.attempt_timeout_ms = Some(millis(timeout));
+        self
+    }
+
+    /// The longest it may live from its submission, all attempts and waits included; no limit.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.0.policy.deadline_ms = Some(millis(deadline));
+        self
+    }
+
+    /// The longest it may wait for its first start; no limit.
+    pub fn start_by(mut self, start_by: Duration) -> Self {
+        self.0.policy.start_by_ms = Some(millis(start_by));
+        self
+    }
+
+    /// How long it and its history stay after its end; 7 days.
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.0.policy.retention_ms = millis(retention);
+        self
+    }
+
+    /// Submits it.
+    pub async fn submit(self, namespace: &Namespace) -> Result<Submitted, Error> {
+        namespace.submit(self.0).await
+    }
+}
+
+impl From<Submission> for Draft {
+    fn from(submission: Submission) -> Draft {
+        submission.0
+    }
+}
+
+/// Whole milliseconds; a duration beyond all bounds stays one that is refused.
+pub(crate) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
