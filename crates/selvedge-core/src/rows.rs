@@ -217,7 +217,7 @@ pub struct Changes {
     pub keys_added: Vec<KeyRow>,
     /// Sessions to write, in id order. A write merges: times never go back, and a drain that was asked for stays asked for.
     pub sessions: Vec<Session>,
-    /// Sessions to forget, in id order.
+    /// Sessions to forget, in id order, before any is written: one that is in both is written anew, without merging.
     pub sessions_removed: Vec<SessionId>,
     /// What happened, in order: one entry of the log.
     pub events: Vec<Event>,

@@ -49,6 +49,15 @@ impl Session {
         self.seen_at.plus_ms(window) >= now || self.renewed_until().is_some_and(|until| until >= now)
     }
 
+    /// The session of a worker that said that it has gone: no longer live, its leases on their own first term. The row
+    /// stays for a while, so that a claim that is under way never refers to a session that is not there.
+    pub fn departed(mut self, now: Timestamp) -> Session {
+        self.seen_at = self.seen_at.min(now.minus_ms(LIVE_MS.max(self.ttl_ms) + 1));
+        self.renewed_at = None;
+        self.draining = false;
+        self
+    }
+
     /// Whether it may be forgotten, as far as time goes.
     pub fn is_forgotten(&self, now: Timestamp) -> bool {
         !self.is_live(now) && self.seen_at.plus_ms(FORGET_MS.max(2 * self.ttl_ms)) < now

@@ -385,9 +385,8 @@ impl Work {
 
     /// A session, if it exists.
     pub fn session(&self, id: SessionId) -> Option<&Session> {
-        self.sessions
-            .get(&id)
-            .filter(|_| !self.sessions_removed.contains(&id))
+        let gone = self.sessions_removed.contains(&id) && !self.sessions_written.contains(&id);
+        self.sessions.get(&id).filter(|_| !gone)
     }
 
     /// The sessions of an instance, in id order.
@@ -406,6 +405,13 @@ impl Work {
     pub fn put_session(&mut self, session: Session) {
         self.sessions_written.insert(session.id);
         self.sessions_removed.remove(&session.id);
+        self.sessions.insert(session.id, session);
+    }
+
+    /// Writes a session as if it were new, without merging it with what was there. The caller has locked it.
+    pub fn reset_session(&mut self, session: Session) {
+        self.sessions_removed.insert(session.id);
+        self.sessions_written.insert(session.id);
         self.sessions.insert(session.id, session);
     }
 

@@ -95,6 +95,7 @@ impl Batch {
                 Command::Submit { .. }
                 | Command::Heartbeat(_)
                 | Command::Drain(_)
+                | Command::Depart(_)
                 | Command::Forget(_)
                 | Command::Claim { .. } => {}
             }

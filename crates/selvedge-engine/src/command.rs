@@ -4,9 +4,9 @@ use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::clock::{Tick, Ticked};
 use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
 use selvedge_core::rules::operator::Operate;
-use selvedge_core::rules::report::{Report, Reported};
+use selvedge_core::rules::report::{Fence, Report, Reported};
 use selvedge_core::rules::submit::{Submit, Submitted};
-use selvedge_core::rules::worker::{Drain, Forget, PutBack};
+use selvedge_core::rules::worker::{Depart, Drain, Forget, PutBack};
 use selvedge_core::{ClassId, Execution, Needs, Refusal, Work};
 
 /// A command of any kind.
@@ -31,6 +31,8 @@ pub enum Command {
     Heartbeat(Heartbeat),
     /// A worker is asked to drain.
     Drain(Drain),
+    /// A worker has gone.
+    Depart(Depart),
     /// Sessions to forget.
     Forget(Forget),
     /// A claim; `handed_only` says that it takes only what this transaction makes ready.
@@ -59,6 +61,8 @@ pub enum Reply {
     Heartbeat(Beat),
     /// To [`Command::Drain`].
     Drain(Result<(), Refusal>),
+    /// To [`Command::Depart`].
+    Depart(Result<Vec<Fence>, Refusal>),
     /// To [`Command::Forget`].
     Forget(usize),
     /// To [`Command::Claim`].
@@ -76,8 +80,9 @@ impl Command {
             Command::Submit { .. } => 4,
             Command::Heartbeat(_) => 5,
             Command::Drain(_) => 6,
-            Command::Forget(_) => 7,
-            Command::Claim { .. } => 8,
+            Command::Depart(_) => 7,
+            Command::Forget(_) => 8,
+            Command::Claim { .. } => 9,
         }
     }
 
@@ -92,6 +97,7 @@ impl Command {
             | Command::PutBack(_)
             | Command::Operate(_)
             | Command::Drain(_)
+            | Command::Depart(_)
             | Command::Forget(_) => 1,
         }
     }
@@ -109,6 +115,7 @@ impl Command {
             } => submit.needs(again || *before, needs),
             Command::Heartbeat(heartbeat) => heartbeat.needs(needs),
             Command::Drain(drain) => drain.needs(needs),
+            Command::Depart(depart) => depart.needs(needs),
             Command::Forget(forget) => forget.needs(needs),
             Command::Claim { claim, handed_only } => claim.needs(classes, *handed_only, needs),
         }
@@ -125,6 +132,7 @@ impl Command {
             | Command::PutBack(_)
             | Command::Operate(_)
             | Command::Drain(_)
+            | Command::Depart(_)
             | Command::Forget(_) => {}
         }
     }
@@ -144,6 +152,7 @@ impl Command {
             } => Reply::Submit(submit.decide(again || *before, work)),
             Command::Heartbeat(heartbeat) => Reply::Heartbeat(heartbeat.decide(work)),
             Command::Drain(drain) => Reply::Drain(drain.decide(work)),
+            Command::Depart(depart) => Reply::Depart(depart.decide(work)),
             Command::Forget(forget) => Reply::Forget(forget.decide(work)),
             Command::Claim { claim, .. } => Reply::Claim(claim.decide(classes, work)),
         }

@@ -6,12 +6,10 @@ use crate::committer::Pending;
 use crate::namespace::WAIT_MAX;
 use crate::{Error, Namespace, unexpected};
 use selvedge_core::name::NAME_LIMIT;
-use selvedge_core::rules::heartbeat::{Beat, Heartbeat, fence};
+use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
 use selvedge_core::rules::report::Fence;
-use selvedge_core::rules::worker::{Drain, Forget, PutBack, Why, no_worker};
-use selvedge_core::{ExecutionId, Name, Refusal, Session, SessionId, Timestamp};
-use selvedge_store::{Decision, Step};
-use std::sync::{Arc, Mutex, PoisonError};
+use selvedge_core::rules::worker::{Depart, Drain, PutBack, Why};
+use selvedge_core::{ExecutionId, Name, Refusal, Session, Timestamp};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -35,8 +33,6 @@ pub struct Heartbeaten {
 pub struct WorkerView {
     /// Its sessions, the newest first.
     pub sessions: Vec<Session>,
-    /// Whether it was seen lately.
-    pub live: bool,
 }
 
 impl Namespace {
@@ -140,36 +136,26 @@ impl Namespace {
         Ok(())
     }
 
-    /// A worker has gone: its leases are put back without charge and its sessions are forgotten. Says which leases.
+    /// A worker has gone: its sessions are over and its leases are put back without charge. Says which leases.
     pub async fn remove_worker(&self, instance: &str) -> Result<Vec<Fence>, Error> {
         let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
-        let found = Arc::new(Mutex::new((Vec::new(), Vec::new())));
-        let look = LookAt {
-            namespace: self.id(),
-            instance: instance.clone(),
-            found: found.clone(),
+        let depart = Depart { namespace: self.id(), instance };
+        let leases = match self.run(Command::Depart(depart)).await? {
+            Reply::Depart(leases) => leases?,
+            other => return Err(unexpected(&other)),
         };
-        self.inner().store.transact(Box::new(look)).await?;
-        let (sessions, leases) = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
-        if sessions.is_empty() {
-            return Err(no_worker(&instance).into());
-        }
-        let back = self.put_back(&leases, Why::Gone).await?;
-        self.run(Command::Forget(Forget { sessions, gone: true })).await?;
-        Ok(back)
+        self.put_back(&leases, Why::Gone).await
     }
 
-    /// Who is there, by instance, the one seen last first.
+    /// Who is there and was seen lately, by instance, the one seen last first.
     pub async fn workers(&self) -> Result<Vec<WorkerView>, Error> {
         let overview = self.inner().store.overview().await?;
         let mut sessions = self.inner().store.sessions(Some(self.id())).await?;
         sessions.sort_by(|a, b| a.instance.cmp(&b.instance).then(b.seen_at.cmp(&a.seen_at)));
+        sessions.retain(|session| session.is_live(overview.now));
         let mut workers: Vec<WorkerView> = sessions
             .chunk_by(|a, b| a.instance == b.instance)
-            .map(|sessions| WorkerView {
-                sessions: sessions.to_vec(),
-                live: sessions.iter().any(|session| session.is_live(overview.now)),
-            })
+            .map(|sessions| WorkerView { sessions: sessions.to_vec() })
             .collect();
         workers.sort_by_key(|worker| std::cmp::Reverse(worker.seen_at()));
         Ok(workers)
@@ -184,29 +170,5 @@ impl WorkerView {
             .map(|session| session.seen_at)
             .max()
             .unwrap_or_default()
-    }
-}
-
-/// Reads the sessions and leases of an instance; changes nothing.
-struct LookAt {
-    namespace: selvedge_core::NamespaceId,
-    instance: Name,
-    found: Arc<Mutex<(Vec<SessionId>, Vec<Fence>)>>,
-}
-
-impl Decision for LookAt {
-    fn begin(&mut self, _again: u32) -> selvedge_core::Needs {
-        let instances = vec![(self.namespace, self.instance.clone())];
-        selvedge_core::Needs {
-            instances,
-            ..Default::default()
-        }
-    }
-
-    fn next(&mut self, rows: selvedge_core::Rows) -> Step {
-        let sessions = rows.sessions.iter().map(|session| session.id).collect();
-        let leases = rows.leases.iter().map(fence).collect();
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = (sessions, leases);
-        Step::Save(Box::default())
     }
 }

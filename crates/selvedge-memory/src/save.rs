@@ -32,11 +32,14 @@ impl Tables {
             }
         }
         changes.keys_added.into_iter().for_each(|key| self.put_key(key));
-        for session in changes.sessions {
-            self.merge_session(session);
+        for id in changes.sessions_removed {
+            self.take_session(id);
         }
         for id in changes.sessions_removed {
             self.take_session(id);
+        }
+        for session in changes.sessions {
+            self.merge_session(session);
         }
         self.commits += 1;
         Some((!changes.events.is_empty()).then(|| {

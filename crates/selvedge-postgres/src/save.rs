@@ -81,12 +81,12 @@ pub async fn save_and_commit(
     if !changes.keys_added.is_empty() {
         add(&sql::KEYS_INSERT, keys(&changes.keys_added)).await?;
     }
-    for written in &changes.sessions {
-        add(&sql::SESSIONS_UPSERT, session(written)).await?;
-    }
     if !changes.sessions_removed.is_empty() {
         let ids: Vec<i64> = changes.sessions_removed.iter().map(|id| id.0).collect();
         add(&sql::SESSIONS_DELETE, vec![Box::new(ids)]).await?;
+    }
+    for written in &changes.sessions {
+        add(&sql::SESSIONS_UPSERT, session(written)).await?;
     }
     let logs = !changes.events.is_empty();
     if logs {

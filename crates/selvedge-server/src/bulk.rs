@@ -19,7 +19,10 @@ pub async fn bulk(caller: Caller, sent: Sent) -> Answer {
     let mut fields = sent.fields()?;
     let action = fields.object("action")?;
     let action = read_action(fields.require("action", action)?)?;
-    let ids = fields.texts("ids")?.map(|ids| read_ids(&fields, &ids)).transpose()?;
+    let ids = fields
+        .texts("ids")?
+        .map(|ids| read_ids(&fields, &ids))
+        .transpose()?;
     let words = fields.object("filter")?.map(read_words).transpose()?;
     let dry_run = fields.flag("dry_run")?.unwrap_or(false);
     let target = match (ids, words) {

@@ -83,7 +83,10 @@ fn read_filter(query: &mut Query) -> Result<EventFilter, Refusal> {
     let execution = query.id("execution")?.map(ExecutionId);
     let flow = query.id("flow")?.map(FlowId);
     let tag = query.text("tag")?;
-    let tag = tag.as_deref().map(|tag| check_tag("/query/tag", tag)).transpose()?;
+    let tag = tag
+        .as_deref()
+        .map(|tag| check_tag("/query/tag", tag))
+        .transpose()?;
     Ok(EventFilter {
         types,
         execution,

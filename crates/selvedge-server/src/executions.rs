@@ -49,7 +49,12 @@ pub async fn submit_batch(caller: Caller, sent: Sent<LARGE>) -> Answer {
     drop(sent);
     let inputs: Vec<Bytes> = drafts
         .iter()
-        .map(|draft| draft.as_ref().map(|draft| draft.input.clone()).unwrap_or_default())
+        .map(|draft| {
+            draft
+                .as_ref()
+                .map(|draft| draft.input.clone())
+                .unwrap_or_default()
+        })
         .collect();
     let submitted = caller.namespace.submit_many(drafts, operation).await?;
     if let Some(Err(refusal @ Refusal::IdempotencyMismatch { pointer, .. })) = submitted.first()
@@ -58,16 +63,19 @@ pub async fn submit_batch(caller: Caller, sent: Sent<LARGE>) -> Answer {
         return Err(refusal.clone().into());
     }
     let namespace = &caller.namespace;
-    let shown = submitted.into_iter().zip(inputs).map(|(submitted, input)| async move {
-        match submitted {
-            Ok(submitted) => {
-                let duplicate = submitted.duplicate;
-                let view = submitted_view(namespace, submitted, input).await?;
-                Ok(Ok((view, duplicate)))
+    let shown = submitted
+        .into_iter()
+        .zip(inputs)
+        .map(|(submitted, input)| async move {
+            match submitted {
+                Ok(submitted) => {
+                    let duplicate = submitted.duplicate;
+                    let view = submitted_view(namespace, submitted, input).await?;
+                    Ok(Ok((view, duplicate)))
+                }
+                Err(refusal) => Ok::<_, Error>(Err(refusal)),
             }
-            Err(refusal) => Ok::<_, Error>(Err(refusal)),
-        }
-    });
+        });
     let shown: Vec<Result<(View, bool), Refusal>> = stream::iter(shown).buffered(READS).try_collect().await?;
     Ok(json::answer(StatusCode::OK, |object| {
         object.array("results", shown.into_iter().enumerate(), write_result);
@@ -103,7 +111,11 @@ fn batch(mut fields: Fields<'_>) -> Result<Vec<Result<Draft, Refusal>>, Refusal>
 /// What is answered to a submission. A new one is known already; one that was there before is read.
 async fn submitted_view(namespace: &Namespace, submitted: Submitted, input: Bytes) -> Result<View, Error> {
     match submitted.duplicate {
-        false => namespace.view(views::unfinished(submitted.execution, input)).await,
+        false => {
+            namespace
+                .view(views::unfinished(submitted.execution, input))
+                .await
+        }
         true => current_view(namespace, submitted.execution).await,
     }
 }
@@ -130,7 +142,11 @@ pub async fn list(caller: Caller, mut query: Query) -> Answer {
 }
 
 /// A page of a list.
-fn page<T>(items: &[T], next_cursor: Option<String>, write: fn(&mut Vec<u8>, &T)) -> axum::response::Response {
+fn page<T>(
+    items: &[T],
+    next_cursor: Option<String>,
+    write: fn(&mut Vec<u8>, &T),
+) -> axum::response::Response {
     json::answer(StatusCode::OK, |object| {
         object.array("items", items, write);
         object.value("next_cursor", &next_cursor);
@@ -187,7 +203,9 @@ pub async fn result(caller: Caller, Id(id): Id, mut query: Query) -> Answer {
             views::failure(object, ended.error.as_ref());
         }),
         None => json::answer(StatusCode::ACCEPTED, |object| {
-            ["outcome", "result", "error"].map(|name| object.null(name));
+            object.null("outcome");
+            object.null("result");
+            object.null("error");
         }),
     })
 }

@@ -32,14 +32,11 @@ impl<'a> Fields<'a> {
     pub fn of_body(body: &'a [u8]) -> Result<Self, Problem> {
         let text = std::str::from_utf8(body)
             .map_err(|error| Problem::new(Code::InvalidJson, format!("the body is not UTF-8: {error}")))?;
-        Self::parse(text, String::new()).or_else(|refusal| {
+        Self::parse(text, String::new()).map_err(|refusal| {
             match serde_json::from_str::<&RawValue>(text) {
                 // It is JSON, but not the JSON that is wanted.
-                Ok(_) => Err(refusal.into()),
-                Err(error) => {
-                    let detail = format!("the body is not JSON: {error}");
-                    Err(Problem::new(Code::InvalidJson, detail))
-                }
+                Ok(_) => refusal.into(),
+                Err(error) => Problem::new(Code::InvalidJson, format!("the body is not JSON: {error}")),
             }
         })
     }
@@ -170,7 +167,12 @@ impl<'a> Fields<'a> {
             let pointer = join(&self.pointer(name), &index.to_string());
             serde_json::from_str(raw.get()).map_err(|_| wrong_type(&pointer, "a string", raw.get()))
         };
-        items.into_iter().enumerate().map(text).collect::<Result<_, _>>().map(Some)
+        items
+            .into_iter()
+            .enumerate()
+            .map(text)
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     /// Takes an object whose values are text.
@@ -237,7 +239,8 @@ fn twice(at: &str, name: &str) -> Refusal {
     Refusal::field(&join(at, name), "is given twice; give it once")
 }
 
-/// A value of another type than is wanted, or text that holds no characters (half of a surrogate pair).
+/// A value of another type than is wanted. One of the wanted type can only have failed because its text, or one of its
+/// names, holds half of a surrogate pair.
 fn wrong_type(pointer: &str, wanted: &str, json: &str) -> Refusal {
     let found = match json.trim_start().as_bytes().first() {
         Some(b'"') => "a string",
@@ -247,11 +250,10 @@ fn wrong_type(pointer: &str, wanted: &str, json: &str) -> Refusal {
         Some(b'n') => "null",
         Some(_) | None => "a number",
     };
-    let same = wanted.split(' ').nth(1) == found.split(' ').nth(1);
-    let detail = match same {
-        true => format!("must be {wanted} of valid Unicode text"),
-        false if json.len() <= 40 && found == "a number" => format!("must be {wanted}, not {json}"),
-        false => format!("must be {wanted}, not {found}"),
+    let detail = match found {
+        "a string" | "an object" if wanted.starts_with(found) => "must hold valid Unicode text only".into(),
+        "a number" if json.len() <= 40 => format!("must be {wanted}, not {json}"),
+        _ => format!("must be {wanted}, not {found}"),
     };
     Refusal::field(pointer, detail)
 }

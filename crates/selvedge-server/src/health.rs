@@ -45,7 +45,10 @@ pub async fn metrics(State(app): State<App>) -> Response {
     let (batches, waiting_claims) = app.engine.activity();
     let mut text = String::new();
     let mut metric = |name: &str, kind: &str, help: &str, samples: &[(String, u64)]| {
-        let _ = writeln!(text, "# HELP selvedge_{name} {help}\n# TYPE selvedge_{name} {kind}");
+        let _ = writeln!(
+            text,
+            "# HELP selvedge_{name} {help}\n# TYPE selvedge_{name} {kind}"
+        );
         for (labels, value) in samples {
             let _ = writeln!(text, "selvedge_{name}{labels} {value}");
         }
@@ -84,7 +87,9 @@ const RECONCILER_METRICS: [(&str, &str, TallyField); 7] = [
     ("ticks", "Ticks that ran.", |tally| tally.ticks),
     ("scanned", "Rows that were found.", |tally| tally.scanned),
     ("done", "Rows that were acted on.", |tally| tally.done),
-    ("filtered", "Rows that another server looks after.", |tally| tally.filtered),
+    ("filtered", "Rows that another server looks after.", |tally| {
+        tally.filtered
+    }),
     (
         "lost",
         "Rows that another server was quicker with, or that were not due.",

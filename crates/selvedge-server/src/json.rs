@@ -26,7 +26,11 @@ pub fn object(out: &mut Vec<u8>, fill: impl FnOnce(&mut Object<'_>)) {
 }
 
 /// Writes an array, each item by `each`.
-pub fn array<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut each: impl FnMut(&mut Vec<u8>, T)) {
+pub fn array<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    mut each: impl FnMut(&mut Vec<u8>, T),
+) {
     out.push(b'[');
     for (index, item) in items.into_iter().enumerate() {
         if index > 0 {
@@ -55,7 +59,8 @@ pub struct Object<'a> {
 impl Object<'_> {
     /// Begins a field; its value is to be written next.
     pub fn field(&mut self, name: &'static str) -> &mut Vec<u8> {
-        self.out.extend_from_slice(if self.first { b"\"" } else { b",\"" });
+        self.out
+            .extend_from_slice(if self.first { b"\"" } else { b",\"" });
         self.first = false;
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b"\":");

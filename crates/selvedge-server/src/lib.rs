@@ -1,8 +1,8 @@
 //! The HTTP API of Selvedge.
 //!
-//! One file per noun. A handler reads its call with [`fields`] and [`query`], asks the engine through the namespace of its
-//! [`Caller`](auth::Caller), and writes its answer with [`json`] and [`views`]; whatever goes wrong is a
-//! [`Problem`](problem::Problem). The server knows no rule and no store.
+//! One file per noun. A handler reads its call with `fields` and `query`, asks the engine through the namespace of its
+//! `Caller`, and writes its answer with `json` and `views`; whatever goes wrong is a `Problem`. The server knows no rule
+//! and no store.
 
 #![warn(missing_docs)]
 
@@ -86,7 +86,7 @@ pub fn router(engine: Engine) -> Router {
 /// wait answer at once, and calls that are under way may end within the grace period. The engine itself is left running:
 /// shut it down afterwards.
 ///
-/// Whoever binds the listener asks [`check_listen`] first.
+/// A listener that others could reach is refused; ask [`check_listen`] before binding one.
 pub async fn serve(
     engine: Engine,
     listener: TcpListener,
@@ -102,6 +102,7 @@ pub async fn serve_with(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    check_listen(listener.local_addr()?).map_err(io::Error::other)?;
     let (close, closing) = Closing::new();
     let routes = routes(App { engine, closing });
     let listener = listener.tap_io(|connection| {
@@ -171,7 +172,10 @@ async fn no_such_path(method: Method, uri: Uri) -> Problem {
 }
 
 async fn no_such_method(method: Method, uri: Uri) -> Problem {
-    let detail = format!("{} does not take {method}; the Allow header says what it takes", uri.path());
+    let detail = format!(
+        "{} does not take {method}; the Allow header says what it takes",
+        uri.path()
+    );
     Problem::new(Code::MethodNotAllowed, detail)
 }
 
@@ -185,5 +189,34 @@ async fn catch_panics(request: Request, next: Next) -> Response {
             tracing::error!(call, "a handler panicked");
             Problem::new(Code::Internal, "the server failed; its log says how").into_response()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    async fn broken() -> Response {
+        panic!("a handler that panics, on purpose")
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_fails_only_its_own_call() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let routes = Router::new().route("/", get(broken)).layer(from_fn(catch_panics));
+        let serving = tokio::spawn(axum::serve(listener, routes).into_future());
+        for _ in 0..2 {
+            let mut stream = TcpStream::connect(address).await.expect("it listens");
+            let request = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+            stream.write_all(request).await.expect("is sent");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
+            assert!(answer.contains("application/problem+json"), "{answer}");
+        }
+        serving.abort();
     }
 }

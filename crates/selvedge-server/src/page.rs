@@ -3,7 +3,7 @@
 use crate::auth::Caller;
 use crate::problem::Code;
 use crate::{Answer, VERSION, times};
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use selvedge_core::State;
 use selvedge_core::filter::Filter;
@@ -19,14 +19,16 @@ const NEWEST: u32 = 20;
 const WORKERS: usize = 20;
 
 /// `GET /`
-pub async fn page(caller: Caller) -> Answer {
-    let shown = Shown::read(&caller.namespace).await?;
+pub async fn page(caller: Caller, headers: HeaderMap) -> Answer {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let shown = Shown::read(&caller.namespace, host.unwrap_or("127.0.0.1:7878")).await?;
     let head = "<meta http-equiv=\"refresh\" content=\"5\">";
     Ok(html("Selvedge", head, &shown))
 }
 
 /// What the page shows.
 struct Shown {
+    host: String,
     store: &'static str,
     namespace: String,
     counts: Vec<(StateName, u64)>,
@@ -35,7 +37,7 @@ struct Shown {
 }
 
 impl Shown {
-    async fn read(namespace: &Namespace) -> Result<Shown, Error> {
+    async fn read(namespace: &Namespace, host: &str) -> Result<Shown, Error> {
         let all = Filter::all(namespace.id());
         let mut counts = Vec::new();
         for state in StateName::ALL {
@@ -45,9 +47,9 @@ impl Shown {
             };
             counts.push((state, namespace.count(&filter, COUNT_BOUND).await?));
         }
-        let mut workers = namespace.workers().await?;
-        workers.retain(|worker| worker.live);
+        let workers = namespace.workers().await?;
         Ok(Shown {
+            host: host.into(),
             store: namespace.engine().store_name(),
             namespace: namespace.name().to_string(),
             counts,
@@ -82,7 +84,7 @@ impl Display for Shown {
         f.write_str("</div>\n")?;
         self.write_newest(f)?;
         self.write_workers(f)?;
-        f.write_str(TRY)
+        self.write_lines_to_try(f)
     }
 }
 
@@ -90,7 +92,8 @@ impl Shown {
     fn write_newest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("<h2>Newest</h2>\n")?;
         if self.newest.is_empty() {
-            return f.write_str("<p class=\"faint\">Nothing was submitted yet. Try the first line below.</p>\n");
+            return f
+                .write_str("<p class=\"faint\">Nothing was submitted yet. Try the first line below.</p>\n");
         }
         let columns = ["Execution", "Kind", "Lane", "State", "Attempts", "Submitted"];
         write_table(f, &columns, &self.newest, |f, view| {
@@ -101,10 +104,17 @@ impl Shown {
                 State::Ready | State::Delayed { .. } | State::Terminal(_) => String::new(),
             };
             let id = row.id;
-            write!(f, "<td class=\"id\"><a href=\"/v1/executions/{id}\">{id}</a></td>")?;
+            write!(
+                f,
+                "<td class=\"id\"><a href=\"/v1/executions/{id}\">{id}</a></td>"
+            )?;
             write!(f, "<td>{}</td>", Escaped(&view.class.kind))?;
             write!(f, "<td>{}</td>", Escaped(&view.class.lane))?;
-            write!(f, "<td><span class=\"{state}\">{state}</span>{}</td>", Escaped(&holder))?;
+            write!(
+                f,
+                "<td><span class=\"{state}\">{state}</span>{}</td>",
+                Escaped(&holder)
+            )?;
             write!(f, "<td>{}</td>", row.epoch)?;
             write!(f, "<td class=\"faint\">{}</td>", times::text(row.submitted_at))
         })
@@ -128,6 +138,18 @@ impl Shown {
             write!(f, "<td class=\"faint\">{}</td>", times::text(worker.seen_at()))
         })
     }
+
+    fn write_lines_to_try(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = Escaped(&self.host);
+        let submission = Escaped(r#"{"kind": "greet", "input": {"name": "world"}}"#);
+        let claim = Escaped(r#"{"worker": "me", "lanes": ["default"], "max": 1}"#);
+        write!(
+            f,
+            "<h2>Try it</h2>\n<pre>curl -d '{submission}' http://{host}/v1/executions\n\
+             curl -d '{claim}' http://{host}/v1/workers/my-shell/claim\n\
+             curl 'http://{host}/v1/executions?state=active'</pre>\n"
+        )
+    }
 }
 
 fn write_table<T>(
@@ -148,13 +170,6 @@ fn write_table<T>(
     }
     f.write_str("</table></div>\n")
 }
-
-/// Three lines to try.
-const TRY: &str = r#"<h2>Try it</h2>
-<pre>curl -d '{"kind": "greet", "input": {"name": "world"}}' http://127.0.0.1:7878/v1/executions
-curl -d '{"worker": "me", "lanes": ["default"], "max": 1}' http://127.0.0.1:7878/v1/workers/my-shell/claim
-curl 'http://127.0.0.1:7878/v1/executions?state=active'</pre>
-"#;
 
 /// `GET /docs/problems`
 pub async fn problems() -> Response {

@@ -286,3 +286,31 @@ impl IntoResponse for Problem {
         response
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_is_away_asks_to_repeat_the_call_and_leaks_nothing() {
+        let away = selvedge_engine::store::Error::Unavailable("password=secret".into());
+        let response = Problem::from(Error::from(away)).into_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()["retry-after"], "1");
+        let failed = selvedge_engine::store::Error::Failed("password=secret".into());
+        for error in [Error::from(failed), Error::Closed] {
+            let mut out = Vec::new();
+            Problem::from(error).write(&mut out);
+            let text = String::from_utf8_lossy(&out).into_owned();
+            assert!(!text.contains("secret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn codes_are_distinct_and_in_the_order_of_their_status() {
+        let declared = Code::ALL.map(Code::declared);
+        assert!(declared.is_sorted_by_key(|declared| declared.status));
+        let codes: std::collections::BTreeSet<&str> = declared.iter().map(|declared| declared.code).collect();
+        assert_eq!(codes.len(), Code::ALL.len());
+    }
+}

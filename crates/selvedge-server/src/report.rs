@@ -109,7 +109,9 @@ fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Op), Refusa
     match word.as_str() {
         "complete" | "fail" | "progress" | "delay" | "release" => {}
         later if NOT_YET.contains(&later) => {
-            return refuse(format!("is {later:?}, which is not available yet; use one of {OPS}"));
+            return refuse(format!(
+                "is {later:?}, which is not available yet; use one of {OPS}"
+            ));
         }
         other => return refuse(format!("is {other:?}; it must be one of {OPS}")),
     }

@@ -59,7 +59,8 @@ fn retry(mut fields: Fields<'_>) -> Result<Retry, Refusal> {
 }
 
 fn classes(fields: &Fields<'_>, words: &[String]) -> Result<Vec<FailureClass>, Refusal> {
-    let class = |(index, word): (usize, &String)| failure_class(&fields.pointer("retry_on"), Some(index), word);
+    let class =
+        |(index, word): (usize, &String)| failure_class(&fields.pointer("retry_on"), Some(index), word);
     words.iter().enumerate().map(class).collect()
 }
 

@@ -52,14 +52,20 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
         object.value("progress", &detail.progress);
         object.value("version", &row.version);
         object.time("submitted_at", Some(row.submitted_at));
-        object.time("ready_at", Some(row.ready_order).filter(|_| delayed_until.is_none()));
+        object.time(
+            "ready_at",
+            Some(row.ready_order).filter(|_| delayed_until.is_none()),
+        );
         object.time("started_at", row.started_at);
         object.time("ended_at", row.ended_at);
         object.time("delayed_until_at", delayed_until);
         object.time("deadline_at", row.deadline_at());
         lease(object, view);
         object.value("cancel_requested", &detail.cancel.is_some());
-        object.time("cancel_until_at", detail.cancel.as_ref().map(|cancel| cancel.until));
+        object.time(
+            "cancel_until_at",
+            detail.cancel.as_ref().map(|cancel| cancel.until),
+        );
         object.value("idempotency_key", &spec.idempotency_key);
         object.value("idempotency_window_ms", &spec.idempotency_window_ms);
         object.value("unique_while_active", &spec.unique_while_active);
@@ -189,11 +195,11 @@ mod tests {
 
     #[test]
     fn times_in_event_data_become_text_at_every_depth() {
-        let mut data = json!({ "until_at": 0, "at": 5, "set": { "seen_at": "7" }, "list": [{ "x_at": 1000 }] });
+        let mut data =
+            json!({ "until_at": 0, "at": 5, "set": { "seen_at": "7" }, "list": [{ "x_at": 1000 }] });
         write_times(&mut data);
         let list = json!([{ "x_at": "1970-01-01T00:00:01.000Z" }]);
-        let expected =
-            json!({ "until_at": "1970-01-01T00:00:00.000Z", "at": 5, "set": { "seen_at": "7" }, "list": list });
+        let expected = json!({ "until_at": "1970-01-01T00:00:00.000Z", "at": 5, "set": { "seen_at": "7" }, "list": list });
         assert_eq!(data, expected);
     }
 }

@@ -69,7 +69,11 @@ pub fn read_claim(mut fields: Fields<'_>, instance: String) -> Result<ClaimWait,
 pub async fn claim_views(namespace: &Namespace, claimed: Vec<Claimed>) -> Result<Vec<View>, Error> {
     let mut claims = Vec::with_capacity(claimed.len());
     for one in claimed {
-        claims.push(namespace.view(views::unfinished(one.execution, one.input)).await?);
+        claims.push(
+            namespace
+                .view(views::unfinished(one.execution, one.input))
+                .await?,
+        );
     }
     Ok(claims)
 }
@@ -158,7 +162,10 @@ pub async fn list(caller: Caller, mut query: Query) -> Answer {
     workers.sort_by(|a, b| instance_of(a).cmp(instance_of(b)));
     let more = workers.len() > limit;
     workers.truncate(limit);
-    let last = workers.last().filter(|_| more).map(|worker| hex(instance_of(worker)));
+    let last = workers
+        .last()
+        .filter(|_| more)
+        .map(|worker| hex(instance_of(worker)));
     Ok(json::answer(StatusCode::OK, |object| {
         object.array("items", &workers, write_worker);
         object.value("next_cursor", &last);
@@ -166,7 +173,10 @@ pub async fn list(caller: Caller, mut query: Query) -> Answer {
 }
 
 fn instance_of(worker: &WorkerView) -> &str {
-    worker.sessions.first().map_or("", |session| session.instance.as_str())
+    worker
+        .sessions
+        .first()
+        .map_or("", |session| session.instance.as_str())
 }
 
 fn hex(text: &str) -> String {
@@ -194,8 +204,11 @@ fn write_worker(out: &mut Vec<u8>, worker: &WorkerView) {
             object.value("kinds", &newest.scope.kinds);
             object.value("capabilities", &newest.scope.capabilities);
         }
-        object.value("live", &worker.live);
-        object.value("draining", &worker.sessions.iter().any(|session| session.draining));
+        object.value("live", &true);
+        object.value(
+            "draining",
+            &worker.sessions.iter().any(|session| session.draining),
+        );
         object.time("seen_at", Some(worker.seen_at()));
         object.array("sessions", &worker.sessions, |out, session| {
             json::object(out, |object| {

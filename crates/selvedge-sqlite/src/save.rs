@@ -47,8 +47,8 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
         include_str!("sql/tag_insert.sql"),
         &changes.tags_added,
     )?;
-    write_sessions(connection, &changes.sessions)?;
     remove_sessions(connection, &changes.sessions_removed)?;
+    write_sessions(connection, &changes.sessions)?;
     let entry = append(connection, changes, now)?;
     Ok(Saved::All { entry })
 }

@@ -1,5 +1,6 @@
 //! Workers that drain, leave, or are forgotten; and leases that are put back because of it, without charge.
 
+use super::heartbeat::fence;
 use super::report::Fence;
 use super::{follow, put_back};
 use crate::fact::Fact;
@@ -89,13 +90,42 @@ impl Drain {
     }
 }
 
-/// Forget sessions: their worker said that it has gone, or was not seen for long.
+/// A worker said that it has gone.
+#[derive(Clone, Debug)]
+pub struct Depart {
+    /// In which namespace.
+    pub namespace: NamespaceId,
+    /// Which instance.
+    pub instance: Name,
+}
+
+impl Depart {
+    /// What to see.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.instances.push((self.namespace, self.instance.clone()));
+    }
+
+    /// Its sessions are over; the leases that it still holds are to be put back.
+    pub fn decide(&self, work: &mut Work) -> Result<Vec<Fence>, Refusal> {
+        let sessions = work.sessions_of(self.namespace, &self.instance);
+        if sessions.is_empty() {
+            return Err(no_worker(&self.instance));
+        }
+        let now = work.now();
+        let mut leases = Vec::new();
+        for session in sessions {
+            leases.extend(work.leases_of(session.id).map(fence));
+            work.reset_session(session.departed(now));
+        }
+        Ok(leases)
+    }
+}
+
+/// Forget sessions that were not seen for long.
 #[derive(Clone, Debug)]
 pub struct Forget {
     /// Which.
     pub sessions: Vec<SessionId>,
-    /// Whether the worker said so; else only what was not seen for long is forgotten.
-    pub gone: bool,
 }
 
 impl Forget {
@@ -104,14 +134,14 @@ impl Forget {
         needs.sessions_locked.extend(&self.sessions);
     }
 
-    /// How many were forgotten. A lease without a session lapses after its first term, so nothing is stranded.
+    /// How many were forgotten.
     pub fn decide(&self, work: &mut Work) -> usize {
         let now = work.now();
         let forgotten: Vec<SessionId> = self
             .sessions
             .iter()
             .filter_map(|id| work.session(*id))
-            .filter(|session| self.gone || session.is_forgotten(now))
+            .filter(|session| session.is_forgotten(now))
             .map(|session| session.id)
             .collect();
         forgotten.iter().for_each(|id| work.remove_session(*id));

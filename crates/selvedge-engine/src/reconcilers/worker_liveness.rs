@@ -35,10 +35,7 @@ impl Reconciler for WorkerLiveness {
         }
         let done = match bench
             .committer
-            .run(Command::Forget(Forget {
-                sessions,
-                gone: false,
-            }))
+            .run(Command::Forget(Forget { sessions }))
             .await?
         {
             Reply::Forget(count) => count as u64,

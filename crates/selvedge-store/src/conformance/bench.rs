@@ -1,8 +1,10 @@
 //! The bench of a case: a store, a namespace in it, and short words for what cases do again and again.
 
+use super::invariants::read_log;
 use super::rule::{ClaimOf, Rule, decision, run_rule};
+use super::worker::Worker;
 use crate::{Step, Store, Stored, Transaction};
-use selvedge_core::log::{Event, unpack};
+use selvedge_core::log::Event;
 use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::operator::{Action, Operate};
@@ -10,7 +12,7 @@ use selvedge_core::rules::report::{Fence, Op, Report, Reported};
 use selvedge_core::rules::submit::{Item, Submit, Submitted};
 use selvedge_core::{
     Changes, Class, ClassId, Classes, Draft, Execution, ExecutionId, Name, NamespaceId, Needs, Refusal, Rows,
-    Scope, Submission, Timestamp,
+    Submission, Timestamp,
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,53 +27,6 @@ pub struct Bench {
     /// The namespace that cases use unless they say otherwise.
     pub namespace: NamespaceId,
     by_hand: Arc<AtomicBool>,
-}
-
-/// A worker that claims.
-#[derive(Clone, Debug)]
-pub struct Worker {
-    /// Its instance.
-    pub instance: String,
-    /// Its lanes.
-    pub lanes: Vec<String>,
-    /// Its kinds; none means any.
-    pub kinds: Option<Vec<String>>,
-    /// What it is capable of.
-    pub capabilities: Vec<String>,
-    /// The time to live of its leases.
-    pub ttl_ms: i64,
-}
-
-impl Worker {
-    /// The worker with this instance, on the lane `default`.
-    pub fn new(instance: &str) -> Self {
-        Worker {
-            instance: instance.into(),
-            lanes: vec!["default".into()],
-            kinds: None,
-            capabilities: Vec::new(),
-            ttl_ms: 30_000,
-        }
-    }
-
-    /// The same worker on these lanes.
-    pub fn on(self, lanes: &[&str]) -> Self {
-        Worker {
-            lanes: lanes.iter().map(|lane| (*lane).to_owned()).collect(),
-            ..self
-        }
-    }
-
-    fn scope(&self, namespace: NamespaceId) -> Scope {
-        let names =
-            |words: &[String]| -> Vec<Name> { words.iter().map(|word| Name::trusted(word)).collect() };
-        Scope {
-            namespace,
-            lanes: names(&self.lanes),
-            kinds: self.kinds.as_deref().map(names),
-            capabilities: names(&self.capabilities).into_iter().collect(),
-        }
-    }
 }
 
 /// A fresh id.
@@ -319,21 +274,5 @@ impl Bench {
     /// The whole log, by entries.
     pub async fn log(&self) -> Vec<(i64, Vec<Event>)> {
         read_log(&*self.store).await
-    }
-}
-
-/// The whole log of a store, by entries.
-pub async fn read_log(store: &dyn Store) -> Vec<(i64, Vec<Event>)> {
-    let mut log = Vec::new();
-    loop {
-        let after = log.last().map_or(0, |(number, _)| *number);
-        let page = store.log_after(after, 500).await.expect("the log is read");
-        if page.entries.is_empty() {
-            return log;
-        }
-        log.extend(page.entries.into_iter().map(|entry| {
-            let events = unpack(&entry.body).expect("an entry can be read");
-            (entry.number, events)
-        }));
     }
 }

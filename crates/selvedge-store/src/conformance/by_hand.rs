@@ -2,11 +2,13 @@
 
 use super::bench::{Bench, mint};
 use selvedge_core::execution::Spec;
+use selvedge_core::fact::LeaseRef;
 use selvedge_core::filter::tag_text;
+use selvedge_core::history::Line;
 use selvedge_core::rows::{Inserted, TagEntry};
 use selvedge_core::{
-    Changes, ClassId, Execution, History, Lease, LeaseId, Name, Policy, Scope, Session, SessionId, State,
-    Timestamp,
+    Changes, ClassId, Execution, Fact, History, Lease, LeaseId, Name, Policy, Scope, Session, SessionId,
+    State, Timestamp,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,16 +47,34 @@ pub fn spec(policy: Policy) -> Arc<Spec> {
     })
 }
 
-/// A lease of a session.
-pub fn lease(session: &Session, claimed_at: Timestamp) -> State {
-    State::Leased(Lease {
+/// The row under a lease of a session, as a claim leaves it: who holds it stands in its history too.
+pub fn held(mut row: Execution, session: &Session, claimed_at: Timestamp) -> Execution {
+    row.epoch = row.epoch.max(1);
+    let lease = Lease {
         id: LeaseId(Uuid::new_v4()),
         session: session.id,
         worker: session.worker.clone(),
         instance: session.instance.clone(),
         claimed_at,
         ttl_ms: session.ttl_ms,
-    })
+    };
+    row.history.push(&Line {
+        version: row.version,
+        at: claimed_at,
+        actor: None,
+        fact: Fact::Claimed {
+            lease: LeaseRef {
+                id: lease.id,
+                epoch: row.epoch,
+                worker: lease.worker.clone(),
+                instance: lease.instance.clone(),
+            },
+            ttl_ms: lease.ttl_ms,
+            after: None,
+        },
+    });
+    row.state = State::Leased(lease);
+    row
 }
 
 /// A session of an instance, last seen at this time and never renewed.

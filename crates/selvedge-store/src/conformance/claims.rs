@@ -1,7 +1,7 @@
 //! Claims: the first of the worker's classes, in order, each to one worker.
 #![allow(missing_docs)]
 
-use super::bench::{Bench, Worker};
+use super::{Bench, Worker};
 use super::{by_hand, side_by_side};
 use selvedge_core::rows::Candidates;
 use selvedge_core::rules::claim::Claimed;

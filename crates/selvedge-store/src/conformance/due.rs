@@ -19,11 +19,7 @@ async fn due_in(bench: &Bench, now: Timestamp, ms: i64) -> Vec<Execution> {
     let row = || by_hand::row(bench, class, at.minus_ms(long));
     let policy = Policy::default;
     let session = by_hand::session(bench, "one", 30_000, now);
-    let mut cancelled = Execution {
-        state: by_hand::lease(&session, at.minus_ms(long)),
-        epoch: 1,
-        ..row()
-    };
+    let mut cancelled = by_hand::held(row(), &session, at.minus_ms(long));
     cancelled.detail.cancel = Some(CancelRequest {
         actor: None,
         reason: None,

@@ -1,14 +1,14 @@
 //! The log: one entry per transaction, in order, and a reader that follows it misses nothing.
 #![allow(missing_docs)]
 
-use super::bench::{Bench, Worker};
 use super::side_by_side;
+use super::{Bench, Worker};
 use selvedge_core::Draft;
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::operator::Action;
-use selvedge_core::rules::worker::Forget;
+use selvedge_core::rules::worker::Depart;
 use selvedge_core::transition::Cause;
-use selvedge_core::{ExecutionId, Fact, Name, SessionId};
+use selvedge_core::{ExecutionId, Fact, Name};
 use std::time::{Duration, Instant};
 
 pub async fn every_transaction_that_changes_an_execution_writes_one_entry(bench: &Bench) {
@@ -70,13 +70,15 @@ pub async fn what_is_not_about_an_execution_is_in_the_log_too_and_a_bare_session
     assert_eq!(Some(*number), transaction.entry);
     assert!(matches!(facts[0].fact, Fact::Renewed { .. }));
     assert_eq!((facts[0].execution, facts[0].version), (None, None));
-    let session = SessionId::of(bench.namespace, "one", 30_000);
-    let forget = Forget {
-        sessions: vec![session],
-        gone: true,
+    let depart = Depart {
+        namespace: bench.namespace,
+        instance: Name::trusted("one"),
     };
-    let (forgotten, transaction) = bench.transact(forget).await;
-    assert_eq!((forgotten, transaction.entry), (1, None));
+    let (leases, transaction) = bench.transact(depart).await;
+    assert_eq!(
+        (leases, transaction.entry),
+        (Ok(vec![super::bench::fence(&claimed)]), None)
+    );
 }
 
 pub async fn the_log_is_read_page_by_page(bench: &Bench) {

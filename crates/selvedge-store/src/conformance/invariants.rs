@@ -4,13 +4,12 @@
 //! row. Checked besides: entries rise, leases are never given twice, a key has one effect, and every execution that has
 //! not ended has a stated next cause.
 
-use super::bench::read_log;
 use super::replay::Replay;
 use crate::Store;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::history::Line;
-use selvedge_core::log::Event;
-use selvedge_core::{Execution, ExecutionId, History, LeaseId, Name, NamespaceId, State};
+use selvedge_core::log::{Event, unpack};
+use selvedge_core::{Execution, ExecutionId, Fact, History, LeaseId, Name, NamespaceId, State};
 use std::collections::{BTreeMap, HashMap};
 
 /// What is wrong with a store; empty where all is well. Nothing may write to the store meanwhile.
@@ -45,6 +44,22 @@ pub async fn check(store: &dyn Store) -> Vec<String> {
     broken
 }
 
+/// The whole log of a store, by entries.
+pub(super) async fn read_log(store: &dyn Store) -> Vec<(i64, Vec<Event>)> {
+    let mut log = Vec::new();
+    loop {
+        let after = log.last().map_or(0, |(number, _)| *number);
+        let page = store.log_after(after, 500).await.expect("the log is read");
+        if page.entries.is_empty() {
+            return log;
+        }
+        log.extend(page.entries.into_iter().map(|entry| {
+            let events = unpack(&entry.body).expect("an entry can be read");
+            (entry.number, events)
+        }));
+    }
+}
+
 /// All executions of all namespaces.
 async fn read_rows(store: &dyn Store) -> BTreeMap<ExecutionId, Execution> {
     let mut rows = BTreeMap::new();
@@ -76,16 +91,15 @@ async fn check_execution(
     row: Option<&Execution>,
     leases: &mut HashMap<LeaseId, ExecutionId>,
 ) -> Vec<String> {
+    // An id may be given again once its execution has ended and was deleted: the row is the last life of its log.
+    let born = |event: &&Event| matches!(event.fact, Fact::Submitted { .. });
+    let last_life = events.iter().rposition(born).unwrap_or_default();
     let policy = row.map(|row| &row.spec.policy);
     let mut replay = Replay::default();
     let mut broken = Vec::new();
-    for event in events {
-        broken.extend(
-            replay
-                .step(event, policy)
-                .into_iter()
-                .map(|what| format!("{what} ({event:?})")),
-        );
+    for (index, event) in events.iter().enumerate() {
+        let wrong = replay.step(event, policy.filter(|_| index >= last_life));
+        broken.extend(wrong.into_iter().map(|what| format!("{what} ({event:?})")));
     }
     for lease in &replay.leases {
         if leases.insert(*lease, id).is_some() {
@@ -96,7 +110,7 @@ async fn check_execution(
         Some(row) => {
             broken.extend(replay.differences(row));
             broken.extend(at_rest(row));
-            broken.extend(check_history(store, row, events).await);
+            broken.extend(check_history(store, row, &events[last_life..]).await);
         }
         None if replay.has_ended() => {}
         None => broken.push("it was acknowledged, has not ended, and is gone".to_owned()),
@@ -173,7 +187,7 @@ fn check_keys<'a>(rows: impl Iterator<Item = &'a Execution>) -> Vec<String> {
     }
     let mut broken = Vec::new();
     for ((_, key), mut rows) in by_key {
-        rows.sort_by_key(|row| row.submitted_at);
+        rows.sort_by_key(|row| (row.submitted_at, row.key_until()));
         let early = |pair: &&[&Execution]| {
             pair[0]
                 .key_until()

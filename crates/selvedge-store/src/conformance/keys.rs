@@ -1,7 +1,7 @@
 //! Keys: they stand for one execution or one answer, and go with it or when they expire.
 #![allow(missing_docs)]
 
-use super::bench::{Bench, Worker};
+use super::{Bench, Worker};
 use bytes::Bytes;
 use selvedge_core::rows::{KeyName, KeyRow, KeyScope};
 use selvedge_core::rules::Operation;
@@ -109,7 +109,10 @@ pub async fn keys_are_removed_before_others_are_added(bench: &Bench) {
                 ..Changes::default()
             })
             .await;
-        assert_eq!(found(bench, &[key.clone()]).await, [standing_for(&key, next)]);
+        assert_eq!(
+            found(bench, std::slice::from_ref(&key)).await,
+            [standing_for(&key, next)]
+        );
     }
 }
 

@@ -74,8 +74,10 @@ macro_rules! conformance_cases {
                 a_list_shows_what_matches_every_part_of_its_filter_newest_first
                 a_list_shows_rows_and_payloads_as_fetch_does
                 paging_shows_no_gap_and_no_repeat_while_rows_are_added
-                the_tag_index_follows_the_tags
                 those_ahead_of_a_ready_one_are_counted_in_its_class_and_up_to_a_bound
+            }
+            tags: {
+                the_tag_index_follows_the_tags
             }
             history: {
                 a_history_that_outgrows_its_row_is_kept_in_pages_in_order

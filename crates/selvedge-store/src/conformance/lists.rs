@@ -1,10 +1,9 @@
 //! Lists: filters, pages and counts, and the tag index behind them.
 #![allow(missing_docs)]
 
-use super::bench::{Bench, Worker};
 use super::by_hand;
+use super::{Bench, Worker};
 use selvedge_core::filter::{Filter, Place};
-use selvedge_core::rules::operator::Action;
 use selvedge_core::state::StateName;
 use selvedge_core::{Draft, Execution, ExecutionId, FlowId, Outcome, State};
 use std::collections::BTreeMap;
@@ -47,16 +46,15 @@ async fn varied(bench: &Bench) -> Vec<Execution> {
         State::Delayed {
             until: now.plus_ms(9_000_000),
         },
-        by_hand::lease(&session, now),
         State::Terminal(Outcome::Success),
         State::Terminal(Outcome::Skipped),
     ];
     let rows = (0..40_usize).map(|index| {
-        let state = states[index % 5].clone();
-        Execution {
+        let leased = index % 5 == 4;
+        let state = states[index % 5 % 4].clone();
+        let row = Execution {
             flow: (index % 3 == 0).then_some(flow),
             ended_at: state.outcome().map(|_| now),
-            epoch: u32::from(state.lease().is_some()),
             state,
             tags: match index % 4 {
                 0 => BTreeMap::new(),
@@ -67,6 +65,10 @@ async fn varied(bench: &Bench) -> Vec<Execution> {
                 classes[index % 2],
                 now.minus_ms((index / 4) as i64 * 1_000),
             )
+        };
+        match leased {
+            true => by_hand::held(row, &session, now),
+            false => row,
         }
     });
     let rows: Vec<Execution> = rows.collect();
@@ -245,64 +247,6 @@ pub async fn paging_shows_no_gap_and_no_repeat_while_rows_are_added(bench: &Benc
             "what came later is newer than every page that is left"
         );
     }
-}
-
-pub async fn the_tag_index_follows_the_tags(bench: &Bench) {
-    let id = bench
-        .submit(Draft {
-            tags: [("a".into(), "1".into()), ("b".into(), "1".into())].into(),
-            ..Draft::new("kind")
-        })
-        .await
-        .id;
-    let shown = async || {
-        let mut shown = Vec::new();
-        for tag in ["a:1", "a:2", "b:1", "c:x:y"] {
-            let filter = Filter {
-                tag: Some(tag.into()),
-                ..Filter::all(bench.namespace)
-            };
-            let found = bench.store.count(&filter, 10).await.expect("is counted");
-            assert_eq!(listed(bench, &filter, 10).await, vec![id; found as usize]);
-            if found == 1 {
-                shown.push(tag);
-            }
-        }
-        shown
-    };
-    assert_eq!(shown().await, ["a:1", "b:1"]);
-    let tag = |set: &[(&str, &str)], remove: &[&str]| Action::Tag {
-        set: set
-            .iter()
-            .map(|(name, value)| ((*name).into(), (*value).into()))
-            .collect(),
-        remove: remove.iter().map(|name| (*name).into()).collect(),
-    };
-    bench
-        .operate(id, tag(&[("a", "2"), ("c", "x:y")], &[]))
-        .await
-        .expect("it is tagged");
-    assert_eq!(shown().await, ["a:2", "b:1", "c:x:y"]);
-    bench
-        .operate(id, tag(&[], &["b", "c"]))
-        .await
-        .expect("it is tagged");
-    assert_eq!(shown().await, ["a:2"]);
-    let back_and_forth = vec![
-        bench.operate_command(id, tag(&[("a", "1")], &[])),
-        bench.operate_command(id, tag(&[("b", "1")], &["a"])),
-        bench.operate_command(id, tag(&[("a", "1")], &["b"])),
-    ];
-    bench
-        .run(back_and_forth)
-        .await
-        .into_iter()
-        .for_each(|reply| drop(reply.expect("it is tagged")));
-    assert_eq!(shown().await, ["a:1"]);
-    assert_eq!(
-        bench.row(id).await.tags,
-        [("a".to_owned(), "1".to_owned())].into()
-    );
 }
 
 pub async fn those_ahead_of_a_ready_one_are_counted_in_its_class_and_up_to_a_bound(bench: &Bench) {

@@ -22,6 +22,7 @@ pub mod model;
 mod replay;
 mod rule;
 mod subject;
+mod worker;
 
 mod claims;
 mod due;
@@ -35,10 +36,12 @@ mod lists;
 mod rows;
 mod sessions;
 mod submission;
+mod tags;
 
-pub use bench::{Bench, Worker};
+pub use bench::Bench;
 pub use rule::{Rule, Run, decision, run_rule};
 pub use subject::{Subject, run_case};
+pub use worker::Worker;
 
 #[doc(inline)]
 pub use crate::conformance_suite as suite;

@@ -5,9 +5,9 @@ use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::clock::{Tick, Ticked};
 use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
 use selvedge_core::rules::operator::Operate;
-use selvedge_core::rules::report::{Report, Reported};
+use selvedge_core::rules::report::{Fence, Report, Reported};
 use selvedge_core::rules::submit::{Submit, Submitted};
-use selvedge_core::rules::worker::{Drain, Forget, PutBack};
+use selvedge_core::rules::worker::{Depart, Drain, Forget, PutBack};
 use selvedge_core::{ClassId, Entropy, Execution, Needs, Refusal, Rows, Work};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -84,6 +84,8 @@ plain_rules! {
     Tick => Result<Ticked, Refusal>, needs_more;
     PutBack => Result<bool, Refusal>;
     Drain => Result<(), Refusal>;
+    Depart => Result<Vec<Fence>, Refusal>;
+    Depart => Result<Vec<Fence>, Refusal>;
     Forget => usize;
 }
 

@@ -1,13 +1,14 @@
 //! Sessions: how writes merge, what a heartbeat sees, when leases lapse and sessions are forgotten.
 #![allow(missing_docs)]
 
-use super::bench::{Bench, Worker, fence};
+use super::Worker;
+use super::bench::{Bench, fence};
 use super::by_hand::{self, put_sessions, session};
 use selvedge_core::rows::HeldLease;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::operator::Action;
-use selvedge_core::rules::worker::{Drain, Forget};
+use selvedge_core::rules::worker::{Depart, Drain, Forget};
 use selvedge_core::{Draft, Execution, ExecutionId, Name, Needs, Scope, Session, SessionId, Timestamp};
 use std::collections::BTreeSet;
 
@@ -196,14 +197,13 @@ fn executions(rows: &[crate::DueRow]) -> Vec<ExecutionId> {
     rows.iter().map(|row| row.execution).collect()
 }
 
-/// A leased row of a session, claimed that many milliseconds before or after now.
+/// A row under a lease of a session.
 async fn held(bench: &Bench, session: &Session, claimed_at: Timestamp) -> Execution {
-    Execution {
-        state: by_hand::lease(session, claimed_at),
-        epoch: 1,
+    let row = Execution {
         tags: [("of".into(), session.instance.to_string())].into(),
         ..by_hand::row(bench, bench.class("default", "kind").await, claimed_at)
-    }
+    };
+    by_hand::held(row, session, claimed_at)
 }
 
 pub async fn a_lease_lapses_when_its_first_term_and_its_session_both_have(bench: &Bench) {
@@ -277,24 +277,23 @@ pub async fn a_session_without_leases_that_was_not_seen_for_long_is_found(bench:
     assert_eq!(find(5 * HOUR_MS, 10).await, BTreeSet::from([oldest.id]));
     assert_eq!(find(2 * HOUR_MS, 1).await.len(), 1);
     let sessions = vec![seen.id, holding.id, older.id, oldest.id];
-    let forget = |gone| Forget {
-        sessions: sessions.clone(),
-        gone,
-    };
-    assert_eq!(
-        bench.run(forget(false)).await,
-        3,
-        "the rule does not look at leases"
-    );
+    let forgotten = bench
+        .run(Forget {
+            sessions: sessions.clone(),
+        })
+        .await;
+    assert_eq!(forgotten, 3, "the rule does not look at leases");
     assert_eq!(only_session(bench).await, seen);
     assert!(!stale().await);
-    assert_eq!(bench.run(forget(true)).await, 1);
+    let depart = Depart {
+        namespace: bench.namespace,
+        instance: seen.instance.clone(),
+    };
+    assert_eq!(bench.run(depart).await, Ok(Vec::new()));
+    let departed = only_session(bench).await;
     assert!(
-        bench
-            .store
-            .sessions(None)
-            .await
-            .expect("sessions are read")
-            .is_empty()
+        departed.seen_at < seen.seen_at,
+        "a worker that has gone does not count as live"
     );
+    assert_eq!((departed.renewed_at, departed.draining), (None, false));
 }

@@ -34,6 +34,11 @@ pub enum Command {
         id: Option<u8>,
         content: Content,
     },
+    /// The same content as a submission before, with its id or without.
+    SubmitAgain {
+        earlier: usize,
+        same_id: bool,
+    },
     Report {
         lease: usize,
         spoil: Spoil,
@@ -179,7 +184,6 @@ fn content(manual: bool) -> impl Strategy<Value = Content> {
     )
 }
 
-/// Contents are few, so that the same comes again, with the same keys and with others.
 fn submit(manual: bool) -> impl Strategy<Value = Command> {
     (weighted(0.3, 0..3_u8), content(manual)).prop_map(|(id, content)| Command::Submit { id, content })
 }
@@ -227,6 +231,8 @@ fn command(manual: bool) -> impl Strategy<Value = Command> {
     let index = || 0..64_usize;
     prop_oneof![
         6 => submit(manual),
+        3 => (index(), any::<bool>())
+            .prop_map(|(earlier, same_id)| Command::SubmitAgain { earlier, same_id }),
         10 => (index(), spoil(), weighted(0.2, 0..3_u8), op(manual))
             .prop_map(|(lease, spoil, op_id, op)| Command::Report { lease, spoil, op_id, op }),
         3 => index().prop_map(|report| Command::Repeat { report }),

@@ -1,52 +1,32 @@
 //! Drives a store and the reference model through the same steps, and compares them after each.
 
-use super::command::{Command, Expect, Op, Spoil, Step};
-use super::reference::{Answer, Known, Place, Reference, ttl_ms};
-use super::rules::{self, Shared};
-use crate::Stored;
-use crate::conformance::bench::{Bench, Worker, mint};
+use super::command::{Command, Content, Op, Step};
+use super::compare::{Differ, compare, same};
+use super::expect::{instance, newest};
+use super::reference::{Answer, Reference, ttl_ms};
+use super::rules::Shared;
+use crate::conformance::bench::Bench;
 use crate::conformance::subject::Advance;
-use selvedge_core::rules::clock::{Tick, What};
+use crate::conformance::worker::Worker;
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::report::Fence;
-use selvedge_core::rules::worker::{Drain, PutBack, Why};
-use selvedge_core::{DueKind, ExecutionId, LeaseId, Name, State, Timestamp};
-use std::collections::HashMap;
-use std::fmt::Debug;
+use selvedge_core::{DueKind, ExecutionId, Name, Timestamp};
 use uuid::Uuid;
-
-/// What store and model differ in.
-pub type Differ = Result<(), String>;
 
 /// A store and the reference model on their way.
 pub struct Drive<'a> {
-    bench: &'a Bench,
+    pub(super) bench: &'a Bench,
     advance: Option<Advance>,
-    reference: Reference,
+    pub(super) reference: Reference,
     start: Timestamp,
     /// Every id that was ever submitted, in order.
-    submitted: Vec<ExecutionId>,
+    pub(super) submitted: Vec<ExecutionId>,
+    /// Every submission that was ever made.
+    pub(super) submissions: Vec<(Option<Uuid>, Content)>,
     /// Every lease that was ever given, in order.
-    leases: Vec<Fence>,
+    pub(super) leases: Vec<Fence>,
     /// Every report that was ever made.
-    reports: Vec<(Fence, Option<u8>, Op)>,
-}
-
-fn same<T: PartialEq + Debug>(what: impl Fn() -> String, expected: T, got: T) -> Differ {
-    match expected == got {
-        true => Ok(()),
-        false => Err(format!("{}: expected {expected:?}, got {got:?}", what())),
-    }
-}
-
-/// The one at `index`, counted from the newest and round again.
-fn newest<T: Copy>(items: &[T], index: usize) -> Option<T> {
-    let back = index.checked_rem(items.len())?;
-    items.get(items.len() - 1 - back).copied()
-}
-
-fn instance(worker: usize) -> String {
-    format!("instance{worker}")
+    pub(super) reports: Vec<(Fence, Option<u8>, Op)>,
 }
 
 impl<'a> Drive<'a> {
@@ -62,6 +42,7 @@ impl<'a> Drive<'a> {
             advance,
             reference,
             submitted: Vec::new(),
+            submissions: Vec::new(),
             leases: Vec::new(),
             reports: Vec::new(),
         }
@@ -197,138 +178,6 @@ impl<'a> Drive<'a> {
         same(|| "the answers".into(), expected, got)
     }
 
-    fn execution(&self, index: usize) -> ExecutionId {
-        newest(&self.submitted, index).unwrap_or(ExecutionId(Uuid::nil()))
-    }
-
-    /// A lease: for an even index one that is live, else any.
-    fn lease(&self, index: usize) -> Fence {
-        let live = |fence: &&Fence| {
-            let known = self.reference.executions.get(&fence.execution);
-            known.is_some_and(|known| known.holds(fence))
-        };
-        let live: Vec<Fence> = self.leases.iter().filter(live).copied().collect();
-        let chosen = match index % 2 {
-            0 => newest(&live, index / 2).or(newest(&self.leases, index / 2)),
-            _ => newest(&self.leases, index / 2),
-        };
-        chosen.unwrap_or(Fence {
-            execution: self.execution(index),
-            attempt: 0,
-            lease_id: LeaseId(Uuid::nil()),
-            epoch: 1,
-        })
-    }
-
-    fn put_back(&self, fence: Fence, orphaned: bool) -> Shared {
-        Shared::PutBack(PutBack {
-            namespace: self.bench.namespace,
-            fence,
-            why: if orphaned { Why::Orphaned } else { Why::Gone },
-        })
-    }
-
-    /// The command for the store, and the answer that the model gives.
-    async fn expect(&mut self, command: &Command) -> (Shared, Answer) {
-        match command {
-            Command::Submit { id, content } => {
-                let given = id.map(|id| Uuid::from_u128(u128::from(id) + 1));
-                let mut submit = self
-                    .bench
-                    .submit_command(vec![rules::draft(given, content)])
-                    .await;
-                let id = given.map_or_else(mint, ExecutionId);
-                submit.items[0].id = id;
-                if !self.submitted.contains(&id) {
-                    self.submitted.push(id);
-                }
-                (Shared::Submit(submit), self.reference.submit(id, content))
-            }
-            Command::Report {
-                lease,
-                spoil,
-                op_id,
-                op,
-            } => {
-                let mut fence = self.lease(*lease);
-                match spoil {
-                    Spoil::Nothing => {}
-                    Spoil::Epoch => fence.epoch += 1,
-                    Spoil::Attempt => fence.attempt += 1,
-                    Spoil::Lease => fence.lease_id = LeaseId(Uuid::max()),
-                    Spoil::Execution => fence.execution = ExecutionId(Uuid::max()),
-                }
-                self.report(fence, *op_id, op.clone())
-            }
-            Command::Repeat { report } => {
-                let back = report.checked_rem(self.reports.len());
-                let (fence, op_id, op) = match back.and_then(|back| self.reports.iter().rev().nth(back)) {
-                    Some(report) => report.clone(),
-                    None => (self.lease(0), None, Op::Release),
-                };
-                self.report(fence, op_id, op)
-            }
-            Command::PutBack { lease, orphaned } => {
-                let fence = self.lease(*lease);
-                (self.put_back(fence, *orphaned), self.reference.put_back(&fence))
-            }
-            Command::Operate {
-                execution,
-                action,
-                expect,
-            } => {
-                let id = self.execution(*execution);
-                let version = self
-                    .reference
-                    .executions
-                    .get(&id)
-                    .map_or(0, |known| known.version);
-                let mut operate = self.bench.operate_command(id, rules::action(action));
-                operate.if_version = match expect {
-                    Expect::Any => None,
-                    Expect::Current => Some(version),
-                    Expect::Another => Some(version + 1),
-                };
-                (
-                    Shared::Operate(operate),
-                    self.reference.operate(id, action, *expect),
-                )
-            }
-            Command::Lapse { execution } => {
-                let execution = self.execution(*execution);
-                let tick = Tick {
-                    execution,
-                    what: What::Lapse,
-                };
-                (Shared::Tick(tick), self.reference.lapse(execution))
-            }
-            Command::Due { execution, kind } => {
-                let execution = self.execution(*execution);
-                let tick = Tick {
-                    execution,
-                    what: What::Due(*kind),
-                };
-                (Shared::Tick(tick), self.reference.due(execution, *kind))
-            }
-            Command::Drain { worker } => {
-                let drain = Drain {
-                    namespace: self.bench.namespace,
-                    instance: Name::trusted(&instance(*worker)),
-                    actor: Name::trusted("operator"),
-                };
-                (Shared::Drain(drain), self.reference.drain(*worker))
-            }
-        }
-    }
-
-    fn report(&mut self, fence: Fence, op_id: Option<u8>, op: Op) -> (Shared, Answer) {
-        let mut report = self.bench.report_command(fence, rules::op(&op));
-        report.op_id = op_id.map(rules::word);
-        let answer = self.reference.report(&fence, op_id, &op);
-        self.reports.push((fence, op_id, op));
-        (Shared::Report(report), answer)
-    }
-
     /// Compares every row with what the model knows.
     async fn compare(&mut self) -> Differ {
         let found = self
@@ -337,71 +186,10 @@ impl<'a> Drive<'a> {
             .fetch(&self.submitted)
             .await
             .expect("executions are read");
-        let rows: HashMap<ExecutionId, Stored> = found
+        let rows = found
             .into_iter()
             .map(|stored| (stored.execution.id, stored))
             .collect();
-        let unknown = rows.keys().find(|id| !self.reference.executions.contains_key(id));
-        same(|| "an execution that should be gone".into(), None, unknown)?;
-        let (manual, start, now) = (self.reference.manual, self.start, self.reference.now);
-        for known in self.reference.executions.values_mut() {
-            let stored = rows.get(&known.id).ok_or(format!("{} is missing", known.id))?;
-            compare_row(known, stored)?;
-            let exact = |micros: i64| Timestamp::from_micros(start.micros() + micros);
-            match (&known.place, &stored.execution.state) {
-                (Place::Delayed(at), State::Delayed { until }) if manual => {
-                    same(|| format!("{} is delayed until", known.id), exact(*at), *until)?;
-                }
-                (Place::Ready, State::Ready) => {
-                    let told = stored.execution.ready_order;
-                    if known.ready_order.is_none() && manual && told < exact(now) {
-                        return Err(format!("{} was ready at {told:?}, before now", known.id));
-                    }
-                    let order = *known.ready_order.get_or_insert(told);
-                    same(|| format!("{} became ready", known.id), order, told)?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-}
-
-fn compare_row(known: &Known, stored: &Stored) -> Differ {
-    let row = &stored.execution;
-    let what = |field: &'static str| move || format!("{} {field}", known.id);
-    same(what("state"), known.place.name(), row.state.name())?;
-    same(what("version"), known.version, row.version)?;
-    same(what("epoch"), known.epoch, row.epoch)?;
-    same(what("generation"), known.generation, row.detail.generation)?;
-    same(what("retries"), known.retries, row.detail.retries)?;
-    same(
-        what("interruptions"),
-        known.interruptions,
-        row.detail.interruptions,
-    )?;
-    same(what("priority"), known.priority, row.priority)?;
-    same(
-        what("asked to cancel"),
-        known.cancel_until.is_some(),
-        row.detail.cancel.is_some(),
-    )?;
-    let tags = known
-        .tags
-        .iter()
-        .map(|(name, value)| (rules::word(*name), rules::word(*value)));
-    same(what("tags"), tags.collect(), row.tags.clone())?;
-    same(
-        what("result"),
-        known.result.map(rules::result),
-        stored.result.clone(),
-    )?;
-    same(what("fence"), fence_of(&known.place), Fence::of(row))
-}
-
-fn fence_of(place: &Place) -> Option<Fence> {
-    match place {
-        Place::Leased { fence, .. } => Some(*fence),
-        Place::Ready | Place::Delayed(_) | Place::Ended(_) => None,
+        compare(&mut self.reference, self.start, &rows)
     }
 }

@@ -6,14 +6,17 @@
 
 mod answers;
 mod command;
+mod compare;
 mod drive;
+mod expect;
 mod reference;
 mod rules;
 
 use super::subject::runtime;
-use super::{Bench, Subject, bench, invariants};
+use super::{Bench, Subject, invariants};
 use command::Step;
-use drive::{Differ, Drive};
+use compare::Differ;
+use drive::Drive;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use selvedge_core::transition::Cause;
 use std::collections::BTreeSet;
@@ -25,6 +28,8 @@ use uuid::Uuid;
 const CASES_FOR_EVERY_CAUSE: u32 = 200;
 /// Sets the seed of a run, to repeat one that failed.
 const SEED: &str = "SELVEDGE_MODEL_SEED";
+/// Sets the number of cases, for a longer run.
+const CASES: &str = "SELVEDGE_MODEL_CASES";
 
 /// Compares stores made by `make` with the reference model over so many random sequences of commands, each in a store of
 /// its own. A store whose clock can be moved (see [`Subject::with_clock`]) is also taken through time; another gets only
@@ -43,8 +48,9 @@ where
         subject.store.close().await;
         subject.advance.is_some()
     });
-    let seed = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0);
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seed = number(SEED).unwrap_or_else(|| Uuid::new_v4().as_u64_pair().0);
+    let cases = number(CASES).map_or(cases, |cases| cases as u32);
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let config = Config {
@@ -81,7 +87,7 @@ async fn case(subject: Subject, steps: &[Step]) -> Result<BTreeSet<Cause>, Strin
     let bench = Bench::new(subject.store.clone()).await;
     let compared = walk(&bench, &subject, steps).await;
     let broken = invariants::check(&*subject.store).await;
-    let log = bench::read_log(&*subject.store).await;
+    let log = invariants::read_log(&*subject.store).await;
     subject.store.close().await;
     compared?;
     match broken.is_empty() {

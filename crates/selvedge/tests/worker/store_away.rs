@@ -1,14 +1,12 @@
 //! What becomes of a worker's reports while the store is away.
 
-mod support;
-
+use super::LONG;
+use super::cut_off::{CutOff, Line};
 use selvedge::{Context, Drained, Engine, Failure, Namespace, Options, Outcome, Submission, Worker};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{CutOff, Line};
-use tokio::sync::{Semaphore, mpsc};
 
-const LONG: Duration = Duration::from_secs(30);
+use tokio::sync::{Semaphore, mpsc};
 
 /// One execution in the hands of a worker with one slot, on a line that is then set to `line`.
 struct Running {

@@ -1,0 +1,115 @@
+//! The kinds of the built-in worker: small things to see the engine at work with.
+
+use selvedge::{Context, Failure, FailureClass, Return, Worker};
+use serde::{Deserialize, Serialize};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::process::Command;
+
+/// How much of a command's error output a failure shows, in characters.
+const TAIL: usize = 2000;
+
+/// Gives the worker its handlers.
+pub fn give(worker: Worker, allow_shell: bool) -> Worker {
+    let worker = worker
+        .handler("echo", echo)
+        .handler("sleep", sleep)
+        .handler("fail", fail)
+        .handler("flaky", flaky);
+    match allow_shell {
+        true => worker.handler("shell", shell),
+        false => worker,
+    }
+}
+
+/// Gives back its input, byte for byte.
+async fn echo(ctx: Context) -> Result<Return, Failure> {
+    Ok(Return::Complete(ctx.input_json().clone()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sleep {
+    ms: u64,
+}
+
+/// Ends after a while, or when it is cancelled.
+async fn sleep(ctx: Context) -> Result<u64, Failure> {
+    let Sleep { ms } = ctx.input()?;
+    tokio::select! {
+        () = tokio::time::sleep(Duration::from_millis(ms)) => Ok(ms),
+        () = ctx.cancelled() => Err(Failure::transient("cancelled while it slept")),
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Fail {
+    message: Option<String>,
+    class: Option<FailureClass>,
+}
+
+/// Fails.
+async fn fail(ctx: Context) -> Result<(), Failure> {
+    let Fail { message, class } = ctx.input::<Option<Fail>>()?.unwrap_or_default();
+    let class = class.unwrap_or(FailureClass::Transient);
+    let message = message.unwrap_or_else(|| "it was asked to fail".into());
+    Err(Failure::new(class, message))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Flaky {
+    failures: u32,
+}
+
+/// Fails its first attempts.
+async fn flaky(ctx: Context) -> Result<u32, Failure> {
+    let Flaky { failures } = ctx.input()?;
+    let attempt = ctx.attempt();
+    if attempt < failures {
+        let message = format!("attempt {attempt} fails; the first {failures} do");
+        return Err(Failure::transient(message));
+    }
+    Ok(attempt)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shell {
+    command: String,
+}
+
+/// What a command wrote.
+#[derive(Serialize)]
+struct Output {
+    stdout: String,
+    stderr: String,
+}
+
+/// Runs a command; its exit code is the outcome. The shell is killed when the lease is lost or the execution cancelled.
+async fn shell(ctx: Context) -> Result<Output, Failure> {
+    let Shell { command } = ctx.input()?;
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg(command)
+        .env("SELVEDGE_KEY", ctx.key())
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::select! {
+        output = output => output?,
+        () = ctx.cancelled() => return Err(Failure::transient("cancelled while the command ran")),
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let stderr = text(&output.stderr);
+    if !output.status.success() {
+        let skipped = stderr.chars().count().saturating_sub(TAIL);
+        let tail: String = stderr.chars().skip(skipped).collect();
+        return Err(Failure::transient(format!("{}: {}", output.status, tail.trim())));
+    }
+    Ok(Output {
+        stdout: text(&output.stdout),
+        stderr,
+    })
+}

@@ -1,0 +1,77 @@
+//! `selvedge dev`: a server with a built-in worker, and what to type next. The first thing a newcomer runs.
+
+mod kinds;
+
+use crate::failure::Failure;
+use crate::serve::{self, Server, print};
+use crate::signals::Signals;
+use clap::Args;
+use clap::builder::FalseyValueParser;
+use selvedge::{Handle, Worker};
+use uuid::Uuid;
+
+/// What to serve, and what the worker may do.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    serve: serve::Arguments,
+    /// Let the worker run commands: the kind `shell` with input {"command": "…"}, for everybody who reaches the server
+    #[arg(long, env = "SELVEDGE_ALLOW_SHELL", value_parser = FalseyValueParser::new())]
+    allow_shell: bool,
+}
+
+const EXAMPLES: &str = "\
+The worker runs these kinds, with their input:
+  echo   anything                                  gives it back
+  sleep  {\"ms\": 1000}                              ends after that long
+  fail   {\"message\"?: \"…\", \"class\"?: \"permanent\"}  always fails
+  flaky  {\"failures\": 2}                           fails that often, then succeeds
+  shell  {\"command\": \"date\"}                       runs it; only with --allow-shell
+
+Examples:
+  selvedge dev
+  selvedge dev --store memory: --listen 127.0.0.1:0";
+
+/// Serves, with a worker, until a signal.
+pub async fn run(arguments: Arguments) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let Some(server) = Server::open_unless_stopped(&arguments.serve, &mut signals).await? else {
+        return Ok(());
+    };
+    let worker = start_worker(&server, arguments.allow_shell).await?;
+    print(&server.ready(arguments.serve.json))?;
+    if !arguments.serve.json {
+        print(&welcome(&server.url, arguments.allow_shell))?;
+    }
+    let drain = async {
+        let drained = worker.drain().await;
+        tracing::info!(?drained, "the built-in worker has drained");
+    };
+    server.serve(signals, drain).await
+}
+
+async fn start_worker(server: &Server, allow_shell: bool) -> Result<Handle, Failure> {
+    let failed =
+        |error: selvedge::Error| Failure::Failed(format!("the built-in worker did not start: {error}"));
+    let namespace = server.engine.namespace("default").await.map_err(failed)?;
+    let worker = kinds::give(Worker::new(namespace, "dev"), allow_shell);
+    worker.start().map_err(failed)
+}
+
+/// What to do now. Both commands work as they stand.
+fn welcome(url: &str, allow_shell: bool) -> String {
+    let id = Uuid::now_v7();
+    let shell = if allow_shell { ", shell" } else { "" };
+    format!(
+        "
+A page to look at:
+  {url}/
+
+A worker runs the kinds echo, sleep, fail, flaky{shell}. Submit an echo, and read its result:
+  curl -s {url}/v1/executions -d '{{\"id\": \"{id}\", \"kind\": \"echo\", \"input\": {{\"hello\": \"world\"}}}}'
+  curl -s '{url}/v1/executions/{id}/result?wait_ms=5000'
+
+Ctrl-C stops it."
+    )
+}

@@ -1,0 +1,159 @@
+//! Rows of every state, in every variation that a rule looks at.
+
+use super::Row;
+use selvedge_core::execution::{CancelRequest, Detail, Spec};
+use selvedge_core::{
+    Backoff, ClassId, Execution, ExecutionId, History, Lease, LeaseId, Name, NamespaceId, Outcome, Policy,
+    Retry, Scope, Session, SessionId, State, Timestamp,
+};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The namespace of every row.
+pub const NAMESPACE: NamespaceId = NamespaceId(1);
+/// The class of every row.
+pub const CLASS: ClassId = ClassId(1);
+/// The id of every row.
+pub const ID: ExecutionId = ExecutionId(Uuid::from_u128(1));
+/// The lease of every leased row.
+pub const LEASE: LeaseId = LeaseId(Uuid::from_u128(2));
+/// Its time to live.
+pub const TTL_MS: i64 = 1_000;
+
+/// The time.
+pub fn now() -> Timestamp {
+    Timestamp::from_millis(1_000_000)
+}
+
+fn lease() -> Lease {
+    Lease {
+        id: LEASE,
+        session: session().id,
+        worker: Name::trusted("worker"),
+        instance: Name::trusted("instance"),
+        claimed_at: now().minus_ms(10 * TTL_MS),
+        ttl_ms: TTL_MS,
+    }
+}
+
+/// The session of every lease.
+pub fn session() -> Session {
+    Session {
+        id: SessionId::of(NAMESPACE, "instance", TTL_MS),
+        worker: Name::trusted("worker"),
+        instance: Name::trusted("instance"),
+        ttl_ms: TTL_MS,
+        scope: Scope {
+            namespace: NAMESPACE,
+            lanes: vec![Name::trusted("default")],
+            kinds: None,
+            capabilities: Default::default(),
+        },
+        registered_at: now(),
+        seen_at: now(),
+        renewed_at: None,
+        draining: false,
+    }
+}
+
+/// No row, and rows of every state in every variation.
+pub fn rows() -> Vec<Row> {
+    let states = [
+        State::Ready,
+        State::Delayed {
+            until: now().minus_ms(1),
+        },
+        State::Delayed {
+            until: now().plus_ms(1),
+        },
+        State::Leased(lease()),
+    ];
+    let ended = Outcome::ALL.into_iter().map(State::Terminal);
+    let mut rows = vec![None];
+    for state in states.into_iter().chain(ended) {
+        for policy in policies() {
+            for charged in 0..=2 {
+                for asked in asked_to_cancel(&state) {
+                    rows.push(Some(row(state.clone(), policy.clone(), charged, asked)));
+                }
+            }
+        }
+    }
+    rows
+}
+
+/// Each limit alone, passed; with and without a wait before the next attempt.
+fn policies() -> Vec<Policy> {
+    let mut policies = Vec::new();
+    for delay_ms in [0, 1_000] {
+        let retry = Retry {
+            max_retries: 2,
+            max_interruptions: 2,
+            backoff: Backoff::Fixed { delay_ms },
+            ..Retry::default()
+        };
+        let none = || Policy {
+            retry: retry.clone(),
+            retention_ms: 0,
+            ..Policy::default()
+        };
+        policies.extend([
+            none(),
+            Policy {
+                deadline_ms: Some(1),
+                ..none()
+            },
+            Policy {
+                start_by_ms: Some(1),
+                ..none()
+            },
+            Policy {
+                attempt_timeout_ms: Some(1),
+                ..none()
+            },
+        ]);
+    }
+    policies
+}
+
+/// Only a worker can be asked to cancel: not at all, with its grace running, with its grace over.
+fn asked_to_cancel(state: &State) -> Vec<Option<Timestamp>> {
+    match state {
+        State::Leased(_) => vec![None, Some(now().plus_ms(1)), Some(now())],
+        State::Ready | State::Delayed { .. } | State::Terminal(_) => vec![None],
+    }
+}
+
+fn row(state: State, policy: Policy, charged: u32, asked: Option<Timestamp>) -> Execution {
+    let submitted_at = now().minus_ms(100_000);
+    Execution {
+        id: ID,
+        namespace: NAMESPACE,
+        class: CLASS,
+        flow: None,
+        submitted_at,
+        spec: Arc::new(Spec {
+            policy,
+            ..Spec::default()
+        }),
+        tags: Default::default(),
+        version: 7,
+        priority: 0,
+        ready_order: submitted_at,
+        epoch: u32::from(state.lease().is_some()),
+        started_at: state.lease().map(|lease| lease.claimed_at),
+        ended_at: state.outcome().map(|_| now().plus_ms(1)),
+        state,
+        detail: Detail {
+            retries: charged,
+            interruptions: charged,
+            cancel: asked.map(|until| CancelRequest {
+                actor: None,
+                reason: None,
+                until,
+            }),
+            ..Detail::default()
+        },
+        history: History::default(),
+    }
+}

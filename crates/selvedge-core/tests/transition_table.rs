@@ -1,0 +1,82 @@
+//! Walks every cell of the transition table, legal and illegal, through the real rules.
+//!
+//! Rows of every state, in every variation that a rule looks at, meet the commands of every cause. What they do must be
+//! exactly the table: no line that no rule reaches, no change that has no line, and a command that does nothing leaves
+//! nothing to save.
+
+mod cells;
+
+use cells::{Cell, commands, name, rows, run};
+use selvedge_core::state::StateName;
+use selvedge_core::transition::{Cause, TABLE, allowed, diagram};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Every change that the table allows.
+fn table() -> BTreeSet<Cell> {
+    let mut cells = BTreeSet::new();
+    for line in TABLE {
+        let from: Vec<Option<StateName>> = match line.from {
+            [] => vec![None],
+            states => states.iter().copied().map(Some).collect(),
+        };
+        for from in from {
+            let to: Vec<StateName> = match line.to {
+                [] => from.into_iter().collect(),
+                states => states.to_vec(),
+            };
+            cells.extend(to.into_iter().map(|to| (from, line.cause, to)));
+        }
+    }
+    cells
+}
+
+#[test]
+fn the_rules_make_exactly_the_changes_that_the_table_allows() {
+    let mut made: BTreeSet<Cell> = BTreeSet::new();
+    for cause in Cause::ALL {
+        for row in rows() {
+            for command in commands(cause) {
+                made.extend(run(&row, &command));
+            }
+        }
+    }
+    let table = table();
+    let missing: Vec<&Cell> = table.difference(&made).collect();
+    let unlisted: Vec<&Cell> = made.difference(&table).collect();
+    assert!(missing.is_empty(), "no rule reaches {missing:?}");
+    assert!(unlisted.is_empty(), "the table does not allow {unlisted:?}");
+}
+
+#[test]
+fn a_command_in_a_state_that_its_cause_does_not_leave_changes_nothing_by_that_cause() {
+    let mut walked = BTreeSet::new();
+    for cause in Cause::ALL {
+        for row in rows() {
+            let from = name(&row);
+            let legal = StateName::ALL.into_iter().any(|to| allowed(from, cause, to));
+            walked.insert((from, cause));
+            for command in commands(cause).iter().filter(|_| !legal) {
+                let by_cause = run(&row, command).filter(|(_, by, _)| *by == cause);
+                assert_eq!(by_cause, None, "{from:?} by {cause:?}");
+            }
+        }
+    }
+    let states = StateName::ALL.len() + 1;
+    assert_eq!(walked.len(), states * Cause::ALL.len(), "every cell was walked");
+}
+
+#[test]
+fn the_diagram_in_the_documentation_is_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/states.md");
+    let text = std::fs::read_to_string(&path).expect("docs/states.md is there");
+    let (before, rest) = text.split_once("```mermaid\n").expect("it has a diagram");
+    let (drawn, after) = rest.split_once("```").expect("the diagram ends");
+    if std::env::var_os("SELVEDGE_REGENERATE").is_some() {
+        let text = format!("{before}```mermaid\n{}```{after}", diagram());
+        std::fs::write(&path, text).expect("docs/states.md is written");
+    } else {
+        let hint = "docs/states.md is out of date; run the test once with SELVEDGE_REGENERATE=1";
+        assert_eq!(drawn, diagram(), "{hint}");
+    }
+}

@@ -1,0 +1,199 @@
+//! A server of its own for every test, and a small client for it.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{HeaderMap, Request};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use selvedge_engine::{Engine, Options};
+use selvedge_memory::MemoryStore;
+use serde_json::{Value, json};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Longer than anything here takes; a test that waits this long has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Server {
+    pub engine: Engine,
+    pub address: SocketAddr,
+    client: Client<HttpConnector, Full<Bytes>>,
+    shutdown: Option<oneshot::Sender<()>>,
+    serving: Option<JoinHandle<std::io::Result<()>>>,
+}
+
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl Server {
+    pub async fn start() -> Server {
+        let options = Options {
+            reconcilers: false,
+            ..Options::default()
+        };
+        let engine = Engine::start(Arc::new(MemoryStore::new()), options).await;
+        let engine = engine.expect("the engine starts");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        selvedge_server::check_listen(address).expect("loopback");
+        let (shutdown, asked) = oneshot::channel::<()>();
+        let asked = async move { drop(asked.await) };
+        let serving = tokio::spawn(selvedge_server::serve(engine.clone(), listener, asked));
+        Server {
+            engine,
+            address,
+            client: Client::builder(TokioExecutor::new()).build_http(),
+            shutdown: Some(shutdown),
+            serving: Some(serving),
+        }
+    }
+
+    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Reply {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).expect("a request");
+        let response = within(self.client.request(request)).await.expect("an answer");
+        let (parts, body) = response.into_parts();
+        let body = within(body.collect()).await.expect("its body").to_bytes();
+        Reply {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body: body.to_vec(),
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, &[], Vec::new()).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Reply {
+        self.post_text(path, &body.to_string()).await
+    }
+
+    pub async fn post_text(&self, path: &str, body: &str) -> Reply {
+        self.send("POST", path, &[("content-type", "application/json")], body.into())
+            .await
+    }
+
+    /// Submits one that must be new, and gives its id.
+    pub async fn submit(&self, body: Value) -> String {
+        let reply = self.post("/v1/executions", body).await;
+        assert_eq!(reply.status, 201, "{}", reply.text());
+        text_of(&reply.json()["execution"]["id"])
+    }
+
+    pub async fn execution(&self, id: &str) -> Value {
+        let reply = self.get(&format!("/v1/executions/{id}")).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()
+    }
+
+    /// Claims up to `max` from lane `default` at once.
+    pub async fn claim(&self, instance: &str, max: u32) -> Vec<Value> {
+        let body = json!({ "worker": "w", "lanes": ["default"], "max": max });
+        let reply = self.post(&format!("/v1/workers/{instance}/claim"), body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()["claims"].as_array().expect("claims").clone()
+    }
+
+    /// Reports one op and gives its result.
+    pub async fn report(&self, instance: &str, op: Value) -> Value {
+        let path = format!("/v1/workers/{instance}/report");
+        let reply = self.post(&path, json!({ "ops": [op] })).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()["results"][0].clone()
+    }
+
+    /// Waits until this many claims wait in the engine.
+    pub async fn until_claims_wait(&self, count: usize) {
+        within(async {
+            while self.engine.activity().1 != count {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+
+    /// Shuts the server down and waits until it has stopped.
+    pub async fn stop(&mut self) {
+        drop(self.shutdown.take());
+        let serving = self.serving.take().expect("it runs");
+        within(serving).await.expect("no panic").expect("no error");
+    }
+}
+
+pub async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("in time")
+}
+
+pub fn text_of(value: &Value) -> String {
+    value.as_str().expect("text").to_owned()
+}
+
+/// The fence of a claim, with an op.
+pub fn op(name: &str, claim: &Value) -> Value {
+    let mut op = fence(claim);
+    op["op"] = json!(name);
+    op
+}
+
+/// The fence of a claim.
+pub fn fence(claim: &Value) -> Value {
+    json!({
+        "execution": claim["execution"]["id"], "attempt": claim["attempt"],
+        "lease_id": claim["lease"]["id"], "epoch": claim["lease"]["epoch"],
+    })
+}
+
+impl Reply {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value.and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// Asserts that this is a well-formed problem, and gives its code and pointer.
+    pub fn problem(&self) -> (u16, String, String) {
+        assert_eq!(
+            self.header("content-type"),
+            "application/problem+json",
+            "{}",
+            self.text()
+        );
+        let problem = self.json();
+        check_problem(&problem);
+        assert_eq!(problem["status"], self.status);
+        let pointer = problem["pointer"].as_str().unwrap_or_default().to_owned();
+        (self.status, text_of(&problem["code"]), pointer)
+    }
+}
+
+/// Asserts that a value has the shape of a problem.
+pub fn check_problem(problem: &Value) {
+    let code = text_of(&problem["code"]);
+    assert_eq!(problem["type"], format!("/docs/problems#{code}"), "{problem}");
+    assert!(!text_of(&problem["title"]).is_empty());
+    assert!(!text_of(&problem["detail"]).is_empty());
+    assert!(problem["status"].as_u64().is_some_and(|status| status >= 400));
+}

@@ -1,0 +1,74 @@
+//! Pages for people, health and metrics.
+
+use crate::client::Server;
+use serde_json::json;
+
+#[tokio::test]
+async fn the_first_page_shows_what_runs_and_escapes_what_it_shows() {
+    let server = Server::start().await;
+    let empty = server.get("/").await;
+    assert_eq!(empty.header("content-type"), "text/html; charset=utf-8");
+    assert!(empty.text().contains("<html lang=\"en\">"));
+    let id = server
+        .submit(json!({ "kind": "<script>alert('x')</script>", "lane": "a&b" }))
+        .await;
+    server.claim("shell-1", 1).await;
+    let page = server.get("/").await.text();
+    assert!(page.contains(&format!("<a href=\"/v1/executions/{id}\">{id}</a>")));
+    assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"));
+    assert!(page.contains("a&amp;b") && page.contains("shell-1") && page.contains("memory store"));
+    assert!(page.contains(&format!("http://{}/v1/executions", server.address)));
+    assert!(!page.contains("https://"), "nothing comes from elsewhere");
+}
+
+#[tokio::test]
+async fn every_problem_has_its_place_in_the_documentation() {
+    let server = Server::start().await;
+    let page = server.get("/docs/problems").await.text();
+    for code in [
+        "invalid_json",
+        "invalid_field",
+        "unknown_field",
+        "not_found",
+        "stale_lease",
+        "idempotency_mismatch",
+        "store_unavailable",
+    ] {
+        assert!(page.contains(&format!("id=\"{code}\"")), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn health_and_readiness_are_told() {
+    let server = Server::start().await;
+    let health = server.get("/healthz").await;
+    assert_eq!((health.status, &health.json()["status"]), (200, &json!("ok")));
+    let ready = server.get("/readyz").await;
+    assert_eq!(
+        (ready.status, ready.json()),
+        (200, json!({ "status": "ready", "store": "memory" }))
+    );
+}
+
+#[tokio::test]
+async fn metrics_are_prometheus_text() {
+    let server = Server::start().await;
+    server.submit(json!({ "kind": "k" })).await;
+    let metrics = server.get("/metrics").await;
+    assert!(
+        metrics
+            .header("content-type")
+            .starts_with("text/plain; version=0.0.4")
+    );
+    let text = metrics.text();
+    assert!(text.contains("# TYPE selvedge_batches_total counter\nselvedge_batches_total "));
+    assert!(text.contains("\nselvedge_waiting_claims 0\n"));
+    assert!(text.contains("\nselvedge_reconciler_ticks_total{reconciler=\"lease_expiry\"} 0\n"));
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').expect(line);
+        assert!(
+            name.starts_with("selvedge_") && value.parse::<f64>().is_ok(),
+            "{line}"
+        );
+    }
+}

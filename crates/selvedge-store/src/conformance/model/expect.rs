@@ -1,0 +1,179 @@
+//! Each command of the model made out: whom it names, the command of core that it is, and the answer that is expected.
+
+use super::command::{Command, Content, Expect, Op, Spoil};
+use super::drive::Drive;
+use super::reference::Answer;
+use super::rules::{self, Shared};
+use crate::conformance::bench::mint;
+use selvedge_core::rules::clock::{Tick, What};
+use selvedge_core::rules::report::Fence;
+use selvedge_core::rules::worker::{Drain, PutBack, Why};
+use selvedge_core::{ExecutionId, LeaseId, Name};
+use uuid::Uuid;
+
+/// The one at `index`, counted from the newest and round again.
+pub fn newest<T: Copy>(items: &[T], index: usize) -> Option<T> {
+    let back = index.checked_rem(items.len())?;
+    items.get(items.len() - 1 - back).copied()
+}
+
+/// A worker's instance.
+pub fn instance(worker: usize) -> String {
+    format!("instance{worker}")
+}
+
+impl Drive<'_> {
+    fn execution(&self, index: usize) -> ExecutionId {
+        newest(&self.submitted, index).unwrap_or(ExecutionId(Uuid::nil()))
+    }
+
+    /// A lease: for an even index one that is live, else any.
+    fn lease(&self, index: usize) -> Fence {
+        let live = |fence: &&Fence| {
+            let known = self.reference.executions.get(&fence.execution);
+            known.is_some_and(|known| known.holds(fence))
+        };
+        let live: Vec<Fence> = self.leases.iter().filter(live).copied().collect();
+        let chosen = match index % 2 {
+            0 => newest(&live, index / 2).or(newest(&self.leases, index / 2)),
+            _ => newest(&self.leases, index / 2),
+        };
+        chosen.unwrap_or(Fence {
+            execution: self.execution(index),
+            attempt: 0,
+            lease_id: LeaseId(Uuid::nil()),
+            epoch: 1,
+        })
+    }
+
+    pub(super) fn put_back(&self, fence: Fence, orphaned: bool) -> Shared {
+        Shared::PutBack(PutBack {
+            namespace: self.bench.namespace,
+            fence,
+            why: if orphaned { Why::Orphaned } else { Why::Gone },
+        })
+    }
+
+    /// The command for the store, and the answer that the model gives.
+    pub(super) async fn expect(&mut self, command: &Command) -> (Shared, Answer) {
+        match command {
+            Command::Submit { id, content } => {
+                let given = id.map(|id| Uuid::from_u128(u128::from(id) + 1));
+                self.submit(given, content.clone()).await
+            }
+            Command::SubmitAgain { earlier, same_id } => {
+                let back = earlier.checked_rem(self.submissions.len());
+                match back
+                    .and_then(|back| self.submissions.iter().rev().nth(back))
+                    .cloned()
+                {
+                    Some((given, content)) => self.submit(given.filter(|_| *same_id), content).await,
+                    None => {
+                        let tick = Tick {
+                            execution: self.execution(0),
+                            what: What::Lapse,
+                        };
+                        (Shared::Tick(tick), Answer::Lost)
+                    }
+                }
+            }
+            Command::Report {
+                lease,
+                spoil,
+                op_id,
+                op,
+            } => {
+                let mut fence = self.lease(*lease);
+                match spoil {
+                    Spoil::Nothing => {}
+                    Spoil::Epoch => fence.epoch += 1,
+                    Spoil::Attempt => fence.attempt += 1,
+                    Spoil::Lease => fence.lease_id = LeaseId(Uuid::max()),
+                    Spoil::Execution => fence.execution = ExecutionId(Uuid::max()),
+                }
+                self.report(fence, *op_id, op.clone())
+            }
+            Command::Repeat { report } => {
+                let back = report.checked_rem(self.reports.len());
+                let (fence, op_id, op) = match back.and_then(|back| self.reports.iter().rev().nth(back)) {
+                    Some(report) => report.clone(),
+                    None => (self.lease(0), None, Op::Release),
+                };
+                self.report(fence, op_id, op)
+            }
+            Command::PutBack { lease, orphaned } => {
+                let fence = self.lease(*lease);
+                (self.put_back(fence, *orphaned), self.reference.put_back(&fence))
+            }
+            Command::Operate {
+                execution,
+                action,
+                expect,
+            } => {
+                let id = self.execution(*execution);
+                let version = self
+                    .reference
+                    .executions
+                    .get(&id)
+                    .map_or(0, |known| known.version);
+                let mut operate = self.bench.operate_command(id, rules::action(action));
+                operate.if_version = match expect {
+                    Expect::Any => None,
+                    Expect::Current => Some(version),
+                    Expect::Another => Some(version + 1),
+                };
+                (
+                    Shared::Operate(operate),
+                    self.reference.operate(id, action, *expect),
+                )
+            }
+            Command::Lapse { execution } => {
+                let execution = self.execution(*execution);
+                let tick = Tick {
+                    execution,
+                    what: What::Lapse,
+                };
+                (Shared::Tick(tick), self.reference.lapse(execution))
+            }
+            Command::Due { execution, kind } => {
+                let execution = self.execution(*execution);
+                let tick = Tick {
+                    execution,
+                    what: What::Due(*kind),
+                };
+                (Shared::Tick(tick), self.reference.due(execution, *kind))
+            }
+            Command::Drain { worker } => {
+                let drain = Drain {
+                    namespace: self.bench.namespace,
+                    instance: Name::trusted(&instance(*worker)),
+                    actor: Name::trusted("operator"),
+                };
+                (Shared::Drain(drain), self.reference.drain(*worker))
+            }
+        }
+    }
+
+    async fn submit(&mut self, given: Option<Uuid>, content: Content) -> (Shared, Answer) {
+        let mut submit = self
+            .bench
+            .submit_command(vec![rules::draft(given, &content)])
+            .await;
+        let id = given.map_or_else(mint, ExecutionId);
+        submit.items[0].id = id;
+        if !self.submitted.contains(&id) {
+            self.submitted.push(id);
+        }
+        let answer = self.reference.submit(id, &content);
+        self.submissions.push((given, content));
+        (Shared::Submit(submit), answer)
+    }
+
+    fn report(&mut self, fence: Fence, op_id: Option<u8>, op: Op) -> (Shared, Answer) {
+        let mut report = self.bench.report_command(fence, rules::op(&op));
+        report.op_id = op_id.map(rules::word);
+        let answer = self.reference.report(&fence, op_id, &op);
+        self.reports.push((fence, op_id, op));
+        (Shared::Report(report), answer)
+    }
+}
