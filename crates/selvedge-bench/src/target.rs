@@ -109,6 +109,8 @@ impl Target {
 
     /// Completes what was taken and takes more; waits a moment if there is nothing.
     pub async fn work(&self, done: &[Taken], claimer: &Claimer) -> Result<Vec<Taken>, Error> {
+        // Whoever has something to report wants to know that it is done before waiting for more.
+        let wait = if done.is_empty() { WAIT } else { Duration::ZERO };
         match self {
             Target::InProcess(namespace) => {
                 let complete = || Op::Complete {
@@ -120,7 +122,7 @@ impl Target {
                     .collect();
                 let next = ClaimWait {
                     claim: claimer.draft(),
-                    wait: WAIT,
+                    wait,
                     operation: None,
                 };
                 let (results, claimed) = namespace.report(ops, Some(next)).await?;
@@ -135,7 +137,7 @@ impl Target {
                 });
                 Ok(taken.collect())
             }
-            Target::Http(client) => client.work(done, claimer, WAIT).await,
+            Target::Http(client) => client.work(done, claimer, wait).await,
         }
     }
 }

@@ -23,7 +23,7 @@ const THREADS: (usize, usize) = (2, 8);
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// What is logged to standard error, as `tracing` writes filters [default: $RUST_LOG or warn,selvedge=info]
+    /// What is logged to standard error [default: $RUST_LOG, or warn,selvedge=info]
     #[arg(long, env = "SELVEDGE_LOG", global = true, value_name = "FILTER")]
     log: Option<String>,
 }
@@ -38,9 +38,9 @@ enum Command {
 
 const EXAMPLES: &str = "\
 Examples:
-  selvedge dev                                       try it: a server, a worker, and what to type next
-  selvedge serve                                     serve selvedge.db in this directory
-  selvedge serve --store postgres://ada@db/selvedge  one of any number of servers on one database";
+  selvedge dev                                       try it out
+  selvedge serve                                     serve ./selvedge.db
+  selvedge serve --store postgres://ada@db/selvedge  one of many servers";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 /// What to serve, and where.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
+#[group(skip)]
 pub struct Arguments {
     /// The store: sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or memory:
     #[arg(

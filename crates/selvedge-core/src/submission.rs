@@ -209,7 +209,7 @@ impl Submission {
     }
 }
 
-/// Refuses a payload beyond the limit.
+/// Refuses a payload beyond the limit, or one that is not JSON.
 pub fn check_payload(pointer: &str, payload: &[u8]) -> Result<(), Refusal> {
     if payload.len() > PAYLOAD_LIMIT {
         return Err(Refusal::PayloadTooLarge {
@@ -218,7 +218,10 @@ pub fn check_payload(pointer: &str, payload: &[u8]) -> Result<(), Refusal> {
             actual: payload.len() as u64,
         });
     }
-    Ok(())
+    match serde_json::from_slice::<&serde_json::value::RawValue>(payload) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Refusal::field(pointer, format!("is not JSON: {error}"))),
+    }
 }
 
 /// Refuses a negative or absurd duration.

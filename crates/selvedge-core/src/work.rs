@@ -374,11 +374,14 @@ impl Work {
         self.keys.get(name)
     }
 
-    /// Makes a key stand for something new, whatever it stood for before.
+    /// Makes a key stand for something new. What it stood for before must still be what was seen: else somebody else has
+    /// made it stand for something new meanwhile, and the save fails its guard.
     pub fn put_key(&mut self, row: KeyRow) {
         let name = row.name.clone();
-        if self.keys.insert(name.clone(), row).is_some() && !self.keys_added.contains(&name) {
-            self.keys_removed.push((name.clone(), None));
+        if let Some(before) = self.keys.insert(name.clone(), row)
+            && !self.keys_added.contains(&name)
+        {
+            self.keys_removed.push((name.clone(), before.execution));
         }
         self.keys_added.insert(name);
     }

@@ -158,7 +158,7 @@ impl Tables {
             })
             .collect();
         Entries {
-            upto: entries.last().map_or(after, |entry| entry.number),
+            upto: entries.last().map_or(after.min(self.log.len() as i64), |entry| entry.number),
             entries,
             oldest: 0,
         }

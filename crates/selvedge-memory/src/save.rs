@@ -35,9 +35,6 @@ impl Tables {
         for id in changes.sessions_removed {
             self.take_session(id);
         }
-        for id in changes.sessions_removed {
-            self.take_session(id);
-        }
         for session in changes.sessions {
             self.merge_session(session);
         }

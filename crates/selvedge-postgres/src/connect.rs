@@ -53,7 +53,7 @@ pub fn config(url: &str) -> Result<Config, Error> {
 }
 
 /// What every connection is told first.
-fn preparation(settings: &Settings) -> String {
+pub fn preparation(settings: &Settings) -> String {
     format!(
         "set search_path to {schema}, pg_catalog;
          set plan_cache_mode to force_generic_plan;

@@ -20,6 +20,8 @@ mod row;
 mod save;
 mod schema;
 mod sql;
+#[doc(hidden)]
+pub mod testing;
 mod transaction;
 
 pub use connect::Settings;

@@ -36,6 +36,11 @@ macro_rules! statements {
                     .replace("{shown}", &shown())
             });
         )*
+
+        /// Every statement, by the name of its file.
+        pub fn all() -> Vec<(&'static str, &'static str)> {
+            vec![$(($file, $name.as_str())),*]
+        }
     };
 }
 

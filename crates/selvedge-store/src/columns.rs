@@ -134,26 +134,17 @@ fn json<T: for<'a> Deserialize<'a>>(column: &str, text: &str) -> Result<T, Strin
 
 /// The execution that the columns describe, or what is wrong with them.
 pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
-    let detail: Detail = moving
-        .detail
-        .as_deref()
-        .map_or(Ok(Detail::default()), |text| json("detail", text))?;
+    let detail: Detail =
+        moving.detail.as_deref().map_or(Ok(Detail::default()), |text| json("detail", text))?;
     let history = History::from_bytes(moving.history);
     let name = StateName::from_code(moving.state).ok_or_else(|| format!("unknown state {}", moving.state))?;
-    let until = || {
-        moving
-            .until_at
-            .map(Timestamp::from_micros)
-            .ok_or("until_at is missing".to_owned())
-    };
+    let until = || moving.until_at.map(Timestamp::from_micros).ok_or("until_at is missing".to_owned());
     let state = match name {
         StateName::Ready => State::Ready,
         StateName::Delayed => State::Delayed { until: until()? },
         StateName::Leased => {
             // Who holds it stands in the line of history that the claim wrote, and nowhere else.
-            let lines = history
-                .lines()
-                .map_err(|error| format!("column history: {error}"))?;
+            let lines = history.lines().map_err(|error| format!("column history: {error}"))?;
             let (claimed, ttl_ms) = newest_claim(&lines).ok_or("history has no claim")?;
             State::Leased(Lease {
                 id: LeaseId(moving.lease_id.ok_or("lease_id is missing")?),

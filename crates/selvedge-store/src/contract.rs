@@ -91,7 +91,7 @@ pub struct Entry {
 pub struct Entries {
     /// The entries, in order.
     pub entries: Vec<Entry>,
-    /// The log is settled up to this number.
+    /// The log is settled up to this number; past the newest entry, the newest one's.
     pub upto: i64,
     /// The oldest number that is kept; a cursor before it has expired. Zero when nothing was dropped.
     pub oldest: i64,
@@ -176,7 +176,7 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes keys of operations that have expired; says how many.
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error>;
 
-    /// A page of the log after this number.
+    /// A page of the log after this number, which may be larger than any: then `upto` says which is the newest.
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error>;
 
     /// Tells the other servers. May lose news.

@@ -93,7 +93,6 @@ async fn shell(ctx: Context) -> Result<Output, Failure> {
     let output = Command::new("sh")
         .arg("-c")
         .arg(command)
-        .env("SELVEDGE_KEY", ctx.key())
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();

@@ -13,6 +13,7 @@ use uuid::Uuid;
 /// What to serve, and what the worker may do.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
+#[group(skip)]
 pub struct Arguments {
     #[command(flatten)]
     serve: serve::Arguments,

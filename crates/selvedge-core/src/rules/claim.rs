@@ -1,9 +1,9 @@
 //! Claims: ready executions go to a worker under new leases, in order.
 
-use super::{OPERATION_WINDOW_MS, Operation};
+use super::Operation;
 use crate::fact::{Fact, LeaseRef};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
-use crate::rows::{Candidates, KeyName, KeyRow, KeyScope, Needs};
+use crate::rows::{Candidates, Needs};
 use crate::session::SEEN_EVERY_MS;
 use crate::submission::check_capabilities;
 use crate::{
@@ -127,19 +127,11 @@ impl Claim {
         SessionId::of(self.scope.namespace, &self.instance, self.ttl_ms)
     }
 
-    fn operation_key(&self) -> Option<KeyName> {
-        let key = self.operation.as_ref()?.key.clone();
-        Some(KeyName {
-            namespace: self.scope.namespace,
-            scope: KeyScope::Operation,
-            key,
-        })
-    }
-
     /// What to see first: the session, and ready executions of the worker's classes unless `handed_only`.
     pub fn needs(&self, classes: &[ClassId], handed_only: bool, needs: &mut Needs) {
         needs.sessions.push(self.session());
-        needs.keys.extend(self.operation_key());
+        let namespace = self.scope.namespace;
+        needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(namespace)));
         if !handed_only && !classes.is_empty() {
             match needs.candidates.iter_mut().find(|asked| asked.classes == classes) {
                 Some(asked) => asked.limit += self.max,
@@ -153,11 +145,9 @@ impl Claim {
 
     /// What to see after the keys were loaded: the executions that the same call claimed before.
     pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        for (id, _) in self
-            .stored_answer(work)
-            .map(|answer| answer.0)
-            .unwrap_or_default()
-        {
+        let stored = self.operation.as_ref().map(|operation| operation.stored(self.scope.namespace, work));
+        let Some(Ok(Some(Answer(claimed)))) = stored else { return };
+        for (id, _) in claimed {
             if !work.knows(id) {
                 needs.look.push(id);
             }
@@ -167,46 +157,16 @@ impl Claim {
         }
     }
 
-    fn stored_answer(&self, work: &Work) -> Option<Answer> {
-        let row = work.key(&self.operation_key()?)?;
-        serde_json::from_slice(&row.answer)
-            .ok()
-            .filter(|_| row.expires_at.is_none_or(|at| at > work.now()))
-    }
-
     /// What the worker got, in claim order. `classes` are those its scope covers.
     pub fn decide(&self, classes: &[ClassId], work: &mut Work) -> Result<Vec<Claimed>, Refusal> {
-        if let (Some(operation), Some(answer)) = (&self.operation, self.stored_answer(work)) {
-            let name = self.operation_key().expect("a stored answer has a key");
-            if work.key(&name).is_some_and(|row| row.digest != operation.digest) {
-                return Err(Refusal::IdempotencyMismatch {
-                    pointer: "/headers/idempotency-key".into(),
-                    detail: "was used with another body; use a new key for a new call".into(),
-                });
-            }
-            return Ok(answer
-                .0
-                .into_iter()
-                .filter_map(|(id, epoch)| self.still_held(id, epoch, work))
-                .collect());
+        let Some(operation) = &self.operation else { return Ok(self.take(classes, work)) };
+        if let Some(Answer(made)) = operation.stored(self.scope.namespace, work)? {
+            return Ok(made.into_iter().filter_map(|(id, epoch)| self.still_held(id, epoch, work)).collect());
         }
         let claimed = self.take(classes, work);
-        if let (Some(operation), Some(name), false) =
-            (&self.operation, self.operation_key(), claimed.is_empty())
-        {
-            let answer = Answer(
-                claimed
-                    .iter()
-                    .map(|one| (one.execution.id, one.execution.epoch))
-                    .collect(),
-            );
-            work.put_key(KeyRow {
-                name,
-                execution: None,
-                digest: operation.digest,
-                answer: serde_json::to_vec(&answer).unwrap_or_default().into(),
-                expires_at: Some(work.now().plus_ms(OPERATION_WINDOW_MS)),
-            });
+        if !claimed.is_empty() {
+            let answer = Answer(claimed.iter().map(|one| (one.execution.id, one.execution.epoch)).collect());
+            operation.store(self.scope.namespace, &answer, work);
         }
         Ok(claimed)
     }

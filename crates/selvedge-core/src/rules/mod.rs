@@ -12,7 +12,9 @@ pub mod submit;
 pub mod worker;
 
 use crate::fact::Next;
-use crate::{Execution, FailureClass, Outcome, State, Timestamp, Work};
+use crate::rows::{KeyName, KeyRow, KeyScope};
+use crate::{Execution, FailureClass, NamespaceId, Outcome, Refusal, State, Timestamp, Work};
+use serde::{Serialize, de::DeserializeOwned};
 
 /// A caller's key for one call, and the digest of what it asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +26,43 @@ pub struct Operation {
 }
 
 /// How long the key of a call is remembered: 24 hours.
-pub const OPERATION_WINDOW_MS: i64 = 24 * 3600 * 1000;
+const OPERATION_WINDOW_MS: i64 = 24 * 3600 * 1000;
+
+impl Operation {
+    fn key_name(&self, namespace: NamespaceId) -> KeyName {
+        KeyName {
+            namespace,
+            scope: KeyScope::Operation,
+            key: self.key.clone(),
+        }
+    }
+
+    /// The stored answer of the same call, if it was made before. The same key with another call is refused.
+    fn stored<A: DeserializeOwned>(&self, namespace: NamespaceId, work: &Work) -> Result<Option<A>, Refusal> {
+        let known = work.key(&self.key_name(namespace));
+        let Some(row) = known.filter(|row| row.expires_at.is_none_or(|at| at > work.now())) else {
+            return Ok(None);
+        };
+        let answer = serde_json::from_slice(&row.answer)
+            .ok()
+            .filter(|_| row.digest == self.digest);
+        answer.map(Some).ok_or_else(|| Refusal::IdempotencyMismatch {
+            pointer: "/headers/idempotency-key".into(),
+            detail: "was used for another call; use a new key for a new call".into(),
+        })
+    }
+
+    /// Stores the answer of a call.
+    fn store<A: Serialize>(&self, namespace: NamespaceId, answer: &A, work: &mut Work) {
+        work.put_key(KeyRow {
+            name: self.key_name(namespace),
+            execution: None,
+            digest: self.digest,
+            answer: serde_json::to_vec(answer).unwrap_or_default().into(),
+            expires_at: Some(work.now().plus_ms(OPERATION_WINDOW_MS)),
+        });
+    }
+}
 
 /// Ends the lease of a row: the row becomes what `next` says.
 fn follow(row: &mut Execution, next: Next) {

@@ -1,6 +1,6 @@
 //! Submission: new executions, each at most once for its id and its keys.
 
-use super::{OPERATION_WINDOW_MS, Operation};
+use super::Operation;
 use crate::execution::{Detail, Spec};
 use crate::fact::Fact;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
@@ -45,19 +45,14 @@ pub struct Submitted {
 struct Answer(Vec<Result<ExecutionId, Refusal>>);
 
 impl Submit {
-    fn operation_key(&self) -> Option<KeyName> {
-        let key = self.operation.as_ref()?.key.clone();
-        Some(KeyName {
-            namespace: self.namespace,
-            scope: KeyScope::Operation,
-            key,
-        })
-    }
-
     /// What to see first. Ids that the engine minted are looked for only when `again`: the first try may have committed
     /// without its answer arriving.
     pub fn needs(&self, again: bool, needs: &mut Needs) {
-        needs.keys.extend(self.operation_key());
+        needs.keys.extend(
+            self.operation
+                .as_ref()
+                .map(|operation| operation.key_name(self.namespace)),
+        );
         for item in &self.items {
             let Ok(submission) = &item.submission else {
                 continue;
@@ -76,7 +71,11 @@ impl Submit {
                 needs.executions.push(id);
             }
         };
-        if let Some(answer) = self.stored_answer(work) {
+        let stored = self
+            .operation
+            .as_ref()
+            .map(|operation| operation.stored::<Answer>(self.namespace, work));
+        if let Some(Ok(Some(answer))) = stored {
             answer.0.into_iter().flatten().for_each(&mut want);
         }
         for item in &self.items {
@@ -90,47 +89,28 @@ impl Submit {
         }
     }
 
-    fn stored_answer(&self, work: &Work) -> Option<Answer> {
-        let row = work.key(&self.operation_key()?)?;
-        serde_json::from_slice(&row.answer)
-            .ok()
-            .filter(|_| row.expires_at.is_none_or(|at| at > work.now()))
-    }
-
     /// One answer per item, in order. `again` says that this very call may have committed before.
     pub fn decide(&self, again: bool, work: &mut Work) -> Vec<Result<Submitted, Refusal>> {
-        if let (Some(operation), Some(name)) = (&self.operation, self.operation_key()) {
-            if let Some(answer) = self.stored_answer(work) {
-                let same = work.key(&name).is_some_and(|row| row.digest == operation.digest);
-                return self.repeat(answer, same, work);
-            }
-            let replies = self.decide_each(again, work);
-            let answer = Answer(
+        let Some(operation) = &self.operation else {
+            return self.decide_each(again, work);
+        };
+        match operation.stored::<Answer>(self.namespace, work) {
+            Err(refusal) => self.items.iter().map(|_| Err(refusal.clone())).collect(),
+            Ok(Some(answer)) => self.repeat(answer, work),
+            Ok(None) => {
+                let replies = self.decide_each(again, work);
+                let answer = |reply: &Result<Submitted, Refusal>| {
+                    reply.as_ref().map(|done| done.execution.id).map_err(Clone::clone)
+                };
+                let answer = Answer(replies.iter().map(answer).collect());
+                operation.store(self.namespace, &answer, work);
                 replies
-                    .iter()
-                    .map(|reply| reply.as_ref().map(|done| done.execution.id).map_err(Clone::clone))
-                    .collect(),
-            );
-            work.put_key(KeyRow {
-                name,
-                execution: None,
-                digest: operation.digest,
-                answer: serde_json::to_vec(&answer).unwrap_or_default().into(),
-                expires_at: Some(work.now().plus_ms(OPERATION_WINDOW_MS)),
-            });
-            return replies;
+            }
         }
-        self.decide_each(again, work)
     }
 
-    fn repeat(&self, answer: Answer, same: bool, work: &Work) -> Vec<Result<Submitted, Refusal>> {
-        if !same {
-            let refusal = Refusal::IdempotencyMismatch {
-                pointer: "/headers/idempotency-key".into(),
-                detail: "was used with another body; use a new key for a new call".into(),
-            };
-            return self.items.iter().map(|_| Err(refusal.clone())).collect();
-        }
+    /// The answers of the same call, made before.
+    fn repeat(&self, answer: Answer, work: &Work) -> Vec<Result<Submitted, Refusal>> {
         answer
             .0
             .into_iter()

@@ -44,20 +44,13 @@ impl Bench {
     pub async fn new(store: Arc<dyn Store>) -> Self {
         let name = Name::trusted("conformance");
         let namespace = store.namespace(&name).await.expect("a namespace is interned");
-        Bench {
-            store,
-            namespace,
-            by_hand: Arc::default(),
-        }
+        Bench { store, namespace, by_hand: Arc::default() }
     }
 
     /// The same store, with another namespace.
     pub async fn beside(&self, name: &str) -> Self {
         let namespace = self.store.namespace(&Name::trusted(name)).await;
-        Bench {
-            namespace: namespace.expect("a namespace is interned"),
-            ..self.clone()
-        }
+        Bench { namespace: namespace.expect("a namespace is interned"), ..self.clone() }
     }
 
     /// Whether every change so far was made by a rule.
@@ -72,18 +65,13 @@ impl Bench {
 
     /// Runs a rule in one transaction, and says what became of that.
     pub async fn transact<R: Rule>(&self, rule: R) -> (R::Reply, Transaction) {
-        run_rule(&*self.store, rule)
-            .await
-            .expect("the transaction is saved")
+        run_rule(&*self.store, rule).await.expect("the transaction is saved")
     }
 
     /// Saves changes made by hand.
     pub async fn save(&self, changes: Changes) -> Transaction {
         self.by_hand.store(true, Ordering::SeqCst);
-        let save = decision(
-            |_| Needs::default(),
-            move |_| Step::Save(Box::new(changes.clone())),
-        );
+        let save = decision(|_| Needs::default(), move |_| Step::Save(Box::new(changes.clone())));
         self.store.transact(save).await.expect("the changes are saved")
     }
 
@@ -104,24 +92,16 @@ impl Bench {
 
     /// The command that submits these; each gets an id and a class.
     pub async fn submit_command(&self, drafts: Vec<Draft>) -> Submit {
-        let checked = drafts
-            .into_iter()
-            .map(|draft| draft.check().expect("a draft of a case is valid"));
+        let checked = drafts.into_iter().map(|draft| draft.check().expect("a draft of a case is valid"));
         let submissions: Vec<Submission> = checked.collect();
         let wanted: BTreeSet<Class> = submissions.iter().map(|one| one.class(self.namespace)).collect();
         let classes = self.intern(wanted.into_iter().collect()).await;
         let items = submissions.into_iter().map(|submission| Item {
-            class: classes
-                .find(&submission.class(self.namespace))
-                .expect("its class is interned"),
+            class: classes.find(&submission.class(self.namespace)).expect("its class is interned"),
             id: submission.id().unwrap_or_else(mint),
             submission: Ok(submission),
         });
-        Submit {
-            namespace: self.namespace,
-            items: items.collect(),
-            operation: None,
-        }
+        Submit { namespace: self.namespace, items: items.collect(), operation: None }
     }
 
     /// Interns classes.
@@ -139,10 +119,7 @@ impl Bench {
             kind: Name::trusted(kind),
             capabilities: BTreeSet::new(),
         };
-        self.intern(vec![class.clone()])
-            .await
-            .find(&class)
-            .expect("it is interned")
+        self.intern(vec![class.clone()]).await.find(&class).expect("it is interned")
     }
 
     /// The store's time.
@@ -158,9 +135,7 @@ impl Bench {
     /// Submits several in one transaction.
     pub async fn submit_all(&self, drafts: Vec<Draft>) -> Vec<Execution> {
         let replies = self.run(self.submit_command(drafts).await).await;
-        let rows = replies
-            .into_iter()
-            .map(|reply| reply.expect("it is accepted").execution);
+        let rows = replies.into_iter().map(|reply| reply.expect("it is accepted").execution);
         rows.collect()
     }
 
@@ -196,9 +171,7 @@ impl Bench {
     /// Claims up to `max`.
     pub async fn claim_as(&self, worker: &Worker, max: u32) -> Vec<Claimed> {
         let claim = self.claim_command(worker, max).await;
-        self.run(claim)
-            .await
-            .expect("a claim without a key is not refused")
+        self.run(claim).await.expect("a claim without a key is not refused")
     }
 
     /// Submits one and claims it.
@@ -211,12 +184,7 @@ impl Bench {
 
     /// The command that reports `op`.
     pub fn report_command(&self, fence: Fence, op: Op) -> Report {
-        Report {
-            namespace: self.namespace,
-            fence,
-            op_id: None,
-            op,
-        }
+        Report { namespace: self.namespace, fence, op_id: None, op }
     }
 
     /// Reports.
@@ -226,9 +194,7 @@ impl Bench {
 
     /// Completes with a result.
     pub async fn complete(&self, claimed: &Claimed, result: &'static [u8]) {
-        let op = Op::Complete {
-            result: result.into(),
-        };
+        let op = Op::Complete { result: result.into() };
         self.report(fence(claimed), op).await.expect("it is completed");
     }
 

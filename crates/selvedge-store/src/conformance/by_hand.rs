@@ -41,10 +41,7 @@ pub fn row(bench: &Bench, class: ClassId, submitted_at: Timestamp) -> Execution 
 
 /// A spec with this policy.
 pub fn spec(policy: Policy) -> Arc<Spec> {
-    Arc::new(Spec {
-        policy,
-        ..Spec::default()
-    })
+    Arc::new(Spec { policy, ..Spec::default() })
 }
 
 /// The row under a lease of a session, as a claim leaves it: who holds it stands in its history too.
@@ -101,19 +98,13 @@ pub fn session(bench: &Bench, instance: &str, ttl_ms: i64, seen_at: Timestamp) -
 pub fn inserting(rows: &[Execution]) -> Changes {
     let mut changes = Changes::default();
     for row in rows {
-        changes.inserted.push(Inserted {
-            execution: row.clone(),
-            input: INPUT.into(),
-            result: None,
-        });
-        changes
-            .tags_added
-            .extend(row.tags.iter().map(|(name, value)| TagEntry {
-                namespace: row.namespace,
-                tag: tag_text(name, value),
-                submitted_at: row.submitted_at,
-                execution: row.id,
-            }));
+        changes.inserted.push(Inserted { execution: row.clone(), input: INPUT.into(), result: None });
+        changes.tags_added.extend(row.tags.iter().map(|(name, value)| TagEntry {
+            namespace: row.namespace,
+            tag: tag_text(name, value),
+            submitted_at: row.submitted_at,
+            execution: row.id,
+        }));
     }
     changes.inserted.sort_by_key(|row| row.execution.id);
     changes.tags_added.sort();
@@ -129,10 +120,5 @@ pub async fn insert(bench: &Bench, rows: &[Execution]) {
 pub async fn put_sessions(bench: &Bench, sessions: &[Session]) {
     let mut sessions = sessions.to_vec();
     sessions.sort_by_key(|session| session.id);
-    bench
-        .save(Changes {
-            sessions,
-            ..Changes::default()
-        })
-        .await;
+    bench.save(Changes { sessions, ..Changes::default() }).await;
 }

@@ -13,11 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn draft(lane: &str, priority: i64) -> Draft {
-    Draft {
-        lane: lane.into(),
-        priority,
-        ..Draft::new("kind")
-    }
+    Draft { lane: lane.into(), priority, ..Draft::new("kind") }
 }
 
 fn ids(claimed: &[Claimed]) -> Vec<ExecutionId> {
@@ -26,15 +22,7 @@ fn ids(claimed: &[Claimed]) -> Vec<ExecutionId> {
 
 pub async fn claims_go_by_priority_and_then_by_the_time_it_became_ready_across_classes(bench: &Bench) {
     let mut expected = Vec::new();
-    for (lane, priority) in [
-        ("a", 0),
-        ("b", 5),
-        ("c", -3),
-        ("b", 0),
-        ("a", 5),
-        ("a", -3),
-        ("c", 0),
-    ] {
+    for (lane, priority) in [("a", 0), ("b", 5), ("c", -3), ("b", 0), ("a", 5), ("a", -3), ("c", 0)] {
         let row = bench.submit(draft(lane, priority)).await;
         expected.push((-priority, row.ready_order, row.id));
     }
@@ -64,20 +52,15 @@ pub async fn a_change_of_priority_or_a_return_moves_it_in_the_order(bench: &Benc
     let raise = Action::Prioritise { priority: 1 };
     let raised = bench.operate(rows[2].id, raise).await.expect("it is raised");
     assert_eq!(raised.ready_order, rows[2].ready_order, "it keeps its time");
-    let mut rest = [
-        (returned.ready_order, returned.id),
-        (rows[1].ready_order, rows[1].id),
-    ];
+    let mut rest = [(returned.ready_order, returned.id), (rows[1].ready_order, rows[1].id)];
     rest.sort();
     let expected = [raised.id, rest[0].1, rest[1].1];
     assert_eq!(ids(&bench.claim_as(&worker, 9).await), expected);
 }
 
 pub async fn a_claim_takes_no_more_than_it_asked_for_and_brings_the_inputs(bench: &Bench) {
-    let drafts = (0..5).map(|number| Draft {
-        input: format!("{{\"number\":{number}}}").into(),
-        ..draft("a", 0)
-    });
+    let drafts =
+        (0..5).map(|number| Draft { input: format!("{{\"number\":{number}}}").into(), ..draft("a", 0) });
     bench.submit_all(drafts.collect()).await;
     let worker = Worker::new("one").on(&["a"]);
     let mut inputs = Vec::new();
@@ -97,23 +80,10 @@ pub async fn a_claim_takes_only_what_is_ready_and_of_its_classes(bench: &Bench) 
     let mine = bench.submit(draft("mine", 0)).await.id;
     bench.submit(draft("other", 9)).await;
     bench.beside("elsewhere").await.submit(draft("mine", 9)).await;
-    bench
-        .submit(Draft {
-            capabilities: vec!["gpu".into()],
-            ..draft("mine", 9)
-        })
-        .await;
-    bench
-        .submit(Draft {
-            delay: Some(When::AfterMs(1_000_000)),
-            ..draft("mine", 9)
-        })
-        .await;
+    bench.submit(Draft { capabilities: vec!["gpu".into()], ..draft("mine", 9) }).await;
+    bench.submit(Draft { delay: Some(When::AfterMs(1_000_000)), ..draft("mine", 9) }).await;
     let ended = bench.submit(draft("mine", 9)).await.id;
-    let cancel = Action::Cancel {
-        reason: None,
-        grace_ms: 0,
-    };
+    let cancel = Action::Cancel { reason: None, grace_ms: 0 };
     bench.operate(ended, cancel).await.expect("it is cancelled");
     let worker = Worker::new("one").on(&["mine", "empty"]);
     assert_eq!(ids(&bench.claim_as(&worker, 9).await), [mine]);
@@ -121,41 +91,24 @@ pub async fn a_claim_takes_only_what_is_ready_and_of_its_classes(bench: &Bench) 
 }
 
 pub async fn candidates_are_the_first_of_their_classes_but_for_those_to_be_passed_over(bench: &Bench) {
-    let [a, b, c] = [
-        bench.class("a", "kind").await,
-        bench.class("b", "kind").await,
-        bench.class("c", "kind").await,
-    ];
+    let [a, b, c] =
+        [bench.class("a", "kind").await, bench.class("b", "kind").await, bench.class("c", "kind").await];
     let row = |class, priority, at| Execution {
         priority,
         ready_order: Timestamp::from_micros(at),
         ..by_hand::row(bench, class, Timestamp::from_micros(1))
     };
-    let rows = [
-        row(a, 0, 10),
-        row(b, 0, 20),
-        row(a, 1, 30),
-        row(c, 9, 1),
-        row(b, 0, 5),
-        row(a, -1, 1),
-    ];
+    let rows = [row(a, 0, 10), row(b, 0, 20), row(a, 1, 30), row(c, 9, 1), row(b, 0, 5), row(a, -1, 1)];
     by_hand::insert(bench, &rows).await;
     let order = [2, 4, 0, 1, 5].map(|index: usize| rows[index].id);
     let asking = |limit, except: &[ExecutionId]| Needs {
-        candidates: vec![Candidates {
-            classes: vec![a, b],
-            limit,
-        }],
+        candidates: vec![Candidates { classes: vec![a, b], limit }],
         except: except.to_vec(),
         ..Needs::default()
     };
     for limit in 0..=6 {
         let found = bench.load(asking(limit, &[])).await;
-        assert_eq!(
-            found.candidates,
-            order[..(limit as usize).min(5)],
-            "the first {limit}"
-        );
+        assert_eq!(found.candidates, order[..(limit as usize).min(5)], "the first {limit}");
         let executions: BTreeSet<ExecutionId> = found.executions.iter().map(|row| row.id).collect();
         assert_eq!(executions, found.candidates.iter().copied().collect());
         assert_eq!(found.inputs.len(), found.candidates.len());
@@ -188,11 +141,7 @@ pub async fn claims_made_at_once_share_nothing_and_lose_nothing(bench: &Bench) {
     let claims = side_by_side(8, |side| {
         let (bench, taken) = (bench.clone(), taken.clone());
         async move {
-            let lanes: &[&str] = if side % 2 == 0 {
-                &["a", "b", "c"]
-            } else {
-                &["c", "a"]
-            };
+            let lanes: &[&str] = if side % 2 == 0 { &["a", "b", "c"] } else { &["c", "a"] };
             let worker = Worker::new(&format!("side{side}")).on(lanes);
             let (mut mine, mut empty) = (Vec::new(), 0);
             while taken.load(Ordering::SeqCst) < ALL && empty < 2_000 {

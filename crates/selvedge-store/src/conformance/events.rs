@@ -16,10 +16,8 @@ pub async fn every_transaction_that_changes_an_execution_writes_one_entry(bench:
     let submit = bench.submit_command(vec![Draft::new("kind"); 3]).await;
     let (replies, transaction) = bench.transact(submit).await;
     expected.push((transaction.entry.expect("it wrote an entry"), 3));
-    let ids: Vec<ExecutionId> = replies
-        .into_iter()
-        .map(|reply| reply.expect("it is accepted").execution.id)
-        .collect();
+    let ids: Vec<ExecutionId> =
+        replies.into_iter().map(|reply| reply.expect("it is accepted").execution.id).collect();
     let claim = bench.claim_command(&Worker::new("one"), 2).await;
     let (_, transaction) = bench.transact(claim).await;
     expected.push((transaction.entry.expect("it wrote an entry"), 2));
@@ -38,11 +36,8 @@ pub async fn facts_stand_in_the_order_in_which_they_happened(bench: &Bench) {
     let claim = bench.claim_command(&Worker::new("one"), 2).await;
     bench.run((submit, claim)).await.1.expect("it is not refused");
     let log = bench.log().await;
-    let got: Vec<_> = log[0]
-        .1
-        .iter()
-        .map(|event| (event.execution, event.fact.cause(), event.version))
-        .collect();
+    let got: Vec<_> =
+        log[0].1.iter().map(|event| (event.execution, event.fact.cause(), event.version)).collect();
     let expected = [
         (Some(ids[0]), Some(Cause::Submit), Some(1)),
         (Some(ids[1]), Some(Cause::Submit), Some(1)),
@@ -70,15 +65,9 @@ pub async fn what_is_not_about_an_execution_is_in_the_log_too_and_a_bare_session
     assert_eq!(Some(*number), transaction.entry);
     assert!(matches!(facts[0].fact, Fact::Renewed { .. }));
     assert_eq!((facts[0].execution, facts[0].version), (None, None));
-    let depart = Depart {
-        namespace: bench.namespace,
-        instance: Name::trusted("one"),
-    };
+    let depart = Depart { namespace: bench.namespace, instance: Name::trusted("one") };
     let (leases, transaction) = bench.transact(depart).await;
-    assert_eq!(
-        (leases, transaction.entry),
-        (Ok(vec![super::bench::fence(&claimed)]), None)
-    );
+    assert_eq!((leases, transaction.entry), (Ok(vec![super::bench::fence(&claimed)]), None));
 }
 
 pub async fn the_log_is_read_page_by_page(bench: &Bench) {
@@ -99,10 +88,7 @@ pub async fn the_log_is_read_page_by_page(bench: &Bench) {
         after = page.upto;
         paged.extend(page.entries);
     }
-    assert_eq!(
-        paged, whole.entries,
-        "who goes on from where a page is settled misses nothing"
-    );
+    assert_eq!(paged, whole.entries, "who goes on from where a page is settled misses nothing");
     let second = whole.entries[1].number;
     let rest = bench.store.log_after(second, 100).await.expect("the log is read");
     assert_eq!(rest.entries, whole.entries[2..]);
@@ -124,9 +110,7 @@ async fn follow(bench: Bench, expected: usize) -> Vec<i64> {
 pub async fn a_reader_that_follows_many_writers_sees_every_entry_once_and_in_order(bench: &Bench) {
     const WRITERS: usize = 8;
     const EACH: usize = 12;
-    let readers: Vec<_> = (0..2)
-        .map(|_| tokio::spawn(follow(bench.clone(), WRITERS * EACH)))
-        .collect();
+    let readers: Vec<_> = (0..2).map(|_| tokio::spawn(follow(bench.clone(), WRITERS * EACH))).collect();
     let writers = side_by_side(WRITERS, |_| {
         let bench = bench.clone();
         async move {

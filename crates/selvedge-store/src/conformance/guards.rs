@@ -29,14 +29,8 @@ pub async fn a_row_that_is_remembered_rightly_needs_no_second_try(bench: &Bench)
 pub async fn a_decision_that_remembers_an_older_version_is_begun_again_and_sees_the_new_row(bench: &Bench) {
     let claimed = bench.leased(Draft::new("kind")).await;
     let stale = claimed.execution.clone();
-    let progress = Op::Progress {
-        percent: Some(1.0),
-        message: None,
-    };
-    bench
-        .report(fence(&claimed), progress)
-        .await
-        .expect("it is accepted");
+    let progress = Op::Progress { percent: Some(1.0), message: None };
+    bench.report(fence(&claimed), progress).await.expect("it is accepted");
     let newest = bench.row(stale.id).await.version;
     let remembering = Run::new(release(bench, &stale), vec![stale.clone()]);
     let (reply, transaction) = run(&*bench.store, remembering).await.expect("it is saved");
@@ -71,14 +65,7 @@ pub async fn a_submission_whose_answer_was_lost_finds_what_it_made(bench: &Bench
         let (first, again) = (first.expect("it is accepted"), again.expect("it is accepted"));
         assert_eq!(first.execution, again.execution);
     }
-    assert_eq!(
-        bench
-            .store
-            .count(&Filter::all(bench.namespace), 9)
-            .await
-            .expect("is counted"),
-        3
-    );
+    assert_eq!(bench.store.count(&Filter::all(bench.namespace), 9).await.expect("is counted"), 3);
 }
 
 /// Saves `first`, and after that nothing; says how often the decision was begun.
@@ -103,11 +90,7 @@ async fn saves_only_at_first(bench: &Bench, first: Changes) -> Vec<u32> {
 
 fn key(bench: &Bench, text: &str, execution: ExecutionId) -> KeyRow {
     KeyRow {
-        name: KeyName {
-            namespace: bench.namespace,
-            scope: KeyScope::Unique,
-            key: Name::trusted(text),
-        },
+        name: KeyName { namespace: bench.namespace, scope: KeyScope::Unique, key: Name::trusted(text) },
         execution: Some(execution),
         digest: 1,
         answer: Default::default(),
@@ -139,19 +122,11 @@ async fn is_all_or_nothing(bench: &Bench, spoil: impl FnOnce(&mut Changes)) {
     let entries = bench.log().await.len();
     assert_eq!(saves_only_at_first(bench, changes).await, [0, 1]);
     assert!(bench.find(row.id).await.is_none());
-    let rows = bench
-        .load(Needs {
-            keys: vec![key(bench, "half", row.id).name],
-            ..Needs::default()
-        })
-        .await;
+    let rows = bench.load(Needs { keys: vec![key(bench, "half", row.id).name], ..Needs::default() }).await;
     assert!(rows.keys.is_empty());
     let sessions = bench.store.sessions(None).await.expect("sessions are read");
     assert!(sessions.iter().all(|session| session.instance.as_str() != "half"));
-    let tagged = Filter {
-        tag: Some("half:done".into()),
-        ..Filter::all(bench.namespace)
-    };
+    let tagged = Filter { tag: Some("half:done".into()), ..Filter::all(bench.namespace) };
     assert_eq!(bench.store.count(&tagged, 1).await.expect("is counted"), 0);
     assert_eq!(bench.log().await.len(), entries);
 }
@@ -164,43 +139,23 @@ pub async fn an_insert_of_an_id_that_is_taken_saves_nothing_and_is_begun_again(b
 }
 
 pub async fn a_key_that_is_taken_saves_nothing_and_is_begun_again(bench: &Bench) {
-    let taken = bench
-        .submit(Draft {
-            unique_while_active: Some("taken".into()),
-            ..Draft::new("kind")
-        })
-        .await;
+    let taken = bench.submit(Draft { unique_while_active: Some("taken".into()), ..Draft::new("kind") }).await;
     let (other, elsewhere) = (mint(), mint());
+    is_all_or_nothing(bench, |changes| changes.keys_added.push(key(bench, "taken", other))).await;
     is_all_or_nothing(bench, |changes| {
-        changes.keys_added.push(key(bench, "taken", other))
-    })
-    .await;
-    is_all_or_nothing(bench, |changes| {
-        changes
-            .keys_removed
-            .push((key(bench, "taken", other).name, Some(elsewhere)));
+        changes.keys_removed.push((key(bench, "taken", other).name, Some(elsewhere)));
         changes.keys_added.push(key(bench, "taken", other));
     })
     .await;
     let key = key(bench, "taken", other).name;
-    let rows = bench
-        .load(Needs {
-            keys: vec![key],
-            ..Needs::default()
-        })
-        .await;
+    let rows = bench.load(Needs { keys: vec![key], ..Needs::default() }).await;
     assert_eq!(rows.keys[0].execution, Some(taken.id));
 }
 
 pub async fn an_update_of_a_version_that_is_gone_saves_nothing_and_is_begun_again(bench: &Bench) {
     let row = bench.submit(Draft::new("kind")).await;
     let update = |id, expected_version| Updated {
-        execution: Execution {
-            id,
-            version: expected_version + 1,
-            priority: 9,
-            ..row.clone()
-        },
+        execution: Execution { id, version: expected_version + 1, priority: 9, ..row.clone() },
         expected_version,
         result: ResultChange::Set("1".into()),
     };
@@ -222,10 +177,7 @@ pub async fn a_deletion_of_a_version_that_is_gone_saves_nothing_and_is_begun_aga
 pub async fn a_decision_whose_guards_never_hold_ends_as_contended(bench: &Bench) {
     let taken = bench.submit(Draft::new("kind")).await;
     let changes = by_hand::inserting(&[taken]);
-    let decision = decision(
-        |_| Needs::default(),
-        move |_| Step::Save(Box::new(changes.clone())),
-    );
+    let decision = decision(|_| Needs::default(), move |_| Step::Save(Box::new(changes.clone())));
     let error = bench.store.transact(decision).await.expect_err("it never holds");
     assert!(matches!(error, Error::Contended(_)), "{error}");
 }
@@ -243,18 +195,9 @@ pub async fn a_decision_without_changes_writes_nothing(bench: &Bench) {
 
 pub async fn a_panicking_decision_fails_alone(bench: &Bench) {
     let row = bench.submit(Draft::new("kind")).await;
-    let load = Needs {
-        executions: vec![row.id],
-        ..Needs::default()
-    };
-    let at_first = decision(
-        |_| panic!("on purpose, at its beginning"),
-        |_| Step::Save(Box::default()),
-    );
-    let later = decision(
-        move |_| load.clone(),
-        |_| panic!("on purpose, with a row in its hands"),
-    );
+    let load = Needs { executions: vec![row.id], ..Needs::default() };
+    let at_first = decision(|_| panic!("on purpose, at its beginning"), |_| Step::Save(Box::default()));
+    let later = decision(move |_| load.clone(), |_| panic!("on purpose, with a row in its hands"));
     for panicking in [at_first, later] {
         let error = bench.store.transact(panicking).await.expect_err("it panicked");
         assert!(matches!(error, Error::Failed(_)), "{error}");

@@ -13,13 +13,7 @@ use selvedge_core::{Draft, DueKind, ExecutionId, History, Name, Needs, Policy};
 /// The command that changes a tag to a long value, which makes a long line of history.
 fn long_line(bench: &Bench, id: ExecutionId, number: usize) -> selvedge_core::rules::operator::Operate {
     let value = format!("{number:0>400}");
-    bench.operate_command(
-        id,
-        Action::Tag {
-            set: [("long".to_owned(), value)].into(),
-            remove: vec![],
-        },
-    )
+    bench.operate_command(id, Action::Tag { set: [("long".to_owned(), value)].into(), remove: vec![] })
 }
 
 /// Gives an execution a history of several pages, some made in one transaction, some one by one.
@@ -29,10 +23,7 @@ async fn outgrow(bench: &Bench, id: ExecutionId) {
         reply.expect("it is tagged");
     }
     for number in 60..90 {
-        bench
-            .run(long_line(bench, id, number))
-            .await
-            .expect("it is tagged");
+        bench.run(long_line(bench, id, number)).await.expect("it is tagged");
     }
 }
 
@@ -41,8 +32,7 @@ async fn lines(bench: &Bench, id: ExecutionId) -> Vec<Line> {
     let pages = bench.store.history_pages(id).await.expect("pages are read");
     let pages = pages.into_iter().map(History::from_bytes);
     let all = pages.chain([bench.row(id).await.history]);
-    all.flat_map(|page| page.lines().expect("lines can be read"))
-        .collect()
+    all.flat_map(|page| page.lines().expect("lines can be read")).collect()
 }
 
 pub async fn a_history_that_outgrows_its_row_is_kept_in_pages_in_order(bench: &Bench) {
@@ -61,14 +51,7 @@ pub async fn a_history_that_outgrows_its_row_is_kept_in_pages_in_order(bench: &B
     let versions: Vec<u32> = lines(bench, id).await.iter().map(|line| line.version).collect();
     assert_eq!(versions, (1..=row.version).collect::<Vec<u32>>());
     let other = bench.submit(Draft::new("kind")).await.id;
-    assert!(
-        bench
-            .store
-            .history_pages(other)
-            .await
-            .expect("pages are read")
-            .is_empty()
-    );
+    assert!(bench.store.history_pages(other).await.expect("pages are read").is_empty());
 }
 
 pub async fn retention_deletes_the_row_with_its_tags_keys_and_pages_and_nothing_else(bench: &Bench) {
@@ -77,61 +60,33 @@ pub async fn retention_deletes_the_row_with_its_tags_keys_and_pages_and_nothing_
         idempotency_window_ms: Some(0),
         unique_while_active: Some(format!("unique {key}")),
         tags: [("kept".into(), "with it".into())].into(),
-        policy: Policy {
-            retention_ms: 0,
-            ..Policy::default()
-        },
+        policy: Policy { retention_ms: 0, ..Policy::default() },
         ..Draft::new("kind")
     };
     let [gone, stays] = [draft("gone"), draft("stays")];
     let [gone, stays] = [bench.submit(gone).await.id, bench.submit(stays).await.id];
     for id in [gone, stays] {
         outgrow(bench, id).await;
-        let cancel = Action::Cancel {
-            reason: None,
-            grace_ms: 0,
-        };
+        let cancel = Action::Cancel { reason: None, grace_ms: 0 };
         bench.operate(id, cancel).await.expect("it is cancelled");
     }
     let before = lines(bench, stays).await;
-    assert_eq!(
-        bench.tick(gone, What::Due(DueKind::Retention)).await,
-        Ticked::Done
-    );
+    assert_eq!(bench.tick(gone, What::Due(DueKind::Retention)).await, Ticked::Done);
     assert!(bench.find(gone).await.is_none());
-    assert!(
-        bench
-            .store
-            .history_pages(gone)
-            .await
-            .expect("pages are read")
-            .is_empty()
-    );
+    assert!(bench.store.history_pages(gone).await.expect("pages are read").is_empty());
     assert_eq!(lines(bench, stays).await, before);
-    let tagged = Filter {
-        tag: Some("kept:with it".into()),
-        ..Filter::all(bench.namespace)
-    };
+    let tagged = Filter { tag: Some("kept:with it".into()), ..Filter::all(bench.namespace) };
     let listed = bench.store.list(&tagged, None, 10).await.expect("is listed");
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].execution.id, stays);
-    let key = |scope, key: &str| KeyName {
-        namespace: bench.namespace,
-        scope,
-        key: Name::trusted(key),
-    };
+    let key = |scope, key: &str| KeyName { namespace: bench.namespace, scope, key: Name::trusted(key) };
     let keys = vec![
         key(KeyScope::Idempotency, "idempotency gone"),
         key(KeyScope::Unique, "unique gone"),
         key(KeyScope::Idempotency, "idempotency stays"),
         key(KeyScope::Unique, "unique stays"),
     ];
-    let rows = bench
-        .load(Needs {
-            keys,
-            ..Needs::default()
-        })
-        .await;
+    let rows = bench.load(Needs { keys, ..Needs::default() }).await;
     assert_eq!(rows.keys.len(), 2);
     assert!(rows.keys.iter().all(|key| key.execution == Some(stays)));
     let again = bench.try_submit(draft("gone")).await.expect("it is accepted");
@@ -141,59 +96,33 @@ pub async fn retention_deletes_the_row_with_its_tags_keys_and_pages_and_nothing_
 pub async fn a_deletion_leaves_the_key_that_stands_for_a_newer_execution(bench: &Bench) {
     let draft = Draft {
         unique_while_active: Some("key".into()),
-        policy: Policy {
-            retention_ms: 0,
-            ..Policy::default()
-        },
+        policy: Policy { retention_ms: 0, ..Policy::default() },
         ..Draft::new("kind")
     };
     let first = bench.submit(draft.clone()).await.id;
-    let cancel = Action::Cancel {
-        reason: None,
-        grace_ms: 0,
-    };
+    let cancel = Action::Cancel { reason: None, grace_ms: 0 };
     bench.operate(first, cancel).await.expect("it is cancelled");
     let second = bench.submit(draft.clone()).await.id;
     assert_ne!(first, second);
-    assert_eq!(
-        bench.tick(first, What::Due(DueKind::Retention)).await,
-        Ticked::Done
-    );
+    assert_eq!(bench.tick(first, What::Due(DueKind::Retention)).await, Ticked::Done);
     let third = bench.try_submit(draft).await.expect("it is accepted");
     assert_eq!((third.duplicate, third.execution.id), (true, second));
 }
 
 pub async fn what_changes_and_is_deleted_in_one_transaction_leaves_nothing(bench: &Bench) {
     let draft = Draft {
-        policy: Policy {
-            deadline_ms: Some(0),
-            retention_ms: 0,
-            ..Policy::default()
-        },
+        policy: Policy { deadline_ms: Some(0), retention_ms: 0, ..Policy::default() },
         ..Draft::new("kind")
     };
     let id = bench.submit(draft).await.id;
     assert_eq!(bench.tick(id, What::Due(DueKind::Deadline)).await, Ticked::Done);
     let tags: Vec<_> = (0..60).map(|number| long_line(bench, id, number)).collect();
-    let delete = Tick {
-        execution: id,
-        what: What::Due(DueKind::Retention),
-    };
+    let delete = Tick { execution: id, what: What::Due(DueKind::Retention) };
     let (tagged, deleted) = bench.run((tags, delete)).await;
     assert!(tagged.iter().all(Result::is_ok));
     assert_eq!(deleted.expect("the row can be read"), Ticked::Done);
     assert!(bench.find(id).await.is_none());
-    assert!(
-        bench
-            .store
-            .history_pages(id)
-            .await
-            .expect("pages are read")
-            .is_empty()
-    );
-    let tagged = Filter {
-        tag: Some(format!("long:{:0>400}", 59)),
-        ..Filter::all(bench.namespace)
-    };
+    assert!(bench.store.history_pages(id).await.expect("pages are read").is_empty());
+    let tagged = Filter { tag: Some(format!("long:{:0>400}", 59)), ..Filter::all(bench.namespace) };
     assert_eq!(bench.store.count(&tagged, 1).await.expect("is counted"), 0);
 }

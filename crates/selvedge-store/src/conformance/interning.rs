@@ -19,10 +19,7 @@ async fn intern(bench: &Bench, classes: &[Class]) -> BTreeMap<Class, ClassId> {
     let interned = bench.store.intern(classes).await.expect("classes are interned");
     let ids: BTreeMap<Class, ClassId> = interned.into_iter().map(|(id, class)| (class, id)).collect();
     let asked: BTreeSet<&Class> = classes.iter().collect();
-    assert!(
-        asked.iter().all(|class| ids.contains_key(class)),
-        "each gets an id"
-    );
+    assert!(asked.iter().all(|class| ids.contains_key(class)), "each gets an id");
     ids
 }
 
@@ -74,28 +71,13 @@ pub async fn classes_that_differ_in_anything_have_different_ids(bench: &Bench) {
     let distinct: BTreeSet<ClassId> = ids.values().copied().collect();
     assert_eq!(distinct.len(), classes.len());
     assert_eq!(intern(bench, &classes).await, ids, "a second time gives the same");
-    let read: BTreeMap<Class, ClassId> = classes_after(bench, ClassId(0))
-        .await
-        .into_iter()
-        .map(|(id, class)| (class, id))
-        .collect();
+    let read: BTreeMap<Class, ClassId> =
+        classes_after(bench, ClassId(0)).await.into_iter().map(|(id, class)| (class, id)).collect();
     assert_eq!(read, ids);
-    let in_transaction = bench
-        .load(Needs {
-            classes_after: Some(ClassId(0)),
-            ..Needs::default()
-        })
-        .await;
+    let in_transaction = bench.load(Needs { classes_after: Some(ClassId(0)), ..Needs::default() }).await;
     assert_eq!(in_transaction.classes, classes_after(bench, ClassId(0)).await);
     assert!(bench.load(Needs::default()).await.classes.is_empty());
-    assert!(
-        bench
-            .store
-            .intern(&[])
-            .await
-            .expect("nothing is interned")
-            .is_empty()
-    );
+    assert!(bench.store.intern(&[]).await.expect("nothing is interned").is_empty());
 }
 
 pub async fn whoever_sees_a_class_has_seen_all_before_it(bench: &Bench) {

@@ -66,19 +66,10 @@ async fn read_rows(store: &dyn Store) -> BTreeMap<ExecutionId, Execution> {
     for (namespace, _) in store.namespaces().await.expect("namespaces are read") {
         let (filter, mut after) = (Filter::all(namespace), None);
         loop {
-            let page = store
-                .list(&filter, after, 500)
-                .await
-                .expect("executions are listed");
+            let page = store.list(&filter, after, 500).await.expect("executions are listed");
             let Some(last) = page.last() else { break };
-            after = Some(Place {
-                submitted_at: last.execution.submitted_at,
-                id: last.execution.id,
-            });
-            rows.extend(
-                page.into_iter()
-                    .map(|stored| (stored.execution.id, stored.execution)),
-            );
+            after = Some(Place { submitted_at: last.execution.submitted_at, id: last.execution.id });
+            rows.extend(page.into_iter().map(|stored| (stored.execution.id, stored.execution)));
         }
     }
     rows
@@ -137,32 +128,21 @@ fn at_rest(row: &Execution) -> Vec<String> {
 async fn check_history(store: &dyn Store, row: &Execution, events: &[&Event]) -> Vec<String> {
     let pages = store.history_pages(row.id).await.expect("pages are read");
     if pages.len() != row.detail.history_pages as usize {
-        return vec![format!(
-            "it has {} pages, not {}",
-            pages.len(),
-            row.detail.history_pages
-        )];
+        return vec![format!("it has {} pages, not {}", pages.len(), row.detail.history_pages)];
     }
     let mut lines: Vec<Line> = Vec::new();
-    for page in pages
-        .into_iter()
-        .map(History::from_bytes)
-        .chain([row.history.clone()])
-    {
+    for page in pages.into_iter().map(History::from_bytes).chain([row.history.clone()]) {
         match page.lines() {
             Ok(more) => lines.extend(more),
             Err(error) => return vec![format!("its history cannot be read: {error}")],
         }
     }
-    let told = events
-        .iter()
-        .filter(|event| event.fact.is_history())
-        .map(|event| Line {
-            version: event.version.unwrap_or_default(),
-            at: event.at,
-            actor: event.actor.clone(),
-            fact: event.fact.clone(),
-        });
+    let told = events.iter().filter(|event| event.fact.is_history()).map(|event| Line {
+        version: event.version.unwrap_or_default(),
+        at: event.at,
+        actor: event.actor.clone(),
+        fact: event.fact.clone(),
+    });
     match told.eq(lines.iter().cloned()) {
         true => vec![],
         false => vec![format!("its history is not what the log tells: {lines:?}")],
@@ -188,11 +168,8 @@ fn check_keys<'a>(rows: impl Iterator<Item = &'a Execution>) -> Vec<String> {
     let mut broken = Vec::new();
     for ((_, key), mut rows) in by_key {
         rows.sort_by_key(|row| (row.submitted_at, row.key_until()));
-        let early = |pair: &&[&Execution]| {
-            pair[0]
-                .key_until()
-                .is_some_and(|until| pair[1].submitted_at < until)
-        };
+        let early =
+            |pair: &&[&Execution]| pair[0].key_until().is_some_and(|until| pair[1].submitted_at < until);
         let twice = rows.windows(2).filter(early);
         broken.extend(
             twice.map(|pair| format!("idempotency key {key} made {} and {}", pair[0].id, pair[1].id)),

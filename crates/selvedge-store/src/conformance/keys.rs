@@ -8,11 +8,7 @@ use selvedge_core::rules::Operation;
 use selvedge_core::{Changes, Draft, ExecutionId, Name, Needs, Timestamp};
 
 fn name(bench: &Bench, scope: KeyScope, text: &str) -> KeyName {
-    KeyName {
-        namespace: bench.namespace,
-        scope,
-        key: Name::trusted(text),
-    }
+    KeyName { namespace: bench.namespace, scope, key: Name::trusted(text) }
 }
 
 fn standing_for(name: &KeyName, execution: ExecutionId) -> KeyRow {
@@ -26,34 +22,18 @@ fn standing_for(name: &KeyName, execution: ExecutionId) -> KeyRow {
 }
 
 async fn found(bench: &Bench, names: &[KeyName]) -> Vec<KeyRow> {
-    let mut keys = bench
-        .load(Needs {
-            keys: names.to_vec(),
-            ..Needs::default()
-        })
-        .await
-        .keys;
+    let mut keys = bench.load(Needs { keys: names.to_vec(), ..Needs::default() }).await.keys;
     keys.sort_by(|a, b| a.name.cmp(&b.name));
     keys
 }
 
 async fn put(bench: &Bench, mut keys: Vec<KeyRow>) {
     keys.sort_by(|a, b| a.name.cmp(&b.name));
-    bench
-        .save(Changes {
-            keys_added: keys,
-            ..Changes::default()
-        })
-        .await;
+    bench.save(Changes { keys_added: keys, ..Changes::default() }).await;
 }
 
 async fn remove(bench: &Bench, name: &KeyName, only_of: Option<ExecutionId>) {
-    bench
-        .save(Changes {
-            keys_removed: vec![(name.clone(), only_of)],
-            ..Changes::default()
-        })
-        .await;
+    bench.save(Changes { keys_removed: vec![(name.clone(), only_of)], ..Changes::default() }).await;
 }
 
 pub async fn a_key_is_read_back_with_every_field(bench: &Bench) {
@@ -61,14 +41,8 @@ pub async fn a_key_is_read_back_with_every_field(bench: &Bench) {
     let execution = bench.submit(Draft::new("kind")).await.id;
     let text = "käse' \" % _ \\";
     let keys = vec![
-        KeyRow {
-            digest: u64::MAX,
-            ..standing_for(&name(bench, KeyScope::Idempotency, text), execution)
-        },
-        KeyRow {
-            digest: 1 << 63,
-            ..standing_for(&name(bench, KeyScope::Unique, text), execution)
-        },
+        KeyRow { digest: u64::MAX, ..standing_for(&name(bench, KeyScope::Idempotency, text), execution) },
+        KeyRow { digest: 1 << 63, ..standing_for(&name(bench, KeyScope::Unique, text), execution) },
         KeyRow {
             name: name(bench, KeyScope::Operation, text),
             execution: None,
@@ -109,10 +83,7 @@ pub async fn keys_are_removed_before_others_are_added(bench: &Bench) {
                 ..Changes::default()
             })
             .await;
-        assert_eq!(
-            found(bench, std::slice::from_ref(&key)).await,
-            [standing_for(&key, next)]
-        );
+        assert_eq!(found(bench, std::slice::from_ref(&key)).await, [standing_for(&key, next)]);
     }
 }
 
@@ -126,14 +97,7 @@ pub async fn only_keys_that_have_expired_are_deleted_and_no_more_than_the_limit(
         answer: Bytes::new(),
         expires_at: Some(at),
     };
-    let stale = async || {
-        bench
-            .store
-            .overview()
-            .await
-            .expect("the store is looked at")
-            .stale
-    };
+    let stale = async || bench.store.overview().await.expect("the store is looked at").stale;
     let delete = async |limit| {
         let deleted = bench.store.delete_expired_keys(limit).await;
         deleted.expect("expired keys are deleted")
@@ -155,12 +119,7 @@ pub async fn only_keys_that_have_expired_are_deleted_and_no_more_than_the_limit(
 }
 
 pub async fn a_keyed_call_that_is_repeated_gets_the_first_answer(bench: &Bench) {
-    let operation = |key: &str, digest| {
-        Some(Operation {
-            key: Name::trusted(key),
-            digest,
-        })
-    };
+    let operation = |key: &str, digest| Some(Operation { key: Name::trusted(key), digest });
     let mut submit = bench.submit_command(vec![Draft::new("kind"); 2]).await;
     submit.operation = operation("submit", 7);
     let first = bench.run(submit.clone()).await;

@@ -12,11 +12,7 @@ pub async fn a_store_answers_and_can_be_closed_twice(bench: &Bench) {
     bench.store.ping().await.expect("it answers");
     let description = bench.store.describe();
     assert!(!description.name.is_empty() && description.writers > 0);
-    bench
-        .store
-        .announce(Default::default())
-        .await
-        .expect("news may be empty");
+    bench.store.announce(Default::default()).await.expect("news may be empty");
     bench.submit(Draft::new("kind")).await;
     let figures = bench.store.figures().await.expect("figures are read");
     assert!(figures.is_none_or(|(commits, bytes)| commits > 0 && bytes >= 0));

@@ -9,7 +9,7 @@ macro_rules! conformance_cases {
             submission: {
                 a_submission_is_read_back_with_every_field_and_its_payload_byte_for_byte
                 input_and_result_of_the_largest_size_are_kept_byte_for_byte
-                an_empty_payload_is_not_a_missing_one
+                a_result_of_null_is_not_a_missing_one
                 a_replay_clears_the_result
                 one_bad_item_refuses_only_itself
                 the_same_id_submitted_at_once_is_one_execution
@@ -58,8 +58,11 @@ macro_rules! conformance_cases {
             sessions: {
                 a_session_is_read_back_with_every_field
                 times_of_a_session_never_go_back_and_a_drain_stays_asked_for
+                a_session_that_is_forgotten_and_written_at_once_is_written_anew
                 an_instance_is_shown_with_its_sessions_and_their_leases
                 a_heartbeat_renews_and_tells_what_was_asked_and_lost
+            }
+            liveness: {
                 a_lease_lapses_when_its_first_term_and_its_session_both_have
                 a_session_without_leases_that_was_not_seen_for_long_is_found
             }

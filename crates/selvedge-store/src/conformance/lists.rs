@@ -10,10 +10,7 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 fn place(row: &Execution) -> Place {
-    Place {
-        submitted_at: row.submitted_at,
-        id: row.id,
-    }
+    Place { submitted_at: row.submitted_at, id: row.id }
 }
 
 /// The ids of a list, all pages of it, each page as long as asked for.
@@ -25,6 +22,7 @@ async fn listed(bench: &Bench, filter: &Filter, limit: u32) -> Vec<ExecutionId> 
         let Some(last) = page.last() else { return ids };
         after = Some(place(&last.execution));
         ids.extend(page.iter().map(|stored| stored.execution.id));
+        assert!(ids.len() < 1_000, "pages go on for ever");
     }
 }
 
@@ -43,9 +41,7 @@ async fn varied(bench: &Bench) -> Vec<Execution> {
     let session = by_hand::session(bench, "one", 30_000, now);
     let states = [
         State::Ready,
-        State::Delayed {
-            until: now.plus_ms(9_000_000),
-        },
+        State::Delayed { until: now.plus_ms(9_000_000) },
         State::Terminal(Outcome::Success),
         State::Terminal(Outcome::Skipped),
     ];
@@ -60,11 +56,7 @@ async fn varied(bench: &Bench) -> Vec<Execution> {
                 0 => BTreeMap::new(),
                 odd => [("tag".into(), format!("v:{odd}")), ("all".into(), "".into())].into(),
             },
-            ..by_hand::row(
-                bench,
-                classes[index % 2],
-                now.minus_ms((index / 4) as i64 * 1_000),
-            )
+            ..by_hand::row(bench, classes[index % 2], now.minus_ms((index / 4) as i64 * 1_000))
         };
         match leased {
             true => by_hand::held(row, &session, now),
@@ -72,6 +64,7 @@ async fn varied(bench: &Bench) -> Vec<Execution> {
         }
     });
     let rows: Vec<Execution> = rows.collect();
+    by_hand::put_sessions(bench, std::slice::from_ref(&session)).await;
     by_hand::insert(bench, &rows).await;
     let there = bench.beside("elsewhere").await;
     let row = Execution {
@@ -94,75 +87,20 @@ pub async fn a_list_shows_what_matches_every_part_of_its_filter_newest_first(ben
     type Pick<'a> = Box<dyn Fn(&Execution) -> bool + 'a>;
     let cases: Vec<(Filter, Pick<'_>)> = vec![
         (all(), Box::new(|_| true)),
+        (Filter { classes: Some(vec![class]), ..all() }, Box::new(|row| row.class == class)),
+        (Filter { classes: Some(vec![]), ..all() }, Box::new(|_| false)),
+        (Filter { states: waiting.to_vec(), ..all() }, Box::new(|row| waiting.contains(&row.state.name()))),
         (
-            Filter {
-                classes: Some(vec![class]),
-                ..all()
-            },
-            Box::new(|row| row.class == class),
-        ),
-        (
-            Filter {
-                classes: Some(vec![]),
-                ..all()
-            },
-            Box::new(|_| false),
-        ),
-        (
-            Filter {
-                states: waiting.to_vec(),
-                ..all()
-            },
-            Box::new(|row| waiting.contains(&row.state.name())),
-        ),
-        (
-            Filter {
-                states: vec![StateName::Skipped],
-                ..all()
-            },
+            Filter { states: vec![StateName::Skipped], ..all() },
             Box::new(|row| row.state.name() == StateName::Skipped),
         ),
+        (Filter { flow: Some(flow), ..all() }, Box::new(|row| row.flow == Some(flow))),
+        (Filter { flow: Some(lone), ..all() }, Box::new(|row| row.id.0 == lone.0)),
+        (Filter { tag: Some("tag:v:3".into()), ..all() }, Box::new(tagged)),
+        (Filter { tag: Some("all:".into()), ..all() }, Box::new(|row| !row.tags.is_empty())),
+        (Filter { tag: Some("tag:v".into()), ..all() }, Box::new(|_| false)),
         (
-            Filter {
-                flow: Some(flow),
-                ..all()
-            },
-            Box::new(|row| row.flow == Some(flow)),
-        ),
-        (
-            Filter {
-                flow: Some(lone),
-                ..all()
-            },
-            Box::new(|row| row.id.0 == lone.0),
-        ),
-        (
-            Filter {
-                tag: Some("tag:v:3".into()),
-                ..all()
-            },
-            Box::new(tagged),
-        ),
-        (
-            Filter {
-                tag: Some("all:".into()),
-                ..all()
-            },
-            Box::new(|row| !row.tags.is_empty()),
-        ),
-        (
-            Filter {
-                tag: Some("tag:v".into()),
-                ..all()
-            },
-            Box::new(|_| false),
-        ),
-        (
-            Filter {
-                submitted_after: Some(from),
-                submitted_before: Some(until),
-                ..all()
-            },
+            Filter { submitted_after: Some(from), submitted_before: Some(until), ..all() },
             Box::new(|row| row.submitted_at >= from && row.submitted_at < until),
         ),
         (
@@ -190,23 +128,14 @@ pub async fn a_list_shows_what_matches_every_part_of_its_filter_newest_first(ben
         assert_eq!(listed(bench, &filter, 3).await, expected, "in pages: {filter:?}");
         let count = async |bound| bench.store.count(&filter, bound).await.expect("is counted");
         assert_eq!(count(1_000).await, expected.len() as u64, "{filter:?}");
-        assert_eq!(
-            count(5).await,
-            expected.len().min(5) as u64,
-            "bounded: {filter:?}"
-        );
+        assert_eq!(count(5).await, expected.len().min(5) as u64, "bounded: {filter:?}");
     }
 }
 
 pub async fn a_list_shows_rows_and_payloads_as_fetch_does(bench: &Bench) {
     let claimed = bench.leased(Draft::new("kind")).await;
     bench.complete(&claimed, b"[1]").await;
-    bench
-        .leased(Draft {
-            input: "[2]".into(),
-            ..Draft::new("kind")
-        })
-        .await;
+    bench.leased(Draft { input: "[2]".into(), ..Draft::new("kind") }).await;
     let list = bench.store.list(&Filter::all(bench.namespace), None, 10).await;
     for stored in list.expect("is listed") {
         let fetched = bench.stored(stored.execution.id).await;
@@ -217,17 +146,9 @@ pub async fn a_list_shows_rows_and_payloads_as_fetch_does(bench: &Bench) {
 }
 
 pub async fn paging_shows_no_gap_and_no_repeat_while_rows_are_added(bench: &Bench) {
-    let filters = [
-        Filter::all(bench.namespace),
-        Filter {
-            tag: Some("a:b".into()),
-            ..Filter::all(bench.namespace)
-        },
-    ];
-    let draft = Draft {
-        tags: [("a".into(), "b".into())].into(),
-        ..Draft::new("kind")
-    };
+    let filters =
+        [Filter::all(bench.namespace), Filter { tag: Some("a:b".into()), ..Filter::all(bench.namespace) }];
+    let draft = Draft { tags: [("a".into(), "b".into())].into(), ..Draft::new("kind") };
     let mut rows = bench.submit_all(vec![draft.clone(); 7]).await;
     for _ in 0..4 {
         rows.push(bench.submit(draft.clone()).await);
@@ -242,19 +163,12 @@ pub async fn paging_shows_no_gap_and_no_repeat_while_rows_are_added(bench: &Benc
             seen.extend(page.iter().map(|stored| stored.execution.id));
             rows.extend(bench.submit_all(vec![draft.clone(); 2]).await);
         }
-        assert_eq!(
-            seen, expected,
-            "what came later is newer than every page that is left"
-        );
+        assert_eq!(seen, expected, "what came later is newer than every page that is left");
     }
 }
 
 pub async fn those_ahead_of_a_ready_one_are_counted_in_its_class_and_up_to_a_bound(bench: &Bench) {
-    let draft = |lane: &str, priority| Draft {
-        lane: lane.into(),
-        priority,
-        ..Draft::new("kind")
-    };
+    let draft = |lane: &str, priority| Draft { lane: lane.into(), priority, ..Draft::new("kind") };
     let mut rows = Vec::new();
     for priority in [0, 5, 0, -5, 0] {
         rows.push(bench.submit(draft("a", priority)).await);

@@ -33,6 +33,7 @@ mod interning;
 mod keys;
 mod life;
 mod lists;
+mod liveness;
 mod rows;
 mod sessions;
 mod submission;

@@ -60,19 +60,13 @@ impl Replay {
         }
         self.state = to;
         if (self.state == Some(StateName::Leased)) != self.live.is_some() {
-            broken.push(format!(
-                "it is {:?} and its live lease is {:?}",
-                self.state, self.live
-            ));
+            broken.push(format!("it is {:?} and its live lease is {:?}", self.state, self.live));
         }
         let over = policy.is_some_and(|policy| {
             self.retries > policy.retry.max_retries || self.interruptions > policy.retry.max_interruptions
         });
         if over {
-            broken.push(format!(
-                "{} retries, {} interruptions",
-                self.retries, self.interruptions
-            ));
+            broken.push(format!("{} retries, {} interruptions", self.retries, self.interruptions));
         }
         self.tags = event.tags.clone();
         broken
@@ -80,11 +74,7 @@ impl Replay {
 
     /// Its id was given to a new execution after it had ended and was deleted.
     fn live_again(&mut self) {
-        *self = Replay {
-            at: self.at,
-            leases: std::mem::take(&mut self.leases),
-            ..Replay::default()
-        };
+        *self = Replay { at: self.at, leases: std::mem::take(&mut self.leases), ..Replay::default() };
     }
 
     /// Whether it has ended.
@@ -181,10 +171,7 @@ impl Replay {
         let live = self.live.take();
         match current {
             true => vec![],
-            false => vec![format!(
-                "it ends another lease than {live:?} of epoch {}",
-                self.epoch
-            )],
+            false => vec![format!("it ends another lease than {live:?} of epoch {}", self.epoch)],
         }
     }
 
@@ -234,30 +221,14 @@ impl Replay {
             State::Ready | State::Leased(_) | State::Terminal(_) => None,
         };
         let lease = row.state.lease().map(|lease| lease.id);
-        same(
-            "the state",
-            format!("{:?}", self.state),
-            format!("{:?}", Some(row.state.name())),
-        );
+        same("the state", format!("{:?}", self.state), format!("{:?}", Some(row.state.name())));
         same("the delay", format!("{:?}", self.until), format!("{until:?}"));
         same("the lease", format!("{:?}", self.live), format!("{lease:?}"));
         same("the version", self.version.to_string(), row.version.to_string());
         same("the epoch", self.epoch.to_string(), row.epoch.to_string());
-        same(
-            "the generation",
-            self.generation.to_string(),
-            row.detail.generation.to_string(),
-        );
-        same(
-            "retries",
-            self.retries.to_string(),
-            row.detail.retries.to_string(),
-        );
-        same(
-            "interruptions",
-            self.interruptions.to_string(),
-            row.detail.interruptions.to_string(),
-        );
+        same("the generation", self.generation.to_string(), row.detail.generation.to_string());
+        same("retries", self.retries.to_string(), row.detail.retries.to_string());
+        same("interruptions", self.interruptions.to_string(), row.detail.interruptions.to_string());
         same("the tags", format!("{:?}", self.tags), format!("{:?}", row.tags));
         if let Some(priority) = self.priority {
             same("the priority", priority.to_string(), row.priority.to_string());

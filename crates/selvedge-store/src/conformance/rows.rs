@@ -51,19 +51,9 @@ async fn keeps<R: Rule>(bench: &Bench, id: ExecutionId, rule: R, expected: State
 async fn is_read_everywhere(bench: &Bench, row: &Execution) {
     assert_eq!(&bench.row(row.id).await, row, "by fetch");
     let lists: [fn(ExecutionId) -> Needs; 3] = [
-        |id| Needs {
-            executions: vec![id],
-            ..Needs::default()
-        },
-        |id| Needs {
-            executions_if_free: vec![id],
-            ..Needs::default()
-        },
-        |id| Needs {
-            look: vec![id],
-            inputs: vec![id],
-            ..Needs::default()
-        },
+        |id| Needs { executions: vec![id], ..Needs::default() },
+        |id| Needs { executions_if_free: vec![id], ..Needs::default() },
+        |id| Needs { look: vec![id], inputs: vec![id], ..Needs::default() },
     ];
     for needs in lists {
         let rows = bench.load(needs(row.id)).await;
@@ -74,10 +64,7 @@ async fn is_read_everywhere(bench: &Bench, row: &Execution) {
 
 pub async fn a_row_is_read_back_equal_in_every_state_that_the_rules_bring_it_to(bench: &Bench) {
     let draft = || Draft {
-        policy: Policy {
-            attempt_timeout_ms: Some(60_000),
-            ..Policy::default()
-        },
+        policy: Policy { attempt_timeout_ms: Some(60_000), ..Policy::default() },
         tags: [("a".into(), "b".into())].into(),
         ..Draft::new("kind")
     };
@@ -91,33 +78,18 @@ pub async fn a_row_is_read_back_equal_in_every_state_that_the_rules_bring_it_to(
     let leased = keeps(bench, id, claim, StateName::Leased).await;
     let fence = selvedge_core::rules::report::Fence::of(&leased).expect("it is leased");
     let report = |op| bench.report_command(fence, op);
-    let progress = Op::Progress {
-        percent: Some(33.3),
-        message: Some("a third\0 of \u{1f9f5}".into()),
-    };
+    let progress = Op::Progress { percent: Some(33.3), message: Some("a third\0 of \u{1f9f5}".into()) };
     keeps(bench, id, report(progress), StateName::Leased).await;
-    let cancel = |grace_ms| Action::Cancel {
-        reason: Some("enough".into()),
-        grace_ms,
-    };
+    let cancel = |grace_ms| Action::Cancel { reason: Some("enough".into()), grace_ms };
     let asked = bench.operate_command(id, cancel(60_000));
     keeps(bench, id, asked, StateName::Leased).await;
     keeps(bench, id, report(Op::Release), StateName::Cancelled).await;
     let replay = bench.operate_command(id, Action::Replay);
     keeps(bench, id, replay, StateName::Ready).await;
-    ends(
-        bench,
-        draft(),
-        Op::Complete {
-            result: Bytes::from_static(b"1"),
-        },
-        StateName::Success,
-    )
-    .await;
-    for (class, expected) in [
-        (FailureClass::Permanent, StateName::Failed),
-        (FailureClass::Transient, StateName::Delayed),
-    ] {
+    ends(bench, draft(), Op::Complete { result: Bytes::from_static(b"1") }, StateName::Success).await;
+    for (class, expected) in
+        [(FailureClass::Permanent, StateName::Failed), (FailureClass::Transient, StateName::Delayed)]
+    {
         let fail = Op::Fail {
             message: "it broke: \0 \"quoted\"\n\u{1f4a5}".into(),
             class,
@@ -129,10 +101,7 @@ pub async fn a_row_is_read_back_equal_in_every_state_that_the_rules_bring_it_to(
 
 /// Cancels what is ready, and brings a fresh one to `expected` by a report.
 async fn ends(bench: &Bench, draft: Draft, op: Op, expected: StateName) {
-    let draft = Draft {
-        lane: "apart".into(),
-        ..draft
-    };
+    let draft = Draft { lane: "apart".into(), ..draft };
     let id = bench.submit(draft).await.id;
     let worker = super::Worker::new("one").on(&["apart"]);
     let claimed = bench.claim_as(&worker, 1).await;
@@ -142,21 +111,10 @@ async fn ends(bench: &Bench, draft: Draft, op: Op, expected: StateName) {
 
 pub async fn what_is_due_at_once_expires_and_is_read_back_equal(bench: &Bench) {
     for policy in [
-        Policy {
-            deadline_ms: Some(0),
-            ..Policy::default()
-        },
-        Policy {
-            start_by_ms: Some(0),
-            ..Policy::default()
-        },
+        Policy { deadline_ms: Some(0), ..Policy::default() },
+        Policy { start_by_ms: Some(0), ..Policy::default() },
     ] {
-        let row = bench
-            .submit(Draft {
-                policy,
-                ..Draft::new("kind")
-            })
-            .await;
+        let row = bench.submit(Draft { policy, ..Draft::new("kind") }).await;
         let tick = bench.tick(row.id, What::Due(DueKind::Deadline)).await;
         assert_eq!(tick, Ticked::Done);
         let expired = bench.row(row.id).await;
@@ -191,14 +149,8 @@ pub async fn a_row_with_every_rare_field_is_read_back_equal(bench: &Bench) {
                 reason: Some("a \"reason\"".into()),
                 until: now.plus_ms(1),
             }),
-            error: Some(Failure {
-                message: "\0\u{7f}\\".into(),
-                class: FailureClass::Infrastructure,
-            }),
-            progress: Some(Progress {
-                percent: Some(0.1),
-                message: None,
-            }),
+            error: Some(Failure { message: "\0\u{7f}\\".into(), class: FailureClass::Infrastructure }),
+            progress: Some(Progress { percent: Some(0.1), message: None }),
             history_pages: 12,
         },
         ..by_hand::row(bench, class, now.minus_ms(1_000_000))
@@ -220,14 +172,7 @@ pub async fn unknown_ids_are_left_out(bench: &Bench) {
     let found = bench.store.fetch(&ids).await.expect("executions are read");
     let found: Vec<ExecutionId> = found.iter().map(|stored| stored.execution.id).collect();
     assert_eq!(found, [known.id]);
-    assert!(
-        bench
-            .store
-            .fetch(&[])
-            .await
-            .expect("executions are read")
-            .is_empty()
-    );
+    assert!(bench.store.fetch(&[]).await.expect("executions are read").is_empty());
     let rows = bench
         .load(Needs {
             executions: ids.to_vec(),
@@ -238,23 +183,14 @@ pub async fn unknown_ids_are_left_out(bench: &Bench) {
         .await;
     assert_eq!(rows.executions, std::slice::from_ref(&known));
     assert_eq!(rows.inputs, [(known.id, Bytes::from_static(b"null"))]);
-    assert!(
-        bench
-            .store
-            .history_pages(mint())
-            .await
-            .expect("pages are read")
-            .is_empty()
-    );
+    assert!(bench.store.history_pages(mint()).await.expect("pages are read").is_empty());
 }
 
 pub async fn changes_of_one_row_made_at_once_are_all_kept(bench: &Bench) {
     const SIDES: usize = 24;
     let id = bench.submit(Draft::new("kind")).await.id;
-    let tag = |side: usize| Action::Tag {
-        set: [(format!("side{side}"), side.to_string())].into(),
-        remove: vec![],
-    };
+    let tag =
+        |side: usize| Action::Tag { set: [(format!("side{side}"), side.to_string())].into(), remove: vec![] };
     let versions = side_by_side(SIDES, |side| {
         let bench = bench.clone();
         async move { bench.operate(id, tag(side)).await.expect("it is tagged").version }
@@ -275,10 +211,7 @@ pub async fn transactions_that_touch_the_same_rows_in_any_order_all_come_through
             ids.reverse();
         }
         async move {
-            let tag = Action::Tag {
-                set: [(format!("side{side}"), "x".into())].into(),
-                remove: vec![],
-            };
+            let tag = Action::Tag { set: [(format!("side{side}"), "x".into())].into(), remove: vec![] };
             let commands = ids.iter().map(|id| bench.operate_command(*id, tag.clone()));
             let replies = bench.run(commands.collect::<Vec<_>>()).await;
             assert!(replies.iter().all(Result::is_ok));

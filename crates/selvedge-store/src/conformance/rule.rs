@@ -85,7 +85,6 @@ plain_rules! {
     PutBack => Result<bool, Refusal>;
     Drain => Result<(), Refusal>;
     Depart => Result<Vec<Fence>, Refusal>;
-    Depart => Result<Vec<Fence>, Refusal>;
     Forget => usize;
 }
 
@@ -139,14 +138,7 @@ fn work() -> Work {
 impl<R: Rule> Run<R> {
     /// Runs `rule`, believing the `remembered` rows at first instead of asking for them.
     pub fn new(rule: R, remembered: Vec<Execution>) -> Self {
-        Run {
-            rule,
-            remembered,
-            again: false,
-            asked_more: false,
-            work: work(),
-            reply: Arc::default(),
-        }
+        Run { rule, remembered, again: false, asked_more: false, work: work(), reply: Arc::default() }
     }
 }
 

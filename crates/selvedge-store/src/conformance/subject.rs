@@ -21,10 +21,7 @@ pub struct Subject {
 impl Subject {
     /// A store with a clock that tests can move.
     pub fn with_clock(store: Arc<dyn Store>, advance: impl Fn(i64) + Send + Sync + 'static) -> Self {
-        Subject {
-            advance: Some(Arc::new(advance)),
-            ..Subject::from(store)
-        }
+        Subject { advance: Some(Arc::new(advance)), ..Subject::from(store) }
     }
 
     /// Keeps `thing` until the store is no longer needed: a directory, say, that goes when it is dropped.
@@ -36,11 +33,7 @@ impl Subject {
 
 impl From<Arc<dyn Store>> for Subject {
     fn from(store: Arc<dyn Store>) -> Self {
-        Subject {
-            store,
-            advance: None,
-            kept: None,
-        }
+        Subject { store, advance: None, kept: None }
     }
 }
 

@@ -17,10 +17,7 @@ pub async fn the_tag_index_follows_the_tags(bench: &Bench) {
     let shown = async || {
         let mut shown = Vec::new();
         for tag in ["a:1", "a:2", "b:1", "c:x:y"] {
-            let filter = Filter {
-                tag: Some(tag.into()),
-                ..Filter::all(bench.namespace)
-            };
+            let filter = Filter { tag: Some(tag.into()), ..Filter::all(bench.namespace) };
             let found = bench.store.count(&filter, 10).await.expect("is counted");
             let listed = bench.store.list(&filter, None, 10).await.expect("is listed");
             let listed: Vec<_> = listed.iter().map(|stored| stored.execution.id).collect();
@@ -33,35 +30,19 @@ pub async fn the_tag_index_follows_the_tags(bench: &Bench) {
     };
     assert_eq!(shown().await, ["a:1", "b:1"]);
     let tag = |set: &[(&str, &str)], remove: &[&str]| Action::Tag {
-        set: set
-            .iter()
-            .map(|(name, value)| ((*name).into(), (*value).into()))
-            .collect(),
+        set: set.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
         remove: remove.iter().map(|name| (*name).into()).collect(),
     };
-    bench
-        .operate(id, tag(&[("a", "2"), ("c", "x:y")], &[]))
-        .await
-        .expect("it is tagged");
+    bench.operate(id, tag(&[("a", "2"), ("c", "x:y")], &[])).await.expect("it is tagged");
     assert_eq!(shown().await, ["a:2", "b:1", "c:x:y"]);
-    bench
-        .operate(id, tag(&[], &["b", "c"]))
-        .await
-        .expect("it is tagged");
+    bench.operate(id, tag(&[], &["b", "c"])).await.expect("it is tagged");
     assert_eq!(shown().await, ["a:2"]);
     let back_and_forth = vec![
         bench.operate_command(id, tag(&[("a", "1")], &[])),
         bench.operate_command(id, tag(&[("b", "1")], &["a"])),
         bench.operate_command(id, tag(&[("a", "1")], &["b"])),
     ];
-    bench
-        .run(back_and_forth)
-        .await
-        .into_iter()
-        .for_each(|reply| drop(reply.expect("it is tagged")));
+    bench.run(back_and_forth).await.into_iter().for_each(|reply| drop(reply.expect("it is tagged")));
     assert_eq!(shown().await, ["a:1"]);
-    assert_eq!(
-        bench.row(id).await.tags,
-        [("a".to_owned(), "1".to_owned())].into()
-    );
+    assert_eq!(bench.row(id).await.tags, [("a".to_owned(), "1".to_owned())].into());
 }

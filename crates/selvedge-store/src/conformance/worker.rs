@@ -31,10 +31,7 @@ impl Worker {
 
     /// The same worker on these lanes.
     pub fn on(self, lanes: &[&str]) -> Self {
-        Worker {
-            lanes: lanes.iter().map(|lane| (*lane).to_owned()).collect(),
-            ..self
-        }
+        Worker { lanes: lanes.iter().map(|lane| (*lane).to_owned()).collect(), ..self }
     }
 
     /// What it says it can run.

@@ -11,17 +11,12 @@ impl Reference {
     pub fn submit(&mut self, id: ExecutionId, content: &Content) -> Answer {
         let duplicate = |known: &Known, checked: bool| match checked && known.content != *content {
             true => Answer::Refused("idempotency_mismatch"),
-            false => Answer::Submitted {
-                id: known.id,
-                duplicate: true,
-            },
+            false => Answer::Submitted { id: known.id, duplicate: true },
         };
         if let Some(known) = self.executions.get(&id) {
             return duplicate(known, true);
         }
-        let by_key = content
-            .idempotency
-            .and_then(|(key, _)| self.idempotency.get(&key));
+        let by_key = content.idempotency.and_then(|(key, _)| self.idempotency.get(&key));
         if let Some(first) = by_key.and_then(|id| self.executions.get(id)) {
             let window = first.content.idempotency.map_or(0, |(_, window)| window);
             if !first.has_ended() || self.now < first.submitted_at + ms(window) {
@@ -78,13 +73,8 @@ impl Reference {
         };
         let said = op_id.map_or_else(|| Said::Content(op.clone()), Said::Named);
         if !known.holds(fence) {
-            let before = known
-                .endings
-                .iter()
-                .find(|(of, what, _)| of == fence && *what == said);
-            return before.map_or(Answer::Refused("stale_lease"), |(_, _, state)| {
-                Answer::State(*state)
-            });
+            let before = known.endings.iter().find(|(of, what, _)| of == fence && *what == said);
+            return before.map_or(Answer::Refused("stale_lease"), |(_, _, state)| Answer::State(*state));
         }
         let place = match op {
             Op::Progress(percent) => {
@@ -96,11 +86,7 @@ impl Reference {
                 known.result = Some(*result);
                 Place::Ended(Outcome::Success)
             }
-            Op::Fail {
-                class,
-                retry_after_ms,
-                ..
-            } => {
+            Op::Fail { class, retry_after_ms, .. } => {
                 let retried = *class != FailureClass::Permanent || known.content.retry_permanent;
                 let wait = retry_after_ms.unwrap_or(known.content.backoff_ms);
                 known.after_failure(retried, wait, now)
@@ -149,10 +135,7 @@ impl Reference {
         let Some(known) = self.executions.get_mut(&id) else {
             return Answer::Lost;
         };
-        let Place::Leased {
-            worker, claimed_at, ..
-        } = known.place
-        else {
+        let Place::Leased { worker, claimed_at, .. } = known.place else {
             return Answer::Lost;
         };
         let renewed_at = self.sessions.get(&worker).and_then(|session| session.renewed_at);

@@ -14,13 +14,11 @@ pub enum Step {
     /// Time passes.
     Advance { ms: i64 },
     /// A worker claims, from one lane or both.
-    Claim {
-        worker: usize,
-        both_lanes: bool,
-        max: u32,
-    },
+    Claim { worker: usize, both_lanes: bool, max: u32 },
     /// A worker renews those of its leases whose bit is set, and names those of others whose bit is.
     Heartbeat { worker: usize, named: u8 },
+    /// A worker says that it has gone; its leases are put back.
+    Depart { worker: usize },
     /// Retention comes by for one execution.
     Delete { execution: usize },
     /// Commands that share a transaction.
@@ -102,11 +100,7 @@ pub enum Spoil {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     Complete(u8),
-    Fail {
-        class: FailureClass,
-        message: u8,
-        retry_after_ms: Option<i64>,
-    },
+    Fail { class: FailureClass, message: u8, retry_after_ms: Option<i64> },
     Progress(u8),
     Delay(i64),
     Release,
@@ -134,15 +128,7 @@ pub enum Expect {
 /// A duration: some of every length where the clock can be moved, else nothing or for ever.
 fn duration(manual: bool) -> BoxedStrategy<i64> {
     match manual {
-        true => prop_oneof![
-            Just(0_i64),
-            Just(1),
-            Just(40),
-            Just(700),
-            Just(5_000),
-            Just(LONG_MS)
-        ]
-        .boxed(),
+        true => prop_oneof![Just(0_i64), Just(1), Just(40), Just(700), Just(5_000), Just(LONG_MS)].boxed(),
         false => prop_oneof![Just(0_i64), Just(LONG_MS)].boxed(),
     }
 }
@@ -158,13 +144,8 @@ fn content(manual: bool) -> impl Strategy<Value = Content> {
     let ms = move || duration(manual);
     let sorting = (any::<bool>(), -1_i16..=1);
     let keys = (weighted(0.3, (0..3_u8, ms())), weighted(0.2, 0..2_u8));
-    let retries = (0..3_u32, 0..3_u32, any::<bool>(), ms());
-    let limits = (
-        weighted(0.3, positive(manual)),
-        weighted(0.2, ms()),
-        weighted(0.2, ms()),
-        ms(),
-    );
+    let retries = (0..3_u32, 0..4_u32, any::<bool>(), ms());
+    let limits = (weighted(0.3, positive(manual)), weighted(0.2, ms()), weighted(0.2, ms()), ms());
     (sorting, keys, weighted(0.3, ms()), retries, limits).prop_map(
         |((second_lane, priority), (idempotency, unique), delay_ms, retries, limits)| Content {
             second_lane,
@@ -239,20 +220,13 @@ fn command(manual: bool) -> impl Strategy<Value = Command> {
         1 => (index(), any::<bool>()).prop_map(|(lease, orphaned)| Command::PutBack { lease, orphaned }),
         6 => (index(), action(manual), expect())
             .prop_map(|(execution, action, expect)| Command::Operate { execution, action, expect }),
-        3 => index().prop_map(|execution| Command::Lapse { execution }),
+        5 => index().prop_map(|execution| Command::Lapse { execution }),
         8 => (index(), kind).prop_map(|(execution, kind)| Command::Due { execution, kind }),
     ]
 }
 
 fn step(manual: bool) -> impl Strategy<Value = Step> {
-    let moved = prop_oneof![
-        Just(1_i64),
-        Just(39),
-        Just(400),
-        Just(1_500),
-        Just(4_000),
-        Just(LONG_MS)
-    ];
+    let moved = prop_oneof![Just(1_i64), Just(39), Just(400), Just(1_500), Just(4_000), Just(LONG_MS)];
     let worker = || 0..super::reference::WORKERS;
     let together = prop_oneof![
         4 => vec(command(manual), 1),
@@ -261,12 +235,13 @@ fn step(manual: bool) -> impl Strategy<Value = Step> {
     let drain = worker().prop_map(|worker| Step::Together(vec![Command::Drain { worker }]));
     prop_oneof![
         if manual { 12 } else { 1 } => moved.prop_map(|ms| Step::Advance { ms }),
-        24 => (worker(), any::<bool>(), 1..4_u32)
+        24 => (worker(), any::<bool>(), 1..5_u32)
             .prop_map(|(worker, both_lanes, max)| Step::Claim { worker, both_lanes, max }),
-        6 => (worker(), any::<u8>()).prop_map(|(worker, named)| Step::Heartbeat { worker, named }),
-        3 => (0..64_usize).prop_map(|execution| Step::Delete { execution }),
+        14 => (worker(), any::<u8>()).prop_map(|(worker, named)| Step::Heartbeat { worker, named }),
+        6 => (0..64_usize).prop_map(|execution| Step::Delete { execution }),
         60 => together.prop_map(Step::Together),
         1 => drain,
+        1 => worker().prop_map(|worker| Step::Depart { worker }),
     ]
 }
 

@@ -55,27 +55,12 @@ fn compare_row(known: &Known, stored: &Stored) -> Differ {
     same(what("epoch"), known.epoch, row.epoch)?;
     same(what("generation"), known.generation, row.detail.generation)?;
     same(what("retries"), known.retries, row.detail.retries)?;
-    same(
-        what("interruptions"),
-        known.interruptions,
-        row.detail.interruptions,
-    )?;
+    same(what("interruptions"), known.interruptions, row.detail.interruptions)?;
     same(what("priority"), known.priority, row.priority)?;
-    same(
-        what("asked to cancel"),
-        known.cancel_until.is_some(),
-        row.detail.cancel.is_some(),
-    )?;
-    let tags = known
-        .tags
-        .iter()
-        .map(|(name, value)| (rules::word(*name), rules::word(*value)));
+    same(what("asked to cancel"), known.cancel_until.is_some(), row.detail.cancel.is_some())?;
+    let tags = known.tags.iter().map(|(name, value)| (rules::word(*name), rules::word(*value)));
     same(what("tags"), tags.collect(), row.tags.clone())?;
-    same(
-        what("result"),
-        known.result.map(rules::result),
-        stored.result.clone(),
-    )?;
+    same(what("result"), known.result.map(rules::result), stored.result.clone())?;
     same(what("fence"), fence_of(&known.place), Fence::of(row))
 }
 

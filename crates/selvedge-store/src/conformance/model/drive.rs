@@ -10,6 +10,7 @@ use crate::conformance::subject::Advance;
 use crate::conformance::worker::Worker;
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::report::Fence;
+use selvedge_core::rules::worker::Depart;
 use selvedge_core::{DueKind, ExecutionId, Name, Timestamp};
 use uuid::Uuid;
 
@@ -32,10 +33,7 @@ pub struct Drive<'a> {
 impl<'a> Drive<'a> {
     /// At the beginning.
     pub async fn new(bench: &'a Bench, advance: Option<Advance>) -> Self {
-        let reference = Reference {
-            manual: advance.is_some(),
-            ..Reference::default()
-        };
+        let reference = Reference { manual: advance.is_some(), ..Reference::default() };
         Drive {
             start: bench.now().await,
             bench,
@@ -50,14 +48,8 @@ impl<'a> Drive<'a> {
 
     /// Whether a history has outgrown its row: receipts of old reports may be out of reach, so the comparison ends.
     pub async fn is_outgrown(&self) -> bool {
-        let rows = self
-            .bench
-            .store
-            .fetch(&self.submitted)
-            .await
-            .expect("executions are read");
-        rows.iter()
-            .any(|stored| stored.execution.detail.history_pages > 0)
+        let rows = self.bench.store.fetch(&self.submitted).await.expect("executions are read");
+        rows.iter().any(|stored| stored.execution.detail.history_pages > 0)
     }
 
     /// Goes one step, and compares answers and rows.
@@ -72,17 +64,11 @@ impl<'a> Drive<'a> {
                     self.reference.now += ms * 1000;
                 }
             }
-            Step::Claim {
-                worker,
-                both_lanes,
-                max,
-            } => self.claim(*worker, *both_lanes, *max).await?,
+            Step::Claim { worker, both_lanes, max } => self.claim(*worker, *both_lanes, *max).await?,
             Step::Heartbeat { worker, named } => self.heartbeat(*worker, *named).await?,
+            Step::Depart { worker } => self.depart(*worker).await?,
             Step::Delete { execution } => {
-                let due = Command::Due {
-                    execution: *execution,
-                    kind: DueKind::Retention,
-                };
+                let due = Command::Due { execution: *execution, kind: DueKind::Retention };
                 self.together(&[due]).await?;
             }
             Step::Together(commands) => self.together(commands).await?,
@@ -91,11 +77,7 @@ impl<'a> Drive<'a> {
     }
 
     async fn claim(&mut self, worker: usize, both_lanes: bool, max: u32) -> Differ {
-        let lanes: &[&str] = if both_lanes {
-            &["first", "second"]
-        } else {
-            &["first"]
-        };
+        let lanes: &[&str] = if both_lanes { &["first", "second"] } else { &["first"] };
         let claims = Worker {
             ttl_ms: ttl_ms(self.reference.manual, worker),
             ..Worker::new(&instance(worker)).on(lanes)
@@ -114,10 +96,7 @@ impl<'a> Drive<'a> {
 
     async fn heartbeat(&mut self, worker: usize, named: u8) -> Differ {
         let held = self.reference.held_by(worker);
-        let chosen = held
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| named >> (index % 7) & 1 == 1);
+        let chosen = held.iter().enumerate().filter(|(index, _)| named >> (index % 7) & 1 == 1);
         let mut leases: Vec<Fence> = chosen.map(|(_, (fence, _))| *fence).collect();
         let other =
             newest(&self.leases, named.into()).filter(|fence| named >= 128 && !leases.contains(fence));
@@ -139,25 +118,32 @@ impl<'a> Drive<'a> {
             (*fence, if exists { "stale_lease" } else { "not_found" })
         });
         let lost: Vec<(Fence, &str)> = lost.collect();
-        let got = beat
-            .lost
-            .iter()
-            .map(|(fence, why)| (*fence, why.code()))
-            .collect();
+        let got = beat.lost.iter().map(|(fence, why)| (*fence, why.code())).collect();
         let session = self.reference.sessions.get(&worker);
-        same(
-            || "drain".into(),
-            session.is_some_and(|session| session.draining),
-            beat.drain,
-        )?;
+        same(|| "drain".into(), session.is_some_and(|session| session.draining), beat.drain)?;
         same(|| "lost".into(), lost, got)?;
         same(|| "renewed".into(), renewed, beat.renewed)?;
         same(|| "asked to cancel".into(), asked, beat.cancel_requested)?;
         let orphans = self.reference.heartbeat(worker, &leases);
         same(|| "orphans".into(), orphans.clone(), beat.orphans)?;
-        for fence in orphans {
-            self.run(vec![self.put_back(fence, true)], vec![Answer::Yes])
-                .await?;
+        self.put_all_back(orphans, true).await
+    }
+
+    async fn depart(&mut self, worker: usize) -> Differ {
+        let reply = self
+            .bench
+            .run(Depart { namespace: self.bench.namespace, instance: Name::trusted(&instance(worker)) })
+            .await;
+        let mut got = reply.ok();
+        got.iter_mut().for_each(|leases| leases.sort_by_key(|fence| fence.execution));
+        let expected = self.reference.depart(worker);
+        same(|| format!("worker {worker} departs"), expected.clone(), got)?;
+        self.put_all_back(expected.unwrap_or_default(), false).await
+    }
+
+    async fn put_all_back(&mut self, leases: Vec<Fence>, orphaned: bool) -> Differ {
+        for fence in leases {
+            self.run(vec![self.put_back(fence, orphaned)], vec![Answer::Yes]).await?;
             self.reference.put_back(&fence);
         }
         Ok(())
@@ -180,16 +166,8 @@ impl<'a> Drive<'a> {
 
     /// Compares every row with what the model knows.
     async fn compare(&mut self) -> Differ {
-        let found = self
-            .bench
-            .store
-            .fetch(&self.submitted)
-            .await
-            .expect("executions are read");
-        let rows = found
-            .into_iter()
-            .map(|stored| (stored.execution.id, stored))
-            .collect();
+        let found = self.bench.store.fetch(&self.submitted).await.expect("executions are read");
+        let rows = found.into_iter().map(|stored| (stored.execution.id, stored)).collect();
         compare(&mut self.reference, self.start, &rows)
     }
 }

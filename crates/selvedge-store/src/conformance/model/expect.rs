@@ -2,12 +2,13 @@
 
 use super::command::{Command, Content, Expect, Op, Spoil};
 use super::drive::Drive;
-use super::reference::Answer;
+use super::reference::{Answer, Known};
 use super::rules::{self, Shared};
 use crate::conformance::bench::mint;
 use selvedge_core::rules::clock::{Tick, What};
 use selvedge_core::rules::report::Fence;
 use selvedge_core::rules::worker::{Drain, PutBack, Why};
+use selvedge_core::state::StateName;
 use selvedge_core::{ExecutionId, LeaseId, Name};
 use uuid::Uuid;
 
@@ -25,6 +26,16 @@ pub fn instance(worker: usize) -> String {
 impl Drive<'_> {
     fn execution(&self, index: usize) -> ExecutionId {
         newest(&self.submitted, index).unwrap_or(ExecutionId(Uuid::nil()))
+    }
+
+    /// An execution: for an even index one that is `likely` to be acted on, else any.
+    fn likely(&self, index: usize, likely: impl Fn(&Known) -> bool) -> ExecutionId {
+        let known = |id: &&ExecutionId| self.reference.executions.get(id).is_some_and(&likely);
+        let chosen: Vec<ExecutionId> = self.submitted.iter().filter(known).copied().collect();
+        match index % 2 {
+            0 => newest(&chosen, index / 2).unwrap_or_else(|| self.execution(index / 2)),
+            _ => self.execution(index / 2),
+        }
     }
 
     /// A lease: for an even index one that is live, else any.
@@ -63,26 +74,15 @@ impl Drive<'_> {
             }
             Command::SubmitAgain { earlier, same_id } => {
                 let back = earlier.checked_rem(self.submissions.len());
-                match back
-                    .and_then(|back| self.submissions.iter().rev().nth(back))
-                    .cloned()
-                {
+                match back.and_then(|back| self.submissions.iter().rev().nth(back)).cloned() {
                     Some((given, content)) => self.submit(given.filter(|_| *same_id), content).await,
                     None => {
-                        let tick = Tick {
-                            execution: self.execution(0),
-                            what: What::Lapse,
-                        };
+                        let tick = Tick { execution: self.execution(0), what: What::Lapse };
                         (Shared::Tick(tick), Answer::Lost)
                     }
                 }
             }
-            Command::Report {
-                lease,
-                spoil,
-                op_id,
-                op,
-            } => {
+            Command::Report { lease, spoil, op_id, op } => {
                 let mut fence = self.lease(*lease);
                 match spoil {
                     Spoil::Nothing => {}
@@ -105,42 +105,26 @@ impl Drive<'_> {
                 let fence = self.lease(*lease);
                 (self.put_back(fence, *orphaned), self.reference.put_back(&fence))
             }
-            Command::Operate {
-                execution,
-                action,
-                expect,
-            } => {
+            Command::Operate { execution, action, expect } => {
                 let id = self.execution(*execution);
-                let version = self
-                    .reference
-                    .executions
-                    .get(&id)
-                    .map_or(0, |known| known.version);
+                let version = self.reference.executions.get(&id).map_or(0, |known| known.version);
                 let mut operate = self.bench.operate_command(id, rules::action(action));
                 operate.if_version = match expect {
                     Expect::Any => None,
                     Expect::Current => Some(version),
                     Expect::Another => Some(version + 1),
                 };
-                (
-                    Shared::Operate(operate),
-                    self.reference.operate(id, action, *expect),
-                )
+                (Shared::Operate(operate), self.reference.operate(id, action, *expect))
             }
             Command::Lapse { execution } => {
-                let execution = self.execution(*execution);
-                let tick = Tick {
-                    execution,
-                    what: What::Lapse,
-                };
+                let execution = self.likely(*execution, |known| known.place.name() == StateName::Leased);
+                let tick = Tick { execution, what: What::Lapse };
                 (Shared::Tick(tick), self.reference.lapse(execution))
             }
             Command::Due { execution, kind } => {
-                let execution = self.execution(*execution);
-                let tick = Tick {
-                    execution,
-                    what: What::Due(*kind),
-                };
+                let turn = |known: &Known| known.next_due().is_some_and(|(_, of)| of == *kind);
+                let execution = self.likely(*execution, turn);
+                let tick = Tick { execution, what: What::Due(*kind) };
                 (Shared::Tick(tick), self.reference.due(execution, *kind))
             }
             Command::Drain { worker } => {
@@ -155,10 +139,7 @@ impl Drive<'_> {
     }
 
     async fn submit(&mut self, given: Option<Uuid>, content: Content) -> (Shared, Answer) {
-        let mut submit = self
-            .bench
-            .submit_command(vec![rules::draft(given, &content)])
-            .await;
+        let mut submit = self.bench.submit_command(vec![rules::draft(given, &content)]).await;
         let id = given.map_or_else(mint, ExecutionId);
         submit.items[0].id = id;
         if !self.submitted.contains(&id) {

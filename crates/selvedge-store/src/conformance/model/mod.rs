@@ -53,12 +53,7 @@ where
     let cases = number(CASES).map_or(cases, |cases| cases as u32);
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config {
-        cases,
-        failure_persistence: None,
-        max_shrink_iters: 4096,
-        ..Config::default()
-    };
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 4096, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let causes: Mutex<BTreeSet<Cause>> = Mutex::default();
     let outcome = runner.run(&command::steps(manual), |steps| {
@@ -74,10 +69,7 @@ where
     }
     let causes = causes.into_inner().expect("nobody panics with causes");
     if manual && cases >= CASES_FOR_EVERY_CAUSE {
-        let missing: Vec<Cause> = Cause::ALL
-            .into_iter()
-            .filter(|cause| !causes.contains(cause))
-            .collect();
+        let missing: Vec<Cause> = Cause::ALL.into_iter().filter(|cause| !causes.contains(cause)).collect();
         assert!(missing.is_empty(), "{missing:?} never occurred ({SEED}={seed})");
     }
 }
@@ -91,11 +83,9 @@ async fn case(subject: Subject, steps: &[Step]) -> Result<BTreeSet<Cause>, Strin
     subject.store.close().await;
     compared?;
     match broken.is_empty() {
-        true => Ok(log
-            .iter()
-            .flat_map(|(_, events)| events)
-            .filter_map(|event| event.fact.cause())
-            .collect()),
+        true => {
+            Ok(log.iter().flat_map(|(_, events)| events).filter_map(|event| event.fact.cause()).collect())
+        }
         false => Err(format!("invariants are broken: {broken:#?}")),
     }
 }

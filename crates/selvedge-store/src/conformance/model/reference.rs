@@ -18,11 +18,7 @@ pub const WORKERS: usize = 3;
 pub enum Place {
     Ready,
     Delayed(i64),
-    Leased {
-        fence: Fence,
-        worker: usize,
-        claimed_at: i64,
-    },
+    Leased { fence: Fence, worker: usize, claimed_at: i64 },
     Ended(Outcome),
 }
 
@@ -131,25 +127,17 @@ impl Known {
         let content = &self.content;
         let deadline = content.deadline_ms.map(|limit| self.opened_at + ms(limit));
         let started = self.started_at.is_some_and(|started| started >= self.opened_at);
-        let start_by = content
-            .start_by_ms
-            .filter(|_| !started)
-            .map(|limit| self.opened_at + ms(limit));
+        let start_by = content.start_by_ms.filter(|_| !started).map(|limit| self.opened_at + ms(limit));
         let (limits, other) = match &self.place {
             Place::Ready => ([deadline, start_by], None),
             Place::Delayed(until) => ([deadline, start_by], Some((*until, DueKind::Delay))),
             Place::Leased { claimed_at, .. } => {
                 let timeout = content.attempt_timeout_ms.map(|limit| claimed_at + ms(limit));
-                (
-                    [deadline, self.cancel_until],
-                    timeout.map(|at| (at, DueKind::AttemptTimeout)),
-                )
+                ([deadline, self.cancel_until], timeout.map(|at| (at, DueKind::AttemptTimeout)))
             }
             Place::Ended(_) => {
                 let kept = self.ended_at + ms(content.retention_ms);
-                let key = content
-                    .idempotency
-                    .map_or(0, |(_, window)| self.submitted_at + ms(window));
+                let key = content.idempotency.map_or(0, |(_, window)| self.submitted_at + ms(window));
                 ([None, None], Some((kept.max(key), DueKind::Retention)))
             }
         };
@@ -194,11 +182,7 @@ impl Known {
         if self.cancel_until.is_none() && self.interruptions >= self.content.max_interruptions {
             return Place::Ended(Outcome::Expired);
         }
-        let wait = if self.interruptions == 0 {
-            0
-        } else {
-            self.content.backoff_ms
-        };
+        let wait = if self.interruptions == 0 { 0 } else { self.content.backoff_ms };
         let place = self.back(wait, now);
         self.interruptions += u32::from(!matches!(place, Place::Ended(_)));
         place
@@ -219,11 +203,7 @@ impl Reference {
             .map(|known| (Reverse(known.priority), known.ready_order, known.id))
             .collect();
         ready.sort();
-        ready
-            .into_iter()
-            .take(max as usize)
-            .map(|(_, _, id)| id)
-            .collect()
+        ready.into_iter().take(max as usize).map(|(_, _, id)| id).collect()
     }
 
     /// Takes in that a worker was given a lease.
@@ -233,11 +213,7 @@ impl Reference {
             known.epoch += 1;
             known.version += 1;
             known.progress = None;
-            known.place = Place::Leased {
-                fence,
-                worker,
-                claimed_at: now,
-            };
+            known.place = Place::Leased { fence, worker, claimed_at: now };
             if known.started_at.is_none_or(|started| started < known.opened_at) {
                 known.started_at = Some(now);
             }
@@ -247,11 +223,7 @@ impl Reference {
     /// The leases a worker holds, in the order of their executions.
     pub fn held_by(&self, of: usize) -> Vec<(Fence, i64)> {
         let held = self.executions.values().filter_map(|known| match &known.place {
-            Place::Leased {
-                fence,
-                worker,
-                claimed_at,
-            } if *worker == of => Some((*fence, *claimed_at)),
+            Place::Leased { fence, worker, claimed_at } if *worker == of => Some((*fence, *claimed_at)),
             Place::Leased { .. } | Place::Ready | Place::Delayed(_) | Place::Ended(_) => None,
         });
         let mut held: Vec<(Fence, i64)> = held.collect();
@@ -277,6 +249,12 @@ impl Reference {
             !named.contains(&(fence.execution, fence.epoch)) && answered
         });
         orphans.map(|(fence, _)| fence).collect()
+    }
+
+    /// The leases of a worker that says that it has gone; none where it is not known. Its session starts over.
+    pub fn depart(&mut self, worker: usize) -> Option<Vec<Fence>> {
+        *self.sessions.get_mut(&worker)? = Presence::default();
+        Some(self.held_by(worker).into_iter().map(|(fence, _)| fence).collect())
     }
 
     /// Forgets an execution; its keys are free where they still stand for it.

@@ -48,12 +48,9 @@ impl Rule for Shared {
 
     fn decide(&self, again: bool, work: &mut Work) -> Answer {
         match self {
-            Shared::Submit(command) => {
-                answer(command.decide(again, work).remove(0), |done| Answer::Submitted {
-                    id: done.execution.id,
-                    duplicate: done.duplicate,
-                })
-            }
+            Shared::Submit(command) => answer(command.decide(again, work).remove(0), |done| {
+                Answer::Submitted { id: done.execution.id, duplicate: done.duplicate }
+            }),
             Shared::Report(command) => answer(command.decide(work), |done| Answer::State(done.state)),
             Shared::PutBack(command) => answer(command.decide(work), |done| match done {
                 true => Answer::Yes,
@@ -107,9 +104,7 @@ pub fn draft(id: Option<Uuid>, content: &Content) -> Draft {
                 max_retries: content.max_retries,
                 max_interruptions: content.max_interruptions,
                 retry_on,
-                backoff: Backoff::Fixed {
-                    delay_ms: content.backoff_ms,
-                },
+                backoff: Backoff::Fixed { delay_ms: content.backoff_ms },
             },
             attempt_timeout_ms: content.attempt_timeout_ms,
             deadline_ms: content.deadline_ms,
@@ -123,25 +118,12 @@ pub fn draft(id: Option<Uuid>, content: &Content) -> Draft {
 /// A report's content.
 pub fn op(op: &Op) -> report::Op {
     match op {
-        Op::Complete(number) => report::Op::Complete {
-            result: result(*number),
-        },
-        Op::Fail {
-            class,
-            message,
-            retry_after_ms,
-        } => report::Op::Fail {
-            message: word(*message),
-            class: *class,
-            retry_after_ms: *retry_after_ms,
-        },
-        Op::Progress(percent) => report::Op::Progress {
-            percent: Some(f64::from(*percent)),
-            message: None,
-        },
-        Op::Delay(wait) => report::Op::Delay {
-            until: When::AfterMs(*wait),
-        },
+        Op::Complete(number) => report::Op::Complete { result: result(*number) },
+        Op::Fail { class, message, retry_after_ms } => {
+            report::Op::Fail { message: word(*message), class: *class, retry_after_ms: *retry_after_ms }
+        }
+        Op::Progress(percent) => report::Op::Progress { percent: Some(f64::from(*percent)), message: None },
+        Op::Delay(wait) => report::Op::Delay { until: When::AfterMs(*wait) },
         Op::Release => report::Op::Release,
     }
 }
@@ -150,28 +132,16 @@ pub fn op(op: &Op) -> report::Op {
 pub fn action(action: &Action) -> operator::Action {
     let reason = None;
     match action {
-        Action::Cancel { grace_ms } => operator::Action::Cancel {
-            reason,
-            grace_ms: *grace_ms,
-        },
+        Action::Cancel { grace_ms } => operator::Action::Cancel { reason, grace_ms: *grace_ms },
         Action::Revoke => operator::Action::Revoke { reason },
-        Action::Prioritise(priority) => operator::Action::Prioritise {
-            priority: (*priority).into(),
-        },
-        Action::Reschedule(wait) => operator::Action::Reschedule {
-            until: When::AfterMs(*wait),
-        },
+        Action::Prioritise(priority) => operator::Action::Prioritise { priority: (*priority).into() },
+        Action::Reschedule(wait) => operator::Action::Reschedule { until: When::AfterMs(*wait) },
         Action::Replay => operator::Action::Replay,
-        Action::Tag {
-            name,
-            value: Some(value),
-        } => operator::Action::Tag {
-            set: [(word(*name), word(*value))].into(),
-            remove: vec![],
-        },
-        Action::Tag { name, value: None } => operator::Action::Tag {
-            set: BTreeMap::new(),
-            remove: vec![word(*name)],
-        },
+        Action::Tag { name, value: Some(value) } => {
+            operator::Action::Tag { set: [(word(*name), word(*value))].into(), remove: vec![] }
+        }
+        Action::Tag { name, value: None } => {
+            operator::Action::Tag { set: BTreeMap::new(), remove: vec![word(*name)] }
+        }
     }
 }

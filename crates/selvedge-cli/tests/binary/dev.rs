@@ -1,0 +1,89 @@
+//! `selvedge dev`: what a newcomer sees first.
+
+use crate::support::{Place, Server, Sqlite, command, result, state, submit};
+use serde_json::{Value, json};
+use std::process::Command;
+
+fn start(place: &impl Place, flags: &[&str]) -> Server {
+    let mut dev = command();
+    dev.args(["dev", "--store", &place.store()]).args(flags);
+    Server::spawn(dev)
+}
+
+#[test]
+fn the_commands_it_prints_work_as_they_stand() {
+    let place = Sqlite::new();
+    let mut server = start(&place, &[]);
+    let printed = server.lines_until("Ctrl-C");
+    let page = format!("{}/", server.url);
+    assert!(printed.iter().any(|line| line.trim() == page), "{printed:?}");
+    let commands: Vec<&String> = printed.iter().filter(|line| line.contains("curl ")).collect();
+    let answers: Vec<Value> = commands
+        .iter()
+        .map(|line| {
+            let output = Command::new("sh").args(["-c", line]).output().expect("sh starts");
+            serde_json::from_slice(&output.stdout).expect("the answer is JSON")
+        })
+        .collect();
+    let [submitted, ended] = &answers[..] else {
+        panic!("{printed:?}");
+    };
+    assert_eq!(submitted["execution"]["kind"], "echo");
+    assert_eq!(ended["outcome"], "success");
+    assert_eq!(ended["result"], submitted["execution"]["input"]);
+}
+
+#[test]
+fn the_built_in_worker_runs_the_demonstration_kinds() {
+    let place = Sqlite::new();
+    let server = start(&place, &["--allow-shell", "--json"]);
+    let url = &server.url;
+    let run = |kind: &str, input: Value| {
+        let retry = json!({"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}});
+        let id = submit(url, json!({"kind": kind, "input": input, "retry": retry}));
+        result(url, &id).1
+    };
+    assert_eq!(run("echo", json!([1, "a"]))["result"], json!([1, "a"]));
+    assert_eq!(run("sleep", json!({"ms": 1}))["result"], 1);
+    assert_eq!(run("flaky", json!({"failures": 1}))["result"], 1);
+    assert_eq!(run("flaky", json!({"failures": 2}))["outcome"], "failed");
+    assert_eq!(
+        run("shell", json!({"command": "echo $((6 * 7))"}))["result"]["stdout"],
+        "42\n"
+    );
+    let failed = run("shell", json!({"command": "echo no >&2; exit 3"}));
+    assert_eq!(failed["error"]["message"], "exit status: 3: no");
+    let failed = run("fail", json!({"message": "no paper", "class": "permanent"}));
+    assert_eq!(
+        failed["error"],
+        json!({"message": "no paper", "class": "permanent"})
+    );
+    assert_eq!(run("fail", json!(null))["error"]["class"], "transient");
+}
+
+#[test]
+fn commands_are_not_run_unless_that_was_allowed() {
+    let place = Sqlite::new();
+    let server = start(&place, &[]);
+    let id = submit(
+        &server.url,
+        json!({"kind": "shell", "input": {"command": "true"}}),
+    );
+    // Submitted later, and already done.
+    let echo = submit(&server.url, json!({"kind": "echo"}));
+    assert_eq!(result(&server.url, &echo).0, 200);
+    assert_eq!(state(&server.url, &id), "waiting");
+}
+
+#[test]
+fn a_second_signal_exits_at_once() {
+    let place = Sqlite::new();
+    let mut server = start(&place, &[]);
+    let id = submit(&server.url, json!({"kind": "sleep", "input": {"ms": 600_000}}));
+    while state(&server.url, &id) != "active" {}
+    server.signal("TERM");
+    server.logs("draining");
+    server.signal("TERM");
+    let (status, _) = server.ended();
+    assert_eq!(status.code(), Some(143));
+}

@@ -1,0 +1,8 @@
+//! The real binary, started, spoken to with `curl`, stopped and killed.
+
+mod crash;
+mod dev;
+mod refusals;
+mod servers;
+mod support;
+mod worker;

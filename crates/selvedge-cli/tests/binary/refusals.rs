@@ -1,0 +1,80 @@
+//! What the command line refuses: one line on standard error, and an exit code that says whose fault it is.
+
+use crate::support::{Directory, Place, Server, Sqlite, command};
+
+/// Runs the binary; gives its exit code, standard output and standard error.
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let directory = Directory::new();
+    let output = command().args(arguments).current_dir(directory.path()).output();
+    let output = output.expect("it starts");
+    let text = |bytes| String::from_utf8(bytes).expect("output is text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// It is refused with this code, in one line with this text.
+fn refused(arguments: &[&str], code: i32, text: &str) {
+    let (actual, stdout, stderr) = run(arguments);
+    assert_eq!(
+        (actual, stdout.as_str()),
+        (Some(code), ""),
+        "{arguments:?}: {stderr}"
+    );
+    assert!(stderr.contains(text), "{arguments:?}: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+}
+
+#[test]
+fn wrong_arguments_exit_with_two_and_name_what_would_be_right() {
+    refused(&["serve", "--listen", "0.0.0.0:0"], 2, "loopback");
+    refused(&["serve", "--listen", "7878"], 2, "IP:PORT");
+    refused(&["serve", "--store", "mysql://h/d"], 2, "sqlite:PATH");
+    refused(&["serve", "--store", "valkey://h"], 2, "not available yet");
+    refused(&["serve", "--log", "selvedge=loud"], 2, "log filter");
+    let (code, _, stderr) = run(&["serve", "--prot", "1"]);
+    assert_eq!(code, Some(2), "{stderr}");
+}
+
+#[test]
+fn a_port_in_use_is_named_and_the_store_is_let_go() {
+    let place = Sqlite::new();
+    let server = Server::start(&place);
+    let listen = server.url.strip_prefix("http://").expect("a URL");
+    let other = Sqlite::new();
+    let arguments = ["serve", "--store", &other.store(), "--listen", listen];
+    refused(&arguments, 1, &format!("{listen}: the port is in use"));
+    Server::start(&other);
+}
+
+#[test]
+fn a_store_that_cannot_be_reached_is_named_without_its_password() {
+    // Port 1 of this machine: nobody listens there.
+    let store = "postgres://ada:secret@127.0.0.1:1/work";
+    refused(
+        &["serve", "--store", store, "--listen", "127.0.0.1:0"],
+        1,
+        "cannot open the store postgres://ada:***@127.0.0.1:1/work",
+    );
+    refused(
+        &[
+            "serve",
+            "--store",
+            "sqlite:no/such/directory/a.db",
+            "--listen",
+            "127.0.0.1:0",
+        ],
+        1,
+        "no/such/directory",
+    );
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    let (code, stdout, _) = run(&["--version"]);
+    let version = format!("selvedge {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!((code, stdout), (Some(0), version));
+    for arguments in [&["--help"][..], &["serve", "--help"], &["dev", "--help"]] {
+        let (code, stdout, _) = run(arguments);
+        assert_eq!(code, Some(0));
+        assert!(stdout.contains("Examples:"), "{stdout}");
+    }
+}

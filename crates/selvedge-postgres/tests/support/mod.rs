@@ -1,0 +1,217 @@
+//! A schema of its own for each test, stores and engines on it, and plain connections beside them.
+#![allow(dead_code)]
+
+#[path = "../../../selvedge-engine/tests/engine/side.rs"]
+pub mod side;
+
+use selvedge_engine::{Engine, Options};
+use selvedge_postgres::{PostgresStore, Settings};
+use side::Side;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_postgres::{Client, NoTls};
+
+/// Long enough for anything that should happen.
+pub const LONG: Duration = Duration::from_secs(30);
+
+/// A schema that goes when it is dropped.
+pub struct Sandbox {
+    url: String,
+    /// The schema, which is also how the connections of its stores are named.
+    pub schema: String,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sandbox {
+    /// A name that nobody else has; the first store that opens makes the schema.
+    pub fn new() -> Sandbox {
+        let url = std::env::var("SELVEDGE_TEST_POSTGRES")
+            .expect("SELVEDGE_TEST_POSTGRES names no Postgres: run ./scripts/test, which starts one");
+        Sandbox {
+            url,
+            schema: format!("test_{}", uuid::Uuid::new_v4().simple()),
+        }
+    }
+
+    /// The address, for connections that are named after the schema and `who`.
+    pub fn url(&self, who: &str) -> String {
+        let separator = if self.url.contains('?') { '&' } else { '?' };
+        format!("{}{separator}application_name={}", self.url, self.name(who))
+    }
+
+    fn name(&self, who: &str) -> String {
+        format!("{}_{who}", self.schema)
+    }
+
+    /// The settings of a store here.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            schema: self.schema.clone(),
+            ..Settings::default()
+        }
+    }
+
+    /// A store.
+    pub async fn store(&self, who: &str) -> Arc<PostgresStore> {
+        self.store_with(who, self.settings()).await
+    }
+
+    /// A store with other settings.
+    pub async fn store_with(&self, who: &str, settings: Settings) -> Arc<PostgresStore> {
+        let store = PostgresStore::connect_with(&self.url(who), settings).await;
+        Arc::new(store.expect("the store opens"))
+    }
+
+    /// An engine on a store of its own, which does only what it is asked to.
+    pub async fn side(&self, who: &str) -> Side {
+        Side::new(self.store(who).await, side::quiet()).await
+    }
+
+    /// An engine on a store of its own.
+    pub async fn side_with(&self, who: &str, options: Options) -> Side {
+        Side::new(self.store(who).await, options).await
+    }
+
+    /// An engine with a single writer, so that all that comes while it is busy goes in one batch.
+    pub async fn narrow_side(&self, who: &str) -> Side {
+        let settings = Settings {
+            writers: 1,
+            ..self.settings()
+        };
+        Side::new(self.store_with(who, settings).await, side::quiet()).await
+    }
+
+    /// A plain connection to the schema.
+    pub async fn plain(&self) -> Plain {
+        Plain::connect(&self.url("plain"), &self.schema).await
+    }
+
+    /// Waits until so many connections of `who` wait for a lock.
+    pub async fn waits_for_lock(&self, plain: &Plain, who: &str, count: i64) {
+        let text = "select count(*) from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'";
+        let name = self.name(who);
+        until(&format!("{count} connections of {who} wait for a lock"), async || {
+            plain.number(text, &[&name]).await == count
+        })
+        .await;
+    }
+
+    /// Waits until `who` has read the answer to a statement whose text begins so.
+    pub async fn has_read(&self, plain: &Plain, who: &str, statement: &str) {
+        let text = "select count(*) from pg_stat_activity \
+                    where application_name = $1 and state = 'idle' and query like $2";
+        let (name, like) = (self.name(who), format!("{statement}%"));
+        until(&format!("{who} has read {statement}"), async || {
+            plain.number(text, &[&name, &like]).await > 0
+        })
+        .await;
+    }
+
+    /// Waits until no connection of `who` is in a transaction, or under way.
+    pub async fn is_at_rest(&self, plain: &Plain, who: &str) {
+        let text = "select count(*) from pg_stat_activity where application_name = $1 and state <> 'idle'";
+        let name = self.name(who);
+        until(&format!("{who} is at rest"), async || {
+            plain.number(text, &[&name]).await == 0
+        })
+        .await;
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        let (url, schema) = (self.url.clone(), self.schema.clone());
+        // What cannot be dropped goes with the whole server.
+        let _ = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime can be made").block_on(async {
+                let Ok((client, connection)) = tokio_postgres::connect(&url, NoTls).await else {
+                    return;
+                };
+                tokio::spawn(connection);
+                let text = format!("set lock_timeout to '2s'; drop schema if exists {schema} cascade");
+                let _ = client.batch_execute(&text).await;
+            });
+        })
+        .join();
+    }
+}
+
+/// A plain connection, for locks that tests hold and for looking.
+pub struct Plain(Client);
+
+impl Plain {
+    async fn connect(url: &str, schema: &str) -> Plain {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("it connects");
+        tokio::spawn(connection);
+        let plain = Plain(client);
+        plain.run(&format!("set search_path to {schema}, pg_catalog")).await;
+        plain
+    }
+
+    /// Runs statements.
+    pub async fn run(&self, text: &str) {
+        self.0.batch_execute(text).await.expect("the statements run");
+    }
+
+    /// The number that a statement gives.
+    pub async fn number(&self, text: &str, parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)]) -> i64 {
+        let row = self.0.query_one(text, parameters).await;
+        row.expect("the statement gives a row").get(0)
+    }
+
+    /// Begins a transaction that holds the row of an execution.
+    pub async fn hold(&self, id: selvedge_engine::core::ExecutionId) {
+        self.run(&format!(
+            "begin; select from executions where id = '{}' for update",
+            id.0
+        ))
+        .await;
+    }
+
+    /// Begins a transaction that holds the rows of all sessions.
+    pub async fn hold_sessions(&self) {
+        self.run("begin; select from sessions for update").await;
+    }
+
+    /// Begins a transaction that lets nobody write to the log, so that whoever changes something stops just before the
+    /// commit, with all locks held.
+    pub async fn hold_log(&self) {
+        self.run("begin; lock table log in share row exclusive mode").await;
+    }
+
+    /// Lets go of everything.
+    pub async fn release(&self) {
+        self.run("rollback").await;
+    }
+}
+
+impl Deref for Plain {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.0
+    }
+}
+
+/// Looks again and again until it is so.
+pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + LONG;
+    while !is_so().await {
+        assert!(Instant::now() < deadline, "in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Shuts engines down.
+pub async fn stop(engines: impl IntoIterator<Item = &Engine>) {
+    for engine in engines {
+        engine.shutdown().await;
+    }
+}
