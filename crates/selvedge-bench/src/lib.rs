@@ -61,7 +61,10 @@ impl Place {
             return Ok(Place::Postgres(address.into()));
         }
         if let Some(directory) = address.strip_prefix("sqlite:") {
-            return Ok(Place::Sqlite(directory.into()));
+            let directory = PathBuf::from(directory);
+            if directory.is_dir() {
+                return Ok(Place::Sqlite(directory));
+            }
         }
         Err(Error::Usage(format!(
             "--store {address}: benchmarks run on postgres://… or on sqlite:DIRECTORY (a fresh file is made there)"
@@ -161,7 +164,7 @@ impl Default for Load {
             batch: 100,
             submitters: 4,
             workers: 4,
-            outstanding: 2000,
+            outstanding: 800,
             http: false,
         }
     }

@@ -4,6 +4,7 @@
 //! one line that says what to do; the exit code is 0 only on success, 2 where the command line itself is wrong, 1
 //! otherwise.
 
+mod bench;
 mod dev;
 mod failure;
 mod log;
@@ -34,6 +35,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Serve the API, with a built-in worker to try things out
     Dev(dev::Arguments),
+    /// Measure the engine next to a floor
+    Bench(bench::Arguments),
 }
 
 const EXAMPLES: &str = "\
@@ -65,6 +68,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         match arguments.command {
             Command::Serve(arguments) => serve::run(arguments).await,
             Command::Dev(arguments) => dev::run(arguments).await,
+            Command::Bench(arguments) => bench::run(arguments).await,
         }
     });
     // Whatever still blocks a thread has had its grace period.

@@ -81,11 +81,10 @@ impl Work {
         }
     }
 
-    /// Takes in what the store found. The first time that is told is the time of the whole transaction.
+    /// Takes in what the store found. The latest time that is told is the time of the whole transaction: no row that was
+    /// loaded is from after it.
     pub fn load(&mut self, rows: Rows) {
-        if self.now == Timestamp::default() {
-            self.now = rows.now;
-        }
+        self.now = self.now.max(rows.now);
         for execution in rows.executions {
             self.remember(execution);
         }

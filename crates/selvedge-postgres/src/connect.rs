@@ -77,8 +77,8 @@ pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The pool.
-pub fn pool(config: &Config, settings: &Settings) -> Result<Pool, Error> {
+/// A pool of `size` connections.
+pub fn pool(config: &Config, settings: &Settings, size: usize) -> Result<Pool, Error> {
     let manager = Manager::from_config(
         config.clone(),
         NoTls,
@@ -88,7 +88,7 @@ pub fn pool(config: &Config, settings: &Settings) -> Result<Pool, Error> {
     );
     let prepare = preparation(settings);
     Pool::builder(manager)
-        .max_size(settings.writers + settings.readers)
+        .max_size(size)
         .timeouts(Timeouts {
             wait: Some(settings.connect_timeout),
             create: Some(settings.connect_timeout),

@@ -32,6 +32,9 @@ use tokio::sync::Mutex;
 
 /// A store on a Postgres database.
 pub struct PostgresStore {
+    /// For transactions: reads, however many, never keep a write waiting for a connection.
+    writers: Pool,
+    /// For everything else.
     pool: Pool,
     settings: Settings,
     me: String,
@@ -51,10 +54,12 @@ impl PostgresStore {
     pub async fn connect_with(url: &str, settings: Settings) -> Result<PostgresStore, Error> {
         let config = connect::config(url)?;
         schema::migrate(&config, &settings.schema).await?;
-        let pool = connect::pool(&config, &settings)?;
+        let writers = connect::pool(&config, &settings, settings.writers)?;
+        let pool = connect::pool(&config, &settings, settings.readers)?;
         let writers_key = schema::writers_key(&pool).await?;
         let me = uuid::Uuid::new_v4().simple().to_string();
         Ok(PostgresStore {
+            writers,
             pool,
             listener: Mutex::new(news::Listener::new(&config, &settings, &me)),
             me,

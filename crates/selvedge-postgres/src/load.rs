@@ -39,7 +39,6 @@ pub async fn load(client: &Object, needs: &Needs, begin: bool) -> Result<Rows, F
     if begin {
         add(Asked::Begin, "begin", vec![]).await?;
     }
-    add(Asked::Now, "select clock_timestamp()", vec![]).await?;
     if !needs.executions.is_empty() {
         add(
             Asked::Executions,
@@ -100,6 +99,8 @@ pub async fn load(client: &Object, needs: &Needs, begin: bool) -> Result<Rows, F
     if let Some(after) = needs.classes_after {
         add(Asked::Classes, &sql::CLASSES_AFTER, vec![Box::new(after.0)]).await?;
     }
+    // Told last, when all locks are held: so the times of a row's versions never go back.
+    add(Asked::Now, "select clock_timestamp()", vec![]).await?;
     let mut rows = Rows::default();
     for (asked, answer) in asked.iter().zip(pipeline.run().await) {
         gather(asked, &answer?, &mut rows)?;

@@ -294,6 +294,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
+        self.writers.close();
         self.pool.close();
     }
 }

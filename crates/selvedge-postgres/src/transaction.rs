@@ -119,7 +119,7 @@ impl PostgresStore {
 
     async fn attempt(&self, decision: &mut dyn Decision, again: u32) -> Result<Option<i64>, Failed> {
         let needs = guard_panic(|| decision.begin(again))?;
-        let client = self.pool.get().await.map_err(no_connection)?;
+        let client = self.writers.get().await.map_err(no_connection)?;
         let guarded = Guarded::new(client);
         let mut rows = load::load(guarded.client(), &needs, true).await?;
         loop {

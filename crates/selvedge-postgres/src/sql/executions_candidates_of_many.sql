@@ -11,6 +11,7 @@ with share as materialized (
       from executions
       where executions.class = asked.class
         and state = 0
+        and id <> all($3)
       order by priority desc, ready_order, id
       limit $2
     ) as ready

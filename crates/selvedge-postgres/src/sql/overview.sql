@@ -1,5 +1,6 @@
 -- One look at everything that may be due: the head of each kind in the due index, lapsed leases, stale sessions and keys.
--- Index: executions_due once per kind, executions_lease once per lapsed session, keys_expired, classes_pkey.
+-- Index: executions_due once per kind, executions_lease and sessions_pkey once per session that holds
+-- something, keys_expired, classes_pkey.
 select
   clock_timestamp() as now,
   array(
@@ -18,13 +19,27 @@ select
     from unnest('{1,2,3,4}'::smallint[]) as kind
   ) as next,
   exists (
+    with recursive holding (session) as (
+      select min(session)
+      from executions
+      where session is not null
+      union all
+      select (
+        select min(further.session)
+        from executions as further
+        where further.session > holding.session
+      )
+      from holding
+      where holding.session is not null
+    )
     select
-    from sessions
+    from holding
+    left join sessions on sessions.id = holding.session
     cross join lateral (
       select
       from executions
-      where session = sessions.id
-        and session is not null
+      where executions.session = holding.session
+        and executions.session is not null
         and until_at < clock_timestamp()
       limit 1
     ) as lapsed

@@ -211,7 +211,7 @@ fn command(manual: bool) -> impl Strategy<Value = Command> {
     let kind = proptest::sample::select(live.to_vec());
     let index = || 0..64_usize;
     prop_oneof![
-        6 => submit(manual),
+        4 => submit(manual),
         3 => (index(), any::<bool>())
             .prop_map(|(earlier, same_id)| Command::SubmitAgain { earlier, same_id }),
         10 => (index(), spoil(), weighted(0.2, 0..3_u8), op(manual))
@@ -220,7 +220,7 @@ fn command(manual: bool) -> impl Strategy<Value = Command> {
         1 => (index(), any::<bool>()).prop_map(|(lease, orphaned)| Command::PutBack { lease, orphaned }),
         6 => (index(), action(manual), expect())
             .prop_map(|(execution, action, expect)| Command::Operate { execution, action, expect }),
-        5 => index().prop_map(|execution| Command::Lapse { execution }),
+        8 => index().prop_map(|execution| Command::Lapse { execution }),
         8 => (index(), kind).prop_map(|(execution, kind)| Command::Due { execution, kind }),
     ]
 }
@@ -245,7 +245,8 @@ fn step(manual: bool) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Random sequences.
+/// Random sequences: longer ones where time can be passed, and memory is all they take.
 pub fn steps(manual: bool) -> impl Strategy<Value = Vec<Step>> {
-    vec(step(manual), 1..60)
+    let longest = if manual { 120 } else { 60 };
+    vec(step(manual), 1..longest)
 }

@@ -1,0 +1,370 @@
+//! Every statement that must stay fast uses the index it was written for, among 100 000 executions, whatever the planner
+//! has been told about them: nothing, that the tables are empty, or the truth.
+
+mod support;
+
+use selvedge_postgres::testing;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+use support::Sandbox;
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+/// 100 000 executions: nine in ten have ended; the rest is ready in 20 classes, delayed, or leased by 40 sessions.
+const FILL: &str = "
+insert into executions
+select
+  ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
+  timestamptz '2026-01-01' + n * interval '1 s', 1 + n % 3, 1 + n % 20, 0,
+  case when n % 10 = 0 then ('00000000-0000-7000-8000-' || lpad(to_hex(n - n % 100), 12, '0'))::uuid end, null, 'null',
+  3, 1, s.state, n % 4,
+  case s.state when 0 then null when 1 then 1 when 2 then 3 else 4 end,
+  timestamptz '2026-01-01' + n * interval '1 s',
+  case when s.state <> 0 then timestamptz '2026-01-01' + n * interval '1 s' end,
+  case when s.state = 2 then n / 100 % 40 end,
+  case when s.state in (1, 2) then timestamptz '2026-01-01' + n * interval '1 s' end,
+  null, case when s.state >= 10 then timestamptz '2026-01-01' end,
+  case when s.state = 2 then gen_random_uuid() end,
+  null, null, '', null
+from generate_series(1, 100000) as n
+cross join lateral (
+  select case n % 100 when 0 then 0 when 1 then 1 when 2 then 2 else (array[10, 10, 10, 10, 11, 12, 13])[1 + n % 7] end
+) as s (state);
+insert into tags
+select namespace, 'colour:' || class, submitted_at, id
+from executions;
+insert into sessions
+select n, 1 + n % 3, 'worker', 'instance' || n, 30000, '{default}', null, '{}', now(), now(), now(), false
+from generate_series(0, 39) as n;
+insert into keys
+select 1, case when n % 2 = 0 then 1 else 3 end, 'key' || n, case when n % 2 = 0 then gen_random_uuid() end, n, '',
+  case when n % 2 = 1 then now() + n * interval '1 ms' - interval '1 s' end
+from generate_series(1, 20000) as n;
+insert into history_pages
+select id, 0, ''
+from executions
+where state >= 10;
+insert into log (at, body)
+select now(), ''
+from generate_series(1, 20000);
+";
+
+/// The statistics stay as each test wants them.
+const NO_AUTOVACUUM: &str = "
+alter table executions set (autovacuum_enabled = off);
+alter table tags set (autovacuum_enabled = off);
+alter table sessions set (autovacuum_enabled = off);
+alter table keys set (autovacuum_enabled = off);
+alter table history_pages set (autovacuum_enabled = off);
+alter table log set (autovacuum_enabled = off);
+";
+
+/// A statement, what it is asked with, and how it must be answered.
+struct Case {
+    name: &'static str,
+    /// The arguments, as SQL writes them.
+    arguments: &'static str,
+    /// The indexes that it uses, all of them.
+    indexes: &'static [&'static str],
+    /// How many pages it may read. Far fewer than a table has, and enough for the rows that it is about.
+    pages: i64,
+}
+
+const SOME: &str = "'{00000000-0000-7000-8000-000000000007,00000000-0000-7000-8000-0000000000ff,\
+                     00000000-0000-7000-8000-000000001000}'::uuid[]";
+const PAGE: &str = "2, '2026-01-02', 'ffffffff-ffff-ffff-ffff-ffffffffffff', '2020-01-01', '9999-01-01'";
+
+fn cases() -> Vec<Case> {
+    let case = |name, arguments: String, indexes, pages| Case {
+        name,
+        arguments: arguments.leak(),
+        indexes,
+        pages,
+    };
+    vec![
+        case("executions_candidates", "1, 10, '{}'".into(), &["executions_claim"], 60),
+        case(
+            "executions_candidates_of_many",
+            "'{1,4,7,11,12}', 10, '{}'".into(),
+            &["executions_claim"],
+            400,
+        ),
+        case(
+            "executions_ahead",
+            "1, 2::smallint, '2026-01-01 12:00', '00000000-0000-7000-8000-000000001000', 1000".into(),
+            &["executions_claim"],
+            300,
+        ),
+        case("executions_count_ready", "'{1,4,7}', 100".into(), &["executions_claim"], 300),
+        case(
+            "executions_due_of_kind",
+            "1::smallint, '2026-01-01', '00000000-0000-0000-0000-000000000000', 100".into(),
+            &["executions_due"],
+            300,
+        ),
+        case(
+            "executions_lapsed",
+            "'00000000-0000-0000-0000-000000000000', 100".into(),
+            &["executions_lease", "sessions_pkey"],
+            2_500,
+        ),
+        case(
+            "overview",
+            "3600000".into(),
+            &["executions_due", "executions_lease", "sessions_pkey", "keys_expired", "classes_pkey"],
+            500,
+        ),
+        case("executions_list", format!("{PAGE}, null, null, 50"), &["executions_list", "sessions_pkey"], 300),
+        case("executions_list", format!("{PAGE}, null, '{{10}}', 50"), &["executions_list", "sessions_pkey"], 300),
+        case(
+            "executions_list_by_state",
+            format!("{PAGE}, null, '{{11,12,13}}', 50"),
+            &["executions_list_by_state", "sessions_pkey"],
+            600,
+        ),
+        case(
+            "executions_list_leased",
+            format!("{PAGE}, null, null, 50"),
+            &["executions_lease", "sessions_pkey"],
+            2_500,
+        ),
+        case(
+            "executions_list_ready",
+            format!("{PAGE}, '{{1,4,7}}', null, 50"),
+            &["executions_claim", "sessions_pkey"],
+            600,
+        ),
+        case(
+            "executions_list_by_flow",
+            format!("{PAGE}, null, null, 50, '00000000-0000-7000-8000-000000000064', null"),
+            &["executions_list_by_flow", "executions_pkey", "sessions_pkey", "tags_pkey"],
+            100,
+        ),
+        case(
+            "executions_list_by_tag",
+            format!("{PAGE}, null, null, 50, 'colour:7'"),
+            &["tags_pkey", "executions_pkey", "sessions_pkey"],
+            600,
+        ),
+        case("executions_lock", SOME.into(), &["executions_pkey"], 60),
+        case("executions_lock_free", SOME.into(), &["executions_pkey"], 60),
+        case("executions_look", SOME.into(), &["executions_pkey"], 60),
+        case("executions_fetch", SOME.into(), &["executions_pkey", "sessions_pkey"], 60),
+        case("executions_inputs", SOME.into(), &["executions_pkey"], 60),
+        case("executions_delete", format!("{SOME}, '{{3,3,3}}'"), &["executions_pkey"], 100),
+        case("executions_update", update(), &["executions_pkey"], 300),
+        case("history_pages_of", "'00000000-0000-7000-8000-000000000007'".into(), &["history_pages_pkey"], 20),
+        case("history_pages_delete", SOME.into(), &["history_pages_pkey"], 60),
+        case("keys_find", "'{1,1}', '{1,3}', '{key2,key3}'".into(), &["keys_pkey"], 30),
+        case("keys_delete", "'{1}', '{1}', '{key2}', '{null}'".into(), &["keys_pkey"], 60),
+        case("keys_delete_expired", "50".into(), &["keys_expired", "keys_pkey"], 1_000),
+        case("log_after", "7, 100".into(), &["log_pkey"], 60),
+        case("log_newest", "".into(), &["log_pkey"], 60),
+        case("sessions_find", "'{1,2}'".into(), &["sessions_pkey"], 20),
+        case("sessions_lock", "'{1,2}'".into(), &["sessions_pkey"], 30),
+        case("sessions_delete", "'{1,2}'".into(), &["sessions_pkey"], 30),
+        case("sessions_lock_instances", "'{2}', '{instance1}'".into(), &["sessions_instance"], 30),
+        case(
+            "sessions_leases",
+            "'{2}', '{instance1}'".into(),
+            &["sessions_instance", "executions_lease"],
+            200,
+        ),
+        case("sessions_unseen", "3600000, 100".into(), &["executions_lease"], 600),
+        case(
+            "tags_delete",
+            format!("'{{1}}', '{{colour:1}}', '{{2026-01-01}}', {SOME}"),
+            &["tags_pkey"],
+            60,
+        ),
+        case("classes_after", "0".into(), &["classes_pkey"], 20),
+    ]
+}
+
+/// Leases three finished ones.
+fn update() -> String {
+    let times = "'{2026-01-01,2026-01-01,2026-01-01}'";
+    let none = "'{null,null,null}'";
+    let three = |what: &str| format!("'{{{what},{what},{what}}}'");
+    [
+        SOME,
+        &three("3"),
+        &three("4"),
+        &three("2"),
+        &three("0"),
+        &three("0"),
+        none,
+        times,
+        none,
+        none,
+        none,
+        none,
+        none,
+        none,
+        none,
+        none,
+        &three(""),
+        none,
+        &three("true"),
+    ]
+    .join(", ")
+    .replace("'{,,}'", "'{\"\",\"\",\"\"}'")
+}
+
+/// What a plan does.
+#[derive(Debug, Default)]
+struct Plan {
+    nodes: Vec<String>,
+    indexes: BTreeSet<String>,
+    pages: i64,
+    text: String,
+}
+
+impl Plan {
+    fn of(explained: &Value) -> Plan {
+        let root = &explained[0]["Plan"];
+        let read = ["Shared Hit Blocks", "Shared Read Blocks"].map(|blocks| root[blocks].as_i64());
+        let mut plan = Plan {
+            pages: read.into_iter().flatten().sum(),
+            ..Plan::default()
+        };
+        plan.walk(root, 0);
+        plan
+    }
+
+    fn walk(&mut self, node: &Value, depth: usize) {
+        let word = |field: &str| node[field].as_str().unwrap_or_default().to_owned();
+        let name = format!("{} {}", word("Node Type"), word("Relation Name")).trim().to_owned();
+        let pages = ["Shared Hit Blocks", "Shared Read Blocks"].map(|blocks| node[blocks].as_i64().unwrap_or_default());
+        let line = format!(
+            "{:depth$}{name} {} {} {} ({} rows, {} pages)\n",
+            "",
+            word("Index Name"),
+            word("Index Cond"),
+            word("Filter"),
+            node["Actual Rows"],
+            pages[0] + pages[1],
+        );
+        self.text.push_str(&line);
+        self.nodes.push(name);
+        self.indexes.extend(node["Index Name"].as_str().map(str::to_owned));
+        for below in node["Plans"].as_array().into_iter().flatten() {
+            self.walk(below, depth + 2);
+        }
+    }
+
+    /// Nothing reads a whole table, or joins in an order that locks would follow.
+    fn is_sound(&self) -> bool {
+        let costly = ["Seq Scan executions", "Seq Scan tags", "Seq Scan keys", "Seq Scan history_pages", "Seq Scan log"];
+        self.nodes.iter().all(|node| {
+            !costly.contains(&node.as_str()) && !node.starts_with("Hash Join") && !node.starts_with("Merge Join")
+        })
+    }
+}
+
+async fn explain(client: &Client, statement: &str, arguments: &str) -> Plan {
+    let execute = match arguments {
+        "" => "execute asked".to_owned(),
+        arguments => format!("execute asked({arguments})"),
+    };
+    let text = format!(
+        "begin; prepare asked as {statement}; explain (analyze, buffers, timing off, format json) {execute};
+         deallocate asked; rollback"
+    );
+    let answers = client.simple_query(&text).await;
+    let answers = answers.unwrap_or_else(|error| panic!("{error:?}\n{statement}\n{arguments}"));
+    let row = answers.iter().find_map(|answer| match answer {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    Plan::of(&serde_json::from_str(&row.expect("there is a plan")).expect("a plan is JSON"))
+}
+
+/// Checks every case on a connection that is as the store's own are.
+async fn check(sandbox: &Sandbox) {
+    let client = testing::connect(&sandbox.url("plans"), &sandbox.settings()).await;
+    let client = client.expect("it connects");
+    let statements: HashMap<_, _> = testing::statements().into_iter().collect();
+    for case in cases() {
+        let plan = explain(&client, statements[case.name], case.arguments).await;
+        let used: BTreeSet<&str> = plan.indexes.iter().map(String::as_str).collect();
+        assert_eq!(
+            used,
+            case.indexes.iter().copied().collect(),
+            "{}\n{}",
+            case.name,
+            plan.text
+        );
+        assert!(plan.is_sound(), "{}: {}", case.name, plan.text);
+        assert!(
+            plan.pages <= case.pages,
+            "{} reads {} pages, not {}: {}",
+            case.name,
+            plan.pages,
+            case.pages,
+            plan.text
+        );
+        if case.name == "executions_update" {
+            visits_the_array_in_order(&plan);
+        }
+        if case.name == "executions_candidates" || case.name == "executions_due_of_kind" {
+            let sorted = plan.nodes.iter().any(|node| node.starts_with("Sort"));
+            assert!(!sorted, "{} sorts: {}", case.name, plan.text);
+        }
+    }
+}
+
+/// Rows are locked in the order in which the array names them: a loop over the array, and the row of each by its id.
+fn visits_the_array_in_order(plan: &Plan) {
+    let from = plan.nodes.iter().position(|node| node == "ModifyTable executions");
+    let below = &plan.nodes[from.expect("it updates") + 1..];
+    assert_eq!(
+        below[..3],
+        ["Nested Loop", "Function Scan", "Index Scan executions"],
+        "{}",
+        plan.text
+    );
+}
+
+async fn filled(before: &str, after: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.store("store").await;
+    let plain = sandbox.plain().await;
+    for text in [NO_AUTOVACUUM, before, FILL, after] {
+        plain.run(text).await;
+    }
+    sandbox
+}
+
+#[tokio::test]
+async fn slow_statements_use_their_indexes_among_100_000_rows_that_were_never_analysed() {
+    let sandbox = filled("", "").await;
+    check(&sandbox).await;
+}
+
+#[tokio::test]
+async fn slow_statements_use_their_indexes_among_100_000_rows_where_statistics_say_there_are_none() {
+    let analyse = "analyze executions, tags, sessions, keys, history_pages, log";
+    let sandbox = filled(analyse, "").await;
+    check(&sandbox).await;
+}
+
+#[tokio::test]
+async fn slow_statements_use_their_indexes_among_100_000_rows_with_true_statistics() {
+    let analyse = "analyze executions, tags, sessions, keys, history_pages, log";
+    let sandbox = filled("", analyse).await;
+    check(&sandbox).await;
+}
+
+#[tokio::test]
+async fn every_statement_is_checked_but_those_that_only_insert_or_read_small_tables() {
+    let checked: BTreeSet<&str> = cases().iter().map(|case| case.name).collect();
+    let left: Vec<&str> = testing::statements()
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| !checked.contains(name) && !name.ends_with("_insert"))
+        .collect();
+    assert_eq!(
+        left,
+        ["classes_find", "log_append", "log_writers", "sessions_list", "sessions_upsert"]
+    );
+}
