@@ -30,12 +30,7 @@ pub struct Arguments {
     )]
     pub store: String,
     /// The address to listen on, loopback only; port 0 takes a free one
-    #[arg(
-        long,
-        env = "SELVEDGE_LISTEN",
-        value_name = "IP:PORT",
-        default_value = "127.0.0.1:7878"
-    )]
+    #[arg(long, env = "SELVEDGE_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:7878")]
     pub listen: String,
     /// Print the ready line as a JSON object
     #[arg(long, env = "SELVEDGE_JSON", value_parser = FalseyValueParser::new())]
@@ -82,10 +77,8 @@ impl Server {
 
     async fn open(arguments: &Arguments) -> Result<Server, Failure> {
         let listen = parse_listen(&arguments.listen)?;
-        let address: Address = arguments
-            .store
-            .parse()
-            .map_err(|error: selvedge::Error| Failure::Usage(error.to_string()))?;
+        let address: Address =
+            arguments.store.parse().map_err(|error: selvedge::Error| Failure::Usage(error.to_string()))?;
         let opened = address.open().await;
         let opened = opened.map_err(|error| Failure::of_store(&address, &error))?;
         let bound = TcpListener::bind(listen).await;
@@ -101,12 +94,7 @@ impl Server {
         opened.served_at(&url);
         let engine = Engine::start(opened.store(), Options::default()).await;
         let engine = engine.map_err(|error| Failure::of_store(&address, &error))?;
-        Ok(Server {
-            engine,
-            url,
-            address,
-            listener,
-        })
+        Ok(Server { engine, url, address, listener })
     }
 
     /// The line that says that it is ready.
@@ -146,12 +134,8 @@ impl Server {
         tracing::info!("stopped");
         match ended {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Failure::Failed(format!(
-                "the server failed: {error}; start it again"
-            ))),
-            Err(error) => Err(Failure::Failed(format!(
-                "the server failed: {error}; please report this"
-            ))),
+            Ok(Err(error)) => Err(Failure::Failed(format!("the server failed: {error}; start it again"))),
+            Err(error) => Err(Failure::Failed(format!("the server failed: {error}; please report this"))),
         }
     }
 }

@@ -39,26 +39,18 @@ impl FromStr for Address {
         let scheme = text.split(':').next().unwrap_or_default();
         match (scheme, text.split_once(':').map(|(_, rest)| rest)) {
             ("memory", Some("")) => Ok(Address::Memory),
-            ("memory", Some(_)) => Err(bad(format!(
-                "the store in memory has no name; write memory: and not {}",
-                masked(text)
-            ))),
+            ("memory", Some(_)) => {
+                Err(bad(format!("the store in memory has no name; write memory: and not {}", masked(text))))
+            }
             ("sqlite", Some(path)) => match path.strip_prefix("//").unwrap_or(path) {
-                "" => Err(bad(
-                    "the store's address sqlite: names no file; write sqlite:PATH".into(),
-                )),
+                "" => Err(bad("the store's address sqlite: names no file; write sqlite:PATH".into())),
                 path => Ok(Address::Sqlite(path.into())),
             },
             ("postgres" | "postgresql", Some(rest)) if rest.starts_with("//") => {
                 Ok(Address::Postgres(text.into()))
             }
-            ("valkey", Some(_)) => Err(bad(format!(
-                "a store in Valkey is not available yet; use {FORMS}"
-            ))),
-            _ => Err(bad(format!(
-                "{:?} is not the address of a store; use {FORMS}",
-                masked(text)
-            ))),
+            ("valkey", Some(_)) => Err(bad(format!("a store in Valkey is not available yet; use {FORMS}"))),
+            _ => Err(bad(format!("{:?} is not the address of a store; use {FORMS}", masked(text)))),
         }
     }
 }

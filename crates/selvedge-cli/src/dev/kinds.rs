@@ -11,11 +11,8 @@ const TAIL: usize = 2000;
 
 /// Gives the worker its handlers.
 pub fn give(worker: Worker, allow_shell: bool) -> Worker {
-    let worker = worker
-        .handler("echo", echo)
-        .handler("sleep", sleep)
-        .handler("fail", fail)
-        .handler("flaky", flaky);
+    let worker =
+        worker.handler("echo", echo).handler("sleep", sleep).handler("fail", fail).handler("flaky", flaky);
     match allow_shell {
         true => worker.handler("shell", shell),
         false => worker,
@@ -90,12 +87,7 @@ struct Output {
 /// Runs a command; its exit code is the outcome. The shell is killed when the lease is lost or the execution cancelled.
 async fn shell(ctx: Context) -> Result<Output, Failure> {
     let Shell { command } = ctx.input()?;
-    let output = Command::new("sh")
-        .arg("-c")
-        .arg(command)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
+    let output = Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).kill_on_drop(true).output();
     let output = tokio::select! {
         output = output => output?,
         () = ctx.cancelled() => return Err(Failure::transient("cancelled while the command ran")),
@@ -107,8 +99,5 @@ async fn shell(ctx: Context) -> Result<Output, Failure> {
         let tail: String = stderr.chars().skip(skipped).collect();
         return Err(Failure::transient(format!("{}: {}", output.status, tail.trim())));
     }
-    Ok(Output {
-        stdout: text(&output.stdout),
-        stderr,
-    })
+    Ok(Output { stdout: text(&output.stdout), stderr })
 }

@@ -54,22 +54,14 @@ fn a_server_that_is_told_to_stop_drains_and_exits_with_zero(place: &impl Place) 
         body["kinds"] = json!(["nothing of this kind"]);
         let waiting = calling("POST", &claim_url, Some(&body));
         // A worker is known from its first call on: then this one waits.
-        while !get(&format!("{url}/v1/workers"))
-            .1
-            .to_string()
-            .contains(&instance)
-        {}
+        while !get(&format!("{url}/v1/workers")).1.to_string().contains(&instance) {}
         let id = submit(&url, json!({"kind": "k"}));
         server.signal(signal);
         let (status, printed) = server.ended();
         assert_eq!(status.code(), Some(0), "{signal}");
         assert_eq!(printed, "", "the ready line is all it prints");
         let (status, answer) = waiting.answer();
-        assert_eq!(
-            (status, &answer["claims"]),
-            (200, &json!([])),
-            "calls that wait are answered"
-        );
+        assert_eq!((status, &answer["claims"]), (200, &json!([])), "calls that wait are answered");
 
         let server = Server::start(place);
         assert_eq!(state(&server.url, &id), "waiting");

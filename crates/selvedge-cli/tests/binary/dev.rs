@@ -47,17 +47,11 @@ fn the_built_in_worker_runs_the_demonstration_kinds() {
     assert_eq!(run("sleep", json!({"ms": 1}))["result"], 1);
     assert_eq!(run("flaky", json!({"failures": 1}))["result"], 1);
     assert_eq!(run("flaky", json!({"failures": 2}))["outcome"], "failed");
-    assert_eq!(
-        run("shell", json!({"command": "echo $((6 * 7))"}))["result"]["stdout"],
-        "42\n"
-    );
+    assert_eq!(run("shell", json!({"command": "echo $((6 * 7))"}))["result"]["stdout"], "42\n");
     let failed = run("shell", json!({"command": "echo no >&2; exit 3"}));
     assert_eq!(failed["error"]["message"], "exit status: 3: no");
     let failed = run("fail", json!({"message": "no paper", "class": "permanent"}));
-    assert_eq!(
-        failed["error"],
-        json!({"message": "no paper", "class": "permanent"})
-    );
+    assert_eq!(failed["error"], json!({"message": "no paper", "class": "permanent"}));
     assert_eq!(run("fail", json!(null))["error"]["class"], "transient");
 }
 
@@ -65,10 +59,7 @@ fn the_built_in_worker_runs_the_demonstration_kinds() {
 fn commands_are_not_run_unless_that_was_allowed() {
     let place = Sqlite::new();
     let server = start(&place, &[]);
-    let id = submit(
-        &server.url,
-        json!({"kind": "shell", "input": {"command": "true"}}),
-    );
+    let id = submit(&server.url, json!({"kind": "shell", "input": {"command": "true"}}));
     // Submitted later, and already done.
     let echo = submit(&server.url, json!({"kind": "echo"}));
     assert_eq!(result(&server.url, &echo).0, 200);

@@ -14,11 +14,7 @@ fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
 /// It is refused with this code, in one line with this text.
 fn refused(arguments: &[&str], code: i32, text: &str) {
     let (actual, stdout, stderr) = run(arguments);
-    assert_eq!(
-        (actual, stdout.as_str()),
-        (Some(code), ""),
-        "{arguments:?}: {stderr}"
-    );
+    assert_eq!((actual, stdout.as_str()), (Some(code), ""), "{arguments:?}: {stderr}");
     assert!(stderr.contains(text), "{arguments:?}: {stderr}");
     assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
 }
@@ -55,13 +51,7 @@ fn a_store_that_cannot_be_reached_is_named_without_its_password() {
         "cannot open the store postgres://ada:***@127.0.0.1:1/work",
     );
     refused(
-        &[
-            "serve",
-            "--store",
-            "sqlite:no/such/directory/a.db",
-            "--listen",
-            "127.0.0.1:0",
-        ],
+        &["serve", "--store", "sqlite:no/such/directory/a.db", "--listen", "127.0.0.1:0"],
         1,
         "no/such/directory",
     );

@@ -30,10 +30,8 @@ fn two_servers_on_one_database_never_give_out_the_same_execution() {
     let place = Postgres::new();
     let (one, two) = (Server::start(&place), Server::start(&place));
     let executions: Vec<Value> = (0..MANY).map(|n| json!({"kind": "k", "input": n})).collect();
-    let (status, answer) = post(
-        &format!("{}/v1/executions/batch", one.url),
-        &json!({"executions": executions}),
-    );
+    let (status, answer) =
+        post(&format!("{}/v1/executions/batch", one.url), &json!({"executions": executions}));
     assert_eq!(status, 200, "{answer}");
     let claim_all = |url: String, instance: &'static str| {
         thread::spawn(move || {
@@ -47,18 +45,9 @@ fn two_servers_on_one_database_never_give_out_the_same_execution() {
             }
         })
     };
-    let workers = [
-        claim_all(one.url.clone(), "w-1"),
-        claim_all(two.url.clone(), "w-2"),
-    ];
-    let taken: Vec<Vec<String>> = workers
-        .into_iter()
-        .map(|worker| worker.join().expect("it ends"))
-        .collect();
-    assert!(
-        taken.iter().all(|taken| !taken.is_empty()),
-        "both got some: {taken:?}"
-    );
+    let workers = [claim_all(one.url.clone(), "w-1"), claim_all(two.url.clone(), "w-2")];
+    let taken: Vec<Vec<String>> = workers.into_iter().map(|worker| worker.join().expect("it ends")).collect();
+    assert!(taken.iter().all(|taken| !taken.is_empty()), "both got some: {taken:?}");
     let all: Vec<String> = taken.concat();
     let distinct: BTreeSet<&String> = all.iter().collect();
     assert_eq!((all.len(), distinct.len()), (MANY as usize, MANY as usize));
@@ -70,11 +59,7 @@ fn what_one_server_accepts_another_hands_to_the_worker_that_waits_there() {
     let (one, two) = (Server::start(&place), Server::start(&place));
     let url = two.url.clone();
     let waiting = thread::spawn(move || claim(&url, "w-2", 1, 60_000));
-    while !get(&format!("{}/v1/workers", one.url))
-        .1
-        .to_string()
-        .contains("w-2")
-    {}
+    while !get(&format!("{}/v1/workers", one.url)).1.to_string().contains("w-2") {}
     let id = submit(&one.url, json!({"kind": "k"}));
     let claimed = waiting.join().expect("it ends");
     assert_eq!(claimed.len(), 1);

@@ -11,11 +11,7 @@ fn a_worker_can_be_plain_curl(place: &impl Place) {
     let server = Server::start(place);
     let url = &server.url;
     // It waits for work before there is any.
-    let claiming = calling(
-        "POST",
-        &format!("{url}/v1/workers/w-1/claim"),
-        Some(&claim_of(1, 60_000)),
-    );
+    let claiming = calling("POST", &format!("{url}/v1/workers/w-1/claim"), Some(&claim_of(1, 60_000)));
     let id = submit(url, json!({"kind": "greet", "input": {"name": "Ada"}}));
     let (status, answer) = claiming.answer();
     assert_eq!(status, 200, "{answer}");

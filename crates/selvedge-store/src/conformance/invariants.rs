@@ -1,6 +1,6 @@
 //! The invariants, checked over all rows and the whole log of a store that is at rest.
 //!
-//! The log is [replayed](super::replay) execution by execution against the transition table; what comes out must be the
+//! The log is replayed execution by execution against the transition table; what comes out must be the
 //! row. Checked besides: entries rise, leases are never given twice, a key has one effect, and every execution that has
 //! not ended has a stated next cause.
 

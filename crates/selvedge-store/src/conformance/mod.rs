@@ -2,8 +2,8 @@
 //!
 //! A store's tests call it in a file of their own, with a function that makes an empty store:
 //!
-//! ```ignore
-//! async fn empty_store() -> Arc<dyn Store> { … }
+//! ```text
+//! async fn empty_store() -> Arc<dyn Store> { ... }
 //!
 //! selvedge_store::conformance::suite!(empty_store);
 //! ```

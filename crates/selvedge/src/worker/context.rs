@@ -33,13 +33,7 @@ impl Context {
         (kind, lane): (Name, Name),
         cancel: watch::Receiver<bool>,
     ) -> Self {
-        let attempt = Arc::new(Attempt {
-            namespace,
-            fence,
-            claimed,
-            kind,
-            lane,
-        });
+        let attempt = Arc::new(Attempt { namespace, fence, claimed, kind, lane });
         Context { attempt, cancel }
     }
 
@@ -98,10 +92,7 @@ impl Context {
 
     /// Says how far it has come: from 0 to 100, and in words. Refused when the lease is over.
     pub async fn progress(&self, percent: f64, message: impl Into<String>) -> Result<(), Error> {
-        let progress = Op::Progress {
-            percent: Some(percent),
-            message: Some(message.into()),
-        };
+        let progress = Op::Progress { percent: Some(percent), message: Some(message.into()) };
         let item = Ok((self.attempt.fence, None, progress));
         let (results, _) = self.attempt.namespace.report(vec![item], None).await?;
         results.into_iter().try_for_each(|result| result.map(drop))?;

@@ -119,10 +119,7 @@ impl Driver {
         let max = self.claim.max.min(u32::try_from(free).unwrap_or(u32::MAX));
         let under_way = self.claiming.is_some() || self.report_claims;
         (self.stage == Stage::Working && !under_way && max > 0).then(|| ClaimWait {
-            claim: ClaimDraft {
-                max,
-                ..self.claim.clone()
-            },
+            claim: ClaimDraft { max, ..self.claim.clone() },
             wait,
             operation: None,
         })
@@ -246,10 +243,7 @@ impl Driver {
 
     fn closed(&mut self) {
         if self.stage != Stage::Closed {
-            tracing::warn!(
-                worker = self.settings.name,
-                "the engine has shut down under this worker"
-            );
+            tracing::warn!(worker = self.settings.name, "the engine has shut down under this worker");
             self.stage = Stage::Closed;
         }
     }

@@ -84,20 +84,14 @@ pub async fn report(
     match namespace.report(endings.iter().map(item).collect(), claim).await {
         Ok((results, claimed)) => {
             let results = results.into_iter().map(|result| result.map_err(Error::from));
-            Answer {
-                endings: endings.into_iter().zip(results).collect(),
-                claimed,
-            }
+            Answer { endings: endings.into_iter().zip(results).collect(), claimed }
         }
         Err(Error::Store(selvedge_store::Error::Failed(detail))) => {
             tracing::warn!(detail, "a report failed whole; its parts are tried one by one");
             one_by_one(&namespace, endings).await
         }
         Err(error) => Answer {
-            endings: endings
-                .into_iter()
-                .map(|ending| (ending, Err(error.clone())))
-                .collect(),
+            endings: endings.into_iter().map(|ending| (ending, Err(error.clone()))).collect(),
             claimed: Vec::new(),
         },
     }
@@ -116,10 +110,7 @@ async fn one_by_one(namespace: &Namespace, endings: Vec<Ending>) -> Answer {
         };
         answered.push((ending, result));
     }
-    Answer {
-        endings: answered,
-        claimed: Vec::new(),
-    }
+    Answer { endings: answered, claimed: Vec::new() }
 }
 
 fn item(ending: &Ending) -> ReportItem {

@@ -105,11 +105,7 @@ pub struct Failure {
 impl Failure {
     /// A failure of this class.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        Failure {
-            message: message.into(),
-            class,
-            retry_after: None,
-        }
+        Failure { message: message.into(), class, retry_after: None }
     }
 
     /// One that may pass by itself: it is retried.
@@ -206,22 +202,13 @@ mod tests {
         struct Outer(#[source] std::num::ParseIntError);
         let cause = "x".parse::<u8>().expect_err("is no number");
         let failure = Failure::from(Outer(cause));
-        assert_eq!(
-            failure,
-            Failure::transient("cannot read: invalid digit found in string")
-        );
+        assert_eq!(failure, Failure::transient("cannot read: invalid digit found in string"));
     }
 
     #[test]
     fn a_result_beyond_the_limit_is_a_permanent_failure() {
         let result = Return::Complete(vec![b' '; PAYLOAD_LIMIT + 1].into());
-        assert!(matches!(
-            op(Ok(result)),
-            Op::Fail {
-                class: FailureClass::Permanent,
-                ..
-            }
-        ));
+        assert!(matches!(op(Ok(result)), Op::Fail { class: FailureClass::Permanent, .. }));
     }
 
     #[test]

@@ -42,14 +42,7 @@ struct Call {
 impl Heartbeat {
     /// The heartbeats of an instance whose leases live this long.
     pub fn new(namespace: Namespace, instance: String, ttl: Duration) -> Self {
-        Heartbeat {
-            namespace,
-            instance,
-            ttl,
-            at: Instant::now(),
-            paced: false,
-            call: None,
-        }
+        Heartbeat { namespace, instance, ttl, at: Instant::now(), paced: false, call: None }
     }
 
     /// There is a new lease.
@@ -73,22 +66,14 @@ impl Heartbeat {
     /// Goes on after an answer: with a call that waits, or where that is no use, at a pace.
     pub fn go_on(&mut self, paced: bool) {
         self.paced = paced;
-        let pause = if paced {
-            PACE.min(self.ttl / 6)
-        } else {
-            Duration::ZERO
-        };
+        let pause = if paced { PACE.min(self.ttl / 6) } else { Duration::ZERO };
         self.at = Instant::now() + pause;
     }
 
     fn begin(&mut self, leases: &Leases) {
         self.at = Instant::now() + LATER;
         let named: HashSet<Fence> = leases.to_renew().collect();
-        if self
-            .call
-            .as_ref()
-            .is_some_and(|call| named.is_subset(&call.named))
-        {
+        if self.call.as_ref().is_some_and(|call| named.is_subset(&call.named)) {
             return;
         }
         let wait = if self.paced { Duration::ZERO } else { self.ttl / 3 };

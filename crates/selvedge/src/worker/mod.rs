@@ -90,11 +90,7 @@ impl Worker {
             lease_ttl: Duration::from_secs(30),
             grace: Duration::from_secs(10),
         };
-        Worker {
-            namespace,
-            settings,
-            handlers: HashMap::new(),
-        }
+        Worker { namespace, settings, handlers: HashMap::new() }
     }
 
     /// One more lane it claims from; `default` if none is named.

@@ -29,11 +29,7 @@ pub struct CutOff {
 impl CutOff {
     /// Behind a line that is up.
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(CutOff {
-            inner,
-            line: Mutex::new(Line::Up),
-            failed: watch::Sender::new(0),
-        })
+        Arc::new(CutOff { inner, line: Mutex::new(Line::Up), failed: watch::Sender::new(0) })
     }
 
     /// Cuts or mends the line.
@@ -45,10 +41,7 @@ impl CutOff {
     /// Waits until this many transactions failed since the line was last set.
     pub async fn failures(&self, count: u32) {
         let mut failed = self.failed.subscribe();
-        failed
-            .wait_for(|failed| *failed >= count)
-            .await
-            .expect("the store is there");
+        failed.wait_for(|failed| *failed >= count).await.expect("the store is there");
     }
 
     fn fail(&self) -> Error {

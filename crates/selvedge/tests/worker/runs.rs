@@ -30,19 +30,13 @@ async fn handlers_run_by_kind_and_their_results_are_kept() {
         .expect("the worker starts");
     let double = Submission::new("double").lane("a").input(&21).expect("is JSON");
     let double = submit(&namespace, double).await;
-    let describe = Submission::new("describe")
-        .lane("b")
-        .capability("gpu")
-        .tag("colour", "red")
-        .input_json("[ 1 ]");
+    let describe =
+        Submission::new("describe").lane("b").capability("gpu").tag("colour", "red").input_json("[ 1 ]");
     let describe = submit(&namespace, describe).await;
     assert_eq!(ended(&namespace, double).await, (Outcome::Success, json!(42)));
     let expected = json!({"kind": "describe", "lane": "b", "tag": "red", "raw": 5});
     assert_eq!(ended(&namespace, describe).await, (Outcome::Success, expected));
-    let expected = Drained {
-        completed: 2,
-        ..Drained::default()
-    };
+    let expected = Drained { completed: 2, ..Drained::default() };
     assert_eq!(worker.drain().await, expected);
     engine.shutdown().await;
 }
@@ -79,9 +73,10 @@ async fn a_failed_attempt_is_retried_and_each_sees_its_number() {
 async fn a_replay_runs_in_a_new_generation_under_another_key() {
     let (engine, namespace) = engine().await;
     let worker = Worker::new(namespace.clone(), "w")
-        .handler("k", |ctx: Context| async move {
-            Ok::<_, Failure>((ctx.attempt(), ctx.generation(), ctx.key()))
-        })
+        .handler(
+            "k",
+            |ctx: Context| async move { Ok::<_, Failure>((ctx.attempt(), ctx.generation(), ctx.key())) },
+        )
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
@@ -112,11 +107,7 @@ async fn a_panic_becomes_a_failure_and_the_worker_goes_on() {
     assert_eq!(ended(&namespace, panics).await, expected);
     let fine = submit(&namespace, submission.input("fine").expect("is JSON")).await;
     assert_eq!(ended(&namespace, fine).await, (Outcome::Success, json!("fine")));
-    let expected = Drained {
-        completed: 1,
-        failed: 1,
-        ..Drained::default()
-    };
+    let expected = Drained { completed: 1, failed: 1, ..Drained::default() };
     assert_eq!(worker.drain().await, expected);
     engine.shutdown().await;
 }
@@ -132,10 +123,7 @@ async fn input_of_another_shape_fails_without_a_retry() {
     let (outcome, message) = ended(&namespace, id).await;
     assert_eq!(outcome, Outcome::Failed);
     let message = message.as_str().expect("is text");
-    assert!(
-        message.starts_with("the input is not what k expects"),
-        "{message}"
-    );
+    assert!(message.starts_with("the input is not what k expects"), "{message}");
     assert_eq!(worker.drain().await.failed, 1);
     engine.shutdown().await;
 }
@@ -167,10 +155,7 @@ async fn progress_is_visible_while_the_handler_runs() {
         .handler("k", |ctx: Context| async move {
             ctx.progress(50.0, "half").await?;
             let view = ctx.namespace().get(ctx.execution()).await?;
-            let progress = Progress {
-                percent: Some(50.0),
-                message: Some("half".into()),
-            };
+            let progress = Progress { percent: Some(50.0), message: Some("half".into()) };
             Ok::<_, Failure>(view.stored.execution.detail.progress == Some(progress))
         })
         .start()
@@ -189,22 +174,20 @@ async fn at_most_as_many_handlers_run_at_once_as_there_are_slots() {
     let gate = Arc::new(Semaphore::new(0));
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (started, mut starts) = mpsc::unbounded_channel();
-    let worker = Worker::new(namespace.clone(), "w")
-        .concurrency(SLOTS)
-        .handler("k", {
+    let worker = Worker::new(namespace.clone(), "w").concurrency(SLOTS).handler("k", {
+        let (gate, running, most) = (gate.clone(), running.clone(), most.clone());
+        move |_: Context| {
             let (gate, running, most) = (gate.clone(), running.clone(), most.clone());
-            move |_: Context| {
-                let (gate, running, most) = (gate.clone(), running.clone(), most.clone());
-                let started = started.clone();
-                async move {
-                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    started.send(())?;
-                    gate.acquire().await?.forget();
-                    running.fetch_sub(1, Ordering::SeqCst);
-                    Ok::<_, Failure>(())
-                }
+            let started = started.clone();
+            async move {
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                started.send(())?;
+                gate.acquire().await?.forget();
+                running.fetch_sub(1, Ordering::SeqCst);
+                Ok::<_, Failure>(())
             }
-        });
+        }
+    });
     let worker = worker.start().expect("the worker starts");
     let mut ids = Vec::new();
     for _ in 0..MANY {
@@ -215,10 +198,7 @@ async fn at_most_as_many_handlers_run_at_once_as_there_are_slots() {
     }
     for _ in SLOTS..MANY {
         gate.add_permits(1);
-        starts
-            .recv()
-            .await
-            .expect("the next takes the slot that was freed");
+        starts.recv().await.expect("the next takes the slot that was freed");
     }
     gate.add_permits(SLOTS);
     for id in ids {

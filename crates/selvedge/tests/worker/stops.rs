@@ -38,10 +38,7 @@ async fn a_cancel_with_grace_reaches_the_handler_which_may_clean_up() {
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
     running.recv().await.expect("the handler runs");
-    let cancel = Action::Cancel {
-        reason: None,
-        grace_ms: 60_000,
-    };
+    let cancel = Action::Cancel { reason: None, grace_ms: 60_000 };
     operate(&namespace, id, cancel).await;
     let expected = (Outcome::Cancelled, json!("cleaned up"));
     assert_eq!(ended(&namespace, id).await, expected);
@@ -77,11 +74,7 @@ async fn a_lost_lease_drops_the_handler_and_nothing_is_reported() {
     gone.await.expect("the handler is dropped");
     // It is ready again, and this worker's second attempt of it is not confused with the first.
     assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!(1)));
-    let expected = Drained {
-        completed: 1,
-        aborted: 1,
-        ..Drained::default()
-    };
+    let expected = Drained { completed: 1, aborted: 1, ..Drained::default() };
     assert_eq!(worker.drain().await, expected);
     engine.shutdown().await;
 }
@@ -103,10 +96,7 @@ async fn a_drain_hands_back_without_charge_what_does_not_end_in_time() {
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
     running.recv().await.expect("the handler runs");
-    let expected = Drained {
-        released: 1,
-        ..Drained::default()
-    };
+    let expected = Drained { released: 1, ..Drained::default() };
     assert_eq!(worker.drain().await, expected);
     let row = namespace.get(id).await.expect("it is there").stored.execution;
     assert_eq!(row.state.name(), StateName::Ready);
@@ -142,10 +132,7 @@ async fn a_drain_waits_for_handlers_within_the_grace_period_and_claims_nothing_m
     let second = submit(&namespace, Submission::new("k")).await;
     stop.send(()).expect("the worker listens");
     let drained = worker.await.expect("it ends").expect("it was set up well");
-    let expected = Drained {
-        completed: 1,
-        ..Drained::default()
-    };
+    let expected = Drained { completed: 1, ..Drained::default() };
     assert_eq!(drained, expected);
     assert_eq!(ended(&namespace, first).await, (Outcome::Success, json!(true)));
     let row = namespace.get(second).await.expect("it is there").stored.execution;

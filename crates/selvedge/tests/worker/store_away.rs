@@ -21,10 +21,7 @@ struct Running {
 async fn running(line: Line, grace: Duration) -> Running {
     let store = CutOff::new(selvedge::open("memory:").await.expect("it opens"));
     // Reconcilers would spend failures of the line too.
-    let options = Options {
-        reconcilers: false,
-        ..Options::default()
-    };
+    let options = Options { reconcilers: false, ..Options::default() };
     let engine = Engine::start(store.clone(), options).await.expect("it starts");
     let namespace = engine.namespace("default").await.expect("it is there");
     let gate = Arc::new(Semaphore::new(0));
@@ -45,20 +42,10 @@ async fn running(line: Line, grace: Duration) -> Running {
         })
         .start()
         .expect("the worker starts");
-    let submitted = Submission::new("k")
-        .submit(&namespace)
-        .await
-        .expect("is accepted");
+    let submitted = Submission::new("k").submit(&namespace).await.expect("is accepted");
     starts.recv().await.expect("the handler runs");
     store.set(line);
-    Running {
-        engine,
-        namespace,
-        store,
-        gate,
-        worker,
-        id: submitted.execution.id,
-    }
+    Running { engine, namespace, store, gate, worker, id: submitted.execution.id }
 }
 
 async fn completes_once_when_the_line_is_up_again(line: Line) {
@@ -67,22 +54,11 @@ async fn completes_once_when_the_line_is_up_again(line: Line) {
     // More than its heartbeats: its report is among them.
     running.store.failures(3).await;
     running.store.set(Line::Up);
-    let ended = running
-        .namespace
-        .result(running.id, LONG)
-        .await
-        .expect("it is read");
+    let ended = running.namespace.result(running.id, LONG).await.expect("it is read");
     let ended = ended.expect("it ends in time");
     assert_eq!(ended.outcome, Outcome::Success);
-    assert_eq!(
-        ended.result.as_deref(),
-        Some(b"0".as_slice()),
-        "the first attempt's"
-    );
-    let expected = Drained {
-        completed: 1,
-        ..Drained::default()
-    };
+    assert_eq!(ended.result.as_deref(), Some(b"0".as_slice()), "the first attempt's");
+    let expected = Drained { completed: 1, ..Drained::default() };
     assert_eq!(running.worker.drain().await, expected);
     let attempts = running.namespace.attempts(running.id).await.expect("are kept");
     assert_eq!(attempts.len(), 1);
@@ -103,10 +79,7 @@ async fn a_report_whose_answer_was_lost_is_repeated_and_counts_once() {
 async fn a_drain_ends_in_bounded_time_even_if_the_store_stays_away() {
     let running = running(Line::Down, Duration::ZERO).await;
     let drained = running.worker.drain().await;
-    let expected = Drained {
-        aborted: 1,
-        ..Drained::default()
-    };
+    let expected = Drained { aborted: 1, ..Drained::default() };
     assert_eq!(drained, expected);
     running.store.set(Line::Up);
     running.engine.shutdown().await;

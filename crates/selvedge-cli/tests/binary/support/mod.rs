@@ -39,10 +39,7 @@ pub fn claim_of(max: u32, wait_ms: u64) -> Value {
 
 /// Claims; gives the claims.
 pub fn claim(url: &str, instance: &str, max: u32, wait_ms: u64) -> Vec<Value> {
-    let (status, answer) = post(
-        &format!("{url}/v1/workers/{instance}/claim"),
-        &claim_of(max, wait_ms),
-    );
+    let (status, answer) = post(&format!("{url}/v1/workers/{instance}/claim"), &claim_of(max, wait_ms));
     assert_eq!(status, 200, "{answer}");
     answer["claims"].as_array().expect("a list").clone()
 }
@@ -57,10 +54,7 @@ pub fn complete(url: &str, instance: &str, claim: &Value, result: Value) -> Valu
         "epoch": claim["lease"]["epoch"],
         "result": result,
     });
-    let (status, answer) = post(
-        &format!("{url}/v1/workers/{instance}/report"),
-        &json!({"ops": [op]}),
-    );
+    let (status, answer) = post(&format!("{url}/v1/workers/{instance}/report"), &json!({"ops": [op]}));
     assert_eq!(status, 200, "{answer}");
     answer["results"][0].clone()
 }
@@ -79,8 +73,5 @@ pub fn state(url: &str, id: &str) -> String {
 
 /// The text in a value.
 pub fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .unwrap_or_else(|| panic!("{value} is no text"))
-        .to_owned()
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
 }

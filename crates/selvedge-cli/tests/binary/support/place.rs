@@ -84,19 +84,14 @@ impl Place for Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        run(
-            &self.server,
-            &format!("drop database {} with (force)", self.database),
-        );
+        run(&self.server, &format!("drop database {} with (force)", self.database));
     }
 }
 
 /// Runs one statement.
 fn run(server: &str, statement: &str) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime starts");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     runtime.block_on(async {
         let (client, connection) = tokio_postgres::connect(server, NoTls)
             .await
@@ -104,9 +99,6 @@ fn run(server: &str, statement: &str) {
         let connection = tokio::spawn(connection);
         client.batch_execute(statement).await.expect(statement);
         drop(client);
-        connection
-            .await
-            .expect("the connection's task ends")
-            .expect("the connection closes well");
+        connection.await.expect("the connection's task ends").expect("the connection closes well");
     });
 }

@@ -56,13 +56,7 @@ impl Server {
         let ready = ready.trim_end().to_owned();
         let start = ready.find("http://").expect("the ready line has a URL");
         let url = ready[start..].split([' ', '"']).next().unwrap_or_default();
-        Server {
-            url: url.to_owned(),
-            ready,
-            child,
-            stdout,
-            stderr,
-        }
+        Server { url: url.to_owned(), ready, child, stdout, stderr }
     }
 
     /// Its process.
@@ -90,9 +84,7 @@ impl Server {
     /// Waits until it ends by itself; gives how, and what it printed after it was ready.
     pub fn ended(&mut self) -> (ExitStatus, String) {
         let mut printed = String::new();
-        self.stdout
-            .read_to_string(&mut printed)
-            .expect("standard output can be read");
+        self.stdout.read_to_string(&mut printed).expect("standard output can be read");
         (self.child.wait().expect("it ends"), printed)
     }
 
