@@ -3,6 +3,7 @@
 
 #[path = "../../../selvedge-engine/tests/engine/side.rs"]
 pub mod side;
+pub mod proxy;
 
 use selvedge_engine::{Engine, Options};
 use selvedge_postgres::{PostgresStore, Settings};

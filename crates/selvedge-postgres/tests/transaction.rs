@@ -1,0 +1,378 @@
+//! A transaction happens whole or not at all, and leaves nothing open: when its caller goes away at any moment, when the
+//! connection is cut around the commit, and when the server says no in the middle.
+
+mod support;
+
+use selvedge_engine::core::rules::Operation;
+use selvedge_engine::core::state::StateName;
+use selvedge_engine::core::{Class, ClassId, Draft, ExecutionId, Name, Timestamp};
+use selvedge_engine::store::{Error, News, Store};
+use selvedge_engine::{Error as EngineError, Namespace};
+use selvedge_postgres::{PostgresStore, Settings};
+use selvedge_store::conformance::{Bench, Worker, run_rule};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use support::proxy::{Cut, Proxy};
+use support::side::{self, Side, claim_of, done, failed, fence, ids, waiting};
+use support::{Plain, Sandbox, until};
+
+/// Polls a future so many times; if it is not done by then, it is dropped and gives nothing.
+async fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = times;
+    poll_fn(move |context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+/// What a submission with a tag, a key and a lease leaves in each table.
+const TRACES: [&str; 5] = [
+    "select count(*) from executions where id = $1",
+    "select count(*) from tags where execution = $1",
+    "select count(*) from keys where execution = $1",
+    "select count(*) from executions where id = $1 and state = 2 and version = 2",
+    "select count(*) from log where position(uuid_send($1) in body) > 0",
+];
+
+/// Whether an execution is there with everything that belongs to it; fails where only a part of it is.
+async fn is_whole(plain: &Plain, id: ExecutionId) -> bool {
+    let mut counts = Vec::new();
+    for text in TRACES {
+        counts.push(plain.number(text, &[&id.0]).await);
+    }
+    assert!(counts == [1; 5] || counts == [0; 5], "a part of {id} is there: {counts:?}");
+    counts == [1; 5]
+}
+
+#[tokio::test]
+async fn a_transaction_whose_caller_goes_away_at_any_await_is_whole_or_nothing_and_leaves_nothing_open() {
+    let sandbox = Sandbox::new();
+    let store = sandbox.store("store").await;
+    let plain = sandbox.plain().await;
+    let bench = Bench::new(store.clone()).await;
+    let (mut times, mut fresh_done, mut happened) = (0, 0, 0);
+    // The second time that it comes to an end, its connection was not new: other awaits were passed.
+    while fresh_done < 2 {
+        let draft = Draft {
+            tags: [("a".into(), "b".into())].into(),
+            unique_while_active: Some(times.to_string()),
+            lane: times.to_string(),
+            ..Draft::new("kind")
+        };
+        let submit = bench.submit_command(vec![draft]).await;
+        let id = submit.items[0].id;
+        let worker = Worker::new("one").on(&[&times.to_string()]);
+        let claim = bench.claim_command(&worker, 1).await;
+        let answer = polled(run_rule(&*store, (submit, claim)), times).await;
+        sandbox.is_at_rest(&plain, "store").await;
+        let is_there = is_whole(&plain, id).await;
+        happened += usize::from(is_there);
+        if let Some(answer) = answer {
+            answer.expect("it is saved");
+            assert!(is_there, "what was answered is there");
+            fresh_done += 1;
+        }
+        times += 1;
+        store.ping().await.expect("the pool still works");
+    }
+    assert!(times > 5, "it was cut off in many places");
+    assert!(happened >= 2, "some of them happened");
+    store.close().await;
+}
+
+type Call<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// Calls outside of transactions.
+fn calls(store: &PostgresStore, number: usize) -> Vec<Call<'_>> {
+    let name = move || Name::trusted(&format!("name{number}"));
+    let class = move |namespace| Class {
+        namespace,
+        lane: name(),
+        kind: name(),
+        capabilities: [name()].into(),
+    };
+    let news = News {
+        ready: vec![ClassId(1)],
+        ..News::default()
+    };
+    vec![
+        Box::pin(async move { drop(store.namespace(&name()).await) }),
+        Box::pin(async move {
+            let namespace = store.namespace(&Name::trusted("default")).await.expect("it is there");
+            drop(store.intern(&[class(namespace)]).await)
+        }),
+        Box::pin(async move { drop(store.overview().await) }),
+        Box::pin(async move { drop(store.log_after(0, 10).await) }),
+        Box::pin(async move { drop(store.announce(news).await) }),
+        Box::pin(async move { drop(store.delete_expired_keys(10).await) }),
+    ]
+}
+
+#[tokio::test]
+async fn any_other_call_whose_caller_goes_away_at_any_await_leaves_nothing_open() {
+    let sandbox = Sandbox::new();
+    let settings = Settings {
+        readers: 1,
+        ..sandbox.settings()
+    };
+    let store = sandbox.store_with("store", settings).await;
+    let plain = sandbox.plain().await;
+    let kinds = calls(&store, 0).len();
+    for kind in 0..kinds {
+        for times in 0.. {
+            let call = calls(&store, kind * 1000 + times).swap_remove(kind);
+            let done = polled(call, times).await.is_some();
+            sandbox.is_at_rest(&plain, "store").await;
+            // There is one connection: whoever left it in a transaction would be noticed here.
+            let namespace = store.namespace(&Name::trusted("other")).await;
+            namespace.unwrap_or_else(|error| panic!("call {kind} cut off after {times} polls: {error}"));
+            if done {
+                break;
+            }
+        }
+    }
+    let ids: Vec<ClassId> = store
+        .classes_after(ClassId(0))
+        .await
+        .expect("classes are read")
+        .into_iter()
+        .map(|(id, _)| id)
+        .collect();
+    let expected: Vec<ClassId> = (1..=ids.len() as i32).map(ClassId).collect();
+    assert_eq!(ids, expected, "classes are numbered without gaps");
+    store.close().await;
+}
+
+/// An engine whose connections go through a proxy, warmed up: the class it uses is interned.
+async fn behind_proxy(sandbox: &Sandbox) -> (Proxy, Side) {
+    let proxy = Proxy::start(&sandbox.url("proxied")).await;
+    let store = PostgresStore::connect_with(proxy.url(), sandbox.settings()).await;
+    let side = Side::new(Arc::new(store.expect("the store opens")), side::quiet()).await;
+    let first = side.submit(Draft::new("kind")).await;
+    side.cancel(first).await.expect("it is cancelled");
+    (proxy, side)
+}
+
+fn is_away<T>(answer: Result<T, EngineError>) -> bool {
+    matches!(answer, Err(EngineError::Store(Error::Unavailable(_))))
+}
+
+async fn count(plain: &Plain) -> i64 {
+    plain.number("select count(*) from executions where state <> 12", &[]).await
+}
+
+#[tokio::test]
+async fn a_submission_whose_commit_is_answered_to_nobody_is_made_once_and_answered() {
+    let sandbox = Sandbox::new();
+    let (proxy, side) = behind_proxy(&sandbox).await;
+    let plain = sandbox.plain().await;
+    let entries = plain.number("select count(*) from log", &[]).await;
+    proxy.cut_next(Cut::AfterCommit);
+    let submitted = side.namespace.submit(Draft::new("kind")).await.expect("it is accepted");
+    assert_eq!(proxy.cuts(), 1);
+    assert!(!submitted.duplicate, "it is the first that the caller hears of it");
+    assert_eq!(submitted.execution.version, 1);
+    assert_eq!(count(&plain).await, 1);
+    assert_eq!(plain.number("select count(*) from log", &[]).await, entries + 1);
+    assert_eq!(side.row(submitted.execution.id).await, submitted.execution);
+    side.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_submission_whose_commit_never_arrives_is_made_once_all_the_same() {
+    let sandbox = Sandbox::new();
+    let (proxy, side) = behind_proxy(&sandbox).await;
+    let plain = sandbox.plain().await;
+    proxy.cut_next(Cut::BeforeCommit);
+    let submitted = side.namespace.submit(Draft::new("kind")).await.expect("it is accepted");
+    assert_eq!((proxy.cuts(), submitted.duplicate), (1, false));
+    assert_eq!(count(&plain).await, 1);
+    assert_eq!(ids(&side.claim("one", 9).await), [submitted.execution.id]);
+    side.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn nothing_of_a_transaction_is_there_when_its_commit_never_arrives() {
+    let sandbox = Sandbox::new();
+    let (proxy, side) = behind_proxy(&sandbox).await;
+    let plain = sandbox.plain().await;
+    let draft = Draft {
+        tags: [("a".into(), "b".into())].into(),
+        unique_while_active: Some("key".into()),
+        ..Draft::new("kind")
+    };
+    let bench = Bench::new(side.engine.store().clone()).await;
+    let submit = bench.submit_command(vec![draft]).await;
+    let claim = bench.claim_command(&Worker::new("one"), 1).await;
+    let id = submit.items[0].id;
+    proxy.cut_next(Cut::BeforeCommit);
+    let answer = run_rule(&*bench.store, (submit, claim)).await;
+    assert!(matches!(answer, Err(Error::Unavailable(_))));
+    assert_eq!(proxy.cuts(), 1);
+    sandbox.is_at_rest(&plain, "proxied").await;
+    assert!(!is_whole(&plain, id).await);
+    side.engine.shutdown().await;
+}
+
+/// Reports with the commit's answer lost, and again: the second answer is what the first would have been.
+async fn is_reported_once(op: selvedge_engine::core::rules::report::Op, state: StateName) {
+    let sandbox = Sandbox::new();
+    let (proxy, side) = behind_proxy(&sandbox).await;
+    let id = side.submit(Draft::new("kind")).await;
+    let fence = fence(&side.claim_one("one").await);
+    proxy.cut_next(Cut::AfterCommit);
+    let lost = side.namespace.report(vec![Ok((fence, None, op.clone()))], None).await;
+    assert!(is_away(lost), "its answer is lost");
+    assert_eq!(proxy.cuts(), 1);
+    let row = side.row(id).await;
+    assert_eq!((row.state.name(), row.version), (state, 3));
+    for _ in 0..2 {
+        let reported = side.report(fence, op.clone()).await.expect("it is the same report");
+        assert_eq!(reported.state, state);
+        let until = row.due().map(|due| due.at).filter(|_| state == StateName::Delayed);
+        assert_eq!(reported.delayed_until, until);
+    }
+    assert_eq!(side.row(id).await, row, "the repeats changed nothing");
+    side.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_completion_whose_answer_was_lost_gives_the_same_answer_when_it_is_repeated() {
+    is_reported_once(done(), StateName::Success).await;
+}
+
+#[tokio::test]
+async fn a_failure_whose_answer_was_lost_charges_one_retry_and_gives_the_same_answer_when_it_is_repeated() {
+    is_reported_once(failed(), StateName::Delayed).await;
+}
+
+#[tokio::test]
+async fn a_completion_whose_commit_never_arrived_has_not_happened_and_may_be_repeated() {
+    let sandbox = Sandbox::new();
+    let (proxy, side) = behind_proxy(&sandbox).await;
+    let id = side.submit(Draft::new("kind")).await;
+    let fence = fence(&side.claim_one("one").await);
+    proxy.cut_next(Cut::BeforeCommit);
+    let lost = side.namespace.report(vec![Ok((fence, None, done()))], None).await;
+    assert!(is_away(lost));
+    let row = side.row(id).await;
+    assert_eq!((proxy.cuts(), row.state.name(), row.version), (1, StateName::Leased, 2));
+    assert_eq!(side.stored(id).await.result, None);
+    side.complete(fence).await.expect("the lease is still held");
+    assert_eq!(side.attempts(id).await, [Some("success")]);
+    side.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_keyed_submission_whose_answer_was_lost_returns_the_first_when_it_is_repeated() {
+    let sandbox = Sandbox::new();
+    let (proxy, side) = behind_proxy(&sandbox).await;
+    let plain = sandbox.plain().await;
+    let keyed = Draft {
+        idempotency_key: Some("key".into()),
+        ..Draft::new("kind")
+    };
+    let with_id = Draft {
+        id: Some(uuid::Uuid::now_v7()),
+        ..Draft::new("kind")
+    };
+    for (draft, cut) in [(keyed, Cut::AfterCommit), (with_id, Cut::AfterCommit)] {
+        let before = count(&plain).await;
+        proxy.cut_next(cut);
+        let first = side.submit(draft.clone()).await;
+        let repeated = side.namespace.submit(draft).await.expect("it is accepted");
+        assert_eq!((repeated.execution.id, repeated.duplicate), (first, true));
+        assert_eq!(count(&plain).await, before + 1);
+    }
+    assert_eq!(proxy.cuts(), 2);
+    side.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_keyed_call_whose_answer_was_lost_gets_the_first_answer_when_it_is_repeated() {
+    let sandbox = Sandbox::new();
+    let (proxy, side) = behind_proxy(&sandbox).await;
+    let plain = sandbox.plain().await;
+    let operation = |key: &str| {
+        Some(Operation {
+            key: Name::trusted(key),
+            digest: 7,
+        })
+    };
+    proxy.cut_next(Cut::AfterCommit);
+    let submit = async |namespace: &Namespace| {
+        let drafts = vec![Ok(Draft::new("kind")), Ok(Draft::new("kind"))];
+        let submitted = namespace.submit_many(drafts, operation("submit")).await.expect("it is answered");
+        let submitted = submitted.into_iter().map(|one| one.expect("it is accepted").execution.id);
+        submitted.collect::<Vec<_>>()
+    };
+    let first = submit(&side.namespace).await;
+    assert_eq!(submit(&side.namespace).await, first);
+    assert_eq!(count(&plain).await, 2);
+
+    let claim = || {
+        let mut claim = waiting(claim_of("one", 1), Duration::ZERO);
+        claim.operation = operation("claim");
+        side.namespace.claim(claim)
+    };
+    proxy.cut_next(Cut::AfterCommit);
+    assert!(is_away(claim().await));
+    let claimed = claim().await.expect("it is answered");
+    assert_eq!(ids(&claimed), [first[0]]);
+    side.complete(fence(&claimed[0])).await.expect("the lease is held");
+    assert_eq!(proxy.cuts(), 2);
+    side.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_statement_that_cannot_be_prepared_in_time_leaves_no_transaction_open() {
+    let sandbox = Sandbox::new();
+    let settings = Settings {
+        writers: 1,
+        lock_timeout: Duration::from_millis(50),
+        ..sandbox.settings()
+    };
+    let store = sandbox.store_with("store", settings).await;
+    let (plain, other) = (sandbox.plain().await, sandbox.plain().await);
+    let bench = Bench::new(store.clone()).await;
+    let submit = bench.submit_command(vec![Draft::new("kind")]).await;
+    // Nobody can even prepare a statement about the log, which is the last that a transaction needs.
+    plain.run("begin; lock table log in access exclusive mode").await;
+    let answer = run_rule(&*store, submit).await;
+    assert!(matches!(answer, Err(Error::Contended(_))), "the lock was in the way");
+    sandbox.is_at_rest(&other, "store").await;
+    plain.release().await;
+    bench.submit(Draft::new("kind")).await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_ends_our_connections_costs_no_more_than_the_calls_that_were_under_way() {
+    let sandbox = Sandbox::new();
+    let side = sandbox.side("side").await;
+    let plain = sandbox.plain().await;
+    let id = side.submit(Draft::new("kind")).await;
+    let fence = fence(&side.claim_one("one").await);
+    let end_all = "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = $1";
+    let ended = plain.number(end_all, &[&format!("{}_side", sandbox.schema)]).await;
+    assert!(ended > 0);
+    // A connection may turn out to be gone only when it is used.
+    until("it is completed", async || {
+        let report = side.namespace.report(vec![Ok((fence, None, done()))], None).await;
+        assert!(report.is_ok() || is_away(report.clone()), "{report:?}");
+        report.is_ok()
+    })
+    .await;
+    assert_eq!(side.state(id).await, StateName::Success);
+    assert_eq!(side.row(id).await.version, 3);
+    assert!(side.row(id).await.ended_at > Some(Timestamp::default()));
+    side.engine.shutdown().await;
+}
