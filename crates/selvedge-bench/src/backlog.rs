@@ -58,9 +58,7 @@ const COPY: &str = "
 /// Runs it: the small store first, then the large one.
 pub async fn run(place: &Place, load: &Load, study: &Study) -> Result<Report, Error> {
     let Place::Postgres(url) = place else {
-        return Err(Error::Usage(
-            "the scenario backlog runs on Postgres: give --store postgres://…".into(),
-        ));
+        return Err(Error::Usage("the scenario backlog runs on Postgres: give --store postgres://…".into()));
     };
     let small = Study {
         waiting: 10_000,
@@ -86,13 +84,8 @@ pub async fn run(place: &Place, load: &Load, study: &Study) -> Result<Report, Er
         ("finished".to_owned(), json!(study.finished)),
         ("old_snapshot_s".to_owned(), json!(study.old_snapshot.as_secs())),
     ]);
-    report
-        .more
-        .insert("small_store_per_s".into(), json!(base.0.round()));
-    report.more.insert(
-        "ratio_to_small_store".into(),
-        json!((large.0 / base.0 * 1000.0).round() / 1000.0),
-    );
+    report.more.insert("small_store_per_s".into(), json!(base.0.round()));
+    report.more.insert("ratio_to_small_store".into(), json!((large.0 / base.0 * 1000.0).round() / 1000.0));
     Ok(report)
 }
 
@@ -111,41 +104,16 @@ async fn rate(place: &Place, url: &str, load: &Load, study: &Study) -> Result<(f
     }
     target.submit(1, "default", started).await?;
     let done = target.work(&[], &Claimer::new(0, 1)).await?;
-    target
-        .work(
-            &done,
-            &Claimer {
-                lanes: vec!["empty".into()],
-                ..Claimer::new(0, 1)
-            },
-        )
-        .await?;
+    target.work(&done, &Claimer { lanes: vec!["empty".into()], ..Claimer::new(0, 1) }).await?;
     let client = connect(url).await?;
-    client
-        .batch_execute(&format!("set search_path to {schema}"))
-        .await?;
+    client.batch_execute(&format!("set search_path to {schema}")).await?;
     let waiting = client
-        .query_one(
-            "select id, class from executions where state = 0 order by class limit 1",
-            &[],
-        )
+        .query_one("select id, class from executions where state = 0 order by class limit 1", &[])
         .await?;
-    let finished = client
-        .query_one("select id, class from executions where state = 10 limit 1", &[])
-        .await?;
+    let finished = client.query_one("select id, class from executions where state = 10 limit 1", &[]).await?;
     let copies = [
-        (
-            waiting.get::<_, uuid::Uuid>(0),
-            waiting.get::<_, i32>(1),
-            study.lanes as i64,
-            study.waiting as i64,
-        ),
-        (
-            finished.get::<_, uuid::Uuid>(0),
-            finished.get::<_, i32>(1),
-            1,
-            study.finished as i64,
-        ),
+        (waiting.get::<_, uuid::Uuid>(0), waiting.get::<_, i32>(1), study.lanes as i64, study.waiting as i64),
+        (finished.get::<_, uuid::Uuid>(0), finished.get::<_, i32>(1), 1, study.finished as i64),
     ];
     for (id, class, lanes, count) in copies {
         client.execute(COPY, &[&id, &class, &lanes, &count]).await?;
@@ -184,11 +152,7 @@ async fn churn(
         let lanes: Vec<String> = (0..study.named)
             .map(|n| format!("lane-{}", (index as u64 * study.named + n) % study.lanes))
             .collect();
-        let claimer = Claimer {
-            instance: format!("bench-{index}"),
-            lanes: lanes.clone(),
-            max: load.batch,
-        };
+        let claimer = Claimer { instance: format!("bench-{index}"), lanes: lanes.clone(), max: load.batch };
         workers.push(tokio::spawn(async move {
             let mut done = 0;
             let mut taken = Vec::new();
@@ -201,15 +165,7 @@ async fn churn(
                 }
                 taken = next;
             }
-            target
-                .work(
-                    &taken,
-                    &Claimer {
-                        lanes: vec!["empty".into()],
-                        ..claimer
-                    },
-                )
-                .await?;
+            target.work(&taken, &Claimer { lanes: vec!["empty".into()], ..claimer }).await?;
             Ok::<u64, Error>(done + taken.len() as u64)
         }));
     }

@@ -69,17 +69,10 @@ impl Client {
     pub async fn serve(engine: Engine) -> Result<Client, Error> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let base = format!("http://{}", listener.local_addr()?);
-        tokio::spawn(selvedge_server::serve(
-            engine,
-            listener,
-            std::future::pending::<()>(),
-        ));
+        tokio::spawn(selvedge_server::serve(engine, listener, std::future::pending::<()>()));
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        Ok(Client {
-            base,
-            client: Hyper::builder(TokioExecutor::new()).build(connector),
-        })
+        Ok(Client { base, client: Hyper::builder(TokioExecutor::new()).build(connector) })
     }
 
     async fn post(&self, path: &str, body: String) -> Result<Bytes, Error> {
@@ -88,24 +81,12 @@ impl Client {
             .header("content-type", "application/json")
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| failed(&error))?;
-        let response = self
-            .client
-            .request(request)
-            .await
-            .map_err(|error| failed(&error))?;
+        let response = self.client.request(request).await.map_err(|error| failed(&error))?;
         let status = response.status();
-        let body = response
-            .into_body()
-            .collect()
-            .await
-            .map_err(|error| failed(&error))?
-            .to_bytes();
+        let body = response.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
         match status.is_success() {
             true => Ok(body),
-            false => Err(Error::Http(format!(
-                "POST {path}: {status}: {}",
-                String::from_utf8_lossy(&body)
-            ))),
+            false => Err(Error::Http(format!("POST {path}: {status}: {}", String::from_utf8_lossy(&body)))),
         }
     }
 
@@ -123,12 +104,7 @@ impl Client {
         let mut body = String::from("{\"ops\":[");
         for (index, taken) in done.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
-            let Fence {
-                execution,
-                attempt,
-                lease_id,
-                epoch,
-            } = taken.fence;
+            let Fence { execution, attempt, lease_id, epoch } = taken.fence;
             write!(
                 body,
                 "{comma}{{\"op\":\"complete\",\"execution\":\"{execution}\",\"attempt\":{attempt},\
@@ -144,9 +120,7 @@ impl Client {
             wait.as_millis()
         )
         .map_err(|error| Error::Http(error.to_string()))?;
-        let answer = self
-            .post(&format!("/v1/workers/{}/report", claimer.instance), body)
-            .await?;
+        let answer = self.post(&format!("/v1/workers/{}/report", claimer.instance), body).await?;
         let worked: Worked<'_> = parse(&answer)?;
         all_well(&worked.results)?;
         let taken = worked.claims.iter().map(|claim| Taken {

@@ -26,13 +26,7 @@ pub async fn run(place: &Place) -> Result<Report, Error> {
             max: 10,
             lease_ttl_ms: 30_000,
         };
-        let _ = namespace
-            .claim(ClaimWait {
-                claim,
-                wait: WATCHED * 2,
-                operation: None,
-            })
-            .await;
+        let _ = namespace.claim(ClaimWait { claim, wait: WATCHED * 2, operation: None }).await;
     });
     tokio::time::sleep(Duration::from_secs(2)).await;
     let before = (transactions(place).await?, cpu_seconds());
@@ -43,24 +37,14 @@ pub async fn run(place: &Place) -> Result<Report, Error> {
     waiting.abort();
     engine.shutdown().await;
     fresh.remains.remove().await?;
-    let mut report = Report {
-        scenario: "idle",
-        store: place.name(),
-        transport: "in_process",
-        ..Report::default()
-    };
+    let mut report =
+        Report { scenario: "idle", store: place.name(), transport: "in_process", ..Report::default() };
     let rounded = |value: f64| json!((value * 1000.0).round() / 1000.0);
     if let (Some(before), Some(after)) = (before.0, after.0) {
         // Asking is a transaction of its own.
-        report.more.insert(
-            "transactions_per_s".into(),
-            rounded((after - before - 1) as f64 / seconds),
-        );
+        report.more.insert("transactions_per_s".into(), rounded((after - before - 1) as f64 / seconds));
     }
-    report.more.insert(
-        "cpu_percent".into(),
-        rounded((after.1 - before.1) / seconds * 100.0),
-    );
+    report.more.insert("cpu_percent".into(), rounded((after.1 - before.1) / seconds * 100.0));
     report.more.insert("memory_mb".into(), rounded(memory_mb()));
     Ok(report)
 }
@@ -83,31 +67,14 @@ async fn transactions(place: &Place) -> Result<Option<i64>, Error> {
 /// Processor time of this process so far.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
-    let ticks = |index: usize| {
-        fields
-            .get(index)
-            .and_then(|field| field.parse::<f64>().ok())
-            .unwrap_or(0.0)
-    };
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
     (ticks(11) + ticks(12)) / 100.0
 }
 
 /// Resident memory of this process.
 fn memory_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap_or_default();
-    line.split_whitespace()
-        .nth(1)
-        .and_then(|kb| kb.parse::<f64>().ok())
-        .unwrap_or(0.0)
-        / 1024.0
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
 }

@@ -39,24 +39,16 @@ pub async fn run(place: &Place, load: &Load) -> Result<Report, Error> {
     };
     let millis = |value: f64| json!((value * 1000.0).round() / 1000.0);
     report.more.insert("peak_per_s".into(), json!(peak.round()));
-    report
-        .more
-        .insert("loaded_per_s".into(), json!((peak / 2.0).round()));
+    report.more.insert("loaded_per_s".into(), json!((peak / 2.0).round()));
     if let Some(loaded) = loaded {
         report.more.insert("loaded_p50_ms".into(), millis(loaded.p50));
         report.more.insert("loaded_p95_ms".into(), millis(loaded.p95));
         report.more.insert("loaded_p99_ms".into(), millis(loaded.p99));
-        report
-            .more
-            .insert("loaded_p99_to_p50".into(), millis(loaded.p99 / loaded.p50));
+        report.more.insert("loaded_p99_to_p50".into(), millis(loaded.p99 / loaded.p50));
     }
     if let Some(idle) = idle {
-        report
-            .more
-            .insert("goal_p50_ms".into(), millis(3.0 * floor.commit.p50 + 1.0));
-        report
-            .more
-            .insert("p50_in_commits".into(), millis(idle.p50 / floor.commit.p50));
+        report.more.insert("goal_p50_ms".into(), millis(3.0 * floor.commit.p50 + 1.0));
+        report.more.insert("p50_in_commits".into(), millis(idle.p50 / floor.commit.p50));
     }
     Ok(report)
 }
@@ -67,10 +59,7 @@ async fn measure(
     load: &Load,
 ) -> Result<(Option<Times>, f64, Option<Times>), Error> {
     let idle = idle(target).await?;
-    let brief = Load {
-        executions: load.executions.min(60_000),
-        ..load.clone()
-    };
+    let brief = Load { executions: load.executions.min(60_000), ..load.clone() };
     let peak = queue::drive(engine, target, &brief).await?.per_second;
     let loaded = loaded(target, load, peak / 2.0).await?;
     Ok((Times::of(idle), peak, Times::of(loaded)))
@@ -88,21 +77,9 @@ async fn idle(target: &Target) -> Result<Vec<Duration>, Error> {
             while times.len() < SAMPLES {
                 taken = target.work(&taken, &claimer).await?;
                 let now = started.elapsed().as_nanos() as u64;
-                times.extend(
-                    taken
-                        .iter()
-                        .map(|one| Duration::from_nanos(now.saturating_sub(one.submitted))),
-                );
+                times.extend(taken.iter().map(|one| Duration::from_nanos(now.saturating_sub(one.submitted))));
             }
-            target
-                .work(
-                    &taken,
-                    &Claimer {
-                        lanes: vec!["empty".into()],
-                        ..claimer
-                    },
-                )
-                .await?;
+            target.work(&taken, &Claimer { lanes: vec!["empty".into()], ..claimer }).await?;
             Ok::<_, Error>(times)
         })
     };
@@ -128,11 +105,7 @@ async fn loaded(target: &Target, load: &Load, rate: f64) -> Result<Vec<Duration>
             loop {
                 taken = target.work(&taken, &claimer).await?;
                 let now = started.elapsed().as_nanos() as u64;
-                times.extend(
-                    taken
-                        .iter()
-                        .map(|one| Duration::from_nanos(now.saturating_sub(one.submitted))),
-                );
+                times.extend(taken.iter().map(|one| Duration::from_nanos(now.saturating_sub(one.submitted))));
                 if taken.is_empty() && over.load(Ordering::Relaxed) {
                     return Ok::<_, Error>(times);
                 }
@@ -148,9 +121,7 @@ async fn loaded(target: &Target, load: &Load, rate: f64) -> Result<Vec<Duration>
     while started.elapsed() < LOADED {
         ticks.tick().await;
         let target = target.clone();
-        submitted.push(tokio::spawn(async move {
-            target.submit(batch, "default", started).await
-        }));
+        submitted.push(tokio::spawn(async move { target.submit(batch, "default", started).await }));
     }
     for one in submitted {
         one.await.map_err(|error| Error::Usage(error.to_string()))??;

@@ -84,23 +84,14 @@ impl Place {
         match self {
             Place::Postgres(url) => {
                 let schema = format!("selvedge_bench_{}", uuid::Uuid::new_v4().simple());
-                let settings = selvedge_postgres::Settings {
-                    schema: schema.clone(),
-                    ..Default::default()
-                };
+                let settings = selvedge_postgres::Settings { schema: schema.clone(), ..Default::default() };
                 let store = selvedge_postgres::PostgresStore::connect_with(url, settings).await?;
-                Ok(Fresh {
-                    store: Arc::new(store),
-                    remains: Remains::Schema(url.clone(), schema),
-                })
+                Ok(Fresh { store: Arc::new(store), remains: Remains::Schema(url.clone(), schema) })
             }
             Place::Sqlite(directory) => {
                 let path = directory.join(format!("selvedge-bench-{}.db", uuid::Uuid::new_v4().simple()));
                 let store = selvedge_sqlite::SqliteStore::open(&path).await?;
-                Ok(Fresh {
-                    store: Arc::new(store),
-                    remains: Remains::File(path),
-                })
+                Ok(Fresh { store: Arc::new(store), remains: Remains::File(path) })
             }
         }
     }
@@ -123,9 +114,7 @@ impl Remains {
         match self {
             Remains::Schema(url, schema) => {
                 let client = floor::postgres::connect(&url).await?;
-                client
-                    .batch_execute(&format!("drop schema if exists {schema} cascade"))
-                    .await?;
+                client.batch_execute(&format!("drop schema if exists {schema} cascade")).await?;
             }
             Remains::File(path) => {
                 for ending in ["", "-wal", "-shm", "-lock"] {
@@ -159,13 +148,6 @@ pub struct Load {
 
 impl Default for Load {
     fn default() -> Self {
-        Load {
-            executions: 150_000,
-            batch: 100,
-            submitters: 4,
-            workers: 4,
-            outstanding: 800,
-            http: false,
-        }
+        Load { executions: 150_000, batch: 100, submitters: 4, workers: 4, outstanding: 800, http: false }
     }
 }

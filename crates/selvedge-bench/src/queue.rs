@@ -43,10 +43,7 @@ pub async fn run(place: &Place, load: &Load) -> Result<Report, Error> {
         ("workers".to_owned(), json!(load.workers)),
         ("outstanding".to_owned(), json!(load.outstanding)),
     ]);
-    report.more.insert(
-        "floor_wal_bytes_per_execution".into(),
-        json!(floor.wal_bytes.map(f64::round)),
-    );
+    report.more.insert("floor_wal_bytes_per_execution".into(), json!(floor.wal_bytes.map(f64::round)));
     Ok(report)
 }
 
@@ -71,25 +68,13 @@ pub async fn drive(engine: &Engine, target: &Target, load: &Load) -> Result<Driv
     let warm = Claimer::new(0, load.batch);
     target.submit(1, "default", started).await?;
     let taken = target.work(&[], &warm).await?;
-    target
-        .work(
-            &taken,
-            &Claimer {
-                lanes: vec!["empty".into()],
-                ..warm
-            },
-        )
-        .await?;
+    target.work(&taken, &Claimer { lanes: vec!["empty".into()], ..warm }).await?;
 
     let before = engine.store().figures().await?;
     let begun = Instant::now();
     let batches = load.executions / load.batch as u64;
     let executions = batches * load.batch as u64;
-    let window = if load.outstanding == 0 {
-        executions
-    } else {
-        load.outstanding.max(load.batch as u64)
-    };
+    let window = if load.outstanding == 0 { executions } else { load.outstanding.max(load.batch as u64) };
     let window = Arc::new(Semaphore::new(window as usize));
     let next = Arc::new(AtomicU64::new(0));
     let done = Arc::new(AtomicU64::new(0));
@@ -116,11 +101,7 @@ pub async fn drive(engine: &Engine, target: &Target, load: &Load) -> Result<Driv
             loop {
                 let next = target.work(&taken, &claimer).await?;
                 let now = started.elapsed().as_nanos() as u64;
-                times.extend(
-                    taken
-                        .iter()
-                        .map(|one| Duration::from_nanos(now.saturating_sub(one.submitted))),
-                );
+                times.extend(taken.iter().map(|one| Duration::from_nanos(now.saturating_sub(one.submitted))));
                 window.add_permits(taken.len());
                 let all = done.fetch_add(taken.len() as u64, Ordering::Relaxed) + taken.len() as u64;
                 taken = next;
@@ -131,9 +112,7 @@ pub async fn drive(engine: &Engine, target: &Target, load: &Load) -> Result<Driv
         }));
     }
     for submitter in submitters {
-        submitter
-            .await
-            .map_err(|error| Error::Usage(error.to_string()))??;
+        submitter.await.map_err(|error| Error::Usage(error.to_string()))??;
     }
     let mut times = Vec::new();
     let mut elapsed = Duration::MAX;

@@ -55,11 +55,7 @@ impl Times {
             let index = ((durations.len() - 1) as f64 * share).round() as usize;
             durations[index].as_secs_f64() * 1000.0
         };
-        Some(Times {
-            p50: at(0.50),
-            p95: at(0.95),
-            p99: at(0.99),
-        })
+        Some(Times { p50: at(0.50), p95: at(0.95), p99: at(0.99) })
     }
 }
 
@@ -104,33 +100,17 @@ impl fmt::Display for Report {
             Some(value) => writeln!(f, "  {name:<28} {value}"),
             None => Ok(()),
         };
-        line(
-            "executions",
-            (self.executions > 0).then(|| self.executions.to_string()),
-        )?;
-        line(
-            "throughput",
-            self.throughput.map(|value| format!("{value:.0} per second")),
-        )?;
+        line("executions", (self.executions > 0).then(|| self.executions.to_string()))?;
+        line("throughput", self.throughput.map(|value| format!("{value:.0} per second")))?;
         line("floor", self.floor.map(|value| format!("{value:.0} per second")))?;
         line("ratio to floor", self.ratio().map(|value| format!("{value:.2}")))?;
         line(
             "p50 / p95 / p99",
-            self.times
-                .map(|times| format!("{:.2} / {:.2} / {:.2} ms", times.p50, times.p95, times.p99)),
+            self.times.map(|times| format!("{:.2} / {:.2} / {:.2} ms", times.p50, times.p95, times.p99)),
         )?;
-        line(
-            "one single-row commit",
-            self.commit_ms.map(|value| format!("{value:.2} ms")),
-        )?;
-        line(
-            "commits per execution",
-            self.commits.map(|value| format!("{value:.4}")),
-        )?;
-        line(
-            "WAL per execution",
-            self.wal_bytes.map(|value| format!("{value:.0} bytes")),
-        )?;
+        line("one single-row commit", self.commit_ms.map(|value| format!("{value:.2} ms")))?;
+        line("commits per execution", self.commits.map(|value| format!("{value:.4}")))?;
+        line("WAL per execution", self.wal_bytes.map(|value| format!("{value:.0} bytes")))?;
         for (name, value) in &self.more {
             line(&name.replace('_', " "), Some(value.to_string()))?;
         }

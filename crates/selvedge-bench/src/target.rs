@@ -4,7 +4,7 @@ use crate::http::Client;
 use crate::{Error, Load};
 use bytes::Bytes;
 use selvedge_core::Draft;
-use selvedge_core::rules::claim::ClaimDraft;
+use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::report::{Fence, Op};
 use selvedge_engine::{ClaimWait, Engine, Namespace};
 use std::time::{Duration, Instant};
@@ -46,11 +46,7 @@ pub struct Claimer {
 impl Claimer {
     /// A worker on the default lane.
     pub fn new(index: usize, max: usize) -> Self {
-        Claimer {
-            instance: format!("bench-{index}"),
-            lanes: vec!["default".into()],
-            max,
-        }
+        Claimer { instance: format!("bench-{index}"), lanes: vec!["default".into()], max }
     }
 
     fn draft(&self) -> ClaimDraft {
@@ -77,6 +73,10 @@ pub fn submitted(input: &[u8]) -> u64 {
     digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
 }
 
+fn taken(one: &Claimed) -> Option<Taken> {
+    Some(Taken { fence: Fence::of(&one.execution)?, submitted: submitted(&one.input) })
+}
+
 impl Target {
     /// The target that a load asks for; the server runs in this process, on a loopback port.
     pub async fn new(engine: &Engine, load: &Load) -> Result<Target, Error> {
@@ -92,11 +92,7 @@ impl Target {
         let input = input(started);
         match self {
             Target::InProcess(namespace) => {
-                let draft = Draft {
-                    input: Bytes::from(input),
-                    lane: lane.into(),
-                    ..Draft::new("noop")
-                };
+                let draft = Draft { input: Bytes::from(input), lane: lane.into(), ..Draft::new("noop") };
                 let drafts = (0..count).map(|_| Ok(draft.clone())).collect();
                 for answer in namespace.submit_many(drafts, None).await? {
                     answer.map_err(selvedge_engine::Error::from)?;
@@ -113,29 +109,17 @@ impl Target {
         let wait = if done.is_empty() { WAIT } else { Duration::ZERO };
         match self {
             Target::InProcess(namespace) => {
-                let complete = || Op::Complete {
-                    result: Bytes::from_static(RESULT),
-                };
-                let ops = done
-                    .iter()
-                    .map(|taken| Ok((taken.fence, None, complete())))
-                    .collect();
-                let next = ClaimWait {
-                    claim: claimer.draft(),
-                    wait,
-                    operation: None,
-                };
-                let (results, claimed) = namespace.report(ops, Some(next)).await?;
+                let complete = || Op::Complete { result: Bytes::from_static(RESULT) };
+                let ops = done.iter().map(|taken| Ok((taken.fence, None, complete()))).collect();
+                if done.is_empty() {
+                    let wanted = ClaimWait { claim: claimer.draft(), wait, operation: None };
+                    return Ok(namespace.claim(wanted).await?.iter().filter_map(taken).collect());
+                }
+                let (results, claimed) = namespace.report(ops, Some(claimer.draft())).await?;
                 for result in results {
                     result.map_err(selvedge_engine::Error::from)?;
                 }
-                let taken = claimed.iter().filter_map(|one| {
-                    Some(Taken {
-                        fence: Fence::of(&one.execution)?,
-                        submitted: submitted(&one.input),
-                    })
-                });
-                Ok(taken.collect())
+                Ok(claimed.iter().filter_map(taken).collect())
             }
             Target::Http(client) => client.work(done, claimer, wait).await,
         }

@@ -37,10 +37,7 @@ impl Scope {
     pub fn covers(&self, class: &Class) -> bool {
         self.namespace == class.namespace
             && self.lanes.contains(&class.lane)
-            && self
-                .kinds
-                .as_ref()
-                .is_none_or(|kinds| kinds.contains(&class.kind))
+            && self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&class.kind))
             && class.capabilities.is_subset(&self.capabilities)
     }
 }
@@ -59,10 +56,7 @@ impl Classes {
     pub fn add(&mut self, classes: impl IntoIterator<Item = (ClassId, Class)>) {
         for (id, class) in classes {
             if self.by_id.insert(id, class.clone()).is_none() {
-                self.by_lane
-                    .entry((class.namespace, class.lane.clone()))
-                    .or_default()
-                    .push(id);
+                self.by_lane.entry((class.namespace, class.lane.clone())).or_default().push(id);
                 self.by_class.insert(class, id);
                 self.newest = self.newest.max(id.0);
             }
@@ -139,13 +133,7 @@ mod tests {
             (ClassId(3), class("a", "k", &["gpu", "eu"])),
             (ClassId(4), class("b", "k", &[])),
             (ClassId(5), class("a", "other", &[])),
-            (
-                ClassId(6),
-                Class {
-                    namespace: NamespaceId(2),
-                    ..class("a", "k", &[])
-                },
-            ),
+            (ClassId(6), Class { namespace: NamespaceId(2), ..class("a", "k", &[]) }),
         ]);
         let covered = |lanes: &[&str], kinds: Option<&[&str]>, capabilities: &[&str]| {
             classes.covered(&Scope {
@@ -157,10 +145,7 @@ mod tests {
         };
         assert_eq!(covered(&["a"], None, &[]), [ClassId(1), ClassId(5)]);
         assert_eq!(covered(&["a"], Some(&["k"]), &["gpu"]), [ClassId(1), ClassId(2)]);
-        assert_eq!(
-            covered(&["a", "b"], Some(&["k"]), &["gpu", "eu", "x"]),
-            [1, 2, 3, 4].map(ClassId)
-        );
+        assert_eq!(covered(&["a", "b"], Some(&["k"]), &["gpu", "eu", "x"]), [1, 2, 3, 4].map(ClassId));
         assert_eq!(covered(&["c"], None, &[]), []);
     }
 }

@@ -33,7 +33,7 @@ pub struct Execution {
     pub ready_order: Timestamp,
     /// How many leases it has had; the current or last one's epoch. Attempt indices are one less.
     pub epoch: u32,
-    /// When its first attempt started.
+    /// When the first attempt of this generation started.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
@@ -176,29 +176,19 @@ impl Execution {
 
     /// Its deadline.
     pub fn deadline_at(&self) -> Option<Timestamp> {
-        self.spec
-            .policy
-            .deadline_ms
-            .map(|ms| self.opened_at().plus_ms(ms))
+        self.spec.policy.deadline_ms.map(|ms| self.opened_at().plus_ms(ms))
     }
 
     /// When it must have started first, while it has not.
     pub fn start_by_at(&self) -> Option<Timestamp> {
-        let waits = self.started_at.is_none_or(|started| started < self.opened_at());
-        self.spec
-            .policy
-            .start_by_ms
-            .filter(|_| waits)
-            .map(|ms| self.opened_at().plus_ms(ms))
+        let waits = self.started_at.is_none();
+        self.spec.policy.start_by_ms.filter(|_| waits).map(|ms| self.opened_at().plus_ms(ms))
     }
 
     /// When its running attempt times out.
     pub fn attempt_timeout_at(&self) -> Option<Timestamp> {
         let lease = self.state.lease()?;
-        self.spec
-            .policy
-            .attempt_timeout_ms
-            .map(|ms| lease.claimed_at.plus_ms(ms))
+        self.spec.policy.attempt_timeout_ms.map(|ms| lease.claimed_at.plus_ms(ms))
     }
 
     /// When it may be deleted: after its retention, and not before its idempotency key stops standing for it.
@@ -210,9 +200,7 @@ impl Execution {
 
     /// Until when its idempotency key stands for it even after its end.
     pub fn key_until(&self) -> Option<Timestamp> {
-        self.spec
-            .idempotency_window_ms
-            .map(|ms| self.submitted_at.plus_ms(ms))
+        self.spec.idempotency_window_ms.map(|ms| self.submitted_at.plus_ms(ms))
     }
 
     /// The next thing time does to it.
@@ -226,10 +214,7 @@ impl Execution {
             State::Leased(_) => [
                 deadline,
                 due(DueKind::AttemptTimeout, self.attempt_timeout_at()),
-                due(
-                    DueKind::Deadline,
-                    self.detail.cancel.as_ref().map(|cancel| cancel.until),
-                ),
+                due(DueKind::Deadline, self.detail.cancel.as_ref().map(|cancel| cancel.until)),
             ],
             State::Terminal(_) => [due(DueKind::Retention, self.delete_at()), None, None],
         }

@@ -79,10 +79,7 @@ pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
             until: row.delete_at(),
         }),
     }
-    if let Some(due) = row
-        .due()
-        .filter(|due| due.kind == DueKind::Deadline && row.detail.cancel.is_none())
-    {
+    if let Some(due) = row.due().filter(|due| due.kind == DueKind::Deadline && row.detail.cancel.is_none()) {
         reasons.push(Reason {
             code: "deadline",
             message: "it expires if it has not ended, or not started where only a start-by is set, by then"
@@ -91,73 +88,42 @@ pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
             until: Some(due.at),
         });
     }
-    let next_change = reasons
-        .iter()
-        .filter_map(|reason| reason.until)
-        .chain(row.due().map(|due| due.at))
-        .min();
-    Explanation {
-        state: row.state.name().public(),
-        reasons,
-        next_change,
-    }
+    let next_change =
+        reasons.iter().filter_map(|reason| reason.until).chain(row.due().map(|due| due.at)).min();
+    Explanation { state: row.state.name().public(), reasons, next_change }
 }
 
 fn delayed(row: &Execution, until: Timestamp) -> Reason {
     let (code, message) = if row.detail.interrupted.is_some() {
-        (
-            "backoff",
-            format!("it waits after interruption {}", row.detail.interruptions),
-        )
+        ("backoff", format!("it waits after interruption {}", row.detail.interruptions))
     } else if row.detail.retries > 0 && row.detail.error.is_some() {
         let limit = row.spec.policy.retry.max_retries;
-        (
-            "backoff",
-            format!("it waits before retry {} of {limit}", row.detail.retries),
-        )
+        ("backoff", format!("it waits before retry {} of {limit}", row.detail.retries))
     } else {
         ("delayed", "it was asked to start no earlier".into())
     };
-    Reason {
-        code,
-        message,
-        reference: None,
-        until: Some(until),
-    }
+    Reason { code, message, reference: None, until: Some(until) }
 }
 
 fn waiting(row: &Execution, around: &Surroundings<'_>) -> Reason {
     let class = around.class;
-    let reason = |code, message| Reason {
-        code,
-        message,
-        reference: Some(class.lane.to_string()),
-        until: None,
-    };
+    let reason =
+        |code, message| Reason { code, message, reference: Some(class.lane.to_string()), until: None };
     let live: Vec<&Session> = around
         .sessions
         .iter()
         .filter(|session| session.namespace() == row.namespace && session.is_live(around.now))
         .collect();
-    let in_lane: Vec<&&Session> = live
-        .iter()
-        .filter(|session| session.scope.lanes.contains(&class.lane))
-        .collect();
+    let in_lane: Vec<&&Session> =
+        live.iter().filter(|session| session.scope.lanes.contains(&class.lane)).collect();
     if in_lane.is_empty() {
         let known = live.len();
-        let message = format!(
-            "no live worker claims from lane {} ({known} live in other lanes)",
-            class.lane
-        );
+        let message = format!("no live worker claims from lane {} ({known} live in other lanes)", class.lane);
         return reason("no_worker_in_lane", message);
     }
-    let of_kind = in_lane.iter().filter(|session| {
-        session
-            .scope
-            .kinds
-            .as_ref()
-            .is_none_or(|kinds| kinds.contains(&class.kind))
-    });
+    let of_kind = in_lane
+        .iter()
+        .filter(|session| session.scope.kinds.as_ref().is_none_or(|kinds| kinds.contains(&class.kind)));
     let of_kind: Vec<_> = of_kind.collect();
     if of_kind.is_empty() {
         return reason(
@@ -165,21 +131,13 @@ fn waiting(row: &Execution, around: &Surroundings<'_>) -> Reason {
             format!("no live worker in lane {} runs kind {}", class.lane, class.kind),
         );
     }
-    let capable = of_kind
-        .iter()
-        .filter(|session| class.capabilities.is_subset(&session.scope.capabilities));
+    let capable = of_kind.iter().filter(|session| class.capabilities.is_subset(&session.scope.capabilities));
     let capable: Vec<_> = capable.collect();
     if capable.is_empty() {
-        let offered: BTreeSet<_> = of_kind
-            .iter()
-            .flat_map(|session| session.scope.capabilities.iter())
-            .collect();
-        let missing: Vec<&str> = class
-            .capabilities
-            .iter()
-            .filter(|one| !offered.contains(one))
-            .map(|one| one.as_str())
-            .collect();
+        let offered: BTreeSet<_> =
+            of_kind.iter().flat_map(|session| session.scope.capabilities.iter()).collect();
+        let missing: Vec<&str> =
+            class.capabilities.iter().filter(|one| !offered.contains(one)).map(|one| one.as_str()).collect();
         let message = match missing.is_empty() {
             true => "no single live worker has all the capabilities it requires".to_owned(),
             false => format!("no live worker has the capability {}", missing.join(", ")),
@@ -198,9 +156,6 @@ fn waiting(row: &Execution, around: &Surroundings<'_>) -> Reason {
         None => "others come before it".to_owned(),
     };
     let instances: BTreeSet<&str> = capable.iter().map(|session| session.instance.as_str()).collect();
-    let message = format!(
-        "it waits for a free worker: {} live can run it; {ahead}",
-        instances.len()
-    );
+    let message = format!("it waits for a free worker: {} live can run it; {ahead}", instances.len());
     reason("waiting_for_worker", message)
 }

@@ -248,10 +248,7 @@ impl Fact {
 
     /// Whether it is a line of the execution's own history: every change but progress, of which there may be thousands.
     pub fn is_history(&self) -> bool {
-        !matches!(
-            self,
-            Fact::Progressed { .. } | Fact::Renewed { .. } | Fact::DrainRequested { .. }
-        )
+        !matches!(self, Fact::Progressed { .. } | Fact::Renewed { .. } | Fact::DrainRequested { .. })
     }
 
     /// The public events that tell this fact, in order.
@@ -277,15 +274,12 @@ impl Fact {
                 ]
             }
             Fact::Completed { attempt, .. } => vec![
-                (
-                    "attempt.ended",
-                    json!({ "attempt": attempt, "outcome": "success" }),
-                ),
+                ("attempt.ended", json!({ "attempt": attempt, "outcome": "success" })),
                 ("execution.succeeded", json!({ "attempt": attempt })),
             ],
-            Fact::Failed {
-                lease, error, next, ..
-            } => ended(lease, "failed", Some(error), *next, "execution.retry_scheduled"),
+            Fact::Failed { lease, error, next, .. } => {
+                ended(lease, "failed", Some(error), *next, "execution.retry_scheduled")
+            }
             Fact::TimedOut { lease, next } => {
                 ended(lease, "timeout", None, *next, "execution.retry_scheduled")
             }
@@ -314,12 +308,7 @@ impl Fact {
             }
             Fact::Cancelled { lease, reason } => {
                 let last = ("execution.cancelled", json!({ "reason": reason }));
-                taken_away(
-                    lease.as_ref(),
-                    "cancelled",
-                    reason.as_deref().unwrap_or("cancelled"),
-                    last,
-                )
+                taken_away(lease.as_ref(), "cancelled", reason.as_deref().unwrap_or("cancelled"), last)
             }
             Fact::CancelRequested { reason, until } => {
                 let mut data = timed("until_at", Some(*until));
@@ -343,10 +332,7 @@ impl Fact {
                 ]
             }
             Fact::Progressed { percent, message } => {
-                vec![(
-                    "execution.progressed",
-                    json!({ "percent": percent, "message": message }),
-                )]
+                vec![("execution.progressed", json!({ "percent": percent, "message": message }))]
             }
             Fact::Prioritised { from, to } => {
                 vec![("operator.prioritised", json!({ "from": from, "to": to }))]
@@ -354,11 +340,7 @@ impl Fact {
             Fact::Tagged { set, remove } => {
                 vec![("operator.tagged", json!({ "set": set, "remove": remove }))]
             }
-            Fact::Renewed {
-                worker,
-                instance,
-                leases,
-            } => {
+            Fact::Renewed { worker, instance, leases } => {
                 let leases: Vec<Value> = leases
                     .iter()
                     .map(|lease| {
@@ -368,10 +350,7 @@ impl Fact {
                         })
                     })
                     .collect();
-                vec![(
-                    "lease.renewed",
-                    json!({ "worker": worker, "instance": instance, "leases": leases }),
-                )]
+                vec![("lease.renewed", json!({ "worker": worker, "instance": instance, "leases": leases }))]
             }
             Fact::DrainRequested { instance } => {
                 vec![("operator.drain_requested", json!({ "instance": instance }))]
@@ -468,9 +447,6 @@ fn with_lease(kind: &'static str, lease: &LeaseRef, reason: Option<&str>, after:
 /// The end of an execution that may have been running: the lease is revoked and its attempt ends with it.
 fn taken_away(lease: Option<&LeaseRef>, outcome: &str, reason: &str, last: Told) -> Vec<Told> {
     let Some(lease) = lease else { return vec![last] };
-    let ended = (
-        "attempt.ended",
-        json!({ "attempt": lease.attempt(), "outcome": outcome }),
-    );
+    let ended = ("attempt.ended", json!({ "attempt": lease.attempt(), "outcome": outcome }));
     with_lease("lease.revoked", lease, Some(reason), vec![ended, last])
 }

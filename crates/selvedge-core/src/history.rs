@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 /// How many bytes of history a row carries before older lines move to a page.
 pub const IN_ROW_LIMIT: usize = 8 * 1024;
-/// How many of the newest lines stay in the row; the newest claim stays in any case.
+/// How many of the newest lines stay in the row. The newest claim stays in any case, so lines are put in order by their
+/// versions when pages and row are read together.
 const KEPT_LINES: usize = 16;
 
 /// One line: a change, the version it made, when, and who asked for it.
@@ -73,20 +74,17 @@ impl History {
             return None;
         }
         let lines = self.lines().ok()?;
-        let claimed = lines
-            .iter()
-            .rposition(|line| matches!(line.fact, Fact::Claimed { .. }));
-        let cut = lines
-            .len()
-            .saturating_sub(KEPT_LINES)
-            .min(claimed.unwrap_or(usize::MAX));
-        if cut == 0 {
-            return None;
-        }
+        let claimed = lines.iter().rposition(|line| matches!(line.fact, Fact::Claimed { .. }));
+        let cut = lines.len().saturating_sub(KEPT_LINES);
         let mut page = History::default();
         let mut kept = History::default();
-        lines[..cut].iter().for_each(|line| page.push(line));
-        lines[cut..].iter().for_each(|line| kept.push(line));
+        for (index, line) in lines.iter().enumerate() {
+            let stays = index >= cut || Some(index) == claimed;
+            if stays { kept.push(line) } else { page.push(line) }
+        }
+        if page.0.is_empty() {
+            return None;
+        }
         *self = kept;
         Some(page.0)
     }
@@ -110,11 +108,10 @@ pub fn lease_of(lines: &[Line], attempt: u32) -> Option<&LeaseRef> {
 
 /// How `attempt` ended.
 pub fn ending_of(lines: &[Line], attempt: u32) -> Option<Ending> {
-    lines.iter().rev().find_map(|line| {
-        ending(&line.fact)
-            .filter(|(of, _)| *of == attempt)
-            .map(|(_, end)| end)
-    })
+    lines
+        .iter()
+        .rev()
+        .find_map(|line| ending(&line.fact).filter(|(of, _)| *of == attempt).map(|(_, end)| end))
 }
 
 /// The attempt that a fact ended, and how.
@@ -122,18 +119,15 @@ pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
     use crate::Outcome::{Cancelled, Expired, Success};
     let (attempt, digest, next) = match fact {
         Fact::Completed { attempt, digest } => (*attempt, Some(*digest), Next::Terminal(Success)),
-        Fact::Failed {
-            lease, next, digest, ..
+        Fact::Failed { lease, next, digest, .. } | Fact::Delayed { lease, next, digest } => {
+            (lease.attempt(), Some(*digest), *next)
         }
-        | Fact::Delayed { lease, next, digest } => (lease.attempt(), Some(*digest), *next),
         Fact::Released { lease, next, digest } => (lease.attempt(), *digest, *next),
         Fact::TimedOut { lease, next }
         | Fact::Lapsed { lease, next }
         | Fact::Orphaned { lease, next }
         | Fact::Revoked { lease, next, .. } => (lease.attempt(), None, *next),
-        Fact::Cancelled {
-            lease: Some(lease), ..
-        } => (lease.attempt(), None, Next::Terminal(Cancelled)),
+        Fact::Cancelled { lease: Some(lease), .. } => (lease.attempt(), None, Next::Terminal(Cancelled)),
         Fact::DeadlinePassed { lease: Some(lease) } => (lease.attempt(), None, Next::Terminal(Expired)),
         Fact::Submitted { .. }
         | Fact::DelayOver
@@ -181,9 +175,7 @@ pub fn attempts(lines: &[Line]) -> Vec<Attempt> {
                 error: None,
             });
         } else if let Some((index, _)) = ending(&line.fact)
-            && let Some(attempt) = attempts
-                .iter_mut()
-                .find(|attempt| attempt.lease.attempt() == index)
+            && let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.lease.attempt() == index)
         {
             attempt.ended_at = Some(line.at);
             attempt.outcome = Some(attempt_outcome(&line.fact));

@@ -82,11 +82,7 @@ pub struct Cursor {
 
 impl Cursor {
     /// Before every event.
-    pub const BEGINNING: Cursor = Cursor {
-        entry: 0,
-        fact: 0,
-        event: 0,
-    };
+    pub const BEGINNING: Cursor = Cursor { entry: 0, fact: 0, event: 0 };
 
     /// The opaque text: a version digit and the place, in hexadecimal.
     pub fn encode(self) -> String {
@@ -96,11 +92,7 @@ impl Cursor {
     /// The place an opaque text names, if it is one of ours.
     pub fn decode(text: &str) -> Option<Cursor> {
         let digits = text.strip_prefix('1')?;
-        if digits.len() != 26
-            || !digits
-                .bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-        {
+        if digits.len() != 26 || !digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             return None;
         }
         Some(Cursor {
@@ -118,26 +110,10 @@ mod tests {
     #[test]
     fn a_cursor_survives_its_text_and_keeps_its_order() {
         let cursors = [
-            Cursor {
-                entry: 1,
-                fact: 0,
-                event: 0,
-            },
-            Cursor {
-                entry: 1,
-                fact: 0,
-                event: 1,
-            },
-            Cursor {
-                entry: 1,
-                fact: 9,
-                event: 0,
-            },
-            Cursor {
-                entry: 77,
-                fact: 0,
-                event: 0,
-            },
+            Cursor { entry: 1, fact: 0, event: 0 },
+            Cursor { entry: 1, fact: 0, event: 1 },
+            Cursor { entry: 1, fact: 9, event: 0 },
+            Cursor { entry: 77, fact: 0, event: 0 },
         ];
         let texts: Vec<String> = cursors.iter().map(|cursor| cursor.encode()).collect();
         assert!(texts.is_sorted());
@@ -148,15 +124,8 @@ mod tests {
 
     #[test]
     fn a_malformed_cursor_is_refused() {
-        for text in [
-            "",
-            "1",
-            "x",
-            "2000",
-            "+1",
-            "1zzzzzzzzzzzzzzzzzzzzzzzzzz",
-            "1ffffffffffffffff0000000000",
-        ] {
+        for text in ["", "1", "x", "2000", "+1", "1zzzzzzzzzzzzzzzzzzzzzzzzzz", "1ffffffffffffffff0000000000"]
+        {
             assert_eq!(Cursor::decode(text), None, "{text}");
         }
     }

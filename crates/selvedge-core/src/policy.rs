@@ -24,12 +24,8 @@ pub enum FailureClass {
 
 impl FailureClass {
     /// Every class, in order.
-    pub const ALL: [FailureClass; 4] = [
-        Self::Transient,
-        Self::Permanent,
-        Self::Infrastructure,
-        Self::Timeout,
-    ];
+    pub const ALL: [FailureClass; 4] =
+        [Self::Transient, Self::Permanent, Self::Infrastructure, Self::Timeout];
 
     /// Its word in the API.
     pub fn as_str(self) -> &'static str {
@@ -71,12 +67,7 @@ pub enum Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Backoff::Exponential {
-            initial_ms: 1000,
-            multiplier: 2.0,
-            max_ms: 60_000,
-            jitter: true,
-        }
+        Backoff::Exponential { initial_ms: 1000, multiplier: 2.0, max_ms: 60_000, jitter: true }
     }
 }
 
@@ -85,19 +76,10 @@ impl Backoff {
     pub fn delay_ms(&self, retry: u32, entropy: &mut Entropy) -> i64 {
         match *self {
             Backoff::Fixed { delay_ms } => delay_ms,
-            Backoff::Exponential {
-                initial_ms,
-                multiplier,
-                max_ms,
-                jitter,
-            } => {
+            Backoff::Exponential { initial_ms, multiplier, max_ms, jitter } => {
                 let grown = initial_ms as f64 * multiplier.powi(retry.saturating_sub(1).min(1000) as i32);
                 let capped = grown.min(max_ms as f64);
-                let kept = if jitter {
-                    1.0 - entropy.fraction() / 2.0
-                } else {
-                    1.0
-                };
+                let kept = if jitter { 1.0 - entropy.fraction() / 2.0 } else { 1.0 };
                 (capped * kept) as i64
             }
         }
@@ -122,11 +104,7 @@ impl Default for Retry {
         Retry {
             max_retries: 3,
             max_interruptions: 100,
-            retry_on: vec![
-                FailureClass::Transient,
-                FailureClass::Infrastructure,
-                FailureClass::Timeout,
-            ],
+            retry_on: vec![FailureClass::Transient, FailureClass::Infrastructure, FailureClass::Timeout],
             backoff: Backoff::default(),
         }
     }
@@ -166,15 +144,9 @@ mod tests {
 
     #[test]
     fn exponential_backoff_doubles_up_to_its_cap() {
-        let backoff = Backoff::Exponential {
-            initial_ms: 1000,
-            multiplier: 2.0,
-            max_ms: 60_000,
-            jitter: false,
-        };
-        let delays: Vec<i64> = (1..=8)
-            .map(|n| backoff.delay_ms(n, &mut Entropy::seeded(1)))
-            .collect();
+        let backoff =
+            Backoff::Exponential { initial_ms: 1000, multiplier: 2.0, max_ms: 60_000, jitter: false };
+        let delays: Vec<i64> = (1..=8).map(|n| backoff.delay_ms(n, &mut Entropy::seeded(1))).collect();
         assert_eq!(delays, [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
         assert_eq!(backoff.delay_ms(u32::MAX, &mut Entropy::seeded(1)), 60_000);
     }
@@ -186,10 +158,7 @@ mod tests {
         for retry in 1..200 {
             let delay = jittered.delay_ms(retry, &mut entropy);
             let full = (1000.0 * 2f64.powi(retry as i32 - 1)).min(60_000.0) as i64;
-            assert!(
-                delay >= full / 2 && delay <= full,
-                "retry {retry}: {delay} of {full}"
-            );
+            assert!(delay >= full / 2 && delay <= full, "retry {retry}: {delay} of {full}");
         }
         let fixed = Backoff::Fixed { delay_ms: 750 };
         assert!((1..50).all(|retry| fixed.delay_ms(retry, &mut entropy) == 750));

@@ -136,18 +136,12 @@ impl std::fmt::Display for StaleLease {
 impl Refusal {
     /// A wrong field.
     pub fn field(pointer: &str, detail: impl Into<String>) -> Refusal {
-        Refusal::InvalidField {
-            pointer: pointer.into(),
-            detail: detail.into(),
-        }
+        Refusal::InvalidField { pointer: pointer.into(), detail: detail.into() }
     }
 
     /// An execution that is not there.
     pub fn no_execution(id: ExecutionId) -> Refusal {
-        Refusal::NotFound {
-            what: "execution".into(),
-            id: id.to_string(),
-        }
+        Refusal::NotFound { what: "execution".into(), id: id.to_string() }
     }
 
     /// The stable machine-readable code.

@@ -203,7 +203,7 @@ pub struct Changes {
     pub inserted: Vec<Inserted>,
     /// Changed executions, in id order.
     pub updated: Vec<Updated>,
-    /// Deleted executions and the version they had, in id order.
+    /// Deleted executions and the version they had, in id order, before any is inserted.
     pub deleted: Vec<(ExecutionId, u32)>,
     /// Pages of history.
     pub pages: Vec<HistoryPage>,
@@ -211,7 +211,8 @@ pub struct Changes {
     pub tags_added: Vec<TagEntry>,
     /// Entries to take out of the tag index.
     pub tags_removed: Vec<TagEntry>,
-    /// Keys to remove, before any is added. One with an execution is removed only where it stands for that one.
+    /// Keys to remove, before any is added. One with an execution is removed only where it stands for that one, one
+    /// without only where it has expired.
     pub keys_removed: Vec<(KeyName, Option<ExecutionId>)>,
     /// New keys, in order.
     pub keys_added: Vec<KeyRow>,

@@ -24,13 +24,8 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: [Outcome; 5] = [
-        Self::Success,
-        Self::Failed,
-        Self::Cancelled,
-        Self::Expired,
-        Self::Skipped,
-    ];
+    pub const ALL: [Outcome; 5] =
+        [Self::Success, Self::Failed, Self::Cancelled, Self::Expired, Self::Skipped];
 
     /// Its word in the API.
     pub fn as_str(self) -> &'static str {

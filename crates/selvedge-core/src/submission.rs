@@ -99,9 +99,7 @@ impl Draft {
         let lane = Name::parse("/lane", &self.lane, NAME_LIMIT)?;
         check_payload("/input", &self.input)?;
         let optional_key = |pointer: &str, key: &Option<String>| {
-            key.as_deref()
-                .map(|key| Name::parse(pointer, key, KEY_LIMIT))
-                .transpose()
+            key.as_deref().map(|key| Name::parse(pointer, key, KEY_LIMIT)).transpose()
         };
         let idempotency_key = optional_key("/idempotency_key", &self.idempotency_key)?;
         let unique_while_active = optional_key("/unique_while_active", &self.unique_while_active)?;
@@ -122,10 +120,9 @@ impl Draft {
             capabilities: check_capabilities("/capabilities", &self.capabilities)?,
             priority: check_priority(self.priority)?,
             delay: self.delay.map(|delay| delay.check("/delay_ms")).transpose()?,
-            idempotency_window_ms: idempotency_key.is_some().then(|| {
-                self.idempotency_window_ms
-                    .unwrap_or(DEFAULT_IDEMPOTENCY_WINDOW_MS)
-            }),
+            idempotency_window_ms: idempotency_key
+                .is_some()
+                .then(|| self.idempotency_window_ms.unwrap_or(DEFAULT_IDEMPOTENCY_WINDOW_MS)),
             idempotency_key,
             unique_while_active,
             tags: check_tags("/tags", self.tags)?,
@@ -139,18 +136,8 @@ impl Draft {
     fn digest(&self) -> u64 {
         let mut hasher = Xxh3::new();
         let rest = (
-            (
-                &self.kind,
-                &self.lane,
-                &self.idempotency_key,
-                self.idempotency_window_ms,
-            ),
-            (
-                &self.unique_while_active,
-                self.priority,
-                &self.capabilities,
-                &self.tags,
-            ),
+            (&self.kind, &self.lane, &self.idempotency_key, self.idempotency_window_ms),
+            (&self.unique_while_active, self.priority, &self.capabilities, &self.tags),
             match self.delay {
                 None => (0, 0),
                 Some(When::At(at)) => (1, at.micros()),
@@ -238,10 +225,7 @@ pub fn check_duration(pointer: &str, ms: i64) -> Result<(), Refusal> {
 /// Refuses a priority that no index can hold.
 pub fn check_priority(priority: i64) -> Result<i16, Refusal> {
     i16::try_from(priority).map_err(|_| {
-        Refusal::field(
-            "/priority",
-            format!("is {priority}; it must lie between -32768 and 32767"),
-        )
+        Refusal::field("/priority", format!("is {priority}; it must lie between -32768 and 32767"))
     })
 }
 
@@ -277,10 +261,7 @@ pub fn check_tags(
         let at = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
         Name::parse(&at, name, LABEL_LIMIT)?;
         if name.contains(':') {
-            return Err(Refusal::field(
-                &at,
-                "has a colon in its name; filters are written name:value",
-            ));
+            return Err(Refusal::field(&at, "has a colon in its name; filters are written name:value"));
         }
         check_text(&at, value, TAG_VALUE_LIMIT)?;
     }
@@ -304,12 +285,7 @@ fn check_policy(policy: &Policy) -> Result<(), Refusal> {
     }
     match policy.retry.backoff {
         Backoff::Fixed { delay_ms } => check_duration("/retry/backoff/delay_ms", delay_ms),
-        Backoff::Exponential {
-            initial_ms,
-            multiplier,
-            max_ms,
-            ..
-        } => {
+        Backoff::Exponential { initial_ms, multiplier, max_ms, .. } => {
             check_duration("/retry/backoff/initial_ms", initial_ms)?;
             check_duration("/retry/backoff/max_ms", max_ms)?;
             if !(1.0..=1000.0).contains(&multiplier) {
@@ -338,73 +314,26 @@ mod tests {
         assert_eq!(refused_at(Draft::new("")), "/kind");
         assert_eq!(refused_at(Draft::new("a\0b")), "/kind");
         assert_eq!(refused_at(Draft::new("k".repeat(201))), "/kind");
+        assert_eq!(refused_at(Draft { lane: "".into(), ..draft() }), "/lane");
+        assert_eq!(refused_at(Draft { delay: Some(When::AfterMs(-1)), ..draft() }), "/delay_ms");
+        assert_eq!(refused_at(Draft { input: vec![b' '; PAYLOAD_LIMIT + 1].into(), ..draft() }), "/input");
+        assert_eq!(refused_at(Draft { idempotency_key: Some("\0".into()), ..draft() }), "/idempotency_key");
+        assert_eq!(refused_at(Draft { idempotency_window_ms: Some(5), ..draft() }), "/idempotency_window_ms");
+        assert_eq!(refused_at(Draft { priority: 40_000, ..draft() }), "/priority");
         assert_eq!(
-            refused_at(Draft {
-                lane: "".into(),
-                ..draft()
-            }),
-            "/lane"
-        );
-        assert_eq!(
-            refused_at(Draft {
-                delay: Some(When::AfterMs(-1)),
-                ..draft()
-            }),
-            "/delay_ms"
-        );
-        assert_eq!(
-            refused_at(Draft {
-                input: vec![b' '; PAYLOAD_LIMIT + 1].into(),
-                ..draft()
-            }),
-            "/input"
-        );
-        assert_eq!(
-            refused_at(Draft {
-                idempotency_key: Some("\0".into()),
-                ..draft()
-            }),
-            "/idempotency_key"
-        );
-        assert_eq!(
-            refused_at(Draft {
-                idempotency_window_ms: Some(5),
-                ..draft()
-            }),
-            "/idempotency_window_ms"
-        );
-        assert_eq!(
-            refused_at(Draft {
-                priority: 40_000,
-                ..draft()
-            }),
-            "/priority"
-        );
-        assert_eq!(
-            refused_at(Draft {
-                capabilities: vec!["ok".into(), "".into()],
-                ..draft()
-            }),
+            refused_at(Draft { capabilities: vec!["ok".into(), "".into()], ..draft() }),
             "/capabilities/1"
         );
         let tags = [("a/b".to_string(), "\0".to_string())].into();
         assert_eq!(refused_at(Draft { tags, ..draft() }), "/tags/a~1b");
-        let policy = Policy {
-            deadline_ms: Some(-5),
-            ..Policy::default()
-        };
+        let policy = Policy { deadline_ms: Some(-5), ..Policy::default() };
         assert_eq!(refused_at(Draft { policy, ..draft() }), "/deadline_ms");
     }
 
     #[test]
     fn a_nul_in_a_payload_is_kept() {
         let input = Bytes::from_static(b"\"\\u0000\"");
-        let submission = Draft {
-            input: input.clone(),
-            ..Draft::new("k")
-        }
-        .check()
-        .expect("is valid");
+        let submission = Draft { input: input.clone(), ..Draft::new("k") }.check().expect("is valid");
         assert_eq!(submission.input(), &input);
     }
 
@@ -412,47 +341,17 @@ mod tests {
     fn the_digest_covers_everything_but_the_id() {
         let digest = |draft: Draft| draft.check().expect("is valid").digest();
         let base = digest(Draft::new("k"));
-        assert_eq!(
-            base,
-            digest(Draft {
-                id: Some(Uuid::from_u128(7)),
-                ..Draft::new("k")
-            })
-        );
-        let policy = Policy {
-            retention_ms: 5,
-            ..Policy::default()
-        };
+        assert_eq!(base, digest(Draft { id: Some(Uuid::from_u128(7)), ..Draft::new("k") }));
+        let policy = Policy { retention_ms: 5, ..Policy::default() };
         for other in [
             Draft::new("other"),
-            Draft {
-                lane: "l".into(),
-                ..Draft::new("k")
-            },
-            Draft {
-                input: Bytes::from_static(b"1"),
-                ..Draft::new("k")
-            },
-            Draft {
-                priority: 1,
-                ..Draft::new("k")
-            },
-            Draft {
-                capabilities: vec!["c".into()],
-                ..Draft::new("k")
-            },
-            Draft {
-                tags: [("a".into(), "b".into())].into(),
-                ..Draft::new("k")
-            },
-            Draft {
-                delay: Some(When::AfterMs(1)),
-                ..Draft::new("k")
-            },
-            Draft {
-                policy,
-                ..Draft::new("k")
-            },
+            Draft { lane: "l".into(), ..Draft::new("k") },
+            Draft { input: Bytes::from_static(b"1"), ..Draft::new("k") },
+            Draft { priority: 1, ..Draft::new("k") },
+            Draft { capabilities: vec!["c".into()], ..Draft::new("k") },
+            Draft { tags: [("a".into(), "b".into())].into(), ..Draft::new("k") },
+            Draft { delay: Some(When::AfterMs(1)), ..Draft::new("k") },
+            Draft { policy, ..Draft::new("k") },
         ] {
             assert_ne!(base, digest(other));
         }

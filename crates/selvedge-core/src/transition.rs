@@ -96,124 +96,36 @@ const ANY: &[StateName] = &StateName::ALL;
 
 /// The table.
 pub const TABLE: &[Line] = &[
-    Line {
-        cause: Cause::Submit,
-        from: &[],
-        to: &[Ready, Delayed],
-    },
-    Line {
-        cause: Cause::DelayOver,
-        from: &[Delayed],
-        to: &[Ready],
-    },
-    Line {
-        cause: Cause::Claim,
-        from: &[Ready],
-        to: &[Leased],
-    },
-    Line {
-        cause: Cause::Complete,
-        from: &[Leased],
-        to: &[Success],
-    },
-    Line {
-        cause: Cause::Fail,
-        from: &[Leased],
-        to: &[Ready, Delayed, Failed, Cancelled],
-    },
-    Line {
-        cause: Cause::AttemptTimeout,
-        from: &[Leased],
-        to: &[Ready, Delayed, Failed, Cancelled],
-    },
-    Line {
-        cause: Cause::Lapse,
-        from: &[Leased],
-        to: &[Ready, Delayed, Expired, Cancelled],
-    },
-    Line {
-        cause: Cause::Delay,
-        from: &[Leased],
-        to: &[Ready, Delayed, Cancelled],
-    },
-    Line {
-        cause: Cause::Release,
-        from: &[Leased],
-        to: &[Ready, Cancelled],
-    },
-    Line {
-        cause: Cause::Orphan,
-        from: &[Leased],
-        to: &[Ready, Cancelled],
-    },
-    Line {
-        cause: Cause::Revoke,
-        from: &[Leased],
-        to: &[Ready, Cancelled],
-    },
-    Line {
-        cause: Cause::Cancel,
-        from: LIVE,
-        to: &[Cancelled],
-    },
-    Line {
-        cause: Cause::RequestCancel,
-        from: &[Leased],
-        to: &[],
-    },
-    Line {
-        cause: Cause::Deadline,
-        from: LIVE,
-        to: &[Expired],
-    },
-    Line {
-        cause: Cause::StartBy,
-        from: WAITING,
-        to: &[Expired],
-    },
-    Line {
-        cause: Cause::Reschedule,
-        from: WAITING,
-        to: &[Ready, Delayed],
-    },
-    Line {
-        cause: Cause::Replay,
-        from: TERMINAL,
-        to: &[Ready],
-    },
-    Line {
-        cause: Cause::Progress,
-        from: &[Leased],
-        to: &[],
-    },
-    Line {
-        cause: Cause::Prioritise,
-        from: LIVE,
-        to: &[],
-    },
-    Line {
-        cause: Cause::Tag,
-        from: ANY,
-        to: &[],
-    },
+    Line { cause: Cause::Submit, from: &[], to: &[Ready, Delayed] },
+    Line { cause: Cause::DelayOver, from: &[Delayed], to: &[Ready] },
+    Line { cause: Cause::Claim, from: &[Ready], to: &[Leased] },
+    Line { cause: Cause::Complete, from: &[Leased], to: &[Success] },
+    Line { cause: Cause::Fail, from: &[Leased], to: &[Ready, Delayed, Failed, Cancelled] },
+    Line { cause: Cause::AttemptTimeout, from: &[Leased], to: &[Ready, Delayed, Failed, Cancelled] },
+    Line { cause: Cause::Lapse, from: &[Leased], to: &[Ready, Delayed, Expired, Cancelled] },
+    Line { cause: Cause::Delay, from: &[Leased], to: &[Ready, Delayed, Cancelled] },
+    Line { cause: Cause::Release, from: &[Leased], to: &[Ready, Cancelled] },
+    Line { cause: Cause::Orphan, from: &[Leased], to: &[Ready, Cancelled] },
+    Line { cause: Cause::Revoke, from: &[Leased], to: &[Ready, Cancelled] },
+    Line { cause: Cause::Cancel, from: LIVE, to: &[Cancelled] },
+    Line { cause: Cause::RequestCancel, from: &[Leased], to: &[] },
+    Line { cause: Cause::Deadline, from: LIVE, to: &[Expired] },
+    Line { cause: Cause::StartBy, from: WAITING, to: &[Expired] },
+    Line { cause: Cause::Reschedule, from: WAITING, to: &[Ready, Delayed] },
+    Line { cause: Cause::Replay, from: TERMINAL, to: &[Ready] },
+    Line { cause: Cause::Progress, from: &[Leased], to: &[] },
+    Line { cause: Cause::Prioritise, from: LIVE, to: &[] },
+    Line { cause: Cause::Tag, from: ANY, to: &[] },
 ];
 
 /// Whether `cause` may take an execution from `from` (none: it does not exist yet) to `to`.
 pub fn allowed(from: Option<StateName>, cause: Cause, to: StateName) -> bool {
-    TABLE
-        .iter()
-        .filter(|line| line.cause == cause)
-        .any(|line| match from {
-            None => line.from.is_empty() && line.to.contains(&to),
-            Some(from) => {
-                line.from.contains(&from)
-                    && if line.to.is_empty() {
-                        from == to
-                    } else {
-                        line.to.contains(&to)
-                    }
-            }
-        })
+    TABLE.iter().filter(|line| line.cause == cause).any(|line| match from {
+        None => line.from.is_empty() && line.to.contains(&to),
+        Some(from) => {
+            line.from.contains(&from) && if line.to.is_empty() { from == to } else { line.to.contains(&to) }
+        }
+    })
 }
 
 /// The table as a Mermaid state diagram. Lines that leave the state as it is are left out.
@@ -243,21 +155,14 @@ mod tests {
     #[test]
     fn every_cause_stands_in_the_table_exactly_once() {
         for cause in Cause::ALL {
-            assert_eq!(
-                TABLE.iter().filter(|line| line.cause == cause).count(),
-                1,
-                "{cause:?}"
-            );
+            assert_eq!(TABLE.iter().filter(|line| line.cause == cause).count(), 1, "{cause:?}");
         }
         assert_eq!(TABLE.len(), Cause::ALL.len());
     }
 
     #[test]
     fn a_terminal_state_changes_only_by_replay() {
-        for from in StateName::ALL
-            .into_iter()
-            .filter(|state| state.outcome().is_some())
-        {
+        for from in StateName::ALL.into_iter().filter(|state| state.outcome().is_some()) {
             for cause in Cause::ALL {
                 for to in StateName::ALL {
                     let legal = allowed(Some(from), cause, to);

@@ -43,6 +43,8 @@ pub struct Work {
     tags_added: BTreeSet<TagEntry>,
     tags_removed: BTreeSet<TagEntry>,
     pages: Vec<HistoryPage>,
+    /// Deleted by this transaction, and then submitted anew with the same id.
+    replaced: Vec<(ExecutionId, u32)>,
     events: Vec<Event>,
 }
 
@@ -77,6 +79,7 @@ impl Work {
             tags_added: BTreeSet::new(),
             tags_removed: BTreeSet::new(),
             pages: Vec::new(),
+            replaced: Vec::new(),
             events: Vec::new(),
         }
     }
@@ -134,24 +137,15 @@ impl Work {
 
     /// An execution of this namespace.
     pub fn execution(&self, namespace: NamespaceId, id: ExecutionId) -> Result<&Execution, Refusal> {
-        self.find(id)?
-            .filter(|row| row.namespace == namespace)
-            .ok_or_else(|| Refusal::no_execution(id))
+        self.find(id)?.filter(|row| row.namespace == namespace).ok_or_else(|| Refusal::no_execution(id))
     }
 
     /// An execution of any namespace, if there is one.
     pub fn find(&self, id: ExecutionId) -> Result<Option<&Execution>, Refusal> {
         if let Some(detail) = self.unreadable.get(&id) {
-            return Err(Refusal::Unreadable {
-                execution: id,
-                detail: detail.clone(),
-            });
+            return Err(Refusal::Unreadable { execution: id, detail: detail.clone() });
         }
-        Ok(self
-            .executions
-            .get(&id)
-            .filter(|entry| !entry.deleted)
-            .map(|entry| &entry.row))
+        Ok(self.executions.get(&id).filter(|entry| !entry.deleted).map(|entry| &entry.row))
     }
 
     /// The input of an execution, where it was loaded.
@@ -162,28 +156,15 @@ impl Work {
     /// Brings a new execution into being.
     pub fn insert(&mut self, row: Execution, input: Bytes, fact: Fact) {
         let id = row.id;
-        debug_assert!(
-            fact.cause()
-                .is_some_and(|cause| allowed(None, cause, row.state.name()))
-        );
+        debug_assert!(fact.cause().is_some_and(|cause| allowed(None, cause, row.state.name())));
         for (name, value) in &row.tags {
-            change(
-                &mut self.tags_removed,
-                &mut self.tags_added,
-                tag_entry(&row, name, value),
-            );
+            change(&mut self.tags_removed, &mut self.tags_added, tag_entry(&row, name, value));
         }
         let result = ResultChange::Keep;
-        self.executions.insert(
-            id,
-            Entry {
-                row,
-                stored: None,
-                input: Some(input),
-                result,
-                deleted: false,
-            },
-        );
+        let entry = Entry { row, stored: None, input: Some(input), result, deleted: false };
+        if let Some(stored) = self.executions.insert(id, entry).and_then(|before| before.stored) {
+            self.replaced.push((id, stored));
+        }
         self.record(id, fact, None);
     }
 
@@ -200,44 +181,25 @@ impl Work {
         edit: impl FnOnce(&mut Execution),
     ) {
         let now = self.now;
-        let entry = self
-            .executions
-            .get_mut(&id)
-            .expect("a rule changes rows that it has seen");
+        let entry = self.executions.get_mut(&id).expect("a rule changes rows that it has seen");
         let (from, was_order) = (entry.row.state.name(), claim_order(&entry.row));
         let before = matches!(fact, Fact::Tagged { .. }).then(|| entry.row.tags.clone());
         edit(&mut entry.row);
         let to = entry.row.state.name();
         let cause = fact.cause().expect("a change has a cause");
-        assert!(
-            allowed(Some(from), cause, to),
-            "{cause:?} may not take {id} from {from:?} to {to:?}"
-        );
+        assert!(allowed(Some(from), cause, to), "{cause:?} may not take {id} from {from:?} to {to:?}");
         if entry.row.state.outcome().is_some() != from.outcome().is_some() {
             entry.row.ended_at = entry.row.state.outcome().map(|_| now);
         }
         if let Some(before) = before {
             let row = &entry.row;
-            let gone = before
-                .iter()
-                .filter(|(name, value)| row.tags.get(*name) != Some(value));
+            let gone = before.iter().filter(|(name, value)| row.tags.get(*name) != Some(value));
             for (name, value) in gone {
-                change(
-                    &mut self.tags_added,
-                    &mut self.tags_removed,
-                    tag_entry(row, name, value),
-                );
+                change(&mut self.tags_added, &mut self.tags_removed, tag_entry(row, name, value));
             }
-            let new = row
-                .tags
-                .iter()
-                .filter(|(name, value)| before.get(*name) != Some(value));
+            let new = row.tags.iter().filter(|(name, value)| before.get(*name) != Some(value));
             for (name, value) in new {
-                change(
-                    &mut self.tags_removed,
-                    &mut self.tags_added,
-                    tag_entry(row, name, value),
-                );
+                change(&mut self.tags_removed, &mut self.tags_added, tag_entry(row, name, value));
             }
         }
         if let Some(set) = self.ready.get_mut(&entry.row.class) {
@@ -262,11 +224,7 @@ impl Work {
         entry.deleted = true;
         let row = &entry.row;
         for (name, value) in &row.tags {
-            change(
-                &mut self.tags_added,
-                &mut self.tags_removed,
-                tag_entry(row, name, value),
-            );
+            change(&mut self.tags_added, &mut self.tags_removed, tag_entry(row, name, value));
         }
         for name in crate::rules::submit::key_names(row) {
             self.keys_removed.push((name, Some(id)));
@@ -281,18 +239,9 @@ impl Work {
         let row = &mut entry.row;
         let (version, at) = (row.version, self.now);
         if fact.is_history() {
-            row.history.push(&Line {
-                version,
-                at,
-                actor: actor.clone(),
-                fact: fact.clone(),
-            });
+            row.history.push(&Line { version, at, actor: actor.clone(), fact: fact.clone() });
             if let Some(lines) = row.history.spill() {
-                self.pages.push(HistoryPage {
-                    execution: id,
-                    page: row.detail.history_pages,
-                    lines,
-                });
+                self.pages.push(HistoryPage { execution: id, page: row.detail.history_pages, lines });
                 row.detail.history_pages += 1;
             }
         }
@@ -334,10 +283,7 @@ impl Work {
         if let Some(entry) = self.executions.get(&id)
             && entry.row.state == State::Ready
         {
-            self.ready
-                .entry(entry.row.class)
-                .or_default()
-                .insert(claim_order(&entry.row));
+            self.ready.entry(entry.row.class).or_default().insert(claim_order(&entry.row));
         }
     }
 
@@ -406,7 +352,6 @@ impl Work {
     /// Writes a session.
     pub fn put_session(&mut self, session: Session) {
         self.sessions_written.insert(session.id);
-        self.sessions_removed.remove(&session.id);
         self.sessions.insert(session.id, session);
     }
 
@@ -456,27 +401,20 @@ impl Work {
         }
         changes.inserted.sort_unstable_by_key(|row| row.execution.id);
         changes.updated.sort_unstable_by_key(|row| row.execution.id);
+        let deleted: HashSet<ExecutionId> = changes.deleted.iter().map(|(id, _)| *id).collect();
+        changes.deleted.extend(self.replaced);
         changes.deleted.sort_unstable();
         changes.pages = self.pages;
-        let deleted: HashSet<ExecutionId> = changes.deleted.iter().map(|(id, _)| *id).collect();
         changes.pages.retain(|page| !deleted.contains(&page.execution));
         changes.tags_removed = self.tags_removed.into_iter().collect();
         changes.tags_added = self.tags_added.into_iter().collect();
         changes.keys_removed = self.keys_removed;
         changes.keys_removed.sort();
         let mut keys = self.keys;
-        changes.keys_added = self
-            .keys_added
-            .iter()
-            .filter_map(|name| keys.remove(name))
-            .collect();
+        changes.keys_added = self.keys_added.iter().filter_map(|name| keys.remove(name)).collect();
         changes.keys_added.sort_by(|a, b| a.name.cmp(&b.name));
         let mut sessions = self.sessions;
-        changes.sessions = self
-            .sessions_written
-            .iter()
-            .filter_map(|id| sessions.remove(id))
-            .collect();
+        changes.sessions = self.sessions_written.iter().filter_map(|id| sessions.remove(id)).collect();
         changes.sessions_removed = self.sessions_removed.into_iter().collect();
         changes.events = self.events;
         changes

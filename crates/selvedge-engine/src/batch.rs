@@ -10,6 +10,7 @@ use crate::registry::Registry;
 use selvedge_core::fact::Fact;
 use selvedge_core::history::ending;
 use selvedge_core::log::Event;
+use selvedge_core::rows::Candidates;
 use selvedge_core::rules::report::{Op, Report};
 use selvedge_core::{
     Changes, ClassId, Entropy, Execution, ExecutionId, Needs, Rows, SessionId, State, Timestamp, Work,
@@ -17,6 +18,9 @@ use selvedge_core::{
 use selvedge_store::{Decision, News, Step};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often a batch may ask for more than it first named.
+const ROUNDS: u8 = 2;
 
 /// What a batch leaves behind once it is saved.
 #[derive(Default)]
@@ -40,7 +44,8 @@ pub struct Batch {
     work: Work,
     classes: Vec<Vec<ClassId>>,
     again: bool,
-    asked_more: bool,
+    rounds: u8,
+    candidates: Vec<Candidates>,
 }
 
 impl Batch {
@@ -60,7 +65,8 @@ impl Batch {
             work,
             classes: Vec::new(),
             again: false,
-            asked_more: false,
+            rounds: 0,
+            candidates: Vec::new(),
         }
     }
 
@@ -80,9 +86,8 @@ impl Batch {
             match command {
                 Command::Report(reports) => {
                     for Report { fence, op, .. } in reports {
-                        let row = trusted
-                            .entry(fence.execution)
-                            .or_insert_with_key(|id| self.memory.take(*id));
+                        let row =
+                            trusted.entry(fence.execution).or_insert_with_key(|id| self.memory.take(*id));
                         let ends = !matches!(op, Op::Progress { .. });
                         if !ends || row.as_ref().is_some_and(|row| !fence.holds(row)) {
                             *row = None;
@@ -100,13 +105,8 @@ impl Batch {
                 | Command::Claim { .. } => {}
             }
         }
-        needs
-            .executions
-            .retain(|id| trusted.get(id).is_none_or(Option::is_none));
-        trusted
-            .into_values()
-            .flatten()
-            .for_each(|row| self.work.remember(row));
+        needs.executions.retain(|id| trusted.get(id).is_none_or(Option::is_none));
+        trusted.into_values().flatten().for_each(|row| self.work.remember(row));
     }
 
     fn needs_more(&mut self) -> Needs {
@@ -116,17 +116,11 @@ impl Batch {
         }
         let covered = self.cover();
         for (index, command) in self.commands.iter().enumerate() {
-            if let Command::Claim {
-                claim,
-                handed_only: false,
-            } = command
+            if let Command::Claim { claim, handed_only: false } = command
                 && covered[index] != self.classes[index]
             {
-                let new: Vec<ClassId> = covered[index]
-                    .iter()
-                    .filter(|id| !self.classes[index].contains(id))
-                    .copied()
-                    .collect();
+                let new: Vec<ClassId> =
+                    covered[index].iter().filter(|id| !self.classes[index].contains(id)).copied().collect();
                 claim.needs(&new, false, &mut needs);
             }
         }
@@ -150,29 +144,17 @@ impl Batch {
             let inserted = changes.inserted.iter().map(|row| &row.execution);
             inserted.chain(changes.updated.iter().map(|row| &row.execution))
         };
-        let mut news = News {
-            ready,
-            ..News::default()
-        };
+        let mut news = News { ready, ..News::default() };
         changes.events.iter().for_each(|event| tell(event, &mut news));
         let asked = rows()
             .filter(|row| row.detail.cancel.is_some())
-            .filter_map(|row| {
-                row.state
-                    .lease()
-                    .map(|lease| instance_key(row.namespace, &lease.instance))
-            });
+            .filter_map(|row| row.state.lease().map(|lease| instance_key(row.namespace, &lease.instance)));
         news.sessions.extend(asked);
-        let live_due = rows()
-            .filter(|row| row.state.outcome().is_none())
-            .filter_map(|row| row.due());
+        let live_due = rows().filter(|row| row.state.outcome().is_none()).filter_map(|row| row.due());
         *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Outcome {
             replies: replies.into_iter().flatten().collect(),
             news,
-            leased: rows()
-                .filter(|row| matches!(row.state, State::Leased(_)))
-                .cloned()
-                .collect(),
+            leased: rows().filter(|row| matches!(row.state, State::Leased(_))).cloned().collect(),
             next_due: live_due.map(|due| due.at).min().map(|at| (at, now)),
         };
         changes
@@ -182,25 +164,23 @@ impl Batch {
 impl Decision for Batch {
     fn begin(&mut self, again: u32) -> Needs {
         self.again = again > 0;
-        self.asked_more = false;
+        self.rounds = 0;
         self.work = Work::new(Entropy::seeded(fastrand::u64(..)));
         self.classes = self.cover();
         let mut needs = Needs::default();
         for (command, classes) in self.commands.iter().zip(&self.classes) {
             command.needs(classes, self.again, &mut needs);
         }
-        if self.commands.iter().any(|command| {
-            matches!(
-                command,
-                Command::Claim {
-                    handed_only: false,
-                    ..
-                }
-            )
-        }) {
+        if self.commands.iter().any(|command| matches!(command, Command::Claim { handed_only: false, .. })) {
             needs.classes_after = Some(self.registry.newest());
         }
         tidy(&mut needs);
+        if self.commands.iter().any(Command::may_lock_more) {
+            // Candidates are the last lock on executions: after them the transaction waits for no other.
+            self.candidates = std::mem::take(&mut needs.candidates);
+        } else {
+            self.candidates.clear();
+        }
         if !self.again {
             self.remember(&mut needs);
         }
@@ -210,12 +190,16 @@ impl Decision for Batch {
     fn next(&mut self, mut rows: Rows) -> Step {
         self.registry.add(std::mem::take(&mut rows.classes));
         self.work.load(rows);
-        if !self.asked_more {
-            self.asked_more = true;
+        if self.rounds < ROUNDS {
+            self.rounds += 1;
             let more = self.needs_more();
             if more != Needs::default() {
                 return Step::Load(more);
             }
+        }
+        if !self.candidates.is_empty() {
+            let candidates = std::mem::take(&mut self.candidates);
+            return Step::Load(Needs { candidates, ..Needs::default() });
         }
         Step::Save(Box::new(self.decide()))
     }
@@ -229,9 +213,7 @@ fn tidy(needs: &mut Needs) {
     }
     once(&mut needs.executions);
     once(&mut needs.executions_if_free);
-    needs
-        .executions_if_free
-        .retain(|id| needs.executions.binary_search(id).is_err());
+    needs.executions_if_free.retain(|id| needs.executions.binary_search(id).is_err());
     once(&mut needs.keys);
     once(&mut needs.look);
     once(&mut needs.inputs);
@@ -256,9 +238,7 @@ fn tell(event: &Event, news: &mut News) {
         | Fact::Lapsed { lease, .. }
         | Fact::Orphaned { lease, .. }
         | Fact::Revoked { lease, .. }
-        | Fact::Cancelled {
-            lease: Some(lease), ..
-        }
+        | Fact::Cancelled { lease: Some(lease), .. }
         | Fact::DeadlinePassed { lease: Some(lease) } => Some(&lease.instance),
         _ => None,
     };

@@ -38,11 +38,7 @@ impl Bells {
     fn waiter(self: &Arc<Self>, key: Key) -> Waiter {
         let mut bells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let notify = bells.entry(key).or_default().clone();
-        Waiter {
-            bells: Arc::downgrade(self),
-            key,
-            notify,
-        }
+        Waiter { bells: Arc::downgrade(self), key, notify }
     }
 
     /// An execution ended.

@@ -56,11 +56,7 @@ impl Namespace {
             BulkTarget::Ids(ids) => (self.existing(ids).await?, false),
             BulkTarget::Filter(filter) => self.matching(&filter).await?,
         };
-        let mut bulked = Bulked {
-            matched: ids.len(),
-            more,
-            ..Bulked::default()
-        };
+        let mut bulked = Bulked { matched: ids.len(), more, ..Bulked::default() };
         if bulk.dry_run {
             bulked.ids = ids;
             return Ok(bulked);
@@ -96,9 +92,7 @@ impl Namespace {
         let mut found = Vec::new();
         for chunk in ids.chunks(CHUNK) {
             let rows = self.inner().store.fetch(chunk).await?;
-            let ours = rows
-                .into_iter()
-                .filter(|stored| stored.execution.namespace == self.id());
+            let ours = rows.into_iter().filter(|stored| stored.execution.namespace == self.id());
             found.extend(ours.map(|stored| stored.execution.id));
         }
         Ok(found)

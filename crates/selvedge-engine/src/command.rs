@@ -3,7 +3,7 @@
 use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::clock::{Tick, Ticked};
 use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
-use selvedge_core::rules::operator::Operate;
+use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Report, Reported};
 use selvedge_core::rules::submit::{Submit, Submitted};
 use selvedge_core::rules::worker::{Depart, Drain, Forget, PutBack};
@@ -109,10 +109,7 @@ impl Command {
             Command::Tick(tick) => tick.needs(needs),
             Command::PutBack(put_back) => put_back.needs(needs),
             Command::Operate(operate) => operate.needs(needs),
-            Command::Submit {
-                submit,
-                again: before,
-            } => submit.needs(again || *before, needs),
+            Command::Submit { submit, again: before } => submit.needs(again || *before, needs),
             Command::Heartbeat(heartbeat) => heartbeat.needs(needs),
             Command::Drain(drain) => drain.needs(needs),
             Command::Depart(depart) => depart.needs(needs),
@@ -125,15 +122,31 @@ impl Command {
     pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
         match self {
             Command::Tick(tick) => tick.needs_more(work, needs),
+            Command::Operate(operate) => operate.needs_more(work, needs),
             Command::Submit { submit, .. } => submit.needs_more(work, needs),
             Command::Heartbeat(heartbeat) => heartbeat.needs_more(work, needs),
             Command::Claim { claim, .. } => claim.needs_more(work, needs),
             Command::Report(_)
             | Command::PutBack(_)
-            | Command::Operate(_)
             | Command::Drain(_)
             | Command::Depart(_)
             | Command::Forget(_) => {}
+        }
+    }
+
+    /// Whether it may lock further executions after it has seen the first ones.
+    pub fn may_lock_more(&self) -> bool {
+        match self {
+            Command::Submit { submit, .. } => submit.has_keys(),
+            Command::Operate(operate) => operate.action == Action::Replay,
+            Command::Report(_)
+            | Command::Tick(_)
+            | Command::PutBack(_)
+            | Command::Heartbeat(_)
+            | Command::Drain(_)
+            | Command::Depart(_)
+            | Command::Forget(_)
+            | Command::Claim { .. } => false,
         }
     }
 
@@ -146,10 +159,7 @@ impl Command {
             Command::Tick(tick) => Reply::Tick(tick.decide(work)),
             Command::PutBack(put_back) => Reply::PutBack(put_back.decide(work)),
             Command::Operate(operate) => Reply::Operate(Box::new(operate.decide(work))),
-            Command::Submit {
-                submit,
-                again: before,
-            } => Reply::Submit(submit.decide(again || *before, work)),
+            Command::Submit { submit, again: before } => Reply::Submit(submit.decide(again || *before, work)),
             Command::Heartbeat(heartbeat) => Reply::Heartbeat(heartbeat.decide(work)),
             Command::Drain(drain) => Reply::Drain(drain.decide(work)),
             Command::Depart(depart) => Reply::Depart(depart.decide(work)),

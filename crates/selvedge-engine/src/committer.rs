@@ -161,10 +161,8 @@ impl Committer {
     async fn run_batch(self: &Arc<Self>, batch: Vec<Pending>) {
         let mut work = vec![batch];
         while let Some(batch) = work.pop() {
-            let (commands, replies): (Vec<_>, Vec<_>) = batch
-                .into_iter()
-                .map(|pending| (pending.command, pending.reply))
-                .unzip();
+            let (commands, replies): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|pending| (pending.command, pending.reply)).unzip();
             let commands = Arc::new(commands);
             match self.transact(commands.clone()).await {
                 Ok(outcome) => {
@@ -176,16 +174,11 @@ impl Committer {
                     }
                 }
                 Err(selvedge_store::Error::Failed(detail)) if commands.len() > 1 => {
-                    tracing::warn!(
-                        commands = commands.len(),
-                        detail,
-                        "a batch failed whole; halving it"
-                    );
+                    tracing::warn!(commands = commands.len(), detail, "a batch failed whole; halving it");
                     let commands = Arc::try_unwrap(commands).unwrap_or_else(|shared| (*shared).clone());
                     let pending = commands.into_iter().zip(replies);
-                    let mut first: Vec<Pending> = pending
-                        .map(|(command, reply)| Pending { command, reply })
-                        .collect();
+                    let mut first: Vec<Pending> =
+                        pending.map(|(command, reply)| Pending { command, reply }).collect();
                     let second = first.split_off(first.len() / 2);
                     work.push(second);
                     work.push(first);
@@ -205,14 +198,7 @@ impl Committer {
         let put_back = claimed.iter().filter_map(|one| {
             let fence = Fence::of(&one.execution)?;
             let namespace = one.execution.namespace;
-            Some(
-                Pending::new(Command::PutBack(PutBack {
-                    namespace,
-                    fence,
-                    why: Why::Orphaned,
-                }))
-                .0,
-            )
+            Some(Pending::new(Command::PutBack(PutBack { namespace, fence, why: Why::Orphaned })).0)
         });
         // When the engine is closing they lapse instead.
         let _ = self.enqueue(put_back.collect());
@@ -220,17 +206,10 @@ impl Committer {
 
     async fn transact(&self, commands: Arc<Vec<Command>>) -> Result<Outcome, selvedge_store::Error> {
         let outcome = Arc::new(Mutex::new(Outcome::default()));
-        let batch = Batch::new(
-            commands,
-            outcome.clone(),
-            self.registry.clone(),
-            self.memory.clone(),
-        );
+        let batch = Batch::new(commands, outcome.clone(), self.registry.clone(), self.memory.clone());
         self.store.transact(Box::new(batch)).await?;
         self.batches.fetch_add(1, Ordering::Relaxed);
-        Ok(std::mem::take(
-            &mut *outcome.lock().unwrap_or_else(PoisonError::into_inner),
-        ))
+        Ok(std::mem::take(&mut *outcome.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// After the commit: remembers rows, wakes waiters here, tells the others.

@@ -74,13 +74,9 @@ impl EventFilter {
     /// Whether an event passes, its type aside.
     fn passes(&self, event: &Event) -> bool {
         let flow = event.flow.or(event.execution.map(|id| FlowId(id.0)));
-        self.execution
-            .is_none_or(|wanted| event.execution == Some(wanted))
+        self.execution.is_none_or(|wanted| event.execution == Some(wanted))
             && self.flow.is_none_or(|wanted| flow == Some(wanted))
-            && self
-                .tag
-                .as_ref()
-                .is_none_or(|(name, value)| event.tags.get(name) == Some(value))
+            && self.tag.as_ref().is_none_or(|(name, value)| event.tags.get(name) == Some(value))
     }
 
     fn passes_type(&self, kind: &str) -> bool {
@@ -98,25 +94,15 @@ impl Namespace {
             From::Time(time) => (Cursor::BEGINNING, Some(time)),
             From::Now => {
                 let newest = self.newest().await?;
-                let next = Cursor {
-                    entry: newest,
-                    fact: u32::MAX,
-                    event: u8::MAX,
-                };
-                return Ok(EventPage {
-                    items: Vec::new(),
-                    next: Some(next.encode()),
-                    at_end: true,
-                });
+                let next = Cursor { entry: newest, fact: u32::MAX, event: u8::MAX };
+                return Ok(EventPage { items: Vec::new(), next: Some(next.encode()), at_end: true });
             }
         };
         let mut items = Vec::new();
         let mut scanned = 0;
         loop {
             // The cursor's own entry is read again: the page may have ended inside it.
-            let page = store
-                .log_after(after.entry.saturating_sub(1).max(0), ENTRIES)
-                .await?;
+            let page = store.log_after(after.entry.saturating_sub(1).max(0), ENTRIES).await?;
             if page.oldest > after.entry && after != Cursor::BEGINNING {
                 return Err(Error::CursorExpired);
             }
@@ -132,29 +118,18 @@ impl Namespace {
                         && since.is_none_or(|since| event.at >= since);
                     let told = if ours { event.fact.tell() } else { Vec::new() };
                     for (index, (kind, data)) in told.into_iter().enumerate() {
-                        let cursor = Cursor {
-                            entry: entry.number,
-                            fact: fact as u32,
-                            event: index as u8 + 1,
-                        };
+                        let cursor =
+                            Cursor { entry: entry.number, fact: fact as u32, event: index as u8 + 1 };
                         if cursor <= after || !filter.passes_type(kind) {
                             continue;
                         }
                         items.push(public(cursor, kind, data, event, self.name()));
                         if items.len() == limit {
-                            return Ok(EventPage {
-                                items,
-                                next: Some(cursor.encode()),
-                                at_end: false,
-                            });
+                            return Ok(EventPage { items, next: Some(cursor.encode()), at_end: false });
                         }
                     }
                 }
-                let end = Cursor {
-                    entry: entry.number,
-                    fact: u32::MAX,
-                    event: u8::MAX,
-                };
+                let end = Cursor { entry: entry.number, fact: u32::MAX, event: u8::MAX };
                 advanced |= end > after;
                 after = after.max(end);
             }

@@ -20,6 +20,7 @@ mod parked;
 mod reads;
 pub mod reconcilers;
 mod registry;
+mod told;
 mod workers;
 
 pub use bulk::{Bulk, BulkTarget, Bulked};
@@ -83,6 +84,7 @@ struct Inner {
     committer: Arc<Committer>,
     parked: Arc<Parked>,
     bells: Arc<Bells>,
+    told: told::Told,
     supervisor: Supervisor,
     news: news::Tasks,
     options: Options,
@@ -96,38 +98,24 @@ impl Engine {
         let bells = Arc::new(Bells::default());
         let (news_sender, news_receiver) = mpsc::unbounded_channel();
         let (due_sender, due_receiver) = mpsc::unbounded_channel();
-        let aftermath = Aftermath {
-            news: news_sender,
-            due: due_sender,
-        };
-        let committer = Committer::new(
-            store.clone(),
-            registry.clone(),
-            parked.clone(),
-            bells.clone(),
-            aftermath,
-        );
+        let aftermath = Aftermath { news: news_sender, due: due_sender };
+        let committer =
+            Committer::new(store.clone(), registry.clone(), parked.clone(), bells.clone(), aftermath);
         let supervisor = Supervisor::start(store.clone(), committer.clone(), due_receiver, &options);
-        let news = news::Tasks::start(
-            store.clone(),
-            committer.clone(),
-            parked.clone(),
-            news_receiver,
-            &options,
-        );
+        let news =
+            news::Tasks::start(store.clone(), committer.clone(), parked.clone(), news_receiver, &options);
         let inner = Inner {
             store,
             registry,
             committer,
             parked,
             bells,
+            told: told::Told::default(),
             supervisor,
             news,
             options,
         };
-        Ok(Engine {
-            inner: Arc::new(inner),
-        })
+        Ok(Engine { inner: Arc::new(inner) })
     }
 
     /// The handle of a namespace: everything a caller does goes through one.

@@ -31,9 +31,7 @@ impl Memory {
         if known.len() + rows.len() > CAPACITY {
             known.clear();
         }
-        let short = rows
-            .into_iter()
-            .filter(|row| row.history.as_bytes().len() <= HISTORY_LIMIT);
+        let short = rows.into_iter().filter(|row| row.history.as_bytes().len() <= HISTORY_LIMIT);
         known.extend(short.map(|row| (row.id, row)));
     }
 }

@@ -85,47 +85,26 @@ impl Namespace {
         drafts: Vec<Result<Draft, Refusal>>,
         operation: Option<Operation>,
     ) -> Result<Vec<Result<Submitted, Refusal>>, Error> {
-        let submissions: Vec<Result<Submission, Refusal>> = drafts
-            .into_iter()
-            .map(|draft| draft.and_then(Draft::check))
-            .collect();
-        let classes: Vec<Class> = submissions
-            .iter()
-            .flatten()
-            .map(|submission| submission.class(self.id))
-            .collect();
+        let submissions: Vec<Result<Submission, Refusal>> =
+            drafts.into_iter().map(|draft| draft.and_then(Draft::check)).collect();
+        let classes: Vec<Class> =
+            submissions.iter().flatten().map(|submission| submission.class(self.id)).collect();
         let mut interned = self.inner().registry.intern(&classes).await?.into_iter();
         let items = submissions
             .into_iter()
             .map(|submission| {
                 let valid = submission.as_ref().ok();
-                let id = valid
-                    .and_then(Submission::id)
-                    .unwrap_or_else(|| ExecutionId(Uuid::now_v7()));
+                let id = valid.and_then(Submission::id).unwrap_or_else(|| ExecutionId(Uuid::now_v7()));
                 let class = valid.and_then(|_| interned.next()).unwrap_or(ClassId(0));
-                Item {
-                    submission,
-                    class,
-                    id,
-                }
+                Item { submission, class, id }
             })
             .collect();
-        let submit = Submit {
-            namespace: self.id,
-            items,
-            operation,
-        };
+        let submit = Submit { namespace: self.id, items, operation };
         let deadline = Instant::now() + SUBMIT_PATIENCE;
         let mut again = false;
         loop {
             // The ids were minted here, so trying again after a lost answer finds what the first try wrote.
-            match self
-                .run(Command::Submit {
-                    submit: submit.clone(),
-                    again,
-                })
-                .await
-            {
+            match self.run(Command::Submit { submit: submit.clone(), again }).await {
                 Ok(Reply::Submit(replies)) => return Ok(replies),
                 Ok(other) => return Err(unexpected(&other)),
                 Err(Error::Store(error)) if error.is_transient() && Instant::now() < deadline => {
@@ -150,10 +129,7 @@ impl Namespace {
         let mut woken = false;
         loop {
             let seen = parked.seen(&claim);
-            let command = Command::Claim {
-                claim: claim.clone(),
-                handed_only: false,
-            };
+            let command = Command::Claim { claim: claim.clone(), handed_only: false };
             let claimed = match self.run(command).await {
                 Err(Error::Closed) if woken => return Ok(Vec::new()),
                 reply => claims(reply?)?,
@@ -183,31 +159,20 @@ impl Namespace {
         }
     }
 
-    /// Reports, and claims what comes next in the same round trip and, where it can, in the same commit.
+    /// Reports, and claims what comes next in the same round trip and, where it can, in the same commit. It does not wait
+    /// for work: whoever has reported wants to know that before waiting for more.
     pub async fn report(
         &self,
         ops: Vec<ReportItem>,
-        next: Option<ClaimWait>,
+        next: Option<ClaimDraft>,
     ) -> Result<(Vec<Result<Reported, Refusal>>, Vec<Claimed>), Error> {
-        let claim = next
-            .map(|next| {
-                let deadline = Instant::now() + next.wait.min(WAIT_MAX);
-                next.claim
-                    .check(self.id, next.operation)
-                    .map(|claim| (claim, deadline))
-            })
-            .transpose()?;
+        let claim = next.map(|next| next.check(self.id, None)).transpose()?;
         let mut results: Vec<Option<Result<Reported, Refusal>>> = Vec::with_capacity(ops.len());
         let mut reports = Vec::with_capacity(ops.len());
         for op in ops {
             match op {
                 Ok((fence, op_id, op)) => {
-                    reports.push(Report {
-                        namespace: self.id,
-                        fence,
-                        op_id,
-                        op,
-                    });
+                    reports.push(Report { namespace: self.id, fence, op_id, op });
                     results.push(None);
                 }
                 Err(refusal) => results.push(Some(Err(refusal))),
@@ -215,38 +180,24 @@ impl Namespace {
         }
         let (report, reported) = Pending::new(Command::Report(reports));
         let mut commands = vec![report];
-        let mut claimed = None;
-        if let Some((claim, _)) = &claim {
-            let (pending, reply) = Pending::new(Command::Claim {
-                claim: claim.clone(),
-                handed_only: false,
-            });
+        let claimed = claim.map(|claim| {
+            let (pending, reply) = Pending::new(Command::Claim { claim, handed_only: false });
             commands.push(pending);
-            claimed = Some(reply);
-        }
+            reply
+        });
         self.inner().committer.enqueue(commands)?;
         let mut reported = match reported.await.unwrap_or(Err(Error::Closed))? {
             Reply::Report(reported) => reported.into_iter(),
             other => return Err(unexpected(&other)),
         };
-        let results = results
-            .into_iter()
-            .map(|refused| {
-                refused
-                    .or_else(|| reported.next())
-                    .unwrap_or(Err(Refusal::field("/ops", "has no answer")))
-            })
-            .collect();
-        let mut claims_made = match claimed {
+        let no_answer = || Err(Refusal::field("/ops", "has no answer"));
+        let answer = |refused: Option<_>| refused.or_else(|| reported.next()).unwrap_or_else(no_answer);
+        let results = results.into_iter().map(answer).collect();
+        let claimed = match claimed {
             Some(reply) => claims(reply.await.unwrap_or(Err(Error::Closed))?)?,
             None => Vec::new(),
         };
-        if let (Some((claim, deadline)), true) = (claim, claims_made.is_empty())
-            && deadline > Instant::now()
-        {
-            claims_made = self.claim_until(claim, deadline).await?;
-        }
-        Ok((results, claims_made))
+        Ok((results, claimed))
     }
 
     /// Does one action to one execution.
@@ -257,13 +208,7 @@ impl Namespace {
         if_version: Option<u32>,
         actor: &Name,
     ) -> Result<Execution, Error> {
-        let operate = Operate {
-            namespace: self.id,
-            execution,
-            actor: actor.clone(),
-            if_version,
-            action,
-        };
+        let operate = Operate { namespace: self.id, execution, actor: actor.clone(), if_version, action };
         match self.run(Command::Operate(operate)).await? {
             Reply::Operate(done) => Ok((*done)?),
             other => Err(unexpected(&other)),

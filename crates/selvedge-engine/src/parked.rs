@@ -59,10 +59,7 @@ pub struct Place<'a> {
 impl Parked {
     /// Nobody waits yet.
     pub fn new(registry: Arc<Registry>) -> Self {
-        Parked {
-            registry,
-            inner: Mutex::default(),
-        }
+        Parked { registry, inner: Mutex::default() }
     }
 
     /// The waiting claims, each under all classes it covers, also those interned since it parked.
@@ -103,19 +100,8 @@ impl Parked {
         for class in &classes {
             inner.by_class.entry(*class).or_default().push(id);
         }
-        inner.claims.insert(
-            id,
-            Waiting {
-                claim: claim.clone(),
-                classes,
-                wake,
-            },
-        );
-        Some(Place {
-            parked: self,
-            id,
-            wake: receiver,
-        })
+        inner.claims.insert(id, Waiting { claim: claim.clone(), classes, wake });
+        Some(Place { parked: self, id, wake: receiver })
     }
 
     /// Something of these classes became ready and nobody took it.
@@ -171,10 +157,7 @@ impl Parked {
                 };
                 let Some(waiting) = inner.remove(id) else { break };
                 count = count.saturating_sub(waiting.claim.max as usize);
-                let command = Command::Claim {
-                    claim: waiting.claim,
-                    handed_only: true,
-                };
+                let command = Command::Claim { claim: waiting.claim, handed_only: true };
                 let (pending, reply) = Pending::new(command);
                 // If the claimer has gone in this very moment, its claim must not take anything.
                 if waiting.wake.send(Wake::Handed(reply)).is_ok() {
@@ -188,10 +171,7 @@ impl Parked {
 
 impl Inner {
     fn seen(&self, classes: &[ClassId]) -> Seen {
-        let total = classes
-            .iter()
-            .filter_map(|class| self.readied.get(class))
-            .sum::<u64>();
+        let total = classes.iter().filter_map(|class| self.readied.get(class)).sum::<u64>();
         Seen(total + self.woken + classes.len() as u64)
     }
 

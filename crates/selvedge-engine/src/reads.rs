@@ -31,10 +31,7 @@ impl View {
     /// Until when its lease lives: the later of its own first term and its session's last renewal.
     pub fn lease_until(&self) -> Option<Timestamp> {
         let lease = self.stored.execution.state.lease()?;
-        let renewed = self
-            .stored
-            .renewed_at
-            .map(|renewed| renewed.plus_ms(lease.ttl_ms));
+        let renewed = self.stored.renewed_at.map(|renewed| renewed.plus_ms(lease.ttl_ms));
         Some(renewed.map_or(lease.first_term(), |renewed| renewed.max(lease.first_term())))
     }
 }
@@ -63,11 +60,7 @@ impl Namespace {
     /// Shows a stored row of this namespace.
     pub async fn view(&self, stored: Stored) -> Result<View, Error> {
         let class = self.inner().registry.class(stored.execution.class).await?;
-        Ok(View {
-            stored,
-            class,
-            namespace: self.name().clone(),
-        })
+        Ok(View { stored, class, namespace: self.name().clone() })
     }
 
     /// The filter for lists and bulk actions, from the words of a request.
@@ -87,10 +80,9 @@ impl Namespace {
         let mut rows = self.inner().store.list(filter, after, limit + 1).await?;
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
-        let last = rows.last().map(|stored| Place {
-            submitted_at: stored.execution.submitted_at,
-            id: stored.execution.id,
-        });
+        let last = rows
+            .last()
+            .map(|stored| Place { submitted_at: stored.execution.submitted_at, id: stored.execution.id });
         let mut views = Vec::with_capacity(rows.len());
         for stored in rows {
             views.push(self.view(stored).await?);
@@ -106,26 +98,18 @@ impl Namespace {
     /// The whole history of an execution, oldest first.
     pub async fn history(&self, id: ExecutionId) -> Result<(View, Vec<Line>), Error> {
         let view = self.get(id).await?;
-        let unreadable = |error: String| Refusal::Unreadable {
-            execution: id,
-            detail: error,
-        };
+        let unreadable = |error: String| Refusal::Unreadable { execution: id, detail: error };
         let mut lines = Vec::new();
         if view.stored.execution.detail.history_pages > 0 {
             for page in self.inner().store.history_pages(id).await? {
-                let page = History::from_bytes(page)
-                    .lines()
-                    .map_err(|error| unreadable(error.to_string()))?;
+                let page =
+                    History::from_bytes(page).lines().map_err(|error| unreadable(error.to_string()))?;
                 lines.extend(page);
             }
         }
-        let newest = view
-            .stored
-            .execution
-            .history
-            .lines()
-            .map_err(|error| unreadable(error.to_string()))?;
+        let newest = view.stored.execution.history.lines().map_err(|error| unreadable(error.to_string()))?;
         lines.extend(newest);
+        lines.sort_by_key(|line| line.version);
         Ok((view, lines))
     }
 
@@ -166,11 +150,7 @@ impl Namespace {
             let view = self.get(id).await?;
             if let Some(outcome) = view.stored.execution.state.outcome() {
                 let error = view.stored.execution.detail.error;
-                return Ok(Some(Ended {
-                    outcome,
-                    result: view.stored.result,
-                    error,
-                }));
+                return Ok(Some(Ended { outcome, result: view.stored.result, error }));
             }
             if Instant::now() >= deadline {
                 return Ok(None);

@@ -6,12 +6,15 @@ use crate::committer::Pending;
 use crate::namespace::WAIT_MAX;
 use crate::{Error, Namespace, unexpected};
 use selvedge_core::name::NAME_LIMIT;
-use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
+use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::report::Fence;
 use selvedge_core::rules::worker::{Depart, Drain, PutBack, Why};
-use selvedge_core::{ExecutionId, Name, Refusal, Session, Timestamp};
+use selvedge_core::{Name, Refusal, Session, Timestamp};
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// How often a waiting heartbeat looks and renews, should news from another server be lost.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// The answer to a heartbeat.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +25,8 @@ pub struct Heartbeaten {
     pub lost: Vec<(Fence, Refusal)>,
     /// Leases that the worker did not know of; they were put back.
     pub orphaned: Vec<Fence>,
-    /// Executions whose worker is asked to cancel.
-    pub cancel_requested: Vec<ExecutionId>,
+    /// Leases whose worker is asked to cancel.
+    pub cancel_requested: Vec<Fence>,
     /// Whether the worker is asked to drain.
     pub drain: bool,
 }
@@ -36,8 +39,8 @@ pub struct WorkerView {
 }
 
 impl Namespace {
-    /// Renews the sessions of these leases. With `wait` it returns at once when one is lost, asked to cancel or to
-    /// drain, and after that long in any case.
+    /// Renews the sessions of these leases. With `wait` it returns at once when one is lost, or when the worker is asked to
+    /// cancel one or to drain and was not told before; and after that long in any case.
     pub async fn heartbeat(
         &self,
         instance: &str,
@@ -46,15 +49,10 @@ impl Namespace {
     ) -> Result<Heartbeaten, Error> {
         let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
         let deadline = Instant::now() + wait.min(WAIT_MAX);
-        let bell = self
-            .inner()
-            .bells
-            .wait_instance(instance_key(self.id(), &instance));
-        let heartbeat = Heartbeat {
-            namespace: self.id(),
-            instance: instance.clone(),
-            leases,
-        };
+        let key = instance_key(self.id(), &instance);
+        let bell = self.inner().bells.wait_instance(key);
+        let heartbeat = Heartbeat { namespace: self.id(), instance, leases };
+        let mut orphaned = None;
         loop {
             let rings = bell.rings();
             tokio::pin!(rings);
@@ -63,48 +61,35 @@ impl Namespace {
                 Reply::Heartbeat(beat) => beat,
                 other => return Err(unexpected(&other)),
             };
-            let quiet = beat.lost.is_empty() && beat.cancel_requested.is_empty() && !beat.drain;
-            if !quiet || Instant::now() >= deadline {
-                return self.answer(beat).await;
+            if orphaned.is_none() {
+                // Only of the first look: what is claimed while this call waits could not be named in it.
+                orphaned = Some(self.put_back(&beat.orphans, Why::Orphaned).await?);
             }
-            if !beat.orphans.is_empty() {
-                self.put_back(&beat.orphans, Why::Orphaned).await?;
+            let news = self.inner().told.is_news(key, &beat);
+            let look_again = Instant::now() + LOOK_EVERY;
+            if !news && look_again.min(deadline) > Instant::now() {
+                tokio::select! {
+                    () = &mut rings => continue,
+                    () = tokio::time::sleep_until(deadline.min(look_again)) => {}
+                }
             }
-            // News from another server may be lost: look again now and then.
-            let look_again = Instant::now() + Duration::from_secs(5);
-            tokio::select! {
-                () = &mut rings => {}
-                () = tokio::time::sleep_until(deadline.min(look_again)) => {}
+            if news || Instant::now() >= deadline {
+                return Ok(Heartbeaten {
+                    renewed: beat.renewed,
+                    lost: beat.lost,
+                    orphaned: orphaned.unwrap_or_default(),
+                    cancel_requested: beat.cancel_requested,
+                    drain: beat.drain,
+                });
             }
         }
-    }
-
-    async fn answer(&self, beat: Beat) -> Result<Heartbeaten, Error> {
-        let orphaned = self.put_back(&beat.orphans, Why::Orphaned).await?;
-        Ok(Heartbeaten {
-            renewed: beat.renewed,
-            lost: beat.lost,
-            orphaned,
-            cancel_requested: beat
-                .cancel_requested
-                .iter()
-                .map(|fence| fence.execution)
-                .collect(),
-            drain: beat.drain,
-        })
     }
 
     /// Puts leases back without charge; gives those that were still held.
     async fn put_back(&self, fences: &[Fence], why: Why) -> Result<Vec<Fence>, Error> {
         let (commands, replies): (Vec<_>, Vec<_>) = fences
             .iter()
-            .map(|fence| {
-                Pending::new(Command::PutBack(PutBack {
-                    namespace: self.id(),
-                    fence: *fence,
-                    why,
-                }))
-            })
+            .map(|fence| Pending::new(Command::PutBack(PutBack { namespace: self.id(), fence: *fence, why })))
             .unzip();
         if commands.is_empty() {
             return Ok(Vec::new());
@@ -123,11 +108,7 @@ impl Namespace {
     pub async fn drain_worker(&self, instance: &str, actor: &Name) -> Result<(), Error> {
         let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
         let key = instance_key(self.id(), &instance);
-        let drain = Drain {
-            namespace: self.id(),
-            instance,
-            actor: actor.clone(),
-        };
+        let drain = Drain { namespace: self.id(), instance, actor: actor.clone() };
         match self.run(Command::Drain(drain)).await? {
             Reply::Drain(done) => done?,
             other => return Err(unexpected(&other)),
@@ -139,12 +120,15 @@ impl Namespace {
     /// A worker has gone: its sessions are over and its leases are put back without charge. Says which leases.
     pub async fn remove_worker(&self, instance: &str) -> Result<Vec<Fence>, Error> {
         let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
+        let key = instance_key(self.id(), &instance);
         let depart = Depart { namespace: self.id(), instance };
         let leases = match self.run(Command::Depart(depart)).await? {
             Reply::Depart(leases) => leases?,
             other => return Err(unexpected(&other)),
         };
-        self.put_back(&leases, Why::Gone).await
+        let back = self.put_back(&leases, Why::Gone).await;
+        self.inner().bells.ring_instance(key);
+        back
     }
 
     /// Who is there and was seen lately, by instance, the one seen last first.
@@ -165,10 +149,6 @@ impl Namespace {
 impl WorkerView {
     /// When it was last seen.
     pub fn seen_at(&self) -> Timestamp {
-        self.sessions
-            .iter()
-            .map(|session| session.seen_at)
-            .max()
-            .unwrap_or_default()
+        self.sessions.iter().map(|session| session.seen_at).max().unwrap_or_default()
     }
 }

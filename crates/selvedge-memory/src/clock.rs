@@ -22,25 +22,18 @@ impl Default for Clock {
 impl Clock {
     /// The system's clock. When that is set back, this one stands still until it is caught up with.
     pub fn system() -> Self {
-        Clock {
-            latest: Arc::default(),
-            manual: false,
-        }
+        Clock { latest: Arc::default(), manual: false }
     }
 
     /// A clock that stands at `start` until it is moved.
     pub fn manual(start: Timestamp) -> Self {
-        Clock {
-            latest: Arc::new(AtomicI64::new(start.micros())),
-            manual: true,
-        }
+        Clock { latest: Arc::new(AtomicI64::new(start.micros())), manual: true }
     }
 
     /// Moves a manual clock forward. The system's clock cannot be moved: it goes by itself.
     pub fn advance_ms(&self, millis: i64) {
         if self.manual {
-            self.latest
-                .fetch_add(millis.max(0).saturating_mul(1000), Ordering::SeqCst);
+            self.latest.fetch_add(millis.max(0).saturating_mul(1000), Ordering::SeqCst);
         }
     }
 

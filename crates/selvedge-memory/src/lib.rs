@@ -43,10 +43,7 @@ impl MemoryStore {
 
     /// An empty store that goes by `clock`.
     pub fn with_clock(clock: Clock) -> Self {
-        MemoryStore {
-            clock,
-            tables: Mutex::default(),
-        }
+        MemoryStore { clock, tables: Mutex::default() }
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -68,10 +65,7 @@ impl MemoryStore {
             match decision.next(tables.load(&needs, now)) {
                 Step::Load(more) => needs = more,
                 Step::Save(changes) => {
-                    return Ok(tables.save(*changes).map(|entry| Transaction {
-                        entry,
-                        tries: again + 1,
-                    }));
+                    return Ok(tables.save(*changes).map(|entry| Transaction { entry, tries: again + 1 }));
                 }
             }
         }
@@ -97,11 +91,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 #[async_trait]
 impl Store for MemoryStore {
     fn describe(&self) -> Description {
-        Description {
-            name: "memory",
-            writers: 1,
-            shared: false,
-        }
+        Description { name: "memory", writers: 1, shared: false }
     }
 
     async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {

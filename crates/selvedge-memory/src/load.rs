@@ -8,39 +8,23 @@ use std::collections::{BTreeSet, HashSet};
 impl Tables {
     /// Loads what `needs` names.
     pub fn load(&self, needs: &Needs, now: Timestamp) -> Rows {
-        let mut rows = Rows {
-            now,
-            ..Rows::default()
-        };
+        let mut rows = Rows { now, ..Rows::default() };
         self.load_candidates(needs, &mut rows);
         self.load_executions(needs, &mut rows);
         self.load_sessions(needs, &mut rows);
         let inputs = rows.candidates.iter().chain(&needs.inputs);
         let inputs: BTreeSet<ExecutionId> = inputs.copied().collect();
-        rows.inputs = inputs
-            .into_iter()
-            .filter_map(|id| Some((id, self.executions.get(&id)?.input.clone())))
-            .collect();
-        rows.keys = needs
-            .keys
-            .iter()
-            .filter_map(|name| self.keys.get(name).cloned())
-            .collect();
-        rows.classes = needs
-            .classes_after
-            .map(|after| self.classes_after(after))
-            .unwrap_or_default();
+        rows.inputs =
+            inputs.into_iter().filter_map(|id| Some((id, self.executions.get(&id)?.input.clone()))).collect();
+        rows.keys = needs.keys.iter().filter_map(|name| self.keys.get(name).cloned()).collect();
+        rows.classes = needs.classes_after.map(|after| self.classes_after(after)).unwrap_or_default();
         rows
     }
 
     fn load_executions(&self, needs: &Needs, rows: &mut Rows) {
         let asked = [&needs.executions, &needs.executions_if_free, &needs.look];
-        let ids: BTreeSet<ExecutionId> = asked
-            .into_iter()
-            .flatten()
-            .chain(&rows.candidates)
-            .copied()
-            .collect();
+        let ids: BTreeSet<ExecutionId> =
+            asked.into_iter().flatten().chain(&rows.candidates).copied().collect();
         rows.executions = ids
             .iter()
             .filter_map(|id| self.executions.get(id))
@@ -80,19 +64,13 @@ impl Tables {
             .filter_map(|id| self.sessions.get(id))
             .collect();
         let by_id = needs.sessions.iter().chain(&needs.sessions_locked);
-        let ids: BTreeSet<_> = by_id
-            .copied()
-            .chain(of_instances.iter().map(|session| session.id))
-            .collect();
+        let ids: BTreeSet<_> = by_id.copied().chain(of_instances.iter().map(|session| session.id)).collect();
         rows.leases = of_instances
             .into_iter()
             .flat_map(|session| self.leased_by(session.id))
             .filter_map(held)
             .collect();
-        rows.sessions = ids
-            .iter()
-            .filter_map(|id| self.sessions.get(id).cloned())
-            .collect();
+        rows.sessions = ids.iter().filter_map(|id| self.sessions.get(id).cloned()).collect();
     }
 }
 

@@ -20,10 +20,7 @@ impl Tables {
     }
 
     pub fn fetch(&self, ids: &[ExecutionId]) -> Vec<Stored> {
-        ids.iter()
-            .filter_map(|id| self.executions.get(id))
-            .map(|record| self.stored(record))
-            .collect()
+        ids.iter().filter_map(|id| self.executions.get(id)).map(|record| self.stored(record)).collect()
     }
 
     /// The records that match, newest first: those with the tag where one is asked for, else all of the namespace.
@@ -101,26 +98,23 @@ impl Tables {
     }
 
     pub fn lapsed(&self, after: Option<ExecutionId>, limit: u32, now: Timestamp) -> Vec<DueRow> {
-        let mut rows: Vec<DueRow> = self
-            .lapsed_rows(now)
-            .filter(|row| after.is_none_or(|after| row.execution > after))
-            .collect();
+        let mut rows: Vec<DueRow> =
+            self.lapsed_rows(now).filter(|row| after.is_none_or(|after| row.execution > after)).collect();
         rows.sort_by_key(|row| row.execution);
         rows.truncate(limit as usize);
         rows
     }
 
     fn lapsed_rows(&self, now: Timestamp) -> impl Iterator<Item = DueRow> {
-        self.first_terms
-            .iter()
-            .take_while(move |(first_term, _)| *first_term <= now)
-            .filter_map(move |(first_term, id)| {
+        self.first_terms.iter().take_while(move |(first_term, _)| *first_term <= now).filter_map(
+            move |(first_term, id)| {
                 let row = &self.executions.get(id)?.execution;
                 let session = self.sessions.get(&row.state.lease()?.session);
                 let renewed_until = session.and_then(Session::renewed_until).unwrap_or_default();
                 let since = renewed_until.max(*first_term);
                 (since <= now).then(|| due_row(row, since))
-            })
+            },
+        )
     }
 
     pub fn unseen_sessions(&self, before: Timestamp, limit: u32) -> Vec<SessionId> {
@@ -151,12 +145,8 @@ impl Tables {
     pub fn log_after(&self, after: i64, limit: u32) -> Entries {
         let from = usize::try_from(after.max(0)).unwrap_or(usize::MAX);
         let bodies = self.log.iter().zip(1_i64..).skip(from).take(limit as usize);
-        let entries: Vec<Entry> = bodies
-            .map(|(body, number)| Entry {
-                number,
-                body: Bytes::clone(body),
-            })
-            .collect();
+        let entries: Vec<Entry> =
+            bodies.map(|(body, number)| Entry { number, body: Bytes::clone(body) }).collect();
         Entries {
             upto: entries.last().map_or(after.min(self.log.len() as i64), |entry| entry.number),
             entries,
@@ -171,25 +161,15 @@ fn bounded<T>(items: impl Iterator<Item = T>, bound: u64) -> u64 {
 }
 
 fn due_row(row: &Execution, due_at: Timestamp) -> DueRow {
-    DueRow {
-        execution: row.id,
-        due_at,
-        namespace: row.namespace,
-        tags: row.tags.clone(),
-    }
+    DueRow { execution: row.id, due_at, namespace: row.namespace, tags: row.tags.clone() }
 }
 
 /// Whether a row matches everything of a filter but its tag, which an index answers.
 fn matches(filter: &Filter, row: &Execution) -> bool {
     row.namespace == filter.namespace
-        && filter
-            .classes
-            .as_ref()
-            .is_none_or(|classes| classes.contains(&row.class))
+        && filter.classes.as_ref().is_none_or(|classes| classes.contains(&row.class))
         && (filter.states.is_empty() || filter.states.contains(&row.state.name()))
         && filter.flow.is_none_or(|flow| row.flow() == flow)
         && filter.submitted_after.is_none_or(|from| row.submitted_at >= from)
-        && filter
-            .submitted_before
-            .is_none_or(|until| row.submitted_at < until)
+        && filter.submitted_before.is_none_or(|until| row.submitted_at < until)
 }

@@ -15,16 +15,13 @@ impl Tables {
             return Some(None);
         }
         self.save_executions(&changes.deleted, changes.inserted, changes.updated);
-        for page in changes.pages {
-            self.pages.insert((page.execution, page.page), page.lines);
-        }
         for (id, _) in &changes.deleted {
             self.take_pages(*id);
         }
-        changes
-            .tags_removed
-            .into_iter()
-            .for_each(|tag| self.take_tag(tag));
+        for page in changes.pages {
+            self.pages.insert((page.execution, page.page), page.lines);
+        }
+        changes.tags_removed.into_iter().for_each(|tag| self.take_tag(tag));
         changes.tags_added.into_iter().for_each(|tag| self.put_tag(tag));
         for (name, only_of) in &changes.keys_removed {
             if self.key_goes(name, *only_of) {
@@ -48,12 +45,10 @@ impl Tables {
     /// Every inserted execution and key was not there, every updated or deleted execution has its expected version.
     fn guards_hold(&self, changes: &Changes) -> bool {
         let version = |id: ExecutionId| self.executions.get(&id).map(|record| record.execution.version);
+        let goes = |id: ExecutionId| changes.deleted.iter().any(|(gone, _)| *gone == id);
         let inserted = &changes.inserted;
-        let updated = changes
-            .updated
-            .iter()
-            .map(|row| (row.execution.id, row.expected_version));
-        inserted.iter().all(|row| version(row.execution.id).is_none())
+        let updated = changes.updated.iter().map(|row| (row.execution.id, row.expected_version));
+        inserted.iter().all(|row| version(row.execution.id).is_none() || goes(row.execution.id))
             && updated
                 .chain(changes.deleted.iter().copied())
                 .all(|(id, expected)| version(id) == Some(expected))
@@ -66,9 +61,7 @@ impl Tables {
 
     /// Whether a removal applies: one that names an execution does only where the key stands for that one.
     fn key_goes(&self, name: &KeyName, only_of: Option<ExecutionId>) -> bool {
-        self.keys
-            .get(name)
-            .is_some_and(|key| only_of.is_none() || key.execution == only_of)
+        self.keys.get(name).is_some_and(|key| only_of.is_none() || key.execution == only_of)
     }
 
     fn save_executions(
@@ -81,11 +74,7 @@ impl Tables {
             self.take(*id);
         }
         for row in inserted {
-            self.put(Record {
-                execution: row.execution,
-                input: row.input,
-                result: row.result,
-            });
+            self.put(Record { execution: row.execution, input: row.input, result: row.result });
         }
         for row in updated {
             let Some(before) = self.take(row.execution.id) else {

@@ -59,10 +59,7 @@ pub(crate) fn claim_order(row: &Execution) -> ClaimOrder {
 }
 
 fn place(row: &Execution) -> Place {
-    Place {
-        submitted_at: row.submitted_at,
-        id: row.id,
-    }
+    Place { submitted_at: row.submitted_at, id: row.id }
 }
 
 /// Takes `member` out of the set at `key`, and the set with its last member.
@@ -126,20 +123,14 @@ impl Tables {
 
     /// Puts an entry into the tag index.
     pub fn put_tag(&mut self, entry: TagEntry) {
-        let place = Place {
-            submitted_at: entry.submitted_at,
-            id: entry.execution,
-        };
+        let place = Place { submitted_at: entry.submitted_at, id: entry.execution };
         let tagged = self.tags.entry((entry.namespace, entry.tag)).or_default();
         tagged.insert(place);
     }
 
     /// Takes an entry out of the tag index.
     pub fn take_tag(&mut self, entry: TagEntry) {
-        let place = Place {
-            submitted_at: entry.submitted_at,
-            id: entry.execution,
-        };
+        let place = Place { submitted_at: entry.submitted_at, id: entry.execution };
         strike(&mut self.tags, &(entry.namespace, entry.tag), &place);
     }
 
@@ -160,29 +151,21 @@ impl Tables {
 
     /// Puts a session in its place.
     pub fn put_session(&mut self, session: Session) {
-        self.instances
-            .entry((session.namespace(), session.instance.clone()))
-            .or_default()
-            .insert(session.id);
+        self.instances.entry((session.namespace(), session.instance.clone())).or_default().insert(session.id);
         self.sessions.insert(session.id, session);
     }
 
     /// Takes a session out of its place.
     pub fn take_session(&mut self, id: SessionId) -> Option<Session> {
         let session = self.sessions.remove(&id)?;
-        strike(
-            &mut self.instances,
-            &(session.namespace(), session.instance.clone()),
-            &id,
-        );
+        strike(&mut self.instances, &(session.namespace(), session.instance.clone()), &id);
         Some(session)
     }
 
     /// The executions leased under a session, in id order.
     pub fn leased_by(&self, session: SessionId) -> impl Iterator<Item = &Execution> {
         let ids = self.leases.get(&session).into_iter().flatten();
-        ids.filter_map(|id| self.executions.get(id))
-            .map(|record| &record.execution)
+        ids.filter_map(|id| self.executions.get(id)).map(|record| &record.execution)
     }
 
     pub fn intern_namespace(&mut self, name: &Name) -> NamespaceId {
@@ -196,9 +179,7 @@ impl Tables {
 
     pub fn namespaces(&self) -> Vec<(NamespaceId, Name)> {
         let numbered = self.namespaces.iter().enumerate();
-        numbered
-            .map(|(index, name)| (NamespaceId(number(index)), name.clone()))
-            .collect()
+        numbered.map(|(index, name)| (NamespaceId(number(index)), name.clone())).collect()
     }
 
     pub fn intern_classes(&mut self, classes: &[Class]) -> Vec<(ClassId, Class)> {

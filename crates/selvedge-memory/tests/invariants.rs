@@ -31,21 +31,14 @@ async fn sound() -> (Bench, Execution) {
 /// The facts of the whole log.
 async fn facts(bench: &Bench) -> Vec<Event> {
     let log = bench.store.log_after(0, 1_000).await.expect("the log is read");
-    let entries = log
-        .entries
-        .iter()
-        .map(|entry| unpack(&entry.body).expect("can be read"));
+    let entries = log.entries.iter().map(|entry| unpack(&entry.body).expect("can be read"));
     entries.flatten().collect()
 }
 
 /// The changes that put a row in place of `before`.
 fn replacing(before: &Execution, execution: Execution) -> Changes {
     Changes {
-        updated: vec![Updated {
-            execution,
-            expected_version: before.version,
-            result: ResultChange::Keep,
-        }],
+        updated: vec![Updated { execution, expected_version: before.version, result: ResultChange::Keep }],
         ..Changes::default()
     }
 }
@@ -57,10 +50,7 @@ async fn is_found<F: Future<Output = Changes>>(words: &str, changes: impl FnOnce
     let changes = changes(bench.clone(), row).await;
     bench.save(changes).await;
     let broken = invariants::check(&*bench.store).await;
-    assert!(
-        broken.iter().any(|what| what.contains(words)),
-        "{words:?} is not in {broken:#?}"
-    );
+    assert!(broken.iter().any(|what| what.contains(words)), "{words:?} is not in {broken:#?}");
 }
 
 #[tokio::test]
@@ -76,9 +66,7 @@ async fn a_row_that_changed_without_a_fact_is_found() {
         ("retries is", |row| row.detail.retries = 0),
         ("interruptions is", |row| row.detail.interruptions = 1),
         ("the tags is", |row| drop(row.tags.insert("a".into(), "b".into()))),
-        ("its history is not what the log tells", |row| {
-            row.history = History::default()
-        }),
+        ("its history is not what the log tells", |row| row.history = History::default()),
     ];
     for (words, edit) in edits {
         is_found(words, |_, row| async move {
@@ -94,13 +82,7 @@ async fn a_row_that_changed_without_a_fact_is_found() {
 async fn an_execution_without_an_end_or_a_next_cause_is_found() {
     is_found("it is Ready and ended at", |_, row| async move {
         let ended_at = Some(row.submitted_at);
-        replacing(
-            &row,
-            Execution {
-                ended_at,
-                ..row.clone()
-            },
-        )
+        replacing(&row, Execution { ended_at, ..row.clone() })
     })
     .await;
 }
@@ -108,10 +90,7 @@ async fn an_execution_without_an_end_or_a_next_cause_is_found() {
 #[tokio::test]
 async fn an_acknowledged_execution_that_is_gone_is_found() {
     is_found("has not ended, and is gone", |_, row| async move {
-        Changes {
-            deleted: vec![(row.id, row.version)],
-            ..Changes::default()
-        }
+        Changes { deleted: vec![(row.id, row.version)], ..Changes::default() }
     })
     .await;
 }
@@ -136,10 +115,7 @@ async fn an_execution_that_the_log_does_not_know_is_found() {
 async fn again(bench: Bench, number: usize, version: u32) -> Changes {
     let mut event = facts(&bench).await.swap_remove(number);
     event.version = Some(version);
-    Changes {
-        events: vec![event],
-        ..Changes::default()
-    }
+    Changes { events: vec![event], ..Changes::default() }
 }
 
 #[tokio::test]
@@ -149,10 +125,7 @@ async fn a_gap_in_the_versions_is_found() {
 
 #[tokio::test]
 async fn a_change_that_is_no_cell_of_the_table_is_found() {
-    is_found("no cell takes Some(Ready) by Some(Fail)", |bench, row| {
-        again(bench, 2, row.version + 1)
-    })
-    .await;
+    is_found("no cell takes Some(Ready) by Some(Fail)", |bench, row| again(bench, 2, row.version + 1)).await;
 }
 
 #[tokio::test]
@@ -185,20 +158,14 @@ async fn more_retries_than_are_allowed_are_found() {
 #[tokio::test]
 async fn a_key_that_had_two_effects_is_found() {
     is_found("idempotency key key made", |bench, row| async move {
-        let keyed = Draft {
-            idempotency_key: Some("key".into()),
-            ..Draft::new("kind")
-        };
+        let keyed = Draft { idempotency_key: Some("key".into()), ..Draft::new("kind") };
         let keyed = bench.submit(keyed).await;
         let spec = keyed.spec.clone();
         replacing(&row, Execution { spec, ..row.clone() })
     })
     .await;
     is_found("active with the unique key key", |bench, row| async move {
-        let keyed = Draft {
-            unique_while_active: Some("key".into()),
-            ..Draft::new("kind")
-        };
+        let keyed = Draft { unique_while_active: Some("key".into()), ..Draft::new("kind") };
         let keyed = bench.submit(keyed).await;
         let spec = keyed.spec.clone();
         replacing(&row, Execution { spec, ..row.clone() })

@@ -82,9 +82,7 @@ pub fn pool(config: &Config, settings: &Settings, size: usize) -> Result<Pool, E
     let manager = Manager::from_config(
         config.clone(),
         NoTls,
-        ManagerConfig {
-            recycling_method: RecyclingMethod::Fast,
-        },
+        ManagerConfig { recycling_method: RecyclingMethod::Fast },
     );
     let prepare = preparation(settings);
     Pool::builder(manager)
@@ -115,14 +113,10 @@ pub fn no_connection(error: PoolError) -> Error {
 pub fn failure(error: tokio_postgres::Error) -> Error {
     use tokio_postgres::error::SqlState;
     let Some(code) = error.code() else {
-        let cause = std::error::Error::source(&error)
-            .map(|cause| format!(": {cause}"))
-            .unwrap_or_default();
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         return Error::Unavailable(format!("{error}{cause}"));
     };
-    let detail = error
-        .as_db_error()
-        .map_or_else(|| error.to_string(), |db| db.message().to_owned());
+    let detail = error.as_db_error().map_or_else(|| error.to_string(), |db| db.message().to_owned());
     match code {
         &SqlState::ADMIN_SHUTDOWN
         | &SqlState::CRASH_SHUTDOWN

@@ -37,19 +37,15 @@ pub struct Parameters(Vec<Box<dyn ToSql + Sync + Send>>);
 impl Parameters {
     /// As the driver wants them.
     pub fn as_refs(&self) -> Vec<&(dyn ToSql + Sync)> {
-        self.0
-            .iter()
-            .map(|value| value.as_ref() as &(dyn ToSql + Sync))
-            .collect()
+        self.0.iter().map(|value| value.as_ref() as &(dyn ToSql + Sync)).collect()
     }
 }
 
 impl Source<'_> {
     /// The parameters for a page.
     pub fn parameters(&self, after: Option<Place>, limit: i64) -> Parameters {
-        let (time, id) = after.map_or((END_OF_TIME, Uuid::max()), |place| {
-            (place.submitted_at.into(), place.id.0)
-        });
+        let (time, id) =
+            after.map_or((END_OF_TIME, Uuid::max()), |place| (place.submitted_at.into(), place.id.0));
         let mut list: Vec<Box<dyn ToSql + Sync + Send>> = vec![
             Box::new(self.filter.namespace.0),
             Box::new(time),
@@ -75,10 +71,8 @@ impl Source<'_> {
 impl PostgresStore {
     /// The statements that together find what matches.
     pub(crate) async fn sources<'a>(&self, filter: &'a Filter) -> Result<Vec<Source<'a>>, Error> {
-        let classes: Option<Vec<i32>> = filter
-            .classes
-            .as_ref()
-            .map(|classes| classes.iter().map(|class| class.0).collect());
+        let classes: Option<Vec<i32>> =
+            filter.classes.as_ref().map(|classes| classes.iter().map(|class| class.0).collect());
         let source = |text: &'static str, states: &[StateName]| Source {
             text,
             filter,
@@ -97,10 +91,7 @@ impl PostgresStore {
             return Ok(vec![tagged]);
         }
         if filter.states.is_empty() {
-            return Ok(vec![
-                source(&sql::EXECUTIONS_LIST, &[]),
-                source(&sql::EXECUTIONS_LIST_LEASED, &[]),
-            ]);
+            return Ok(vec![source(&sql::EXECUTIONS_LIST, &[]), source(&sql::EXECUTIONS_LIST_LEASED, &[])]);
         }
         let mut sources = Vec::new();
         let mut resting = Vec::new();
@@ -128,9 +119,7 @@ impl PostgresStore {
     }
 
     async fn few_ready(&self, classes: &[i32]) -> Result<bool, Error> {
-        let rows = self
-            .query(&sql::EXECUTIONS_COUNT_READY, &[&classes, &(FEW + 1)])
-            .await?;
+        let rows = self.query(&sql::EXECUTIONS_COUNT_READY, &[&classes, &(FEW + 1)]).await?;
         Ok(rows.first().is_some_and(|row| row.get::<_, i64>(0) <= FEW))
     }
 }

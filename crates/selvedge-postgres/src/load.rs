@@ -40,20 +40,10 @@ pub async fn load(client: &Object, needs: &Needs, begin: bool) -> Result<Rows, F
         add(Asked::Begin, "begin", vec![]).await?;
     }
     if !needs.executions.is_empty() {
-        add(
-            Asked::Executions,
-            &sql::EXECUTIONS_LOCK,
-            vec![ids(&needs.executions)],
-        )
-        .await?;
+        add(Asked::Executions, &sql::EXECUTIONS_LOCK, vec![ids(&needs.executions)]).await?;
     }
     if !needs.executions_if_free.is_empty() {
-        add(
-            Asked::Executions,
-            &sql::EXECUTIONS_LOCK_FREE,
-            vec![ids(&needs.executions_if_free)],
-        )
-        .await?;
+        add(Asked::Executions, &sql::EXECUTIONS_LOCK_FREE, vec![ids(&needs.executions_if_free)]).await?;
     }
     if !needs.keys.is_empty() {
         add(Asked::Keys, &sql::KEYS_FIND, keys(&needs.keys)).await?;
@@ -88,12 +78,7 @@ pub async fn load(client: &Object, needs: &Needs, begin: bool) -> Result<Rows, F
         add(Asked::Sessions, &sql::SESSIONS_LOCK, vec![Box::new(sessions)]).await?;
     }
     if !needs.instances.is_empty() {
-        add(
-            Asked::Sessions,
-            &sql::SESSIONS_LOCK_INSTANCES,
-            instances(&needs.instances),
-        )
-        .await?;
+        add(Asked::Sessions, &sql::SESSIONS_LOCK_INSTANCES, instances(&needs.instances)).await?;
         add(Asked::Leases, &sql::SESSIONS_LEASES, instances(&needs.instances)).await?;
     }
     if let Some(after) = needs.classes_after {
@@ -112,12 +97,7 @@ pub async fn load(client: &Object, needs: &Needs, begin: bool) -> Result<Rows, F
 fn gather(asked: &Asked, answer: &[Row], rows: &mut Rows) -> Result<(), Error> {
     match asked {
         Asked::Begin => {}
-        Asked::Now => {
-            rows.now = answer
-                .first()
-                .map(|row| row.get::<_, Micros>(0).time())
-                .unwrap_or_default()
-        }
+        Asked::Now => rows.now = answer.first().map(|row| row.get::<_, Micros>(0).time()).unwrap_or_default(),
         Asked::Executions => {
             for answer in answer {
                 match row::execution(answer) {
@@ -131,8 +111,7 @@ fn gather(asked: &Asked, answer: &[Row], rows: &mut Rows) -> Result<(), Error> {
                 match row::execution(answer) {
                     Ok(execution) => {
                         rows.candidates.push(execution.id);
-                        rows.inputs
-                            .push((execution.id, row::payload(answer, sql::COLUMN_COUNT)));
+                        rows.inputs.push((execution.id, row::payload(answer, sql::COLUMN_COUNT)));
                         rows.executions.push(execution);
                     }
                     Err(unreadable) => rows.unreadable.push(unreadable),
@@ -140,11 +119,7 @@ fn gather(asked: &Asked, answer: &[Row], rows: &mut Rows) -> Result<(), Error> {
             }
         }
         Asked::Inputs => {
-            rows.inputs.extend(
-                answer
-                    .iter()
-                    .map(|row| (ExecutionId(row.get(0)), row::payload(row, 1))),
-            );
+            rows.inputs.extend(answer.iter().map(|row| (ExecutionId(row.get(0)), row::payload(row, 1))));
         }
         Asked::Keys => {
             for row in answer {
@@ -188,29 +163,14 @@ fn keys(names: &[KeyName]) -> Parameters<'static> {
     vec![
         Box::new(names.iter().map(|name| name.namespace.0).collect::<Vec<i32>>()),
         Box::new(names.iter().map(|name| name.scope.code()).collect::<Vec<i16>>()),
-        Box::new(
-            names
-                .iter()
-                .map(|name| name.key.to_string())
-                .collect::<Vec<String>>(),
-        ),
+        Box::new(names.iter().map(|name| name.key.to_string()).collect::<Vec<String>>()),
     ]
 }
 
 fn instances(instances: &[(NamespaceId, Name)]) -> Parameters<'static> {
     vec![
-        Box::new(
-            instances
-                .iter()
-                .map(|(namespace, _)| namespace.0)
-                .collect::<Vec<i32>>(),
-        ),
-        Box::new(
-            instances
-                .iter()
-                .map(|(_, instance)| instance.to_string())
-                .collect::<Vec<String>>(),
-        ),
+        Box::new(instances.iter().map(|(namespace, _)| namespace.0).collect::<Vec<i32>>()),
+        Box::new(instances.iter().map(|(_, instance)| instance.to_string()).collect::<Vec<String>>()),
     ]
 }
 
@@ -219,11 +179,7 @@ fn key(row: &Row) -> Result<KeyRow, Error> {
     let scope =
         KeyScope::from_code(code).ok_or_else(|| Error::Failed(format!("keys: unknown scope {code}")))?;
     Ok(KeyRow {
-        name: KeyName {
-            namespace: NamespaceId(row.get(0)),
-            scope,
-            key: Name::trusted(row.get(2)),
-        },
+        name: KeyName { namespace: NamespaceId(row.get(0)), scope, key: Name::trusted(row.get(2)) },
         execution: row.get::<_, Option<Uuid>>(3).map(ExecutionId),
         digest: row.get::<_, i64>(4) as u64,
         answer: row::payload(row, 5),

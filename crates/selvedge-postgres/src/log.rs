@@ -65,11 +65,7 @@ impl PostgresStore {
             entries.retain(|entry| entry.number < gap);
         }
         let upto = entries.last().map_or(after, |entry| entry.number);
-        Ok(Entries {
-            entries,
-            upto,
-            oldest: 0,
-        })
+        Ok(Entries { entries, upto, oldest: 0 })
     }
 
     /// The newest number before which nothing can appear any more.
@@ -86,11 +82,7 @@ impl PostgresStore {
             Some(gap) => gap - 1,
             None => numbers.last().copied().unwrap_or(0),
         };
-        Ok(Entries {
-            entries: Vec::new(),
-            upto,
-            oldest: 0,
-        })
+        Ok(Entries { entries: Vec::new(), upto, oldest: 0 })
     }
 
     /// Waits until every writer that is writing now has ended; false if that takes too long.
@@ -112,27 +104,15 @@ impl PostgresStore {
 
     async fn writers(&self, client: &Object) -> Result<HashSet<String>, Error> {
         let statement = client.prepare_cached(&sql::LOG_WRITERS).await.map_err(failure)?;
-        let rows = client
-            .query(&statement, &[&self.writers_key])
-            .await
-            .map_err(failure)?;
+        let rows = client.query(&statement, &[&self.writers_key]).await.map_err(failure)?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 }
 
 async fn page(client: &Object, after: i64, limit: u32) -> Result<Vec<Entry>, Error> {
     let statement = client.prepare_cached(&sql::LOG_AFTER).await.map_err(failure)?;
-    let rows = client
-        .query(&statement, &[&after, &i64::from(limit)])
-        .await
-        .map_err(failure)?;
-    Ok(rows
-        .iter()
-        .map(|row| Entry {
-            number: row.get(0),
-            body: row::payload(row, 1),
-        })
-        .collect())
+    let rows = client.query(&statement, &[&after, &i64::from(limit)]).await.map_err(failure)?;
+    Ok(rows.iter().map(|row| Entry { number: row.get(0), body: row::payload(row, 1) }).collect())
 }
 
 async fn newest_numbers(client: &Object) -> Result<Vec<i64>, Error> {

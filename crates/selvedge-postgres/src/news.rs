@@ -28,12 +28,7 @@ impl Listener {
     pub fn new(config: &Config, settings: &Settings, me: &str) -> Self {
         let mut config = config.clone();
         config.application_name("selvedge listener");
-        Listener {
-            config,
-            channel: channel(&settings.schema),
-            me: me.to_owned(),
-            incoming: None,
-        }
+        Listener { config, channel: channel(&settings.schema), me: me.to_owned(), incoming: None }
     }
 
     /// The next news from another server; connects, and connects again, as needed.
@@ -99,15 +94,9 @@ impl PostgresStore {
     /// Tells the others.
     pub(crate) async fn tell(&self, news: News) -> Result<(), Error> {
         let client = self.pool.get().await.map_err(no_connection)?;
-        let statement = client
-            .prepare_cached("select pg_notify($1, $2)")
-            .await
-            .map_err(failure)?;
+        let statement = client.prepare_cached("select pg_notify($1, $2)").await.map_err(failure)?;
         for message in encode(&news, &self.me) {
-            client
-                .query(&statement, &[&channel(&self.settings.schema), &message])
-                .await
-                .map_err(failure)?;
+            client.query(&statement, &[&channel(&self.settings.schema), &message]).await.map_err(failure)?;
         }
         Ok(())
     }
@@ -118,21 +107,9 @@ fn encode(news: &News, me: &str) -> Vec<String> {
     let mut messages = Vec::new();
     let classes: Vec<i32> = news.ready.iter().map(|class| class.0).collect();
     let sessions: Vec<String> = news.sessions.iter().map(|id| id.0.to_string()).collect();
-    messages.extend(
-        classes
-            .chunks(IDS_PER_MESSAGE)
-            .map(|part| json!({ "from": me, "ready": part })),
-    );
-    messages.extend(
-        news.ended
-            .chunks(IDS_PER_MESSAGE)
-            .map(|part| json!({ "from": me, "ended": part })),
-    );
-    messages.extend(
-        sessions
-            .chunks(IDS_PER_MESSAGE)
-            .map(|part| json!({ "from": me, "sessions": part })),
-    );
+    messages.extend(classes.chunks(IDS_PER_MESSAGE).map(|part| json!({ "from": me, "ready": part })));
+    messages.extend(news.ended.chunks(IDS_PER_MESSAGE).map(|part| json!({ "from": me, "ended": part })));
+    messages.extend(sessions.chunks(IDS_PER_MESSAGE).map(|part| json!({ "from": me, "sessions": part })));
     messages.iter().map(Value::to_string).collect()
 }
 
@@ -143,24 +120,12 @@ fn decode(payload: &str, me: &str) -> Option<News> {
         return None;
     }
     let list = |field: &str| value[field].as_array().cloned().unwrap_or_default();
-    let classes = list("ready")
-        .iter()
-        .filter_map(|class| class.as_i64())
-        .map(|class| ClassId(class as i32))
-        .collect();
-    let ended = list("ended")
-        .iter()
-        .filter_map(|id| id.as_str()?.parse().ok().map(ExecutionId))
-        .collect();
-    let sessions = list("sessions")
-        .iter()
-        .filter_map(|id| id.as_str()?.parse().ok().map(SessionId))
-        .collect();
-    Some(News {
-        ready: classes,
-        ended,
-        sessions,
-    })
+    let classes =
+        list("ready").iter().filter_map(|class| class.as_i64()).map(|class| ClassId(class as i32)).collect();
+    let ended = list("ended").iter().filter_map(|id| id.as_str()?.parse().ok().map(ExecutionId)).collect();
+    let sessions =
+        list("sessions").iter().filter_map(|id| id.as_str()?.parse().ok().map(SessionId)).collect();
+    Some(News { ready: classes, ended, sessions })
 }
 
 #[cfg(test)]

@@ -20,10 +20,7 @@ pub struct Pipeline<'a> {
 impl<'a> Pipeline<'a> {
     /// Nothing yet.
     pub fn new(client: &'a Object) -> Self {
-        Pipeline {
-            client,
-            statements: Vec::new(),
-        }
+        Pipeline { client, statements: Vec::new() }
     }
 
     /// Adds a statement; prepares it if this connection has not seen it before.
@@ -41,13 +38,9 @@ impl<'a> Pipeline<'a> {
             .statements
             .iter()
             .map(|(statement, parameters)| {
-                let parameters: Vec<&(dyn ToSql + Sync)> = parameters
-                    .iter()
-                    .map(|value| value.as_ref() as &(dyn ToSql + Sync))
-                    .collect();
-                Box::pin(maybe_done(
-                    async move { client.query(statement, &parameters).await },
-                ))
+                let parameters: Vec<&(dyn ToSql + Sync)> =
+                    parameters.iter().map(|value| value.as_ref() as &(dyn ToSql + Sync)).collect();
+                Box::pin(maybe_done(async move { client.query(statement, &parameters).await }))
             })
             .collect();
         // The first poll of each sends it: always in order.
@@ -59,9 +52,6 @@ impl<'a> Pipeline<'a> {
             if all { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
-        running
-            .iter_mut()
-            .filter_map(|one| Pin::as_mut(one).take_output())
-            .collect()
+        running.iter_mut().filter_map(|one| Pin::as_mut(one).take_output()).collect()
     }
 }

@@ -43,9 +43,7 @@ fn stored(row: &Row) -> Result<Stored, Error> {
         execution,
         input: row::payload(row, sql::COLUMN_COUNT),
         result: row::some_payload(row, sql::COLUMN_COUNT + 1),
-        renewed_at: row
-            .get::<_, Option<Micros>>(sql::COLUMN_COUNT + 2)
-            .map(Micros::time),
+        renewed_at: row.get::<_, Option<Micros>>(sql::COLUMN_COUNT + 2).map(Micros::time),
     })
 }
 
@@ -62,11 +60,7 @@ fn due_row(row: &Row) -> DueRow {
 #[async_trait]
 impl Store for PostgresStore {
     fn describe(&self) -> Description {
-        Description {
-            name: "postgres",
-            writers: self.settings.writers,
-            shared: true,
-        }
+        Description { name: "postgres", writers: self.settings.writers, shared: true }
     }
 
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
@@ -76,47 +70,28 @@ impl Store for PostgresStore {
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
         let insert = "insert into namespaces (name) values ($1) on conflict do nothing";
         self.query(insert, &[&name.as_str()]).await?;
-        let rows = self
-            .query("select id from namespaces where name = $1", &[&name.as_str()])
-            .await?;
-        let row = rows
-            .first()
-            .ok_or_else(|| Error::Failed(format!("namespace {name} is not there")))?;
+        let rows = self.query("select id from namespaces where name = $1", &[&name.as_str()]).await?;
+        let row = rows.first().ok_or_else(|| Error::Failed(format!("namespace {name} is not there")))?;
         Ok(NamespaceId(row.get(0)))
     }
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         let rows = self.query("select id, name from namespaces", &[]).await?;
-        Ok(rows
-            .iter()
-            .map(|row| (NamespaceId(row.get(0)), Name::trusted(row.get(1))))
-            .collect())
+        Ok(rows.iter().map(|row| (NamespaceId(row.get(0)), Name::trusted(row.get(1)))).collect())
     }
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         let mut client = self.client().await?;
         let transaction = client.transaction().await.map_err(failure)?;
-        transaction
-            .batch_execute("lock table classes in share row exclusive mode")
-            .await
-            .map_err(failure)?;
+        transaction.batch_execute("lock table classes in share row exclusive mode").await.map_err(failure)?;
         let mut interned = Vec::new();
         for class in classes {
             let capabilities: Vec<&str> = class.capabilities.iter().map(Name::as_str).collect();
-            let parameters: [&(dyn ToSql + Sync); 4] = [
-                &class.namespace.0,
-                &class.lane.as_str(),
-                &class.kind.as_str(),
-                &capabilities,
-            ];
-            transaction
-                .execute(sql::CLASSES_INSERT.as_str(), &parameters)
-                .await
-                .map_err(failure)?;
-            let row = transaction
-                .query_one(sql::CLASSES_FIND.as_str(), &parameters)
-                .await
-                .map_err(failure)?;
+            let parameters: [&(dyn ToSql + Sync); 4] =
+                [&class.namespace.0, &class.lane.as_str(), &class.kind.as_str(), &capabilities];
+            transaction.execute(sql::CLASSES_INSERT.as_str(), &parameters).await.map_err(failure)?;
+            let row =
+                transaction.query_one(sql::CLASSES_FIND.as_str(), &parameters).await.map_err(failure)?;
             interned.push(row::class(&row));
         }
         transaction.commit().await.map_err(failure)?;
@@ -124,29 +99,18 @@ impl Store for PostgresStore {
     }
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        Ok(self
-            .query(&sql::CLASSES_AFTER, &[&after.0])
-            .await?
-            .iter()
-            .map(row::class)
-            .collect())
+        Ok(self.query(&sql::CLASSES_AFTER, &[&after.0]).await?.iter().map(row::class).collect())
     }
 
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-        self.query(&sql::EXECUTIONS_FETCH, &[&ids])
-            .await?
-            .iter()
-            .map(stored)
-            .collect()
+        self.query(&sql::EXECUTIONS_FETCH, &[&ids]).await?.iter().map(stored).collect()
     }
 
     async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
         let mut listed = Vec::new();
         for source in self.sources(filter).await? {
-            let rows = self
-                .query(source.text, &source.parameters(after, i64::from(limit)).as_refs())
-                .await?;
+            let rows = self.query(source.text, &source.parameters(after, i64::from(limit)).as_refs()).await?;
             for row in &rows {
                 listed.push(stored(row)?);
             }
@@ -160,21 +124,14 @@ impl Store for PostgresStore {
         let mut count = 0;
         for source in self.sources(filter).await? {
             let text = format!("select count(*) from (\n{}\n) as counted", source.text);
-            let rows = self
-                .query(&text, &source.parameters(None, bound as i64).as_refs())
-                .await?;
+            let rows = self.query(&text, &source.parameters(None, bound as i64).as_refs()).await?;
             count += rows.first().map_or(0, |row| row.get::<_, i64>(0)) as u64;
         }
         Ok(count.min(bound))
     }
 
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
-        Ok(self
-            .query(&sql::HISTORY_PAGES_OF, &[&id.0])
-            .await?
-            .iter()
-            .map(|row| row.get(0))
-            .collect())
+        Ok(self.query(&sql::HISTORY_PAGES_OF, &[&id.0]).await?.iter().map(|row| row.get(0)).collect())
     }
 
     async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
@@ -182,29 +139,15 @@ impl Store for PostgresStore {
         let rows = self
             .query(
                 &sql::EXECUTIONS_AHEAD,
-                &[
-                    &execution.class.0,
-                    &execution.priority,
-                    &order,
-                    &execution.id.0,
-                    &(bound as i64),
-                ],
+                &[&execution.class.0, &execution.priority, &order, &execution.id.0, &(bound as i64)],
             )
             .await?;
-        Ok(rows
-            .first()
-            .map_or(0, |row| row.get::<_, i64>(0) as u64)
-            .min(bound))
+        Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0) as u64).min(bound))
     }
 
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
         let namespace = namespace.map(|namespace| namespace.0);
-        Ok(self
-            .query(&sql::SESSIONS_LIST, &[&namespace])
-            .await?
-            .iter()
-            .map(row::session)
-            .collect())
+        Ok(self.query(&sql::SESSIONS_LIST, &[&namespace]).await?.iter().map(row::session).collect())
     }
 
     async fn overview(&self) -> Result<Overview, Error> {
@@ -235,39 +178,24 @@ impl Store for PostgresStore {
     ) -> Result<Vec<DueRow>, Error> {
         let (at, id) = after.map_or((Micros(0), Uuid::nil()), |(at, id)| (at.into(), id.0));
         let parameters: [&(dyn ToSql + Sync); 4] = [&kind.code(), &at, &id, &i64::from(limit)];
-        Ok(self
-            .query(&sql::EXECUTIONS_DUE_OF_KIND, &parameters)
-            .await?
-            .iter()
-            .map(due_row)
-            .collect())
+        Ok(self.query(&sql::EXECUTIONS_DUE_OF_KIND, &parameters).await?.iter().map(due_row).collect())
     }
 
     async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
         let after = after.map_or(Uuid::nil(), |id| id.0);
-        let rows = self
-            .query(&sql::EXECUTIONS_LAPSED, &[&after, &i64::from(limit)])
-            .await?;
+        let rows = self.query(&sql::EXECUTIONS_LAPSED, &[&after, &i64::from(limit)]).await?;
         Ok(rows.iter().map(due_row).collect())
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
-        let rows = self
-            .query(&sql::SESSIONS_UNSEEN, &[&unseen_ms, &i64::from(limit)])
-            .await?;
+        let rows = self.query(&sql::SESSIONS_UNSEEN, &[&unseen_ms, &i64::from(limit)]).await?;
         Ok(rows.iter().map(|row| SessionId(row.get(0))).collect())
     }
 
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
         let client = self.client().await?;
-        let statement = client
-            .prepare_cached(&sql::KEYS_DELETE_EXPIRED)
-            .await
-            .map_err(failure)?;
-        client
-            .execute(&statement, &[&i64::from(limit)])
-            .await
-            .map_err(failure)
+        let statement = client.prepare_cached(&sql::KEYS_DELETE_EXPIRED).await.map_err(failure)?;
+        client.execute(&statement, &[&i64::from(limit)]).await.map_err(failure)
     }
 
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {

@@ -144,11 +144,7 @@ pub fn class(row: &Row) -> (ClassId, Class) {
         namespace: NamespaceId(row.get(1)),
         lane: Name::trusted(row.get(2)),
         kind: Name::trusted(row.get(3)),
-        capabilities: row
-            .get::<_, Vec<&str>>(4)
-            .into_iter()
-            .map(Name::trusted)
-            .collect(),
+        capabilities: row.get::<_, Vec<&str>>(4).into_iter().map(Name::trusted).collect(),
     };
     (ClassId(row.get(0)), class)
 }

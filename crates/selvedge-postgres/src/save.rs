@@ -10,48 +10,32 @@ use deadpool_postgres::Object;
 use selvedge_core::rows::{Changes, Inserted, KeyRow, ResultChange, TagEntry, Updated};
 use selvedge_core::{Name, Session, log};
 use selvedge_store::columns::{Fixed, Moving};
-use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-/// Saves everything and commits; gives the number of the log entry.
-pub async fn save_and_commit(
-    client: &Object,
-    changes: &Changes,
-    writers_key: i64,
-) -> Result<Option<i64>, Error> {
+/// What the server said to a save and the commit behind it: the number of the log entry, or why the commit had no effect.
+pub type Answer = Result<Option<i64>, Error>;
+
+/// Saves everything and commits. An error means that nothing was sent, so that the transaction is still open.
+pub async fn save_and_commit(client: &Object, changes: &Changes, writers_key: i64) -> Result<Answer, Error> {
     let body = log::pack(&changes.events);
-    let moving: Vec<(Fixed, Moving)> = changes
-        .inserted
-        .iter()
-        .map(|row| (Fixed::of(&row.execution), Moving::of(&row.execution)))
-        .collect();
-    let updated: Vec<Moving> = changes
-        .updated
-        .iter()
-        .map(|row| Moving::of(&row.execution))
-        .collect();
+    let moving: Vec<(Fixed, Moving)> =
+        changes.inserted.iter().map(|row| (Fixed::of(&row.execution), Moving::of(&row.execution))).collect();
+    let updated: Vec<Moving> = changes.updated.iter().map(|row| Moving::of(&row.execution)).collect();
     let mut pipeline = Pipeline::new(client);
     let mut add = async |text: &str, parameters| pipeline.add(text, parameters).await;
+    if !changes.deleted.is_empty() {
+        let ids: Vec<Uuid> = changes.deleted.iter().map(|(id, _)| id.0).collect();
+        let versions: Vec<i32> = changes.deleted.iter().map(|(_, version)| *version as i32).collect();
+        add(&sql::EXECUTIONS_DELETE, vec![Box::new(ids.clone()), Box::new(versions)]).await?;
+        add(&sql::HISTORY_PAGES_DELETE, vec![Box::new(ids)]).await?;
+    }
     if !changes.inserted.is_empty() {
         add(&sql::EXECUTIONS_INSERT, insert(&changes.inserted, &moving)).await?;
     }
     if !changes.updated.is_empty() {
         add(&sql::EXECUTIONS_UPDATE, update(&changes.updated, &updated)).await?;
-    }
-    if !changes.deleted.is_empty() {
-        let ids: Vec<Uuid> = changes.deleted.iter().map(|(id, _)| id.0).collect();
-        let versions: Vec<i32> = changes
-            .deleted
-            .iter()
-            .map(|(_, version)| *version as i32)
-            .collect();
-        add(
-            &sql::EXECUTIONS_DELETE,
-            vec![Box::new(ids.clone()), Box::new(versions)],
-        )
-        .await?;
-        add(&sql::HISTORY_PAGES_DELETE, vec![Box::new(ids)]).await?;
     }
     if !changes.pages.is_empty() {
         let pages = &changes.pages;
@@ -90,15 +74,15 @@ pub async fn save_and_commit(
     }
     let logs = !changes.events.is_empty();
     if logs {
-        add(
-            "select pg_advisory_xact_lock_shared($1)",
-            vec![Box::new(writers_key)],
-        )
-        .await?;
+        add("select pg_advisory_xact_lock_shared($1)", vec![Box::new(writers_key)]).await?;
         add(&sql::LOG_APPEND, vec![Box::new(body.as_slice())]).await?;
     }
     add("commit", vec![]).await?;
-    let mut answers = pipeline.run().await;
+    Ok(answer(pipeline.run().await, logs))
+}
+
+/// The number of the entry, which the last statement before the commit gave where one was written.
+fn answer(mut answers: Vec<Result<Vec<Row>, Error>>, logs: bool) -> Answer {
     let committed = answers.pop();
     let mut number = None;
     for answer in answers {
@@ -132,10 +116,8 @@ fn insert<'a>(rows: &'a [Inserted], columns: &'a [(Fixed, Moving)]) -> Parameter
 }
 
 fn update<'a>(rows: &'a [Updated], columns: &'a [Moving]) -> Parameters<'a> {
-    let mut parameters: Parameters<'a> = vec![
-        column(rows, |row| row.execution.id.0),
-        column(rows, |row| row.expected_version as i32),
-    ];
+    let mut parameters: Parameters<'a> =
+        vec![column(rows, |row| row.execution.id.0), column(rows, |row| row.expected_version as i32)];
     parameters.extend(moving(columns, |moving| moving));
     parameters.push(column(rows, |row| match &row.result {
         ResultChange::Set(result) => Some(result.as_ref()),

@@ -12,11 +12,8 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    minimum_reader: 1,
-    sql: include_str!("migrations/0001_foundation.sql"),
-}];
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, minimum_reader: 1, sql: include_str!("migrations/0001_foundation.sql") }];
 
 /// Of all Selvedge stores in a cluster: one migrates at a time.
 const MIGRATION_LOCK: i64 = 0x5345_4c56_4544_4745;
@@ -29,20 +26,14 @@ pub async fn migrate(config: &Config, schema: &str) -> Result<(), Error> {
     let connection = tokio::spawn(connection);
     let result = async {
         let transaction = client.transaction().await.map_err(failure)?;
-        transaction
-            .execute("select pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK])
-            .await
-            .map_err(failure)?;
+        transaction.execute("select pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK]).await.map_err(failure)?;
         let known = transaction
             .query_opt("select 1 from pg_namespace where nspname = $1", &[&schema])
             .await
             .map_err(failure)?;
         let schema = quote(schema);
         if known.is_none() {
-            transaction
-                .batch_execute(&format!("create schema {schema}"))
-                .await
-                .map_err(failure)?;
+            transaction.batch_execute(&format!("create schema {schema}")).await.map_err(failure)?;
         }
         transaction
             .batch_execute(&format!(
@@ -61,18 +52,11 @@ pub async fn migrate(config: &Config, schema: &str) -> Result<(), Error> {
             .map_or((0, 0), |row| (row.get::<_, i32>(0), row.get::<_, i32>(1)));
         let newest = MIGRATIONS.last().map_or(0, |migration| migration.version);
         if found.1 > newest {
-            return Err(Error::SchemaTooNew {
-                found: found.0,
-                minimum: found.1,
-                known: newest,
-            });
+            return Err(Error::SchemaTooNew { found: found.0, minimum: found.1, known: newest });
         }
         for migration in MIGRATIONS.iter().filter(|migration| migration.version > found.0) {
             transaction.batch_execute(migration.sql).await.map_err(failure)?;
-            transaction
-                .execute("delete from schema_version", &[])
-                .await
-                .map_err(failure)?;
+            transaction.execute("delete from schema_version", &[]).await.map_err(failure)?;
             transaction
                 .execute(
                     "insert into schema_version (version, minimum_reader) values ($1, $2)",
@@ -94,10 +78,7 @@ pub async fn migrate(config: &Config, schema: &str) -> Result<(), Error> {
 pub async fn writers_key(pool: &Pool) -> Result<i64, Error> {
     let client = pool.get().await.map_err(no_connection)?;
     let row = client
-        .query_one(
-            "select oid::bigint from pg_namespace where nspname = current_schema()",
-            &[],
-        )
+        .query_one("select oid::bigint from pg_namespace where nspname = current_schema()", &[])
         .await
         .map_err(failure)?;
     Ok((WRITERS_LOCK << 32) | row.get::<_, i64>(0))

@@ -14,10 +14,8 @@ const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, ca
 
 /// What lists show.
 fn shown() -> String {
-    let columns: Vec<String> = COLUMNS
-        .split(',')
-        .map(|column| format!("executions.{}", column.trim()))
-        .collect();
+    let columns: Vec<String> =
+        COLUMNS.split(',').map(|column| format!("executions.{}", column.trim())).collect();
     format!(
         "{}, executions.input, executions.result, \
          (select sessions.renewed_at from sessions where sessions.id = executions.session)",

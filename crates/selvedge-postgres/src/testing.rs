@@ -13,9 +13,6 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
 pub async fn connect(url: &str, settings: &Settings) -> Result<Client, Error> {
     let (client, connection) = config(url)?.connect(NoTls).await.map_err(failure)?;
     tokio::spawn(connection);
-    client
-        .batch_execute(&preparation(settings))
-        .await
-        .map_err(failure)?;
+    client.batch_execute(&preparation(settings)).await.map_err(failure)?;
     Ok(client)
 }

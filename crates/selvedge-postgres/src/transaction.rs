@@ -37,17 +37,12 @@ pub struct Guarded {
 
 impl Guarded {
     fn new(client: Object) -> Self {
-        Guarded {
-            client: Some(client),
-            ended: false,
-        }
+        Guarded { client: Some(client), ended: false }
     }
 
     /// The connection.
     pub fn client(&self) -> &Object {
-        self.client
-            .as_ref()
-            .expect("the connection is there until the guard is dropped")
+        self.client.as_ref().expect("the connection is there until the guard is dropped")
     }
 
     /// The server has answered the last statement: the transaction is over and the connection may be used again.
@@ -74,11 +69,7 @@ pub enum Failed {
 
 impl From<tokio_postgres::Error> for Failed {
     fn from(error: tokio_postgres::Error) -> Self {
-        if is_conflict(&error) {
-            Failed::Conflict(error)
-        } else {
-            Failed::Error(failure(error))
-        }
+        if is_conflict(&error) { Failed::Conflict(error) } else { Failed::Error(failure(error)) }
     }
 }
 
@@ -95,10 +86,7 @@ impl PostgresStore {
         loop {
             match self.attempt(decision.as_mut(), again).await {
                 Ok(entry) => {
-                    return Ok(Transaction {
-                        entry,
-                        tries: again + 1,
-                    });
+                    return Ok(Transaction { entry, tries: again + 1 });
                 }
                 Err(Failed::Error(error)) => return Err(error),
                 Err(Failed::Conflict(error)) => {
@@ -131,8 +119,8 @@ impl PostgresStore {
                     return Ok(None);
                 }
                 Step::Save(changes) => {
-                    let entry = save::save_and_commit(guarded.client(), &changes, self.writers_key).await;
-                    return match entry {
+                    let answer = save::save_and_commit(guarded.client(), &changes, self.writers_key).await?;
+                    return match answer {
                         Ok(entry) => {
                             guarded.end();
                             Ok(entry)

@@ -74,23 +74,14 @@ const SOME: &str = "'{00000000-0000-7000-8000-000000000007,00000000-0000-7000-80
 const PAGE: &str = "2, '2026-01-02', 'ffffffff-ffff-ffff-ffff-ffffffffffff', '2020-01-01', '9999-01-01'";
 
 /// Statements whose index has the order that they ask for.
-const IN_ORDER: [&str; 4] = ["executions_candidates", "executions_due_of_kind", "executions_list", "log_after"];
+const IN_ORDER: [&str; 4] =
+    ["executions_candidates", "executions_due_of_kind", "executions_list", "log_after"];
 
 fn cases() -> Vec<Case> {
-    let case = |name, arguments: String, indexes, pages| Case {
-        name,
-        arguments,
-        indexes,
-        pages,
-    };
+    let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
     vec![
         case("executions_candidates", "1, 10, '{}'".into(), &["executions_claim"], 60),
-        case(
-            "executions_candidates_of_many",
-            "'{1,4,7,11,12}', 10, '{}'".into(),
-            &["executions_claim"],
-            400,
-        ),
+        case("executions_candidates_of_many", "'{1,4,7,11,12}', 10, '{}'".into(), &["executions_claim"], 400),
         case(
             "executions_ahead",
             "1, 2::smallint, '2026-01-01 12:00', '00000000-0000-7000-8000-000000001000', 1000".into(),
@@ -116,8 +107,18 @@ fn cases() -> Vec<Case> {
             &["executions_due", "executions_lease", "sessions_pkey", "keys_expired", "classes_pkey"],
             500,
         ),
-        case("executions_list", format!("{PAGE}, null, null, 50"), &["executions_list", "sessions_pkey"], 300),
-        case("executions_list", format!("{PAGE}, null, '{{10}}', 50"), &["executions_list", "sessions_pkey"], 300),
+        case(
+            "executions_list",
+            format!("{PAGE}, null, null, 50"),
+            &["executions_list", "sessions_pkey"],
+            300,
+        ),
+        case(
+            "executions_list",
+            format!("{PAGE}, null, '{{10}}', 50"),
+            &["executions_list", "sessions_pkey"],
+            300,
+        ),
         case(
             "executions_list_by_state",
             format!("{PAGE}, null, '{{11,12,13}}', 50"),
@@ -155,7 +156,12 @@ fn cases() -> Vec<Case> {
         case("executions_inputs", SOME.into(), &["executions_pkey"], 60),
         case("executions_delete", format!("{SOME}, '{{3,3,3}}'"), &["executions_pkey"], 100),
         case("executions_update", update(), &["executions_pkey"], 300),
-        case("history_pages_of", "'00000000-0000-7000-8000-000000000007'".into(), &["history_pages_pkey"], 20),
+        case(
+            "history_pages_of",
+            "'00000000-0000-7000-8000-000000000007'".into(),
+            &["history_pages_pkey"],
+            20,
+        ),
         case("history_pages_delete", SOME.into(), &["history_pages_pkey"], 60),
         case("keys_find", "'{1,1}', '{1,3}', '{key2,key3}'".into(), &["keys_pkey"], 30),
         case("keys_delete", "'{1}', '{1}', '{key2}', '{null}'".into(), &["keys_pkey"], 60),
@@ -173,12 +179,7 @@ fn cases() -> Vec<Case> {
             200,
         ),
         case("sessions_unseen", "3600000, 100".into(), &["sessions_pkey", "executions_lease"], 600),
-        case(
-            "tags_delete",
-            format!("'{{1}}', '{{colour:1}}', '{{2026-01-01}}', {SOME}"),
-            &["tags_pkey"],
-            60,
-        ),
+        case("tags_delete", format!("'{{1}}', '{{colour:1}}', '{{2026-01-01}}', {SOME}"), &["tags_pkey"], 60),
         case("classes_after", "0".into(), &["classes_pkey"], 20),
     ]
 }
@@ -226,10 +227,7 @@ impl Plan {
     fn of(explained: &Value) -> Plan {
         let root = &explained[0]["Plan"];
         let read = ["Shared Hit Blocks", "Shared Read Blocks"].map(|blocks| root[blocks].as_i64());
-        let mut plan = Plan {
-            pages: read.into_iter().flatten().sum(),
-            ..Plan::default()
-        };
+        let mut plan = Plan { pages: read.into_iter().flatten().sum(), ..Plan::default() };
         plan.walk(root, 0);
         plan
     }
@@ -237,7 +235,8 @@ impl Plan {
     fn walk(&mut self, node: &Value, depth: usize) {
         let word = |field: &str| node[field].as_str().unwrap_or_default().to_owned();
         let name = format!("{} {}", word("Node Type"), word("Relation Name")).trim().to_owned();
-        let pages = ["Shared Hit Blocks", "Shared Read Blocks"].map(|blocks| node[blocks].as_i64().unwrap_or_default());
+        let pages = ["Shared Hit Blocks", "Shared Read Blocks"]
+            .map(|blocks| node[blocks].as_i64().unwrap_or_default());
         let line = format!(
             "{:depth$}{name} {} {} {} ({} rows, {} pages)\n",
             "",
@@ -257,9 +256,17 @@ impl Plan {
 
     /// Nothing reads a whole table, or joins in an order that locks would follow.
     fn is_sound(&self) -> bool {
-        let costly = ["Seq Scan executions", "Seq Scan tags", "Seq Scan keys", "Seq Scan history_pages", "Seq Scan log"];
+        let costly = [
+            "Seq Scan executions",
+            "Seq Scan tags",
+            "Seq Scan keys",
+            "Seq Scan history_pages",
+            "Seq Scan log",
+        ];
         self.nodes.iter().all(|node| {
-            !costly.contains(&node.as_str()) && !node.starts_with("Hash Join") && !node.starts_with("Merge Join")
+            !costly.contains(&node.as_str())
+                && !node.starts_with("Hash Join")
+                && !node.starts_with("Merge Join")
         })
     }
 
@@ -355,8 +362,5 @@ async fn every_statement_is_checked_but_those_that_only_insert_or_read_small_tab
         .map(|(name, _)| name)
         .filter(|name| !checked.contains(name) && !name.ends_with("_insert"))
         .collect();
-    assert_eq!(
-        left,
-        ["classes_find", "log_append", "log_writers", "sessions_list", "sessions_upsert"]
-    );
+    assert_eq!(left, ["classes_find", "log_append", "log_writers", "sessions_list", "sessions_upsert"]);
 }

@@ -79,12 +79,7 @@ mod tests {
 
     #[test]
     fn only_loopback_addresses_may_be_listened_on() {
-        for address in [
-            "127.0.0.1:7878",
-            "127.9.9.9:1",
-            "[::1]:7878",
-            "[::ffff:127.0.0.1]:80",
-        ] {
+        for address in ["127.0.0.1:7878", "127.9.9.9:1", "[::1]:7878", "[::ffff:127.0.0.1]:80"] {
             let address = address.parse().expect("an address");
             assert_eq!(check_listen(address), Ok(()));
         }

@@ -56,10 +56,7 @@ impl<const LIMIT: usize> Sent<LIMIT> {
         let mut hasher = Xxh3::new();
         hasher.update(self.target.as_bytes());
         hasher.update(&self.body);
-        Ok(Some(Operation {
-            key: Name::parse(KEY_POINTER, key, KEY_LIMIT)?,
-            digest: hasher.digest(),
-        }))
+        Ok(Some(Operation { key: Name::parse(KEY_POINTER, key, KEY_LIMIT)?, digest: hasher.digest() }))
     }
 }
 

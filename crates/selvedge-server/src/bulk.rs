@@ -19,10 +19,7 @@ pub async fn bulk(caller: Caller, sent: Sent) -> Answer {
     let mut fields = sent.fields()?;
     let action = fields.object("action")?;
     let action = read_action(fields.require("action", action)?)?;
-    let ids = fields
-        .texts("ids")?
-        .map(|ids| read_ids(&fields, &ids))
-        .transpose()?;
+    let ids = fields.texts("ids")?.map(|ids| read_ids(&fields, &ids)).transpose()?;
     let words = fields.object("filter")?.map(read_words).transpose()?;
     let dry_run = fields.flag("dry_run")?.unwrap_or(false);
     let target = match (ids, words) {
@@ -32,11 +29,7 @@ pub async fn bulk(caller: Caller, sent: Sent) -> Answer {
         (Some(_), Some(_)) => return Err(fields.refuse("filter", "excludes ids; give only one").into()),
     };
     fields.finish()?;
-    let bulk = Bulk {
-        action,
-        target,
-        dry_run,
-    };
+    let bulk = Bulk { action, target, dry_run };
     let bulked = caller.namespace.bulk(bulk, &caller.actor).await?;
     let done = if dry_run { 0 } else { bulked.ids.len() };
     Ok(json::answer(StatusCode::OK, |object| {

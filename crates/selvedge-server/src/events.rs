@@ -73,9 +73,8 @@ fn read_filter(query: &mut Query) -> Result<EventFilter, Refusal> {
     let types = query.text("types")?.unwrap_or_default();
     let types = types.split(',').map(str::trim).filter(|word| !word.is_empty());
     let types: Vec<String> = types.map(str::to_owned).collect();
-    if let Some(unknown) = types
-        .iter()
-        .find(|word| !EVENT_TYPES.contains(&word.as_str()) && !NOT_YET.contains(&word.as_str()))
+    if let Some(unknown) =
+        types.iter().find(|word| !EVENT_TYPES.contains(&word.as_str()) && !NOT_YET.contains(&word.as_str()))
     {
         let detail = format!("has {unknown:?}; there are {}", EVENT_TYPES.join(", "));
         return Err(Refusal::field("/query/types", detail));
@@ -83,16 +82,8 @@ fn read_filter(query: &mut Query) -> Result<EventFilter, Refusal> {
     let execution = query.id("execution")?.map(ExecutionId);
     let flow = query.id("flow")?.map(FlowId);
     let tag = query.text("tag")?;
-    let tag = tag
-        .as_deref()
-        .map(|tag| check_tag("/query/tag", tag))
-        .transpose()?;
-    Ok(EventFilter {
-        types,
-        execution,
-        flow,
-        tag: tag.map(|(name, value)| (name.into(), value.into())),
-    })
+    let tag = tag.as_deref().map(|tag| check_tag("/query/tag", tag)).transpose()?;
+    Ok(EventFilter { types, execution, flow, tag: tag.map(|(name, value)| (name.into(), value.into())) })
 }
 
 /// `GET /v1/executions/{id}/events`: its own history, oldest first.
@@ -101,10 +92,7 @@ pub async fn of_execution(caller: Caller, Id(id): Id, mut query: Query) -> Answe
     let cursor = query.text("cursor")?;
     query.finish()?;
     let hexadecimal = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    if cursor
-        .as_deref()
-        .is_some_and(|cursor| cursor.len() != 10 || !cursor.bytes().all(hexadecimal))
-    {
+    if cursor.as_deref().is_some_and(|cursor| cursor.len() != 10 || !cursor.bytes().all(hexadecimal)) {
         return Err(invalid_cursor());
     }
     let mut events = caller.namespace.execution_events(id).await?;

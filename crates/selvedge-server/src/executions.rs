@@ -49,12 +49,7 @@ pub async fn submit_batch(caller: Caller, sent: Sent<LARGE>) -> Answer {
     drop(sent);
     let inputs: Vec<Bytes> = drafts
         .iter()
-        .map(|draft| {
-            draft
-                .as_ref()
-                .map(|draft| draft.input.clone())
-                .unwrap_or_default()
-        })
+        .map(|draft| draft.as_ref().map(|draft| draft.input.clone()).unwrap_or_default())
         .collect();
     let submitted = caller.namespace.submit_many(drafts, operation).await?;
     if let Some(Err(refusal @ Refusal::IdempotencyMismatch { pointer, .. })) = submitted.first()
@@ -63,19 +58,16 @@ pub async fn submit_batch(caller: Caller, sent: Sent<LARGE>) -> Answer {
         return Err(refusal.clone().into());
     }
     let namespace = &caller.namespace;
-    let shown = submitted
-        .into_iter()
-        .zip(inputs)
-        .map(|(submitted, input)| async move {
-            match submitted {
-                Ok(submitted) => {
-                    let duplicate = submitted.duplicate;
-                    let view = submitted_view(namespace, submitted, input).await?;
-                    Ok(Ok((view, duplicate)))
-                }
-                Err(refusal) => Ok::<_, Error>(Err(refusal)),
+    let shown = submitted.into_iter().zip(inputs).map(|(submitted, input)| async move {
+        match submitted {
+            Ok(submitted) => {
+                let duplicate = submitted.duplicate;
+                let view = submitted_view(namespace, submitted, input).await?;
+                Ok(Ok((view, duplicate)))
             }
-        });
+            Err(refusal) => Ok::<_, Error>(Err(refusal)),
+        }
+    });
     let shown: Vec<Result<(View, bool), Refusal>> = stream::iter(shown).buffered(READS).try_collect().await?;
     Ok(json::answer(StatusCode::OK, |object| {
         object.array("results", shown.into_iter().enumerate(), write_result);
@@ -111,11 +103,7 @@ fn batch(mut fields: Fields<'_>) -> Result<Vec<Result<Draft, Refusal>>, Refusal>
 /// What is answered to a submission. A new one is known already; one that was there before is read.
 async fn submitted_view(namespace: &Namespace, submitted: Submitted, input: Bytes) -> Result<View, Error> {
     match submitted.duplicate {
-        false => {
-            namespace
-                .view(views::unfinished(submitted.execution, input))
-                .await
-        }
+        false => namespace.view(views::unfinished(submitted.execution, input)).await,
         true => current_view(namespace, submitted.execution).await,
     }
 }
@@ -176,9 +164,7 @@ pub async fn attempts(caller: Caller, Id(id): Id, mut query: Query) -> Answer {
     let limit = query.limit()? as usize;
     let cursor = query.text("cursor")?;
     query.finish()?;
-    let after: Option<u32> = cursor
-        .map(|cursor| cursor.parse().map_err(|_| invalid_cursor()))
-        .transpose()?;
+    let after: Option<u32> = cursor.map(|cursor| cursor.parse().map_err(|_| invalid_cursor())).transpose()?;
     let mut attempts = caller.namespace.attempts(id).await?;
     attempts.retain(|attempt| after.is_none_or(|after| attempt.lease.attempt() > after));
     let more = attempts.len() > limit;

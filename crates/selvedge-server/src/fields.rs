@@ -89,8 +89,7 @@ impl<'a> Fields<'a> {
             return Ok(None);
         };
         let read = serde_json::from_str(raw.get());
-        read.map(Some)
-            .map_err(|_| wrong_type(&self.pointer(name), what, raw.get()))
+        read.map(Some).map_err(|_| wrong_type(&self.pointer(name), what, raw.get()))
     }
 
     /// Takes a payload, byte for byte; `null` where there is none.
@@ -167,12 +166,7 @@ impl<'a> Fields<'a> {
             let pointer = join(&self.pointer(name), &index.to_string());
             serde_json::from_str(raw.get()).map_err(|_| wrong_type(&pointer, "a string", raw.get()))
         };
-        items
-            .into_iter()
-            .enumerate()
-            .map(text)
-            .collect::<Result<_, _>>()
-            .map(Some)
+        items.into_iter().enumerate().map(text).collect::<Result<_, _>>().map(Some)
     }
 
     /// Takes an object whose values are text.

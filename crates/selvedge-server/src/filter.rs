@@ -50,28 +50,17 @@ impl Words {
         let states = self.states()?;
         let flow = self.flow.as_deref().map(Uuid::parse_str).transpose();
         let flow = flow.map_err(|_| self.refuse("flow", "must be a UUID"))?;
-        let tag = self
-            .tag
-            .as_deref()
-            .map(|tag| check_tag(&self.pointer("tag"), tag));
+        let tag = self.tag.as_deref().map(|tag| check_tag(&self.pointer("tag"), tag));
         tag.transpose()?;
         let submitted_after = self.time("submitted_after", &self.submitted_after)?;
         let submitted_before = self.time("submitted_before", &self.submitted_before)?;
-        let mut filter = namespace
-            .filter(self.lane.as_deref(), self.kind.as_deref())
-            .await?;
+        let mut filter = namespace.filter(self.lane.as_deref(), self.kind.as_deref()).await?;
         match states {
             None => {}
             Some(states) if states.is_empty() => filter.classes = Some(Vec::new()),
             Some(states) => filter.states = states,
         }
-        Ok(Filter {
-            flow: flow.map(FlowId),
-            tag: self.tag,
-            submitted_after,
-            submitted_before,
-            ..filter
-        })
+        Ok(Filter { flow: flow.map(FlowId), tag: self.tag, submitted_after, submitted_before, ..filter })
     }
 
     /// The states that match both `state` and `outcome`; none means any, an empty list that nothing can match.
@@ -171,14 +160,7 @@ mod tests {
         };
         let text = encode(place);
         assert_eq!(decode(&text).ok(), Some(place));
-        for text in [
-            "",
-            "1",
-            "x",
-            &text[1..],
-            &format!("{text}0"),
-            &text.replace('1', "Z"),
-        ] {
+        for text in ["", "1", "x", &text[1..], &format!("{text}0"), &text.replace('1', "Z")] {
             assert!(decode(text).is_err(), "{text}");
         }
     }

@@ -45,10 +45,7 @@ pub async fn metrics(State(app): State<App>) -> Response {
     let (batches, waiting_claims) = app.engine.activity();
     let mut text = String::new();
     let mut metric = |name: &str, kind: &str, help: &str, samples: &[(String, u64)]| {
-        let _ = writeln!(
-            text,
-            "# HELP selvedge_{name} {help}\n# TYPE selvedge_{name} {kind}"
-        );
+        let _ = writeln!(text, "# HELP selvedge_{name} {help}\n# TYPE selvedge_{name} {kind}");
         for (labels, value) in samples {
             let _ = writeln!(text, "selvedge_{name}{labels} {value}");
         }
@@ -56,18 +53,8 @@ pub async fn metrics(State(app): State<App>) -> Response {
     let plain = |value: u64| vec![(String::new(), value)];
     let about = format!("{{version=\"{VERSION}\",store=\"{}\"}}", app.engine.store_name());
     metric("info", "gauge", "What runs here.", &[(about, 1)]);
-    metric(
-        "batches_total",
-        "counter",
-        "Batches that were committed.",
-        &plain(batches),
-    );
-    metric(
-        "waiting_claims",
-        "gauge",
-        "Claims that wait for work here.",
-        &plain(waiting_claims as u64),
-    );
+    metric("batches_total", "counter", "Batches that were committed.", &plain(batches));
+    metric("waiting_claims", "gauge", "Claims that wait for work here.", &plain(waiting_claims as u64));
     let tallies = app.engine.reconcilers();
     for (name, help, value) in RECONCILER_METRICS {
         let samples: Vec<(String, u64)> = tallies
@@ -87,18 +74,8 @@ const RECONCILER_METRICS: [(&str, &str, TallyField); 7] = [
     ("ticks", "Ticks that ran.", |tally| tally.ticks),
     ("scanned", "Rows that were found.", |tally| tally.scanned),
     ("done", "Rows that were acted on.", |tally| tally.done),
-    ("filtered", "Rows that another server looks after.", |tally| {
-        tally.filtered
-    }),
-    (
-        "lost",
-        "Rows that another server was quicker with, or that were not due.",
-        |tally| tally.lost,
-    ),
-    (
-        "errors",
-        "Rows that failed and were set aside, and ticks that failed.",
-        |tally| tally.errors,
-    ),
+    ("filtered", "Rows that another server looks after.", |tally| tally.filtered),
+    ("lost", "Rows that another server was quicker with, or that were not due.", |tally| tally.lost),
+    ("errors", "Rows that failed and were set aside, and ticks that failed.", |tally| tally.errors),
     ("panics", "Ticks that panicked.", |tally| tally.panics),
 ];

@@ -59,8 +59,7 @@ pub struct Object<'a> {
 impl Object<'_> {
     /// Begins a field; its value is to be written next.
     pub fn field(&mut self, name: &'static str) -> &mut Vec<u8> {
-        self.out
-            .extend_from_slice(if self.first { b"\"" } else { b",\"" });
+        self.out.extend_from_slice(if self.first { b"\"" } else { b",\"" });
         self.first = false;
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b"\":");
@@ -74,8 +73,7 @@ impl Object<'_> {
 
     /// A field with a payload, byte for byte; null where there is none.
     pub fn raw(&mut self, name: &'static str, json: Option<&[u8]>) {
-        self.field(name)
-            .extend_from_slice(json.filter(|json| !json.is_empty()).unwrap_or(b"null"));
+        self.field(name).extend_from_slice(json.filter(|json| !json.is_empty()).unwrap_or(b"null"));
     }
 
     /// A field with null.

@@ -58,9 +58,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options {
-            grace: Duration::from_secs(10),
-        }
+        Options { grace: Duration::from_secs(10) }
     }
 }
 
@@ -76,10 +74,7 @@ type Answer = Result<Response, Problem>;
 
 /// The API of `engine`, to be served by whatever serves a [`Router`].
 pub fn router(engine: Engine) -> Router {
-    routes(App {
-        engine,
-        closing: Closing::never(),
-    })
+    routes(App { engine, closing: Closing::never() })
 }
 
 /// Serves the API of `engine` on `listener` until `shutdown` is done. Then no more connections are accepted, calls that
@@ -172,10 +167,7 @@ async fn no_such_path(method: Method, uri: Uri) -> Problem {
 }
 
 async fn no_such_method(method: Method, uri: Uri) -> Problem {
-    let detail = format!(
-        "{} does not take {method}; the Allow header says what it takes",
-        uri.path()
-    );
+    let detail = format!("{} does not take {method}; the Allow header says what it takes", uri.path());
     Problem::new(Code::MethodNotAllowed, detail)
 }
 

@@ -78,11 +78,7 @@ pub async fn replay(caller: Caller, Id(id): Id, sent: Sent) -> Answer {
 fn check_replay(view: &View, if_version: Option<u32>) -> Result<(), Problem> {
     let row = &view.stored.execution;
     if let Some(expected) = if_version.filter(|expected| *expected != row.version) {
-        let refusal = Refusal::VersionMismatch {
-            execution: row.id,
-            expected,
-            actual: row.version,
-        };
+        let refusal = Refusal::VersionMismatch { execution: row.id, expected, actual: row.version };
         return Err(refusal.into());
     }
     if row.state.outcome().is_none() {
@@ -131,10 +127,7 @@ async fn act(
 ) -> Result<Response, Problem> {
     let if_version = fields.count("if_version")?;
     fields.finish()?;
-    let done = caller
-        .namespace
-        .operate(id, action, if_version, &caller.actor)
-        .await?;
+    let done = caller.namespace.operate(id, action, if_version, &caller.actor).await?;
     let view = current_view(&caller.namespace, done).await?;
     Ok(json::answer(StatusCode::OK, |object| {
         views::execution(object.field("execution"), &view);

@@ -41,10 +41,7 @@ impl Shown {
         let all = Filter::all(namespace.id());
         let mut counts = Vec::new();
         for state in StateName::ALL {
-            let filter = Filter {
-                states: vec![state],
-                ..all.clone()
-            };
+            let filter = Filter { states: vec![state], ..all.clone() };
             counts.push((state, namespace.count(&filter, COUNT_BOUND).await?));
         }
         let workers = namespace.workers().await?;
@@ -104,17 +101,10 @@ impl Shown {
                 State::Ready | State::Delayed { .. } | State::Terminal(_) => String::new(),
             };
             let id = row.id;
-            write!(
-                f,
-                "<td class=\"id\"><a href=\"/v1/executions/{id}\">{id}</a></td>"
-            )?;
+            write!(f, "<td class=\"id\"><a href=\"/v1/executions/{id}\">{id}</a></td>")?;
             write!(f, "<td>{}</td>", Escaped(&view.class.kind))?;
             write!(f, "<td>{}</td>", Escaped(&view.class.lane))?;
-            write!(
-                f,
-                "<td><span class=\"{state}\">{state}</span>{}</td>",
-                Escaped(&holder)
-            )?;
+            write!(f, "<td><span class=\"{state}\">{state}</span>{}</td>", Escaped(&holder))?;
             write!(f, "<td>{}</td>", row.epoch)?;
             write!(f, "<td class=\"faint\">{}</td>", times::text(row.submitted_at))
         })

@@ -47,9 +47,7 @@ impl FromRequestParts<App> for Instance {
 
 async fn path_part(parts: &mut Parts, app: &App, name: &str) -> Result<String, Problem> {
     let unreadable = || Problem::new(Code::NotFound, "the path is not UTF-8 text");
-    let params = RawPathParams::from_request_parts(parts, app)
-        .await
-        .map_err(|_| unreadable())?;
+    let params = RawPathParams::from_request_parts(parts, app).await.map_err(|_| unreadable())?;
     let part = params.iter().find(|(other, _)| *other == name);
     part.map(|(_, value)| value.to_owned()).ok_or_else(unreadable)
 }
@@ -92,8 +90,7 @@ impl Query {
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, Refusal> {
         let text = self.text(name)?;
-        text.map(|text| parse(&text).ok_or_else(|| refuse(name, wanted)))
-            .transpose()
+        text.map(|text| parse(&text).ok_or_else(|| refuse(name, wanted))).transpose()
     }
 
     /// Takes an id.

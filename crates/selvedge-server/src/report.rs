@@ -15,7 +15,6 @@ use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::report::{Fence, Op, Reported};
 use selvedge_core::{ExecutionId, FailureClass, LeaseId, Refusal};
 use selvedge_engine::{ClaimWait, Error, ReportItem};
-use std::time::Duration;
 
 /// The ops that work.
 const OPS: &str = "complete, fail, progress, delay, release";
@@ -30,10 +29,7 @@ pub async fn report(caller: Caller, Instance(instance): Instance, sent: Sent<LAR
     let next = fields.object("claim")?;
     let next = next.map(|fields| read_claim(fields, instance)).transpose()?;
     fields.finish()?;
-    let ops: Vec<ReportItem> = ops
-        .into_iter()
-        .map(|raw| Fields::of(raw, "").and_then(read_op))
-        .collect();
+    let ops: Vec<ReportItem> = ops.into_iter().map(|raw| Fields::of(raw, "").and_then(read_op)).collect();
     drop(sent);
     let (results, claimed) = report_and_claim(&caller, ops, next).await?;
     let claims = claim_views(&caller.namespace, claimed).await?;
@@ -51,10 +47,7 @@ async fn report_and_claim(
     ops: Vec<ReportItem>,
     next: Option<ClaimWait>,
 ) -> Result<(Vec<Result<Reported, Refusal>>, Vec<Claimed>), Problem> {
-    let at_once = next.clone().map(|next| ClaimWait {
-        wait: Duration::ZERO,
-        ..next
-    });
+    let at_once = next.as_ref().map(|next| next.claim.clone());
     let reported = caller.namespace.report(ops, at_once).await;
     // Reports are refused one by one; what is refused whole is the claim.
     let (results, mut claimed) = reported.map_err(|error| match error {
@@ -109,29 +102,20 @@ fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Op), Refusa
     match word.as_str() {
         "complete" | "fail" | "progress" | "delay" | "release" => {}
         later if NOT_YET.contains(&later) => {
-            return refuse(format!(
-                "is {later:?}, which is not available yet; use one of {OPS}"
-            ));
+            return refuse(format!("is {later:?}, which is not available yet; use one of {OPS}"));
         }
         other => return refuse(format!("is {other:?}; it must be one of {OPS}")),
     }
     let fence = read_fence(&mut fields)?;
     let op_id = fields.text("op_id")?;
     let op = match word.as_str() {
-        "complete" => Op::Complete {
-            result: fields.payload("result")?,
-        },
+        "complete" => Op::Complete { result: fields.payload("result")? },
         "fail" => read_fail(&mut fields)?,
-        "progress" => Op::Progress {
-            percent: fields.number("percent")?,
-            message: fields.text("message")?,
-        },
+        "progress" => Op::Progress { percent: fields.number("percent")?, message: fields.text("message")? },
         "delay" => {
             let until = fields.when("until_at", "delay_ms")?;
             let missing = || fields.refuse("until_at", "is missing; give until_at or delay_ms");
-            Op::Delay {
-                until: until.ok_or_else(missing)?,
-            }
+            Op::Delay { until: until.ok_or_else(missing)? }
         }
         _ => Op::Release,
     };

@@ -42,9 +42,7 @@ fn retry(mut fields: Fields<'_>) -> Result<Retry, Refusal> {
     let default = Retry::default();
     let retry = Retry {
         max_retries: fields.count("max_retries")?.unwrap_or(default.max_retries),
-        max_interruptions: fields
-            .count("max_interruptions")?
-            .unwrap_or(default.max_interruptions),
+        max_interruptions: fields.count("max_interruptions")?.unwrap_or(default.max_interruptions),
         retry_on: match fields.texts("retry_on")? {
             Some(words) => classes(&fields, &words)?,
             None => default.retry_on,
@@ -78,9 +76,7 @@ fn backoff(mut fields: Fields<'_>) -> Result<Backoff, Refusal> {
     let backoff = match fields.require("type", word)?.as_str() {
         "fixed" => {
             let delay_ms = fields.integer("delay_ms")?;
-            Backoff::Fixed {
-                delay_ms: fields.require("delay_ms", delay_ms)?,
-            }
+            Backoff::Fixed { delay_ms: fields.require("delay_ms", delay_ms)? }
         }
         "exponential" => Backoff::Exponential {
             initial_ms: fields.integer("initial_ms")?.unwrap_or(1000),

@@ -13,12 +13,7 @@ use serde_json::Value;
 
 /// A row with its input, for a view of something that has no result yet.
 pub fn unfinished(execution: Execution, input: bytes::Bytes) -> Stored {
-    Stored {
-        execution,
-        input,
-        result: None,
-        renewed_at: None,
-    }
+    Stored { execution, input, result: None, renewed_at: None }
 }
 
 /// Writes an execution.
@@ -52,20 +47,14 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
         object.value("progress", &detail.progress);
         object.value("version", &row.version);
         object.time("submitted_at", Some(row.submitted_at));
-        object.time(
-            "ready_at",
-            Some(row.ready_order).filter(|_| delayed_until.is_none()),
-        );
+        object.time("ready_at", Some(row.ready_order).filter(|_| delayed_until.is_none()));
         object.time("started_at", row.started_at);
         object.time("ended_at", row.ended_at);
         object.time("delayed_until_at", delayed_until);
         object.time("deadline_at", row.deadline_at());
         lease(object, view);
         object.value("cancel_requested", &detail.cancel.is_some());
-        object.time(
-            "cancel_until_at",
-            detail.cancel.as_ref().map(|cancel| cancel.until),
-        );
+        object.time("cancel_until_at", detail.cancel.as_ref().map(|cancel| cancel.until));
         object.value("idempotency_key", &spec.idempotency_key);
         object.value("idempotency_window_ms", &spec.idempotency_window_ms);
         object.value("unique_while_active", &spec.unique_while_active);

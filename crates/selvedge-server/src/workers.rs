@@ -11,11 +11,10 @@ use crate::query::{Instance, Query, wait};
 use crate::report::read_fence;
 use crate::views;
 use axum::http::StatusCode;
+use selvedge_core::Refusal;
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::report::Fence;
-use selvedge_core::{ExecutionId, Refusal};
 use selvedge_engine::{ClaimWait, Error, Heartbeaten, Namespace, View, WorkerView};
-use std::collections::HashSet;
 use std::time::Duration;
 
 /// The time to live of a lease when nothing is said.
@@ -23,10 +22,7 @@ const LEASE_TTL_MS: i64 = 30_000;
 
 /// `POST /v1/workers/{instance}/claim`
 pub async fn claim(caller: Caller, Instance(instance): Instance, sent: Sent) -> Answer {
-    let wanted = ClaimWait {
-        operation: sent.operation()?,
-        ..read_claim(sent.fields()?, instance)?
-    };
+    let wanted = ClaimWait { operation: sent.operation()?, ..read_claim(sent.fields()?, instance)? };
     // A claim that is cut off because the server closes gives back what it may just have got.
     let claimed = match caller.closing.cut(caller.namespace.claim(wanted)).await {
         Some(claimed) => claimed?,
@@ -58,22 +54,14 @@ pub fn read_claim(mut fields: Fields<'_>, instance: String) -> Result<ClaimWait,
     };
     let wait = wait(&fields.pointer("wait_ms"), wait_ms)?;
     fields.finish()?;
-    Ok(ClaimWait {
-        claim,
-        wait,
-        operation: None,
-    })
+    Ok(ClaimWait { claim, wait, operation: None })
 }
 
 /// The claims to answer with, in claim order.
 pub async fn claim_views(namespace: &Namespace, claimed: Vec<Claimed>) -> Result<Vec<View>, Error> {
     let mut claims = Vec::with_capacity(claimed.len());
     for one in claimed {
-        claims.push(
-            namespace
-                .view(views::unfinished(one.execution, one.input))
-                .await?,
-        );
+        claims.push(namespace.view(views::unfinished(one.execution, one.input)).await?);
     }
     Ok(claims)
 }
@@ -105,11 +93,6 @@ pub async fn heartbeat(caller: Caller, Instance(instance): Instance, sent: Sent<
 }
 
 fn write_beat(object: &mut json::Object<'_>, beat: &Heartbeaten) {
-    let cancelled: HashSet<ExecutionId> = beat.cancel_requested.iter().copied().collect();
-    let cancel_requested = beat
-        .renewed
-        .iter()
-        .filter(|fence| cancelled.contains(&fence.execution));
     object.array("renewed", &beat.renewed, write_fence);
     object.array("lost", &beat.lost, |out, (fence, why)| {
         json::object(out, |object| {
@@ -122,7 +105,7 @@ fn write_beat(object: &mut json::Object<'_>, beat: &Heartbeaten) {
         });
     });
     object.array("orphaned", &beat.orphaned, write_fence);
-    object.array("cancel_requested", cancel_requested, write_fence);
+    object.array("cancel_requested", &beat.cancel_requested, write_fence);
     object.value("drain", &beat.drain);
 }
 
@@ -162,10 +145,7 @@ pub async fn list(caller: Caller, mut query: Query) -> Answer {
     workers.sort_by(|a, b| instance_of(a).cmp(instance_of(b)));
     let more = workers.len() > limit;
     workers.truncate(limit);
-    let last = workers
-        .last()
-        .filter(|_| more)
-        .map(|worker| hex(instance_of(worker)));
+    let last = workers.last().filter(|_| more).map(|worker| hex(instance_of(worker)));
     Ok(json::answer(StatusCode::OK, |object| {
         object.array("items", &workers, write_worker);
         object.value("next_cursor", &last);
@@ -173,10 +153,7 @@ pub async fn list(caller: Caller, mut query: Query) -> Answer {
 }
 
 fn instance_of(worker: &WorkerView) -> &str {
-    worker
-        .sessions
-        .first()
-        .map_or("", |session| session.instance.as_str())
+    worker.sessions.first().map_or("", |session| session.instance.as_str())
 }
 
 fn hex(text: &str) -> String {
@@ -190,9 +167,7 @@ fn unhex(cursor: &str) -> Result<String, Problem> {
         u8::from_str_radix(text, 16).ok()
     };
     let bytes: Option<Vec<u8>> = digits.map(byte).collect();
-    bytes
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(invalid_cursor)
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid_cursor)
 }
 
 fn write_worker(out: &mut Vec<u8>, worker: &WorkerView) {
@@ -205,10 +180,7 @@ fn write_worker(out: &mut Vec<u8>, worker: &WorkerView) {
             object.value("capabilities", &newest.scope.capabilities);
         }
         object.value("live", &true);
-        object.value(
-            "draining",
-            &worker.sessions.iter().any(|session| session.draining),
-        );
+        object.value("draining", &worker.sessions.iter().any(|session| session.draining));
         object.time("seen_at", Some(worker.seen_at()));
         object.array("sessions", &worker.sessions, |out, session| {
             json::object(out, |object| {

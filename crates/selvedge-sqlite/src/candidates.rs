@@ -99,9 +99,7 @@ fn first(
 /// Loads one candidate; says whether it could be understood.
 fn read(statement: &mut Statement<'_>, head: Head, rows: &mut Rows) -> rusqlite::Result<bool> {
     let read = statement
-        .query_row([head.place], |found| {
-            Ok((row::execution(found)?, row::bytes(found, row::WIDTH)))
-        })
+        .query_row([head.place], |found| Ok((row::execution(found)?, row::bytes(found, row::WIDTH))))
         .optional()?;
     match read {
         Some((Ok(execution), Ok(input))) => {
@@ -111,9 +109,7 @@ fn read(statement: &mut Statement<'_>, head: Head, rows: &mut Rows) -> rusqlite:
         }
         Some((Ok(_), Err(error))) => rows.unreadable.push((head.id, format!("column input: {error}"))),
         Some((Err(unreadable), _)) => rows.unreadable.push(unreadable),
-        None => rows
-            .unreadable
-            .push((head.id, "the index knows it and the table does not".into())),
+        None => rows.unreadable.push((head.id, "the index knows it and the table does not".into())),
     }
     Ok(false)
 }

@@ -18,9 +18,7 @@ pub struct Clock {
 impl Clock {
     /// A clock that tells no time before `floor`, microseconds.
     pub fn starting_at(floor: i64) -> Clock {
-        Clock {
-            told: Mutex::new((floor, Instant::now())),
-        }
+        Clock { told: Mutex::new((floor, Instant::now())) }
     }
 
     /// The time. Never earlier than what was told before, by whichever thread.

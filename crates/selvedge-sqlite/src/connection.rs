@@ -33,9 +33,7 @@ pub fn locate(path: &Path) -> Result<PathBuf, Error> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let name = path
-        .file_name()
-        .ok_or_else(|| Error::BadAddress(format!("{shown} does not name a file")))?;
+    let name = path.file_name().ok_or_else(|| Error::BadAddress(format!("{shown} does not name a file")))?;
     match directory.canonicalize() {
         Ok(found) if found.is_dir() => Ok(found.join(name)),
         _ => Err(Error::BadAddress(format!(
@@ -79,8 +77,6 @@ fn open(path: &Path, more: OpenFlags) -> Result<Connection, Error> {
         .map_err(|error| Error::Unavailable(format!("cannot open {}: {error}", path.display())))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.busy_timeout(BUSY).map_err(failure)?;
-    connection
-        .execute_batch("pragma temp_store = memory; pragma foreign_keys = off;")
-        .map_err(failure)?;
+    connection.execute_batch("pragma temp_store = memory; pragma foreign_keys = off;").map_err(failure)?;
     Ok(connection)
 }

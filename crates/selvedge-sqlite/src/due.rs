@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 /// One look at everything that may be due.
 pub fn overview(connection: &Connection, now: Timestamp) -> rusqlite::Result<Overview> {
-    let mut overview = connection
-        .prepare_cached(include_str!("sql/overview_read.sql"))?
-        .query_row([now.micros(), FORGET_MS], |found| {
+    let mut overview = connection.prepare_cached(include_str!("sql/overview_read.sql"))?.query_row(
+        [now.micros(), FORGET_MS],
+        |found| {
             Ok(Overview {
                 now,
                 next: Vec::new(),
@@ -19,7 +19,8 @@ pub fn overview(connection: &Connection, now: Timestamp) -> rusqlite::Result<Ove
                 stale: found.get::<_, bool>(1)? || found.get(2)?,
                 newest_class: found.get(3)?,
             })
-        })?;
+        },
+    )?;
     let mut next = connection.prepare_cached(include_str!("sql/due_next.sql"))?;
     for kind in DueKind::ALL {
         let at = next.query_row([kind.code()], |found| row::optional_time(found, 0))?;
@@ -39,10 +40,7 @@ pub fn due(
     let (at, id) = after.map_or((-1, Uuid::nil()), |(at, id)| (at.micros(), id.0));
     connection
         .prepare_cached(include_str!("sql/due_find.sql"))?
-        .query_map(
-            params![kind.code(), now.micros(), at, id.as_bytes(), limit],
-            due_row,
-        )?
+        .query_map(params![kind.code(), now.micros(), at, id.as_bytes(), limit], due_row)?
         .collect()
 }
 
@@ -81,8 +79,6 @@ pub fn unseen_sessions(
 ) -> rusqlite::Result<Vec<SessionId>> {
     connection
         .prepare_cached(include_str!("sql/session_unseen.sql"))?
-        .query_map(params![before.micros(), limit], |found| {
-            found.get(0).map(SessionId)
-        })?
+        .query_map(params![before.micros(), limit], |found| found.get(0).map(SessionId))?
         .collect()
 }

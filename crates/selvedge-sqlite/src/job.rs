@@ -43,11 +43,7 @@ pub fn job<T: Send + 'static>(
     work: impl FnOnce(&Desk<'_>) -> Result<T, Error> + Send + 'static,
 ) -> (Box<dyn Job>, oneshot::Receiver<Result<T, Error>>) {
     let (caller, answer) = oneshot::channel();
-    let job = Work {
-        work: Some(work),
-        outcome: Err(Error::Unavailable("it was not begun".into())),
-        caller,
-    };
+    let job = Work { work: Some(work), outcome: Err(Error::Unavailable("it was not begun".into())), caller };
     (Box::new(job), answer)
 }
 
@@ -74,6 +70,5 @@ impl<T: Send, W: FnOnce(&Desk<'_>) -> Result<T, Error> + Send> Job for Work<W, T
 
 fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("without a message")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }

@@ -108,9 +108,7 @@ impl SqliteStore {
         work: impl FnOnce(&Desk<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (job, answer) = job::job(work);
-        let sent = held(&self.writer)
-            .as_ref()
-            .is_some_and(|running| running.jobs.send(job).is_ok());
+        let sent = held(&self.writer).as_ref().is_some_and(|running| running.jobs.send(job).is_ok());
         if !sent {
             return Err(Error::Unavailable("the store was closed".into()));
         }

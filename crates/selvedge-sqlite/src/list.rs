@@ -33,10 +33,7 @@ pub fn list(
         let mut statement = connection.prepare_cached(range.statement)?;
         let count = statement.parameter_count();
         let found = statement.query_map(params_from_iter(&range.parameters[..count]), |found| {
-            Ok(Place {
-                submitted_at: row::time(found, 0)?,
-                id: ExecutionId(row::uuid(found, 1)?),
-            })
+            Ok(Place { submitted_at: row::time(found, 0)?, id: ExecutionId(row::uuid(found, 1)?) })
         })?;
         for place in found {
             places.push(place?);
@@ -57,9 +54,8 @@ pub fn count(connection: &Connection, filter: &Filter, bound: u64) -> rusqlite::
         let mut statement =
             connection.prepare_cached(&format!("select count(*) from (\n{})", range.statement))?;
         let count = statement.parameter_count();
-        counted += statement.query_row(params_from_iter(&range.parameters[..count]), |found| {
-            found.get::<_, i64>(0)
-        })?;
+        counted += statement
+            .query_row(params_from_iter(&range.parameters[..count]), |found| found.get::<_, i64>(0))?;
     }
     Ok(counted as u64)
 }
@@ -86,12 +82,8 @@ fn ranges(filter: &Filter, after: Option<Place>) -> Vec<Range> {
     let mut states = filter.states.clone();
     states.sort_unstable();
     states.dedup();
-    let of_state = |state: StateName| {
-        range(
-            include_str!("sql/list_of_state.sql"),
-            i64::from(state.code()).into(),
-        )
-    };
+    let of_state =
+        |state: StateName| range(include_str!("sql/list_of_state.sql"), i64::from(state.code()).into());
     states.into_iter().map(of_state).collect()
 }
 
@@ -109,9 +101,7 @@ fn parameters(filter: &Filter, after: Option<Place>, states: Value) -> [Value; 9
         below_id.into(),
         filter.submitted_after.map_or(0, |at| at.micros()).into(),
         Value::Null,
-        classes.map_or(Value::Null, |classes| {
-            numbers(classes.iter().map(|class| class.0))
-        }),
+        classes.map_or(Value::Null, |classes| numbers(classes.iter().map(|class| class.0))),
         states,
         filter.flow.map(|flow| flow.0.as_bytes().to_vec()).into(),
         filter.tag.clone().into(),

@@ -8,10 +8,7 @@ use selvedge_core::{ExecutionId, Name, NamespaceId, Session, SessionId, Timestam
 
 /// Everything that `needs` names.
 pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite::Result<Rows> {
-    let mut rows = Rows {
-        now,
-        ..Rows::default()
-    };
+    let mut rows = Rows { now, ..Rows::default() };
     for ids in [&needs.executions, &needs.executions_if_free, &needs.look] {
         executions(connection, ids, &mut rows)?;
     }
@@ -36,10 +33,7 @@ fn executions(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> 
     }
     let mut statement = connection.prepare_cached(include_str!("sql/execution_read.sql"))?;
     for id in ids {
-        match statement
-            .query_row([id.0.as_bytes()], row::execution)
-            .optional()?
-        {
+        match statement.query_row([id.0.as_bytes()], row::execution).optional()? {
             Some(Ok(execution)) => rows.executions.push(execution),
             Some(Err(unreadable)) => rows.unreadable.push(unreadable),
             None => {}
@@ -70,10 +64,9 @@ fn keys(connection: &Connection, names: &[KeyName], rows: &mut Rows) -> rusqlite
     let mut statement = connection.prepare_cached(include_str!("sql/key_read.sql"))?;
     for name in names {
         let key = statement
-            .query_row(
-                params![name.namespace.0, name.scope.code(), name.key.as_str()],
-                |found| row::key(found, name),
-            )
+            .query_row(params![name.namespace.0, name.scope.code(), name.key.as_str()], |found| {
+                row::key(found, name)
+            })
             .optional()?;
         rows.keys.extend(key);
     }

@@ -69,9 +69,7 @@ fn beside(database: &Path) -> PathBuf {
 
 fn cannot_open(path: &Path, error: &std::io::Error) -> Error {
     let path = path.display();
-    Error::Unavailable(format!(
-        "cannot lock {path}: {error}; the store needs a directory it may write to"
-    ))
+    Error::Unavailable(format!("cannot lock {path}: {error}; the store needs a directory it may write to"))
 }
 
 fn in_use(database: &Path, file: &mut File) -> Error {
@@ -87,8 +85,5 @@ fn in_use(database: &Path, file: &mut File) -> Error {
         Some(address) => format!(", which listens on {address}; talk to that one, or stop it first"),
         None => "; stop that one first, or use another path".into(),
     };
-    Error::InUse(format!(
-        "{} is already open in {process}{listens}",
-        database.display()
-    ))
+    Error::InUse(format!("{} is already open in {process}{listens}", database.display()))
 }

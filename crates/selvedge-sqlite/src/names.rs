@@ -7,9 +7,7 @@ use selvedge_core::{Class, ClassId, Name, NamespaceId};
 
 /// The id of a namespace, which is made if there is none.
 pub fn intern_namespace(connection: &Connection, name: &Name) -> rusqlite::Result<NamespaceId> {
-    connection
-        .prepare_cached(include_str!("sql/namespace_intern.sql"))?
-        .execute([name.as_str()])?;
+    connection.prepare_cached(include_str!("sql/namespace_intern.sql"))?.execute([name.as_str()])?;
     connection
         .prepare_cached(include_str!("sql/namespace_find.sql"))?
         .query_row([name.as_str()], |row| row.get(0).map(NamespaceId))
@@ -33,12 +31,7 @@ pub fn intern_classes(
     let mut interned = Vec::with_capacity(classes.len());
     for class in classes {
         let capabilities = to_json(&class.capabilities)?;
-        let columns = params![
-            class.namespace.0,
-            class.lane.as_str(),
-            class.kind.as_str(),
-            capabilities
-        ];
+        let columns = params![class.namespace.0, class.lane.as_str(), class.kind.as_str(), capabilities];
         let found = find.query_row(columns, |row| row.get(0)).optional()?;
         let id = match found {
             Some(id) => id,
@@ -55,8 +48,5 @@ pub fn intern_classes(
 
 /// The classes after this one.
 pub fn classes_after(connection: &Connection, after: ClassId) -> rusqlite::Result<Vec<(ClassId, Class)>> {
-    connection
-        .prepare_cached(include_str!("sql/class_list.sql"))?
-        .query_map([after.0], row::class)?
-        .collect()
+    connection.prepare_cached(include_str!("sql/class_list.sql"))?.query_map([after.0], row::class)?.collect()
 }

@@ -65,10 +65,7 @@ pub fn log_after(connection: &Connection, after: i64, limit: u32) -> rusqlite::R
     let entries: Vec<Entry> = connection
         .prepare_cached(include_str!("sql/log_read.sql"))?
         .query_map([after, i64::from(limit)], |found| {
-            Ok(Entry {
-                number: found.get(0)?,
-                body: row::bytes(found, 1)?,
-            })
+            Ok(Entry { number: found.get(0)?, body: row::bytes(found, 1)? })
         })?
         .collect::<rusqlite::Result<_>>()?;
     let upto = match entries.last() {
@@ -77,9 +74,5 @@ pub fn log_after(connection: &Connection, after: i64, limit: u32) -> rusqlite::R
             .prepare_cached(include_str!("sql/log_newest.sql"))?
             .query_row((), |found| found.get(0))?,
     };
-    Ok(Entries {
-        entries,
-        upto,
-        oldest: 0,
-    })
+    Ok(Entries { entries, upto, oldest: 0 })
 }

@@ -45,8 +45,7 @@ impl Readers {
             drop(permit);
             outcome
         });
-        read.await
-            .unwrap_or_else(|error| Err(Error::Failed(format!("a read did not end: {error}"))))
+        read.await.unwrap_or_else(|error| Err(Error::Failed(format!("a read did not end: {error}"))))
     }
 
     fn read_here<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
@@ -55,10 +54,7 @@ impl Readers {
             Some(connection) => connection,
             None => connection::reader(&self.path)?,
         };
-        let outcome = connection
-            .transaction()
-            .and_then(|transaction| work(&transaction))
-            .map_err(failure);
+        let outcome = connection.transaction().and_then(|transaction| work(&transaction)).map_err(failure);
         self.free().push(connection);
         outcome
     }

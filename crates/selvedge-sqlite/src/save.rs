@@ -37,16 +37,8 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
         return Ok(Saved::Refused(format!("key {:?} is taken", name.key.as_str())));
     }
     add_pages(connection, &changes.pages)?;
-    index_tags(
-        connection,
-        include_str!("sql/tag_delete.sql"),
-        &changes.tags_removed,
-    )?;
-    index_tags(
-        connection,
-        include_str!("sql/tag_insert.sql"),
-        &changes.tags_added,
-    )?;
+    index_tags(connection, include_str!("sql/tag_delete.sql"), &changes.tags_removed)?;
+    index_tags(connection, include_str!("sql/tag_insert.sql"), &changes.tags_added)?;
     remove_sessions(connection, &changes.sessions_removed)?;
     write_sessions(connection, &changes.sessions)?;
     let entry = append(connection, changes, now)?;
@@ -161,9 +153,11 @@ fn delete(connection: &Connection, deleted: &[(ExecutionId, u32)]) -> rusqlite::
 
 fn add_pages(connection: &Connection, pages: &[HistoryPage]) -> rusqlite::Result<()> {
     for page in pages {
-        connection
-            .prepare_cached(include_str!("sql/history_page_insert.sql"))?
-            .execute(params![page.execution.0.as_bytes(), page.page, page.lines])?;
+        connection.prepare_cached(include_str!("sql/history_page_insert.sql"))?.execute(params![
+            page.execution.0.as_bytes(),
+            page.page,
+            page.lines
+        ])?;
     }
     Ok(())
 }
@@ -187,14 +181,12 @@ fn index_tags(connection: &Connection, statement: &str, entries: &[TagEntry]) ->
 fn remove_keys(connection: &Connection, keys: &[(KeyName, Option<ExecutionId>)]) -> rusqlite::Result<()> {
     for (name, execution) in keys {
         let execution = execution.as_ref().map(|id| id.0.as_bytes());
-        connection
-            .prepare_cached(include_str!("sql/key_delete.sql"))?
-            .execute(params![
-                name.namespace.0,
-                name.scope.code(),
-                name.key.as_str(),
-                execution
-            ])?;
+        connection.prepare_cached(include_str!("sql/key_delete.sql"))?.execute(params![
+            name.namespace.0,
+            name.scope.code(),
+            name.key.as_str(),
+            execution
+        ])?;
     }
     Ok(())
 }
@@ -224,31 +216,27 @@ fn add_keys<'a>(connection: &Connection, keys: &'a [KeyRow]) -> rusqlite::Result
 
 fn write_sessions(connection: &Connection, sessions: &[Session]) -> rusqlite::Result<()> {
     for session in sessions {
-        connection
-            .prepare_cached(include_str!("sql/session_write.sql"))?
-            .execute(params![
-                session.id.0,
-                session.scope.namespace.0,
-                session.worker.as_str(),
-                session.instance.as_str(),
-                session.ttl_ms,
-                to_json(&session.scope.lanes)?,
-                session.scope.kinds.as_ref().map(to_json).transpose()?,
-                to_json(&session.scope.capabilities)?,
-                session.registered_at.micros(),
-                session.seen_at.micros(),
-                session.renewed_at.map(Timestamp::micros),
-                session.draining,
-            ])?;
+        connection.prepare_cached(include_str!("sql/session_write.sql"))?.execute(params![
+            session.id.0,
+            session.scope.namespace.0,
+            session.worker.as_str(),
+            session.instance.as_str(),
+            session.ttl_ms,
+            to_json(&session.scope.lanes)?,
+            session.scope.kinds.as_ref().map(to_json).transpose()?,
+            to_json(&session.scope.capabilities)?,
+            session.registered_at.micros(),
+            session.seen_at.micros(),
+            session.renewed_at.map(Timestamp::micros),
+            session.draining,
+        ])?;
     }
     Ok(())
 }
 
 fn remove_sessions(connection: &Connection, sessions: &[SessionId]) -> rusqlite::Result<()> {
     for session in sessions {
-        connection
-            .prepare_cached(include_str!("sql/session_delete.sql"))?
-            .execute([session.0])?;
+        connection.prepare_cached(include_str!("sql/session_delete.sql"))?.execute([session.0])?;
     }
     Ok(())
 }

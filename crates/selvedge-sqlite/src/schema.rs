@@ -23,10 +23,7 @@ const MIGRATIONS: [Migration; 5] = [
 
 /// A migration of the first schema, which is of use only as a whole.
 const fn first(sql: &'static str) -> Migration {
-    Migration {
-        sql,
-        minimum_reader: 5,
-    }
+    Migration { sql, minimum_reader: 5 }
 }
 
 /// The newest version that this program knows.
@@ -37,59 +34,43 @@ pub fn check(connection: &Connection) -> Result<i32, Error> {
     let (found, minimum) = version(connection)?;
     match minimum > KNOWN {
         false => Ok(found),
-        true => Err(Error::SchemaTooNew {
-            found,
-            minimum,
-            known: KNOWN,
-        }),
+        true => Err(Error::SchemaTooNew { found, minimum, known: KNOWN }),
     }
 }
 
 /// Brings the file's schema up to date, in one transaction.
 pub fn migrate(connection: &mut Connection) -> Result<(), Error> {
-    let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(failure)?;
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failure)?;
     let found = check(&transaction)?;
     if found >= KNOWN {
         return Ok(());
     }
     if found == 0 {
-        transaction
-            .execute_batch(include_str!("sql/schema_create.sql"))
-            .map_err(failure)?;
+        transaction.execute_batch(include_str!("sql/schema_create.sql")).map_err(failure)?;
     }
     for migration in MIGRATIONS.iter().skip(found as usize) {
         transaction.execute_batch(migration.sql).map_err(failure)?;
     }
     let minimum = MIGRATIONS.iter().map(|migration| migration.minimum_reader).max();
     transaction
-        .execute(
-            include_str!("sql/schema_write.sql"),
-            (KNOWN, minimum.unwrap_or(KNOWN)),
-        )
+        .execute(include_str!("sql/schema_write.sql"), (KNOWN, minimum.unwrap_or(KNOWN)))
         .map_err(failure)?;
     transaction.commit().map_err(failure)
 }
 
 /// The file's version and the oldest program that can use it; zeroes for a new file.
 fn version(connection: &Connection) -> Result<(i32, i32), Error> {
-    if connection
-        .table_exists(None, "selvedge_schema")
-        .map_err(failure)?
-    {
+    if connection.table_exists(None, "selvedge_schema").map_err(failure)? {
         let row = connection
-            .query_row(include_str!("sql/schema_read.sql"), (), |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
+            .query_row(include_str!("sql/schema_read.sql"), (), |row| Ok((row.get(0)?, row.get(1)?)))
             .optional();
         return row
             .map_err(failure)?
             .ok_or_else(|| Error::Failed("selvedge_schema is empty; restore the file from a backup".into()));
     }
-    let tables: i64 = connection
-        .query_row("select count(*) from sqlite_schema", (), |row| row.get(0))
-        .map_err(failure)?;
+    let tables: i64 =
+        connection.query_row("select count(*) from sqlite_schema", (), |row| row.get(0)).map_err(failure)?;
     match tables {
         0 => Ok((0, 0)),
         _ => Err(Error::BadAddress(

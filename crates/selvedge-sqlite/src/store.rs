@@ -15,11 +15,7 @@ use selvedge_store::{
 #[async_trait]
 impl Store for SqliteStore {
     fn describe(&self) -> Description {
-        Description {
-            name: "sqlite",
-            writers: 1,
-            shared: false,
-        }
+        Description { name: "sqlite", writers: 1, shared: false }
     }
 
     async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
@@ -28,8 +24,7 @@ impl Store for SqliteStore {
 
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
         let name = name.clone();
-        self.write(move |desk| names::intern_namespace(desk.connection, &name).map_err(failure))
-            .await
+        self.write(move |desk| names::intern_namespace(desk.connection, &name).map_err(failure)).await
     }
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
@@ -38,61 +33,44 @@ impl Store for SqliteStore {
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         let classes = classes.to_vec();
-        self.write(move |desk| names::intern_classes(desk.connection, classes).map_err(failure))
-            .await
+        self.write(move |desk| names::intern_classes(desk.connection, classes).map_err(failure)).await
     }
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        self.readers
-            .read(move |connection| names::classes_after(connection, after))
-            .await
+        self.readers.read(move |connection| names::classes_after(connection, after)).await
     }
 
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
         let ids = ids.to_vec();
-        self.readers
-            .read(move |connection| read::fetch(connection, &ids))
-            .await
+        self.readers.read(move |connection| read::fetch(connection, &ids)).await
     }
 
     async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
         let filter = filter.clone();
-        self.readers
-            .read(move |connection| list::list(connection, &filter, after, limit))
-            .await
+        self.readers.read(move |connection| list::list(connection, &filter, after, limit)).await
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
         let filter = filter.clone();
-        self.readers
-            .read(move |connection| list::count(connection, &filter, bound))
-            .await
+        self.readers.read(move |connection| list::count(connection, &filter, bound)).await
     }
 
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
-        self.readers
-            .read(move |connection| read::history_pages(connection, id))
-            .await
+        self.readers.read(move |connection| read::history_pages(connection, id)).await
     }
 
     async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
         let execution = execution.clone();
-        self.readers
-            .read(move |connection| read::ahead_of(connection, &execution, bound))
-            .await
+        self.readers.read(move |connection| read::ahead_of(connection, &execution, bound)).await
     }
 
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
-        self.readers
-            .read(move |connection| read::sessions(connection, namespace))
-            .await
+        self.readers.read(move |connection| read::sessions(connection, namespace)).await
     }
 
     async fn overview(&self) -> Result<Overview, Error> {
         let now = self.clock.now();
-        self.readers
-            .read(move |connection| due::overview(connection, now))
-            .await
+        self.readers.read(move |connection| due::overview(connection, now)).await
     }
 
     async fn due(
@@ -102,23 +80,17 @@ impl Store for SqliteStore {
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
         let now = self.clock.now();
-        self.readers
-            .read(move |connection| due::due(connection, now, kind, after, limit))
-            .await
+        self.readers.read(move |connection| due::due(connection, now, kind, after, limit)).await
     }
 
     async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
         let now = self.clock.now();
-        self.readers
-            .read(move |connection| due::lapsed(connection, now, after, limit))
-            .await
+        self.readers.read(move |connection| due::lapsed(connection, now, after, limit)).await
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
         let before = self.clock.now().minus_ms(unseen_ms);
-        self.readers
-            .read(move |connection| due::unseen_sessions(connection, before, limit))
-            .await
+        self.readers.read(move |connection| due::unseen_sessions(connection, before, limit)).await
     }
 
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
@@ -133,9 +105,7 @@ impl Store for SqliteStore {
     }
 
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
-        self.readers
-            .read(move |connection| read::log_after(connection, after, limit))
-            .await
+        self.readers.read(move |connection| read::log_after(connection, after, limit)).await
     }
 
     /// There are no other servers.
@@ -152,9 +122,7 @@ impl Store for SqliteStore {
     }
 
     async fn ping(&self) -> Result<(), Error> {
-        self.readers
-            .read(|connection| connection.query_row("select 1", (), |_| Ok(())))
-            .await
+        self.readers.read(|connection| connection.query_row("select 1", (), |_| Ok(()))).await
     }
 
     async fn close(&self) {

@@ -70,11 +70,7 @@ impl Writer {
             Ok(())
         };
         connection.wal_hook(Some(hook)).map_err(failure)?;
-        Ok(Writer {
-            connection,
-            clock,
-            figures,
-        })
+        Ok(Writer { connection, clock, figures })
     }
 
     /// Writes until nobody can send any more and everything that was sent is done.
@@ -127,10 +123,7 @@ impl Writer {
     /// Runs one job in a savepoint. An error is one of the whole transaction.
     fn run_one(&self, job: &mut dyn Job) -> Result<(), Error> {
         self.execute("savepoint job")?;
-        let desk = Desk {
-            connection: &self.connection,
-            now: self.clock.now(),
-        };
+        let desk = Desk { connection: &self.connection, now: self.clock.now() };
         let succeeded = job.run(&desk);
         if self.connection.is_autocommit() {
             let why = "the database gave up the transaction; the disk may be full";
@@ -238,9 +231,6 @@ mod tests {
         }
         let (job, mut answer) = insert(1);
         writer.commit(&mut VecDeque::from([job]));
-        assert!(
-            answer.try_recv().expect("it is answered").is_ok(),
-            "the writer has recovered"
-        );
+        assert!(answer.try_recv().expect("it is answered").is_ok(), "the writer has recovered");
     }
 }

@@ -16,3 +16,8 @@ async fn empty_store() -> Subject {
 }
 
 selvedge_store::conformance::suite!(empty_store);
+
+#[test]
+fn random_commands_have_the_outcome_that_the_model_says() {
+    selvedge_store::conformance::model::run(empty_store, 24);
+}

@@ -31,10 +31,7 @@ async fn a_second_opener_is_told_who_has_the_file() {
     let error = refusal(&directory.database()).await;
     assert!(matches!(error, Error::InUse(_)), "{error:?}");
     let text = error.to_string();
-    assert!(
-        text.contains(&format!("selvedge.db is already open in process {pid}; stop")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("selvedge.db is already open in process {pid}; stop")), "{text}");
 
     first.set_address("http://127.0.0.1:7878");
     let text = refusal(&directory.database()).await.to_string();
@@ -65,10 +62,7 @@ async fn a_store_that_was_dropped_or_closed_has_let_go_of_the_file() {
     closed.close().await;
     let error = closed.ping().await.expect_err("it was closed");
     assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
-    assert!(
-        closed.delete_expired_keys(1).await.is_err(),
-        "a closed store writes nothing"
-    );
+    assert!(closed.delete_expired_keys(1).await.is_err(), "a closed store writes nothing");
 }
 
 #[tokio::test]
@@ -94,10 +88,7 @@ async fn what_was_written_is_there_after_reopening() {
     let after = bench(&directory.database()).await;
     assert_eq!(after.row(row.id).await, claimed.execution);
     assert_eq!(after.log().await, log);
-    assert_eq!(
-        after.store.sessions(None).await.expect("sessions are read").len(),
-        1
-    );
+    assert_eq!(after.store.sessions(None).await.expect("sessions are read").len(), 1);
     after.complete(&claimed, b"1").await;
     let newest = after.log().await.last().map(|(number, _)| *number);
     assert_eq!(newest, log.last().map(|(number, _)| number + 1), "numbers go on");
@@ -129,9 +120,7 @@ async fn the_clock_does_not_step_back_behind_what_the_file_shows() {
     before.store.close().await;
     drop(before);
     let other = Connection::open(directory.database()).expect("the file opens");
-    other
-        .execute("update log set at = ?1", [tomorrow])
-        .expect("a row changes");
+    other.execute("update log set at = ?1", [tomorrow]).expect("a row changes");
     drop(other);
 
     let after = bench(&directory.database()).await;
@@ -147,44 +136,24 @@ async fn a_schema_that_needs_a_newer_program_is_refused() {
     let other = Connection::open(directory.database()).expect("the file opens");
     let set = |version: i32, minimum: i32| {
         other
-            .execute(
-                "update selvedge_schema set version = ?1, minimum_reader = ?2",
-                [version, minimum],
-            )
+            .execute("update selvedge_schema set version = ?1, minimum_reader = ?2", [version, minimum])
             .expect("a row changes");
     };
     set(99, 98);
     let error = refusal(&directory.database()).await;
-    assert!(
-        matches!(
-            error,
-            Error::SchemaTooNew {
-                found: 99,
-                minimum: 98,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    assert!(matches!(error, Error::SchemaTooNew { found: 99, minimum: 98, .. }), "{error:?}");
     set(99, 1);
-    bench(&directory.database())
-        .await
-        .submit(Draft::new("kind"))
-        .await;
-    let version: i32 = other
-        .query_row("select version from selvedge_schema", (), |row| row.get(0))
-        .expect("a row is read");
+    bench(&directory.database()).await.submit(Draft::new("kind")).await;
+    let version: i32 =
+        other.query_row("select version from selvedge_schema", (), |row| row.get(0)).expect("a row is read");
     assert_eq!(version, 99, "a newer schema that may be used is left alone");
 }
 
 #[tokio::test]
 async fn a_path_that_cannot_be_a_store_is_refused_with_what_to_do() {
     let directory = Directory::new();
-    std::fs::write(
-        directory.path("letter.txt"),
-        "Dear reader, this is no database.".repeat(99),
-    )
-    .expect("a file can be written");
+    std::fs::write(directory.path("letter.txt"), "Dear reader, this is no database.".repeat(99))
+        .expect("a file can be written");
     Connection::open(directory.path("other.db"))
         .and_then(|other| other.execute_batch("create table recipes (name text)"))
         .expect("another program's database can be made");
@@ -195,14 +164,8 @@ async fn a_path_that_cannot_be_a_store_is_refused_with_what_to_do() {
     for (path, told) in [
         (directory.path(""), "is a directory; name a file in it, such as"),
         (directory.path("no/where.db"), "does not exist; create it"),
-        (
-            directory.path("letter.txt"),
-            "letter.txt: the file is not a database",
-        ),
-        (
-            directory.path("other.db"),
-            "other.db: the file is a database of another program",
-        ),
+        (directory.path("letter.txt"), "letter.txt: the file is not a database"),
+        (directory.path("other.db"), "other.db: the file is a database of another program"),
         (":memory:".into(), "use the memory store"),
         ("".into(), "is not the path of a file"),
     ] {

@@ -77,10 +77,7 @@ const CASES: [Case; 11] = [
     },
     Case {
         statement: include_str!("../src/sql/key_delete_expired.sql"),
-        uses: &[
-            "SEARCH keys USING ",
-            "SEARCH keys USING COVERING INDEX keys_expires (expires_at",
-        ],
+        uses: &["SEARCH keys USING ", "SEARCH keys USING COVERING INDEX keys_expires (expires_at"],
     },
     Case {
         statement: include_str!("../src/sql/execution_fetch.sql"),
@@ -93,10 +90,8 @@ const CASES: [Case; 11] = [
 ];
 
 /// The statements of `walk` find lapsed leases by stepping from session to session.
-const WALKS: [&str; 2] = [
-    include_str!("../src/sql/lapsed_find.sql"),
-    include_str!("../src/sql/overview_read.sql"),
-];
+const WALKS: [&str; 2] =
+    [include_str!("../src/sql/lapsed_find.sql"), include_str!("../src/sql/overview_read.sql")];
 
 async fn filled(directory: &Directory) -> Connection {
     let store = SqliteStore::open(&directory.database()).await;
@@ -107,9 +102,8 @@ async fn filled(directory: &Directory) -> Connection {
 }
 
 fn plan(connection: &Connection, statement: &str) -> Vec<String> {
-    let mut explain = connection
-        .prepare(&format!("explain query plan {statement}"))
-        .expect("the statement is understood");
+    let mut explain =
+        connection.prepare(&format!("explain query plan {statement}")).expect("the statement is understood");
     let mut rows = explain.raw_query();
     let mut plan = Vec::new();
     while let Some(row) = rows.next().expect("the plan is read") {
@@ -122,11 +116,7 @@ fn check(connection: &Connection) {
     for case in &CASES {
         let plan = plan(connection, case.statement);
         for used in case.uses {
-            assert!(
-                plan.iter().any(|step| step.contains(used)),
-                "{used} in\n{}\n{plan:#?}",
-                case.statement
-            );
+            assert!(plan.iter().any(|step| step.contains(used)), "{used} in\n{}\n{plan:#?}", case.statement);
         }
         let costly = |step: &&String| {
             (step.starts_with("SCAN") && !step.contains("json_each") && !step.contains("(subquery"))
@@ -154,8 +144,6 @@ async fn claim_due_and_list_statements_use_their_indexes_among_100_000_rows() {
     let directory = Directory::new();
     let connection = filled(&directory).await;
     check(&connection);
-    connection
-        .execute_batch("analyze")
-        .expect("statistics are gathered");
+    connection.execute_batch("analyze").expect("statistics are gathered");
     check(&connection);
 }

@@ -44,11 +44,7 @@ async fn commits(bench: &Bench) -> i64 {
 async fn jobs_that_wait_share_one_commit() {
     let directory = Directory::new();
     let bench = bench(&directory).await;
-    let (one, two, three) = (
-        submission(&bench).await,
-        submission(&bench).await,
-        submission(&bench).await,
-    );
+    let (one, two, three) = (submission(&bench).await, submission(&bench).await, submission(&bench).await);
     let before = commits(&bench).await;
     let (wait, go_on) = busy();
     let (_, one, two, three, _) = tokio::join!(
@@ -59,11 +55,7 @@ async fn jobs_that_wait_share_one_commit() {
         async { go_on.send(()).expect("the writer waits") },
     );
     let entries = [one, two, three].map(|saved| saved.expect("it is saved").entry.expect("it has events"));
-    assert_eq!(
-        entries,
-        [entries[0], entries[0] + 1, entries[0] + 2],
-        "an entry each"
-    );
+    assert_eq!(entries, [entries[0], entries[0] + 1, entries[0] + 2], "an entry each");
     assert_eq!(commits(&bench).await, before + 1);
 }
 
@@ -97,17 +89,10 @@ async fn a_decision_that_never_holds_takes_back_only_its_own_part_of_the_group()
     let command = bench.submit_command(vec![Draft::new("kind")]).await;
     let taken = bench.run(command).await.remove(0).expect("it is accepted");
     let changes = Changes {
-        inserted: vec![Inserted {
-            execution: taken.execution,
-            input: Default::default(),
-            result: None,
-        }],
+        inserted: vec![Inserted { execution: taken.execution, input: Default::default(), result: None }],
         ..Changes::default()
     };
-    let never = decision(
-        |_| Needs::default(),
-        move |_| Step::Save(Box::new(changes.clone())),
-    );
+    let never = decision(|_| Needs::default(), move |_| Step::Save(Box::new(changes.clone())));
     let (one, two) = (submission(&bench).await, submission(&bench).await);
     let (wait, go_on) = busy();
     let (_, one, contended, two, _) = tokio::join!(
@@ -132,17 +117,11 @@ async fn a_row_that_cannot_be_read_is_no_candidate_and_does_not_take_the_turn_of
     let (bad, good) = (rows[0].id, [rows[1].id, rows[2].id]);
     Connection::open(directory.database())
         .and_then(|other| {
-            other.execute(
-                "update executions set detail = '{' where id = ?1",
-                [bad.0.as_bytes()],
-            )
+            other.execute("update executions set detail = '{' where id = ?1", [bad.0.as_bytes()])
         })
         .expect("a row changes");
     let needs = |limit| Needs {
-        candidates: vec![Candidates {
-            classes: vec![rows[0].class],
-            limit,
-        }],
+        candidates: vec![Candidates { classes: vec![rows[0].class], limit }],
         ..Needs::default()
     };
     let found = bench.load(needs(2)).await;
@@ -150,11 +129,7 @@ async fn a_row_that_cannot_be_read_is_no_candidate_and_does_not_take_the_turn_of
     assert_eq!(found.inputs.len(), 2);
     assert_eq!(found.unreadable.len(), 1);
     assert_eq!(found.unreadable[0].0, bad);
-    assert!(
-        found.unreadable[0].1.contains("detail"),
-        "{}",
-        found.unreadable[0].1
-    );
+    assert!(found.unreadable[0].1.contains("detail"), "{}", found.unreadable[0].1);
     let error = bench.store.fetch(&[bad]).await.expect_err("it cannot be read");
     assert!(error.to_string().contains(&bad.to_string()), "{error}");
     assert_eq!(bench.claim(9).await.len(), 2);
@@ -170,10 +145,7 @@ async fn a_long_input_is_handed_out_and_deleted_with_its_execution() {
             .expect("rows are counted")
     };
     let input = format!("\"{}\"", "x".repeat(100_000));
-    let draft = Draft {
-        input: input.clone().into(),
-        ..Draft::new("kind")
-    };
+    let draft = Draft { input: input.clone().into(), ..Draft::new("kind") };
     let row = bench.submit(draft).await;
     assert_eq!(inputs(directory.database()), 1);
     assert_eq!(bench.stored(row.id).await.input, input);
@@ -181,11 +153,6 @@ async fn a_long_input_is_handed_out_and_deleted_with_its_execution() {
     assert_eq!(claimed.input, input);
     bench.complete(&claimed, b"1").await;
     let version = bench.row(row.id).await.version;
-    bench
-        .save(Changes {
-            deleted: vec![(row.id, version)],
-            ..Changes::default()
-        })
-        .await;
+    bench.save(Changes { deleted: vec![(row.id, version)], ..Changes::default() }).await;
     assert_eq!(inputs(directory.database()), 0);
 }

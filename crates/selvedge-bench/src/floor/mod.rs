@@ -36,9 +36,7 @@ pub async fn measure(place: &Place, batch: usize, connections: usize) -> Result<
         Place::Sqlite(directory) => {
             let directory = directory.clone();
             let measure = move || sqlite::measure(&directory, batch);
-            tokio::task::spawn_blocking(measure)
-                .await
-                .map_err(|error| Error::Usage(error.to_string()))?
+            tokio::task::spawn_blocking(measure).await.map_err(|error| Error::Usage(error.to_string()))?
         }
     }
 }

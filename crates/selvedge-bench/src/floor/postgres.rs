@@ -67,15 +67,9 @@ pub async fn connect(url: &str) -> Result<Client, Error> {
 pub async fn measure(url: &str, batch: usize, connections: usize) -> Result<Floor, Error> {
     let schema = format!("selvedge_floor_{}", Uuid::new_v4().simple());
     let owner = connect(url).await?;
-    owner
-        .batch_execute(&format!(
-            "create schema {schema}; set search_path to {schema}; {SCHEMA}"
-        ))
-        .await?;
+    owner.batch_execute(&format!("create schema {schema}; set search_path to {schema}; {SCHEMA}")).await?;
     let floor = measure_in(url, &owner, &schema, batch, connections).await;
-    owner
-        .batch_execute(&format!("drop schema {schema} cascade"))
-        .await?;
+    owner.batch_execute(&format!("drop schema {schema} cascade")).await?;
     floor
 }
 
@@ -92,9 +86,7 @@ async fn measure_in(
     let mut running = Vec::new();
     for _ in 0..connections {
         let client = connect(url).await?;
-        client
-            .batch_execute(&format!("set search_path to {schema}"))
-            .await?;
+        client.batch_execute(&format!("set search_path to {schema}")).await?;
         running.push(tokio::spawn(cycles(client, batch)));
     }
     let mut executions = 0;
@@ -133,9 +125,7 @@ async fn cycles(client: Client, batch: usize) -> Result<u64, Error> {
 
 /// One row, one commit, again and again on one connection.
 async fn single_commits(client: &Client) -> Result<Times, Error> {
-    let insert = client
-        .prepare("insert into floor_commit (at) values (clock_timestamp())")
-        .await?;
+    let insert = client.prepare("insert into floor_commit (at) values (clock_timestamp())").await?;
     let mut durations: Vec<Duration> = Vec::new();
     for _ in 0..300 {
         let started = Instant::now();

@@ -63,11 +63,7 @@ impl ClaimDraft {
             scope: Scope {
                 namespace,
                 lanes: names("/lanes", &self.lanes)?,
-                kinds: self
-                    .kinds
-                    .as_ref()
-                    .map(|kinds| names("/kinds", kinds))
-                    .transpose()?,
+                kinds: self.kinds.as_ref().map(|kinds| names("/kinds", kinds)).transpose()?,
                 capabilities: check_capabilities("/capabilities", &self.capabilities)?,
             },
             worker: Name::parse("/worker", &self.worker, NAME_LIMIT)?,
@@ -135,10 +131,7 @@ impl Claim {
         if !handed_only && !classes.is_empty() {
             match needs.candidates.iter_mut().find(|asked| asked.classes == classes) {
                 Some(asked) => asked.limit += self.max,
-                None => needs.candidates.push(Candidates {
-                    classes: classes.to_vec(),
-                    limit: self.max,
-                }),
+                None => needs.candidates.push(Candidates { classes: classes.to_vec(), limit: self.max }),
             }
         }
     }
@@ -173,10 +166,8 @@ impl Claim {
 
     fn still_held(&self, id: ExecutionId, epoch: u32, work: &Work) -> Option<Claimed> {
         let row = work.execution(self.scope.namespace, id).ok()?;
-        (row.epoch == epoch && row.state.lease().is_some()).then(|| Claimed {
-            execution: row.clone(),
-            input: work.input(id).cloned().unwrap_or_default(),
-        })
+        (row.epoch == epoch && row.state.lease().is_some())
+            .then(|| Claimed { execution: row.clone(), input: work.input(id).cloned().unwrap_or_default() })
     }
 
     fn take(&self, classes: &[ClassId], work: &mut Work) -> Vec<Claimed> {
@@ -242,19 +233,9 @@ impl Claim {
             row.epoch += 1;
             row.detail.interrupted = None;
             row.detail.progress = None;
-            if row.started_at.is_none_or(|started| started < row.opened_at()) {
-                row.started_at = Some(now);
-            }
+            row.started_at = row.started_at.or(Some(now));
         });
-        let execution = work
-            .find(id)
-            .ok()
-            .flatten()
-            .cloned()
-            .expect("it was leased just now");
-        Claimed {
-            execution,
-            input: work.input(id).cloned().unwrap_or_default(),
-        }
+        let execution = work.find(id).ok().flatten().cloned().expect("it was leased just now");
+        Claimed { execution, input: work.input(id).cloned().unwrap_or_default() }
     }
 }

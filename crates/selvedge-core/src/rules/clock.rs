@@ -48,6 +48,7 @@ impl Tick {
         if self.what == What::Lapse
             && let Ok(Some(row)) = work.find(self.execution)
             && let Some(lease) = row.state.lease()
+            && work.session(lease.session).is_none()
         {
             needs.sessions_locked.push(lease.session);
         }
@@ -86,21 +87,12 @@ fn pass_deadline(row: &Execution, work: &mut Work) {
     let lease = row.lease_ref();
     if row.deadline_at().is_some_and(|at| at <= now) {
         let fact = Fact::DeadlinePassed { lease };
-        work.apply(row.id, fact, None, |row| {
-            follow(row, Next::Terminal(Outcome::Expired))
-        });
+        work.apply(row.id, fact, None, |row| follow(row, Next::Terminal(Outcome::Expired)));
     } else if let Some(cancel) = row.detail.cancel.clone().filter(|cancel| cancel.until <= now) {
-        let fact = Fact::Cancelled {
-            lease,
-            reason: cancel.reason,
-        };
-        work.apply(row.id, fact, cancel.actor, |row| {
-            follow(row, Next::Terminal(Outcome::Cancelled))
-        });
+        let fact = Fact::Cancelled { lease, reason: cancel.reason };
+        work.apply(row.id, fact, cancel.actor, |row| follow(row, Next::Terminal(Outcome::Cancelled)));
     } else {
-        work.apply(row.id, Fact::StartByPassed, None, |row| {
-            follow(row, Next::Terminal(Outcome::Expired))
-        });
+        work.apply(row.id, Fact::StartByPassed, None, |row| follow(row, Next::Terminal(Outcome::Expired)));
     }
 }
 
@@ -125,9 +117,7 @@ fn lapse(row: &Execution, work: &mut Work) -> Ticked {
         return Ticked::Lost;
     };
     let now = work.now();
-    let renewed_until = work
-        .session(lease.session)
-        .and_then(|session| session.renewed_until());
+    let renewed_until = work.session(lease.session).and_then(|session| session.renewed_until());
     if lease.first_term() > now || renewed_until.is_some_and(|until| until > now) {
         return Ticked::NotDue;
     }
@@ -135,23 +125,15 @@ fn lapse(row: &Execution, work: &mut Work) -> Ticked {
         return Ticked::Lost;
     };
     let next = after_interruption(work, row);
-    work.apply(
-        row.id,
-        Fact::Lapsed {
-            lease: ended.clone(),
-            next,
-        },
-        None,
-        |row| {
-            follow(row, next);
-            match next {
-                Next::Terminal(_) => {}
-                Next::Ready | Next::Delayed(_) => {
-                    row.detail.interruptions += 1;
-                    row.detail.interrupted = Some(ended);
-                }
+    work.apply(row.id, Fact::Lapsed { lease: ended.clone(), next }, None, |row| {
+        follow(row, next);
+        match next {
+            Next::Terminal(_) => {}
+            Next::Ready | Next::Delayed(_) => {
+                row.detail.interruptions += 1;
+                row.detail.interrupted = Some(ended);
             }
-        },
-    );
+        }
+    });
     Ticked::Done
 }

@@ -51,12 +51,13 @@ impl Heartbeat {
         }
     }
 
+    /// The leases that are held, less those that this very transaction has ended.
     fn held<'a>(&self, work: &'a Work) -> HashMap<Fence, &'a HeldLease> {
         let sessions = work.sessions_of(self.namespace, &self.instance);
-        let leases = sessions
-            .into_iter()
-            .flat_map(|session| work.leases_of(session.id).collect::<Vec<_>>());
-        leases.map(|lease| (fence(lease), lease)).collect()
+        let leases = sessions.into_iter().flat_map(|session| work.leases_of(session.id).collect::<Vec<_>>());
+        let held = leases.map(|lease| (fence(lease), lease));
+        held.filter(|(fence, _)| !matches!(work.find(fence.execution), Ok(Some(row)) if !fence.holds(row)))
+            .collect()
     }
 
     /// Renews, and says what is lost, orphaned, asked to cancel or to drain.
@@ -65,11 +66,7 @@ impl Heartbeat {
         let mut beat = Beat::default();
         let mut renewed_sessions: BTreeSet<SessionId> = BTreeSet::new();
         let held = self.held(work);
-        let named: BTreeSet<_> = self
-            .leases
-            .iter()
-            .map(|fence| (fence.execution, fence.epoch))
-            .collect();
+        let named: BTreeSet<_> = self.leases.iter().map(|fence| (fence.execution, fence.epoch)).collect();
         for fence in &self.leases {
             match held.get(fence) {
                 Some(lease) => {
@@ -88,9 +85,7 @@ impl Heartbeat {
                 }
             }
         }
-        let unnamed = held
-            .into_iter()
-            .filter(|(fence, _)| !named.contains(&(fence.execution, fence.epoch)));
+        let unnamed = held.into_iter().filter(|(fence, _)| !named.contains(&(fence.execution, fence.epoch)));
         let unnamed: Vec<(Fence, HeldLease)> = unnamed.map(|(fence, lease)| (fence, lease.clone())).collect();
         for mut session in work.sessions_of(self.namespace, &self.instance) {
             beat.drain |= session.draining;
@@ -115,21 +110,11 @@ impl Heartbeat {
 
     fn record(&self, worker: &Name, session: SessionId, renewed: &[Fence], work: &mut Work) {
         let of_session: BTreeSet<_> = work.leases_of(session).map(|lease| lease.execution).collect();
-        let leases = renewed
-            .iter()
-            .filter(|fence| of_session.contains(&fence.execution));
+        let leases = renewed.iter().filter(|fence| of_session.contains(&fence.execution));
         let leases = leases
-            .map(|fence| RenewedLease {
-                execution: fence.execution,
-                id: fence.lease_id,
-                epoch: fence.epoch,
-            })
+            .map(|fence| RenewedLease { execution: fence.execution, id: fence.lease_id, epoch: fence.epoch })
             .collect();
-        let fact = Fact::Renewed {
-            worker: worker.clone(),
-            instance: self.instance.clone(),
-            leases,
-        };
+        let fact = Fact::Renewed { worker: worker.clone(), instance: self.instance.clone(), leases };
         work.record_apart(self.namespace, fact, None);
     }
 }

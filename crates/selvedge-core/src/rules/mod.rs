@@ -30,11 +30,7 @@ const OPERATION_WINDOW_MS: i64 = 24 * 3600 * 1000;
 
 impl Operation {
     fn key_name(&self, namespace: NamespaceId) -> KeyName {
-        KeyName {
-            namespace,
-            scope: KeyScope::Operation,
-            key: self.key.clone(),
-        }
+        KeyName { namespace, scope: KeyScope::Operation, key: self.key.clone() }
     }
 
     /// The stored answer of the same call, if it was made before. The same key with another call is refused.
@@ -43,9 +39,7 @@ impl Operation {
         let Some(row) = known.filter(|row| row.expires_at.is_none_or(|at| at > work.now())) else {
             return Ok(None);
         };
-        let answer = serde_json::from_slice(&row.answer)
-            .ok()
-            .filter(|_| row.digest == self.digest);
+        let answer = serde_json::from_slice(&row.answer).ok().filter(|_| row.digest == self.digest);
         answer.map(Some).ok_or_else(|| Refusal::IdempotencyMismatch {
             pointer: "/headers/idempotency-key".into(),
             detail: "was used for another call; use a new key for a new call".into(),

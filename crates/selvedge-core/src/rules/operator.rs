@@ -1,11 +1,13 @@
 //! What operators do to an execution. Every event of theirs names the actor.
 
+use super::submit::key_names;
 use super::{follow, put_back};
 use crate::execution::CancelRequest;
 use crate::fact::{Fact, Next};
-use crate::rows::{Needs, ResultChange};
+use crate::rows::{KeyName, KeyRow, KeyScope, Needs, ResultChange};
 use crate::submission::{When, check_duration, check_priority, check_tags};
 use crate::{Execution, ExecutionId, Name, NamespaceId, Outcome, Refusal, State, Work};
+use bytes::Bytes;
 use std::collections::BTreeMap;
 
 /// The longest reason, in bytes.
@@ -68,15 +70,28 @@ impl Operate {
         needs.executions.push(self.execution);
     }
 
+    /// What to see after that, and once more: for a replay, the key that only one active execution may have, and whom it
+    /// stands for.
+    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        let Some(name) = self.unique_key(work) else { return };
+        match work.key(&name) {
+            None => needs.keys.push(name),
+            Some(key) => needs.executions.extend(key.execution.filter(|id| !work.knows(*id))),
+        }
+    }
+
+    /// The uniqueness key of an execution that is to be replayed, also where it has yet to end in the same transaction.
+    fn unique_key(&self, work: &Work) -> Option<KeyName> {
+        let row =
+            work.execution(self.namespace, self.execution).ok().filter(|_| self.action == Action::Replay)?;
+        key_names(row).find(|name| name.scope == KeyScope::Unique)
+    }
+
     /// Does it, or says why not; the answer is the execution as it becomes.
     pub fn decide(&self, work: &mut Work) -> Result<Execution, Refusal> {
         let row = work.execution(self.namespace, self.execution)?.clone();
         if let Some(expected) = self.if_version.filter(|expected| *expected != row.version) {
-            return Err(Refusal::VersionMismatch {
-                execution: row.id,
-                expected,
-                actual: row.version,
-            });
+            return Err(Refusal::VersionMismatch { execution: row.id, expected, actual: row.version });
         }
         match &self.action {
             Action::Cancel { reason, grace_ms } => self.cancel(&row, reason, *grace_ms, work)?,
@@ -108,24 +123,15 @@ impl Operate {
             State::Terminal(_) => Err(terminal(row)),
             State::Leased(_) if grace_ms > 0 => {
                 if row.detail.cancel.as_ref().is_none_or(|asked| until < asked.until) {
-                    let fact = Fact::CancelRequested {
-                        reason: reason.clone(),
-                        until,
-                    };
-                    let request = CancelRequest {
-                        actor: Some(self.actor.clone()),
-                        reason: reason.clone(),
-                        until,
-                    };
+                    let fact = Fact::CancelRequested { reason: reason.clone(), until };
+                    let request =
+                        CancelRequest { actor: Some(self.actor.clone()), reason: reason.clone(), until };
                     self.apply(work, fact, |row| row.detail.cancel = Some(request));
                 }
                 Ok(())
             }
             State::Ready | State::Delayed { .. } | State::Leased(_) => {
-                let fact = Fact::Cancelled {
-                    lease: row.lease_ref(),
-                    reason: reason.clone(),
-                };
+                let fact = Fact::Cancelled { lease: row.lease_ref(), reason: reason.clone() };
                 self.apply(work, fact, |row| follow(row, Next::Terminal(Outcome::Cancelled)));
                 Ok(())
             }
@@ -138,11 +144,7 @@ impl Operate {
             return Err(self.wrong_state(row, "only the lease of an active execution can be revoked"));
         };
         let next = put_back(row, None, work.now());
-        let fact = Fact::Revoked {
-            lease,
-            reason: reason.clone(),
-            next,
-        };
+        let fact = Fact::Revoked { lease, reason: reason.clone(), next };
         self.apply(work, fact, |row| follow(row, next));
         Ok(())
     }
@@ -153,10 +155,7 @@ impl Operate {
             return Err(terminal(row));
         }
         if to != row.priority {
-            let fact = Fact::Prioritised {
-                from: row.priority,
-                to,
-            };
+            let fact = Fact::Prioritised { from: row.priority, to };
             self.apply(work, fact, |row| row.priority = to);
         }
         Ok(())
@@ -166,10 +165,9 @@ impl Operate {
         let until = until.check("/delay_ms")?.at(work.now());
         match &row.state {
             State::Terminal(_) => Err(terminal(row)),
-            State::Leased(_) => Err(self.wrong_state(
-                row,
-                "only one that waits can be rescheduled; revoke its lease first",
-            )),
+            State::Leased(_) => {
+                Err(self.wrong_state(row, "only one that waits can be rescheduled; revoke its lease first"))
+            }
             State::Ready | State::Delayed { .. } => {
                 let next = put_back(row, Some(until), work.now());
                 self.apply(work, Fact::Rescheduled { next }, |row| follow(row, next));
@@ -182,12 +180,14 @@ impl Operate {
         if row.state.outcome().is_none() {
             return Err(self.wrong_state(row, "only one that has ended can be replayed"));
         }
+        if let Some(name) = self.unique_key(work) {
+            self.take_unique_key(row, name, work)?;
+        }
         let now = work.now();
-        let fact = Fact::Replayed {
-            generation: row.detail.generation + 1,
-        };
+        let fact = Fact::Replayed { generation: row.detail.generation + 1 };
         self.apply(work, fact, |row| {
             row.state = State::Ready;
+            row.started_at = None;
             row.detail.generation += 1;
             row.detail.replayed_at = Some(now);
             row.detail.retries = 0;
@@ -197,6 +197,24 @@ impl Operate {
             row.detail.progress = None;
         });
         work.set_result(row.id, ResultChange::Clear);
+        Ok(())
+    }
+
+    /// Makes the key stand for the execution again, unless another active one has it now.
+    fn take_unique_key(&self, row: &Execution, name: KeyName, work: &mut Work) -> Result<(), Refusal> {
+        let holder = work.key(&name).and_then(|key| key.execution);
+        if let Some(other) = holder.filter(|other| *other != row.id)
+            && work.find(other)?.is_some_and(|other| other.state.outcome().is_none())
+        {
+            let detail = format!(
+                "execution {other} is active with the same unique_while_active key; let it end first"
+            );
+            return Err(self.wrong_state(row, &detail));
+        }
+        if holder != Some(row.id) {
+            let (execution, answer) = (Some(row.id), Bytes::new());
+            work.put_key(KeyRow { name, execution, digest: 0, answer, expires_at: None });
+        }
         Ok(())
     }
 
@@ -213,10 +231,7 @@ impl Operate {
         tags.extend(set.clone());
         check_tags("/set", tags.clone())?;
         if tags != row.tags {
-            let fact = Fact::Tagged {
-                set: set.clone(),
-                remove: remove.to_vec(),
-            };
+            let fact = Fact::Tagged { set: set.clone(), remove: remove.to_vec() };
             self.apply(work, fact, |row| row.tags = tags);
         }
         Ok(())
@@ -233,16 +248,11 @@ impl Operate {
 
 fn terminal(row: &Execution) -> Refusal {
     match row.state.outcome() {
-        Some(outcome) => Refusal::AlreadyTerminal {
-            execution: row.id,
-            outcome,
-        },
+        Some(outcome) => Refusal::AlreadyTerminal { execution: row.id, outcome },
         None => row.stale(),
     }
 }
 
 fn check_reason(reason: &Option<String>) -> Result<(), Refusal> {
-    reason.as_deref().map_or(Ok(()), |reason| {
-        crate::name::check_text("/reason", reason, REASON_LIMIT)
-    })
+    reason.as_deref().map_or(Ok(()), |reason| crate::name::check_text("/reason", reason, REASON_LIMIT))
 }

@@ -36,12 +36,7 @@ impl Fence {
     /// The fence of a leased execution.
     pub fn of(row: &Execution) -> Option<Fence> {
         let lease = row.state.lease()?;
-        Some(Fence {
-            execution: row.id,
-            attempt: row.attempt()?,
-            lease_id: lease.id,
-            epoch: row.epoch,
-        })
+        Some(Fence { execution: row.id, attempt: row.attempt()?, lease_id: lease.id, epoch: row.epoch })
     }
 
     /// Whether this is the current lease of `row`.
@@ -113,11 +108,7 @@ impl Report {
         }
         match &self.op {
             Op::Complete { result } => check_payload("/result", result),
-            Op::Fail {
-                message,
-                retry_after_ms,
-                ..
-            } => {
+            Op::Fail { message, retry_after_ms, .. } => {
                 check_message(message)?;
                 retry_after_ms.map_or(Ok(()), |ms| check_duration("/retry_after_ms", ms))
             }
@@ -152,79 +143,39 @@ impl Report {
         let (now, digest) = (work.now(), self.digest());
         let next = match &self.op {
             Op::Complete { result } => {
-                work.apply(
-                    id,
-                    Fact::Completed {
-                        attempt: self.fence.attempt,
-                        digest,
-                    },
-                    None,
-                    |row| {
-                        follow(row, Next::Terminal(Outcome::Success));
-                        row.detail.error = None;
-                    },
-                );
+                work.apply(id, Fact::Completed { attempt: self.fence.attempt, digest }, None, |row| {
+                    follow(row, Next::Terminal(Outcome::Success));
+                    row.detail.error = None;
+                });
                 work.set_result(id, ResultChange::Set(result.clone()));
                 Next::Terminal(Outcome::Success)
             }
-            Op::Fail {
-                message,
-                class,
-                retry_after_ms,
-            } => {
-                let error = Failure {
-                    message: message.clone(),
-                    class: *class,
-                };
+            Op::Fail { message, class, retry_after_ms } => {
+                let error = Failure { message: message.clone(), class: *class };
                 let next = after_failure(work, &row, *class, *retry_after_ms);
-                work.apply(
-                    id,
-                    Fact::Failed {
-                        lease,
-                        error: error.clone(),
-                        next,
-                        digest,
-                    },
-                    None,
-                    |row| {
-                        follow(row, next);
-                        row.detail.error = Some(error);
-                        row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
-                    },
-                );
+                work.apply(id, Fact::Failed { lease, error: error.clone(), next, digest }, None, |row| {
+                    follow(row, next);
+                    row.detail.error = Some(error);
+                    row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
+                });
                 next
             }
             Op::Progress { percent, message } => {
-                let progress = Progress {
-                    percent: *percent,
-                    message: message.clone(),
-                };
+                let progress = Progress { percent: *percent, message: message.clone() };
                 if row.detail.progress.as_ref() != Some(&progress) {
-                    let fact = Fact::Progressed {
-                        percent: *percent,
-                        message: message.clone(),
-                    };
+                    let fact = Fact::Progressed { percent: *percent, message: message.clone() };
                     work.apply(id, fact, None, |row| row.detail.progress = Some(progress));
                 }
-                return Ok(Reported {
-                    state: StateName::Leased,
-                    delayed_until: None,
-                });
+                return Ok(Reported { state: StateName::Leased, delayed_until: None });
             }
             Op::Delay { until } => {
                 let next = put_back(&row, Some(until.at(now)), now);
-                work.apply(id, Fact::Delayed { lease, next, digest }, None, |row| {
-                    follow(row, next)
-                });
+                work.apply(id, Fact::Delayed { lease, next, digest }, None, |row| follow(row, next));
                 next
             }
             Op::Release => {
                 let next = put_back(&row, None, now);
-                let fact = Fact::Released {
-                    lease,
-                    next,
-                    digest: Some(digest),
-                };
+                let fact = Fact::Released { lease, next, digest: Some(digest) };
                 work.apply(id, fact, None, |row| follow(row, next));
                 next
             }
@@ -234,10 +185,10 @@ impl Report {
 
     /// The fence is not the current one: the answer of the same report if it succeeded before, else a refusal.
     fn repeat(&self, row: &Execution) -> Result<Reported, Refusal> {
-        let lines = row.history.lines().map_err(|error| Refusal::Unreadable {
-            execution: row.id,
-            detail: error.to_string(),
-        })?;
+        let lines = row
+            .history
+            .lines()
+            .map_err(|error| Refusal::Unreadable { execution: row.id, detail: error.to_string() })?;
         let attempt = self.fence.attempt;
         let ours = lease_of(&lines, attempt)
             .is_some_and(|lease| lease.id == self.fence.lease_id && lease.epoch == self.fence.epoch);
@@ -259,11 +210,7 @@ impl Report {
                 hasher.update(b"complete");
                 hasher.update(result);
             }
-            Op::Fail {
-                message,
-                class,
-                retry_after_ms,
-            } => {
+            Op::Fail { message, class, retry_after_ms } => {
                 hasher.update(b"fail");
                 hasher.update(class.as_str().as_bytes());
                 hasher.update(&retry_after_ms.unwrap_or(-1).to_le_bytes());
@@ -274,9 +221,7 @@ impl Report {
                 hasher.update(b"delay until");
                 hasher.update(&at.micros().to_le_bytes());
             }
-            Op::Delay {
-                until: When::AfterMs(ms),
-            } => {
+            Op::Delay { until: When::AfterMs(ms) } => {
                 hasher.update(b"delay for");
                 hasher.update(&ms.to_le_bytes());
             }
@@ -292,10 +237,7 @@ fn reported(next: Next) -> Reported {
         Next::Delayed(until) => (State::Delayed { until }, Some(until)),
         Next::Terminal(outcome) => (State::Terminal(outcome), None),
     };
-    Reported {
-        state: state.name(),
-        delayed_until,
-    }
+    Reported { state: state.name(), delayed_until }
 }
 
 fn check_message(message: &str) -> Result<(), Refusal> {

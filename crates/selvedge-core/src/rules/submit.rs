@@ -45,14 +45,18 @@ pub struct Submitted {
 struct Answer(Vec<Result<ExecutionId, Refusal>>);
 
 impl Submit {
+    /// Whether it has keys, which may stand for executions that are known only when the keys are.
+    pub fn has_keys(&self) -> bool {
+        let keyed = |item: &Item| {
+            item.submission.as_ref().is_ok_and(|one| names(self.namespace, one).next().is_some())
+        };
+        self.operation.is_some() || self.items.iter().any(keyed)
+    }
+
     /// What to see first. Ids that the engine minted are looked for only when `again`: the first try may have committed
     /// without its answer arriving.
     pub fn needs(&self, again: bool, needs: &mut Needs) {
-        needs.keys.extend(
-            self.operation
-                .as_ref()
-                .map(|operation| operation.key_name(self.namespace)),
-        );
+        needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
         for item in &self.items {
             let Ok(submission) = &item.submission else {
                 continue;
@@ -71,10 +75,8 @@ impl Submit {
                 needs.executions.push(id);
             }
         };
-        let stored = self
-            .operation
-            .as_ref()
-            .map(|operation| operation.stored::<Answer>(self.namespace, work));
+        let stored =
+            self.operation.as_ref().map(|operation| operation.stored::<Answer>(self.namespace, work));
         if let Some(Ok(Some(answer))) = stored {
             answer.0.into_iter().flatten().for_each(&mut want);
         }
@@ -83,9 +85,7 @@ impl Submit {
                 continue;
             };
             let names = names(self.namespace, submission);
-            names
-                .filter_map(|name| work.key(&name)?.execution)
-                .for_each(&mut want);
+            names.filter_map(|name| work.key(&name)?.execution).for_each(&mut want);
         }
     }
 
@@ -116,10 +116,7 @@ impl Submit {
             .into_iter()
             .map(|stored| {
                 let execution = work.execution(self.namespace, stored?)?.clone();
-                Ok(Submitted {
-                    execution,
-                    duplicate: true,
-                })
+                Ok(Submitted { execution, duplicate: true })
             })
             .collect()
     }
@@ -146,10 +143,7 @@ impl Submit {
             let same =
                 row.namespace == self.namespace && (minted || row.spec.digest == Some(submission.digest));
             return match same {
-                true => Ok(Submitted {
-                    execution: row.clone(),
-                    duplicate: !(again && minted),
-                }),
+                true => Ok(Submitted { execution: row.clone(), duplicate: !(again && minted) }),
                 false => Err(Refusal::IdempotencyMismatch {
                     pointer: "/id".into(),
                     detail: "is in use for an execution with other content; use a new id".into(),
@@ -157,15 +151,9 @@ impl Submit {
             };
         }
         if let Some(first) = self.first_with_key(submission, work)? {
-            return Ok(Submitted {
-                execution: first,
-                duplicate: true,
-            });
+            return Ok(Submitted { execution: first, duplicate: true });
         }
-        Ok(Submitted {
-            execution: self.create(item, submission, work),
-            duplicate: false,
-        })
+        Ok(Submitted { execution: self.create(item, submission, work), duplicate: false })
     }
 
     /// The execution that one of the submission's keys already stands for.
@@ -200,10 +188,7 @@ impl Submit {
 
     fn create(&self, item: &Item, submission: &Submission, work: &mut Work) -> Execution {
         let now = work.now();
-        let delayed_until = submission
-            .delay
-            .map(|delay| delay.at(now))
-            .filter(|until| *until > now);
+        let delayed_until = submission.delay.map(|delay| delay.at(now)).filter(|until| *until > now);
         let row = Execution {
             id: item.id,
             namespace: self.namespace,
@@ -238,30 +223,18 @@ impl Submit {
                 expires_at: None,
             });
         }
-        work.find(item.id)
-            .ok()
-            .flatten()
-            .cloned()
-            .expect("it was inserted just now")
+        work.find(item.id).ok().flatten().cloned().expect("it was inserted just now")
     }
 }
 
 /// The keys that a submission asks for, the stronger first.
 fn names(namespace: NamespaceId, submission: &Submission) -> impl Iterator<Item = KeyName> {
-    keys(
-        namespace,
-        submission.idempotency_key.as_ref(),
-        submission.unique_while_active.as_ref(),
-    )
+    keys(namespace, submission.idempotency_key.as_ref(), submission.unique_while_active.as_ref())
 }
 
 /// The keys that stand for an execution.
 pub fn key_names(row: &Execution) -> impl Iterator<Item = KeyName> + use<> {
-    keys(
-        row.namespace,
-        row.spec.idempotency_key.as_ref(),
-        row.spec.unique_while_active.as_ref(),
-    )
+    keys(row.namespace, row.spec.idempotency_key.as_ref(), row.spec.unique_while_active.as_ref())
 }
 
 fn keys(
@@ -269,17 +242,6 @@ fn keys(
     idempotency: Option<&Name>,
     unique: Option<&Name>,
 ) -> impl Iterator<Item = KeyName> + use<> {
-    let name = |scope, key: Option<&Name>| {
-        key.map(|key| KeyName {
-            namespace,
-            scope,
-            key: key.clone(),
-        })
-    };
-    [
-        name(KeyScope::Idempotency, idempotency),
-        name(KeyScope::Unique, unique),
-    ]
-    .into_iter()
-    .flatten()
+    let name = |scope, key: Option<&Name>| key.map(|key| KeyName { namespace, scope, key: key.clone() });
+    [name(KeyScope::Idempotency, idempotency), name(KeyScope::Unique, unique)].into_iter().flatten()
 }

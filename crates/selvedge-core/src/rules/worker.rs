@@ -42,11 +42,7 @@ impl PutBack {
         let next = put_back(&row, None, work.now());
         let fact = match self.why {
             Why::Orphaned => Fact::Orphaned { lease, next },
-            Why::Gone => Fact::Released {
-                lease,
-                next,
-                digest: None,
-            },
+            Why::Gone => Fact::Released { lease, next, digest: None },
         };
         work.apply(row.id, fact, None, |row| follow(row, next));
         Ok(true)
@@ -77,9 +73,7 @@ impl Drain {
             return Err(no_worker(&self.instance));
         }
         if sessions.iter().any(|session| !session.draining) {
-            let fact = Fact::DrainRequested {
-                instance: self.instance.clone(),
-            };
+            let fact = Fact::DrainRequested { instance: self.instance.clone() };
             work.record_apart(self.namespace, fact, Some(self.actor.clone()));
         }
         for mut session in sessions {
@@ -151,8 +145,5 @@ impl Forget {
 
 /// No such worker.
 pub fn no_worker(instance: &str) -> Refusal {
-    Refusal::NotFound {
-        what: "worker instance".into(),
-        id: instance.into(),
-    }
+    Refusal::NotFound { what: "worker instance".into(), id: instance.into() }
 }

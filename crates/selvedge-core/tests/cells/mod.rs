@@ -44,26 +44,17 @@ pub fn commands(cause: Cause) -> Vec<Command> {
     let waits = || [When::AfterMs(0), When::AfterMs(1)];
     let tick = |kind| vec![Command::Tick(What::Due(kind))];
     let operate = |action| vec![Command::Operate(action)];
-    let cancel = |grace_ms| Action::Cancel {
-        reason: None,
-        grace_ms,
-    };
+    let cancel = |grace_ms| Action::Cancel { reason: None, grace_ms };
     match cause {
         Cause::Submit => vec![Command::Submit(None), Command::Submit(Some(When::AfterMs(1)))],
         Cause::DelayOver => tick(DueKind::Delay),
         Cause::Claim => vec![Command::Claim],
-        Cause::Complete => vec![Command::Report(Op::Complete {
-            result: Bytes::from_static(b"1"),
-        })],
+        Cause::Complete => vec![Command::Report(Op::Complete { result: Bytes::from_static(b"1") })],
         Cause::Fail => {
             let mut fails = Vec::new();
             for class in FailureClass::ALL {
                 for retry_after_ms in [None, Some(0), Some(1)] {
-                    fails.push(Command::Report(Op::Fail {
-                        message: "failed".into(),
-                        class,
-                        retry_after_ms,
-                    }));
+                    fails.push(Command::Report(Op::Fail { message: "failed".into(), class, retry_after_ms }));
                 }
             }
             fails
@@ -80,19 +71,11 @@ pub fn commands(cause: Cause) -> Vec<Command> {
         }
         Cause::RequestCancel => operate(cancel(1)),
         Cause::Deadline | Cause::StartBy => tick(DueKind::Deadline),
-        Cause::Reschedule => waits()
-            .map(|until| Command::Operate(Action::Reschedule { until }))
-            .to_vec(),
+        Cause::Reschedule => waits().map(|until| Command::Operate(Action::Reschedule { until })).to_vec(),
         Cause::Replay => operate(Action::Replay),
-        Cause::Progress => vec![Command::Report(Op::Progress {
-            percent: Some(1.0),
-            message: None,
-        })],
+        Cause::Progress => vec![Command::Report(Op::Progress { percent: Some(1.0), message: None })],
         Cause::Prioritise => operate(Action::Prioritise { priority: 1 }),
-        Cause::Tag => operate(Action::Tag {
-            set: [("name".into(), "value".into())].into(),
-            remove: vec![],
-        }),
+        Cause::Tag => operate(Action::Tag { set: [("name".into(), "value".into())].into(), remove: vec![] }),
     }
 }
 
@@ -111,16 +94,10 @@ pub fn run(row: &Row, command: &Command) -> Option<Cell> {
     let accepted = decide(command, &mut work);
     let changes = work.finish();
     let Some(event) = changes.events.first() else {
-        assert!(
-            changes.is_empty(),
-            "{command:?} on {row:?} told nothing and left {changes:?}"
-        );
+        assert!(changes.is_empty(), "{command:?} on {row:?} told nothing and left {changes:?}");
         return None;
     };
-    assert!(
-        accepted,
-        "{command:?} on {row:?} was refused and left {changes:?}"
-    );
+    assert!(accepted, "{command:?} on {row:?} was refused and left {changes:?}");
     assert_eq!(changes.events.len(), 1, "one change is one fact");
     let inserted = changes.inserted.iter().map(|inserted| &inserted.execution);
     let updated = changes.updated.iter().map(|updated| &updated.execution);
@@ -133,33 +110,17 @@ pub fn run(row: &Row, command: &Command) -> Option<Cell> {
 
 /// Whether the command was accepted and did something.
 fn decide(command: &Command, work: &mut Work) -> bool {
-    let fence = Fence {
-        execution: ID,
-        attempt: 0,
-        lease_id: LEASE,
-        epoch: 1,
-    };
+    let fence = Fence { execution: ID, attempt: 0, lease_id: LEASE, epoch: 1 };
     let namespace = NAMESPACE;
     match command {
         Command::Submit(delay) => {
-            let draft = Draft {
-                id: Some(ID.0),
-                delay: *delay,
-                ..Draft::new("kind")
-            };
+            let draft = Draft { id: Some(ID.0), delay: *delay, ..Draft::new("kind") };
             let submit = Submit {
                 namespace,
-                items: vec![Item {
-                    submission: draft.check(),
-                    class: CLASS,
-                    id: ID,
-                }],
+                items: vec![Item { submission: draft.check(), class: CLASS, id: ID }],
                 operation: None,
             };
-            submit
-                .decide(false, work)
-                .remove(0)
-                .is_ok_and(|done| !done.duplicate)
+            submit.decide(false, work).remove(0).is_ok_and(|done| !done.duplicate)
         }
         Command::Claim => {
             let claim = Claim {
@@ -170,26 +131,15 @@ fn decide(command: &Command, work: &mut Work) -> bool {
                 ttl_ms: TTL_MS,
                 operation: None,
             };
-            claim
-                .decide(&[CLASS], work)
-                .is_ok_and(|claimed| !claimed.is_empty())
+            claim.decide(&[CLASS], work).is_ok_and(|claimed| !claimed.is_empty())
         }
         Command::Report(op) => {
             let (op_id, op) = (None, op.clone());
-            let report = Report {
-                namespace,
-                fence,
-                op_id,
-                op,
-            };
+            let report = Report { namespace, fence, op_id, op };
             report.decide(work).is_ok()
         }
         Command::PutBack(why) => {
-            let put_back = PutBack {
-                namespace,
-                fence,
-                why: *why,
-            };
+            let put_back = PutBack { namespace, fence, why: *why };
             put_back.decide(work).is_ok_and(|done| done)
         }
         Command::Operate(action) => {
@@ -203,10 +153,7 @@ fn decide(command: &Command, work: &mut Work) -> bool {
             operate.decide(work).is_ok()
         }
         Command::Tick(what) => {
-            let tick = Tick {
-                execution: ID,
-                what: *what,
-            };
+            let tick = Tick { execution: ID, what: *what };
             tick.decide(work) == Ok(Ticked::Done)
         }
     }

@@ -60,12 +60,8 @@ pub fn session() -> Session {
 pub fn rows() -> Vec<Row> {
     let states = [
         State::Ready,
-        State::Delayed {
-            until: now().minus_ms(1),
-        },
-        State::Delayed {
-            until: now().plus_ms(1),
-        },
+        State::Delayed { until: now().minus_ms(1) },
+        State::Delayed { until: now().plus_ms(1) },
         State::Leased(lease()),
     ];
     let ended = Outcome::ALL.into_iter().map(State::Terminal);
@@ -92,25 +88,12 @@ fn policies() -> Vec<Policy> {
             backoff: Backoff::Fixed { delay_ms },
             ..Retry::default()
         };
-        let none = || Policy {
-            retry: retry.clone(),
-            retention_ms: 0,
-            ..Policy::default()
-        };
+        let none = || Policy { retry: retry.clone(), retention_ms: 0, ..Policy::default() };
         policies.extend([
             none(),
-            Policy {
-                deadline_ms: Some(1),
-                ..none()
-            },
-            Policy {
-                start_by_ms: Some(1),
-                ..none()
-            },
-            Policy {
-                attempt_timeout_ms: Some(1),
-                ..none()
-            },
+            Policy { deadline_ms: Some(1), ..none() },
+            Policy { start_by_ms: Some(1), ..none() },
+            Policy { attempt_timeout_ms: Some(1), ..none() },
         ]);
     }
     policies
@@ -132,10 +115,7 @@ fn row(state: State, policy: Policy, charged: u32, asked: Option<Timestamp>) -> 
         class: CLASS,
         flow: None,
         submitted_at,
-        spec: Arc::new(Spec {
-            policy,
-            ..Spec::default()
-        }),
+        spec: Arc::new(Spec { policy, ..Spec::default() }),
         tags: Default::default(),
         version: 7,
         priority: 0,
@@ -147,11 +127,7 @@ fn row(state: State, policy: Policy, charged: u32, asked: Option<Timestamp>) -> 
         detail: Detail {
             retries: charged,
             interruptions: charged,
-            cancel: asked.map(|until| CancelRequest {
-                actor: None,
-                reason: None,
-                until,
-            }),
+            cancel: asked.map(|until| CancelRequest { actor: None, reason: None, until }),
             ..Detail::default()
         },
         history: History::default(),

@@ -17,29 +17,17 @@ pub struct Due {
 
 /// An attempt beyond its timeout: it ends, and is retried or is the last.
 pub fn attempt_timeout() -> Due {
-    Due {
-        name: "attempt_timeout",
-        kind: DueKind::AttemptTimeout,
-        interval: Duration::from_millis(2000),
-    }
+    Due { name: "attempt_timeout", kind: DueKind::AttemptTimeout, interval: Duration::from_millis(2000) }
 }
 
 /// A delay that is over: ready.
 pub fn delay_promoter() -> Due {
-    Due {
-        name: "delay_promoter",
-        kind: DueKind::Delay,
-        interval: Duration::from_millis(20),
-    }
+    Due { name: "delay_promoter", kind: DueKind::Delay, interval: Duration::from_millis(20) }
 }
 
 /// A deadline, a start-by or a grace period that is over.
 pub fn execution_deadline() -> Due {
-    Due {
-        name: "execution_deadline",
-        kind: DueKind::Deadline,
-        interval: Duration::from_millis(100),
-    }
+    Due { name: "execution_deadline", kind: DueKind::Deadline, interval: Duration::from_millis(100) }
 }
 
 #[async_trait]
@@ -53,11 +41,7 @@ impl Reconciler for Due {
     }
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
-        overview
-            .next
-            .iter()
-            .find(|(kind, _)| *kind == self.kind)
-            .map(|(_, at)| *at)
+        overview.next.iter().find(|(kind, _)| *kind == self.kind).map(|(_, at)| *at)
     }
 
     async fn tick(&self, bench: &Bench) -> Result<Tally, Error> {

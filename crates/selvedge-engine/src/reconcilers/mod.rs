@@ -42,10 +42,7 @@ pub struct Scope {
 impl Scope {
     fn covers(&self, row: &DueRow) -> bool {
         self.namespace.is_none_or(|namespace| namespace == row.namespace)
-            && self
-                .tag
-                .as_ref()
-                .is_none_or(|(name, value)| row.tags.get(name) == Some(value))
+            && self.tag.as_ref().is_none_or(|(name, value)| row.tags.get(name) == Some(value))
     }
 }
 
@@ -120,20 +117,14 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
 impl Bench {
     /// Gives each row to the rules as a command of its own and counts what came of it.
     async fn act(&self, rows: Vec<DueRow>, what: What) -> Result<Tally, Error> {
-        let mut tally = Tally {
-            scanned: rows.len() as u64,
-            ..Tally::default()
-        };
+        let mut tally = Tally { scanned: rows.len() as u64, ..Tally::default() };
         let mut waiting = Vec::new();
         let mut commands = Vec::new();
         for row in rows {
             if !self.scope.covers(&row) {
                 tally.filtered += 1;
             } else if !self.set_aside.holds(row.execution) {
-                let (pending, reply) = Pending::new(Command::Tick(Tick {
-                    execution: row.execution,
-                    what,
-                }));
+                let (pending, reply) = Pending::new(Command::Tick(Tick { execution: row.execution, what }));
                 commands.push(pending);
                 waiting.push((row.execution, reply));
             }

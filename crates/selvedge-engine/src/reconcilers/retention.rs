@@ -21,11 +21,7 @@ impl Reconciler for Retention {
     }
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
-        let due = overview
-            .next
-            .iter()
-            .find(|(kind, _)| *kind == DueKind::Retention)
-            .map(|(_, at)| *at);
+        let due = overview.next.iter().find(|(kind, _)| *kind == DueKind::Retention).map(|(_, at)| *at);
         if overview.stale { Some(overview.now) } else { due }
     }
 

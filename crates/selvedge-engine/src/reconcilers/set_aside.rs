@@ -24,9 +24,7 @@ impl SetAside {
             let now = Instant::now();
             rows.retain(|_, (until, _)| *until > now);
         }
-        let pause = rows
-            .get(&id)
-            .map_or(FIRST, |(_, pause)| (*pause * 2).min(LONGEST));
+        let pause = rows.get(&id).map_or(FIRST, |(_, pause)| (*pause * 2).min(LONGEST));
         rows.insert(id, (Instant::now() + pause, pause));
         pause
     }

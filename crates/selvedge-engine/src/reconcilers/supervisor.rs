@@ -45,12 +45,7 @@ impl Supervisor {
         options: &Options,
     ) -> Self {
         let set_aside = SetAside::default();
-        let bench = Arc::new(Bench {
-            store,
-            committer,
-            scope: options.scope.clone(),
-            set_aside,
-        });
+        let bench = Arc::new(Bench { store, committer, scope: options.scope.clone(), set_aside });
         let (stop, stopping) = watch::channel(false);
         let tallies = Arc::new(Mutex::new(HashMap::new()));
         let reconcilers = all();
@@ -64,14 +59,7 @@ impl Supervisor {
             tokio::spawn(watch.run(due, stopping))
         });
         let stopped = AtomicBool::new(false);
-        Supervisor {
-            bench,
-            reconcilers,
-            tallies,
-            stop,
-            task: Mutex::new(task),
-            stopped,
-        }
+        Supervisor { bench, reconcilers, tallies, stop, task: Mutex::new(task), stopped }
     }
 
     /// What each reconciler has done so far.
@@ -84,13 +72,9 @@ impl Supervisor {
 
     /// Runs one tick now.
     pub async fn tick(&self, name: &str) -> Result<Tally, Error> {
-        let one = self
-            .reconcilers
-            .iter()
-            .find(|one| one.name() == name)
-            .ok_or_else(|| selvedge_core::Refusal::NotFound {
-                what: "reconciler".into(),
-                id: name.into(),
+        let one =
+            self.reconcilers.iter().find(|one| one.name() == name).ok_or_else(|| {
+                selvedge_core::Refusal::NotFound { what: "reconciler".into(), id: name.into() }
             })?;
         tick(one.clone(), self.bench.clone(), self.tallies.clone()).await
     }
@@ -127,11 +111,7 @@ struct Turn {
 
 impl Turn {
     fn new(reconciler: Arc<dyn Reconciler>) -> Self {
-        Turn {
-            reconciler,
-            not_before: Instant::now(),
-            running: Arc::default(),
-        }
+        Turn { reconciler, not_before: Instant::now(), running: Arc::default() }
     }
 }
 
@@ -186,10 +166,7 @@ impl Watch {
                 turn.not_before = now + turn.reconciler.interval();
                 let one = turn.reconciler.clone();
                 let (bench, tallies) = (self.bench.clone(), self.tallies.clone());
-                let over = Over {
-                    running: turn.running.clone(),
-                    ended: ended.clone(),
-                };
+                let over = Over { running: turn.running.clone(), ended: ended.clone() };
                 ticks.spawn(async move {
                     let _over = over;
                     // Its outcome is counted and logged inside.
@@ -227,32 +204,15 @@ async fn tick(
         Ok(Err(Error::Closed)) => (Tally::default(), Some(Error::Closed)),
         Ok(Err(error)) => {
             tracing::warn!(reconciler = name, %error, "a tick failed");
-            (
-                Tally {
-                    errors: 1,
-                    ..Tally::default()
-                },
-                Some(error),
-            )
+            (Tally { errors: 1, ..Tally::default() }, Some(error))
         }
         Err(panic) => {
             tracing::error!(reconciler = name, %panic, "a tick panicked");
             let error = selvedge_store::Error::Failed(format!("{name} panicked: {panic}"));
-            (
-                Tally {
-                    errors: 1,
-                    panics: 1,
-                    ..Tally::default()
-                },
-                Some(error.into()),
-            )
+            (Tally { errors: 1, panics: 1, ..Tally::default() }, Some(error.into()))
         }
     };
     tally.ticks = 1;
-    *tallies
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .entry(name)
-        .or_default() += tally;
+    *tallies.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default() += tally;
     answer.map_or(Ok(tally), Err)
 }

@@ -33,19 +33,10 @@ impl Reconciler for WorkerLiveness {
         if sessions.is_empty() {
             return Ok(Tally::default());
         }
-        let done = match bench
-            .committer
-            .run(Command::Forget(Forget { sessions }))
-            .await?
-        {
+        let done = match bench.committer.run(Command::Forget(Forget { sessions })).await? {
             Reply::Forget(count) => count as u64,
             other => return Err(crate::unexpected(&other)),
         };
-        Ok(Tally {
-            scanned,
-            done,
-            lost: scanned - done,
-            ..Tally::default()
-        })
+        Ok(Tally { scanned, done, lost: scanned - done, ..Tally::default() })
     }
 }

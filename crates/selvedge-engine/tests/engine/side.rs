@@ -48,11 +48,7 @@ pub fn claim_of(instance: &str, max: u32) -> ClaimDraft {
 
 /// The claim, waiting so long.
 pub fn waiting(claim: ClaimDraft, wait: Duration) -> ClaimWait {
-    ClaimWait {
-        claim,
-        wait,
-        operation: None,
-    }
+    ClaimWait { claim, wait, operation: None }
 }
 
 /// The fence of a claimed execution.
@@ -67,18 +63,12 @@ pub fn ids(claimed: &[Claimed]) -> Vec<ExecutionId> {
 
 /// Done, with a result.
 pub fn done() -> Op {
-    Op::Complete {
-        result: "\"done\"".into(),
-    }
+    Op::Complete { result: "\"done\"".into() }
 }
 
 /// Failed for a while.
 pub fn failed() -> Op {
-    Op::Fail {
-        message: "it broke".into(),
-        class: FailureClass::Transient,
-        retry_after_ms: None,
-    }
+    Op::Fail { message: "it broke".into(), class: FailureClass::Transient, retry_after_ms: None }
 }
 
 /// Who acts.
@@ -105,9 +95,7 @@ impl Side {
         let drafts = drafts.into_iter().map(Ok).collect();
         let submitted = self.namespace.submit_many(drafts, None).await;
         let submitted = submitted.expect("they are submitted").into_iter();
-        submitted
-            .map(|one| one.expect("it is accepted").execution.id)
-            .collect()
+        submitted.map(|one| one.expect("it is accepted").execution.id).collect()
     }
 
     /// Claims what is there.
@@ -129,10 +117,7 @@ impl Side {
 
     /// Claims one that is there, for half a second.
     pub async fn claim_briefly(&self, instance: &str) -> Claimed {
-        let brief = ClaimDraft {
-            lease_ttl_ms: 500,
-            ..claim_of(instance, 1)
-        };
+        let brief = ClaimDraft { lease_ttl_ms: 500, ..claim_of(instance, 1) };
         self.claim_as(brief).await.pop().expect("there is work")
     }
 
@@ -170,10 +155,7 @@ impl Side {
 
     /// A heartbeat that does not wait.
     pub async fn beat(&self, instance: &str, leases: &[Fence]) -> Heartbeaten {
-        let beat = self
-            .namespace
-            .heartbeat(instance, leases.to_vec(), Duration::ZERO)
-            .await;
+        let beat = self.namespace.heartbeat(instance, leases.to_vec(), Duration::ZERO).await;
         beat.expect("the heartbeat is answered")
     }
 
@@ -188,10 +170,7 @@ impl Side {
 
     /// Cancels at once.
     pub async fn cancel(&self, id: ExecutionId) -> Result<Execution, Refusal> {
-        let cancel = Action::Cancel {
-            reason: None,
-            grace_ms: 0,
-        };
+        let cancel = Action::Cancel { reason: None, grace_ms: 0 };
         self.operate(id, cancel).await
     }
 

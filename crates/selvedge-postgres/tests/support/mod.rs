@@ -1,9 +1,9 @@
 //! A schema of its own for each test, stores and engines on it, and plain connections beside them.
 #![allow(dead_code)]
 
+pub mod proxy;
 #[path = "../../../selvedge-engine/tests/engine/side.rs"]
 pub mod side;
-pub mod proxy;
 
 use selvedge_engine::{Engine, Options};
 use selvedge_postgres::{PostgresStore, Settings};
@@ -11,6 +11,8 @@ use side::Side;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls};
 
 /// Long enough for anything that should happen.
@@ -21,6 +23,8 @@ pub struct Sandbox {
     url: String,
     /// The schema, which is also how the connections of its stores are named.
     pub schema: String,
+    /// A connection that only looks. One that is in a transaction would see the same picture again and again.
+    looking: OnceCell<Plain>,
 }
 
 impl Default for Sandbox {
@@ -34,10 +38,7 @@ impl Sandbox {
     pub fn new() -> Sandbox {
         let url = std::env::var("SELVEDGE_TEST_POSTGRES")
             .expect("SELVEDGE_TEST_POSTGRES names no Postgres: run ./scripts/test, which starts one");
-        Sandbox {
-            url,
-            schema: format!("test_{}", uuid::Uuid::new_v4().simple()),
-        }
+        Sandbox { url, schema: format!("test_{}", uuid::Uuid::new_v4().simple()), looking: OnceCell::new() }
     }
 
     /// The address, for connections that are named after the schema and `who`.
@@ -52,10 +53,7 @@ impl Sandbox {
 
     /// The settings of a store here.
     pub fn settings(&self) -> Settings {
-        Settings {
-            schema: self.schema.clone(),
-            ..Settings::default()
-        }
+        Settings { schema: self.schema.clone(), ..Settings::default() }
     }
 
     /// A store.
@@ -81,10 +79,7 @@ impl Sandbox {
 
     /// An engine with a single writer, so that all that comes while it is busy goes in one batch.
     pub async fn narrow_side(&self, who: &str) -> Side {
-        let settings = Settings {
-            writers: 1,
-            ..self.settings()
-        };
+        let settings = Settings { writers: 1, ..self.settings() };
         Side::new(self.store_with(who, settings).await, side::quiet()).await
     }
 
@@ -93,35 +88,36 @@ impl Sandbox {
         Plain::connect(&self.url("plain"), &self.schema).await
     }
 
+    async fn look(&self, text: &str, parameters: &[&(dyn ToSql + Sync)]) -> i64 {
+        let looking = self.looking.get_or_init(|| self.plain()).await;
+        looking.number(text, parameters).await
+    }
+
     /// Waits until so many connections of `who` wait for a lock.
-    pub async fn waits_for_lock(&self, plain: &Plain, who: &str, count: i64) {
-        let text = "select count(*) from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'";
+    pub async fn waits_for_lock(&self, who: &str, count: i64) {
+        let text =
+            "select count(*) from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'";
         let name = self.name(who);
         until(&format!("{count} connections of {who} wait for a lock"), async || {
-            plain.number(text, &[&name]).await == count
+            self.look(text, &[&name]).await == count
         })
         .await;
     }
 
     /// Waits until `who` has read the answer to a statement whose text begins so.
-    pub async fn has_read(&self, plain: &Plain, who: &str, statement: &str) {
+    pub async fn has_read(&self, who: &str, statement: &str) {
         let text = "select count(*) from pg_stat_activity \
                     where application_name = $1 and state = 'idle' and query like $2";
         let (name, like) = (self.name(who), format!("{statement}%"));
-        until(&format!("{who} has read {statement}"), async || {
-            plain.number(text, &[&name, &like]).await > 0
-        })
-        .await;
+        until(&format!("{who} has read {statement}"), async || self.look(text, &[&name, &like]).await > 0)
+            .await;
     }
 
     /// Waits until no connection of `who` is in a transaction, or under way.
-    pub async fn is_at_rest(&self, plain: &Plain, who: &str) {
+    pub async fn is_at_rest(&self, who: &str) {
         let text = "select count(*) from pg_stat_activity where application_name = $1 and state <> 'idle'";
         let name = self.name(who);
-        until(&format!("{who} is at rest"), async || {
-            plain.number(text, &[&name]).await == 0
-        })
-        .await;
+        until(&format!("{who} is at rest"), async || self.look(text, &[&name]).await == 0).await;
     }
 }
 
@@ -162,18 +158,14 @@ impl Plain {
     }
 
     /// The number that a statement gives.
-    pub async fn number(&self, text: &str, parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)]) -> i64 {
+    pub async fn number(&self, text: &str, parameters: &[&(dyn ToSql + Sync)]) -> i64 {
         let row = self.0.query_one(text, parameters).await;
         row.expect("the statement gives a row").get(0)
     }
 
     /// Begins a transaction that holds the row of an execution.
     pub async fn hold(&self, id: selvedge_engine::core::ExecutionId) {
-        self.run(&format!(
-            "begin; select from executions where id = '{}' for update",
-            id.0
-        ))
-        .await;
+        self.run(&format!("begin; select from executions where id = '{}' for update", id.0)).await;
     }
 
     /// Begins a transaction that holds the rows of all sessions.

@@ -69,6 +69,8 @@ async fn accept(listener: TcpListener, server: String, plan: Arc<Plan>) {
         let (server, plan) = (server.clone(), plan.clone());
         tokio::spawn(async move {
             let server = TcpStream::connect(server).await?;
+            client.set_nodelay(true)?;
+            server.set_nodelay(true)?;
             let (from_client, to_client) = client.into_split();
             let (from_server, to_server) = server.into_split();
             let deaf = Arc::new(AtomicBool::new(false));

@@ -7,11 +7,7 @@ async fn refused(server: &Server, body: Value) -> (u16, String, String) {
     let reply = server.post("/v1/executions", body).await;
     let problem = reply.problem();
     let detail = reply.json()["detail"].as_str().unwrap_or_default().to_owned();
-    assert!(
-        detail.contains(&problem.2),
-        "{detail} does not name {}",
-        problem.2
-    );
+    assert!(detail.contains(&problem.2), "{detail} does not name {}", problem.2);
     problem
 }
 
@@ -33,64 +29,28 @@ async fn a_wrong_field_of_a_submission_is_named() {
         (json!({ "kind": "k", "lane": "" }), "/lane"),
         (json!({ "kind": "k", "lane": long }), "/lane"),
         (json!({ "kind": "k", "id": "7" }), "/id"),
-        (
-            json!({ "kind": "k", "idempotency_key": "\u{0}" }),
-            "/idempotency_key",
-        ),
-        (
-            json!({ "kind": "k", "idempotency_key": "x".repeat(513) }),
-            "/idempotency_key",
-        ),
-        (
-            json!({ "kind": "k", "unique_while_active": "a\u{0}" }),
-            "/unique_while_active",
-        ),
+        (json!({ "kind": "k", "idempotency_key": "\u{0}" }), "/idempotency_key"),
+        (json!({ "kind": "k", "idempotency_key": "x".repeat(513) }), "/idempotency_key"),
+        (json!({ "kind": "k", "unique_while_active": "a\u{0}" }), "/unique_while_active"),
         (json!({ "kind": "k", "priority": 40000 }), "/priority"),
         (json!({ "kind": "k", "priority": 1.5 }), "/priority"),
         (json!({ "kind": "k", "delay_ms": -1 }), "/delay_ms"),
         (json!({ "kind": "k", "delay_ms": "1" }), "/delay_ms"),
-        (
-            json!({ "kind": "k", "delay_until_at": "tomorrow" }),
-            "/delay_until_at",
-        ),
-        (
-            json!({ "kind": "k", "delay_until_at": "2030-01-01T00:00:00Z", "delay_ms": 1 }),
-            "/delay_ms",
-        ),
+        (json!({ "kind": "k", "delay_until_at": "tomorrow" }), "/delay_until_at"),
+        (json!({ "kind": "k", "delay_until_at": "2030-01-01T00:00:00Z", "delay_ms": 1 }), "/delay_ms"),
         (json!({ "kind": "k", "tags": { "a/b": "\u{0}" } }), "/tags/a~1b"),
         (json!({ "kind": "k", "tags": { "a": 1 } }), "/tags/a"),
         (json!({ "kind": "k", "tags": { "a:b": "c" } }), "/tags/a:b"),
         (json!({ "kind": "k", "tags": [] }), "/tags"),
-        (
-            json!({ "kind": "k", "capabilities": ["ok", 7] }),
-            "/capabilities/1",
-        ),
-        (
-            json!({ "kind": "k", "capabilities": ["ok", "a\u{0}"] }),
-            "/capabilities/1",
-        ),
+        (json!({ "kind": "k", "capabilities": ["ok", 7] }), "/capabilities/1"),
+        (json!({ "kind": "k", "capabilities": ["ok", "a\u{0}"] }), "/capabilities/1"),
         (json!({ "kind": "k", "deadline_ms": -5 }), "/deadline_ms"),
-        (
-            json!({ "kind": "k", "attempt_timeout_ms": 0 }),
-            "/attempt_timeout_ms",
-        ),
+        (json!({ "kind": "k", "attempt_timeout_ms": 0 }), "/attempt_timeout_ms"),
         (json!({ "kind": "k", "retry": 3 }), "/retry"),
-        (
-            json!({ "kind": "k", "retry": { "max_retries": -1 } }),
-            "/retry/max_retries",
-        ),
-        (
-            json!({ "kind": "k", "retry": { "retry_on": ["transient", "sometimes"] } }),
-            "/retry/retry_on/1",
-        ),
-        (
-            json!({ "kind": "k", "retry": { "backoff": { "type": "linear" } } }),
-            "/retry/backoff/type",
-        ),
-        (
-            json!({ "kind": "k", "retry": { "backoff": { "type": "fixed" } } }),
-            "/retry/backoff/delay_ms",
-        ),
+        (json!({ "kind": "k", "retry": { "max_retries": -1 } }), "/retry/max_retries"),
+        (json!({ "kind": "k", "retry": { "retry_on": ["transient", "sometimes"] } }), "/retry/retry_on/1"),
+        (json!({ "kind": "k", "retry": { "backoff": { "type": "linear" } } }), "/retry/backoff/type"),
+        (json!({ "kind": "k", "retry": { "backoff": { "type": "fixed" } } }), "/retry/backoff/delay_ms"),
         (
             json!({ "kind": "k", "retry": { "backoff": { "type": "exponential", "multiplier": 0.5 } } }),
             "/retry/backoff/multiplier",
@@ -105,24 +65,16 @@ async fn a_wrong_field_of_a_submission_is_named() {
 async fn an_unknown_field_is_refused_with_the_fields_that_exist() {
     let server = Server::start().await;
     let unknown = |pointer: &str| (422, "unknown_field".to_owned(), pointer.to_owned());
-    assert_eq!(
-        refused(&server, json!({ "kind": "k", "knid": 1 })).await,
-        unknown("/knid")
-    );
+    assert_eq!(refused(&server, json!({ "kind": "k", "knid": 1 })).await, unknown("/knid"));
     let nested =
         json!({ "kind": "k", "retry": { "backoff": { "type": "fixed", "delay_ms": 1, "jitter": true } } });
     assert_eq!(refused(&server, nested).await, unknown("/retry/backoff/jitter"));
     // No body can name a namespace.
     let body = json!({ "kind": "k", "namespace": "other" });
     assert_eq!(refused(&server, body).await, unknown("/namespace"));
-    let reply = server
-        .post("/v1/executions", json!({ "kind": "k", "x": 1 }))
-        .await;
+    let reply = server.post("/v1/executions", json!({ "kind": "k", "x": 1 })).await;
     let detail = reply.json()["detail"].to_string();
-    assert!(
-        detail.contains("idempotency_key") && !detail.contains("budgets"),
-        "{detail}"
-    );
+    assert!(detail.contains("idempotency_key") && !detail.contains("budgets"), "{detail}");
 }
 
 #[tokio::test]
@@ -145,33 +97,20 @@ async fn fields_of_later_versions_are_not_available_yet() {
 #[tokio::test]
 async fn a_field_that_is_given_twice_is_refused() {
     let server = Server::start().await;
-    let reply = server
-        .post_text("/v1/executions", r#"{"kind": "a", "kind": "b"}"#)
-        .await;
+    let reply = server.post_text("/v1/executions", r#"{"kind": "a", "kind": "b"}"#).await;
     assert_eq!(reply.problem(), field("/kind"));
-    let reply = server
-        .post_text("/v1/executions", r#"{"kind": "a", "tags": {"t": "1", "t": "2"}}"#)
-        .await;
+    let reply = server.post_text("/v1/executions", r#"{"kind": "a", "tags": {"t": "1", "t": "2"}}"#).await;
     assert_eq!(reply.problem(), field("/tags/t"));
 }
 
 #[tokio::test]
 async fn what_is_not_json_is_refused_as_such() {
     let server = Server::start().await;
-    for body in [
-        "",
-        "{",
-        "kind=k",
-        "{\"kind\": \"k\",}",
-        "{\"kind\": \"k\"} x",
-        "[1, 2",
-    ] {
+    for body in ["", "{", "kind=k", "{\"kind\": \"k\",}", "{\"kind\": \"k\"} x", "[1, 2"] {
         let reply = server.post_text("/v1/executions", body).await;
         assert_eq!(reply.problem(), (400, "invalid_json".into(), "".into()), "{body}");
     }
-    let reply = server
-        .send("POST", "/v1/executions", &[], b"{\"kind\": \"\xff\"}".to_vec())
-        .await;
+    let reply = server.send("POST", "/v1/executions", &[], b"{\"kind\": \"\xff\"}".to_vec()).await;
     assert_eq!(reply.problem().1, "invalid_json");
     for body in ["[]", "null", "7"] {
         let reply = server.post_text("/v1/executions", body).await;
@@ -186,10 +125,7 @@ async fn an_input_over_its_limit_is_refused_and_one_at_its_limit_is_kept() {
     let server = Server::start().await;
     let body = |size: usize| format!(r#"{{"kind": "k", "input": "{}"}}"#, "x".repeat(size - 2));
     let reply = server.post_text("/v1/executions", &body(1024 * 1024 + 1)).await;
-    assert_eq!(
-        reply.problem(),
-        (413, "payload_too_large".into(), "/input".into())
-    );
+    assert_eq!(reply.problem(), (413, "payload_too_large".into(), "/input".into()));
     let reply = server.post_text("/v1/executions", &body(1024 * 1024)).await;
     assert_eq!(reply.status, 201);
 }
@@ -218,28 +154,20 @@ async fn one_bad_item_of_a_batch_refuses_only_itself() {
         { "kind": "a" }, { "kind": "" }, 7, { "kind": "b", "x": 1 },
         { "kind": "c", "input": "x".repeat(1024 * 1024) }, { "kind": "d", "budgets": [] }, { "kind": "e" },
     ]);
-    let reply = server
-        .post("/v1/executions/batch", json!({ "executions": items }))
-        .await;
+    let reply = server.post("/v1/executions/batch", json!({ "executions": items })).await;
     assert_eq!(reply.status, 200);
     let results = reply.json()["results"].as_array().expect("results").clone();
     let codes: Vec<(String, String)> = results
         .iter()
         .map(|result| match result.get("error") {
-            None => (
-                result["execution"]["kind"].to_string(),
-                result["duplicate"].to_string(),
-            ),
+            None => (result["execution"]["kind"].to_string(), result["duplicate"].to_string()),
             Some(problem) => {
                 check_problem(problem);
                 (problem["code"].to_string(), problem["pointer"].to_string())
             }
         })
         .collect();
-    let codes: Vec<(&str, &str)> = codes
-        .iter()
-        .map(|(code, at)| (code.as_str(), at.as_str()))
-        .collect();
+    let codes: Vec<(&str, &str)> = codes.iter().map(|(code, at)| (code.as_str(), at.as_str())).collect();
     assert_eq!(
         codes,
         [
@@ -252,27 +180,18 @@ async fn one_bad_item_of_a_batch_refuses_only_itself() {
             ("\"e\"", "false"),
         ]
     );
-    assert_eq!(
-        server.get("/v1/executions").await.json()["items"]
-            .as_array()
-            .map(Vec::len),
-        Some(2)
-    );
+    assert_eq!(server.get("/v1/executions").await.json()["items"].as_array().map(Vec::len), Some(2));
 }
 
 #[tokio::test]
 async fn a_batch_holds_at_most_a_thousand() {
     let server = Server::start().await;
     let items = vec![json!({ "kind": "k" }); 1001];
-    let reply = server
-        .post("/v1/executions/batch", json!({ "executions": items }))
-        .await;
+    let reply = server.post("/v1/executions/batch", json!({ "executions": items })).await;
     assert_eq!(reply.problem(), field("/executions"));
     let reply = server.post("/v1/executions/batch", json!({})).await;
     assert_eq!(reply.problem(), field("/executions"));
-    let reply = server
-        .post("/v1/executions/batch", json!({ "executions": [], "x": 1 }))
-        .await;
+    let reply = server.post("/v1/executions/batch", json!({ "executions": [], "x": 1 })).await;
     assert_eq!(reply.problem(), (422, "unknown_field".into(), "/x".into()));
 }
 
@@ -297,16 +216,11 @@ async fn a_wrong_field_of_a_claim_is_named() {
         body[name] = value;
         let reply = server.post("/v1/workers/i/claim", body.clone()).await;
         assert_eq!(reply.problem(), field(pointer), "{body}");
-        let reply = server
-            .post("/v1/workers/i/report", json!({ "ops": [], "claim": body }))
-            .await;
+        let reply = server.post("/v1/workers/i/report", json!({ "ops": [], "claim": body })).await;
         assert_eq!(reply.problem(), field(&format!("/claim{pointer}")));
     }
     let path = format!("/v1/workers/{}/claim", "i".repeat(201));
-    assert_eq!(
-        server.post(&path, right.clone()).await.problem(),
-        field("/instance")
-    );
+    assert_eq!(server.post(&path, right.clone()).await.problem(), field("/instance"));
     let reply = server.post("/v1/workers/a%00b/claim", right).await;
     assert_eq!(reply.problem(), field("/instance"));
 }
@@ -369,10 +283,7 @@ async fn one_bad_op_of_a_report_refuses_only_itself() {
     ];
     assert_eq!(pointers, expected);
     let detail = results[0]["error"]["detail"].to_string();
-    assert!(
-        detail.contains("complete, fail, progress, delay, release"),
-        "{detail}"
-    );
+    assert!(detail.contains("complete, fail, progress, delay, release"), "{detail}");
     assert_eq!(results[13], json!({ "ok": true, "state": "active" }));
 }
 
@@ -384,9 +295,7 @@ async fn a_wrong_lease_in_a_heartbeat_is_named() {
     let mut wrong = fence(&claims[0]);
     wrong["epoch"] = json!("one");
     let leases = json!([fence(&claims[0]), wrong]);
-    let reply = server
-        .post("/v1/workers/i/heartbeat", json!({ "leases": leases }))
-        .await;
+    let reply = server.post("/v1/workers/i/heartbeat", json!({ "leases": leases })).await;
     assert_eq!(reply.problem(), field("/leases/1/epoch"));
     let reply = server.post("/v1/workers/i/heartbeat", json!({})).await;
     assert_eq!(reply.problem(), field("/leases"));
@@ -413,9 +322,7 @@ async fn a_wrong_query_is_named() {
     let unknown = server.get("/v1/executions?stat=waiting").await.problem();
     assert_eq!(unknown, (422, "unknown_field".into(), "/query/stat".into()));
     let id = server.submit(json!({ "kind": "k" })).await;
-    let reply = server
-        .get(&format!("/v1/executions/{id}/result?wait_ms=60001"))
-        .await;
+    let reply = server.get(&format!("/v1/executions/{id}/result?wait_ms=60001")).await;
     assert_eq!(reply.problem(), field("/query/wait_ms"));
 }
 

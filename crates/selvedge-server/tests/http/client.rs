@@ -37,10 +37,7 @@ pub struct Reply {
 
 impl Server {
     pub async fn start() -> Server {
-        let options = Options {
-            reconcilers: false,
-            ..Options::default()
-        };
+        let options = Options { reconcilers: false, ..Options::default() };
         let engine = Engine::start(Arc::new(MemoryStore::new()), options).await;
         let engine = engine.expect("the engine starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -59,9 +56,7 @@ impl Server {
     }
 
     pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Reply {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("http://{}{path}", self.address));
+        let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.address));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -69,11 +64,7 @@ impl Server {
         let response = within(self.client.request(request)).await.expect("an answer");
         let (parts, body) = response.into_parts();
         let body = within(body.collect()).await.expect("its body").to_bytes();
-        Reply {
-            status: parts.status.as_u16(),
-            headers: parts.headers,
-            body: body.to_vec(),
-        }
+        Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_vec() }
     }
 
     pub async fn get(&self, path: &str) -> Reply {
@@ -85,8 +76,7 @@ impl Server {
     }
 
     pub async fn post_text(&self, path: &str, body: &str) -> Reply {
-        self.send("POST", path, &[("content-type", "application/json")], body.into())
-            .await
+        self.send("POST", path, &[("content-type", "application/json")], body.into()).await
     }
 
     /// Submits one that must be new, and gives its id.
@@ -175,12 +165,7 @@ impl Reply {
 
     /// Asserts that this is a well-formed problem, and gives its code and pointer.
     pub fn problem(&self) -> (u16, String, String) {
-        assert_eq!(
-            self.header("content-type"),
-            "application/problem+json",
-            "{}",
-            self.text()
-        );
+        assert_eq!(self.header("content-type"), "application/problem+json", "{}", self.text());
         let problem = self.json();
         check_problem(&problem);
         assert_eq!(problem["status"], self.status);

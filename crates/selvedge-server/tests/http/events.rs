@@ -15,13 +15,8 @@ async fn done(server: &Server, body: Value) -> String {
     id
 }
 
-const SUCCESS: [&str; 5] = [
-    "execution.submitted",
-    "lease.acquired",
-    "execution.started",
-    "attempt.ended",
-    "execution.succeeded",
-];
+const SUCCESS: [&str; 5] =
+    ["execution.submitted", "lease.acquired", "execution.started", "attempt.ended", "execution.succeeded"];
 
 #[tokio::test]
 async fn a_success_is_told_from_submission_to_end() {
@@ -31,30 +26,15 @@ async fn a_success_is_told_from_submission_to_end() {
     assert_eq!(types(&page), SUCCESS);
     assert_eq!(page["next_cursor"], json!(null));
     let event = &page["items"][1];
-    assert_eq!(
-        (&event["execution"], &event["flow"], &event["version"]),
-        (&json!(id), &json!(id), &json!(2))
-    );
-    assert_eq!(
-        (&event["namespace"], &event["actor"]),
-        (&json!("default"), &json!(null))
-    );
-    assert_eq!(
-        (&event["data"]["worker"], &event["data"]["epoch"]),
-        (&json!("w"), &json!(1))
-    );
+    assert_eq!((&event["execution"], &event["flow"], &event["version"]), (&json!(id), &json!(id), &json!(2)));
+    assert_eq!((&event["namespace"], &event["actor"]), (&json!("default"), &json!(null)));
+    assert_eq!((&event["data"]["worker"], &event["data"]["epoch"]), (&json!("w"), &json!(1)));
     assert!(text_of(&event["at"]).ends_with('Z'));
 
-    let own = server
-        .get(&format!("/v1/executions/{id}/events?limit=3"))
-        .await
-        .json();
+    let own = server.get(&format!("/v1/executions/{id}/events?limit=3")).await.json();
     assert_eq!(types(&own), SUCCESS[..3]);
     let next = text_of(&own["next_cursor"]);
-    let rest = server
-        .get(&format!("/v1/executions/{id}/events?cursor={next}"))
-        .await
-        .json();
+    let rest = server.get(&format!("/v1/executions/{id}/events?cursor={next}")).await.json();
     assert_eq!(types(&rest), SUCCESS[3..]);
     assert_eq!(rest["next_cursor"], json!(null));
 }
@@ -97,9 +77,7 @@ async fn a_reader_that_resumes_at_its_cursor_sees_every_event_once() {
 async fn events_are_filtered() {
     let server = Server::start().await;
     let first = done(&server, json!({ "kind": "k", "tags": { "a": "1" } })).await;
-    let second = server
-        .submit(json!({ "kind": "k", "delay_until_at": "2100-01-01T00:00:00Z" }))
-        .await;
+    let second = server.submit(json!({ "kind": "k", "delay_until_at": "2100-01-01T00:00:00Z" })).await;
     let page = async |query: String| server.get(&format!("/v1/events?{query}")).await.json();
     let ended = page("types=execution.succeeded,attempt.ended,flow.completed".into()).await;
     assert_eq!(types(&ended), ["attempt.ended", "execution.succeeded"]);
@@ -108,15 +86,9 @@ async fn events_are_filtered() {
     assert_eq!(types(&page("tag=a:2".into()).await), [""; 0]);
     let delayed = page(format!("flow={second}")).await;
     assert_eq!(types(&delayed), ["execution.submitted"]);
-    assert_eq!(
-        delayed["items"][0]["data"]["delayed_until_at"],
-        "2100-01-01T00:00:00.000Z"
-    );
+    assert_eq!(delayed["items"][0]["data"]["delayed_until_at"], "2100-01-01T00:00:00.000Z");
     let reply = server.get("/v1/events?types=execution.done").await;
-    assert_eq!(
-        reply.problem(),
-        (422, "invalid_field".into(), "/query/types".into())
-    );
+    assert_eq!(reply.problem(), (422, "invalid_field".into(), "/query/types".into()));
 }
 
 #[tokio::test]
@@ -128,40 +100,20 @@ async fn a_page_starts_where_it_is_told() {
     let next = text_of(&now["next_cursor"]);
     let id = server.submit(json!({ "kind": "new" })).await;
     let page = server.get(&format!("/v1/events?after={next}")).await.json();
-    assert_eq!(
-        (types(&page).len(), &page["items"][0]["execution"]),
-        (1, &json!(id))
-    );
-    assert_eq!(
-        types(&server.get("/v1/events?from=beginning").await.json()).len(),
-        2
-    );
-    assert_eq!(
-        types(&server.get("/v1/events?from=2000-01-01T00:00:00Z").await.json()).len(),
-        2
-    );
-    assert_eq!(
-        types(&server.get("/v1/events?from=2100-01-01T00:00:00Z").await.json()).len(),
-        0
-    );
+    assert_eq!((types(&page).len(), &page["items"][0]["execution"]), (1, &json!(id)));
+    assert_eq!(types(&server.get("/v1/events?from=beginning").await.json()).len(), 2);
+    assert_eq!(types(&server.get("/v1/events?from=2000-01-01T00:00:00Z").await.json()).len(), 2);
+    assert_eq!(types(&server.get("/v1/events?from=2100-01-01T00:00:00Z").await.json()).len(), 0);
     let reply = server.get("/v1/events?from=noon").await;
-    assert_eq!(
-        reply.problem(),
-        (422, "invalid_field".into(), "/query/from".into())
-    );
+    assert_eq!(reply.problem(), (422, "invalid_field".into(), "/query/from".into()));
     let reply = server.get(&format!("/v1/events?from=now&after={next}")).await;
-    assert_eq!(
-        reply.problem(),
-        (422, "invalid_field".into(), "/query/from".into())
-    );
+    assert_eq!(reply.problem(), (422, "invalid_field".into(), "/query/from".into()));
 }
 
 #[tokio::test]
 async fn an_execution_that_waits_is_explained() {
     let server = Server::start().await;
-    let id = server
-        .submit(json!({ "kind": "k", "capabilities": ["gpu"] }))
-        .await;
+    let id = server.submit(json!({ "kind": "k", "capabilities": ["gpu"] })).await;
     let path = format!("/v1/executions/{id}/explain");
     let explained = server.get(&path).await.json();
     assert_eq!(explained["state"], "waiting");

@@ -4,17 +4,11 @@ use crate::client::{Reply, Server};
 use serde_json::{Value, json};
 
 async fn keyed(server: &Server, path: &str, key: &str, body: Value) -> Reply {
-    server
-        .send("POST", path, &[("idempotency-key", key)], body.to_string().into())
-        .await
+    server.send("POST", path, &[("idempotency-key", key)], body.to_string().into()).await
 }
 
 fn mismatch() -> (u16, String, String) {
-    (
-        409,
-        "idempotency_mismatch".into(),
-        "/headers/idempotency-key".into(),
-    )
+    (409, "idempotency_mismatch".into(), "/headers/idempotency-key".into())
 }
 
 #[tokio::test]
@@ -33,26 +27,15 @@ async fn a_keyed_submission_repeated_is_a_duplicate_and_with_another_body_a_conf
 async fn a_keyed_batch_repeated_gives_the_same_answers_and_with_another_body_a_conflict() {
     let server = Server::start().await;
     let body = json!({ "executions": [{ "kind": "a" }, { "kind": "" }, { "kind": "b" }] });
-    let first = keyed(&server, "/v1/executions/batch", "key", body.clone())
-        .await
-        .json()["results"]
-        .clone();
+    let first = keyed(&server, "/v1/executions/batch", "key", body.clone()).await.json()["results"].clone();
     let again = keyed(&server, "/v1/executions/batch", "key", body).await.json()["results"].clone();
     assert_eq!(first[0]["execution"]["id"], again[0]["execution"]["id"]);
     assert_eq!(first[2]["execution"]["id"], again[2]["execution"]["id"]);
-    assert_eq!(
-        (&again[0]["duplicate"], &again[2]["duplicate"]),
-        (&json!(true), &json!(true))
-    );
+    assert_eq!((&again[0]["duplicate"], &again[2]["duplicate"]), (&json!(true), &json!(true)));
     assert_eq!(first[1], again[1]);
     assert_eq!(again[1]["error"]["pointer"], "/executions/1/kind");
     let other = json!({ "executions": [{ "kind": "other" }] });
-    assert_eq!(
-        keyed(&server, "/v1/executions/batch", "key", other)
-            .await
-            .problem(),
-        mismatch()
-    );
+    assert_eq!(keyed(&server, "/v1/executions/batch", "key", other).await.problem(), mismatch());
 }
 
 #[tokio::test]
@@ -61,17 +44,11 @@ async fn a_keyed_claim_repeated_returns_the_leases_that_it_made() {
     server.submit(json!({ "kind": "k" })).await;
     server.submit(json!({ "kind": "k" })).await;
     let body = json!({ "worker": "w", "lanes": ["default"], "max": 1 });
-    let first = keyed(&server, "/v1/workers/i/claim", "key", body.clone())
-        .await
-        .json();
-    let again = keyed(&server, "/v1/workers/i/claim", "key", body.clone())
-        .await
-        .json();
+    let first = keyed(&server, "/v1/workers/i/claim", "key", body.clone()).await.json();
+    let again = keyed(&server, "/v1/workers/i/claim", "key", body.clone()).await.json();
     assert_eq!(first["claims"].as_array().map(Vec::len), Some(1));
     assert_eq!(first, again);
-    let new = keyed(&server, "/v1/workers/i/claim", "new key", body)
-        .await
-        .json();
+    let new = keyed(&server, "/v1/workers/i/claim", "new key", body).await.json();
     assert_ne!(new["claims"][0]["lease"]["id"], first["claims"][0]["lease"]["id"]);
 }
 

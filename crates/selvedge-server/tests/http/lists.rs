@@ -22,9 +22,7 @@ async fn lists_are_filtered() {
     let claim = server.claim("i", 1).await.remove(0);
     server.report("i", op("complete", &claim)).await;
     let tags = json!({ "team": "x:y", "env": "prod" });
-    let tagged = server
-        .submit(json!({ "kind": "b", "tags": tags, "lane": "l" }))
-        .await;
+    let tagged = server.submit(json!({ "kind": "b", "tags": tags, "lane": "l" })).await;
     let delayed = server.submit(json!({ "kind": "b", "delay_ms": 1_000_000 })).await;
     let submitted = text_of(&server.execution(&tagged).await["submitted_at"]);
     for (query, expected) in [
@@ -44,14 +42,8 @@ async fn lists_are_filtered() {
         ("tag=team:x:y".into(), vec![&tagged]),
         ("tag=team:x".into(), vec![]),
         ("submitted_before=2000-01-01T00:00:00Z".into(), vec![]),
-        (
-            "submitted_after=2000-01-01T00:00:00%2B02:00".into(),
-            vec![&delayed, &tagged, &done],
-        ),
-        (
-            format!("submitted_after={submitted}&lane=l&kind=b&tag=env:prod"),
-            vec![&tagged],
-        ),
+        ("submitted_after=2000-01-01T00:00:00%2B02:00".into(), vec![&delayed, &tagged, &done]),
+        (format!("submitted_after={submitted}&lane=l&kind=b&tag=env:prod"), vec![&tagged]),
     ] {
         let found = listed(&server, &query).await;
         assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{query}");
@@ -74,10 +66,7 @@ async fn a_list_is_read_page_by_page_newest_first() {
         let Some(cursor) = answer["next_cursor"].as_str() else {
             break;
         };
-        assert!(
-            cursor.bytes().all(|byte| byte.is_ascii_alphanumeric()),
-            "{cursor}"
-        );
+        assert!(cursor.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{cursor}");
         path = format!("/v1/executions?limit=2&cursor={cursor}");
     }
     assert_eq!(seen, submitted);
@@ -87,9 +76,7 @@ async fn a_list_is_read_page_by_page_newest_first() {
 async fn a_page_has_fifty_items_when_nothing_is_said() {
     let server = Server::start().await;
     let items = vec![json!({ "kind": "k" }); 60];
-    server
-        .post("/v1/executions/batch", json!({ "executions": items }))
-        .await;
+    server.post("/v1/executions/batch", json!({ "executions": items })).await;
     let answer = server.get("/v1/executions").await.json();
     assert_eq!(ids(&answer).len(), 50);
     assert!(answer["next_cursor"].is_string());

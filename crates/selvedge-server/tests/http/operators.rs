@@ -13,20 +13,9 @@ async fn act(server: &Server, id: &str, action: &str, body: Value) -> Value {
 #[tokio::test]
 async fn every_action_answers_the_execution_as_it_became() {
     let server = Server::start().await;
-    let id = server
-        .submit(json!({ "kind": "k", "input": "in", "tags": { "a": "1" } }))
-        .await;
-    assert_eq!(
-        act(&server, &id, "priority", json!({ "priority": 7 })).await["priority"],
-        7
-    );
-    let tagged = act(
-        &server,
-        &id,
-        "tags",
-        json!({ "set": { "b": "2" }, "remove": ["a"] }),
-    )
-    .await;
+    let id = server.submit(json!({ "kind": "k", "input": "in", "tags": { "a": "1" } })).await;
+    assert_eq!(act(&server, &id, "priority", json!({ "priority": 7 })).await["priority"], 7);
+    let tagged = act(&server, &id, "tags", json!({ "set": { "b": "2" }, "remove": ["a"] })).await;
     assert_eq!(tagged["tags"], json!({ "b": "2" }));
     let at = json!({ "at": "2100-01-01T00:00:00Z" });
     let moved = act(&server, &id, "reschedule", at).await;
@@ -34,27 +23,15 @@ async fn every_action_answers_the_execution_as_it_became() {
         (&moved["state"], &moved["delayed_until_at"]),
         (&json!("delayed"), &json!("2100-01-01T00:00:00.000Z"))
     );
-    assert_eq!(
-        act(&server, &id, "reschedule", json!({ "delay_ms": 0 })).await["state"],
-        "waiting"
-    );
+    assert_eq!(act(&server, &id, "reschedule", json!({ "delay_ms": 0 })).await["state"], "waiting");
     let claim = server.claim("i", 1).await.remove(0);
-    assert_eq!(
-        act(&server, &id, "revoke-lease", json!({ "reason": "r" })).await["state"],
-        "waiting"
-    );
+    assert_eq!(act(&server, &id, "revoke-lease", json!({ "reason": "r" })).await["state"], "waiting");
     assert!(server.report("i", op("complete", &claim)).await["error"].is_object());
     let cancelled = act(&server, &id, "cancel", json!({ "reason": "r" })).await;
-    assert_eq!(
-        (&cancelled["state"], &cancelled["outcome"]),
-        (&json!("cancelled"), &json!("cancelled"))
-    );
+    assert_eq!((&cancelled["state"], &cancelled["outcome"]), (&json!("cancelled"), &json!("cancelled")));
     assert_eq!(cancelled["input"], "in");
     let replayed = act(&server, &id, "replay", json!({})).await;
-    assert_eq!(
-        (&replayed["state"], &replayed["generation"]),
-        (&json!("waiting"), &json!(1))
-    );
+    assert_eq!((&replayed["state"], &replayed["generation"]), (&json!("waiting"), &json!(1)));
 
     let events = server.get(&format!("/v1/executions/{id}/events")).await.json();
     let actors: Vec<&Value> = events["items"]
@@ -64,10 +41,7 @@ async fn every_action_answers_the_execution_as_it_became() {
         .filter(|event| text_of(&event["type"]).starts_with("operator."))
         .map(|event| &event["actor"])
         .collect();
-    assert!(
-        actors.len() >= 4 && actors.iter().all(|actor| **actor == "admin"),
-        "{actors:?}"
-    );
+    assert!(actors.len() >= 4 && actors.iter().all(|actor| **actor == "admin"), "{actors:?}");
 }
 
 #[tokio::test]
@@ -90,13 +64,9 @@ async fn an_action_that_does_not_apply_is_a_conflict() {
     }
     let reply = server.post(&path("replay"), json!({ "dry_run": true })).await;
     assert_eq!(reply.problem(), conflict("wrong_state"));
-    let reply = server
-        .post(&path("priority"), json!({ "priority": 1, "if_version": 9 }))
-        .await;
+    let reply = server.post(&path("priority"), json!({ "priority": 1, "if_version": 9 })).await;
     assert_eq!(reply.problem(), conflict("version_mismatch"));
-    let reply = server
-        .post(&path("priority"), json!({ "priority": 1, "if_version": 1 }))
-        .await;
+    let reply = server.post(&path("priority"), json!({ "priority": 1, "if_version": 1 })).await;
     assert_eq!(reply.json()["execution"]["version"], 2);
     server.post(&path("cancel"), json!({})).await;
     let reply = server.post(&path("priority"), json!({ "priority": 2 })).await;
@@ -119,18 +89,10 @@ async fn a_wrong_field_of_an_action_is_named() {
         ("tags", json!({ "remove": [1] }), "/remove/0"),
         ("replay", json!({ "dry_run": "yes" }), "/dry_run"),
     ] {
-        let reply = server
-            .post(&format!("/v1/executions/{id}/{action}"), body.clone())
-            .await;
-        assert_eq!(
-            reply.problem(),
-            (422, "invalid_field".into(), pointer.into()),
-            "{body}"
-        );
+        let reply = server.post(&format!("/v1/executions/{id}/{action}"), body.clone()).await;
+        assert_eq!(reply.problem(), (422, "invalid_field".into(), pointer.into()), "{body}");
     }
-    let reply = server
-        .post(&format!("/v1/executions/{id}/cancel"), json!({ "x": 1 }))
-        .await;
+    let reply = server.post(&format!("/v1/executions/{id}/cancel"), json!({ "x": 1 })).await;
     assert_eq!(reply.problem(), (422, "unknown_field".into(), "/x".into()));
     assert_eq!(server.execution(&id).await["version"], 1);
 }
@@ -139,12 +101,8 @@ async fn a_wrong_field_of_an_action_is_named() {
 async fn a_dry_run_of_a_replay_changes_nothing() {
     let server = Server::start().await;
     let id = server.submit(json!({ "kind": "k" })).await;
-    server
-        .post(&format!("/v1/executions/{id}/cancel"), json!({}))
-        .await;
-    let reply = server
-        .post(&format!("/v1/executions/{id}/replay"), json!({ "dry_run": true }))
-        .await;
+    server.post(&format!("/v1/executions/{id}/cancel"), json!({})).await;
+    let reply = server.post(&format!("/v1/executions/{id}/replay"), json!({ "dry_run": true })).await;
     assert_eq!((reply.status, &reply.json()["reopens"]), (200, &json!([id])));
     assert_eq!(server.execution(&id).await["state"], "cancelled");
 }
@@ -175,10 +133,7 @@ async fn a_bulk_action_acts_on_ids_or_on_what_a_filter_matches() {
     assert_eq!(server.execution(&ids[0]).await["priority"], 3);
 
     let done = bulk(json!({ "action": cancel, "filter": filter })).await;
-    assert_eq!(
-        (&done["matched"], &done["done"], &done["refused"]),
-        (&json!(3), &json!(3), &json!([]))
-    );
+    assert_eq!((&done["matched"], &done["done"], &done["refused"]), (&json!(3), &json!(3), &json!([])));
     assert_eq!(server.execution(&ids[2]).await["state"], "cancelled");
     assert_eq!(server.execution(&other).await["state"], "waiting");
 
@@ -195,35 +150,16 @@ async fn a_wrong_field_of_a_bulk_action_is_named() {
     for (body, pointer) in [
         (json!({ "ids": [] }), "/action"),
         (json!({ "action": { "type": "tags" }, "ids": [] }), "/action/type"),
-        (
-            json!({ "action": { "type": "cancel", "grace_ms": -1 }, "ids": [] }),
-            "/action/grace_ms",
-        ),
-        (
-            json!({ "action": { "type": "priority", "priority": 99_999 }, "ids": [] }),
-            "/action/priority",
-        ),
-        (
-            json!({ "action": { "type": "reschedule", "delay_ms": -1 }, "ids": [] }),
-            "/action/delay_ms",
-        ),
+        (json!({ "action": { "type": "cancel", "grace_ms": -1 }, "ids": [] }), "/action/grace_ms"),
+        (json!({ "action": { "type": "priority", "priority": 99_999 }, "ids": [] }), "/action/priority"),
+        (json!({ "action": { "type": "reschedule", "delay_ms": -1 }, "ids": [] }), "/action/delay_ms"),
         (json!({ "action": cancel }), "/ids"),
         (json!({ "action": cancel, "ids": ["x"] }), "/ids/0"),
         (json!({ "action": cancel, "ids": [], "filter": {} }), "/filter"),
-        (
-            json!({ "action": cancel, "filter": { "state": "odd" } }),
-            "/filter/state",
-        ),
-        (
-            json!({ "action": cancel, "filter": { "submitted_before": "x" } }),
-            "/filter/submitted_before",
-        ),
+        (json!({ "action": cancel, "filter": { "state": "odd" } }), "/filter/state"),
+        (json!({ "action": cancel, "filter": { "submitted_before": "x" } }), "/filter/submitted_before"),
     ] {
         let reply = server.post("/v1/executions/bulk", body.clone()).await;
-        assert_eq!(
-            reply.problem(),
-            (422, "invalid_field".into(), pointer.into()),
-            "{body}"
-        );
+        assert_eq!(reply.problem(), (422, "invalid_field".into(), pointer.into()), "{body}");
     }
 }

@@ -9,9 +9,7 @@ async fn the_first_page_shows_what_runs_and_escapes_what_it_shows() {
     let empty = server.get("/").await;
     assert_eq!(empty.header("content-type"), "text/html; charset=utf-8");
     assert!(empty.text().contains("<html lang=\"en\">"));
-    let id = server
-        .submit(json!({ "kind": "<script>alert('x')</script>", "lane": "a&b" }))
-        .await;
+    let id = server.submit(json!({ "kind": "<script>alert('x')</script>", "lane": "a&b" })).await;
     server.claim("shell-1", 1).await;
     let page = server.get("/").await.text();
     assert!(page.contains(&format!("<a href=\"/v1/executions/{id}\">{id}</a>")));
@@ -44,10 +42,7 @@ async fn health_and_readiness_are_told() {
     let health = server.get("/healthz").await;
     assert_eq!((health.status, &health.json()["status"]), (200, &json!("ok")));
     let ready = server.get("/readyz").await;
-    assert_eq!(
-        (ready.status, ready.json()),
-        (200, json!({ "status": "ready", "store": "memory" }))
-    );
+    assert_eq!((ready.status, ready.json()), (200, json!({ "status": "ready", "store": "memory" })));
 }
 
 #[tokio::test]
@@ -55,20 +50,13 @@ async fn metrics_are_prometheus_text() {
     let server = Server::start().await;
     server.submit(json!({ "kind": "k" })).await;
     let metrics = server.get("/metrics").await;
-    assert!(
-        metrics
-            .header("content-type")
-            .starts_with("text/plain; version=0.0.4")
-    );
+    assert!(metrics.header("content-type").starts_with("text/plain; version=0.0.4"));
     let text = metrics.text();
     assert!(text.contains("# TYPE selvedge_batches_total counter\nselvedge_batches_total "));
     assert!(text.contains("\nselvedge_waiting_claims 0\n"));
     assert!(text.contains("\nselvedge_reconciler_ticks_total{reconciler=\"lease_expiry\"} 0\n"));
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (name, value) = line.rsplit_once(' ').expect(line);
-        assert!(
-            name.starts_with("selvedge_") && value.parse::<f64>().is_ok(),
-            "{line}"
-        );
+        assert!(name.starts_with("selvedge_") && value.parse::<f64>().is_ok(), "{line}");
     }
 }

@@ -17,15 +17,10 @@ async fn an_unknown_id_is_not_found() {
         assert!(reply.text().contains("UUID"), "{}", reply.text());
     }
     for action in ["cancel", "replay", "revoke-lease"] {
-        let reply = server
-            .post(&format!("/v1/executions/{id}/{action}"), json!({}))
-            .await;
+        let reply = server.post(&format!("/v1/executions/{id}/{action}"), json!({})).await;
         assert_eq!(reply.problem(), not_found, "{action}");
     }
-    assert_eq!(
-        server.post("/v1/workers/nobody/drain", json!({})).await.problem(),
-        not_found
-    );
+    assert_eq!(server.post("/v1/workers/nobody/drain", json!({})).await.problem(), not_found);
     let reply = server.send("DELETE", "/v1/workers/nobody", &[], Vec::new()).await;
     assert_eq!(reply.problem(), not_found);
 }
@@ -59,11 +54,7 @@ async fn a_method_that_a_path_does_not_take_is_refused_with_those_it_takes() {
         ("OPTIONS", "/healthz", "GET,HEAD"),
     ] {
         let reply = server.send(method, path, &[], Vec::new()).await;
-        assert_eq!(
-            reply.problem(),
-            (405, "method_not_allowed".into(), "".into()),
-            "{path}"
-        );
+        assert_eq!(reply.problem(), (405, "method_not_allowed".into(), "".into()), "{path}");
         let mut allowed: Vec<&str> = reply.header("allow").split(',').collect();
         allowed.sort_unstable();
         assert_eq!(allowed.join(","), allow);
@@ -77,33 +68,19 @@ async fn a_stale_fence_is_told_who_holds_the_lease_or_how_it_ended() {
     let server = Server::start().await;
     let id = server.submit(json!({ "kind": "k" })).await;
     let first = server.claim("one", 1).await.remove(0);
-    server
-        .post(&format!("/v1/executions/{id}/revoke-lease"), json!({}))
-        .await;
+    server.post(&format!("/v1/executions/{id}/revoke-lease"), json!({})).await;
     let second = server.claim("two", 1).await.remove(0);
     let problem = server.report("one", op("complete", &first)).await["error"].clone();
     crate::client::check_problem(&problem);
-    assert_eq!(
-        (&problem["code"], &problem["status"]),
-        (&json!("stale_lease"), &json!(409))
-    );
-    assert_eq!(
-        (&problem["state"], &problem["outcome"]),
-        (&json!("active"), &json!(null))
-    );
+    assert_eq!((&problem["code"], &problem["status"]), (&json!("stale_lease"), &json!(409)));
+    assert_eq!((&problem["state"], &problem["outcome"]), (&json!("active"), &json!(null)));
     assert_eq!(problem["holder"]["instance"], "two");
     assert_eq!(problem["holder"]["lease_id"], second["lease"]["id"]);
     assert_eq!(problem["holder"]["epoch"], 2);
 
-    assert_eq!(
-        server.report("two", op("complete", &second)).await["state"],
-        "completed"
-    );
+    assert_eq!(server.report("two", op("complete", &second)).await["state"], "completed");
     let problem = server.report("one", op("complete", &first)).await["error"].clone();
-    assert_eq!(
-        (&problem["state"], &problem["outcome"]),
-        (&json!("completed"), &json!("success"))
-    );
+    assert_eq!((&problem["state"], &problem["outcome"]), (&json!("completed"), &json!("success")));
     assert_eq!(problem["holder"], json!(null));
 }
 
@@ -115,9 +92,7 @@ async fn pages_of_other_sites_are_refused() {
     let reply = server.send("POST", "/v1/executions", &origin, body.clone()).await;
     assert_eq!(reply.problem(), (403, "cross_origin".into(), "".into()));
     let own = format!("http://{}", server.address);
-    let reply = server
-        .send("POST", "/v1/executions", &[("origin", &own)], body)
-        .await;
+    let reply = server.send("POST", "/v1/executions", &[("origin", &own)], body).await;
     assert_eq!(reply.status, 201);
 }
 

@@ -12,14 +12,8 @@ async fn calls_that_wait_are_answered_when_the_server_closes() {
     let waits = json!({ "worker": "w", "lanes": ["default"], "max": 1, "wait_ms": 60_000 });
     let calls = [
         ("/v1/workers/j/claim", waits.clone()),
-        (
-            "/v1/workers/i/report",
-            json!({ "ops": [op("complete", &claims[1])], "claim": waits }),
-        ),
-        (
-            "/v1/workers/i/heartbeat",
-            json!({ "leases": [fence(&claims[0])], "wait_ms": 60_000 }),
-        ),
+        ("/v1/workers/i/report", json!({ "ops": [op("complete", &claims[1])], "claim": waits })),
+        ("/v1/workers/i/heartbeat", json!({ "leases": [fence(&claims[0])], "wait_ms": 60_000 })),
     ];
     let address = server.address;
     let mut replies = Vec::new();
@@ -45,19 +39,12 @@ async fn calls_that_wait_are_answered_when_the_server_closes() {
     for answer in &answers[2..] {
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 20"), "{answer}");
     }
-    assert!(
-        tokio::net::TcpStream::connect(address).await.is_err(),
-        "nobody listens any more"
-    );
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens any more");
 }
 
 async fn raw_post(address: std::net::SocketAddr, path: &str, body: String) -> String {
     let length = body.len();
-    raw(
-        address,
-        format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}"),
-    )
-    .await
+    raw(address, format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}")).await
 }
 
 /// Sends a request as it is and reads until the server closes the connection.
@@ -83,11 +70,7 @@ async fn a_listener_that_others_could_reach_is_refused() {
 async fn a_client_that_goes_away_takes_nothing_with_it() {
     let server = Server::start().await;
     let body = json!({ "worker": "w", "lanes": ["default"], "max": 1, "wait_ms": 60_000 });
-    let waiting = tokio::spawn(raw_post(
-        server.address,
-        "/v1/workers/gone/claim",
-        body.to_string(),
-    ));
+    let waiting = tokio::spawn(raw_post(server.address, "/v1/workers/gone/claim", body.to_string()));
     server.until_claims_wait(1).await;
     waiting.abort();
     server.until_claims_wait(0).await;

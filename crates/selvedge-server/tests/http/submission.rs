@@ -52,16 +52,10 @@ async fn a_submission_is_answered_with_the_execution() {
         assert_eq!(execution[field], value, "{field}");
     }
     assert_eq!(execution["retry"]["max_retries"], 1);
-    assert_eq!(
-        execution["retry"]["backoff"],
-        json!({ "type": "fixed", "delay_ms": 7 })
-    );
+    assert_eq!(execution["retry"]["backoff"], json!({ "type": "fixed", "delay_ms": 7 }));
     for field in ["submitted_at", "delayed_until_at", "deadline_at"] {
         let time = text_of(&execution[field]);
-        assert!(
-            time.len() == 24 && time.ends_with('Z') && &time[19..20] == ".",
-            "{field}: {time}"
-        );
+        assert!(time.len() == 24 && time.ends_with('Z') && &time[19..20] == ".", "{field}: {time}");
     }
     assert_eq!(server.execution(id).await, *execution);
 }
@@ -70,12 +64,8 @@ async fn a_submission_is_answered_with_the_execution() {
 async fn payloads_are_kept_byte_for_byte() {
     let server = Server::start().await;
     let payload = r#"{"z": 1.0e+2, "a":  [ 1,2 ], "a": "\u0000\/\ud800", "n": 123456789012345678901234567890, "é":"é"}"#;
-    let reply = server
-        .post_text(
-            "/v1/executions",
-            &format!(r#"{{"kind": "k", "input":  {payload}  }}"#),
-        )
-        .await;
+    let reply =
+        server.post_text("/v1/executions", &format!(r#"{{"kind": "k", "input":  {payload}  }}"#)).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
     let input = format!(r#""input":{payload},"#);
     assert!(reply.text().contains(&input), "{}", reply.text());
@@ -90,19 +80,10 @@ async fn payloads_are_kept_byte_for_byte() {
     let op = format!(
         r#"{{"op": "complete", "execution": "{id}", "attempt": 0, "lease_id": "{lease}", "epoch": 1, "result": {payload}}}"#
     );
-    let reported = server
-        .post_text("/v1/workers/i/report", &format!(r#"{{"ops": [{op}]}}"#))
-        .await;
-    assert!(
-        reported.text().contains(r#""state":"completed""#),
-        "{}",
-        reported.text()
-    );
+    let reported = server.post_text("/v1/workers/i/report", &format!(r#"{{"ops": [{op}]}}"#)).await;
+    assert!(reported.text().contains(r#""state":"completed""#), "{}", reported.text());
     let result = server.get(&format!("/v1/executions/{id}/result")).await.text();
-    assert_eq!(
-        result,
-        format!(r#"{{"outcome":"success","result":{payload},"error":null}}"#)
-    );
+    assert_eq!(result, format!(r#"{{"outcome":"success","result":{payload},"error":null}}"#));
     let listed = server.get("/v1/executions").await.text();
     assert!(listed.contains(&input) && listed.contains(&format!(r#""result":{payload},"#)));
 }
@@ -110,9 +91,7 @@ async fn payloads_are_kept_byte_for_byte() {
 #[tokio::test]
 async fn a_nul_in_a_payload_is_kept() {
     let server = Server::start().await;
-    let reply = server
-        .post_text("/v1/executions", r#"{"kind": "k", "input": "a\u0000b"}"#)
-        .await;
+    let reply = server.post_text("/v1/executions", r#"{"kind": "k", "input": "a\u0000b"}"#).await;
     assert_eq!(reply.json()["execution"]["input"], "a\0b");
 }
 
@@ -142,10 +121,7 @@ async fn fields_that_are_null_count_as_left_out() {
     let reply = server.post("/v1/executions", body).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
     let execution = reply.json()["execution"].clone();
-    assert_eq!(
-        (&execution["lane"], &execution["input"]),
-        (&json!("default"), &json!(null))
-    );
+    assert_eq!((&execution["lane"], &execution["input"]), (&json!("default"), &json!(null)));
     assert_eq!(execution["retention_ms"], 7 * 24 * 3600 * 1000);
 }
 
@@ -162,24 +138,15 @@ async fn a_repeated_submission_is_a_duplicate_and_answers_the_execution_as_it_is
     assert_eq!(reply.status, 200);
     let answer = reply.json();
     assert_eq!(answer["duplicate"], true);
-    assert_eq!(
-        (&answer["execution"]["id"], &answer["execution"]["result"]),
-        (&json!(id), &json!("done"))
-    );
+    assert_eq!((&answer["execution"]["id"], &answer["execution"]["result"]), (&json!(id), &json!("done")));
 
     let mut other = body.clone();
     other["input"] = json!(2);
     let reply = server.post("/v1/executions", other).await;
-    assert_eq!(
-        reply.problem(),
-        (409, "idempotency_mismatch".into(), "/id".into())
-    );
+    assert_eq!(reply.problem(), (409, "idempotency_mismatch".into(), "/id".into()));
 
     let batch = json!({ "executions": [body, { "kind": "k" }] });
     let results = server.post("/v1/executions/batch", batch).await.json()["results"].clone();
-    assert_eq!(
-        (&results[0]["duplicate"], &results[1]["duplicate"]),
-        (&json!(true), &json!(false))
-    );
+    assert_eq!((&results[0]["duplicate"], &results[1]["duplicate"]), (&json!(true), &json!(false)));
     assert_eq!(results[0]["execution"]["result"], "done");
 }

@@ -32,7 +32,9 @@ async fn lines(bench: &Bench, id: ExecutionId) -> Vec<Line> {
     let pages = bench.store.history_pages(id).await.expect("pages are read");
     let pages = pages.into_iter().map(History::from_bytes);
     let all = pages.chain([bench.row(id).await.history]);
-    all.flat_map(|page| page.lines().expect("lines can be read")).collect()
+    let mut lines: Vec<Line> = all.flat_map(|page| page.lines().expect("lines can be read")).collect();
+    lines.sort_by_key(|line| line.version);
+    lines
 }
 
 pub async fn a_history_that_outgrows_its_row_is_kept_in_pages_in_order(bench: &Bench) {

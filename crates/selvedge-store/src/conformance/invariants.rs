@@ -137,6 +137,7 @@ async fn check_history(store: &dyn Store, row: &Execution, events: &[&Event]) ->
             Err(error) => return vec![format!("its history cannot be read: {error}")],
         }
     }
+    lines.sort_by_key(|line: &Line| line.version);
     let told = events.iter().filter(|event| event.fact.is_history()).map(|event| Line {
         version: event.version.unwrap_or_default(),
         at: event.at,

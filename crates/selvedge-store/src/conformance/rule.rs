@@ -80,7 +80,7 @@ macro_rules! plain_rules {
 plain_rules! {
     Report => Result<Reported, Refusal>;
     Heartbeat => Beat, needs_more;
-    Operate => Result<Execution, Refusal>;
+    Operate => Result<Execution, Refusal>, needs_more;
     Tick => Result<Ticked, Refusal>, needs_more;
     PutBack => Result<bool, Refusal>;
     Drain => Result<(), Refusal>;
@@ -125,7 +125,7 @@ pub struct Run<R: Rule> {
     /// Rows that are known from before, believed at the first try only.
     remembered: Vec<Execution>,
     again: bool,
-    asked_more: bool,
+    rounds: u8,
     work: Work,
     reply: Reply<R::Reply>,
 }
@@ -138,14 +138,14 @@ fn work() -> Work {
 impl<R: Rule> Run<R> {
     /// Runs `rule`, believing the `remembered` rows at first instead of asking for them.
     pub fn new(rule: R, remembered: Vec<Execution>) -> Self {
-        Run { rule, remembered, again: false, asked_more: false, work: work(), reply: Arc::default() }
+        Run { rule, remembered, again: false, rounds: 0, work: work(), reply: Arc::default() }
     }
 }
 
 impl<R: Rule> Decision for Run<R> {
     fn begin(&mut self, again: u32) -> Needs {
         self.again = again > 0;
-        self.asked_more = false;
+        self.rounds = 0;
         self.work = work();
         let mut needs = Needs::default();
         self.rule.needs(self.again, &mut needs);
@@ -161,8 +161,8 @@ impl<R: Rule> Decision for Run<R> {
         if !self.again {
             self.remembered.drain(..).for_each(|row| self.work.remember(row));
         }
-        if !self.asked_more {
-            self.asked_more = true;
+        if self.rounds < 2 {
+            self.rounds += 1;
             let mut needs = Needs::default();
             self.rule.needs_more(&self.work, &mut needs);
             if needs != Needs::default() {

@@ -114,22 +114,19 @@ impl Driver {
     }
 
     /// A claim for all free slots, unless one is under way. A dropped handler has its slot until it is gone.
-    fn next_claim(&self, wait: Duration) -> Option<ClaimWait> {
+    fn next_claim(&self) -> Option<ClaimDraft> {
         let free = self.settings.concurrency.saturating_sub(self.running.tasks.len());
         let max = self.claim.max.min(u32::try_from(free).unwrap_or(u32::MAX));
         let under_way = self.claiming.is_some() || self.report_claims;
-        (self.stage == Stage::Working && !under_way && max > 0).then(|| ClaimWait {
-            claim: ClaimDraft { max, ..self.claim.clone() },
-            wait,
-            operation: None,
-        })
+        let claims = self.stage == Stage::Working && !under_way && max > 0;
+        claims.then(|| ClaimDraft { max, ..self.claim.clone() })
     }
 
     fn begin_report(&mut self) {
         if self.reporting.is_some() || self.finished.is_empty() {
             return;
         }
-        let claim = self.next_claim(Duration::ZERO);
+        let claim = self.next_claim();
         self.report_claims = claim.is_some();
         let endings = std::mem::take(&mut self.finished);
         let call = report(self.namespace.clone(), endings, claim, self.report_pause);
@@ -137,13 +134,12 @@ impl Driver {
     }
 
     fn begin_claim(&mut self) {
-        let Some(claim) = self.next_claim(CLAIM_WAIT) else {
-            return;
-        };
+        let Some(claim) = self.next_claim() else { return };
+        let wanted = ClaimWait { claim, wait: CLAIM_WAIT, operation: None };
         let (namespace, pause) = (self.namespace.clone(), self.claim_pause);
         self.claiming = Some(Box::pin(async move {
             sleep(pause.length()).await;
-            namespace.claim(claim).await
+            namespace.claim(wanted).await
         }));
     }
 
@@ -210,7 +206,7 @@ impl Driver {
                 self.drained.aborted += 1;
             }
         }
-        for execution in &beat.cancel_requested {
+        for Fence { execution, .. } in &beat.cancel_requested {
             self.running.leases.ask_to_cancel(*execution);
         }
         if beat.drain {

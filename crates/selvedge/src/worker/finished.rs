@@ -7,9 +7,9 @@
 use super::Drained;
 use super::handler::Failure;
 use crate::{Error, Namespace, Refusal};
-use selvedge_core::rules::claim::Claimed;
+use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::report::{Fence, Op, Reported};
-use selvedge_engine::{ClaimWait, ReportItem};
+use selvedge_engine::ReportItem;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -77,7 +77,7 @@ impl Answer {
 pub async fn report(
     namespace: Namespace,
     endings: Vec<Ending>,
-    claim: Option<ClaimWait>,
+    claim: Option<ClaimDraft>,
     pause: Pause,
 ) -> Answer {
     sleep(pause.length()).await;

@@ -117,12 +117,22 @@ impl Reference {
     /// What an operator does.
     pub fn operate(&mut self, id: ExecutionId, action: &Action, expect: Expect) -> Answer {
         let now = self.now;
-        let Some(known) = self.executions.get_mut(&id) else {
+        let Some(known) = self.executions.get(&id) else {
             return Answer::Refused("not_found");
         };
         if matches!(expect, Expect::Another) {
             return Answer::Refused("version_mismatch");
         }
+        let replayed = matches!(action, Action::Replay) && known.has_ended();
+        let unique = known.content.unique.filter(|_| replayed);
+        let holder = unique.and_then(|key| self.unique.get(&key)).filter(|holder| **holder != id).copied();
+        if holder.and_then(|holder| self.executions.get(&holder)).is_some_and(|other| !other.has_ended()) {
+            return Answer::Refused("wrong_state");
+        }
+        self.unique.extend(unique.map(|key| (key, id)));
+        let Some(known) = self.executions.get_mut(&id) else {
+            return Answer::Refused("not_found");
+        };
         match act(known, action, now) {
             Ok(()) => Answer::Version(known.version),
             Err(code) => Answer::Refused(code),
@@ -227,6 +237,7 @@ fn act(known: &mut Known, action: &Action, now: i64) -> Result<(), &'static str>
             known.put(Place::Ready, now);
             known.generation += 1;
             known.opened_at = now;
+            known.started_at = None;
             (known.retries, known.interruptions) = (0, 0);
             (known.progress, known.result) = (None, None);
         }

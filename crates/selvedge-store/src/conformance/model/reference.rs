@@ -126,7 +126,7 @@ impl Known {
     pub fn next_due(&self) -> Option<(i64, DueKind)> {
         let content = &self.content;
         let deadline = content.deadline_ms.map(|limit| self.opened_at + ms(limit));
-        let started = self.started_at.is_some_and(|started| started >= self.opened_at);
+        let started = self.started_at.is_some();
         let start_by = content.start_by_ms.filter(|_| !started).map(|limit| self.opened_at + ms(limit));
         let (limits, other) = match &self.place {
             Place::Ready => ([deadline, start_by], None),
@@ -214,7 +214,7 @@ impl Reference {
             known.version += 1;
             known.progress = None;
             known.place = Place::Leased { fence, worker, claimed_at: now };
-            if known.started_at.is_none_or(|started| started < known.opened_at) {
+            if known.started_at.is_none() {
                 known.started_at = Some(now);
             }
         }

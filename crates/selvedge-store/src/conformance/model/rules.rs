@@ -42,7 +42,8 @@ impl Rule for Shared {
         match self {
             Shared::Submit(command) => command.needs_more(work, needs),
             Shared::Tick(command) => command.needs_more(work, needs),
-            Shared::Report(_) | Shared::PutBack(_) | Shared::Operate(_) | Shared::Drain(_) => {}
+            Shared::Operate(command) => command.needs_more(work, needs),
+            Shared::Report(_) | Shared::PutBack(_) | Shared::Drain(_) => {}
         }
     }
 
