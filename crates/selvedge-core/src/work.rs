@@ -32,7 +32,6 @@ pub struct Work {
     executions: HashMap<ExecutionId, Entry>,
     unreadable: HashMap<ExecutionId, String>,
     ready: HashMap<ClassId, BTreeSet<ClaimOrder>>,
-    fresh: HashSet<ExecutionId>,
     keys: HashMap<KeyName, KeyRow>,
     keys_removed: Vec<(KeyName, Option<ExecutionId>)>,
     keys_added: HashSet<KeyName>,
@@ -68,7 +67,6 @@ impl Work {
             executions: HashMap::new(),
             unreadable: HashMap::new(),
             ready: HashMap::new(),
-            fresh: HashSet::new(),
             keys: HashMap::new(),
             keys_removed: Vec::new(),
             keys_added: HashSet::new(),
@@ -248,7 +246,6 @@ impl Work {
         if row.state == State::Ready && fact.cause().is_some_and(becomes_ready) {
             row.ready_order = Timestamp::from_micros(self.now.micros() + self.readied);
             self.readied += 1;
-            self.fresh.insert(id);
         }
         self.events.push(Event {
             at,
@@ -300,15 +297,11 @@ impl Work {
             .map(|(_, _, id)| *id)
     }
 
-    /// The classes of which this transaction made something ready that nobody took.
+    /// The classes of which something that this transaction had in hand is ready when it ends. Made ready by it or not: a
+    /// claim that came meanwhile has passed over what was locked, and must look again.
     pub fn left_ready(&self) -> Vec<ClassId> {
-        let mut classes: Vec<ClassId> = self
-            .fresh
-            .iter()
-            .filter_map(|id| self.executions.get(id))
-            .filter(|entry| !entry.deleted && entry.row.state == State::Ready)
-            .map(|entry| entry.row.class)
-            .collect();
+        let left = self.executions.values().filter(|entry| !entry.deleted && entry.row.state == State::Ready);
+        let mut classes: Vec<ClassId> = left.map(|entry| entry.row.class).collect();
         classes.sort_unstable();
         classes.dedup();
         classes
