@@ -181,7 +181,8 @@ impl Decision for Batch {
         } else {
             self.candidates.clear();
         }
-        if !self.again {
+        // A remembered row is locked only when it is saved: too late where sessions are locked before that.
+        if !self.again && !self.commands.iter().any(Command::locks_sessions) {
             self.remember(&mut needs);
         }
         needs

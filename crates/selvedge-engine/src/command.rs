@@ -1,7 +1,7 @@
 //! Commands as callers give them to the engine, and the replies they get.
 
 use selvedge_core::rules::claim::{Claim, Claimed};
-use selvedge_core::rules::clock::{Tick, Ticked};
+use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Report, Reported};
@@ -146,6 +146,19 @@ impl Command {
             | Command::Drain(_)
             | Command::Depart(_)
             | Command::Forget(_)
+            | Command::Claim { .. } => false,
+        }
+    }
+
+    /// Whether it locks sessions, which come after executions in the order of locks.
+    pub fn locks_sessions(&self) -> bool {
+        match self {
+            Command::Heartbeat(_) | Command::Drain(_) | Command::Depart(_) | Command::Forget(_) => true,
+            Command::Tick(tick) => tick.what == What::Lapse,
+            Command::Report(_)
+            | Command::PutBack(_)
+            | Command::Operate(_)
+            | Command::Submit { .. }
             | Command::Claim { .. } => false,
         }
     }
