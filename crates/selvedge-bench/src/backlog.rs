@@ -125,26 +125,20 @@ async fn rate(place: &Place, url: &str, load: &Load, study: &Study) -> Result<(f
             let holder = connect(url).await?;
             let begin = "begin isolation level repeatable read; select count(*) from pg_class";
             holder.batch_execute(begin).await?;
-            // Time passes under load, with what is claimed put back by new submissions.
-            churn(&target, load, study, study.old_snapshot, true).await?;
+            churn(&target, load, study, study.old_snapshot).await?;
             Some(holder)
         }
     };
-    let measured = churn(&target, load, study, study.measure, false).await?;
+    let measured = churn(&target, load, study, study.measure).await?;
     drop(snapshot);
     engine.shutdown().await;
     fresh.remains.remove().await?;
     Ok(measured)
 }
 
-/// Claims and completes for so long; with `refill` every completed one is submitted anew.
-async fn churn(
-    target: &Target,
-    load: &Load,
-    study: &Study,
-    duration: Duration,
-    refill: bool,
-) -> Result<(f64, u64), Error> {
+/// Claims and completes for so long. Every completed one is submitted anew, so that as much waits at the end as did at the
+/// beginning.
+async fn churn(target: &Target, load: &Load, study: &Study, duration: Duration) -> Result<(f64, u64), Error> {
     let started = Instant::now();
     let mut workers = Vec::new();
     for index in 0..load.workers {
@@ -159,7 +153,7 @@ async fn churn(
             while started.elapsed() < duration {
                 let next = target.work(&taken, &claimer).await?;
                 done += taken.len() as u64;
-                if (refill || next.len() < claimer.max) && !taken.is_empty() {
+                if !taken.is_empty() {
                     let lane = &lanes[done as usize / claimer.max % lanes.len()];
                     target.submit(taken.len(), lane, started).await?;
                 }

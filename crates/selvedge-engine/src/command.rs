@@ -67,6 +67,8 @@ pub enum Reply {
     Forget(usize),
     /// To [`Command::Claim`].
     Claim(Result<Vec<Claimed>, Refusal>),
+    /// To [`Command::Claim`], if it got nothing and would not, however much becomes ready.
+    Shut,
 }
 
 impl Command {
@@ -177,7 +179,10 @@ impl Command {
             Command::Drain(drain) => Reply::Drain(drain.decide(work)),
             Command::Depart(depart) => Reply::Depart(depart.decide(work)),
             Command::Forget(forget) => Reply::Forget(forget.decide(work)),
-            Command::Claim { claim, .. } => Reply::Claim(claim.decide(classes, work)),
+            Command::Claim { claim, .. } => match claim.decide(classes, work) {
+                Ok(claimed) if claimed.is_empty() && claim.is_shut(work) => Reply::Shut,
+                claimed => Reply::Claim(claimed),
+            },
         }
     }
 }

@@ -160,10 +160,10 @@ impl Engine {
     pub async fn shutdown(&self) -> Aborted {
         let aborted = self.inner.supervisor.shutdown(self.inner.options.grace).await;
         self.inner.news.stop();
-        let parked = self.inner.parked.clone();
-        let closing = self.inner.committer.close();
-        parked.wake_all();
-        closing.await;
+        // A store that does not answer keeps nobody here for longer than that.
+        let _ = tokio::time::timeout(self.inner.options.grace, self.inner.committer.close()).await;
+        // After the close: a claim that is woken earlier would find nothing and wait again.
+        self.inner.parked.wake_all();
         self.inner.bells.ring_all();
         self.inner.store.close().await;
         aborted

@@ -1,5 +1,6 @@
 //! What callers and workers do: submit, claim, report, and the actions of operators, all inside one namespace.
 
+use crate::batch::instance_key;
 use crate::command::{Command, Reply};
 use crate::committer::Pending;
 use crate::parked::{Wake, claims};
@@ -132,6 +133,7 @@ impl Namespace {
             let command = Command::Claim { claim: claim.clone(), handed_only: false };
             let claimed = match self.run(command).await {
                 Err(Error::Closed) if woken => return Ok(Vec::new()),
+                Ok(Reply::Shut) => return self.wait_aside(&claim, deadline).await,
                 reply => claims(reply?)?,
             };
             if !claimed.is_empty() || Instant::now() >= deadline {
@@ -157,6 +159,13 @@ impl Namespace {
                 }
             }
         }
+    }
+
+    /// Waits without a place among the parked claims: what becomes ready is for others.
+    async fn wait_aside(&self, claim: &Claim, deadline: Instant) -> Result<Vec<Claimed>, Error> {
+        let bell = self.inner().bells.wait_instance(instance_key(self.id, &claim.instance));
+        let _ = tokio::time::timeout_at(deadline, bell.rings()).await;
+        Ok(Vec::new())
     }
 
     /// Reports, and claims what comes next in the same round trip and, where it can, in the same commit. It does not wait

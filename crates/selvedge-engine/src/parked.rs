@@ -212,6 +212,7 @@ impl Drop for Place<'_> {
 pub fn claims(reply: Reply) -> Result<Vec<Claimed>, Error> {
     match reply {
         Reply::Claim(claimed) => Ok(claimed?),
+        Reply::Shut => Ok(Vec::new()),
         other => Err(crate::unexpected(&other)),
     }
 }

@@ -164,6 +164,13 @@ impl Claim {
         Ok(claimed)
     }
 
+    /// Whether it gets nothing, however much becomes ready: its worker drains, or the call was answered before.
+    pub fn is_shut(&self, work: &Work) -> bool {
+        let drains = work.session(self.session()).is_some_and(|session| session.draining);
+        let stored = self.operation.as_ref().map(|one| one.stored::<Answer>(self.scope.namespace, work));
+        drains || matches!(stored, Some(Ok(Some(_))))
+    }
+
     fn still_held(&self, id: ExecutionId, epoch: u32, work: &Work) -> Option<Claimed> {
         let row = work.execution(self.scope.namespace, id).ok()?;
         (row.epoch == epoch && row.state.lease().is_some())
