@@ -21,6 +21,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How often a batch may ask for more than it first named.
 const ROUNDS: u8 = 2;
+/// How often a batch looks behind candidates that cannot be read, and how many it asks for at most when it does.
+const LOOKS: u32 = 16;
+const LOOK_LIMIT: u32 = 500;
+/// How many more than it wants a claim is asked for at most because others may take from the same classes.
+const SHARE_LIMIT: u32 = 256;
 
 /// What a batch leaves behind once it is saved.
 #[derive(Default)]
@@ -46,6 +51,16 @@ pub struct Batch {
     again: bool,
     rounds: u8,
     candidates: Vec<Candidates>,
+    behind: Behind,
+}
+
+/// Candidates that cannot be read, and what to ask for to see what is behind them.
+#[derive(Default)]
+struct Behind {
+    asked: Vec<Candidates>,
+    unreadable: Vec<ExecutionId>,
+    passed: usize,
+    looks: u32,
 }
 
 impl Batch {
@@ -67,6 +82,7 @@ impl Batch {
             again: false,
             rounds: 0,
             candidates: Vec::new(),
+            behind: Behind::default(),
         }
     }
 
@@ -80,14 +96,15 @@ impl Batch {
 
     /// Reports come back for leases that this process handed out: those rows need no read. Only a report that ends the
     /// remembered lease may rely on it, because only then is the row saved, and with it the guess checked.
-    fn remember(&mut self, needs: &mut Needs) {
+    fn remember(&mut self, trust: bool, needs: &mut Needs) {
         let mut trusted: HashMap<ExecutionId, Option<Execution>> = HashMap::new();
         for command in self.commands.iter() {
             match command {
                 Command::Report(reports) => {
                     for Report { fence, op, .. } in reports {
-                        let row =
-                            trusted.entry(fence.execution).or_insert_with_key(|id| self.memory.take(*id));
+                        let row = trusted
+                            .entry(fence.execution)
+                            .or_insert_with_key(|id| self.memory.take(*id).filter(|_| trust));
                         let ends = !matches!(op, Op::Progress { .. });
                         if !ends || row.as_ref().is_some_and(|row| !fence.holds(row)) {
                             *row = None;
@@ -127,6 +144,18 @@ impl Batch {
         self.classes = covered;
         tidy(&mut needs);
         needs
+    }
+
+    /// Rows that cannot be read are passed over, and said aloud once.
+    fn complain(&mut self, rows: &Rows) {
+        for (execution, detail) in &rows.unreadable {
+            if !self.behind.unreadable.contains(execution) {
+                self.behind.unreadable.push(*execution);
+            }
+            if self.memory.is_newly_damaged(*execution) {
+                tracing::error!(%execution, detail, "an execution cannot be read; it is left as it is");
+            }
+        }
     }
 
     fn decide(&mut self) -> Changes {
@@ -175,21 +204,25 @@ impl Decision for Batch {
             needs.classes_after = Some(self.registry.newest());
         }
         tidy(&mut needs);
+        share_out(&mut needs.candidates);
+        self.behind = Behind { asked: needs.candidates.clone(), ..Behind::default() };
         if self.commands.iter().any(Command::may_lock_more) {
             // Candidates are the last lock on executions: after them the transaction waits for no other.
             self.candidates = std::mem::take(&mut needs.candidates);
         } else {
             self.candidates.clear();
         }
-        // A remembered row is locked only when it is saved: too late where sessions are locked before that.
-        if !self.again && !self.commands.iter().any(Command::locks_sessions) {
-            self.remember(&mut needs);
+        if !self.again {
+            // A remembered row is locked only when it is saved: too late where sessions are locked before that.
+            let trust = !self.commands.iter().any(Command::locks_sessions);
+            self.remember(trust, &mut needs);
         }
         needs
     }
 
     fn next(&mut self, mut rows: Rows) -> Step {
         self.registry.add(std::mem::take(&mut rows.classes));
+        self.complain(&rows);
         self.work.load(rows);
         if self.rounds < ROUNDS {
             self.rounds += 1;
@@ -202,8 +235,39 @@ impl Decision for Batch {
             let candidates = std::mem::take(&mut self.candidates);
             return Step::Load(Needs { candidates, ..Needs::default() });
         }
+        if let Some(behind) = self.behind.look() {
+            return Step::Load(behind);
+        }
         Step::Save(Box::new(self.decide()))
     }
+}
+
+impl Behind {
+    /// Where rows that cannot be read stand at the head of a class, looks behind them: further each time.
+    fn look(&mut self) -> Option<Needs> {
+        if self.passed == self.unreadable.len() || self.asked.is_empty() || self.looks == LOOKS {
+            return None;
+        }
+        self.looks += 1;
+        self.passed = self.unreadable.len();
+        for asked in &mut self.asked {
+            asked.limit = asked.limit.max((asked.limit * 2).min(LOOK_LIMIT));
+        }
+        Some(Needs { candidates: self.asked.clone(), except: self.unreadable.clone(), ..Needs::default() })
+    }
+}
+
+/// Claims whose classes overlap take from each other: each is asked for as many as all of these want together.
+fn share_out(candidates: &mut [Candidates]) {
+    if candidates.len() < 2 {
+        return;
+    }
+    let overlap = |a: &Candidates, b: &Candidates| a.classes.iter().any(|id| b.classes.binary_search(id).is_ok());
+    let wanted = |one: &Candidates| {
+        candidates.iter().filter(|other| overlap(one, other)).map(|other| other.limit).sum::<u32>()
+    };
+    let limits: Vec<u32> = candidates.iter().map(|one| wanted(one).min(one.limit + SHARE_LIMIT)).collect();
+    candidates.iter_mut().zip(limits).for_each(|(one, limit)| one.limit = limit);
 }
 
 /// Every id once, in the order in which locks are taken.
@@ -228,8 +292,11 @@ pub fn instance_key(namespace: selvedge_core::NamespaceId, instance: &str) -> Se
     SessionId::of(namespace, instance, 0)
 }
 
-/// What of an event others wait for: an end, or a lease that its worker did not end itself.
+/// What of an event others wait for: an end, a lease that its worker did not end itself, or that a worker is to drain.
 fn tell(event: &Event, news: &mut News) {
+    if let Fact::DrainRequested { instance } = &event.fact {
+        news.sessions.push(instance_key(event.namespace, instance));
+    }
     let Some(execution) = event.execution else { return };
     if ended(&event.fact) {
         news.ended.push(execution);

@@ -117,6 +117,11 @@ impl Committer {
         self.batches.load(Ordering::Relaxed)
     }
 
+    /// Whether new commands are refused.
+    pub fn is_closed(&self) -> bool {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).closed
+    }
+
     /// Refuses new commands and waits until everything that was accepted is answered.
     pub async fn close(&self) {
         loop {

@@ -4,7 +4,7 @@
 //! again with the row read anew. Bounded; forgetting costs a read and nothing else.
 
 use selvedge_core::{Execution, ExecutionId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 /// How many rows are remembered at most.
@@ -12,14 +12,17 @@ const CAPACITY: usize = 20_000;
 /// A row with a longer history is not remembered.
 const HISTORY_LIMIT: usize = 2048;
 
-/// Remembered rows.
+/// Remembered rows, and which rows are known to be damaged, so that each is complained of once.
 #[derive(Default)]
-pub struct Memory(Mutex<HashMap<ExecutionId, Execution>>);
+pub struct Memory {
+    rows: Mutex<HashMap<ExecutionId, Execution>>,
+    damaged: Mutex<HashSet<ExecutionId>>,
+}
 
 impl Memory {
     /// Takes a row out: whoever changes it puts the new one back.
     pub fn take(&self, id: ExecutionId) -> Option<Execution> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
     }
 
     /// Remembers rows after their commit.
@@ -27,11 +30,20 @@ impl Memory {
         if rows.is_empty() {
             return;
         }
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() + rows.len() > CAPACITY {
             known.clear();
         }
         let short = rows.into_iter().filter(|row| row.history.as_bytes().len() <= HISTORY_LIMIT);
         known.extend(short.map(|row| (row.id, row)));
+    }
+
+    /// Whether nobody has complained of this row yet; from now on somebody has.
+    pub fn is_newly_damaged(&self, id: ExecutionId) -> bool {
+        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        if damaged.len() >= CAPACITY {
+            damaged.clear();
+        }
+        damaged.insert(id)
     }
 }

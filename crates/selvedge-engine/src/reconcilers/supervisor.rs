@@ -145,10 +145,16 @@ impl Watch {
 
     /// Asks what is due, starts the ticks for it, and says when to look again.
     async fn look(&mut self, ticks: &mut JoinSet<()>, ended: &Arc<Notify>) -> Instant {
-        let overview = match self.bench.store.overview().await {
-            Ok(overview) => overview,
-            Err(error) => {
+        let store = self.bench.store.clone();
+        // In a task of its own: a panic in there must not end the supervisor.
+        let overview = match tokio::spawn(async move { store.overview().await }).await {
+            Ok(Ok(overview)) => overview,
+            Ok(Err(error)) => {
                 tracing::warn!(%error, "cannot ask what is due");
+                return Instant::now() + LOOK_AGAIN;
+            }
+            Err(panic) => {
+                tracing::error!(%panic, "asking what is due panicked");
                 return Instant::now() + LOOK_AGAIN;
             }
         };

@@ -18,6 +18,10 @@ use tokio_postgres::{Client, NoTls};
 /// Long enough for anything that should happen.
 pub const LONG: Duration = Duration::from_secs(30);
 
+/// The key of the advisory lock that writers of the log share.
+pub const WRITERS_KEY: &str =
+    "(1397050454::bigint << 32) | (select oid::bigint from pg_namespace where nspname = current_schema())";
+
 /// A schema that goes when it is dropped.
 pub struct Sandbox {
     url: String,
@@ -173,10 +177,10 @@ impl Plain {
         self.run("begin; select from sessions for update").await;
     }
 
-    /// Begins a transaction that lets nobody write to the log, so that whoever changes something stops just before the
-    /// commit, with all locks held.
+    /// Begins a transaction that lets nobody draw a number of the log, so that whoever changes something stops just before
+    /// the commit, with all rows changed and locked.
     pub async fn hold_log(&self) {
-        self.run("begin; lock table log in share row exclusive mode").await;
+        self.run(&format!("begin; select pg_advisory_xact_lock({WRITERS_KEY})")).await;
     }
 
     /// Lets go of everything.
