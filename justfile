@@ -12,10 +12,11 @@ test:
 quick:
     scripts/test quick
 
-# Run the server for development.
+# Serve on the embedded store with a worker for trying things out.
 dev *arguments:
-    cargo run -- {{arguments}}
+    cargo run -- dev {{arguments}}
 
-# Run the benchmarks against a private PostgreSQL.
+# Run a benchmark on a private PostgreSQL: just bench queue.
 bench *arguments:
-    scripts/postgres run cargo bench --workspace {{arguments}}
+    cargo build --release
+    scripts/postgres run bash -c 'target/release/selvedge bench {{arguments}} --store "$SELVEDGE_TEST_POSTGRES"'

@@ -76,6 +76,7 @@ impl Server {
     }
 
     async fn open(arguments: &Arguments) -> Result<Server, Failure> {
+        refuse_keys()?;
         let listen = parse_listen(&arguments.listen)?;
         let address: Address =
             arguments.store.parse().map_err(|error: selvedge::Error| Failure::Usage(error.to_string()))?;
@@ -146,6 +147,17 @@ pub fn print(line: &str) -> Result<(), Failure> {
     writeln!(out, "{line}")
         .and_then(|()| out.flush())
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
+}
+
+/// Keys do not exist yet: whoever asks for them must not get a server that is open to everybody on this machine.
+fn refuse_keys() -> Result<(), Failure> {
+    match std::env::var_os("SELVEDGE_ADMIN_KEY") {
+        None => Ok(()),
+        Some(_) => Err(Failure::Usage(
+            "SELVEDGE_ADMIN_KEY is set, but this version has no API keys yet; unset it to serve without, on loopback only"
+                .into(),
+        )),
+    }
 }
 
 fn parse_listen(text: &str) -> Result<SocketAddr, Failure> {

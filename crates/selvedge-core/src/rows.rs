@@ -134,7 +134,7 @@ pub struct KeyRow {
     pub digest: u64,
     /// The stored answer of an operation.
     pub answer: Bytes,
-    /// When the key of an operation is forgotten; other keys go with their execution.
+    /// When it is forgotten; one without goes with its execution.
     pub expires_at: Option<Timestamp>,
 }
 

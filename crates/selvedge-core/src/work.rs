@@ -102,7 +102,10 @@ impl Work {
             self.keys.entry(key.name.clone()).or_insert(key);
         }
         for session in rows.sessions {
-            self.sessions.entry(session.id).or_insert(session);
+            // What is read later may have been locked, and then is the truth.
+            if !self.sessions_written.contains(&session.id) {
+                self.sessions.insert(session.id, session);
+            }
         }
         self.leases.extend(rows.leases);
     }

@@ -50,6 +50,7 @@ pub struct Batch {
     classes: Vec<Vec<ClassId>>,
     again: bool,
     rounds: u8,
+    asked: Needs,
     candidates: Vec<Candidates>,
     behind: Behind,
 }
@@ -81,6 +82,7 @@ impl Batch {
             classes: Vec::new(),
             again: false,
             rounds: 0,
+            asked: Needs::default(),
             candidates: Vec::new(),
             behind: Behind::default(),
         }
@@ -194,6 +196,7 @@ impl Decision for Batch {
     fn begin(&mut self, again: u32) -> Needs {
         self.again = again > 0;
         self.rounds = 0;
+        self.asked = Needs::default();
         self.work = Work::new(Entropy::seeded(fastrand::u64(..)));
         self.classes = self.cover();
         let mut needs = Needs::default();
@@ -227,7 +230,8 @@ impl Decision for Batch {
         if self.rounds < ROUNDS {
             self.rounds += 1;
             let more = self.needs_more();
-            if more != Needs::default() {
+            if more != Needs::default() && more != self.asked {
+                self.asked = more.clone();
                 return Step::Load(more);
             }
         }
@@ -262,7 +266,8 @@ fn share_out(candidates: &mut [Candidates]) {
     if candidates.len() < 2 {
         return;
     }
-    let overlap = |a: &Candidates, b: &Candidates| a.classes.iter().any(|id| b.classes.binary_search(id).is_ok());
+    let overlap =
+        |a: &Candidates, b: &Candidates| a.classes.iter().any(|id| b.classes.binary_search(id).is_ok());
     let wanted = |one: &Candidates| {
         candidates.iter().filter(|other| overlap(one, other)).map(|other| other.limit).sum::<u32>()
     };

@@ -68,7 +68,10 @@ pub enum Reply {
     /// To [`Command::Claim`].
     Claim(Result<Vec<Claimed>, Refusal>),
     /// To [`Command::Claim`], if it got nothing and would not, however much becomes ready.
-    Shut,
+    Shut {
+        /// Because its worker drains, and not because the call was answered before.
+        drains: bool,
+    },
 }
 
 impl Command {
@@ -180,7 +183,9 @@ impl Command {
             Command::Depart(depart) => Reply::Depart(depart.decide(work)),
             Command::Forget(forget) => Reply::Forget(forget.decide(work)),
             Command::Claim { claim, .. } => match claim.decide(classes, work) {
-                Ok(claimed) if claimed.is_empty() && claim.is_shut(work) => Reply::Shut,
+                Ok(claimed) if claimed.is_empty() && claim.is_shut(work) => {
+                    Reply::Shut { drains: claim.drains(work) }
+                }
                 claimed => Reply::Claim(claimed),
             },
         }

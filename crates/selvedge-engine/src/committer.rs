@@ -178,8 +178,10 @@ impl Committer {
                         }
                     }
                 }
-                Err(selvedge_store::Error::Failed(detail)) if commands.len() > 1 => {
-                    tracing::warn!(commands = commands.len(), detail, "a batch failed whole; halving it");
+                Err(error)
+                    if commands.len() > 1 && !matches!(error, selvedge_store::Error::Unavailable(_)) =>
+                {
+                    tracing::warn!(commands = commands.len(), %error, "a batch failed whole; halving it");
                     let commands = Arc::try_unwrap(commands).unwrap_or_else(|shared| (*shared).clone());
                     let pending = commands.into_iter().zip(replies);
                     let mut first: Vec<Pending> =

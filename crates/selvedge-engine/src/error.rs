@@ -18,6 +18,6 @@ pub enum Error {
     #[error("the cursor is malformed; use one that an earlier answer gave, unchanged")]
     InvalidCursor,
     /// A cursor older than the log.
-    #[error("the cursor is older than the log, which is kept for a limited time; start at the beginning")]
+    #[error("the cursor is older than the log; start at the beginning")]
     CursorExpired,
 }

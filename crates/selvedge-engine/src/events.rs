@@ -7,6 +7,8 @@ use serde_json::Value;
 
 /// How many entries are read at a time.
 const ENTRIES: u32 = 256;
+/// How far the times of entries may be out of order.
+const OUT_OF_ORDER_MS: i64 = 60_000;
 /// How many entries one page looks through at most, so that a filter that matches nothing still answers soon.
 const SCAN_MAX: u32 = 20_000;
 
@@ -91,7 +93,7 @@ impl Namespace {
         let (mut after, since) = match from {
             From::Cursor(text) => (Cursor::decode(&text).ok_or(Error::InvalidCursor)?, None),
             From::Beginning => (Cursor::BEGINNING, None),
-            From::Time(time) => (Cursor::BEGINNING, Some(time)),
+            From::Time(time) => (self.before_time(time).await?, Some(time)),
             From::Now => {
                 let newest = self.newest().await?;
                 let next = Cursor { entry: newest, fact: u32::MAX, event: u8::MAX };
@@ -140,6 +142,25 @@ impl Namespace {
                 return Ok(EventPage { items, next, at_end });
             }
         }
+    }
+
+    /// A cursor before every event of this time or later, found by bisection. Times of entries that were written side by
+    /// side may be out of order by as long as a transaction takes, so it lies a little earlier.
+    async fn before_time(&self, time: Timestamp) -> Result<Cursor, Error> {
+        let store = &self.inner().store;
+        let time = time.minus_ms(OUT_OF_ORDER_MS);
+        let (mut before, mut end) = (0, self.newest().await?);
+        while before < end {
+            let middle = before + (end - before) / 2;
+            let page = store.log_after(middle, 1).await?;
+            let entry = page.entries.first();
+            let at = entry.and_then(|entry| Some((entry.number, unpack(&entry.body).ok()?.first()?.at)));
+            match at {
+                Some((number, at)) if at < time => before = number,
+                Some(_) | None => end = middle,
+            }
+        }
+        Ok(Cursor { entry: before, fact: u32::MAX, event: u8::MAX })
     }
 
     /// The newest settled number of the log.

@@ -133,7 +133,8 @@ impl Namespace {
             let command = Command::Claim { claim: claim.clone(), handed_only: false };
             let claimed = match self.run(command).await {
                 Err(Error::Closed) if woken => return Ok(Vec::new()),
-                Ok(Reply::Shut) => return self.wait_aside(&claim, deadline).await,
+                Ok(Reply::Shut { drains: true }) => return self.wait_aside(&claim, deadline).await,
+                Ok(Reply::Shut { drains: false }) => return Ok(Vec::new()),
                 reply => claims(reply?)?,
             };
             if !claimed.is_empty() || Instant::now() >= deadline {

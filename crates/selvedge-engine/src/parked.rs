@@ -89,8 +89,8 @@ impl Parked {
 
     /// Parks a claim, unless something became ready since it asked.
     pub fn park(&self, claim: &Claim, seen: Seen) -> Option<Place<'_>> {
-        let classes = self.registry.covered(&claim.scope);
         let mut inner = self.lock();
+        let classes = self.registry.covered(&claim.scope);
         if inner.seen(&classes) != seen {
             return None;
         }
@@ -212,7 +212,7 @@ impl Drop for Place<'_> {
 pub fn claims(reply: Reply) -> Result<Vec<Claimed>, Error> {
     match reply {
         Reply::Claim(claimed) => Ok(claimed?),
-        Reply::Shut => Ok(Vec::new()),
+        Reply::Shut { .. } => Ok(Vec::new()),
         other => Err(crate::unexpected(&other)),
     }
 }

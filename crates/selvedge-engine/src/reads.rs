@@ -152,7 +152,7 @@ impl Namespace {
                 let error = view.stored.execution.detail.error;
                 return Ok(Some(Ended { outcome, result: view.stored.result, error }));
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline || self.inner().committer.is_closed() {
                 return Ok(None);
             }
             tokio::select! {

@@ -40,7 +40,7 @@ pub struct WorkerView {
 
 impl Namespace {
     /// Renews the sessions of these leases. With `wait` it returns at once when one is lost, or when the worker is asked to
-    /// cancel one or to drain and was not told before; and after that long in any case.
+    /// cancel one or to drain; and after that long in any case, with the sessions renewed as often as they need it.
     pub async fn heartbeat(
         &self,
         instance: &str,
@@ -65,23 +65,31 @@ impl Namespace {
                 // Only of the first look: what is claimed while this call waits could not be named in it.
                 orphaned = Some(self.put_back(&beat.orphans, Why::Orphaned).await?);
             }
-            let news = self.inner().told.is_news(key, &beat);
-            let look_again = Instant::now() + LOOK_EVERY;
-            if !news && look_again.min(deadline) > Instant::now() {
+            let now = Instant::now();
+            let (until, ends) = match self.inner().told.hold_back(key, &beat) {
+                Some(held_back) => (now + held_back, true),
+                None => {
+                    let renew =
+                        beat.renew_within_ms.map_or(LOOK_EVERY, |ms| Duration::from_millis(ms.max(1) as u64));
+                    (now + renew.min(LOOK_EVERY), false)
+                }
+            };
+            if until > now && deadline > now {
                 tokio::select! {
                     () = &mut rings => continue,
-                    () = tokio::time::sleep_until(deadline.min(look_again)) => {}
+                    () = tokio::time::sleep_until(until.min(deadline)) => {}
                 }
             }
-            if news || Instant::now() >= deadline {
-                return Ok(Heartbeaten {
-                    renewed: beat.renewed,
-                    lost: beat.lost,
-                    orphaned: orphaned.unwrap_or_default(),
-                    cancel_requested: beat.cancel_requested,
-                    drain: beat.drain,
-                });
+            if !ends && until < deadline {
+                continue;
             }
+            return Ok(Heartbeaten {
+                renewed: beat.renewed,
+                lost: beat.lost,
+                orphaned: orphaned.unwrap_or_default(),
+                cancel_requested: beat.cancel_requested,
+                drain: beat.drain,
+            });
         }
     }
 

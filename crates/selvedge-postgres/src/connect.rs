@@ -20,7 +20,7 @@ pub struct Settings {
     pub writers: usize,
     /// How many connections there are for everything else; 4.
     pub readers: usize,
-    /// How long a statement waits for a lock before its transaction is begun again; 5 s.
+    /// How long a statement waits for a lock before its transaction is begun again; 1 s.
     pub lock_timeout: Duration,
     /// How long to wait for a connection; 5 s.
     pub connect_timeout: Duration,
@@ -32,7 +32,7 @@ impl Default for Settings {
             schema: "selvedge".into(),
             writers: 4,
             readers: 4,
-            lock_timeout: Duration::from_secs(5),
+            lock_timeout: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(5),
         }
     }

@@ -1,6 +1,7 @@
 //! Everything outside of transactions: reads, scans, interning; and the store's contract, put together.
 
 use crate::connect::{failure, no_connection};
+use crate::list::Parameters;
 use crate::row::{self, Micros};
 use crate::{PostgresStore, sql};
 use async_trait::async_trait;
@@ -15,13 +16,28 @@ use selvedge_store::{
     Decision, Description, DueRow, Entries, Error, News, Overview, Store, Stored, Transaction,
 };
 use std::cmp::Reverse;
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{IsolationLevel, Row};
 use uuid::Uuid;
 
 impl PostgresStore {
     async fn client(&self) -> Result<Object, Error> {
         self.pool.get().await.map_err(no_connection)
+    }
+
+    /// Several statements in one snapshot: what moves from one to the other meanwhile is in exactly one of them.
+    async fn query_at_once(&self, asked: Vec<(String, Parameters)>) -> Result<Vec<Row>, Error> {
+        let mut client = self.client().await?;
+        let snapshot =
+            client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+        let transaction = snapshot.start().await.map_err(failure)?;
+        let mut rows = Vec::new();
+        for (text, parameters) in asked {
+            let statement = transaction.prepare_cached(&text).await.map_err(failure)?;
+            rows.extend(transaction.query(&statement, &parameters.as_refs()).await.map_err(failure)?);
+        }
+        transaction.commit().await.map_err(failure)?;
+        Ok(rows)
     }
 
     pub(crate) async fn query(
@@ -108,11 +124,15 @@ impl Store for PostgresStore {
     }
 
     async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
+        let sources = self.sources(filter).await?;
+        let asked =
+            sources.iter().map(|source| (source.text.to_owned(), source.parameters(after, i64::from(limit))));
         let mut listed = Vec::new();
-        for source in self.sources(filter).await? {
-            let rows = self.query(source.text, &source.parameters(after, i64::from(limit)).as_refs()).await?;
-            for row in &rows {
-                listed.push(stored(row)?);
+        for row in self.query_at_once(asked.collect()).await? {
+            match stored(&row) {
+                Ok(stored) => listed.push(stored),
+                // One damaged row must not hide the others.
+                Err(error) => tracing::error!(%error, "left out of a list"),
             }
         }
         listed.sort_by_key(|stored| Reverse((stored.execution.submitted_at, stored.execution.id)));
@@ -121,13 +141,11 @@ impl Store for PostgresStore {
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
-        let mut count = 0;
-        for source in self.sources(filter).await? {
-            let text = format!("select count(*) from (\n{}\n) as counted", source.text);
-            let rows = self.query(&text, &source.parameters(None, bound as i64).as_refs()).await?;
-            count += rows.first().map_or(0, |row| row.get::<_, i64>(0)) as u64;
-        }
-        Ok(count.min(bound))
+        let sources = self.sources(filter).await?;
+        let count = |text: &str| format!("select count(*) from (\n{text}\n) as counted");
+        let asked = sources.iter().map(|source| (count(source.text), source.parameters(None, bound as i64)));
+        let rows = self.query_at_once(asked.collect()).await?;
+        Ok(rows.iter().map(|row| row.get::<_, i64>(0) as u64).sum::<u64>().min(bound))
     }
 
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {

@@ -12,9 +12,12 @@ use selvedge_store::{Decision, Error, Step, Transaction};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio_postgres::error::SqlState;
 
 /// How often a decision is begun before the transaction is given up.
 const TRIES: u32 = 12;
+/// How often, where a lock was waited for in vain each time.
+const LOCK_TRIES: u32 = 2;
 
 /// Counts what happened to transactions.
 #[derive(Default)]
@@ -82,7 +85,7 @@ impl From<Error> for Failed {
 impl PostgresStore {
     /// Runs a decision, beginning again when others are in the way.
     pub(crate) async fn run(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
-        let mut again = 0;
+        let (mut again, mut waits) = (0, 0);
         loop {
             match self.attempt(decision.as_mut(), again).await {
                 Ok(entry) => {
@@ -93,7 +96,9 @@ impl PostgresStore {
                     again += 1;
                     self.tries.conflicts.fetch_add(1, Ordering::Relaxed);
                     tracing::debug!(again, %error, "a transaction is begun again");
-                    if again >= TRIES {
+                    let waited = error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
+                    waits += u32::from(waited);
+                    if again >= TRIES || waits >= LOCK_TRIES {
                         return Err(Error::Contended(error.to_string()));
                     }
                     // The first repeat is at once: a remembered row had moved. After that, others are let by.

@@ -45,10 +45,7 @@ impl Seen {
 async fn a_reader_that_follows_eight_writers_misses_nothing_and_reads_nothing_twice() {
     let sandbox = Sandbox::new();
     let settings = Settings { writers: 4, ..sandbox.settings() };
-    let stores = [
-        sandbox.store_with("a", settings.clone()).await,
-        sandbox.store_with("b", settings).await,
-    ];
+    let stores = [sandbox.store_with("a", settings.clone()).await, sandbox.store_with("b", settings).await];
     let reading = sandbox.store("reader").await;
     let ended = Arc::new(AtomicBool::new(false));
     let reader = {
@@ -169,15 +166,23 @@ async fn a_transaction_of_somebody_else_that_stays_open_does_not_hold_the_log_ba
 #[tokio::test]
 async fn a_writer_that_comes_after_the_gap_was_seen_does_not_hold_the_log_back() {
     let sandbox = Sandbox::new();
-    let (store, plain, later) = (sandbox.store("store").await, sandbox.plain().await, sandbox.plain().await);
+    let settings = Settings { readers: 1, ..sandbox.settings() };
+    let store = sandbox.store_with("store", settings).await;
+    let (plain, later) = (sandbox.plain().await, sandbox.plain().await);
     let bench = Bench::new(store.clone()).await;
+    // A first gap, so that the reader has looked for writers before.
+    let gone = begin_writing(&plain).await;
+    plain.release().await;
+    bench.submit(Draft::new("kind")).await;
+    assert_eq!(numbers(&store, 0).await, [gone + 1]);
     let open = begin_writing(&plain).await;
     bench.submit(Draft::new("kind")).await;
+    let since = sandbox.now().await;
     let reader = {
         let store = store.clone();
-        tokio::spawn(async move { numbers(&store, 0).await })
+        tokio::spawn(async move { numbers(&store, open - 1).await })
     };
-    sandbox.has_read("store", "-- The transactions that may still fill").await;
+    sandbox.has_read("store", "-- The transactions that may still fill", &since).await;
     begin_writing(&later).await;
     plain.run("commit").await;
     assert_eq!(reader.await.expect("it does not panic"), [open, open + 1]);

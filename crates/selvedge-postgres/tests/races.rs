@@ -158,13 +158,15 @@ async fn a_server_that_acts_on_a_lapsed_lease_after_another_did_charges_nothing(
     let sandbox = Sandbox::new();
     let (a, narrow, plain) =
         (sandbox.side("a").await, sandbox.narrow_side("narrow").await, sandbox.plain().await);
+    narrow.tick("lease_expiry").await;
     let id = a.submit(Draft::new("kind")).await;
     a.claim_briefly("dies").await;
     has_lapsed(&a, id).await;
     let other = a.submit(Draft::new("kind")).await;
     let busy = keep_busy(&sandbox, &plain, &narrow, other).await;
+    let since = sandbox.now().await;
     let late = meanwhile!(narrow => narrow.tick("lease_expiry"));
-    sandbox.has_read("narrow", "-- Leases whose first term").await;
+    sandbox.has_read("narrow", "-- Leases whose first term", &since).await;
     assert_eq!(a.tick("lease_expiry").await.done, 1);
     plain.release().await;
     joined(busy).await;
@@ -179,13 +181,15 @@ async fn a_rescuer_that_read_a_lapsed_lease_before_it_was_completed_leaves_it_al
     let sandbox = Sandbox::new();
     let (a, narrow, plain) =
         (sandbox.side("a").await, sandbox.narrow_side("narrow").await, sandbox.plain().await);
+    narrow.tick("lease_expiry").await;
     let id = a.submit(Draft::new("kind")).await;
     let lease = fence(&a.claim_briefly("slow").await);
     has_lapsed(&a, id).await;
     let other = a.submit(Draft::new("kind")).await;
     let busy = keep_busy(&sandbox, &plain, &narrow, other).await;
+    let since = sandbox.now().await;
     let rescue = meanwhile!(narrow => narrow.tick("lease_expiry"));
-    sandbox.has_read("narrow", "-- Leases whose first term").await;
+    sandbox.has_read("narrow", "-- Leases whose first term", &since).await;
     a.complete(lease).await.expect("nobody has taken it away yet");
     plain.release().await;
     joined(busy).await;
@@ -202,6 +206,7 @@ async fn a_rescuer_that_read_a_timed_out_attempt_before_it_was_completed_leaves_
     let sandbox = Sandbox::new();
     let (a, narrow, plain) =
         (sandbox.side("a").await, sandbox.narrow_side("narrow").await, sandbox.plain().await);
+    narrow.tick("attempt_timeout").await;
     let policy = Policy { attempt_timeout_ms: Some(1), ..Policy::default() };
     let id = a.submit(Draft { policy, ..Draft::new("kind") }).await;
     let lease = fence(&a.claim_one("slow").await);
@@ -213,8 +218,9 @@ async fn a_rescuer_that_read_a_timed_out_attempt_before_it_was_completed_leaves_
         !due.expect("what is due is read").is_empty()
     })
     .await;
+    let since = sandbox.now().await;
     let rescue = meanwhile!(narrow => narrow.tick("attempt_timeout"));
-    sandbox.has_read("narrow", "-- What is due").await;
+    sandbox.has_read("narrow", "-- What is due", &since).await;
     a.complete(lease).await.expect("nobody has taken it away yet");
     plain.release().await;
     joined(busy).await;

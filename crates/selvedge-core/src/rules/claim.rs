@@ -19,6 +19,8 @@ pub const TTL_MIN_MS: i64 = 500;
 pub const TTL_MAX_MS: i64 = 3_600_000;
 /// The most executions one claim may take.
 pub const CLAIM_MAX: u32 = 1000;
+/// A claim takes no more when its inputs are this large together.
+const CLAIM_BYTES: usize = 32 * 1024 * 1024;
 /// The most lanes or kinds a worker may name.
 const NAMES_MAX: usize = 1000;
 
@@ -166,9 +168,13 @@ impl Claim {
 
     /// Whether it gets nothing, however much becomes ready: its worker drains, or the call was answered before.
     pub fn is_shut(&self, work: &Work) -> bool {
-        let drains = work.session(self.session()).is_some_and(|session| session.draining);
         let stored = self.operation.as_ref().map(|one| one.stored::<Answer>(self.scope.namespace, work));
-        drains || matches!(stored, Some(Ok(Some(_))))
+        self.drains(work) || matches!(stored, Some(Ok(Some(_))))
+    }
+
+    /// Whether its worker drains: from the moment it was asked to until it has said that it has gone.
+    pub fn drains(&self, work: &Work) -> bool {
+        work.session(self.session()).is_some_and(|session| session.draining)
     }
 
     fn still_held(&self, id: ExecutionId, epoch: u32, work: &Work) -> Option<Claimed> {
@@ -179,14 +185,17 @@ impl Claim {
 
     fn take(&self, classes: &[ClassId], work: &mut Work) -> Vec<Claimed> {
         let known = work.session(self.session()).cloned();
-        if known.as_ref().is_some_and(|session| session.draining) {
+        if self.drains(work) {
             return Vec::new();
         }
         self.see(known, work);
-        let mut claimed = Vec::new();
-        while claimed.len() < self.max as usize {
+        let mut claimed: Vec<Claimed> = Vec::new();
+        let mut bytes = 0;
+        while claimed.len() < self.max as usize && bytes < CLAIM_BYTES {
             let Some(id) = work.next_ready(classes) else { break };
-            claimed.push(self.lease(id, work));
+            let one = self.lease(id, work);
+            bytes += one.input.len();
+            claimed.push(one);
         }
         claimed
     }

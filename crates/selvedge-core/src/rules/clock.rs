@@ -48,7 +48,6 @@ impl Tick {
         if self.what == What::Lapse
             && let Ok(Some(row)) = work.find(self.execution)
             && let Some(lease) = row.state.lease()
-            && work.session(lease.session).is_none()
         {
             needs.sessions_locked.push(lease.session);
         }

@@ -33,6 +33,8 @@ pub struct Beat {
     pub cancel_requested: Vec<Fence>,
     /// Whether the worker is asked to drain.
     pub drain: bool,
+    /// A third of the shortest time to live that was renewed: so soon the next heartbeat should come.
+    pub renew_within_ms: Option<i64>,
 }
 
 impl Heartbeat {
@@ -99,6 +101,8 @@ impl Heartbeat {
                     && lease.claimed_at < now.minus_ms(session.ttl_ms / 3)
             });
             beat.orphans.extend(orphans.map(|(fence, _)| *fence));
+            let within = session.ttl_ms / 3;
+            beat.renew_within_ms = Some(beat.renew_within_ms.map_or(within, |shortest| shortest.min(within)));
             session.renewed_at = Some(now);
             session.seen_at = now;
             self.record(&session.worker, session.id, &beat.renewed, work);

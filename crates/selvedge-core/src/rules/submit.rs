@@ -4,7 +4,9 @@ use super::Operation;
 use crate::execution::{Detail, Spec};
 use crate::fact::Fact;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
-use crate::{ClassId, Execution, ExecutionId, History, Name, NamespaceId, Refusal, State, Submission, Work};
+use crate::{
+    ClassId, Execution, ExecutionId, History, Name, NamespaceId, Refusal, State, Submission, Timestamp, Work,
+};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -151,6 +153,7 @@ impl Submit {
             };
         }
         if let Some(first) = self.first_with_key(submission, work)? {
+            self.remember_key(submission, &first, work);
             return Ok(Submitted { execution: first, duplicate: true });
         }
         Ok(Submitted { execution: self.create(item, submission, work), duplicate: false })
@@ -167,7 +170,7 @@ impl Submit {
             match name.scope {
                 KeyScope::Unique if active => return Ok(Some(first.clone())),
                 KeyScope::Idempotency
-                    if active || first.key_until().is_some_and(|until| work.now() < until) =>
+                    if active || stands_until(key, first).is_some_and(|until| work.now() < until) =>
                 {
                     if key.digest != submission.digest {
                         return Err(Refusal::IdempotencyMismatch {
@@ -184,6 +187,24 @@ impl Submit {
             }
         }
         Ok(None)
+    }
+
+    /// A submission that is the first one because of its uniqueness key is answered the same when it is repeated, also
+    /// after that one has ended: its own idempotency key stands for the first one from now on.
+    fn remember_key(&self, submission: &Submission, first: &Execution, work: &mut Work) {
+        let mut names = names(self.namespace, submission);
+        let Some(name) = names.find(|name| name.scope == KeyScope::Idempotency) else { return };
+        if work.key(&name).is_some_and(|key| key.execution == Some(first.id)) {
+            return;
+        }
+        let window_ms = submission.idempotency_window_ms.unwrap_or_default();
+        work.put_key(KeyRow {
+            name,
+            execution: Some(first.id),
+            digest: submission.digest,
+            answer: Bytes::new(),
+            expires_at: Some(work.now().plus_ms(window_ms)),
+        });
     }
 
     fn create(&self, item: &Item, submission: &Submission, work: &mut Work) -> Execution {
@@ -225,6 +246,11 @@ impl Submit {
         }
         work.find(item.id).ok().flatten().cloned().expect("it was inserted just now")
     }
+}
+
+/// Until when an idempotency key stands for an execution that has ended.
+fn stands_until(key: &KeyRow, first: &Execution) -> Option<Timestamp> {
+    key.expires_at.or(first.key_until())
 }
 
 /// The keys that a submission asks for, the stronger first.

@@ -19,6 +19,9 @@ use tokio::time::Instant;
 
 /// How often an idle server asks whether anything is due.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How much longer a reconciler rests whose last tick found only rows that it could do nothing about: set aside, for other
+/// servers, or locked.
+const IN_VAIN_PAUSE: Duration = Duration::from_secs(1);
 /// How soon after a failed look the next one comes.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -107,11 +110,13 @@ struct Turn {
     reconciler: Arc<dyn Reconciler>,
     not_before: Instant,
     running: Arc<AtomicBool>,
+    /// Whether the last tick found only rows that it could do nothing about.
+    in_vain: Arc<AtomicBool>,
 }
 
 impl Turn {
     fn new(reconciler: Arc<dyn Reconciler>) -> Self {
-        Turn { reconciler, not_before: Instant::now(), running: Arc::default() }
+        Turn { reconciler, not_before: Instant::now(), running: Arc::default(), in_vain: Arc::default() }
     }
 }
 
@@ -165,7 +170,10 @@ impl Watch {
                 continue;
             };
             let due_at = now + Duration::from_micros((due.micros() - overview.now.micros()).max(0) as u64);
-            let start_at = due_at.max(turn.not_before);
+            let start_at = match turn.in_vain.load(Ordering::SeqCst) {
+                true => due_at.max(turn.not_before + IN_VAIN_PAUSE),
+                false => due_at.max(turn.not_before),
+            };
             if start_at > now {
                 look_at = look_at.min(start_at);
             } else if !turn.running.swap(true, Ordering::SeqCst) {
@@ -173,10 +181,13 @@ impl Watch {
                 let one = turn.reconciler.clone();
                 let (bench, tallies) = (self.bench.clone(), self.tallies.clone());
                 let over = Over { running: turn.running.clone(), ended: ended.clone() };
+                let in_vain = turn.in_vain.clone();
                 ticks.spawn(async move {
                     let _over = over;
-                    // Its outcome is counted and logged inside.
-                    let _ = tick(one, bench, tallies).await;
+                    // Its errors are counted and logged inside.
+                    let done = tick(one, bench, tallies).await;
+                    let vain = done.is_ok_and(|tally| tally.done == 0 && tally.scanned > 0);
+                    in_vain.store(vain, Ordering::SeqCst);
                 });
             }
         }

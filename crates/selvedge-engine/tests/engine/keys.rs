@@ -2,9 +2,9 @@
 
 use crate::side::{Side, fence};
 use crate::{on_memory, with};
+use selvedge_engine::Error;
 use selvedge_engine::core::rules::submit::Submitted;
 use selvedge_engine::core::{Draft, Policy, Refusal};
-use selvedge_engine::Error;
 
 const HOUR_MS: i64 = 3_600_000;
 

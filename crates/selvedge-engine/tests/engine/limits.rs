@@ -12,7 +12,10 @@ const IDLE: Tally = Tally { ticks: 1, scanned: 0, done: 0, filtered: 0, lost: 0,
 
 fn retrying(max_retries: u32, max_interruptions: u32) -> Policy {
     let backoff = Backoff::Fixed { delay_ms: 1000 };
-    Policy { retry: Retry { max_retries, max_interruptions, backoff, ..Retry::default() }, ..Policy::default() }
+    Policy {
+        retry: Retry { max_retries, max_interruptions, backoff, ..Retry::default() },
+        ..Policy::default()
+    }
 }
 
 async fn is_ended(side: &Side, id: ExecutionId, outcome: Outcome) {

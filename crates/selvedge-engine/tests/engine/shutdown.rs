@@ -57,7 +57,10 @@ async fn what_was_accepted_is_answered_and_what_comes_later_is_refused() {
     let shutdown = tokio::spawn(async move { engine.shutdown().await });
     until("it is closed", async || {
         let claim = waiting(claim_of("late", 1), Duration::ZERO);
-        matches!(tokio::time::timeout(Duration::from_millis(5), side.namespace.claim(claim)).await, Ok(Err(Error::Closed)))
+        matches!(
+            tokio::time::timeout(Duration::from_millis(5), side.namespace.claim(claim)).await,
+            Ok(Err(Error::Closed))
+        )
     })
     .await;
     assert!(!shutdown.is_finished(), "it waits for what was accepted");
@@ -105,7 +108,8 @@ async fn a_store_that_never_answers_does_not_keep_a_shutdown_for_ever() {
     let submit = tokio::spawn(async move { stuck.namespace.submit(Draft::new("kind")).await });
     until("the submission hangs", async || store.is_spent()).await;
     let claim = side.clone();
-    let claim = tokio::spawn(async move { claim.namespace.claim(waiting(claim_of("one", 1), 3 * LONG)).await });
+    let claim =
+        tokio::spawn(async move { claim.namespace.claim(waiting(claim_of("one", 1), 3 * LONG)).await });
     tokio::task::yield_now().await;
     soon(side.engine.shutdown()).await;
     claim.abort();

@@ -75,7 +75,8 @@ async fn a_command_that_fails_for_good_harms_nobody_in_its_batch() {
     let mut reports = Vec::new();
     for lease in leases {
         let namespace = side.namespace.clone();
-        reports.push(tokio::spawn(async move { namespace.report(vec![Ok((lease, None, done()))], None).await }));
+        reports
+            .push(tokio::spawn(async move { namespace.report(vec![Ok((lease, None, done()))], None).await }));
         // The first goes alone; the others gather while it is under way.
         tokio::task::yield_now().await;
     }
@@ -108,10 +109,7 @@ async fn reconcilers_leave_alone_what_is_not_in_their_scope() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::with_clock(clock.clone()));
     let all = Side::new(store.clone(), quiet()).await;
     let mine = [("team".to_string(), "mine".to_string())];
-    let scope = ReconcilerScope {
-        namespace: Some(all.namespace.id()),
-        tag: Some(mine[0].clone()),
-    };
+    let scope = ReconcilerScope { namespace: Some(all.namespace.id()), tag: Some(mine[0].clone()) };
     let scoped = Side::new(store, Options { scope, ..quiet() }).await;
     let elsewhere = all.engine.namespace("elsewhere").await.expect("it is there");
     let tagged = Draft { tags: mine.into(), ..soon_due() };

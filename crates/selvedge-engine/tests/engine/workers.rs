@@ -10,9 +10,15 @@ use selvedge_engine::{Heartbeaten, Namespace};
 use tokio::task::JoinHandle;
 
 /// A heartbeat that waits in the background.
-fn beat_waiting(namespace: &Namespace, instance: &'static str, leases: Vec<Fence>) -> JoinHandle<Heartbeaten> {
+fn beat_waiting(
+    namespace: &Namespace,
+    instance: &'static str,
+    leases: Vec<Fence>,
+) -> JoinHandle<Heartbeaten> {
     let namespace = namespace.clone();
-    tokio::spawn(async move { namespace.heartbeat(instance, leases, 3 * LONG).await.expect("it is answered") })
+    tokio::spawn(
+        async move { namespace.heartbeat(instance, leases, 3 * LONG).await.expect("it is answered") },
+    )
 }
 
 #[tokio::test]

@@ -81,9 +81,10 @@ impl Sandbox {
         Side::new(self.store(who).await, options).await
     }
 
-    /// An engine with a single writer, so that all that comes while it is busy goes in one batch.
+    /// An engine with a single connection to write, so that all that comes while it is busy goes in one batch, and a
+    /// single one to read.
     pub async fn narrow_side(&self, who: &str) -> Side {
-        let settings = Settings { writers: 1, ..self.settings() };
+        let settings = Settings { writers: 1, readers: 1, ..self.settings() };
         Side::new(self.store_with(who, settings).await, side::quiet()).await
     }
 
@@ -108,13 +109,24 @@ impl Sandbox {
         .await;
     }
 
-    /// Waits until `who` has read the answer to a statement whose text begins so.
-    pub async fn has_read(&self, who: &str, statement: &str) {
+    /// The database's time.
+    pub async fn now(&self) -> String {
+        let looking = self.looking.get_or_init(|| self.plain()).await;
+        let row = looking.query_one("select clock_timestamp()::text", &[]).await;
+        row.expect("the time is told").get(0)
+    }
+
+    /// Waits until `who` has the answer to a statement whose text begins so and that was begun after `since`. It must have
+    /// run the statement before: to prepare one looks the same as to run it.
+    pub async fn has_read(&self, who: &str, statement: &str, since: &str) {
         let text = "select count(*) from pg_stat_activity \
-                    where application_name = $1 and state = 'idle' and query like $2";
+                    where application_name = $1 and state = 'idle' and query like $2 \
+                      and query_start > $3::text::timestamptz";
         let (name, like) = (self.name(who), format!("{statement}%"));
-        until(&format!("{who} has read {statement}"), async || self.look(text, &[&name, &like]).await > 0)
-            .await;
+        until(&format!("{who} has read {statement}"), async || {
+            self.look(text, &[&name, &like, &since]).await > 0
+        })
+        .await;
     }
 
     /// Waits until no connection of `who` is in a transaction, or under way.

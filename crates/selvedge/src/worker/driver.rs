@@ -212,7 +212,7 @@ impl Driver {
         if beat.drain {
             self.drain();
         }
-        // Both are told again in every answer, which therefore comes at once.
+        // Both are told again in every answer, which therefore comes within a second.
         let asked = beat.drain || self.running.leases.any_asked_to_cancel();
         self.heartbeat.go_on(asked);
     }

@@ -17,26 +17,37 @@ impl Reference {
             return duplicate(known, true);
         }
         let by_key = content.idempotency.and_then(|(key, _)| self.idempotency.get(&key));
-        if let Some(first) = by_key.and_then(|id| self.executions.get(id)) {
-            let window = first.content.idempotency.map_or(0, |(_, window)| window);
-            if !first.has_ended() || self.now < first.submitted_at + ms(window) {
-                return duplicate(first, true);
-            }
+        if let Some((of, with, until)) = by_key
+            && let Some(first) = self.executions.get(of)
+            && (!first.has_ended() || self.now < *until)
+        {
+            return match with == content {
+                true => Answer::Submitted { id: first.id, duplicate: true },
+                false => Answer::Refused("idempotency_mismatch"),
+            };
         }
         let by_unique = content.unique.and_then(|key| self.unique.get(&key));
         if let Some(first) = by_unique.and_then(|id| self.executions.get(id))
             && !first.has_ended()
         {
-            return duplicate(first, false);
+            let answer = duplicate(first, false);
+            let first = first.id;
+            self.stand_for(first, content);
+            return answer;
         }
         self.create(id, content);
         Answer::Submitted { id, duplicate: false }
     }
 
-    fn create(&mut self, id: ExecutionId, content: &Content) {
-        if let Some((key, _)) = content.idempotency {
-            self.idempotency.insert(key, id);
+    /// The idempotency key of a submission stands for the execution that it was answered with.
+    fn stand_for(&mut self, id: ExecutionId, content: &Content) {
+        if let Some((key, window)) = content.idempotency {
+            self.idempotency.insert(key, (id, content.clone(), self.now + ms(window)));
         }
+    }
+
+    fn create(&mut self, id: ExecutionId, content: &Content) {
+        self.stand_for(id, content);
         if let Some(key) = content.unique {
             self.unique.insert(key, id);
         }

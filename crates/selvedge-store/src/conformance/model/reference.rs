@@ -68,7 +68,7 @@ pub struct Reference {
     pub now: i64,
     pub manual: bool,
     pub executions: HashMap<ExecutionId, Known>,
-    pub idempotency: HashMap<u8, ExecutionId>,
+    pub idempotency: HashMap<u8, (ExecutionId, Content, i64)>,
     pub unique: HashMap<u8, ExecutionId>,
     pub sessions: BTreeMap<usize, Presence>,
 }
@@ -260,7 +260,7 @@ impl Reference {
     /// Forgets an execution; its keys are free where they still stand for it.
     pub fn delete(&mut self, id: ExecutionId) {
         self.executions.remove(&id);
-        self.idempotency.retain(|_, of| *of != id);
+        self.idempotency.retain(|_, (of, _, _)| *of != id);
         self.unique.retain(|_, of| *of != id);
     }
 }
