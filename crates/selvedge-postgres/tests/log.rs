@@ -45,10 +45,7 @@ impl Seen {
 async fn a_reader_that_follows_eight_writers_misses_nothing_and_reads_nothing_twice() {
     let sandbox = Sandbox::new();
     let settings = Settings { writers: 4, ..sandbox.settings() };
-    let stores = [
-        sandbox.store_with("a", settings.clone()).await,
-        sandbox.store_with("b", settings).await,
-    ];
+    let stores = [sandbox.store_with("a", settings.clone()).await, sandbox.store_with("b", settings).await];
     let reading = sandbox.store("reader").await;
     let ended = Arc::new(AtomicBool::new(false));
     let reader = {
@@ -110,7 +107,7 @@ async fn begin_writing(plain: &Plain) -> i64 {
 async fn whoever_writes_to_the_log_holds_the_lock_that_readers_look_for() {
     let sandbox = Sandbox::new();
     let (side, plain) = (sandbox.side("side").await, sandbox.plain().await);
-    plain.hold_log().await;
+    plain.run(&format!("begin; select pg_advisory_xact_lock({WRITERS_KEY})")).await;
     let submitter = side.clone();
     let submit = tokio::spawn(async move { submitter.submit(Draft::new("kind")).await });
     sandbox.waits_for_lock("side", 1).await;

@@ -125,10 +125,10 @@ async fn a_poisoned_lease_does_not_keep_a_heartbeat_from_renewing_the_others() {
     plain.run(&damage).await;
     let beat = side.beat("one", &leases).await;
     assert_eq!(beat.renewed, [leases[0], leases[2]]);
-    assert_eq!(beat.lost.iter().map(|(fence, why)| (*fence, why.code())).collect::<Vec<_>>(), [(
-        leases[1],
-        "unreadable_row"
-    )]);
+    assert_eq!(
+        beat.lost.iter().map(|(fence, why)| (*fence, why.code())).collect::<Vec<_>>(),
+        [(leases[1], "unreadable_row")]
+    );
     for lease in [leases[0], leases[2]] {
         side.complete(lease).await.expect("it holds the lease");
     }
