@@ -89,7 +89,7 @@ const IN_ORDER: [&str; 4] =
 fn cases() -> Vec<Case> {
     let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
     vec![
-        case("executions_candidates", format!("1, {BOUNDS}, 10, '{{}}'"), CLAIM, 60),
+        case("executions_candidates", format!("1, {BOUNDS}, 10, '{{}}'"), CLAIM, 120),
         case("executions_candidates_of_many", format!("'{{1,4,7,11,12}}', {BOUNDS}, 10, '{{}}'"), CLAIM, 400),
         case("bounds_first", format!("'{{1,4,7,11,12}}', {BOUNDS}"), CLAIM, 200),
         case(
