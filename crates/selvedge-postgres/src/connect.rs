@@ -4,10 +4,12 @@
 //! not talk the planner out of it. So plans are generic, and hash joins, merge joins and sequential scans are off where an
 //! index serves.
 
+use crate::bounds::Bounds;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
 };
 use selvedge_store::Error;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_postgres::{Config, NoTls};
 
@@ -77,14 +79,15 @@ pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A pool of `size` connections.
-pub fn pool(config: &Config, settings: &Settings, size: usize) -> Result<Pool, Error> {
+/// A pool of `size` connections. With each that is new, what is remembered of the database is forgotten.
+pub fn pool(config: &Config, settings: &Settings, size: usize, bounds: &Arc<Bounds>) -> Result<Pool, Error> {
     let manager = Manager::from_config(
         config.clone(),
         NoTls,
         ManagerConfig { recycling_method: RecyclingMethod::Fast },
     );
     let prepare = preparation(settings);
+    let bounds = bounds.clone();
     Pool::builder(manager)
         .max_size(size)
         .timeouts(Timeouts {
@@ -95,6 +98,7 @@ pub fn pool(config: &Config, settings: &Settings, size: usize) -> Result<Pool, E
         .runtime(Runtime::Tokio1)
         .post_create(Hook::async_fn(move |client, _| {
             let prepare = prepare.clone();
+            bounds.forget();
             Box::pin(async move { client.batch_execute(&prepare).await.map_err(HookError::Backend) })
         }))
         .build()

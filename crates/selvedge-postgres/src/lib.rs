@@ -5,10 +5,11 @@
 //! in an error on the server, so the commit that follows it on the wire commits nothing.
 //!
 //! Where to look: [`transaction`](mod@transaction) holds the one guarded transaction helper, `load` and `save` its two
-//! halves, `read` everything outside of transactions, `sql/` every statement.
+//! halves, `bounds` where claims begin to look, `read` everything outside of transactions, `sql/` every statement.
 
 #![warn(missing_docs)]
 
+mod bounds;
 mod connect;
 mod list;
 mod load;
@@ -28,6 +29,7 @@ pub use connect::Settings;
 
 use deadpool_postgres::Pool;
 use selvedge_store::Error;
+use std::sync::Arc;
 use tokio::sync::Mutex;
 
 /// A store on a Postgres database.
@@ -40,6 +42,7 @@ pub struct PostgresStore {
     me: String,
     writers_key: i64,
     log: log::Settled,
+    bounds: Arc<bounds::Bounds>,
     listener: Mutex<news::Listener>,
     tries: transaction::Counters,
 }
@@ -54,8 +57,9 @@ impl PostgresStore {
     pub async fn connect_with(url: &str, settings: Settings) -> Result<PostgresStore, Error> {
         let config = connect::config(url)?;
         schema::migrate(&config, &settings.schema).await?;
-        let writers = connect::pool(&config, &settings, settings.writers)?;
-        let pool = connect::pool(&config, &settings, settings.readers)?;
+        let bounds = Arc::new(bounds::Bounds::default());
+        let writers = connect::pool(&config, &settings, settings.writers, &bounds)?;
+        let pool = connect::pool(&config, &settings, settings.readers, &bounds)?;
         let writers_key = schema::writers_key(&pool).await?;
         let me = uuid::Uuid::new_v4().simple().to_string();
         Ok(PostgresStore {
@@ -66,6 +70,7 @@ impl PostgresStore {
             settings,
             writers_key,
             log: log::Settled::default(),
+            bounds,
             tries: transaction::Counters::default(),
         })
     }

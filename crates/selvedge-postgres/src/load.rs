@@ -1,8 +1,10 @@
 //! The loading half of a transaction: every statement that is needed goes out at once and the answers are gathered.
 //!
 //! Statements run on the server in the order in which they are sent, so locks are taken in the global order: executions,
-//! then sessions; and the leases of a session are read after the session is locked.
+//! then sessions; and the leases of a session are read after the session is locked. Before all of them, and before the time
+//! is read, comes the writers' advisory lock, which is only shared: see `bounds` and `log`.
 
+use crate::bounds::Bounds;
 use crate::pipeline::{Parameters, Pipeline};
 use crate::row::{self, Micros};
 use crate::sql;
@@ -18,6 +20,7 @@ use uuid::Uuid;
 /// What a statement was sent for, to know its answer.
 enum Asked {
     Begin,
+    Lock,
     Now,
     Executions,
     Candidates,
@@ -28,16 +31,23 @@ enum Asked {
     Classes,
 }
 
-/// Loads rows; begins the transaction first where `begin` says so.
-pub async fn load(client: &Object, needs: &Needs, begin: bool) -> Result<Rows, Failed> {
+/// Loads rows; begins the transaction first where there is a key of the lock to begin it with.
+pub async fn load(
+    client: &Object,
+    needs: &Needs,
+    begin: Option<i64>,
+    bounds: &Bounds,
+) -> Result<Rows, Failed> {
     let mut asked = Vec::new();
     let mut pipeline = Pipeline::new(client);
     let mut add = async |what, text: &str, parameters| -> Result<(), Failed> {
         asked.push(what);
         Ok(pipeline.add(text, parameters).await?)
     };
-    if begin {
+    if let Some(writers_key) = begin {
         add(Asked::Begin, "begin", vec![]).await?;
+        let parameters: Parameters<'_> = vec![Box::new(writers_key)];
+        add(Asked::Lock, "select pg_advisory_xact_lock_shared($1)", parameters).await?;
     }
     if !needs.executions.is_empty() {
         add(Asked::Executions, &sql::EXECUTIONS_LOCK, vec![ids(&needs.executions)]).await?;
@@ -49,19 +59,23 @@ pub async fn load(client: &Object, needs: &Needs, begin: bool) -> Result<Rows, F
         add(Asked::Keys, &sql::KEYS_FIND, keys(&needs.keys)).await?;
     }
     for candidates in &needs.candidates {
-        let limit = Box::new(i64::from(candidates.limit));
-        let except = ids(&needs.except);
-        match candidates.classes.as_slice() {
-            [class] => {
-                let parameters: Parameters<'_> = vec![Box::new(class.0), limit, except];
-                add(Asked::Candidates, &sql::EXECUTIONS_CANDIDATES, parameters).await?;
-            }
+        let passed = bounds.of(&candidates.classes);
+        let (text, classes): (_, Box<dyn ToSql + Sync + Send>) = match candidates.classes.as_slice() {
+            [class] => (&sql::EXECUTIONS_CANDIDATES, Box::new(class.0)),
             classes => {
                 let classes: Vec<i32> = classes.iter().map(|class| class.0).collect();
-                let parameters: Parameters<'_> = vec![Box::new(classes), limit, except];
-                add(Asked::Candidates, &sql::EXECUTIONS_CANDIDATES_OF_MANY, parameters).await?;
+                (&sql::EXECUTIONS_CANDIDATES_OF_MANY, Box::new(classes))
             }
-        }
+        };
+        let parameters: Parameters<'_> = vec![
+            classes,
+            Box::new(passed.keys),
+            Box::new(passed.generations),
+            Box::new(passed.bounds),
+            Box::new(i64::from(candidates.limit)),
+            ids(&needs.except),
+        ];
+        add(Asked::Candidates, text, parameters).await?;
     }
     if !needs.look.is_empty() {
         add(Asked::Executions, &sql::EXECUTIONS_LOOK, vec![ids(&needs.look)]).await?;
@@ -96,7 +110,7 @@ pub async fn load(client: &Object, needs: &Needs, begin: bool) -> Result<Rows, F
 
 fn gather(asked: &Asked, answer: &[Row], rows: &mut Rows) -> Result<(), Error> {
     match asked {
-        Asked::Begin => {}
+        Asked::Begin | Asked::Lock => {}
         Asked::Now => rows.now = answer.first().map(|row| row.get::<_, Micros>(0).time()).unwrap_or_default(),
         Asked::Executions => {
             for answer in answer {

@@ -1,7 +1,7 @@
 //! Reading the log without gaps.
 //!
 //! Numbers are drawn before commit, so a number may appear after a higher one was read. Every writer of ours holds a
-//! shared advisory lock from before it draws until it ends. So a gap is passed only this way: first the gap is seen, then
+//! shared advisory lock from its beginning, so before it draws, until it ends. So a gap is passed only this way: first the gap is seen, then
 //! the holders of that lock are looked at until all who held it then are gone, then the gap is read again by a later
 //! statement; what is still missing was rolled back and never comes. Transactions of others never hold the log back.
 

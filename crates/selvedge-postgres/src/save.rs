@@ -1,8 +1,10 @@
 //! The saving half of a transaction: every statement that is needed, and `commit`, go out at once.
 //!
 //! The guards are inside the statements: one that fails aborts the transaction on the server before the commit behind it
-//! is reached. The log's number is drawn by the last statement, when all locks are held.
+//! is reached. The log's number is drawn by the last statement, when all locks are held; the pairs of class and priority that
+//! claims must know of are written just before it, so nobody waits for one while it holds what others still need.
 
+use crate::bounds::Written;
 use crate::pipeline::{Parameters, Pipeline};
 use crate::row::Micros;
 use crate::sql;
@@ -18,7 +20,7 @@ use uuid::Uuid;
 pub type Answer = Result<Option<i64>, Error>;
 
 /// Saves everything and commits. An error means that nothing was sent, so that the transaction is still open.
-pub async fn save_and_commit(client: &Object, changes: &Changes, writers_key: i64) -> Result<Answer, Error> {
+pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Written]) -> Result<Answer, Error> {
     let body = log::pack(&changes.events);
     let moving: Vec<(Fixed, Moving)> =
         changes.inserted.iter().map(|row| (Fixed::of(&row.execution), Moving::of(&row.execution))).collect();
@@ -72,9 +74,16 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, writers_key: i6
     for written in &changes.sessions {
         add(&sql::SESSIONS_UPSERT, session(written)).await?;
     }
+    if !pairs.is_empty() {
+        let parameters: Parameters<'_> = vec![
+            column(pairs, |((class, _), _)| *class),
+            column(pairs, |((_, priority), _)| *priority),
+            column(pairs, |(_, generation)| *generation),
+        ];
+        add(&sql::CLASS_PRIORITIES_UPSERT, parameters).await?;
+    }
     let logs = !changes.events.is_empty();
     if logs {
-        add("select pg_advisory_xact_lock_shared($1)", vec![Box::new(writers_key)]).await?;
         add(&sql::LOG_APPEND, vec![Box::new(body.as_slice())]).await?;
     }
     add("commit", vec![]).await?;

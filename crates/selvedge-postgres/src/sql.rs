@@ -12,6 +12,14 @@ pub const COLUMN_COUNT: usize = 22;
 const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
     renewed_at, draining";
 
+/// Where to begin in a class and priority: the bound that was passed for `pair`, if it was found with its generation. The
+/// bounds are $4, found by the sorted numbers of pairs in $2, with generations in $3.
+const BOUND: &str = "case when ($2::bigint[])[width_bucket(pair.class * 65536::bigint + pair.priority, $2)] \
+    = pair.class * 65536::bigint + pair.priority \
+    and ($3::bigint[])[width_bucket(pair.class * 65536::bigint + pair.priority, $2)] = pair.generation \
+    then ($4::timestamptz[])[width_bucket(pair.class * 65536::bigint + pair.priority, $2)] \
+    else '-infinity' end";
+
 /// What lists show.
 fn shown() -> String {
     let columns: Vec<String> =
@@ -29,6 +37,7 @@ macro_rules! statements {
             #[doc = concat!("`sql/", $file, ".sql`")]
             pub static $name: LazyLock<String> = LazyLock::new(|| {
                 include_str!(concat!("sql/", $file, ".sql"))
+                    .replace("{bound}", BOUND)
                     .replace("{columns}", COLUMNS)
                     .replace("{session}", SESSION)
                     .replace("{shown}", &shown())
@@ -43,9 +52,12 @@ macro_rules! statements {
 }
 
 statements! {
+    BOUNDS_BEGUN = "bounds_begun";
+    BOUNDS_FIRST = "bounds_first";
     CLASSES_AFTER = "classes_after";
     CLASSES_FIND = "classes_find";
     CLASSES_INSERT = "classes_insert";
+    CLASS_PRIORITIES_UPSERT = "class_priorities_upsert";
     EXECUTIONS_AHEAD = "executions_ahead";
     EXECUTIONS_CANDIDATES = "executions_candidates";
     EXECUTIONS_CANDIDATES_OF_MANY = "executions_candidates_of_many";

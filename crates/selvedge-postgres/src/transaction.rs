@@ -8,6 +8,7 @@
 use crate::connect::{failure, is_conflict, no_connection};
 use crate::{PostgresStore, load, save};
 use deadpool_postgres::Object;
+use selvedge_core::{Needs, Rows};
 use selvedge_store::{Decision, Error, Step, Transaction};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,21 +114,25 @@ impl PostgresStore {
     async fn attempt(&self, decision: &mut dyn Decision, again: u32) -> Result<Option<i64>, Failed> {
         let needs = guard_panic(|| decision.begin(again))?;
         let client = self.writers.get().await.map_err(no_connection)?;
+        let epoch = self.bounds.epoch();
         let guarded = Guarded::new(client);
-        let mut rows = load::load(guarded.client(), &needs, true).await?;
+        let mut rows = self.load(&guarded, &needs, Some(self.writers_key)).await?;
+        let began = rows.now;
         loop {
             match guard_panic(|| decision.next(rows))? {
-                Step::Load(needs) => rows = load::load(guarded.client(), &needs, false).await?,
+                Step::Load(needs) => rows = self.load(&guarded, &needs, None).await?,
                 Step::Save(changes) if changes.is_empty() => {
                     guarded.client().batch_execute("rollback").await?;
                     guarded.end();
                     return Ok(None);
                 }
                 Step::Save(changes) => {
-                    let answer = save::save_and_commit(guarded.client(), &changes, self.writers_key).await?;
+                    let pairs = self.bounds.to_write(&changes, began);
+                    let answer = save::save_and_commit(guarded.client(), &changes, &pairs).await?;
                     return match answer {
                         Ok(entry) => {
                             guarded.end();
+                            self.bounds.wrote(epoch, pairs);
                             Ok(entry)
                         }
                         // Answered with an error: the commit on the wire has ended the transaction without effect.
@@ -140,6 +145,14 @@ impl PostgresStore {
                 }
             }
         }
+    }
+
+    async fn load(&self, guarded: &Guarded, needs: &Needs, begin: Option<i64>) -> Result<Rows, Failed> {
+        let rows = load::load(guarded.client(), needs, begin, &self.bounds).await?;
+        if !needs.candidates.is_empty() {
+            self.bounds.refresh_soon(&self.pool, self.writers_key);
+        }
+        Ok(rows)
     }
 }
 

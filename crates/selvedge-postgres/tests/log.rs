@@ -107,7 +107,7 @@ async fn begin_writing(plain: &Plain) -> i64 {
 async fn whoever_writes_to_the_log_holds_the_lock_that_readers_look_for() {
     let sandbox = Sandbox::new();
     let (side, plain) = (sandbox.side("side").await, sandbox.plain().await);
-    plain.hold_log().await;
+    plain.run(&format!("begin; select pg_advisory_xact_lock({WRITERS_KEY})")).await;
     let submitter = side.clone();
     let submit = tokio::spawn(async move { submitter.submit(Draft::new("kind")).await });
     sandbox.waits_for_lock("side", 1).await;

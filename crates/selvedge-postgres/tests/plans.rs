@@ -29,6 +29,9 @@ from generate_series(1, 100000) as n
 cross join lateral (
   select case n % 100 when 0 then 0 when 1 then 1 when 2 then 2 else (array[10, 10, 10, 10, 11, 12, 13])[1 + n % 7] end
 ) as s (state);
+insert into class_priorities
+select class, priority, 0
+from generate_series(1, 20) as class, generate_series(0, 3) as priority;
 insert into tags
 select namespace, 'colour:' || class, submitted_at, id
 from executions;
@@ -51,6 +54,7 @@ from generate_series(1, 20000);
 /// The statistics stay as each test wants them.
 const NO_AUTOVACUUM: &str = "
 alter table executions set (autovacuum_enabled = off);
+alter table class_priorities set (autovacuum_enabled = off);
 alter table tags set (autovacuum_enabled = off);
 alter table sessions set (autovacuum_enabled = off);
 alter table keys set (autovacuum_enabled = off);
@@ -73,6 +77,11 @@ const SOME: &str = "'{00000000-0000-7000-8000-000000000007,00000000-0000-7000-80
                      00000000-0000-7000-8000-000000001000}'::uuid[]";
 const PAGE: &str = "2, '2026-01-02', 'ffffffff-ffff-ffff-ffff-ffffffffffff', '2020-01-01', '9999-01-01'";
 
+/// Bounds of two pairs, one of which is found with another generation.
+const BOUNDS: &str = "'{65536,65537}', '{0,1}', '{2026-01-01 12:00,2026-01-01 13:00}'";
+/// What finds the first of a class.
+const CLAIM: &[&str] = &["class_priorities_pkey", "executions_claim"];
+
 /// Statements whose index has the order that they ask for.
 const IN_ORDER: [&str; 4] =
     ["executions_candidates", "executions_due_of_kind", "executions_list", "log_after"];
@@ -80,8 +89,9 @@ const IN_ORDER: [&str; 4] =
 fn cases() -> Vec<Case> {
     let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
     vec![
-        case("executions_candidates", "1, 10, '{}'".into(), &["executions_claim"], 60),
-        case("executions_candidates_of_many", "'{1,4,7,11,12}', 10, '{}'".into(), &["executions_claim"], 400),
+        case("executions_candidates", format!("1, {BOUNDS}, 10, '{{}}'"), CLAIM, 120),
+        case("executions_candidates_of_many", format!("'{{1,4,7,11,12}}', {BOUNDS}, 10, '{{}}'"), CLAIM, 400),
+        case("bounds_first", format!("'{{1,4,7,11,12}}', {BOUNDS}"), CLAIM, 200),
         case(
             "executions_ahead",
             "1, 2::smallint, '2026-01-01 12:00', '00000000-0000-7000-8000-000000001000', 1000".into(),
@@ -258,6 +268,7 @@ impl Plan {
     fn is_sound(&self) -> bool {
         let costly = [
             "Seq Scan executions",
+            "Seq Scan class_priorities",
             "Seq Scan tags",
             "Seq Scan keys",
             "Seq Scan history_pages",
@@ -342,14 +353,14 @@ async fn slow_statements_use_their_indexes_among_100_000_rows_that_were_never_an
 
 #[tokio::test]
 async fn slow_statements_use_their_indexes_among_100_000_rows_where_statistics_say_there_are_none() {
-    let analyse = "analyze executions, tags, sessions, keys, history_pages, log";
+    let analyse = "analyze executions, class_priorities, tags, sessions, keys, history_pages, log";
     let sandbox = filled(analyse, "").await;
     check(&sandbox).await;
 }
 
 #[tokio::test]
 async fn slow_statements_use_their_indexes_among_100_000_rows_with_true_statistics() {
-    let analyse = "analyze executions, tags, sessions, keys, history_pages, log";
+    let analyse = "analyze executions, class_priorities, tags, sessions, keys, history_pages, log";
     let sandbox = filled("", analyse).await;
     check(&sandbox).await;
 }
@@ -362,5 +373,16 @@ async fn every_statement_is_checked_but_those_that_only_insert_or_read_small_tab
         .map(|(name, _)| name)
         .filter(|name| !checked.contains(name) && !name.ends_with("_insert"))
         .collect();
-    assert_eq!(left, ["classes_find", "log_append", "log_writers", "sessions_list", "sessions_upsert"]);
+    assert_eq!(
+        left,
+        [
+            "bounds_begun",
+            "classes_find",
+            "class_priorities_upsert",
+            "log_append",
+            "log_writers",
+            "sessions_list",
+            "sessions_upsert"
+        ]
+    );
 }

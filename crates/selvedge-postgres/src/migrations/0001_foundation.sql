@@ -15,6 +15,15 @@ create table classes (
   unique (namespace, lane, kind, capabilities)
 );
 
+-- The priorities that ready executions of a class have or had: a claim asks for each. The generation changes when an
+-- execution comes to one with an older place than others that become ready then.
+create table class_priorities (
+  class integer not null,
+  priority smallint not null,
+  generation bigint not null,
+  primary key (class, priority)
+) with (fillfactor = 50);
+
 -- What never changes stands first, so that an update on the same page logs only what follows.
 create table executions (
   id uuid primary key,

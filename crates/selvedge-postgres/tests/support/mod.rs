@@ -192,7 +192,7 @@ impl Plain {
     /// Begins a transaction that lets nobody draw a number of the log, so that whoever changes something stops just before
     /// the commit, with all rows changed and locked.
     pub async fn hold_log(&self) {
-        self.run(&format!("begin; select pg_advisory_xact_lock({WRITERS_KEY})")).await;
+        self.run("begin; lock table log in share mode").await;
     }
 
     /// Lets go of everything.

@@ -1,0 +1,361 @@
+//! Where claims begin to look.
+//!
+//! A claim takes the first entries of the index `executions_claim`. Entries of what was claimed before lie in front of
+//! them until they are removed, and as long as any session of the database holds an older snapshot, they are not. So a
+//! claim does not begin at the head of a class and priority (a *pair*), but at a **bound**: a `ready_order` below which no
+//! ready row of that pair is, nor will be. Bounds are only remembered, by each server for itself; without one a claim
+//! begins at the head.
+//!
+//! How a bound is found. Every transaction of ours takes the writers' shared advisory lock first, reads its time after
+//! that, and holds the lock until it ends; what it makes ready has that time or a later one as its `ready_order`. Then, by
+//! statements with a snapshot of their own, in this order:
+//!
+//! 1. `now` is the database's time.
+//! 2. `begun` is the earliest beginning of a transaction that holds the lock. Where one cannot be seen (another role's, or
+//!    `track_activities` is off), nothing is raised.
+//! 3. `first` is the `ready_order` of the first row of the pair that is seen as ready, from the present bound on.
+//!
+//! The new bound is the least of `first`, `begun` and `now`. For a row that the third statement sees as ready has `first`
+//! or more. One that it does not see is made ready by a transaction whose commit it does not see. That one either had the
+//! lock at the second statement, and then its time is not before its beginning, hence not before `begun`; or it got the
+//! lock later, and read its time after `now`.
+//!
+//! What breaks that argument, and what is done about it:
+//!
+//! - A row that keeps its `ready_order` and comes to another pair: an operator changed its priority. Whoever saves such a
+//!   row writes a new `generation` to its pair in `class_priorities`, and a claim uses a bound only with the generation it
+//!   was found with. Row and generation are seen together, also by other servers.
+//! - A clock that steps back. Each `now` is compared with the one before and the time that passed here. Steps of less than
+//!   what such a comparison can miss are covered by a margin, by which bounds stay behind `begun` and `now`. After a
+//!   larger one all bounds are dropped, and none is raised until the transactions of that moment have ended. Between the
+//!   step and the next refresh, which a claim starts, rows made ready may be missed by claims: they wait, and are not lost.
+//! - Another database behind the same address, one that has lost commits, after a failover. It is reached only by a new
+//!   connection, and whenever there is one, everything is forgotten.
+
+use crate::connect::{failure, no_connection};
+use crate::row::Micros;
+use crate::sql;
+use deadpool_postgres::Pool;
+use selvedge_core::rows::Changes;
+use selvedge_core::state::State;
+use selvedge_core::{ClassId, Execution, ExecutionId, Fact, Timestamp};
+use selvedge_store::Error;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+/// How long a refresh is good for.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// A time that took longer to be told is not used: nobody knows when it was.
+const TELLING: Duration = Duration::from_millis(20);
+/// By how much the clock may lag between two tellings without having stepped back.
+const LAG: Duration = Duration::from_millis(5);
+/// What a comparison of two times can miss: both tellings, and the lag.
+const MARGIN: Duration = Duration::from_millis(45);
+/// How long no bound is raised after the clock stepped back: longer than a transaction may stay open.
+const REST: Duration = Duration::from_secs(120);
+
+/// A class and a priority.
+type Pair = (i32, i16);
+
+/// A pair to be written with what makes it new: a generation, or 0 to keep the one that is there.
+pub type Written = (Pair, i64);
+
+/// What a server remembers about pairs.
+#[derive(Default)]
+pub struct Bounds {
+    remembered: Mutex<Remembered>,
+    refreshing: AtomicBool,
+}
+
+#[derive(Default)]
+struct Remembered {
+    /// Goes up whenever everything is forgotten.
+    epoch: u64,
+    /// Pairs that are known to be in `class_priorities`.
+    there: HashSet<Pair>,
+    bounds: BTreeMap<Pair, Bound>,
+    /// The classes that claims asked for since the last refresh.
+    asked: BTreeSet<i32>,
+    refreshed: Option<Instant>,
+    told: Option<Told>,
+    rests_until: Option<Instant>,
+}
+
+#[derive(Clone, Copy)]
+struct Bound {
+    generation: i64,
+    from: i64,
+}
+
+/// A time of the database, and when it was told at the latest.
+struct Told {
+    clock: i64,
+    before: Instant,
+}
+
+/// The bounds of some classes, as statements take them: sorted keys, and beside them generations and bounds.
+#[derive(Default)]
+pub struct Passed {
+    /// Class and priority as one number.
+    pub keys: Vec<i64>,
+    /// The generation a bound was found with.
+    pub generations: Vec<i64>,
+    /// The bounds.
+    pub bounds: Vec<Micros>,
+}
+
+/// A pair as one number, in the order of pairs. `sql` has it once more.
+fn key((class, priority): Pair) -> i64 {
+    i64::from(class) * 65_536 + i64::from(priority)
+}
+
+impl Bounds {
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection is new: nothing that is remembered need be true of what it leads to.
+    pub fn forget(&self) {
+        let mut remembered = self.remembered();
+        remembered.epoch += 1;
+        remembered.there.clear();
+        remembered.bounds.clear();
+    }
+
+    /// What `wrote` wants to know: taken before a transaction begins.
+    pub fn epoch(&self) -> u64 {
+        self.remembered().epoch
+    }
+
+    /// The bounds of the classes that a claim asks for.
+    pub fn of(&self, classes: &[ClassId]) -> Passed {
+        let mut remembered = self.remembered();
+        remembered.asked.extend(classes.iter().map(|class| class.0));
+        let classes: BTreeSet<i32> = classes.iter().map(|class| class.0).collect();
+        remembered.passed(&classes)
+    }
+
+    /// The bound of a pair.
+    pub fn bound(&self, pair: (i32, i16)) -> Option<Timestamp> {
+        self.remembered().bounds.get(&pair).map(|bound| Timestamp::from_micros(bound.from))
+    }
+
+    /// The pairs that a transaction which began at this time writes, in order: those not known to be there, and those that
+    /// a row may have come to with an older `ready_order`.
+    pub fn to_write(&self, changes: &Changes, began: Timestamp) -> Vec<Written> {
+        let inserted = changes.inserted.iter().map(|row| (&row.execution, false));
+        let updated = changes.updated.iter().map(|row| (&row.execution, true));
+        let ready = inserted.chain(updated).filter(|(row, _)| row.state == State::Ready);
+        let mut written: BTreeMap<Pair, bool> = BTreeMap::new();
+        for (row, was_there) in ready {
+            let stayed = was_there && has_stayed(changes, row.id);
+            *written.entry(pair(row)).or_default() |= row.ready_order < began && !stayed;
+        }
+        if !written.is_empty() {
+            let remembered = self.remembered();
+            written.retain(|pair, moved| *moved || !remembered.there.contains(pair));
+        }
+        written.into_iter().map(|(pair, moved)| (pair, if moved { generation() } else { 0 })).collect()
+    }
+
+    /// A transaction that wrote these pairs has committed.
+    pub fn wrote(&self, epoch: u64, written: Vec<Written>) {
+        let mut remembered = self.remembered();
+        if remembered.epoch == epoch {
+            remembered.there.extend(written.into_iter().map(|(pair, _)| pair));
+        }
+    }
+
+    /// Starts a refresh beside the claim that asked, where one is due.
+    pub fn refresh_soon(self: &Arc<Self>, pool: &Pool, writers_key: i64) {
+        let due = {
+            let remembered = self.remembered();
+            !remembered.asked.is_empty() && remembered.refreshed.is_none_or(|at| at.elapsed() >= INTERVAL)
+        };
+        if !due || self.refreshing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let refresh = Refreshing(self.clone());
+        let pool = pool.clone();
+        tokio::spawn(async move {
+            if let Err(error) = refresh.0.refresh(&pool, writers_key).await {
+                tracing::debug!(%error, "bounds are not refreshed");
+            }
+        });
+    }
+
+    /// Raises the bounds of the classes that were asked for; says whether the database's time was told well enough for it.
+    pub async fn refresh(&self, pool: &Pool, writers_key: i64) -> Result<bool, Error> {
+        let client = pool.get().await.map_err(no_connection)?;
+        let (epoch, classes) = {
+            let mut remembered = self.remembered();
+            remembered.refreshed = Some(Instant::now());
+            (remembered.epoch, std::mem::take(&mut remembered.asked))
+        };
+        let statement = client.prepare_cached("select clock_timestamp()").await.map_err(failure)?;
+        let after = Instant::now();
+        let row = client.query_one(&statement, &[]).await.map_err(failure)?;
+        let now = row.get::<_, Micros>(0).0;
+        if !self.remembered().tell(now, after, Instant::now()) {
+            return Ok(false);
+        }
+        let statement = client.prepare_cached(&sql::BOUNDS_BEGUN).await.map_err(failure)?;
+        let row = client.query_one(&statement, &[&writers_key]).await.map_err(failure)?;
+        let begun = row.get::<_, Option<Micros>>(0).map_or(now, |begun| begun.0);
+        let most = begun.min(now).saturating_sub(MARGIN.as_micros() as i64);
+
+        let statement = client.prepare_cached(&sql::BOUNDS_FIRST).await.map_err(failure)?;
+        let passed = self.remembered().passed(&classes);
+        let classes: Vec<i32> = classes.into_iter().collect();
+        let rows = client
+            .query(&statement, &[&classes, &passed.keys, &passed.generations, &passed.bounds])
+            .await
+            .map_err(failure)?;
+        let mut remembered = self.remembered();
+        for row in &rows {
+            let first = row.get::<_, Option<Micros>>(3).map_or(most, |first| first.0);
+            let bound = Bound { generation: row.get(2), from: first.min(most) };
+            remembered.raise(epoch, (row.get(0), row.get(1)), bound);
+        }
+        Ok(true)
+    }
+}
+
+/// The one refresh at a time.
+struct Refreshing(Arc<Bounds>);
+
+impl Drop for Refreshing {
+    fn drop(&mut self) {
+        self.0.refreshing.store(false, Ordering::Release);
+    }
+}
+
+impl Remembered {
+    fn passed(&self, classes: &BTreeSet<i32>) -> Passed {
+        let mut passed = Passed::default();
+        for class in classes {
+            for (pair, bound) in self.bounds.range((*class, i16::MIN)..=(*class, i16::MAX)) {
+                passed.keys.push(key(*pair));
+                passed.generations.push(bound.generation);
+                passed.bounds.push(Micros(bound.from));
+            }
+        }
+        passed
+    }
+
+    /// Takes in a time that was told between two moments; says whether bounds may be raised by it.
+    fn tell(&mut self, clock: i64, after: Instant, before: Instant) -> bool {
+        if before - after > TELLING {
+            return false;
+        }
+        if let Some(last) = &self.told {
+            let passed = after.saturating_duration_since(last.before);
+            let missing = (last.clock + passed.as_micros() as i64).saturating_sub(clock);
+            if missing > LAG.as_micros() as i64 {
+                // Forgotten whole, so that a refresh under way raises nothing either.
+                self.epoch += 1;
+                self.bounds.clear();
+                // Over a long time two clocks that never step come apart as well.
+                if missing > passed.as_micros() as i64 / 1000 {
+                    self.rests_until = Some(before + REST);
+                }
+            }
+        }
+        self.told = Some(Told { clock, before });
+        self.rests_until.is_none_or(|until| before >= until)
+    }
+
+    /// A bound only goes up while its generation is the same.
+    fn raise(&mut self, epoch: u64, pair: Pair, bound: Bound) {
+        if self.epoch != epoch || bound.from <= 0 {
+            return;
+        }
+        let known = self.bounds.entry(pair).or_insert(bound);
+        if known.generation != bound.generation || known.from < bound.from {
+            *known = bound;
+        }
+    }
+}
+
+fn pair(row: &Execution) -> Pair {
+    (row.class.0, row.priority)
+}
+
+/// Whether events say that a row was changed, and none that its priority was: then it has its place since before.
+fn has_stayed(changes: &Changes, id: ExecutionId) -> bool {
+    let mut events = changes.events.iter().filter(|event| event.execution == Some(id)).peekable();
+    events.peek().is_some() && events.all(|event| !matches!(event.fact, Fact::Prioritised { .. }))
+}
+
+/// One that nobody else has: not 0.
+fn generation() -> i64 {
+    (Uuid::new_v4().as_u128() >> 64) as i64 | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1000;
+
+    fn tells(remembered: &mut Remembered, start: Instant, clock_ms: i64, at_ms: u64) -> bool {
+        let at = start + Duration::from_millis(at_ms);
+        remembered.tell(clock_ms * MS, at, at + Duration::from_millis(1))
+    }
+
+    fn with_a_bound() -> Remembered {
+        let mut remembered = Remembered::default();
+        remembered.raise(0, (1, 0), Bound { generation: 7, from: 9_000 * MS });
+        remembered
+    }
+
+    #[test]
+    fn a_bound_goes_up_only_until_its_pair_has_another_generation() {
+        let mut remembered = with_a_bound();
+        remembered.raise(0, (1, 0), Bound { generation: 7, from: 8_000 * MS });
+        assert_eq!(remembered.bounds[&(1, 0)].from, 9_000 * MS);
+        remembered.raise(0, (1, 0), Bound { generation: 8, from: 8_000 * MS });
+        assert_eq!(remembered.bounds[&(1, 0)].from, 8_000 * MS);
+        remembered.raise(1, (1, 0), Bound { generation: 8, from: 9_500 * MS });
+        assert_eq!(remembered.bounds[&(1, 0)].from, 8_000 * MS, "of before everything was forgotten");
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_drops_all_bounds_and_lets_none_be_raised_for_a_while() {
+        let (mut remembered, start) = (with_a_bound(), Instant::now());
+        assert!(tells(&mut remembered, start, 10_000, 0));
+        assert!(tells(&mut remembered, start, 10_050, 50));
+        assert_eq!(remembered.bounds.len(), 1);
+        assert!(
+            !tells(&mut remembered, start, 10_080, 100),
+            "20 ms are missing, although it is later than before"
+        );
+        assert!(remembered.bounds.is_empty());
+        assert!(!tells(&mut remembered, start, 11_080, 1_100));
+        assert!(tells(&mut remembered, start, 131_080, 121_100));
+    }
+
+    #[test]
+    fn a_time_that_was_told_slowly_is_not_used() {
+        let (mut remembered, start) = (with_a_bound(), Instant::now());
+        assert!(!remembered.tell(10_000 * MS, start, start + TELLING * 2));
+        assert!(remembered.told.is_none());
+    }
+
+    #[test]
+    fn clocks_that_came_apart_over_a_long_time_cost_a_walk_and_no_rest() {
+        let (mut remembered, start) = (with_a_bound(), Instant::now());
+        assert!(tells(&mut remembered, start, 10_000, 0));
+        assert!(tells(&mut remembered, start, 3_609_964, 3_600_000));
+        assert!(remembered.bounds.is_empty());
+    }
+
+    #[test]
+    fn keys_are_in_the_order_of_pairs() {
+        let pairs = [(1, i16::MIN), (1, -1), (1, 0), (1, i16::MAX), (2, i16::MIN), (i32::MAX, 0)];
+        assert!(pairs.windows(2).all(|pair| key(pair[0]) < key(pair[1])));
+    }
+}
