@@ -1,6 +1,6 @@
 //! The engine: the only place that brings the rules and a store together.
 //!
-//! It batches commands ([`committer`]), hands work to waiting claims ([`parked`]), wakes waiters ([`bells`]), tells the
+//! It batches commands (`committer`), hands work to waiting claims (`parked`), wakes waiters (`bells`), tells the
 //! other servers, and runs the [`reconcilers`]. Everything a caller does goes through a [`Namespace`], which only
 //! [`Engine::namespace`] makes: no request can name a tenant by itself.
 

@@ -4,7 +4,7 @@
 //! that load go out together with `begin`, those that save go out together with `commit`. A save whose guards fail ends
 //! in an error on the server, so the commit that follows it on the wire commits nothing.
 //!
-//! Where to look: [`transaction`](mod@transaction) holds the one guarded transaction helper, `load` and `save` its two
+//! Where to look: `transaction` holds the one guarded transaction helper, `load` and `save` its two
 //! halves, `bounds` where claims begin to look, `read` everything outside of transactions, `sql/` every statement.
 
 #![warn(missing_docs)]

@@ -63,6 +63,11 @@ fn stored(row: &Row) -> Result<Stored, Error> {
     })
 }
 
+/// The place in a list of an execution in a row that begins with `{columns}`.
+fn place(row: &Row) -> Place {
+    Place { submitted_at: row.get::<_, Micros>(1).time(), id: ExecutionId(row.get(0)) }
+}
+
 fn due_row(row: &Row) -> DueRow {
     DueRow {
         execution: ExecutionId(row.get(0)),
@@ -125,19 +130,28 @@ impl Store for PostgresStore {
 
     async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
         let sources = self.sources(filter).await?;
-        let asked =
-            sources.iter().map(|source| (source.text.to_owned(), source.parameters(after, i64::from(limit))));
-        let mut listed = Vec::new();
-        for row in self.query_at_once(asked.collect()).await? {
-            match stored(&row) {
-                Ok(stored) => listed.push(stored),
-                // One damaged row must not hide the others.
-                Err(error) => tracing::error!(%error, "left out of a list"),
+        let (mut listed, mut after) = (Vec::new(), after);
+        loop {
+            let left = limit - listed.len() as u32;
+            let asked = sources
+                .iter()
+                .map(|source| (source.text.to_owned(), source.parameters(after, i64::from(left))));
+            let mut found = self.query_at_once(asked.collect()).await?;
+            found.sort_by_key(|row| Reverse(place(row)));
+            found.truncate(left as usize);
+            for row in &found {
+                match stored(row) {
+                    Ok(stored) => listed.push(stored),
+                    // One damaged row must not hide the others.
+                    Err(error) => tracing::error!(%error, "left out of a list"),
+                }
             }
+            // A page that is short only because of damaged rows is filled with what comes behind them.
+            if (found.len() as u32) < left || listed.len() as u32 == limit {
+                return Ok(listed);
+            }
+            after = found.last().map(place);
         }
-        listed.sort_by_key(|stored| Reverse((stored.execution.submitted_at, stored.execution.id)));
-        listed.truncate(limit as usize);
-        Ok(listed)
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {

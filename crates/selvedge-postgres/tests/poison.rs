@@ -3,6 +3,7 @@
 mod support;
 
 use selvedge_engine::Error;
+use selvedge_engine::core::filter::Filter;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::submission::When;
@@ -205,6 +206,35 @@ async fn claims_of_one_batch_that_may_take_the_same_do_not_leave_each_other_empt
         assert_eq!(claim.await.expect("it is answered"), 1);
     }
     narrow.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_poisoned_row_is_left_out_of_a_list_and_hides_nothing_behind_it() {
+    let sandbox = Sandbox::new();
+    let (side, plain) = (sandbox.side("side").await, sandbox.plain().await);
+    let mut expected = side.submit_many(vec![Draft::new("kind"); 12]).await;
+    expected.sort();
+    expected.reverse();
+    for poisoned in [1, 3, 4, 5] {
+        let damage = format!("update executions set detail = '{{' where id = '{}'", expected[poisoned].0);
+        plain.run(&damage).await;
+    }
+    let readable = |index: &usize| ![1, 3, 4, 5].contains(index);
+    let expected: Vec<_> = (0..12).filter(readable).map(|index| expected[index]).collect();
+    let filter = Filter::all(side.namespace.id());
+    for limit in [1, 2, 3, 5, 50] {
+        let (mut listed, mut after) = (Vec::new(), None);
+        loop {
+            let (page, next) = side.namespace.list(&filter, after, limit).await.expect("they are listed");
+            listed.extend(page.iter().map(|view| view.stored.execution.id));
+            after = next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, expected, "by pages of {limit}");
+    }
+    side.engine.shutdown().await;
 }
 
 #[tokio::test]
