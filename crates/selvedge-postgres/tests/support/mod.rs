@@ -190,9 +190,10 @@ impl Plain {
     }
 
     /// Begins a transaction that lets nobody draw a number of the log, so that whoever changes something stops just before
-    /// the commit, with all rows changed and locked.
+    /// the commit, with all rows changed and locked. The sequence is locked, not the table: that would stop others already
+    /// when they prepare the statement.
     pub async fn hold_log(&self) {
-        self.run("begin; lock table log in share mode").await;
+        self.run("begin; alter sequence log_number_seq no cycle").await;
     }
 
     /// Lets go of everything.
