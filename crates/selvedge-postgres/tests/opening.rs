@@ -1,0 +1,49 @@
+//! Opening a store: the schema is brought up to date by whoever comes first, and one that is too new is refused.
+
+mod support;
+
+use selvedge_postgres::PostgresStore;
+use selvedge_store::{Error, Store};
+use support::Sandbox;
+
+#[tokio::test]
+async fn servers_that_open_an_empty_schema_at_once_all_get_it() {
+    let sandbox = Sandbox::new();
+    let opening = (0..4).map(|_| {
+        let (url, settings) = (sandbox.url("opens"), sandbox.settings());
+        tokio::spawn(async move { PostgresStore::connect_with(&url, settings).await })
+    });
+    for opened in opening.collect::<Vec<_>>() {
+        let store = opened.await.expect("it does not panic").expect("it opens");
+        store.ping().await.expect("it answers");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_needs_a_newer_reader_is_refused_and_left_alone() {
+    let sandbox = Sandbox::new();
+    sandbox.store("first").await.close().await;
+    let plain = sandbox.plain().await;
+    plain.run("update schema_version set version = 99, minimum_reader = 98").await;
+    let error = PostgresStore::connect_with(&sandbox.url("older"), sandbox.settings()).await.err();
+    assert!(matches!(error, Some(Error::SchemaTooNew { found: 99, minimum: 98, .. })), "{error:?}");
+    plain.run("update schema_version set minimum_reader = 1").await;
+    let store = PostgresStore::connect_with(&sandbox.url("older"), sandbox.settings()).await;
+    store.expect("a newer schema that an older reader understands opens").ping().await.expect("it answers");
+    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 99);
+}
+
+#[tokio::test]
+async fn an_address_that_leads_nowhere_is_said_to() {
+    for (address, code) in
+        [("postgres://nobody@127.0.0.1:1/none", "unavailable"), ("postgres://:bad:port", "bad")]
+    {
+        match PostgresStore::connect(address).await.err() {
+            Some(Error::Unavailable(_)) => assert_eq!(code, "unavailable"),
+            Some(Error::BadAddress(detail)) => {
+                assert!(code == "bad" && detail.contains("postgres://USER"), "{detail}")
+            }
+            other => panic!("{address}: {other:?}"),
+        }
+    }
+}
