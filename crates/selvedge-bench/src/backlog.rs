@@ -104,7 +104,7 @@ async fn rate(place: &Place, url: &str, load: &Load, study: &Study) -> Result<(f
     }
     target.submit(1, "default", started).await?;
     let done = target.work(&[], &Claimer::new(0, 1)).await?;
-    target.work(&done, &Claimer { lanes: vec!["empty".into()], ..Claimer::new(0, 1) }).await?;
+    target.complete(&done, &Claimer::new(0, 1)).await?;
     let client = connect(url).await?;
     client.batch_execute(&format!("set search_path to {schema}")).await?;
     let waiting = client
@@ -146,7 +146,7 @@ async fn churn(target: &Target, load: &Load, study: &Study, duration: Duration) 
         let lanes: Vec<String> = (0..study.named)
             .map(|n| format!("lane-{}", (index as u64 * study.named + n) % study.lanes))
             .collect();
-        let claimer = Claimer { instance: format!("bench-{index}"), lanes: lanes.clone(), max: load.batch };
+        let claimer = Claimer { lanes: lanes.clone(), ..Claimer::new(index, load.batch) };
         workers.push(tokio::spawn(async move {
             let mut done = 0;
             let mut taken = Vec::new();
@@ -159,7 +159,7 @@ async fn churn(target: &Target, load: &Load, study: &Study, duration: Duration) 
                 }
                 taken = next;
             }
-            target.work(&taken, &Claimer { lanes: vec!["empty".into()], ..claimer }).await?;
+            target.complete(&taken, &claimer).await?;
             Ok::<u64, Error>(done + taken.len() as u64)
         }));
     }

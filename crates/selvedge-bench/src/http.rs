@@ -1,17 +1,21 @@
 //! The HTTP transport: a server in this process on a loopback port, and a plain client with kept-alive connections.
 
 use crate::Error;
-use crate::target::{Claimer, Taken, submitted};
+use crate::shape::mark;
+use crate::target::{Claimer, Taken};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper_util::client::legacy::{Client as Hyper, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
+use selvedge_core::join::JoinPolicy;
+use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft};
 use selvedge_core::rules::report::Fence;
-use selvedge_core::{ExecutionId, LeaseId};
+use selvedge_core::{ExecutionId, FlowId, LeaseId};
 use selvedge_engine::Engine;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 use uuid::Uuid;
@@ -33,7 +37,7 @@ struct Submitted<'a> {
 struct Worked<'a> {
     #[serde(borrow)]
     results: Vec<Answer<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     claims: Vec<Claim<'a>>,
 }
 
@@ -99,8 +103,46 @@ impl Client {
         all_well(&submitted.results)
     }
 
+    /// Submits a flow.
+    pub async fn submit_flow(&self, graph: &GraphDraft) -> Result<FlowId, Error> {
+        #[derive(Deserialize)]
+        struct Accepted {
+            flow: Flow,
+        }
+        #[derive(Deserialize)]
+        struct Flow {
+            id: Uuid,
+        }
+        let answer = self.post("/v1/flows", body_of(graph)?.to_string()).await?;
+        Ok(FlowId(parse::<Accepted>(&answer)?.flow.id))
+    }
+
     /// Completes and claims in one round trip.
-    pub async fn work(&self, done: &[Taken], claimer: &Claimer, wait: Duration) -> Result<Vec<Taken>, Error> {
+    pub async fn work(&self, done: &[Taken], claimer: &Claimer) -> Result<Vec<Taken>, Error> {
+        // Whoever has something to report wants to know that it is done before waiting for more.
+        let wait = if done.is_empty() { claimer.wait } else { Duration::ZERO };
+        let claim = json!({
+            "worker": "bench",
+            "lanes": claimer.lanes,
+            "max": claimer.max,
+            "wait_ms": wait.as_millis() as u64,
+            "lease_ttl_ms": 60_000,
+        });
+        self.report(done, claimer, Some(claim)).await
+    }
+
+    /// Completes.
+    pub async fn complete(&self, done: &[Taken], claimer: &Claimer) -> Result<(), Error> {
+        self.report(done, claimer, None).await.map(drop)
+    }
+
+    async fn report(
+        &self,
+        done: &[Taken],
+        claimer: &Claimer,
+        claim: Option<Value>,
+    ) -> Result<Vec<Taken>, Error> {
+        let failed = |error: std::fmt::Error| Error::Http(error.to_string());
         let mut body = String::from("{\"ops\":[");
         for (index, taken) in done.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
@@ -110,16 +152,13 @@ impl Client {
                 "{comma}{{\"op\":\"complete\",\"execution\":\"{execution}\",\"attempt\":{attempt},\
                  \"lease_id\":\"{lease_id}\",\"epoch\":{epoch},\"result\":{{\"ok\":true}}}}"
             )
-            .map_err(|error| Error::Http(error.to_string()))?;
+            .map_err(failed)?;
         }
-        write!(
-            body,
-            "],\"claim\":{{\"worker\":\"bench\",\"lanes\":{},\"max\":{},\"wait_ms\":{},\"lease_ttl_ms\":60000}}}}",
-            serde_json::to_string(&claimer.lanes).unwrap_or_default(),
-            claimer.max,
-            wait.as_millis()
-        )
-        .map_err(|error| Error::Http(error.to_string()))?;
+        body.push(']');
+        if let Some(claim) = claim {
+            write!(body, ",\"claim\":{claim}").map_err(failed)?;
+        }
+        body.push('}');
         let answer = self.post(&format!("/v1/workers/{}/report", claimer.instance), body).await?;
         let worked: Worked<'_> = parse(&answer)?;
         all_well(&worked.results)?;
@@ -130,10 +169,33 @@ impl Client {
                 lease_id: LeaseId(claim.lease.id),
                 epoch: claim.lease.epoch,
             },
-            submitted: submitted(claim.execution.input.get().as_bytes()),
+            mark: mark(claim.execution.input.get().as_bytes()),
         });
         Ok(taken.collect())
     }
+}
+
+/// A graph as the API takes it.
+fn body_of(graph: &GraphDraft) -> Result<Value, Error> {
+    let mut nodes = Vec::with_capacity(graph.nodes.len());
+    for node in &graph.nodes {
+        let input: Value = parse(&node.draft.input)?;
+        nodes.push(json!({"name": node.name, "kind": node.draft.kind, "input": input}));
+    }
+    let edge = |one: &EdgeDraft| json!({"from": one.from, "to": one.to, "when": one.when.as_str()});
+    let edges: Vec<Value> = graph.edges.iter().map(edge).collect();
+    let policy = |policy: JoinPolicy| match policy {
+        JoinPolicy::AllOf => json!({"type": policy.as_str()}),
+        JoinPolicy::AnyOf { on_satisfied } => {
+            json!({"type": policy.as_str(), "on_satisfied": on_satisfied.as_str()})
+        }
+        JoinPolicy::Quorum { k, on_satisfied } => {
+            json!({"type": policy.as_str(), "k": k, "on_satisfied": on_satisfied.as_str()})
+        }
+    };
+    let group = |one: &GroupDraft| json!({"node": one.node, "policy": policy(one.policy)});
+    let groups: Vec<Value> = graph.groups.iter().map(group).collect();
+    Ok(json!({"nodes": nodes, "edges": edges, "groups": groups}))
 }
 
 fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {

@@ -3,10 +3,11 @@
 //! First on an idle engine: one execution at a time, a worker waits. Then at half of the throughput that the same load
 //! reaches at its peak in the same run: submitted at an even rate whatever the engine does, so that waiting is not hidden.
 
-use crate::report::{Report, Times};
+use crate::bed::Bed;
+use crate::report::{Report, Times, rounded};
 use crate::target::{Claimer, Target};
-use crate::{Error, Load, Place, floor, queue};
-use selvedge_engine::{Engine, Options};
+use crate::{Error, Load, Place, queue};
+use selvedge_engine::Engine;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,36 +20,25 @@ const LOADED: Duration = Duration::from_secs(8);
 
 /// Runs it, next to its floor.
 pub async fn run(place: &Place, load: &Load) -> Result<Report, Error> {
-    let floor = floor::measure(place, load.batch, 4).await?;
-    let fresh = place.open().await?;
-    let engine = Engine::start(fresh.store.clone(), Options::default()).await?;
-    let target = Target::new(&engine, load).await?;
-    let result = measure(&engine, &target, load).await;
-    engine.shutdown().await;
-    fresh.remains.remove().await?;
+    let bed = Bed::open(place, load).await?;
+    let commit = bed.floor.commit.p50;
+    let mut report = bed.report("latency", place, load);
+    let result = measure(&bed.engine, &bed.target, load).await;
+    bed.close().await?;
     let (idle, peak, loaded) = result?;
-    let mut report = Report {
-        scenario: "latency",
-        store: place.name(),
-        transport: if load.http { "http" } else { "in_process" },
-        executions: SAMPLES as u64,
-        times: idle,
-        floor: Some(floor.per_second),
-        commit_ms: Some(floor.commit.p50),
-        ..Report::default()
-    };
-    let millis = |value: f64| json!((value * 1000.0).round() / 1000.0);
+    report.executions = SAMPLES as u64;
+    report.times = idle;
     report.more.insert("peak_per_s".into(), json!(peak.round()));
     report.more.insert("loaded_per_s".into(), json!((peak / 2.0).round()));
     if let Some(loaded) = loaded {
-        report.more.insert("loaded_p50_ms".into(), millis(loaded.p50));
-        report.more.insert("loaded_p95_ms".into(), millis(loaded.p95));
-        report.more.insert("loaded_p99_ms".into(), millis(loaded.p99));
-        report.more.insert("loaded_p99_to_p50".into(), millis(loaded.p99 / loaded.p50));
+        report.more.insert("loaded_p50_ms".into(), rounded(loaded.p50));
+        report.more.insert("loaded_p95_ms".into(), rounded(loaded.p95));
+        report.more.insert("loaded_p99_ms".into(), rounded(loaded.p99));
+        report.more.insert("loaded_p99_to_p50".into(), rounded(loaded.p99 / loaded.p50));
     }
     if let Some(idle) = idle {
-        report.more.insert("goal_p50_ms".into(), millis(3.0 * floor.commit.p50 + 1.0));
-        report.more.insert("p50_in_commits".into(), millis(idle.p50 / floor.commit.p50));
+        report.more.insert("goal_p50_ms".into(), rounded(3.0 * commit + 1.0));
+        report.more.insert("p50_in_commits".into(), rounded(idle.p50 / commit));
     }
     Ok(report)
 }
@@ -77,9 +67,9 @@ async fn idle(target: &Target) -> Result<Vec<Duration>, Error> {
             while times.len() < SAMPLES {
                 taken = target.work(&taken, &claimer).await?;
                 let now = started.elapsed().as_nanos() as u64;
-                times.extend(taken.iter().map(|one| Duration::from_nanos(now.saturating_sub(one.submitted))));
+                times.extend(taken.iter().map(|one| Duration::from_nanos(now.saturating_sub(one.mark))));
             }
-            target.work(&taken, &Claimer { lanes: vec!["empty".into()], ..claimer }).await?;
+            target.complete(&taken, &claimer).await?;
             Ok::<_, Error>(times)
         })
     };
@@ -105,7 +95,7 @@ async fn loaded(target: &Target, load: &Load, rate: f64) -> Result<Vec<Duration>
             loop {
                 taken = target.work(&taken, &claimer).await?;
                 let now = started.elapsed().as_nanos() as u64;
-                times.extend(taken.iter().map(|one| Duration::from_nanos(now.saturating_sub(one.submitted))));
+                times.extend(taken.iter().map(|one| Duration::from_nanos(now.saturating_sub(one.mark))));
                 if taken.is_empty() && over.load(Ordering::Relaxed) {
                     return Ok::<_, Error>(times);
                 }

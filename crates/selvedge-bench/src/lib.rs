@@ -1,16 +1,23 @@
 //! Benchmarks. Machines are noisy and shared, so every figure is printed next to a floor measured in the same run: what
 //! hand-written SQL on a plain table does through the same driver, and what one single-row commit takes.
 //!
-//! Scenarios: [`floor`], [`queue`], [`latency`], [`backlog`], [`idle`]. What they measure and how to read them:
-//! docs/benchmarks.md.
+//! Scenarios: [`floor`], [`queue`], [`latency`], [`backlog`], [`idle`]; of flows [`chain`], [`fanout`], [`flows`],
+//! [`quorum_cancel`], [`submit_flow`]. What they measure and how to read them: docs/benchmarks.md.
 
 pub mod backlog;
+mod bed;
+pub mod chain;
+pub mod fanout;
 pub mod floor;
+pub mod flows;
 mod http;
 pub mod idle;
 pub mod latency;
 pub mod queue;
+pub mod quorum_cancel;
 mod report;
+mod shape;
+pub mod submit_flow;
 mod target;
 
 pub use report::Report;

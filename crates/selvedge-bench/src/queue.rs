@@ -4,10 +4,11 @@
 //! executions are submitted and not yet completed, as in a queue whose workers keep up. With `--outstanding 0` the
 //! submitters run ahead as far as they can, so that every execution waits in a backlog and none is handed over.
 
+use crate::bed::Bed;
 use crate::report::{Report, Times};
 use crate::target::{Claimer, Target};
-use crate::{Error, Load, Place, floor};
-use selvedge_engine::{Engine, Options};
+use crate::{Error, Load, Place};
+use selvedge_engine::Engine;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,26 +17,19 @@ use tokio::sync::Semaphore;
 
 /// Runs it, next to its floor.
 pub async fn run(place: &Place, load: &Load) -> Result<Report, Error> {
-    let floor = floor::measure(place, load.batch, 4).await?;
-    let fresh = place.open().await?;
-    let engine = Engine::start(fresh.store.clone(), Options::default()).await?;
-    let target = Target::new(&engine, load).await?;
-    let driven = drive(&engine, &target, load).await;
-    engine.shutdown().await;
-    fresh.remains.remove().await?;
+    let bed = Bed::open(place, load).await?;
+    let floor_wal_bytes = bed.floor.wal_bytes;
+    let report = bed.report("queue", place, load);
+    let driven = drive(&bed.engine, &bed.target, load).await;
+    bed.close().await?;
     let driven = driven?;
     let mut report = Report {
-        scenario: "queue",
-        store: place.name(),
-        transport: if load.http { "http" } else { "in_process" },
         executions: driven.executions,
         throughput: Some(driven.per_second),
         times: Times::of(driven.times),
         commits: driven.commits,
         wal_bytes: driven.wal_bytes,
-        floor: Some(floor.per_second),
-        commit_ms: Some(floor.commit.p50),
-        ..Report::default()
+        ..report
     };
     report.settings.extend([
         ("batch".to_owned(), json!(load.batch)),
@@ -43,7 +37,7 @@ pub async fn run(place: &Place, load: &Load) -> Result<Report, Error> {
         ("workers".to_owned(), json!(load.workers)),
         ("outstanding".to_owned(), json!(load.outstanding)),
     ]);
-    report.more.insert("floor_wal_bytes_per_execution".into(), json!(floor.wal_bytes.map(f64::round)));
+    report.more.insert("floor_wal_bytes_per_execution".into(), json!(floor_wal_bytes.map(f64::round)));
     Ok(report)
 }
 
@@ -68,7 +62,7 @@ pub async fn drive(engine: &Engine, target: &Target, load: &Load) -> Result<Driv
     let warm = Claimer::new(0, load.batch);
     target.submit(1, "default", started).await?;
     let taken = target.work(&[], &warm).await?;
-    target.work(&taken, &Claimer { lanes: vec!["empty".into()], ..warm }).await?;
+    target.complete(&taken, &warm).await?;
 
     let before = engine.store().figures().await?;
     let begun = Instant::now();
@@ -101,7 +95,7 @@ pub async fn drive(engine: &Engine, target: &Target, load: &Load) -> Result<Driv
             loop {
                 let next = target.work(&taken, &claimer).await?;
                 let now = started.elapsed().as_nanos() as u64;
-                times.extend(taken.iter().map(|one| Duration::from_nanos(now.saturating_sub(one.submitted))));
+                times.extend(taken.iter().map(|one| Duration::from_nanos(now.saturating_sub(one.mark))));
                 window.add_permits(taken.len());
                 let all = done.fetch_add(taken.len() as u64, Ordering::Relaxed) + taken.len() as u64;
                 taken = next;

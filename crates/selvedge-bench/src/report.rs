@@ -59,6 +59,11 @@ impl Times {
     }
 }
 
+/// A further figure, to a thousandth.
+pub fn rounded(value: f64) -> Value {
+    json!((value * 1000.0).round() / 1000.0)
+}
+
 impl Report {
     /// Throughput over the floor's.
     pub fn ratio(&self) -> Option<f64> {
@@ -97,7 +102,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} on {} ({})", self.scenario, self.store, self.transport)?;
         let mut line = |name: &str, value: Option<String>| match value {
-            Some(value) => writeln!(f, "  {name:<28} {value}"),
+            Some(value) => writeln!(f, "  {name:<32} {value}"),
             None => Ok(()),
         };
         line("executions", (self.executions > 0).then(|| self.executions.to_string()))?;

@@ -1,17 +1,20 @@
 //! What a benchmark drives: the engine in this process, or a server over HTTP. The same calls, two transports.
 
 use crate::http::Client;
+use crate::shape::{input, mark};
 use crate::{Error, Load};
 use bytes::Bytes;
-use selvedge_core::Draft;
+use selvedge_core::{Draft, FlowId};
+use selvedge_core::plan::GraphDraft;
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::report::{Fence, Op};
+use selvedge_core::rules::submit_flow::FlowDraft;
 use selvedge_engine::{ClaimWait, Engine, Namespace};
 use std::time::{Duration, Instant};
 
 /// The result every handler gives.
 const RESULT: &[u8] = b"{\"ok\":true}";
-/// How long a claim waits.
+/// How long a claim waits, by default.
 const WAIT: Duration = Duration::from_millis(250);
 
 /// Something that takes submissions and gives claims.
@@ -23,13 +26,13 @@ pub enum Target {
     Http(Client),
 }
 
-/// A claimed execution: what is needed to complete it, and when it was submitted.
+/// A claimed execution: what is needed to complete it, and what its input says.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken {
     /// Its fence.
     pub fence: Fence,
-    /// Nanoseconds from the start of the benchmark to its submission.
-    pub submitted: u64,
+    /// Its mark. What is submitted alone is marked with its time: nanoseconds from the start of the benchmark.
+    pub mark: u64,
 }
 
 /// Where a worker claims.
@@ -41,12 +44,14 @@ pub struct Claimer {
     pub lanes: Vec<String>,
     /// How many at a time.
     pub max: usize,
+    /// How long it waits when there is nothing.
+    pub wait: Duration,
 }
 
 impl Claimer {
     /// A worker on the default lane.
     pub fn new(index: usize, max: usize) -> Self {
-        Claimer { instance: format!("bench-{index}"), lanes: vec!["default".into()], max }
+        Claimer { instance: format!("bench-{index}"), lanes: vec!["default".into()], max, wait: WAIT }
     }
 
     fn draft(&self) -> ClaimDraft {
@@ -62,19 +67,8 @@ impl Claimer {
     }
 }
 
-/// The input of an execution: when it was submitted.
-pub fn input(started: Instant) -> String {
-    format!("{{\"t\":{}}}", started.elapsed().as_nanos())
-}
-
-/// When an input says that it was submitted.
-pub fn submitted(input: &[u8]) -> u64 {
-    let digits = input.iter().filter(|byte| byte.is_ascii_digit());
-    digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
-}
-
 fn taken(one: &Claimed) -> Option<Taken> {
-    Some(Taken { fence: Fence::of(&one.execution)?, submitted: submitted(&one.input) })
+    Some(Taken { fence: Fence::of(&one.execution)?, mark: mark(&one.input) })
 }
 
 impl Target {
@@ -89,7 +83,7 @@ impl Target {
 
     /// Submits `count` executions to a lane.
     pub async fn submit(&self, count: usize, lane: &str, started: Instant) -> Result<(), Error> {
-        let input = input(started);
+        let input = input(started.elapsed().as_nanos() as u64);
         match self {
             Target::InProcess(namespace) => {
                 let draft = Draft { input: Bytes::from(input), lane: lane.into(), ..Draft::new("noop") };
@@ -103,25 +97,48 @@ impl Target {
         }
     }
 
-    /// Completes what was taken and takes more; waits a moment if there is nothing.
-    pub async fn work(&self, done: &[Taken], claimer: &Claimer) -> Result<Vec<Taken>, Error> {
-        // Whoever has something to report wants to know that it is done before waiting for more.
-        let wait = if done.is_empty() { WAIT } else { Duration::ZERO };
+    /// Submits a flow.
+    pub async fn submit_flow(&self, graph: GraphDraft) -> Result<FlowId, Error> {
         match self {
             Target::InProcess(namespace) => {
-                let complete = || Op::Complete { result: Bytes::from_static(RESULT) };
-                let ops = done.iter().map(|taken| Ok((taken.fence, None, complete()))).collect();
-                if done.is_empty() {
-                    let wanted = ClaimWait { claim: claimer.draft(), wait, operation: None };
-                    return Ok(namespace.claim(wanted).await?.iter().filter_map(taken).collect());
-                }
-                let (results, claimed) = namespace.report(ops, Some(claimer.draft())).await?;
-                for result in results {
-                    result.map_err(selvedge_engine::Error::from)?;
-                }
-                Ok(claimed.iter().filter_map(taken).collect())
+                let draft = FlowDraft { graph, ..FlowDraft::default() };
+                Ok(namespace.submit_flow(draft, None).await?.flow.id)
             }
-            Target::Http(client) => client.work(done, claimer, wait).await,
+            Target::Http(client) => client.submit_flow(&graph).await,
         }
     }
+
+    /// Completes what was taken and takes more; waits a moment if there is nothing to complete and nothing to take.
+    pub async fn work(&self, done: &[Taken], claimer: &Claimer) -> Result<Vec<Taken>, Error> {
+        match self {
+            Target::InProcess(namespace) if done.is_empty() => {
+                let wanted = ClaimWait { claim: claimer.draft(), wait: claimer.wait, operation: None };
+                Ok(namespace.claim(wanted).await?.iter().filter_map(taken).collect())
+            }
+            Target::InProcess(namespace) => complete(namespace, done, Some(claimer.draft())).await,
+            Target::Http(client) => client.work(done, claimer).await,
+        }
+    }
+
+    /// Completes what was taken.
+    pub async fn complete(&self, done: &[Taken], claimer: &Claimer) -> Result<(), Error> {
+        match self {
+            Target::InProcess(namespace) => complete(namespace, done, None).await.map(drop),
+            Target::Http(client) => client.complete(done, claimer).await,
+        }
+    }
+}
+
+async fn complete(
+    namespace: &Namespace,
+    done: &[Taken],
+    next: Option<ClaimDraft>,
+) -> Result<Vec<Taken>, Error> {
+    let complete = || Op::Complete { result: Bytes::from_static(RESULT) };
+    let ops = done.iter().map(|taken| Ok((taken.fence, None, complete()))).collect();
+    let (results, claimed) = namespace.report(ops, next).await?;
+    for result in results {
+        result.map_err(selvedge_engine::Error::from)?;
+    }
+    Ok(claimed.iter().filter_map(taken).collect())
 }

@@ -2,7 +2,10 @@
 
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
-use selvedge_bench::{Error, Load, Place, Report, backlog, floor, idle, latency, queue};
+use selvedge_bench::{
+    Error, Load, Place, Report, backlog, chain, fanout, floor, flows, idle, latency, queue, quorum_cancel,
+    submit_flow,
+};
 use std::time::Duration;
 
 /// What to measure, and where.
@@ -49,6 +52,30 @@ pub struct Arguments {
     /// backlog: for how long a foreign session holds an old snapshot, under load, before the rate is measured
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub old_snapshot: u64,
+    /// chain, flows: how many nodes each has [default: chain 50, flows 10]
+    #[arg(long, value_name = "N")]
+    pub length: Option<usize>,
+    /// fanout, quorum-cancel: how many nodes stand side by side [default: fanout 1000, quorum-cancel 100]
+    #[arg(long, value_name = "N")]
+    pub width: Option<usize>,
+    /// quorum-cancel: how many of them are enough
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub quorum: usize,
+    /// flows: how many
+    #[arg(long, value_name = "N", default_value_t = 5000)]
+    pub flows: u64,
+    /// flows: how many may be submitted and not yet completed
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub at_once: usize,
+    /// submit-flow: how many nodes the flow has, at most 10000
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub nodes: usize,
+    /// submit-flow: how many flows are stored before
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub stored: u64,
+    /// chain, fanout, quorum-cancel, submit-flow: how often [default: chain and fanout 20, quorum-cancel 10, submit-flow 5]
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<usize>,
 }
 
 const EXAMPLES: &str = "\
@@ -57,7 +84,12 @@ Examples:
   selvedge bench queue --store postgres://postgres@127.0.0.1/postgres --http
   selvedge bench latency --store postgres://postgres@127.0.0.1/postgres --json
   selvedge bench backlog --store postgres://postgres@127.0.0.1/postgres
-  selvedge bench backlog --waiting 10000 --lanes 1 --finished 0 --old-snapshot 600 --store postgres://…";
+  selvedge bench backlog --waiting 10000 --lanes 1 --finished 0 --old-snapshot 600 --store postgres://…
+  selvedge bench chain --length 50
+  selvedge bench fanout --width 100 --http
+  selvedge bench flows --store postgres://postgres@127.0.0.1/postgres --json
+  selvedge bench quorum-cancel --width 1000
+  selvedge bench submit-flow --stored 100000";
 
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -72,6 +104,16 @@ pub enum Scenario {
     Backlog,
     /// What an engine costs that has nothing to do
     Idle,
+    /// Flows of nodes one after another: from a completion to the start of the next
+    Chain,
+    /// Flows of one, then many, then one that joins them
+    Fanout,
+    /// Many linear flows at once, as many nodes as go
+    Flows,
+    /// Some of many are enough: how the rest is cancelled
+    QuorumCancel,
+    /// One large flow in one call
+    SubmitFlow,
 }
 
 /// Measures, and prints what was found.
@@ -104,6 +146,11 @@ async fn measure(arguments: &Arguments) -> Result<Report, Error> {
         Scenario::Queue => queue::run(&place, &load).await,
         Scenario::Latency => latency::run(&place, &load).await,
         Scenario::Idle => idle::run(&place).await,
+        Scenario::Chain => chain::run(&place, &load, &arguments.chain()).await,
+        Scenario::Fanout => fanout::run(&place, &load, &arguments.fanout()).await,
+        Scenario::Flows => flows::run(&place, &load, &arguments.many_flows()).await,
+        Scenario::QuorumCancel => quorum_cancel::run(&place, &load, &arguments.quorum_cancel()).await,
+        Scenario::SubmitFlow => submit_flow::run(&place, &load, &arguments.submit_flow()).await,
         Scenario::Backlog => {
             let study = backlog::Study {
                 waiting: arguments.waiting,
@@ -114,6 +161,52 @@ async fn measure(arguments: &Arguments) -> Result<Report, Error> {
                 ..backlog::Study::default()
             };
             backlog::run(&place, &load, &study).await
+        }
+    }
+}
+
+/// What each scenario of flows is asked for: what the command line says, else the scenario's own default.
+impl Arguments {
+    fn chain(&self) -> chain::Study {
+        let usual = chain::Study::default();
+        chain::Study {
+            length: self.length.unwrap_or(usual.length).max(1),
+            chains: self.rounds.unwrap_or(usual.chains).max(1),
+        }
+    }
+
+    fn fanout(&self) -> fanout::Study {
+        let usual = fanout::Study::default();
+        fanout::Study {
+            width: self.width.unwrap_or(usual.width).max(1),
+            rounds: self.rounds.unwrap_or(usual.rounds).max(1),
+        }
+    }
+
+    fn many_flows(&self) -> flows::Study {
+        let usual = flows::Study::default();
+        flows::Study {
+            length: self.length.unwrap_or(usual.length).max(1),
+            flows: self.flows.max(1),
+            at_once: self.at_once.max(1),
+        }
+    }
+
+    fn quorum_cancel(&self) -> quorum_cancel::Study {
+        let usual = quorum_cancel::Study::default();
+        quorum_cancel::Study {
+            width: self.width.unwrap_or(usual.width),
+            quorum: self.quorum,
+            rounds: self.rounds.unwrap_or(usual.rounds).max(1),
+        }
+    }
+
+    fn submit_flow(&self) -> submit_flow::Study {
+        let usual = submit_flow::Study::default();
+        submit_flow::Study {
+            nodes: self.nodes,
+            stored: self.stored,
+            rounds: self.rounds.unwrap_or(usual.rounds).max(1),
         }
     }
 }

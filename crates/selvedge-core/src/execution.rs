@@ -2,6 +2,8 @@
 
 use crate::fact::{Failure, LeaseRef};
 use crate::refusal::{Holder, StaleLease};
+use crate::join::Join;
+use crate::wiring::{Node, Wiring};
 use crate::{ClassId, ExecutionId, FlowId, History, Name, NamespaceId, Policy, Refusal, State, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -15,7 +17,7 @@ pub struct Execution {
     pub namespace: NamespaceId,
     /// Its claim class, which names lane, kind and capabilities.
     pub class: ClassId,
-    /// Its flow; none where it is its own.
+    /// Its flow; none where it is its own and has spawned nothing.
     pub flow: Option<FlowId>,
     /// When it was submitted.
     pub submitted_at: Timestamp,
@@ -41,6 +43,10 @@ pub struct Execution {
     pub detail: Detail,
     /// Its history, the newest part.
     pub history: History,
+    /// How it is wired into its flow; none where it is alone.
+    pub wiring: Option<Arc<Wiring>>,
+    /// The group of the edges into it; none where there are none.
+    pub join: Option<Join>,
 }
 
 /// What was settled at submission and never changes.
@@ -59,9 +65,12 @@ pub struct Spec {
     /// Its uniqueness key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique_while_active: Option<Name>,
-    /// Digest of the submission, kept where a repeat could come: with a caller's id.
+    /// Digest of the submission, kept where a repeat could come: with a caller's id, and for what was spawned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<u64>,
+    /// Its place in a flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
 }
 
 /// What changes and is rarely there.
@@ -100,6 +109,9 @@ pub struct Detail {
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
+
+/// What an execution that was alone is called in the flow of what it spawned.
+pub const ROOT: &str = "root";
 
 /// A cancel that a worker was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -164,6 +176,21 @@ impl Execution {
         self.flow.unwrap_or(FlowId(self.id.0))
     }
 
+    /// Its name in its flow; an execution that was alone when it spawned others is called `root`.
+    pub fn node(&self) -> Option<&str> {
+        match &self.spec.node {
+            Some(node) => Some(&node.name),
+            None => self.flow.map(|_| ROOT),
+        }
+    }
+
+    /// Its wiring.
+    pub fn wiring(&self) -> &Wiring {
+        static NONE: Wiring =
+            Wiring { upstreams: Vec::new(), downstreams: Vec::new(), children: Vec::new() };
+        self.wiring.as_deref().unwrap_or(&NONE)
+    }
+
     /// When its current generation began: submission, or the last replay.
     pub fn opened_at(&self) -> Timestamp {
         self.detail.replayed_at.unwrap_or(self.submitted_at)
@@ -174,9 +201,11 @@ impl Execution {
         self.epoch.checked_sub(1)
     }
 
-    /// Its deadline.
+    /// Its deadline: its own, or its flow's. One that an operator opened again is no longer under its flow's.
     pub fn deadline_at(&self) -> Option<Timestamp> {
-        self.spec.policy.deadline_ms.map(|ms| self.opened_at().plus_ms(ms))
+        let own = self.spec.policy.deadline_ms.map(|ms| self.opened_at().plus_ms(ms));
+        let flow = self.spec.node.as_ref().and_then(|node| node.flow_deadline_at);
+        own.into_iter().chain(flow.filter(|_| self.detail.replayed_at.is_none())).min()
     }
 
     /// When it must have started first, while it has not.
@@ -191,9 +220,10 @@ impl Execution {
         self.spec.policy.attempt_timeout_ms.map(|ms| lease.claimed_at.plus_ms(ms))
     }
 
-    /// When it may be deleted: after its retention, and not before its idempotency key stops standing for it.
+    /// When it may be deleted: after its retention, and not before its idempotency key stops standing for it. A member of
+    /// a flow goes with its flow.
     pub fn delete_at(&self) -> Option<Timestamp> {
-        let ended_at = self.ended_at?;
+        let ended_at = self.ended_at.filter(|_| self.flow.is_none())?;
         let kept = ended_at.plus_ms(self.spec.policy.retention_ms);
         Some(self.key_until().map_or(kept, |until| until.max(kept)))
     }
@@ -209,7 +239,7 @@ impl Execution {
         let deadline = due(DueKind::Deadline, self.deadline_at());
         let start_by = due(DueKind::Deadline, self.start_by_at());
         match &self.state {
-            State::Ready => [deadline, start_by, None],
+            State::Blocked | State::Ready => [deadline, start_by, None],
             State::Delayed { until } => [deadline, start_by, due(DueKind::Delay, Some(*until))],
             State::Leased(_) => [
                 deadline,

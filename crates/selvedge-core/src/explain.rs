@@ -1,6 +1,7 @@
 //! Why something does not run, and when that will change. One function; API, command line and pages show its text.
 
 use crate::execution::DueKind;
+use crate::join::{JoinPolicy, Resolution};
 use crate::{Class, Execution, Session, State, Timestamp};
 use std::collections::BTreeSet;
 
@@ -37,6 +38,8 @@ pub struct Surroundings<'a> {
     pub sessions: &'a [Session],
     /// How many ready executions of its class come before it, counted up to a bound.
     pub ahead: Option<u64>,
+    /// Upstreams that it waits for, some of them.
+    pub upstreams: &'a [Execution],
     /// The time.
     pub now: Timestamp,
 }
@@ -45,6 +48,7 @@ pub struct Surroundings<'a> {
 pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
     let mut reasons = Vec::new();
     match &row.state {
+        State::Blocked => reasons.extend(blocked(row, around)),
         State::Ready => reasons.push(waiting(row, around)),
         State::Delayed { until } => reasons.push(delayed(row, *until)),
         State::Leased(lease) => {
@@ -91,6 +95,31 @@ pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
     let next_change =
         reasons.iter().filter_map(|reason| reason.until).chain(row.due().map(|due| due.at)).min();
     Explanation { state: row.state.name().public(), reasons, next_change }
+}
+
+/// The open edges: whom it waits for, and how far its group is.
+fn blocked(row: &Execution, around: &Surroundings<'_>) -> Vec<Reason> {
+    let Some(join) = &row.join else { return Vec::new() };
+    let [holds, dead, pending] =
+        [Resolution::Holds, Resolution::Dead, Resolution::Pending].map(|one| join.count(one));
+    let wants = match join.policy {
+        JoinPolicy::AllOf => format!("all of {}", join.edges.len()),
+        JoinPolicy::AnyOf { .. } => format!("any of {}", join.edges.len()),
+        JoinPolicy::Quorum { k, .. } => format!("{k} of {}", join.edges.len()),
+    };
+    let message = format!("it waits for {wants} upstreams: {holds} hold, {dead} are dead, {pending} are open");
+    let mut reasons = vec![Reason { code: "waiting_for_upstreams", message, reference: None, until: None }];
+    for upstream in around.upstreams {
+        let name = upstream.node().unwrap_or("an upstream");
+        let state = upstream.state.name().public();
+        let message = match upstream.state.outcome() {
+            None => format!("{name} is {state}"),
+            Some(_) => format!("{name} is {state}, and that is on its way here"),
+        };
+        let reference = Some(upstream.id.to_string());
+        reasons.push(Reason { code: "upstream_open", message, reference, until: None });
+    }
+    reasons
 }
 
 fn delayed(row: &Execution, until: Timestamp) -> Reason {

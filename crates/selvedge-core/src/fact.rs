@@ -6,6 +6,8 @@
 //!
 //! Facts are stored with postcard, which has no field names. So: append variants, never change, reorder or remove one.
 
+use crate::flow::{CancelMode, FlowState};
+use crate::join::{Edge, JoinPolicy, Verdict};
 use crate::{ExecutionId, FailureClass, LeaseId, Name, Outcome, Timestamp, transition::Cause};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -49,6 +51,15 @@ pub enum Next {
     Delayed(Timestamp),
     /// The execution ended.
     Terminal(Outcome),
+}
+
+/// An edge that heard of its upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeardEdge {
+    /// The upstream.
+    pub upstream: ExecutionId,
+    /// Where the edge stands now.
+    pub edge: Edge,
 }
 
 /// One lease in a renewal.
@@ -213,6 +224,83 @@ pub enum Fact {
         /// Its instance.
         instance: Name,
     },
+    /// It was submitted as a node that waits for others.
+    SubmittedBlocked {
+        /// For how many.
+        upstreams: u32,
+    },
+    /// It heard of upstreams, and that decided nothing.
+    Heard {
+        /// The edges that changed.
+        edges: Vec<HeardEdge>,
+    },
+    /// Its group of edges decided.
+    Joined {
+        /// The edges that changed.
+        edges: Vec<HeardEdge>,
+        /// The policy.
+        policy: JoinPolicy,
+        /// What was decided.
+        decision: Verdict,
+        /// What followed.
+        next: Next,
+    },
+    /// It was skipped, and what made it so may be different now.
+    Reopened {
+        /// The edges that changed.
+        edges: Vec<HeardEdge>,
+        /// Its new generation.
+        generation: u32,
+    },
+    /// An operator ran it again, and it waits for its upstreams again.
+    ReplayedBlocked {
+        /// Its new generation.
+        generation: u32,
+    },
+    /// Edges or children were added to it.
+    Wired {
+        /// How many edges into it.
+        upstreams: u32,
+        /// How many edges from it.
+        downstreams: u32,
+        /// How many children.
+        children: u32,
+    },
+    /// A flow was submitted.
+    FlowSubmitted {
+        /// Its name.
+        name: Option<Name>,
+        /// How many nodes.
+        nodes: u32,
+        /// How many edges.
+        edges: u32,
+    },
+    /// A flow grew.
+    FlowGrown {
+        /// How many nodes were added.
+        nodes: u32,
+        /// How many edges were added.
+        edges: u32,
+        /// The execution that spawned them.
+        parent: Option<ExecutionId>,
+    },
+    /// A flow ended.
+    FlowEnded {
+        /// How.
+        state: FlowState,
+    },
+    /// A flow that had ended runs again.
+    FlowReopened {
+        /// The execution that was replayed.
+        execution: ExecutionId,
+    },
+    /// An operator asked for the cancel of a flow.
+    FlowCancelRequested {
+        /// Which members.
+        mode: CancelMode,
+        /// Why.
+        reason: Option<String>,
+    },
 }
 
 /// A public event: its type and its data.
@@ -242,13 +330,26 @@ impl Fact {
             Fact::Progressed { .. } => Cause::Progress,
             Fact::Prioritised { .. } => Cause::Prioritise,
             Fact::Tagged { .. } => Cause::Tag,
-            Fact::Renewed { .. } | Fact::DrainRequested { .. } => return None,
+            Fact::SubmittedBlocked { .. } => Cause::Submit,
+            Fact::Heard { .. } => Cause::Hear,
+            Fact::Joined { .. } => Cause::Join,
+            Fact::Reopened { .. } => Cause::Reopen,
+            Fact::ReplayedBlocked { .. } => Cause::Replay,
+            Fact::Wired { .. } => Cause::Wire,
+            Fact::Renewed { .. }
+            | Fact::DrainRequested { .. }
+            | Fact::FlowSubmitted { .. }
+            | Fact::FlowGrown { .. }
+            | Fact::FlowEnded { .. }
+            | Fact::FlowReopened { .. }
+            | Fact::FlowCancelRequested { .. } => return None,
         })
     }
 
-    /// Whether it is a line of the execution's own history: every change but progress, of which there may be thousands.
+    /// Whether it is a line of the execution's own history: every change but progress and news of upstreams that decided
+    /// nothing, of which there may be thousands.
     pub fn is_history(&self) -> bool {
-        !matches!(self, Fact::Progressed { .. } | Fact::Renewed { .. } | Fact::DrainRequested { .. })
+        self.cause().is_some() && !matches!(self, Fact::Progressed { .. } | Fact::Heard { .. })
     }
 
     /// The public events that tell this fact, in order.
@@ -355,8 +456,61 @@ impl Fact {
             Fact::DrainRequested { instance } => {
                 vec![("operator.drain_requested", json!({ "instance": instance }))]
             }
+            Fact::SubmittedBlocked { upstreams } => {
+                vec![("execution.submitted", json!({ "upstreams": upstreams }))]
+            }
+            Fact::Heard { edges } => heard(edges),
+            Fact::Joined { edges, policy, decision, next } => {
+                let mut told = heard(edges);
+                let data = json!({ "policy": policy.as_str(), "decision": decision.as_str() });
+                told.push(("group.decided", data));
+                told.extend(followed(*next, "execution.delayed", json!({})));
+                told
+            }
+            Fact::Reopened { edges, generation } => {
+                let mut told = heard(edges);
+                told.push(("execution.reopened", json!({ "generation": generation })));
+                told
+            }
+            Fact::ReplayedBlocked { generation } => {
+                vec![("execution.replayed", json!({ "generation": generation }))]
+            }
+            Fact::Wired { upstreams, downstreams, children } => {
+                let data =
+                    json!({ "upstreams": upstreams, "downstreams": downstreams, "children": children });
+                vec![("execution.wired", data)]
+            }
+            Fact::FlowSubmitted { name, nodes, edges } => {
+                vec![("flow.submitted", json!({ "name": name, "nodes": nodes, "edges": edges }))]
+            }
+            Fact::FlowGrown { nodes, edges, parent } => {
+                vec![("flow.grown", json!({ "nodes": nodes, "edges": edges, "parent": parent }))]
+            }
+            Fact::FlowEnded { state } => vec![match state {
+                FlowState::Running | FlowState::Completed => ("flow.completed", json!({})),
+                FlowState::Failed => ("flow.failed", json!({})),
+                FlowState::Cancelled => ("flow.cancelled", json!({})),
+            }],
+            Fact::FlowReopened { execution } => {
+                vec![("flow.reopened", json!({ "execution": execution }))]
+            }
+            Fact::FlowCancelRequested { mode, reason } => {
+                vec![("flow.cancel_requested", json!({ "mode": mode.as_str(), "reason": reason }))]
+            }
         }
     }
+}
+
+/// `edge.resolved`, for each edge.
+fn heard(edges: &[HeardEdge]) -> Vec<Told> {
+    let tell = |heard: &HeardEdge| {
+        let data = json!({
+            "upstream": heard.upstream, "generation": heard.edge.generation,
+            "resolution": heard.edge.resolution.as_str(),
+        });
+        ("edge.resolved", data)
+    };
+    edges.iter().map(tell).collect()
 }
 
 /// Every type of public event that the facts of this file are told as, for filters to be checked against.
@@ -368,11 +522,14 @@ pub const EVENT_TYPES: &[&str] = &[
     "execution.failed",
     "execution.cancelled",
     "execution.expired",
+    "execution.skipped",
     "execution.retry_scheduled",
     "execution.delayed",
     "execution.cancel_requested",
     "execution.progressed",
     "execution.replayed",
+    "execution.reopened",
+    "execution.wired",
     "attempt.ended",
     "lease.acquired",
     "lease.renewed",
@@ -385,6 +542,15 @@ pub const EVENT_TYPES: &[&str] = &[
     "operator.prioritised",
     "operator.tagged",
     "operator.drain_requested",
+    "edge.resolved",
+    "group.decided",
+    "flow.submitted",
+    "flow.grown",
+    "flow.completed",
+    "flow.failed",
+    "flow.cancelled",
+    "flow.reopened",
+    "flow.cancel_requested",
 ];
 
 /// A time inside event data, in milliseconds; the edge writes it as text.

@@ -142,7 +142,18 @@ pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
         | Fact::Prioritised { .. }
         | Fact::Tagged { .. }
         | Fact::Renewed { .. }
-        | Fact::DrainRequested { .. } => return None,
+        | Fact::DrainRequested { .. }
+        | Fact::SubmittedBlocked { .. }
+        | Fact::Heard { .. }
+        | Fact::Joined { .. }
+        | Fact::Reopened { .. }
+        | Fact::ReplayedBlocked { .. }
+        | Fact::Wired { .. }
+        | Fact::FlowSubmitted { .. }
+        | Fact::FlowGrown { .. }
+        | Fact::FlowEnded { .. }
+        | Fact::FlowReopened { .. }
+        | Fact::FlowCancelRequested { .. } => return None,
     };
     Some((attempt, Ending { digest, next }))
 }
@@ -210,7 +221,18 @@ fn attempt_outcome(fact: &Fact) -> &'static str {
         | Fact::Prioritised { .. }
         | Fact::Tagged { .. }
         | Fact::Renewed { .. }
-        | Fact::DrainRequested { .. } => "",
+        | Fact::DrainRequested { .. }
+        | Fact::SubmittedBlocked { .. }
+        | Fact::Heard { .. }
+        | Fact::Joined { .. }
+        | Fact::Reopened { .. }
+        | Fact::ReplayedBlocked { .. }
+        | Fact::Wired { .. }
+        | Fact::FlowSubmitted { .. }
+        | Fact::FlowGrown { .. }
+        | Fact::FlowEnded { .. }
+        | Fact::FlowReopened { .. }
+        | Fact::FlowCancelRequested { .. } => "",
     }
 }
 

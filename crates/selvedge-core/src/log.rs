@@ -77,7 +77,7 @@ pub struct Cursor {
     /// Which fact of the entry.
     pub fact: u32,
     /// Which event of the fact.
-    pub event: u8,
+    pub event: u16,
 }
 
 impl Cursor {
@@ -86,19 +86,19 @@ impl Cursor {
 
     /// The opaque text: a version digit and the place, in hexadecimal.
     pub fn encode(self) -> String {
-        format!("1{:016x}{:08x}{:02x}", self.entry, self.fact, self.event)
+        format!("1{:016x}{:08x}{:04x}", self.entry, self.fact, self.event)
     }
 
     /// The place an opaque text names, if it is one of ours.
     pub fn decode(text: &str) -> Option<Cursor> {
         let digits = text.strip_prefix('1')?;
-        if digits.len() != 26 || !digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        if digits.len() != 28 || !digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             return None;
         }
         Some(Cursor {
             entry: i64::from_str_radix(&digits[..16], 16).ok()?,
             fact: u32::from_str_radix(&digits[16..24], 16).ok()?,
-            event: u8::from_str_radix(&digits[24..], 16).ok()?,
+            event: u16::from_str_radix(&digits[24..], 16).ok()?,
         })
     }
 }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_malformed_cursor_is_refused() {
-        for text in ["", "1", "x", "2000", "+1", "1zzzzzzzzzzzzzzzzzzzzzzzzzz", "1ffffffffffffffff0000000000"]
+        for text in ["", "1", "x", "2000", "+1", "1zzzzzzzzzzzzzzzzzzzzzzzzzz", "1ffffffffffffffff000000000000"]
         {
             assert_eq!(Cursor::decode(text), None, "{text}");
         }

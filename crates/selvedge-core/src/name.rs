@@ -17,9 +17,16 @@ pub const LABEL_LIMIT: usize = 128;
 pub const TAG_VALUE_LIMIT: usize = 512;
 
 /// A name that was found valid.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Name(Arc<str>);
+
+/// As its text in quotes: refusals show names in this way.
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
 
 impl Name {
     /// Checks `value`, which stands at `pointer` in the caller's request, against `limit` bytes.

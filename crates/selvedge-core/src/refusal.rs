@@ -1,6 +1,6 @@
 //! Why a command was refused. A refusal changes nothing, names the offender and says what would be right.
 
-use crate::{ExecutionId, LeaseId, Outcome, Timestamp};
+use crate::{ExecutionId, FlowId, LeaseId, Outcome, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// A refused command. Every variant has a stable [code](Refusal::code).
@@ -69,6 +69,30 @@ pub enum Refusal {
         pointer: String,
         /// What it was used for before.
         detail: String,
+    },
+    /// Edges that wait for each other.
+    #[error("{pointer} {detail}")]
+    Cycle {
+        /// JSON pointer to the edges.
+        pointer: String,
+        /// The nodes on the way round.
+        detail: String,
+    },
+    /// No node has that name.
+    #[error("{pointer} names {node:?}, and no node is called that")]
+    UnknownNode {
+        /// JSON pointer to the name.
+        pointer: String,
+        /// The name.
+        node: String,
+    },
+    /// The flow has ended, or its cancel was asked for.
+    #[error("flow {flow} is {state}: nothing can be added to it; submit a new flow, or replay a node of it")]
+    FlowEnded {
+        /// Which one.
+        flow: FlowId,
+        /// Its state.
+        state: String,
     },
     /// `if_version` does not match.
     #[error("execution {execution} is at version {actual}, not {expected}; read it again and decide anew")]
@@ -155,6 +179,9 @@ impl Refusal {
             Refusal::AlreadyTerminal { .. } => "already_terminal",
             Refusal::WrongState { .. } => "wrong_state",
             Refusal::IdempotencyMismatch { .. } => "idempotency_mismatch",
+            Refusal::Cycle { .. } => "cycle",
+            Refusal::UnknownNode { .. } => "unknown_node",
+            Refusal::FlowEnded { .. } => "flow_ended",
             Refusal::VersionMismatch { .. } => "version_mismatch",
             Refusal::Unreadable { .. } => "unreadable_row",
         }
@@ -166,13 +193,36 @@ impl Refusal {
             Refusal::InvalidField { pointer, .. }
             | Refusal::UnknownField { pointer, .. }
             | Refusal::PayloadTooLarge { pointer, .. }
+            | Refusal::Cycle { pointer, .. }
+            | Refusal::UnknownNode { pointer, .. }
             | Refusal::IdempotencyMismatch { pointer, .. } => Some(pointer),
             Refusal::NotFound { .. }
             | Refusal::StaleLease(_)
             | Refusal::AlreadyTerminal { .. }
             | Refusal::WrongState { .. }
+            | Refusal::FlowEnded { .. }
             | Refusal::VersionMismatch { .. }
             | Refusal::Unreadable { .. } => None,
         }
+    }
+
+    /// The same refusal of something that stands further down: its pointer begins with `at`.
+    pub fn under(mut self, at: &str) -> Refusal {
+        match &mut self {
+            Refusal::InvalidField { pointer, .. }
+            | Refusal::UnknownField { pointer, .. }
+            | Refusal::PayloadTooLarge { pointer, .. }
+            | Refusal::Cycle { pointer, .. }
+            | Refusal::UnknownNode { pointer, .. }
+            | Refusal::IdempotencyMismatch { pointer, .. } => pointer.insert_str(0, at),
+            Refusal::NotFound { .. }
+            | Refusal::StaleLease(_)
+            | Refusal::AlreadyTerminal { .. }
+            | Refusal::WrongState { .. }
+            | Refusal::FlowEnded { .. }
+            | Refusal::VersionMismatch { .. }
+            | Refusal::Unreadable { .. } => {}
+        }
+        self
     }
 }

@@ -1,8 +1,11 @@
 //! What a store loads for a decision, and what it saves after it. Plain data.
 
+use crate::flow::Counts;
 use crate::log::Event;
+use crate::outbox::{OutboxName, OutboxRow};
 use crate::{
-    Class, ClassId, Execution, ExecutionId, LeaseId, Name, NamespaceId, Session, SessionId, Timestamp,
+    Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session, SessionId,
+    Timestamp,
 };
 use bytes::Bytes;
 
@@ -10,12 +13,24 @@ use bytes::Bytes;
 /// which locks are taken.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs {
+    /// Flows that only one transaction at a time may grow: whoever names one here waits for the others that do.
+    pub growing: Vec<FlowId>,
+    /// Nodes to find by their names.
+    pub nodes: Vec<(FlowId, Name)>,
+    /// Members of flows to read without a lock.
+    pub members: Vec<Members>,
     /// Executions to lock, in id order, waiting for whoever has them.
     pub executions: Vec<ExecutionId>,
     /// Executions to lock unless somebody else has them.
     pub executions_if_free: Vec<ExecutionId>,
     /// Keys to read.
     pub keys: Vec<KeyName>,
+    /// Rows of the outbox to lock.
+    pub outbox: Vec<OutboxName>,
+    /// Flows to lock, in id order. No execution is waited for after that.
+    pub flows: Vec<FlowId>,
+    /// Flows to read without a lock.
+    pub flows_look: Vec<FlowId>,
     /// Ready executions to find and lock unless somebody else has them.
     pub candidates: Vec<Candidates>,
     /// Candidates to pass over.
@@ -24,6 +39,8 @@ pub struct Needs {
     pub look: Vec<ExecutionId>,
     /// Executions whose inputs are wanted.
     pub inputs: Vec<ExecutionId>,
+    /// Executions whose results are wanted.
+    pub results: Vec<ExecutionId>,
     /// Sessions to read without a lock.
     pub sessions: Vec<SessionId>,
     /// Sessions to lock.
@@ -32,6 +49,56 @@ pub struct Needs {
     pub instances: Vec<(NamespaceId, Name)>,
     /// Classes interned after this one.
     pub classes_after: Option<ClassId>,
+}
+
+impl Needs {
+    /// Whether nothing is wanted.
+    pub fn is_empty(&self) -> bool {
+        *self == Needs::default()
+    }
+
+    /// Leaves out what `seen` has, and adds the rest to it. Candidates and what to pass over are left as they are.
+    pub fn only_new(&mut self, seen: &mut Needs) {
+        fn new<T: Clone + PartialEq + Ord>(wanted: &mut Vec<T>, seen: &mut Vec<T>) {
+            wanted.sort_unstable();
+            wanted.dedup();
+            if !seen.is_empty() {
+                wanted.retain(|one| seen.binary_search(one).is_err());
+            }
+            if !wanted.is_empty() {
+                seen.extend(wanted.iter().cloned());
+                seen.sort_unstable();
+            }
+        }
+        new(&mut self.growing, &mut seen.growing);
+        new(&mut self.nodes, &mut seen.nodes);
+        new(&mut self.members, &mut seen.members);
+        new(&mut self.executions, &mut seen.executions);
+        self.executions_if_free.retain(|id| self.executions.binary_search(id).is_err());
+        self.executions_if_free.retain(|id| seen.executions.binary_search(id).is_err());
+        new(&mut self.executions_if_free, &mut seen.executions_if_free);
+        new(&mut self.keys, &mut seen.keys);
+        new(&mut self.outbox, &mut seen.outbox);
+        new(&mut self.flows, &mut seen.flows);
+        new(&mut self.flows_look, &mut seen.flows_look);
+        new(&mut self.look, &mut seen.look);
+        new(&mut self.inputs, &mut seen.inputs);
+        new(&mut self.results, &mut seen.results);
+        new(&mut self.sessions, &mut seen.sessions);
+        new(&mut self.sessions_locked, &mut seen.sessions_locked);
+        new(&mut self.instances, &mut seen.instances);
+    }
+}
+
+/// The members of a flow in the order in which they were submitted, then by id: `limit` of them, after the first `skip`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Members {
+    /// The flow.
+    pub flow: FlowId,
+    /// How many to pass over.
+    pub skip: u32,
+    /// How many.
+    pub limit: u32,
 }
 
 /// The first `limit` ready executions of these classes, in claim order.
@@ -56,6 +123,16 @@ pub struct Rows {
     pub unreadable: Vec<(ExecutionId, String)>,
     /// Inputs of candidates and of what was asked for.
     pub inputs: Vec<(ExecutionId, Bytes)>,
+    /// Results of what was asked for; none for an execution that has none.
+    pub results: Vec<(ExecutionId, Option<Bytes>)>,
+    /// Nodes that were found by their names.
+    pub nodes: Vec<(FlowId, Name, ExecutionId)>,
+    /// Which executions are the members that were asked for, in order.
+    pub members: Vec<(Members, Vec<ExecutionId>)>,
+    /// Rows of the outbox.
+    pub outbox: Vec<OutboxRow>,
+    /// Flows.
+    pub flows: Vec<Flow>,
     /// Keys.
     pub keys: Vec<KeyRow>,
     /// Sessions.
@@ -92,6 +169,8 @@ pub enum KeyScope {
     Unique,
     /// A caller's key for one call.
     Operation,
+    /// `idempotency_key` of a flow; what it stands for is the flow's id.
+    Flow,
 }
 
 impl KeyScope {
@@ -101,12 +180,13 @@ impl KeyScope {
             KeyScope::Idempotency => 1,
             KeyScope::Unique => 2,
             KeyScope::Operation => 3,
+            KeyScope::Flow => 4,
         }
     }
 
     /// The scope with this number.
     pub fn from_code(code: i16) -> Option<Self> {
-        [KeyScope::Idempotency, KeyScope::Unique, KeyScope::Operation]
+        [KeyScope::Idempotency, KeyScope::Unique, KeyScope::Operation, KeyScope::Flow]
             .into_iter()
             .find(|scope| scope.code() == code)
     }
@@ -169,6 +249,8 @@ pub struct Updated {
     pub expected_version: u32,
     /// What becomes of its result.
     pub result: ResultChange,
+    /// Whether its flow or its wiring changed, which are written only then.
+    pub rewired: bool,
 }
 
 /// A page of history that leaves its row.
@@ -195,8 +277,21 @@ pub struct TagEntry {
     pub execution: ExecutionId,
 }
 
-/// What a decision changed. A store saves all of it or nothing, and the guards are: every inserted execution and key was
-/// not there, every updated or deleted execution had its expected version.
+/// A node of a flow, by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeEntry {
+    /// The flow.
+    pub flow: FlowId,
+    /// Its name there.
+    pub name: Name,
+    /// When it was submitted.
+    pub submitted_at: Timestamp,
+    /// The execution.
+    pub execution: ExecutionId,
+}
+
+/// What a decision changed. A store saves all of it or nothing, and the guards are: every inserted execution, key, flow and
+/// name of a node was not there, every updated or deleted execution or flow had its expected version.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// New executions, in id order.
@@ -220,6 +315,23 @@ pub struct Changes {
     pub sessions: Vec<Session>,
     /// Sessions to forget, in id order, before any is written: one that is in both is written anew, without merging.
     pub sessions_removed: Vec<SessionId>,
+    /// New flows, in id order.
+    pub flows_inserted: Vec<Flow>,
+    /// Changed flows and the version they had, in id order. All but their counts is written.
+    pub flows_updated: Vec<(Flow, u32)>,
+    /// Deleted flows and the version they had, in id order.
+    pub flows_deleted: Vec<(FlowId, u32)>,
+    /// What is added to the counts of flows, in id order, after they were updated; each addition raises the version by one. A
+    /// flow that has live members after it is running and has no end.
+    pub counted: Vec<(FlowId, Counts)>,
+    /// New names of nodes, in order.
+    pub nodes_added: Vec<NodeEntry>,
+    /// Names of nodes to remove, in order.
+    pub nodes_removed: Vec<(FlowId, Name)>,
+    /// Rows of the outbox to write, new or not, in order.
+    pub outbox_put: Vec<OutboxRow>,
+    /// Rows of the outbox to remove, in order.
+    pub outbox_removed: Vec<OutboxName>,
     /// What happened, in order: one entry of the log.
     pub events: Vec<Event>,
 }
@@ -234,6 +346,12 @@ impl Changes {
             && self.keys_removed.is_empty()
             && self.sessions.is_empty()
             && self.sessions_removed.is_empty()
+            && self.flows_inserted.is_empty()
+            && self.flows_updated.is_empty()
+            && self.flows_deleted.is_empty()
+            && self.counted.is_empty()
+            && self.outbox_put.is_empty()
+            && self.outbox_removed.is_empty()
             && self.events.is_empty()
     }
 }

@@ -53,6 +53,8 @@ impl fmt::Display for Outcome {
 /// The state of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
+    /// Waits for its upstreams; what of them it has heard stands in its join.
+    Blocked,
     /// May be claimed.
     Ready,
     /// Not before this time.
@@ -93,6 +95,8 @@ impl Lease {
 /// A state without what it carries: what the transition table and the stores' indexes speak of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StateName {
+    /// See [`State::Blocked`].
+    Blocked,
     /// See [`State::Ready`].
     Ready,
     /// See [`State::Delayed`].
@@ -112,8 +116,9 @@ pub enum StateName {
 }
 
 impl StateName {
-    /// Every state.
-    pub const ALL: [StateName; 8] = [
+    /// Every state, in the order of their declaration.
+    pub const ALL: [StateName; 9] = [
+        Self::Blocked,
         Self::Ready,
         Self::Delayed,
         Self::Leased,
@@ -124,12 +129,13 @@ impl StateName {
         Self::Skipped,
     ];
 
-    /// The number a store keeps. Stable for ever; 3 to 9 are left for states that wait.
+    /// The number a store keeps. Stable for ever; 4 to 9 are left for states that wait.
     pub fn code(self) -> i16 {
         match self {
             Self::Ready => 0,
             Self::Delayed => 1,
             Self::Leased => 2,
+            Self::Blocked => 3,
             Self::Success => 10,
             Self::Failed => 11,
             Self::Cancelled => 12,
@@ -146,7 +152,7 @@ impl StateName {
     /// The outcome, if this state is terminal.
     pub fn outcome(self) -> Option<Outcome> {
         match self {
-            Self::Ready | Self::Delayed | Self::Leased => None,
+            Self::Blocked | Self::Ready | Self::Delayed | Self::Leased => None,
             Self::Success => Some(Outcome::Success),
             Self::Failed => Some(Outcome::Failed),
             Self::Cancelled => Some(Outcome::Cancelled),
@@ -158,6 +164,7 @@ impl StateName {
     /// The public word: what API, CLI and pages call this state.
     pub fn public(self) -> &'static str {
         match self {
+            Self::Blocked => "waiting_dependencies",
             Self::Ready => "waiting",
             Self::Delayed => "delayed",
             Self::Leased => "active",
@@ -179,6 +186,7 @@ impl State {
     /// Which state this is.
     pub fn name(&self) -> StateName {
         match self {
+            State::Blocked => StateName::Blocked,
             State::Ready => StateName::Ready,
             State::Delayed { .. } => StateName::Delayed,
             State::Leased(_) => StateName::Leased,
@@ -194,7 +202,7 @@ impl State {
     pub fn lease(&self) -> Option<&Lease> {
         match self {
             State::Leased(lease) => Some(lease),
-            State::Ready | State::Delayed { .. } | State::Terminal(_) => None,
+            State::Blocked | State::Ready | State::Delayed { .. } | State::Terminal(_) => None,
         }
     }
 

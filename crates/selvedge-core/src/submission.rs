@@ -4,6 +4,7 @@ use crate::name::{KEY_LIMIT, LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT, check_tex
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
 use crate::{Backoff, Class, ExecutionId, Name, NamespaceId, Policy, Refusal, Timestamp};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
@@ -18,7 +19,7 @@ pub const TAGS_LIMIT: usize = 64;
 pub const CAPABILITIES_LIMIT: usize = 64;
 
 /// When: at a time, or after a duration.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum When {
     /// At this time.
     At(Timestamp),
@@ -133,7 +134,7 @@ impl Draft {
     }
 
     /// A digest of everything but the id: what "the same content" means.
-    fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u64 {
         let mut hasher = Xxh3::new();
         let rest = (
             (&self.kind, &self.lane, &self.idempotency_key, self.idempotency_window_ms),

@@ -4,7 +4,7 @@
 //! test that walks every cell all come from it. A cause that leaves the state as it is (progress, a tag) stands here too.
 
 use crate::state::StateName;
-use StateName::{Cancelled, Delayed, Expired, Failed, Leased, Ready, Skipped, Success};
+use StateName::{Blocked, Cancelled, Delayed, Expired, Failed, Leased, Ready, Skipped, Success};
 use std::fmt::Write;
 
 /// Why a state changed.
@@ -50,11 +50,19 @@ pub enum Cause {
     Prioritise,
     /// An operator changed its tags.
     Tag,
+    /// An upstream ended or was opened again, and that decided nothing.
+    Hear,
+    /// Its group of edges decided: it runs, or is skipped.
+    Join,
+    /// What made it be skipped may be different now.
+    Reopen,
+    /// Edges or children were added to it.
+    Wire,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 20] = [
+    pub const ALL: [Cause; 24] = [
         Cause::Submit,
         Cause::DelayOver,
         Cause::Claim,
@@ -75,6 +83,10 @@ impl Cause {
         Cause::Progress,
         Cause::Prioritise,
         Cause::Tag,
+        Cause::Hear,
+        Cause::Join,
+        Cause::Reopen,
+        Cause::Wire,
     ];
 }
 
@@ -90,13 +102,14 @@ pub struct Line {
 }
 
 const WAITING: &[StateName] = &[Ready, Delayed];
-const LIVE: &[StateName] = &[Ready, Delayed, Leased];
-const TERMINAL: &[StateName] = &[Success, Failed, Cancelled, Expired, Skipped];
+const UNSTARTED: &[StateName] = &[Blocked, Ready, Delayed];
+const LIVE: &[StateName] = &[Blocked, Ready, Delayed, Leased];
+const RAN: &[StateName] = &[Success, Failed, Cancelled, Expired];
 const ANY: &[StateName] = &StateName::ALL;
 
 /// The table.
 pub const TABLE: &[Line] = &[
-    Line { cause: Cause::Submit, from: &[], to: &[Ready, Delayed] },
+    Line { cause: Cause::Submit, from: &[], to: &[Blocked, Ready, Delayed] },
     Line { cause: Cause::DelayOver, from: &[Delayed], to: &[Ready] },
     Line { cause: Cause::Claim, from: &[Ready], to: &[Leased] },
     Line { cause: Cause::Complete, from: &[Leased], to: &[Success] },
@@ -110,12 +123,16 @@ pub const TABLE: &[Line] = &[
     Line { cause: Cause::Cancel, from: LIVE, to: &[Cancelled] },
     Line { cause: Cause::RequestCancel, from: &[Leased], to: &[] },
     Line { cause: Cause::Deadline, from: LIVE, to: &[Expired] },
-    Line { cause: Cause::StartBy, from: WAITING, to: &[Expired] },
+    Line { cause: Cause::StartBy, from: UNSTARTED, to: &[Expired] },
     Line { cause: Cause::Reschedule, from: WAITING, to: &[Ready, Delayed] },
-    Line { cause: Cause::Replay, from: TERMINAL, to: &[Ready] },
+    Line { cause: Cause::Replay, from: RAN, to: &[Blocked, Ready] },
     Line { cause: Cause::Progress, from: &[Leased], to: &[] },
     Line { cause: Cause::Prioritise, from: LIVE, to: &[] },
     Line { cause: Cause::Tag, from: ANY, to: &[] },
+    Line { cause: Cause::Hear, from: ANY, to: &[] },
+    Line { cause: Cause::Join, from: &[Blocked], to: &[Ready, Delayed, Skipped] },
+    Line { cause: Cause::Reopen, from: &[Skipped], to: &[Blocked] },
+    Line { cause: Cause::Wire, from: ANY, to: &[] },
 ];
 
 /// Whether `cause` may take an execution from `from` (none: it does not exist yet) to `to`.
@@ -161,13 +178,17 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_state_changes_only_by_replay() {
+    fn a_terminal_state_changes_only_by_replay_or_the_reopening_it_causes() {
         for from in StateName::ALL.into_iter().filter(|state| state.outcome().is_some()) {
             for cause in Cause::ALL {
                 for to in StateName::ALL {
                     let legal = allowed(Some(from), cause, to);
-                    let expected =
-                        (cause == Cause::Replay && to == Ready) || (cause == Cause::Tag && to == from);
+                    let expected = match cause {
+                        Cause::Replay => from != Skipped && matches!(to, Ready | Blocked),
+                        Cause::Reopen => from == Skipped && to == Blocked,
+                        Cause::Tag | Cause::Hear | Cause::Wire => to == from,
+                        _ => false,
+                    };
                     assert_eq!(legal, expected, "{from:?} {cause:?} {to:?}");
                 }
             }

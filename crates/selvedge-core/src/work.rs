@@ -6,15 +6,19 @@
 
 use crate::fact::Fact;
 use crate::filter::tag_text;
+use crate::flow::Counts;
 use crate::history::Line;
 use crate::log::Event;
+use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{
-    Changes, HeldLease, HistoryPage, Inserted, KeyName, KeyRow, ResultChange, Rows, TagEntry, Updated,
+    Changes, HeldLease, HistoryPage, Inserted, KeyName, KeyRow, Members, NodeEntry, ResultChange, Rows, TagEntry,
+    Updated,
 };
 use crate::transition::allowed;
+use crate::wiring::Wiring;
 use crate::{
-    ClassId, Entropy, Execution, ExecutionId, Name, NamespaceId, Refusal, Session, SessionId, State,
-    Timestamp,
+    ClassId, Entropy, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Outcome, Refusal, Session,
+    SessionId, State, Timestamp,
 };
 use bytes::Bytes;
 use std::cmp::Reverse;
@@ -44,7 +48,26 @@ pub struct Work {
     pages: Vec<HistoryPage>,
     /// Deleted by this transaction, and then submitted anew with the same id.
     replaced: Vec<(ExecutionId, u32)>,
+    flows: HashMap<FlowId, FlowEntry>,
+    counted: BTreeMap<FlowId, Counts>,
+    nodes: HashMap<(FlowId, Name), ExecutionId>,
+    nodes_added: BTreeSet<NodeEntry>,
+    nodes_removed: BTreeSet<(FlowId, Name)>,
+    members: HashMap<Members, Vec<ExecutionId>>,
+    outbox: HashMap<OutboxName, OutboxRow>,
+    outbox_put: BTreeMap<OutboxName, OutboxRow>,
+    outbox_removed: BTreeSet<OutboxName>,
+    /// Ended or opened again by this transaction, and not yet told to their downstreams.
+    turned: BTreeSet<ExecutionId>,
     events: Vec<Event>,
+}
+
+#[derive(Debug)]
+struct FlowEntry {
+    row: Flow,
+    /// The version in the store; none for a new row.
+    stored: Option<u32>,
+    deleted: bool,
 }
 
 #[derive(Debug)]
@@ -54,7 +77,22 @@ struct Entry {
     stored: Option<u32>,
     input: Option<Bytes>,
     result: ResultChange,
+    /// The result in the store, where it was asked for.
+    stored_result: Option<Option<Bytes>>,
+    rewired: bool,
     deleted: bool,
+}
+
+impl Entry {
+    fn of(row: Execution, stored: Option<u32>, input: Option<Bytes>) -> Self {
+        let (result, stored_result) = (ResultChange::Keep, None);
+        Entry { row, stored, input, result, stored_result, rewired: false, deleted: false }
+    }
+
+    /// Whether it stands as it was loaded.
+    fn is_untouched(&self) -> bool {
+        self.stored == Some(self.row.version) && !self.deleted
+    }
 }
 
 impl Work {
@@ -78,6 +116,16 @@ impl Work {
             tags_removed: BTreeSet::new(),
             pages: Vec::new(),
             replaced: Vec::new(),
+            flows: HashMap::new(),
+            counted: BTreeMap::new(),
+            nodes: HashMap::new(),
+            nodes_added: BTreeSet::new(),
+            nodes_removed: BTreeSet::new(),
+            members: HashMap::new(),
+            outbox: HashMap::new(),
+            outbox_put: BTreeMap::new(),
+            outbox_removed: BTreeSet::new(),
+            turned: BTreeSet::new(),
             events: Vec::new(),
         }
     }
@@ -87,7 +135,7 @@ impl Work {
     pub fn load(&mut self, rows: Rows) {
         self.now = self.now.max(rows.now);
         for execution in rows.executions {
-            self.remember(execution);
+            self.see(execution);
         }
         for id in rows.candidates {
             self.offer(id);
@@ -96,6 +144,25 @@ impl Work {
             if let Some(entry) = self.executions.get_mut(&id) {
                 entry.input = Some(input);
             }
+        }
+        for (id, result) in rows.results {
+            if let Some(entry) = self.executions.get_mut(&id) {
+                entry.stored_result = Some(result);
+            }
+        }
+        for flow in rows.flows {
+            let untouched = |entry: &FlowEntry| entry.stored == Some(entry.row.version) && !entry.deleted;
+            if self.flows.get(&flow.id).is_none_or(untouched) {
+                let stored = Some(flow.version);
+                self.flows.insert(flow.id, FlowEntry { row: flow, stored, deleted: false });
+            }
+        }
+        for (flow, name, execution) in rows.nodes {
+            self.nodes.insert((flow, name), execution);
+        }
+        self.members.extend(rows.members);
+        for row in rows.outbox {
+            self.outbox.insert(row.name, row);
         }
         self.unreadable.extend(rows.unreadable);
         for key in rows.keys {
@@ -112,13 +179,20 @@ impl Work {
 
     /// Takes in a row that is known without asking the store. It is saved only if the store still has that version.
     pub fn remember(&mut self, execution: Execution) {
-        self.executions.entry(execution.id).or_insert_with(|| Entry {
-            stored: Some(execution.version),
-            row: execution,
-            input: None,
-            result: ResultChange::Keep,
-            deleted: false,
-        });
+        let stored = Some(execution.version);
+        self.executions.entry(execution.id).or_insert_with(|| Entry::of(execution, stored, None));
+    }
+
+    /// Takes in a row that was read. What is read later may have been locked, and then is the truth.
+    fn see(&mut self, execution: Execution) {
+        match self.executions.get_mut(&execution.id) {
+            Some(entry) if entry.is_untouched() => {
+                entry.stored = Some(execution.version);
+                entry.row = execution;
+            }
+            Some(_) => {}
+            None => self.remember(execution),
+        }
     }
 
     /// The transaction's time.
@@ -161,8 +235,11 @@ impl Work {
         for (name, value) in &row.tags {
             change(&mut self.tags_removed, &mut self.tags_added, tag_entry(&row, name, value));
         }
-        let result = ResultChange::Keep;
-        let entry = Entry { row, stored: None, input: Some(input), result, deleted: false };
+        if let Some(flow) = row.flow {
+            self.count(flow, row.state.name(), 1);
+            self.name_node(flow, &row);
+        }
+        let entry = Entry::of(row, None, Some(input));
         if let Some(stored) = self.executions.insert(id, entry).and_then(|before| before.stored) {
             self.replaced.push((id, stored));
         }
@@ -189,8 +266,12 @@ impl Work {
         let to = entry.row.state.name();
         let cause = fact.cause().expect("a change has a cause");
         assert!(allowed(Some(from), cause, to), "{cause:?} may not take {id} from {from:?} to {to:?}");
-        if entry.row.state.outcome().is_some() != from.outcome().is_some() {
+        let turns = entry.row.state.outcome().is_some() != from.outcome().is_some();
+        if turns {
             entry.row.ended_at = entry.row.state.outcome().map(|_| now);
+        }
+        if turns && entry.row.flow.is_some() {
+            self.turned.insert(id);
         }
         if let Some(before) = before {
             let row = &entry.row;
@@ -207,13 +288,60 @@ impl Work {
             set.remove(&was_order);
         }
         entry.row.version += 1;
+        let (flow, outcome) = (entry.row.flow, entry.row.state.outcome());
+        let orphans = entry.row.wiring().has_attached_children();
         self.record(id, fact, actor);
+        if let Some(flow) = flow.filter(|_| from != to) {
+            self.count(flow, from, -1);
+            self.count(flow, to, 1);
+        }
+        if turns && orphans && outcome.is_some_and(|outcome| outcome != Outcome::Success) {
+            self.leave(OutboxKind::Children, id);
+        }
+    }
+
+    /// Adds edges or children to an execution, and with them makes it a member of `flow` where it was alone.
+    pub fn rewire(&mut self, id: ExecutionId, flow: FlowId, fact: Fact, edit: impl FnOnce(&mut Execution, &mut Wiring)) {
+        self.apply(id, fact, None, |row| {
+            let mut wiring = row.wiring().clone();
+            edit(row, &mut wiring);
+            row.wiring = Some(wiring.into());
+        });
+        let Some(entry) = self.executions.get_mut(&id) else { return };
+        entry.rewired = true;
+        if entry.row.flow.is_none() {
+            entry.row.flow = Some(flow);
+            let row = entry.row.clone();
+            self.count(flow, row.state.name(), 1);
+            self.name_node(flow, &row);
+        }
+    }
+
+    fn name_node(&mut self, flow: FlowId, row: &Execution) {
+        let name = Name::trusted(row.spec.node.as_ref().map_or(crate::execution::ROOT, |node| &node.name));
+        self.nodes.insert((flow, name.clone()), row.id);
+        let (submitted_at, execution) = (row.submitted_at, row.id);
+        self.nodes_added.insert(NodeEntry { flow, name, submitted_at, execution });
+    }
+
+    fn count(&mut self, flow: FlowId, state: crate::state::StateName, more: i32) {
+        self.counted.entry(flow).or_default().add(state, more);
     }
 
     /// Stores or removes the result of an execution.
     pub fn set_result(&mut self, id: ExecutionId, result: ResultChange) {
         if let Some(entry) = self.executions.get_mut(&id) {
             entry.result = result;
+        }
+    }
+
+    /// The result of an execution: as this transaction made it, or as the store has it. None where that was not asked for.
+    pub fn result(&self, id: ExecutionId) -> Option<Option<&Bytes>> {
+        let entry = self.executions.get(&id)?;
+        match (&entry.result, &entry.stored_result) {
+            (ResultChange::Set(result), _) => Some(Some(result)),
+            (ResultChange::Clear, _) => Some(None),
+            (ResultChange::Keep, stored) => stored.as_ref().map(Option::as_ref),
         }
     }
 
@@ -230,6 +358,127 @@ impl Work {
         for name in crate::rules::submit::key_names(row) {
             self.keys_removed.push((name, Some(id)));
         }
+        if let (Some(flow), Some(name)) = (row.flow, row.node()) {
+            self.nodes_removed.insert((flow, Name::trusted(name)));
+        }
+    }
+
+    /// A flow of this namespace.
+    pub fn flow(&self, namespace: NamespaceId, id: FlowId) -> Result<&Flow, Refusal> {
+        let known = self.find_flow(id).filter(|flow| flow.namespace == namespace && !flow.detail.deleting);
+        known.ok_or_else(|| Refusal::NotFound { what: "flow".into(), id: id.to_string() })
+    }
+
+    /// A flow of any namespace, if there is one.
+    pub fn find_flow(&self, id: FlowId) -> Option<&Flow> {
+        self.flows.get(&id).filter(|entry| !entry.deleted).map(|entry| &entry.row)
+    }
+
+    /// The counts of a flow as this transaction leaves them.
+    pub fn counts(&self, flow: &Flow) -> Counts {
+        let mut counts = flow.counts;
+        counts += self.counted.get(&flow.id).copied().unwrap_or_default();
+        counts
+    }
+
+    /// Brings a new flow into being.
+    pub fn insert_flow(&mut self, flow: Flow, fact: Fact) {
+        let id = flow.id;
+        self.flows.insert(id, FlowEntry { row: flow, stored: None, deleted: false });
+        self.record_flow(id, fact, None);
+    }
+
+    /// Changes a flow: `edit` makes the row what it becomes, `fact` says what happened, if anything that is told did.
+    pub fn apply_flow(
+        &mut self,
+        id: FlowId,
+        fact: Option<Fact>,
+        actor: Option<Name>,
+        edit: impl FnOnce(&mut Flow),
+    ) {
+        let entry = self.flows.get_mut(&id).expect("a rule changes flows that it has seen");
+        edit(&mut entry.row);
+        entry.row.version += 1;
+        if let Some(fact) = fact {
+            self.record_flow(id, fact, actor);
+        }
+    }
+
+    /// Deletes a flow. Its members were deleted before.
+    pub fn delete_flow(&mut self, id: FlowId) {
+        let Some(entry) = self.flows.get_mut(&id) else { return };
+        entry.deleted = true;
+        if let Some(key) = &entry.row.spec.idempotency_key {
+            let name =
+                KeyName { namespace: entry.row.namespace, scope: crate::rows::KeyScope::Flow, key: key.clone() };
+            self.keys_removed.push((name, Some(ExecutionId(id.0))));
+        }
+    }
+
+    /// Records something that happened to a flow and changed nothing in its own row.
+    pub fn record_flow(&mut self, id: FlowId, fact: Fact, actor: Option<Name>) {
+        let Some(FlowEntry { row, .. }) = self.flows.get(&id) else { return };
+        self.events.push(Event {
+            at: self.now,
+            namespace: row.namespace,
+            execution: None,
+            flow: Some(id),
+            version: None,
+            actor,
+            tags: row.tags.clone(),
+            fact,
+        });
+    }
+
+    /// The execution that has this name in a flow.
+    pub fn node(&self, flow: FlowId, name: &Name) -> Option<ExecutionId> {
+        self.nodes.get(&(flow, name.clone())).copied()
+    }
+
+    /// The members that were asked for, in order.
+    pub fn members(&self, asked: &Members) -> &[ExecutionId] {
+        self.members.get(asked).map_or(&[], Vec::as_slice)
+    }
+
+    /// A row of the outbox, as it stands now.
+    pub fn outbox(&self, name: OutboxName) -> Option<&OutboxRow> {
+        self.outbox.get(&name)
+    }
+
+    /// Writes a row of the outbox.
+    pub fn put_outbox(&mut self, row: OutboxRow) {
+        self.outbox_removed.remove(&row.name);
+        self.outbox.insert(row.name, row.clone());
+        self.outbox_put.insert(row.name, row);
+    }
+
+    /// Takes a row out of the outbox: its work is done.
+    pub fn remove_outbox(&mut self, name: OutboxName) {
+        self.outbox_put.remove(&name);
+        self.outbox.remove(&name);
+        self.outbox_removed.insert(name);
+    }
+
+    /// Leaves work about an execution to be done after this commit, from its beginning.
+    pub fn leave(&mut self, kind: OutboxKind, id: ExecutionId) {
+        let Some(Entry { row, .. }) = self.executions.get(&id) else { return };
+        let (at, namespace, tags) = (self.now, row.namespace, row.tags.clone());
+        self.put_outbox(OutboxRow { name: OutboxName { id: id.0, kind }, at, position: 0, namespace, tags });
+    }
+
+    /// What this transaction leaves to be done.
+    pub fn left(&self) -> impl Iterator<Item = &OutboxRow> {
+        self.outbox_put.values()
+    }
+
+    /// Whom this transaction has ended or opened again, and has not yet told to their downstreams.
+    pub fn turned(&self) -> Vec<ExecutionId> {
+        self.turned.iter().copied().collect()
+    }
+
+    /// The downstreams of an execution were told.
+    pub fn told(&mut self, id: ExecutionId) {
+        self.turned.remove(&id);
     }
 
     /// Writes the line of history and the event of a change that was made, and offers the row to claims if it is ready.
@@ -287,17 +536,37 @@ impl Work {
         }
     }
 
+    /// The ready executions of these classes that are at hand.
+    pub fn ready(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
+        classes.iter().filter_map(|class| self.ready.get(class)).flatten().map(|(_, _, id)| *id)
+    }
+
     /// The next execution that a claim on these classes takes, in order. Only those whose input is here can be handed out.
     pub fn next_ready(&self, classes: &[ClassId]) -> Option<ExecutionId> {
         classes
             .iter()
             .filter_map(|class| self.ready.get(class))
             .filter_map(|set| {
-                set.iter()
-                    .find(|(_, _, id)| self.executions.get(id).is_some_and(|entry| entry.input.is_some()))
+                set.iter().find(|(_, _, id)| self.executions.get(id).is_some_and(|entry| self.can_hand_out(entry)))
             })
             .min()
             .map(|(_, _, id)| *id)
+    }
+
+    /// Whether everything that a claim carries is here: the input, and how the upstreams and children ended.
+    fn can_hand_out(&self, entry: &Entry) -> bool {
+        let wiring = entry.row.wiring();
+        let upstreams = wiring.upstreams.iter().map(|upstream| upstream.execution);
+        let children = wiring.children.iter().map(|child| child.execution);
+        entry.input.is_some() && upstreams.chain(children).all(|id| self.knows_end(id))
+    }
+
+    /// Whether it is known how an execution stands and, where it has ended, with which result.
+    pub fn knows_end(&self, id: ExecutionId) -> bool {
+        self.unreadable.contains_key(&id)
+            || self.executions.get(&id).is_some_and(|entry| {
+                entry.row.state.outcome() != Some(Outcome::Success) || self.result(id).is_some()
+            })
     }
 
     /// The classes of which something that this transaction had in hand is ready when it ends. Made ready by it or not: a
@@ -369,9 +638,19 @@ impl Work {
         self.leases.iter().filter(move |lease| lease.session == session)
     }
 
-    /// Everything that changed, in the order in which it is saved.
-    pub fn finish(self) -> Changes {
+    /// Everything that changed, in the order in which it is saved. Whom this transaction has ended or opened again without
+    /// telling its downstreams goes to the outbox: this is the one place, whatever ended it.
+    pub fn finish(mut self) -> Changes {
+        for id in std::mem::take(&mut self.turned) {
+            let waits = self.executions.get(&id).is_some_and(|entry| {
+                !entry.deleted && !entry.row.wiring().downstreams.is_empty()
+            });
+            if waits {
+                self.leave(OutboxKind::Edges, id);
+            }
+        }
         let mut changes = Changes::default();
+        self.finish_flows(&mut changes);
         for (id, entry) in self.executions {
             let changed = entry.stored != Some(entry.row.version);
             match (entry.stored, entry.deleted) {
@@ -390,6 +669,7 @@ impl Work {
                         execution: entry.row,
                         expected_version,
                         result: entry.result,
+                        rewired: entry.rewired,
                     });
                 }
                 (Some(_), false) => {}
@@ -417,10 +697,41 @@ impl Work {
     }
 }
 
+impl Work {
+    fn finish_flows(&mut self, changes: &mut Changes) {
+        let mut counted = std::mem::take(&mut self.counted);
+        for (id, mut entry) in std::mem::take(&mut self.flows) {
+            match (entry.stored, entry.deleted) {
+                (Some(version), true) => {
+                    counted.remove(&id);
+                    changes.flows_deleted.push((id, version));
+                }
+                (None, true) => {}
+                (None, false) => {
+                    entry.row.counts += counted.remove(&id).unwrap_or_default();
+                    changes.flows_inserted.push(entry.row);
+                }
+                (Some(version), false) if entry.row.version != version => {
+                    changes.flows_updated.push((entry.row, version));
+                }
+                (Some(_), false) => {}
+            }
+        }
+        changes.flows_inserted.sort_unstable_by_key(|flow| flow.id);
+        changes.flows_updated.sort_unstable_by_key(|(flow, _)| flow.id);
+        changes.flows_deleted.sort_unstable();
+        changes.counted = counted.into_iter().filter(|(_, more)| !more.is_zero()).collect();
+        changes.nodes_added = std::mem::take(&mut self.nodes_added).into_iter().collect();
+        changes.nodes_removed = std::mem::take(&mut self.nodes_removed).into_iter().collect();
+        changes.outbox_put = std::mem::take(&mut self.outbox_put).into_values().collect();
+        changes.outbox_removed = std::mem::take(&mut self.outbox_removed).into_iter().collect();
+    }
+}
+
 /// Whether a cause makes an execution ready anew, rather than touching one that already was.
 fn becomes_ready(cause: crate::transition::Cause) -> bool {
     use crate::transition::Cause;
-    !matches!(cause, Cause::Tag | Cause::Prioritise)
+    !matches!(cause, Cause::Tag | Cause::Prioritise | Cause::Hear | Cause::Wire)
 }
 
 fn claim_order(row: &Execution) -> ClaimOrder {

@@ -4,23 +4,29 @@
 //! what to save. It may be begun again when the store finds that a row has moved; then nothing is remembered and every
 //! row is read.
 
-use crate::command::{Command, Reply};
+use crate::Error;
+use crate::command::{Command, LAST, Reply};
+use crate::committer::Pending;
 use crate::memory::Memory;
+use crate::parked::Parked;
 use crate::registry::Registry;
 use selvedge_core::fact::Fact;
 use selvedge_core::history::ending;
+use selvedge_core::join::Verdict;
 use selvedge_core::log::Event;
+use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Candidates;
+use selvedge_core::rules::claim::relatives;
+use selvedge_core::rules::join::{CHUNK, News, hop};
 use selvedge_core::rules::report::{Op, Report};
 use selvedge_core::{
-    Changes, ClassId, Entropy, Execution, ExecutionId, Needs, Rows, SessionId, State, Timestamp, Work,
+    Changes, ClassId, Entropy, Execution, ExecutionId, Loading, Needs, Rows, SessionId, State, Timestamp, Work,
 };
-use selvedge_store::{Decision, News, Step};
-use std::collections::HashMap;
+use selvedge_store::{Decision, News as Told, Step};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::oneshot;
 
-/// How often a batch may ask for more than it first named.
-const ROUNDS: u8 = 2;
 /// How often a batch looks behind candidates that cannot be read, and how many it asks for at most when it does.
 const LOOKS: u32 = 16;
 const LOOK_LIMIT: u32 = 500;
@@ -33,9 +39,13 @@ pub struct Outcome {
     /// One reply per command, in the order of the commands.
     pub replies: Vec<Reply>,
     /// What others may want to know.
-    pub news: News,
+    pub news: Told,
     /// Rows under lease, to be remembered.
     pub leased: Vec<Execution>,
+    /// What was left to be done.
+    pub left: Vec<OutboxRow>,
+    /// Where the replies of the claims go that were taken along: theirs come after those of the commands.
+    pub taken: Vec<oneshot::Sender<Result<Reply, Error>>>,
     /// The earliest thing that time will do to a row of this batch, and the time of the batch.
     pub next_due: Option<(Timestamp, Timestamp)>,
 }
@@ -46,13 +56,17 @@ pub struct Batch {
     outcome: Arc<Mutex<Outcome>>,
     registry: Arc<Registry>,
     memory: Arc<Memory>,
+    parked: Arc<Parked>,
     work: Work,
     classes: Vec<Vec<ClassId>>,
     again: bool,
-    rounds: u8,
-    asked: Needs,
-    candidates: Vec<Candidates>,
+    loading: Loading,
     behind: Behind,
+    /// Downstreams of what is reported, as far as that was remembered: to be locked together with it.
+    hints: Vec<ExecutionId>,
+    /// Claims of others that wait for what this batch makes ready, and how much they were promised.
+    handed: Vec<Command>,
+    promised: HashMap<ClassId, usize>,
 }
 
 /// Candidates that cannot be read, and what to ask for to see what is behind them.
@@ -71,6 +85,7 @@ impl Batch {
         outcome: Arc<Mutex<Outcome>>,
         registry: Arc<Registry>,
         memory: Arc<Memory>,
+        parked: Arc<Parked>,
     ) -> Self {
         let work = Work::new(Entropy::seeded(0));
         Batch {
@@ -78,13 +93,15 @@ impl Batch {
             outcome,
             registry,
             memory,
+            parked,
             work,
             classes: Vec::new(),
             again: false,
-            rounds: 0,
-            asked: Needs::default(),
-            candidates: Vec::new(),
+            loading: Loading::default(),
             behind: Behind::default(),
+            hints: Vec::new(),
+            handed: Vec::new(),
+            promised: HashMap::new(),
         }
     }
 
@@ -93,22 +110,33 @@ impl Batch {
             Command::Claim { claim, .. } => self.registry.covered(&claim.scope),
             _ => Vec::new(),
         };
-        self.commands.iter().map(cover).collect()
+        self.all().map(cover).collect()
+    }
+
+    /// The commands, and the claims that were taken along.
+    fn all(&self) -> impl Iterator<Item = &Command> {
+        self.commands.iter().chain(&self.handed)
     }
 
     /// Reports come back for leases that this process handed out: those rows need no read. Only a report that ends the
-    /// remembered lease may rely on it, because only then is the row saved, and with it the guess checked.
+    /// remembered lease may rely on it, because only then is the row saved, and with it the guess checked. Of a member of a
+    /// flow only its downstreams are remembered: it is locked together with them, in order.
     fn remember(&mut self, trust: bool, needs: &mut Needs) {
         let mut trusted: HashMap<ExecutionId, Option<Execution>> = HashMap::new();
         for command in self.commands.iter() {
             match command {
                 Command::Report(reports) => {
-                    for Report { fence, op, .. } in reports {
-                        let row = trusted
-                            .entry(fence.execution)
-                            .or_insert_with_key(|id| self.memory.take(*id).filter(|_| trust));
-                        let ends = !matches!(op, Op::Progress { .. });
-                        if !ends || row.as_ref().is_some_and(|row| !fence.holds(row)) {
+                    for report in reports {
+                        let fence = &report.fence;
+                        let row =
+                            trusted.entry(fence.execution).or_insert_with_key(|id| self.memory.take(*id));
+                        if let Some(row) = row.as_ref().filter(|_| may_end(&report.op)) {
+                            let downstreams = &row.wiring().downstreams;
+                            let few = downstreams.iter().take_while(|_| downstreams.len() <= CHUNK);
+                            self.hints.extend(few.map(|one| one.execution));
+                        }
+                        let holds = |row: &Execution| row.flow.is_none() && fence.holds(row);
+                        if !trust || !report.ends() || !row.as_ref().is_some_and(holds) {
                             *row = None;
                         }
                     }
@@ -117,6 +145,12 @@ impl Batch {
                 Command::Operate(other) => drop(trusted.insert(other.execution, None)),
                 Command::Tick(other) => drop(trusted.insert(other.execution, None)),
                 Command::Submit { .. }
+                | Command::SubmitFlow { .. }
+                | Command::Grow { .. }
+                | Command::Dispatch(_)
+                | Command::CancelFlow(_)
+                | Command::Settle(_)
+                | Command::ForgetFlow(_)
                 | Command::Heartbeat(_)
                 | Command::Drain(_)
                 | Command::Depart(_)
@@ -130,10 +164,11 @@ impl Batch {
 
     fn needs_more(&mut self) -> Needs {
         let mut needs = Needs::default();
-        for command in self.commands.iter() {
-            command.needs_more(&self.work, &mut needs);
-        }
+        self.expect(&mut needs);
         let covered = self.cover();
+        for (index, command) in self.all().enumerate() {
+            command.needs_more(&covered[index], &self.work, &mut needs);
+        }
         for (index, command) in self.commands.iter().enumerate() {
             if let Command::Claim { claim, handed_only: false } = command
                 && covered[index] != self.classes[index]
@@ -144,8 +179,43 @@ impl Batch {
             }
         }
         self.classes = covered;
-        tidy(&mut needs);
         needs
+    }
+
+    /// What of the nodes at hand will be ready once the commands are decided: claims that wait for it are taken along, and
+    /// what they carry is asked for.
+    fn expect(&mut self, needs: &mut Needs) {
+        let expected = expected(&self.commands, &self.work);
+        if expected.is_empty() {
+            return;
+        }
+        let mut offered: HashMap<ClassId, usize> = HashMap::new();
+        for (_, class) in &expected {
+            *offered.entry(*class).or_default() += 1;
+        }
+        for (class, count) in &mut offered {
+            let promised = self.promised.entry(*class).or_default();
+            let more = count.saturating_sub(*promised);
+            *promised = (*promised).max(*count);
+            *count = more;
+        }
+        let taken = self.parked.take_offered(offered);
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        for (command, reply) in taken.into_iter().map(Pending::into_parts) {
+            if let Command::Claim { claim, handed_only } = &command {
+                claim.needs(&[], *handed_only, needs);
+            }
+            self.handed.push(command);
+            outcome.taken.push(reply);
+        }
+        drop(outcome);
+        let wanted: HashSet<ClassId> = self.cover().into_iter().flatten().collect();
+        for (id, _) in expected.into_iter().filter(|(_, class)| wanted.contains(class)) {
+            if self.work.input(id).is_none() {
+                needs.inputs.push(id);
+            }
+            relatives(id, &self.work, needs);
+        }
     }
 
     /// Rows that cannot be read are passed over, and said aloud once.
@@ -161,12 +231,21 @@ impl Batch {
     }
 
     fn decide(&mut self) -> Changes {
-        let mut order: Vec<usize> = (0..self.commands.len()).collect();
-        order.sort_by_key(|index| self.commands[*index].phase());
-        let mut replies: Vec<Option<Reply>> = self.commands.iter().map(|_| None).collect();
+        let commands: Vec<&Command> = self.commands.iter().chain(&self.handed).collect();
+        let mut order: Vec<usize> = (0..commands.len()).collect();
+        order.sort_by_key(|index| commands[*index].phase());
+        let mut replies: Vec<Option<Reply>> = commands.iter().map(|_| None).collect();
+        let mut hopped = false;
         for index in order {
-            let reply = self.commands[index].decide(&self.classes[index], self.again, &mut self.work);
+            if commands[index].phase() == LAST && !hopped {
+                hop(&mut self.work);
+                hopped = true;
+            }
+            let reply = commands[index].decide(&self.classes[index], self.again, &mut self.work);
             replies[index] = Some(reply);
+        }
+        if !hopped {
+            hop(&mut self.work);
         }
         let now = self.work.now();
         let ready = self.work.left_ready();
@@ -175,19 +254,23 @@ impl Batch {
             let inserted = changes.inserted.iter().map(|row| &row.execution);
             inserted.chain(changes.updated.iter().map(|row| &row.execution))
         };
-        let mut news = News { ready, ..News::default() };
+        let mut news = Told { ready, ..Told::default() };
         changes.events.iter().for_each(|event| tell(event, &mut news));
         let asked = rows()
             .filter(|row| row.detail.cancel.is_some())
             .filter_map(|row| row.state.lease().map(|lease| instance_key(row.namespace, &lease.instance)));
         news.sessions.extend(asked);
         let live_due = rows().filter(|row| row.state.outcome().is_none()).filter_map(|row| row.due());
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Outcome {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        *outcome = Outcome {
+            left: changes.outbox_put.clone(),
+            taken: std::mem::take(&mut outcome.taken),
             replies: replies.into_iter().flatten().collect(),
             news,
             leased: rows().filter(|row| matches!(row.state, State::Leased(_))).cloned().collect(),
             next_due: live_due.map(|due| due.at).min().map(|at| (at, now)),
         };
+        drop(outcome);
         changes
     }
 }
@@ -195,49 +278,35 @@ impl Batch {
 impl Decision for Batch {
     fn begin(&mut self, again: u32) -> Needs {
         self.again = again > 0;
-        self.rounds = 0;
-        self.asked = Needs::default();
+        self.loading = Loading::default();
         self.work = Work::new(Entropy::seeded(fastrand::u64(..)));
         self.classes = self.cover();
         let mut needs = Needs::default();
-        for (command, classes) in self.commands.iter().zip(&self.classes) {
+        for (command, classes) in self.all().zip(&self.classes) {
             command.needs(classes, self.again, &mut needs);
         }
         if self.commands.iter().any(|command| matches!(command, Command::Claim { handed_only: false, .. })) {
             needs.classes_after = Some(self.registry.newest());
         }
-        tidy(&mut needs);
-        share_out(&mut needs.candidates);
-        self.behind = Behind { asked: needs.candidates.clone(), ..Behind::default() };
-        if self.commands.iter().any(Command::may_lock_more) {
-            // Candidates are the last lock on executions: after them the transaction waits for no other.
-            self.candidates = std::mem::take(&mut needs.candidates);
-        } else {
-            self.candidates.clear();
-        }
         if !self.again {
-            // A remembered row is locked only when it is saved: too late where sessions are locked before that.
-            let trust = !self.commands.iter().any(Command::locks_sessions);
+            // A remembered row is locked only when it is saved: too late where sessions or flows are locked before that.
+            let locks = |command: &Command| command.locks_sessions() || command.locks_flows();
+            let trust = !self.commands.iter().any(locks);
             self.remember(trust, &mut needs);
         }
-        needs
+        needs.executions.extend(&self.hints);
+        share_out(&mut needs.candidates);
+        self.behind = Behind { asked: needs.candidates.clone(), ..Behind::default() };
+        self.loading.first(needs, self.commands.iter().any(Command::may_lock_more))
     }
 
     fn next(&mut self, mut rows: Rows) -> Step {
         self.registry.add(std::mem::take(&mut rows.classes));
         self.complain(&rows);
         self.work.load(rows);
-        if self.rounds < ROUNDS {
-            self.rounds += 1;
-            let more = self.needs_more();
-            if more != Needs::default() && more != self.asked {
-                self.asked = more.clone();
-                return Step::Load(more);
-            }
-        }
-        if !self.candidates.is_empty() {
-            let candidates = std::mem::take(&mut self.candidates);
-            return Step::Load(Needs { candidates, ..Needs::default() });
+        let more = self.needs_more();
+        if let Some(more) = self.loading.next(more) {
+            return Step::Load(more);
         }
         if let Some(behind) = self.behind.look() {
             return Step::Load(behind);
@@ -275,21 +344,50 @@ fn share_out(candidates: &mut [Candidates]) {
     candidates.iter_mut().zip(limits).for_each(|(one, limit)| one.limit = limit);
 }
 
-/// Every id once, in the order in which locks are taken.
-fn tidy(needs: &mut Needs) {
-    fn once<T: Ord>(ids: &mut Vec<T>) {
-        ids.sort_unstable();
-        ids.dedup();
+/// Whether a report may be the end of its execution.
+fn may_end(op: &Op) -> bool {
+    matches!(op, Op::Complete { .. } | Op::Fail { .. })
+}
+
+/// The blocked nodes at hand that these commands let run, if all goes well, and their classes.
+fn expected(commands: &[Command], work: &Work) -> Vec<(ExecutionId, ClassId)> {
+    let mut news: BTreeMap<ExecutionId, Vec<News>> = BTreeMap::new();
+    let mut tell = |id: ExecutionId, ends_as: Option<selvedge_core::Outcome>| {
+        let Ok(Some(row)) = work.find(id) else { return };
+        for downstream in &row.wiring().downstreams {
+            let mut one = News::of(row, downstream.edge);
+            one.outcome = ends_as.or(one.outcome);
+            news.entry(downstream.execution).or_default().push(one);
+        }
+    };
+    for command in commands {
+        match command {
+            Command::Report(reports) => {
+                for Report { fence, op, .. } in reports {
+                    match op {
+                        Op::Complete { .. } => tell(fence.execution, Some(selvedge_core::Outcome::Success)),
+                        Op::Fail { .. } => tell(fence.execution, Some(selvedge_core::Outcome::Failed)),
+                        _ => {}
+                    }
+                }
+            }
+            Command::Dispatch(dispatch) if dispatch.row.name.kind == OutboxKind::Edges => {
+                tell(ExecutionId(dispatch.row.name.id), None);
+            }
+            _ => {}
+        }
     }
-    once(&mut needs.executions);
-    once(&mut needs.executions_if_free);
-    needs.executions_if_free.retain(|id| needs.executions.binary_search(id).is_err());
-    once(&mut needs.keys);
-    once(&mut needs.look);
-    once(&mut needs.inputs);
-    once(&mut needs.sessions);
-    once(&mut needs.sessions_locked);
-    once(&mut needs.instances);
+    let ready = |(id, news): (ExecutionId, Vec<News>)| {
+        let row = work.find(id).ok().flatten().filter(|row| row.state == State::Blocked)?;
+        let delayed = row.spec.node.as_ref().is_some_and(|node| node.delay.is_some());
+        let mut join = row.join.clone().filter(|_| !delayed)?;
+        for News { edge, generation, outcome } in news {
+            let when = row.wiring().upstreams.get(edge as usize)?.when;
+            join.hear(edge as usize, when, generation, outcome);
+        }
+        (join.verdict() == Verdict::Satisfied).then_some((id, row.class))
+    };
+    news.into_iter().filter_map(ready).collect()
 }
 
 /// The key under which the heartbeats of an instance wait.
@@ -298,9 +396,12 @@ pub fn instance_key(namespace: selvedge_core::NamespaceId, instance: &str) -> Se
 }
 
 /// What of an event others wait for: an end, a lease that its worker did not end itself, or that a worker is to drain.
-fn tell(event: &Event, news: &mut News) {
+fn tell(event: &Event, news: &mut Told) {
     if let Fact::DrainRequested { instance } = &event.fact {
         news.sessions.push(instance_key(event.namespace, instance));
+    }
+    if let (Fact::FlowEnded { .. }, Some(flow)) = (&event.fact, event.flow) {
+        news.ended.push(ExecutionId(flow.0));
     }
     let Some(execution) = event.execution else { return };
     if ended(&event.fact) {
@@ -324,6 +425,7 @@ fn ended(fact: &Fact) -> bool {
     use selvedge_core::fact::Next;
     match fact {
         Fact::Cancelled { .. } | Fact::DeadlinePassed { .. } | Fact::StartByPassed => true,
+        Fact::Joined { next, .. } => matches!(next, Next::Terminal(_)),
         other => ending(other).is_some_and(|(_, end)| matches!(end.next, Next::Terminal(_))),
     }
 }

@@ -1,13 +1,19 @@
 //! Commands as callers give them to the engine, and the replies they get.
 
 use selvedge_core::rules::claim::{Claim, Claimed};
+use selvedge_core::flow::FlowState;
+use selvedge_core::outbox::OutboxKind;
 use selvedge_core::rules::clock::{Tick, Ticked, What};
+use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
+use selvedge_core::rules::flow::{CancelFlow, ForgetFlow, Settle};
+use selvedge_core::rules::grow::Grow;
 use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
 use selvedge_core::rules::operator::{Action, Operate};
-use selvedge_core::rules::report::{Fence, Report, Reported};
+use selvedge_core::rules::report::{Fence, Op, Report, Reported};
 use selvedge_core::rules::submit::{Submit, Submitted};
+use selvedge_core::rules::submit_flow::{FlowSubmitted, SubmitFlow};
 use selvedge_core::rules::worker::{Depart, Drain, Forget, PutBack};
-use selvedge_core::{ClassId, Execution, Needs, Refusal, Work};
+use selvedge_core::{ClassId, Execution, Flow, FlowId, Needs, Refusal, Work};
 
 /// A command of any kind.
 #[derive(Clone, Debug)]
@@ -27,6 +33,28 @@ pub enum Command {
         /// Whether it may have committed before.
         again: bool,
     },
+    /// A whole flow; `again` says that this very call may have committed before.
+    SubmitFlow {
+        /// What.
+        submit: Box<SubmitFlow>,
+        /// Whether it may have committed before.
+        again: bool,
+    },
+    /// Nodes and edges for a flow; `again` says that this very call may have committed before.
+    Grow {
+        /// What.
+        grow: Box<Grow>,
+        /// Whether it may have committed before.
+        again: bool,
+    },
+    /// Work that a commit left in the outbox.
+    Dispatch(Dispatch),
+    /// The cancel of a flow.
+    CancelFlow(CancelFlow),
+    /// The end of a flow.
+    Settle(Settle),
+    /// A flow to delete.
+    ForgetFlow(ForgetFlow),
     /// A heartbeat.
     Heartbeat(Heartbeat),
     /// A worker is asked to drain.
@@ -57,6 +85,16 @@ pub enum Reply {
     Operate(Box<Result<Execution, Refusal>>),
     /// To [`Command::Submit`].
     Submit(Vec<Result<Submitted, Refusal>>),
+    /// To [`Command::SubmitFlow`].
+    SubmitFlow(Box<Result<FlowSubmitted, Refusal>>),
+    /// To [`Command::Grow`] and [`Command::CancelFlow`].
+    Flow(Box<Result<Flow, Refusal>>),
+    /// To [`Command::Dispatch`].
+    Dispatch(Result<Dispatched, Refusal>),
+    /// To [`Command::Settle`].
+    Settle(Option<FlowState>),
+    /// To [`Command::ForgetFlow`].
+    ForgetFlow(Option<(FlowId, bool)>),
     /// To [`Command::Heartbeat`].
     Heartbeat(Beat),
     /// To [`Command::Drain`].
@@ -74,6 +112,9 @@ pub enum Reply {
     },
 }
 
+/// The phase of claims.
+pub const LAST: u8 = 11;
+
 impl Command {
     /// In which order the commands of one batch are decided: what makes ready comes before what claims.
     pub fn phase(&self) -> u8 {
@@ -81,13 +122,15 @@ impl Command {
             Command::Report(_) => 0,
             Command::Tick(_) => 1,
             Command::PutBack(_) => 2,
-            Command::Operate(_) => 3,
-            Command::Submit { .. } => 4,
-            Command::Heartbeat(_) => 5,
-            Command::Drain(_) => 6,
-            Command::Depart(_) => 7,
-            Command::Forget(_) => 8,
-            Command::Claim { .. } => 9,
+            Command::Operate(_) | Command::CancelFlow(_) => 3,
+            Command::Submit { .. } | Command::SubmitFlow { .. } | Command::Grow { .. } => 4,
+            Command::Dispatch(_) => 5,
+            Command::Settle(_) | Command::ForgetFlow(_) => 6,
+            Command::Heartbeat(_) => 7,
+            Command::Drain(_) => 8,
+            Command::Depart(_) => 9,
+            Command::Forget(_) => 10,
+            Command::Claim { .. } => LAST,
         }
     }
 
@@ -97,10 +140,16 @@ impl Command {
             Command::Report(reports) => reports.len(),
             Command::Submit { submit, .. } => submit.items.len(),
             Command::Claim { claim, .. } => claim.max as usize / 4 + 1,
+            Command::SubmitFlow { submit, .. } => submit.planned.ids.len(),
+            Command::Grow { grow, .. } => grow.planned.ids.len(),
+            Command::Dispatch(_) => 8,
+            Command::ForgetFlow(_) => 64,
             Command::Heartbeat(heartbeat) => 1 + heartbeat.leases.len() / 4,
             Command::Tick(_)
             | Command::PutBack(_)
             | Command::Operate(_)
+            | Command::CancelFlow(_)
+            | Command::Settle(_)
             | Command::Drain(_)
             | Command::Depart(_)
             | Command::Forget(_) => 1,
@@ -115,6 +164,12 @@ impl Command {
             Command::PutBack(put_back) => put_back.needs(needs),
             Command::Operate(operate) => operate.needs(needs),
             Command::Submit { submit, again: before } => submit.needs(again || *before, needs),
+            Command::SubmitFlow { submit, again: before } => submit.needs(again || *before, needs),
+            Command::Grow { grow, .. } => grow.needs(needs),
+            Command::Dispatch(dispatch) => dispatch.needs(needs),
+            Command::CancelFlow(cancel) => cancel.needs(needs),
+            Command::Settle(settle) => settle.needs(needs),
+            Command::ForgetFlow(forget) => forget.needs(needs),
             Command::Heartbeat(heartbeat) => heartbeat.needs(needs),
             Command::Drain(drain) => drain.needs(needs),
             Command::Depart(depart) => depart.needs(needs),
@@ -124,15 +179,21 @@ impl Command {
     }
 
     /// What it must see after that.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+    pub fn needs_more(&self, classes: &[ClassId], work: &Work, needs: &mut Needs) {
         match self {
             Command::Tick(tick) => tick.needs_more(work, needs),
             Command::Operate(operate) => operate.needs_more(work, needs),
             Command::Submit { submit, .. } => submit.needs_more(work, needs),
             Command::Heartbeat(heartbeat) => heartbeat.needs_more(work, needs),
-            Command::Claim { claim, .. } => claim.needs_more(work, needs),
-            Command::Report(_)
-            | Command::PutBack(_)
+            Command::Claim { claim, .. } => claim.needs_more(classes, work, needs),
+            Command::Report(reports) => reports.iter().for_each(|report| report.needs_more(work, needs)),
+            Command::SubmitFlow { submit, .. } => submit.needs_more(work, needs),
+            Command::Grow { grow, .. } => grow.needs_more(work, needs),
+            Command::Dispatch(dispatch) => dispatch.needs_more(work, needs),
+            Command::Settle(settle) => settle.needs_more(work, needs),
+            Command::ForgetFlow(forget) => forget.needs_more(work, needs),
+            Command::PutBack(_)
+            | Command::CancelFlow(_)
             | Command::Drain(_)
             | Command::Depart(_)
             | Command::Forget(_) => {}
@@ -144,15 +205,45 @@ impl Command {
         match self {
             Command::Submit { submit, .. } => submit.has_keys(),
             Command::Operate(operate) => operate.action == Action::Replay,
-            Command::Report(_)
-            | Command::Tick(_)
+            Command::Report(reports) => reports.iter().any(|report| matches!(report.op, Op::Spawn(_))),
+            Command::Grow { .. } | Command::Dispatch(_) | Command::ForgetFlow(_) => true,
+            Command::Tick(_)
             | Command::PutBack(_)
+            | Command::SubmitFlow { .. }
+            | Command::CancelFlow(_)
+            | Command::Settle(_)
             | Command::Heartbeat(_)
             | Command::Drain(_)
             | Command::Depart(_)
             | Command::Forget(_)
             | Command::Claim { .. } => false,
         }
+    }
+
+    /// Whether it locks flows that may have live members. They come after executions in the order of locks.
+    pub fn locks_flows(&self) -> bool {
+        match self {
+            Command::Grow { .. } | Command::CancelFlow(_) | Command::ForgetFlow(_) => true,
+            Command::Dispatch(dispatch) => dispatch.row.name.kind == OutboxKind::Flow,
+            Command::Operate(operate) => operate.action == Action::Replay,
+            Command::Report(reports) => reports.iter().any(|report| matches!(report.op, Op::Spawn(_))),
+            Command::Tick(_)
+            | Command::PutBack(_)
+            | Command::Submit { .. }
+            | Command::SubmitFlow { .. }
+            | Command::Settle(_)
+            | Command::Heartbeat(_)
+            | Command::Drain(_)
+            | Command::Depart(_)
+            | Command::Forget(_)
+            | Command::Claim { .. } => false,
+        }
+    }
+
+    /// Whether it learns only from rows that it has seen which executions to lock. Such commands go in batches of their own, so
+    /// that a batch locks its executions all at once, in order.
+    pub fn goes_apart(&self) -> bool {
+        matches!(self, Command::Dispatch(_) | Command::Grow { .. } | Command::ForgetFlow(_))
     }
 
     /// Whether it locks sessions, which come after executions in the order of locks.
@@ -164,6 +255,12 @@ impl Command {
             | Command::PutBack(_)
             | Command::Operate(_)
             | Command::Submit { .. }
+            | Command::SubmitFlow { .. }
+            | Command::Grow { .. }
+            | Command::Dispatch(_)
+            | Command::CancelFlow(_)
+            | Command::Settle(_)
+            | Command::ForgetFlow(_)
             | Command::Claim { .. } => false,
         }
     }
@@ -178,6 +275,16 @@ impl Command {
             Command::PutBack(put_back) => Reply::PutBack(put_back.decide(work)),
             Command::Operate(operate) => Reply::Operate(Box::new(operate.decide(work))),
             Command::Submit { submit, again: before } => Reply::Submit(submit.decide(again || *before, work)),
+            Command::SubmitFlow { submit, again: before } => {
+                Reply::SubmitFlow(Box::new(submit.decide(again || *before, work)))
+            }
+            Command::Grow { grow, again: before } => {
+                Reply::Flow(Box::new(grow.decide(again || *before, work)))
+            }
+            Command::Dispatch(dispatch) => Reply::Dispatch(dispatch.decide(work)),
+            Command::CancelFlow(cancel) => Reply::Flow(Box::new(cancel.decide(work))),
+            Command::Settle(settle) => Reply::Settle(settle.decide(work)),
+            Command::ForgetFlow(forget) => Reply::ForgetFlow(forget.decide(work).map(|more| (forget.flow, more))),
             Command::Heartbeat(heartbeat) => Reply::Heartbeat(heartbeat.decide(work)),
             Command::Drain(drain) => Reply::Drain(drain.decide(work)),
             Command::Depart(depart) => Reply::Depart(depart.decide(work)),

@@ -8,10 +8,11 @@ use crate::Error;
 use crate::batch::{Batch, Outcome};
 use crate::bells::Bells;
 use crate::command::{Command, Reply};
+use crate::dispatcher::Left;
 use crate::memory::Memory;
 use crate::parked::Parked;
 use crate::registry::Registry;
-use selvedge_core::Timestamp;
+use selvedge_core::{FlowId, Timestamp};
 use selvedge_core::rules::report::Fence;
 use selvedge_core::rules::worker::{PutBack, Why};
 use selvedge_store::{News, Store};
@@ -35,6 +36,11 @@ impl Pending {
         let (reply, receiver) = oneshot::channel();
         (Pending { command, reply }, receiver)
     }
+
+    /// The command, and where its reply goes.
+    pub fn into_parts(self) -> (Command, oneshot::Sender<Result<Reply, Error>>) {
+        (self.command, self.reply)
+    }
 }
 
 /// What the committer tells the rest of the engine after each commit.
@@ -43,6 +49,8 @@ pub struct Aftermath {
     pub news: mpsc::UnboundedSender<News>,
     /// For the supervisor: something will be due this many milliseconds from now.
     pub due: mpsc::UnboundedSender<i64>,
+    /// For the dispatcher: what the commit left to be done.
+    pub left: mpsc::UnboundedSender<Left>,
 }
 
 /// Runs commands in batches.
@@ -62,6 +70,9 @@ pub struct Committer {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Pending>,
+    /// Those that go in batches of their own, and whether it is their turn.
+    apart: VecDeque<Pending>,
+    turn_of_apart: bool,
     running: usize,
     closed: bool,
 }
@@ -103,7 +114,10 @@ impl Committer {
         if queue.closed {
             return Err(Error::Closed);
         }
-        queue.waiting.extend(commands);
+        for pending in commands {
+            let apart = pending.command.goes_apart();
+            if apart { queue.apart.push_back(pending) } else { queue.waiting.push_back(pending) }
+        }
         if queue.running < self.writers {
             queue.running += 1;
             drop(queue);
@@ -151,26 +165,33 @@ impl Committer {
     /// The next batch; none when nothing waits, and then this writer has stopped.
     fn next_batch(&self) -> Option<Vec<Pending>> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.turn_of_apart = !queue.apart.is_empty() && (queue.turn_of_apart || queue.waiting.is_empty());
+        let source = if queue.turn_of_apart { &mut queue.apart } else { &mut queue.waiting };
         let mut batch = Vec::new();
         let mut weight = 0;
-        while let Some(pending) = queue.waiting.front() {
+        while let Some(pending) = source.front() {
             weight += pending.command.weight();
             if weight > BATCH_WEIGHT && !batch.is_empty() {
                 break;
             }
-            batch.extend(queue.waiting.pop_front());
+            batch.extend(source.pop_front());
         }
+        queue.turn_of_apart = !queue.turn_of_apart;
         (!batch.is_empty()).then_some(batch)
     }
 
     async fn run_batch(self: &Arc<Self>, batch: Vec<Pending>) {
         let mut work = vec![batch];
         while let Some(batch) = work.pop() {
-            let (commands, replies): (Vec<_>, Vec<_>) =
-                batch.into_iter().map(|pending| (pending.command, pending.reply)).unzip();
+            let (commands, mut replies): (Vec<_>, Vec<_>) = batch.into_iter().map(Pending::into_parts).unzip();
             let commands = Arc::new(commands);
             match self.transact(commands.clone()).await {
-                Ok(outcome) => {
+                Ok((mut outcome, emptied)) => {
+                    replies.append(&mut outcome.taken);
+                    let left = Left { outbox: std::mem::take(&mut outcome.left), emptied };
+                    if !left.is_empty() {
+                        let _ = self.aftermath.left.send(left);
+                    }
                     let answers = self.conclude(outcome);
                     for (reply, answer) in replies.into_iter().zip(answers) {
                         if let Err(Ok(unheard)) = reply.send(Ok(answer)) {
@@ -211,12 +232,28 @@ impl Committer {
         let _ = self.enqueue(put_back.collect());
     }
 
-    async fn transact(&self, commands: Arc<Vec<Command>>) -> Result<Outcome, selvedge_store::Error> {
+    async fn transact(
+        &self,
+        commands: Arc<Vec<Command>>,
+    ) -> Result<(Outcome, Vec<FlowId>), selvedge_store::Error> {
         let outcome = Arc::new(Mutex::new(Outcome::default()));
-        let batch = Batch::new(commands, outcome.clone(), self.registry.clone(), self.memory.clone());
-        self.store.transact(Box::new(batch)).await?;
-        self.batches.fetch_add(1, Ordering::Relaxed);
-        Ok(std::mem::take(&mut *outcome.lock().unwrap_or_else(PoisonError::into_inner)))
+        let (registry, memory, parked) = (self.registry.clone(), self.memory.clone(), self.parked.clone());
+        let batch = Batch::new(commands, outcome.clone(), registry, memory, parked);
+        let transaction = self.store.transact(Box::new(batch)).await;
+        let mut outcome = std::mem::take(&mut *outcome.lock().unwrap_or_else(PoisonError::into_inner));
+        match transaction {
+            Ok(transaction) => {
+                self.batches.fetch_add(1, Ordering::Relaxed);
+                Ok((outcome, transaction.emptied))
+            }
+            Err(error) => {
+                // Claims that were taken along got nothing, and ask for themselves.
+                for reply in outcome.taken.drain(..) {
+                    let _ = reply.send(Ok(Reply::Claim(Ok(Vec::new()))));
+                }
+                Err(error)
+            }
+        }
     }
 
     /// After the commit: remembers rows, wakes waiters here, tells the others.
@@ -250,7 +287,7 @@ struct Running<'a>(&'a Arc<Committer>);
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if !queue.waiting.is_empty() {
+        if !queue.waiting.is_empty() || !queue.apart.is_empty() {
             drop(queue);
             tokio::spawn(self.0.clone().write());
             return;

@@ -96,7 +96,7 @@ impl Namespace {
             From::Time(time) => (self.before_time(time).await?, Some(time)),
             From::Now => {
                 let newest = self.newest().await?;
-                let next = Cursor { entry: newest, fact: u32::MAX, event: u8::MAX };
+                let next = Cursor { entry: newest, fact: u32::MAX, event: u16::MAX };
                 return Ok(EventPage { items: Vec::new(), next: Some(next.encode()), at_end: true });
             }
         };
@@ -121,7 +121,7 @@ impl Namespace {
                     let told = if ours { event.fact.tell() } else { Vec::new() };
                     for (index, (kind, data)) in told.into_iter().enumerate() {
                         let cursor =
-                            Cursor { entry: entry.number, fact: fact as u32, event: index as u8 + 1 };
+                            Cursor { entry: entry.number, fact: fact as u32, event: index as u16 + 1 };
                         if cursor <= after || !filter.passes_type(kind) {
                             continue;
                         }
@@ -131,7 +131,7 @@ impl Namespace {
                         }
                     }
                 }
-                let end = Cursor { entry: entry.number, fact: u32::MAX, event: u8::MAX };
+                let end = Cursor { entry: entry.number, fact: u32::MAX, event: u16::MAX };
                 advanced |= end > after;
                 after = after.max(end);
             }
@@ -160,7 +160,7 @@ impl Namespace {
                 Some(_) | None => end = middle,
             }
         }
-        Ok(Cursor { entry: before, fact: u32::MAX, event: u8::MAX })
+        Ok(Cursor { entry: before, fact: u32::MAX, event: u16::MAX })
     }
 
     /// The newest settled number of the log.

@@ -11,8 +11,10 @@ mod bells;
 mod bulk;
 mod command;
 mod committer;
+mod dispatcher;
 mod error;
 mod events;
+mod flows;
 mod memory;
 mod namespace;
 mod news;
@@ -26,6 +28,7 @@ mod workers;
 pub use bulk::{Bulk, BulkTarget, Bulked};
 pub use error::Error;
 pub use events::{EventFilter, EventPage, From, PublicEvent};
+pub use flows::{FlowEnded, FlowView, Grown};
 pub use namespace::{ClaimWait, Namespace, ReportItem};
 pub use reads::{Ended, View};
 pub use reconcilers::{Aborted, Scope as ReconcilerScope, Tally};
@@ -58,6 +61,9 @@ pub struct Options {
     pub grace: Duration,
     /// Whether to tell other servers and listen to them; yes. Everything works without, up to `poll` later.
     pub notifications: bool,
+    /// Whether what a commit left to be done is done right after it; yes. Switched off only where tests show that the
+    /// reconcilers find it too.
+    pub dispatch: bool,
 }
 
 impl Default for Options {
@@ -68,6 +74,7 @@ impl Default for Options {
             poll: Duration::from_secs(5),
             grace: Duration::from_secs(10),
             notifications: true,
+            dispatch: true,
         }
     }
 }
@@ -98,9 +105,13 @@ impl Engine {
         let bells = Arc::new(Bells::default());
         let (news_sender, news_receiver) = mpsc::unbounded_channel();
         let (due_sender, due_receiver) = mpsc::unbounded_channel();
-        let aftermath = Aftermath { news: news_sender, due: due_sender };
+        let (left_sender, left_receiver) = mpsc::unbounded_channel();
+        let aftermath = Aftermath { news: news_sender, due: due_sender, left: left_sender };
         let committer =
             Committer::new(store.clone(), registry.clone(), parked.clone(), bells.clone(), aftermath);
+        if options.dispatch {
+            tokio::spawn(dispatcher::run(Arc::downgrade(&committer), left_receiver));
+        }
         let supervisor = Supervisor::start(store.clone(), committer.clone(), due_receiver, &options);
         let news =
             news::Tasks::start(store.clone(), committer.clone(), parked.clone(), news_receiver, &options);

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 /// How long a submission is tried again while the store is away.
-const SUBMIT_PATIENCE: Duration = Duration::from_secs(5);
+pub const SUBMIT_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest a call may wait.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 

@@ -139,13 +139,26 @@ impl Parked {
     pub fn take_for<'a>(&self, commands: impl Iterator<Item = &'a Command>) -> Vec<Pending> {
         let mut offered: HashMap<ClassId, usize> = HashMap::new();
         for command in commands {
-            if let Command::Submit { submit, .. } = command {
-                for item in submit.items.iter().filter(|item| item.submission.is_ok()) {
-                    *offered.entry(item.class).or_default() += 1;
+            match command {
+                Command::Submit { submit, .. } => {
+                    for item in submit.items.iter().filter(|item| item.submission.is_ok()) {
+                        *offered.entry(item.class).or_default() += 1;
+                    }
                 }
+                Command::SubmitFlow { submit, .. } => {
+                    for class in submit.planned.roots() {
+                        *offered.entry(class).or_default() += 1;
+                    }
+                }
+                _ => {}
             }
         }
-        if offered.is_empty() {
+        self.take_offered(offered)
+    }
+
+    /// Parked claims that may take so many of each class, as commands of the batch that makes them ready.
+    pub fn take_offered(&self, offered: HashMap<ClassId, usize>) -> Vec<Pending> {
+        if offered.values().all(|count| *count == 0) {
             return Vec::new();
         }
         let mut inner = self.lock();

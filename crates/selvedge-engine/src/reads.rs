@@ -6,13 +6,16 @@ use selvedge_core::explain::{Explanation, Surroundings, explain};
 use selvedge_core::fact::Failure;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::history::{Attempt, Line, attempts};
-use selvedge_core::{Class, ExecutionId, History, Name, Outcome, Refusal, Timestamp};
+use selvedge_core::join::Resolution;
+use selvedge_core::{Class, Execution, ExecutionId, History, Name, Outcome, Refusal, State, Timestamp};
 use selvedge_store::Stored;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// How far explain counts the executions that come before.
 const AHEAD_BOUND: u64 = 1000;
+/// How many of the upstreams that it waits for explain names.
+const UPSTREAMS_MAX: usize = 10;
 /// How often a waiter looks, should the news of an end be lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -130,13 +133,24 @@ impl Namespace {
             _ => None,
         };
         let now = store.overview().await?.now;
+        let upstreams = self.open_upstreams(row).await?;
         let around = Surroundings {
             class: &view.class,
             sessions: &sessions,
+            upstreams: &upstreams,
             ahead: ahead.filter(|ahead| *ahead < AHEAD_BOUND),
             now,
         };
         Ok(explain(row, &around))
+    }
+
+    /// The first upstreams that a blocked execution still waits for.
+    async fn open_upstreams(&self, row: &Execution) -> Result<Vec<Execution>, Error> {
+        let Some(join) = row.join.as_ref().filter(|_| row.state == State::Blocked) else { return Ok(Vec::new()) };
+        let edges = row.wiring().upstreams.iter().zip(&join.edges);
+        let open = edges.filter(|(_, edge)| edge.resolution == Resolution::Pending);
+        let ids: Vec<ExecutionId> = open.map(|(upstream, _)| upstream.execution).take(UPSTREAMS_MAX).collect();
+        Ok(self.inner().store.fetch(&ids).await?.into_iter().map(|stored| stored.execution).collect())
     }
 
     /// How an execution ended; waits for it, and gives none if it is still going.

@@ -5,6 +5,7 @@
 //! A decision that panics is caught before it has saved anything: it fails alone.
 
 mod clock;
+mod flows;
 mod load;
 mod query;
 mod save;
@@ -14,16 +15,22 @@ pub use clock::Clock;
 
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, Place};
+use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::rows::Members;
 use selvedge_core::{
-    Class, ClassId, DueKind, Execution, ExecutionId, Name, NamespaceId, Session, SessionId, Timestamp,
+    Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
+    Timestamp,
 };
 use selvedge_store::{
-    Decision, Description, DueRow, Entries, Error, News, Overview, Step, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Step, Store, Stored,
+    Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tables::Tables;
+use uuid::Uuid;
 
 /// How often a decision is begun before the store gives up.
 const TRIES_MAX: u32 = 10;
@@ -65,7 +72,9 @@ impl MemoryStore {
             match decision.next(tables.load(&needs, now)) {
                 Step::Load(more) => needs = more,
                 Step::Save(changes) => {
-                    return Ok(tables.save(*changes).map(|entry| Transaction { entry, tries: again + 1 }));
+                    let tries = again + 1;
+                    let saved = tables.save(*changes);
+                    return Ok(saved.map(|(entry, emptied)| Transaction { entry, tries, emptied }));
                 }
             }
         }
@@ -143,6 +152,42 @@ impl Store for MemoryStore {
 
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
         self.look(|tables, _| tables.sessions_of(namespace))
+    }
+
+    async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
+        self.look(|tables, _| tables.fetch_flows(ids))
+    }
+
+    async fn list_flows(
+        &self,
+        filter: &FlowFilter,
+        after: Option<FlowPlace>,
+        limit: u32,
+    ) -> Result<Vec<Flow>, Error> {
+        self.look(|tables, _| tables.list_flows(filter, after, limit))
+    }
+
+    async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
+        self.look(|tables, _| tables.members_of(page))
+    }
+
+    async fn due_flows(
+        &self,
+        kind: FlowDue,
+        after: Option<(Timestamp, FlowId)>,
+        limit: u32,
+    ) -> Result<Vec<DueFlow>, Error> {
+        self.look(|tables, now| tables.due_flows(kind, after, limit, now))
+    }
+
+    async fn outbox(
+        &self,
+        kind: OutboxKind,
+        stale_ms: i64,
+        after: Option<(Timestamp, Uuid)>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error> {
+        self.look(|tables, now| tables.waiting(kind, now.minus_ms(stale_ms), after, limit))
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

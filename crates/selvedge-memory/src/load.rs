@@ -10,6 +10,7 @@ impl Tables {
     pub fn load(&self, needs: &Needs, now: Timestamp) -> Rows {
         let mut rows = Rows { now, ..Rows::default() };
         self.load_candidates(needs, &mut rows);
+        self.load_flows(needs, &mut rows);
         self.load_executions(needs, &mut rows);
         self.load_sessions(needs, &mut rows);
         let inputs = rows.candidates.iter().chain(&needs.inputs);
@@ -22,9 +23,10 @@ impl Tables {
     }
 
     fn load_executions(&self, needs: &Needs, rows: &mut Rows) {
+        let members = rows.members.iter().flat_map(|(_, ids)| ids);
         let asked = [&needs.executions, &needs.executions_if_free, &needs.look];
         let ids: BTreeSet<ExecutionId> =
-            asked.into_iter().flatten().chain(&rows.candidates).copied().collect();
+            asked.into_iter().flatten().chain(&rows.candidates).chain(members).copied().collect();
         rows.executions = ids
             .iter()
             .filter_map(|id| self.executions.get(id))

@@ -3,8 +3,9 @@
 use crate::tables::{Record, Tables, claim_order};
 use bytes::Bytes;
 use selvedge_core::filter::{Filter, Place};
+use selvedge_core::outbox::OutboxKind;
 use selvedge_core::{DueKind, Execution, ExecutionId, NamespaceId, Session, SessionId, Timestamp};
-use selvedge_store::{DueRow, Entries, Entry, Overview, Stored};
+use selvedge_store::{DueRow, Entries, Entry, FlowDue, Overview, Stored};
 use std::ops::Bound::{Excluded, Unbounded};
 
 impl Tables {
@@ -75,6 +76,14 @@ impl Tables {
         Overview {
             now,
             next: DueKind::ALL.into_iter().filter_map(first).collect(),
+            outbox: OutboxKind::ALL
+                .into_iter()
+                .filter_map(|kind| self.waiting.get(&kind)?.first().map(|(at, _)| (kind, *at)))
+                .collect(),
+            flows: FlowDue::ALL
+                .into_iter()
+                .filter_map(|kind| self.due_flows.get(&kind)?.first().map(|(at, _)| (kind, *at)))
+                .collect(),
             lapsed: self.lapsed_rows(now).next().is_some(),
             stale: expired || self.sessions.values().any(forgettable),
             newest_class: self.newest_class(),

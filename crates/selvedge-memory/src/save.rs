@@ -3,17 +3,18 @@
 use crate::tables::{Record, Tables};
 use selvedge_core::log::pack;
 use selvedge_core::rows::{Inserted, KeyName, ResultChange, Updated};
-use selvedge_core::{Changes, ExecutionId, Session};
+use selvedge_core::{Changes, ExecutionId, FlowId, Session};
 
 impl Tables {
-    /// Saves; gives the number of the log entry, if one was written. None where a guard failed: nothing was changed.
-    pub fn save(&mut self, changes: Changes) -> Option<Option<i64>> {
-        if !self.guards_hold(&changes) {
+    /// Saves; gives the number of the log entry, if one was written, and the flows that are left without a live member. None where a guard failed: nothing was changed.
+    pub fn save(&mut self, changes: Changes) -> Option<(Option<i64>, Vec<FlowId>)> {
+        if !self.guards_hold(&changes) || !self.flow_guards_hold(&changes) {
             return None;
         }
         if changes.is_empty() {
-            return Some(None);
+            return Some((None, Vec::new()));
         }
+        let emptied = self.save_flows(&changes);
         self.save_executions(&changes.deleted, changes.inserted, changes.updated);
         for (id, _) in &changes.deleted {
             self.take_pages(*id);
@@ -36,10 +37,11 @@ impl Tables {
             self.merge_session(session);
         }
         self.commits += 1;
-        Some((!changes.events.is_empty()).then(|| {
+        let entry = (!changes.events.is_empty()).then(|| {
             self.log.push(pack(&changes.events).into());
             i64::try_from(self.log.len()).unwrap_or(i64::MAX)
-        }))
+        });
+        Some((entry, emptied))
     }
 
     /// Every inserted execution and key was not there, every updated or deleted execution has its expected version.

@@ -2,13 +2,18 @@
 
 use bytes::Bytes;
 use selvedge_core::filter::Place;
+use selvedge_core::flow::FlowPlace;
+use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{KeyName, KeyRow, TagEntry};
 use selvedge_core::{
-    Class, ClassId, DueKind, Execution, ExecutionId, Name, NamespaceId, Session, SessionId, State, Timestamp,
+    Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
+    State, Timestamp,
 };
+use selvedge_store::FlowDue;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
+use uuid::Uuid;
 
 /// A place in the order of claims.
 pub(crate) type ClaimOrder = (Reverse<i16>, Timestamp, ExecutionId);
@@ -49,6 +54,21 @@ pub(crate) struct Tables {
     /// Keys of operations by the time they expire.
     pub expiring: BTreeSet<(Timestamp, KeyName)>,
 
+    /// Flows.
+    pub flows: HashMap<FlowId, Flow>,
+    /// The order of lists of flows, newest last.
+    pub listed_flows: HashMap<NamespaceId, BTreeSet<FlowPlace>>,
+    /// What is to be done about flows, by kind.
+    pub due_flows: HashMap<FlowDue, BTreeSet<(Timestamp, FlowId)>>,
+    /// Nodes by their names.
+    pub nodes: HashMap<(FlowId, Name), ExecutionId>,
+    /// The members of flows, in the order of their submission.
+    pub members: HashMap<FlowId, BTreeSet<Place>>,
+    /// The outbox.
+    pub outbox: HashMap<OutboxName, OutboxRow>,
+    /// The outbox by kind, oldest first.
+    pub waiting: HashMap<OutboxKind, BTreeSet<(Timestamp, Uuid)>>,
+
     namespaces: Vec<Name>,
     classes: Vec<Class>,
     class_ids: HashMap<Class, ClassId>,
@@ -63,7 +83,7 @@ fn place(row: &Execution) -> Place {
 }
 
 /// Takes `member` out of the set at `key`, and the set with its last member.
-fn strike<K: Eq + Hash, V: Ord>(index: &mut HashMap<K, BTreeSet<V>>, key: &K, member: &V) {
+pub(crate) fn strike<K: Eq + Hash, V: Ord>(index: &mut HashMap<K, BTreeSet<V>>, key: &K, member: &V) {
     if let Some(set) = index.get_mut(key) {
         set.remove(member);
         if set.is_empty() {
@@ -84,7 +104,7 @@ impl Tables {
                 self.first_terms.insert((lease.first_term(), row.id));
                 self.leases.entry(lease.session).or_default().insert(row.id);
             }
-            State::Delayed { .. } | State::Terminal(_) => {}
+            State::Blocked | State::Delayed { .. } | State::Terminal(_) => {}
         }
         if let Some(due) = row.due() {
             self.due.entry(due.kind).or_default().insert((due.at, row.id));
@@ -105,7 +125,7 @@ impl Tables {
                 self.first_terms.remove(&(lease.first_term(), id));
                 strike(&mut self.leases, &lease.session, &id);
             }
-            State::Delayed { .. } | State::Terminal(_) => {}
+            State::Blocked | State::Delayed { .. } | State::Terminal(_) => {}
         }
         if let Some(due) = row.due() {
             strike(&mut self.due, &due.kind, &(due.at, id));

@@ -5,12 +5,14 @@
 //! in an error on the server, so the commit that follows it on the wire commits nothing.
 //!
 //! Where to look: `transaction` holds the one guarded transaction helper, `load` and `save` its two
-//! halves, `bounds` where claims begin to look, `read` everything outside of transactions, `sql/` every statement.
+//! halves, `bounds` where claims begin to look, `read` and `flows` everything outside of transactions, `sql/` every
+//! statement.
 
 #![warn(missing_docs)]
 
 mod bounds;
 mod connect;
+mod flows;
 mod list;
 mod load;
 mod log;
@@ -19,6 +21,7 @@ mod pipeline;
 mod read;
 mod row;
 mod save;
+mod save_flows;
 mod schema;
 mod sql;
 #[doc(hidden)]

@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// Later than every time that is stored.
-const END_OF_TIME: Micros = Micros(253_402_300_800_000_000);
+pub const END_OF_TIME: Micros = Micros(253_402_300_800_000_000);
 /// Up to so many ready ones are sorted; where there are more, they are found by walking the list.
 const FEW: i64 = 1000;
 
@@ -32,7 +32,7 @@ enum Last {
 }
 
 /// The parameters of a list statement, owned.
-pub struct Parameters(Vec<Box<dyn ToSql + Sync + Send>>);
+pub struct Parameters(pub Vec<Box<dyn ToSql + Sync + Send>>);
 
 impl Parameters {
     /// As the driver wants them.
@@ -81,9 +81,9 @@ impl PostgresStore {
             last: Last::None,
         };
         if let Some(flow) = filter.flow {
-            let mut of_flow = source(&sql::EXECUTIONS_LIST_BY_FLOW, &filter.states);
-            of_flow.last = Last::Flow(flow.0);
-            return Ok(vec![of_flow]);
+            let of_flow = |text| Source { last: Last::Flow(flow.0), ..source(text, &filter.states) };
+            // An execution alone is its own flow.
+            return Ok(vec![of_flow(&sql::EXECUTIONS_LIST_BY_FLOW), of_flow(&sql::EXECUTIONS_LIST_ALONE)]);
         }
         if let Some(tag) = &filter.tag {
             let mut tagged = source(&sql::EXECUTIONS_LIST_BY_TAG, &filter.states);
@@ -105,7 +105,8 @@ impl PostgresStore {
                     }
                     Some(_) | None => sources.push(source(&sql::EXECUTIONS_LIST, &[StateName::Ready])),
                 },
-                StateName::Delayed
+                StateName::Blocked
+                | StateName::Delayed
                 | StateName::Failed
                 | StateName::Cancelled
                 | StateName::Expired

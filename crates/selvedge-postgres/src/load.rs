@@ -1,8 +1,9 @@
 //! The loading half of a transaction: every statement that is needed goes out at once and the answers are gathered.
 //!
-//! Statements run on the server in the order in which they are sent, so locks are taken in the global order: executions,
-//! then sessions; and the leases of a session are read after the session is locked. Before all of them, and before the time
-//! is read, comes the writers' advisory lock, which is only shared: see `bounds` and `log`.
+//! Statements run on the server in the order in which they are sent, so locks are taken in the global order: the growing of
+//! flows, executions, the outbox, flows, candidates, sessions; and the leases of a session are read after the session is
+//! locked. Before all of them, and before the time is read, comes the writers' advisory lock, which is only shared: see
+//! `bounds` and `log`.
 
 use crate::bounds::Bounds;
 use crate::pipeline::{Parameters, Pipeline};
@@ -10,8 +11,10 @@ use crate::row::{self, Micros};
 use crate::sql;
 use crate::transaction::Failed;
 use deadpool_postgres::Object;
-use selvedge_core::rows::{KeyName, KeyRow, KeyScope};
-use selvedge_core::{ExecutionId, Name, NamespaceId, Needs, Rows};
+use selvedge_core::filter::Place;
+use selvedge_core::outbox::OutboxName;
+use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, Members};
+use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Needs, Rows, SessionId};
 use selvedge_store::Error;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -22,122 +25,142 @@ enum Asked {
     Begin,
     Lock,
     Now,
+    Nodes,
+    Members,
     Executions,
+    Keys,
+    Outbox,
+    Flows,
     Candidates,
     Inputs,
-    Keys,
+    Results,
     Sessions,
     Leases,
     Classes,
 }
 
-/// Loads rows; begins the transaction first where there is a key of the lock to begin it with.
+/// A value that a statement is sent with.
+type Value = Box<dyn ToSql + Sync + Send>;
+
+/// What to send, in order.
+#[derive(Default)]
+struct Asking(Vec<(Asked, &'static str, Parameters<'static>)>);
+
+impl Asking {
+    fn add(&mut self, asked: Asked, text: &'static str, parameters: Parameters<'static>) {
+        self.0.push((asked, text, parameters));
+    }
+
+    /// Asks for what is named, if anything is.
+    fn about<T>(
+        &mut self,
+        names: &[T],
+        asked: Asked,
+        text: &'static str,
+        parameters: impl FnOnce(&[T]) -> Parameters<'static>,
+    ) {
+        if !names.is_empty() {
+            self.add(asked, text, parameters(names));
+        }
+    }
+}
+
+/// Loads rows; begins the transaction first where that is still to be done.
 pub async fn load(
     client: &Object,
     needs: &Needs,
-    begin: Option<i64>,
+    begins: bool,
+    writers_key: i64,
     bounds: &Bounds,
 ) -> Result<Rows, Failed> {
-    let mut asked = Vec::new();
-    let mut pipeline = Pipeline::new(client);
-    let mut add = async |what, text: &str, parameters| -> Result<(), Failed> {
-        asked.push(what);
-        Ok(pipeline.add(text, parameters).await?)
-    };
-    if let Some(writers_key) = begin {
-        add(Asked::Begin, "begin", vec![]).await?;
+    let mut asking = Asking::default();
+    if begins {
+        asking.add(Asked::Begin, "begin", vec![]);
         let parameters: Parameters<'_> = vec![Box::new(writers_key)];
-        add(Asked::Lock, "select pg_advisory_xact_lock_shared($1)", parameters).await?;
+        asking.add(Asked::Lock, "select pg_advisory_xact_lock_shared($1)", parameters);
     }
-    if !needs.executions.is_empty() {
-        add(Asked::Executions, &sql::EXECUTIONS_LOCK, vec![ids(&needs.executions)]).await?;
-    }
-    if !needs.executions_if_free.is_empty() {
-        add(Asked::Executions, &sql::EXECUTIONS_LOCK_FREE, vec![ids(&needs.executions_if_free)]).await?;
-    }
-    if !needs.keys.is_empty() {
-        add(Asked::Keys, &sql::KEYS_FIND, keys(&needs.keys)).await?;
-    }
-    for candidates in &needs.candidates {
-        let passed = bounds.of(&candidates.classes);
-        let (text, classes): (_, Box<dyn ToSql + Sync + Send>) = match candidates.classes.as_slice() {
-            [class] => (&sql::EXECUTIONS_CANDIDATES, Box::new(class.0)),
-            classes => {
-                let classes: Vec<i32> = classes.iter().map(|class| class.0).collect();
-                (&sql::EXECUTIONS_CANDIDATES_OF_MANY, Box::new(classes))
-            }
-        };
-        let parameters: Parameters<'_> = vec![
-            classes,
-            Box::new(passed.keys),
-            Box::new(passed.generations),
-            Box::new(passed.bounds),
-            Box::new(i64::from(candidates.limit)),
-            ids(&needs.except),
-        ];
-        add(Asked::Candidates, text, parameters).await?;
-    }
-    if !needs.look.is_empty() {
-        add(Asked::Executions, &sql::EXECUTIONS_LOOK, vec![ids(&needs.look)]).await?;
-    }
-    if !needs.inputs.is_empty() {
-        add(Asked::Inputs, &sql::EXECUTIONS_INPUTS, vec![ids(&needs.inputs)]).await?;
-    }
-    if !needs.sessions.is_empty() {
-        let sessions: Vec<i64> = needs.sessions.iter().map(|id| id.0).collect();
-        add(Asked::Sessions, &sql::SESSIONS_FIND, vec![Box::new(sessions)]).await?;
-    }
-    if !needs.sessions_locked.is_empty() {
-        let sessions: Vec<i64> = needs.sessions_locked.iter().map(|id| id.0).collect();
-        add(Asked::Sessions, &sql::SESSIONS_LOCK, vec![Box::new(sessions)]).await?;
-    }
-    if !needs.instances.is_empty() {
-        add(Asked::Sessions, &sql::SESSIONS_LOCK_INSTANCES, instances(&needs.instances)).await?;
-        add(Asked::Leases, &sql::SESSIONS_LEASES, instances(&needs.instances)).await?;
-    }
-    if let Some(after) = needs.classes_after {
-        add(Asked::Classes, &sql::CLASSES_AFTER, vec![Box::new(after.0)]).await?;
-    }
+    ask(needs, writers_key, bounds, &mut asking);
     // Told last, when all locks are held: so the times of a row's versions never go back.
-    add(Asked::Now, "select clock_timestamp()", vec![]).await?;
+    asking.add(Asked::Now, "select clock_timestamp()", vec![]);
+    let mut pipeline = Pipeline::new(client);
+    let mut asked = Vec::new();
+    for (what, text, parameters) in asking.0 {
+        asked.push(what);
+        pipeline.add(text, parameters).await?;
+    }
     let mut rows = Rows::default();
     for (asked, answer) in asked.iter().zip(pipeline.run().await) {
-        gather(asked, &answer?, &mut rows)?;
+        gather(asked, &answer?, needs, &mut rows)?;
     }
     rows.candidates = in_claim_order(&rows);
     Ok(rows)
 }
 
-fn gather(asked: &Asked, answer: &[Row], rows: &mut Rows) -> Result<(), Error> {
+/// Asks for everything, in the order of locks.
+fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
+    asking.about(&needs.growing, Asked::Lock, &sql::FLOWS_LOCK_GROWING, |flows| growing(flows, writers_key));
+    asking.about(&needs.nodes, Asked::Nodes, &sql::NODES_FIND, nodes);
+    asking.about(&needs.members, Asked::Members, &sql::NODES_MEMBERS, members);
+    asking.about(&needs.executions, Asked::Executions, &sql::EXECUTIONS_LOCK, ids);
+    asking.about(&needs.executions_if_free, Asked::Executions, &sql::EXECUTIONS_LOCK_FREE, ids);
+    asking.about(&needs.keys, Asked::Keys, &sql::KEYS_FIND, keys);
+    asking.about(&needs.outbox, Asked::Outbox, &sql::OUTBOX_LOCK, outbox);
+    asking.about(&needs.flows, Asked::Flows, &sql::FLOWS_LOCK, flows);
+    asking.about(&needs.flows_look, Asked::Flows, &sql::FLOWS_FETCH, flows);
+    for wanted in &needs.candidates {
+        candidates(wanted, &needs.except, bounds, asking);
+    }
+    asking.about(&needs.look, Asked::Executions, &sql::EXECUTIONS_LOOK, ids);
+    asking.about(&needs.inputs, Asked::Inputs, &sql::EXECUTIONS_INPUTS, ids);
+    asking.about(&needs.results, Asked::Results, &sql::EXECUTIONS_RESULTS, ids);
+    asking.about(&needs.sessions, Asked::Sessions, &sql::SESSIONS_FIND, sessions);
+    asking.about(&needs.sessions_locked, Asked::Sessions, &sql::SESSIONS_LOCK, sessions);
+    asking.about(&needs.instances, Asked::Sessions, &sql::SESSIONS_LOCK_INSTANCES, instances);
+    asking.about(&needs.instances, Asked::Leases, &sql::SESSIONS_LEASES, instances);
+    if let Some(after) = needs.classes_after {
+        asking.add(Asked::Classes, &sql::CLASSES_AFTER, vec![Box::new(after.0)]);
+    }
+}
+
+fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Result<(), Error> {
     match asked {
         Asked::Begin | Asked::Lock => {}
         Asked::Now => rows.now = answer.first().map(|row| row.get::<_, Micros>(0).time()).unwrap_or_default(),
-        Asked::Executions => {
-            for answer in answer {
-                match row::execution(answer) {
-                    Ok(execution) => rows.executions.push(execution),
-                    Err(unreadable) => rows.unreadable.push(unreadable),
-                }
-            }
-        }
+        Asked::Nodes => rows.nodes.extend(
+            answer.iter().map(|row| (FlowId(row.get(0)), Name::trusted(row.get(1)), ExecutionId(row.get(2)))),
+        ),
+        Asked::Members => gather_members(answer, &needs.members, rows),
+        Asked::Executions => answer.iter().for_each(|row| {
+            gather_execution(row, rows);
+        }),
         Asked::Candidates => {
             for answer in answer {
-                match row::execution(answer) {
-                    Ok(execution) => {
-                        rows.candidates.push(execution.id);
-                        rows.inputs.push((execution.id, row::payload(answer, sql::COLUMN_COUNT)));
-                        rows.executions.push(execution);
-                    }
-                    Err(unreadable) => rows.unreadable.push(unreadable),
+                if let Some(id) = gather_execution(answer, rows) {
+                    rows.candidates.push(id);
+                    rows.inputs.push((id, row::payload(answer, sql::COLUMN_COUNT)));
                 }
             }
         }
         Asked::Inputs => {
             rows.inputs.extend(answer.iter().map(|row| (ExecutionId(row.get(0)), row::payload(row, 1))));
         }
+        Asked::Results => {
+            rows.results
+                .extend(answer.iter().map(|row| (ExecutionId(row.get(0)), row::some_payload(row, 1))));
+        }
         Asked::Keys => {
             for row in answer {
                 rows.keys.push(key(row)?);
+            }
+        }
+        Asked::Outbox => {
+            for answer in answer {
+                rows.outbox.push(row::outbox(answer)?);
+            }
+        }
+        Asked::Flows => {
+            for answer in answer {
+                rows.flows.push(row::flow(answer)?);
             }
         }
         Asked::Sessions => rows.sessions.extend(answer.iter().map(row::session)),
@@ -152,6 +175,36 @@ fn gather(asked: &Asked, answer: &[Row], rows: &mut Rows) -> Result<(), Error> {
         Asked::Classes => rows.classes.extend(answer.iter().map(row::class)),
     }
     Ok(())
+}
+
+/// Takes in an execution; says which, if it can be read.
+fn gather_execution(answer: &Row, rows: &mut Rows) -> Option<ExecutionId> {
+    match row::execution(answer) {
+        Ok(execution) => {
+            let id = execution.id;
+            rows.executions.push(execution);
+            Some(id)
+        }
+        Err(unreadable) => {
+            rows.unreadable.push(unreadable);
+            None
+        }
+    }
+}
+
+/// Takes in members and which page each is on. One that cannot be read is a member too.
+fn gather_members(answer: &[Row], pages: &[Members], rows: &mut Rows) {
+    let mut found: Vec<(i64, Place)> =
+        answer.iter().map(|row| (row.get(sql::COLUMN_COUNT), row::place(row))).collect();
+    found.sort_unstable();
+    let mut found = found.into_iter().peekable();
+    for (page, number) in pages.iter().zip(1_i64..) {
+        let of_page = std::iter::from_fn(|| found.next_if(|(on, _)| *on == number));
+        rows.members.push((*page, of_page.map(|(_, place)| place.id).collect()));
+    }
+    for row in answer {
+        gather_execution(row, rows);
+    }
 }
 
 /// Candidates of several statements, merged.
@@ -169,8 +222,73 @@ fn in_claim_order(rows: &Rows) -> Vec<ExecutionId> {
     candidates
 }
 
-fn ids(ids: &[ExecutionId]) -> Box<dyn ToSql + Sync + Send + 'static> {
-    Box::new(ids.iter().map(|id| id.0).collect::<Vec<Uuid>>())
+/// Asks for the first of these classes, each from its bound on.
+fn candidates(wanted: &Candidates, except: &[ExecutionId], bounds: &Bounds, asking: &mut Asking) {
+    let passed = bounds.of(&wanted.classes);
+    let (text, classes): (&'static str, Value) = match wanted.classes.as_slice() {
+        [class] => (&sql::EXECUTIONS_CANDIDATES, Box::new(class.0)),
+        classes => {
+            let classes: Vec<i32> = classes.iter().map(|class| class.0).collect();
+            (&sql::EXECUTIONS_CANDIDATES_OF_MANY, Box::new(classes))
+        }
+    };
+    let mut parameters: Parameters<'static> = vec![
+        classes,
+        Box::new(passed.keys),
+        Box::new(passed.generations),
+        Box::new(passed.bounds),
+        Box::new(i64::from(wanted.limit)),
+    ];
+    parameters.extend(ids(except));
+    asking.add(Asked::Candidates, text, parameters);
+}
+
+/// The numbers under which the growing of flows is locked: of the schema, and of each flow. Two flows that share one wait
+/// for each other without need.
+fn growing(flows: &[FlowId], writers_key: i64) -> Parameters<'static> {
+    let fold = |flow: &FlowId| {
+        let bits = flow.0.as_u128();
+        (bits ^ (bits >> 32) ^ (bits >> 64) ^ (bits >> 96)) as u32 as i32
+    };
+    let mut numbers: Vec<i32> = flows.iter().map(fold).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    vec![Box::new(writers_key as i32), Box::new(numbers)]
+}
+
+fn nodes(names: &[(FlowId, Name)]) -> Parameters<'static> {
+    vec![
+        Box::new(names.iter().map(|(flow, _)| flow.0).collect::<Vec<Uuid>>()),
+        Box::new(names.iter().map(|(_, name)| name.to_string()).collect::<Vec<String>>()),
+    ]
+}
+
+/// Pages of members, as `nodes_members` takes them.
+pub fn members(pages: &[Members]) -> Parameters<'static> {
+    vec![
+        Box::new(pages.iter().map(|page| page.flow.0).collect::<Vec<Uuid>>()),
+        Box::new(pages.iter().map(|page| i64::from(page.skip)).collect::<Vec<i64>>()),
+        Box::new(pages.iter().map(|page| i64::from(page.limit)).collect::<Vec<i64>>()),
+    ]
+}
+
+fn outbox(names: &[OutboxName]) -> Parameters<'static> {
+    vec![
+        Box::new(names.iter().map(|name| name.id).collect::<Vec<Uuid>>()),
+        Box::new(names.iter().map(|name| name.kind.code()).collect::<Vec<i16>>()),
+    ]
+}
+
+fn ids(ids: &[ExecutionId]) -> Parameters<'static> {
+    vec![Box::new(ids.iter().map(|id| id.0).collect::<Vec<Uuid>>())]
+}
+
+fn flows(ids: &[FlowId]) -> Parameters<'static> {
+    vec![Box::new(ids.iter().map(|id| id.0).collect::<Vec<Uuid>>())]
+}
+
+fn sessions(ids: &[SessionId]) -> Parameters<'static> {
+    vec![Box::new(ids.iter().map(|id| id.0).collect::<Vec<i64>>())]
 }
 
 fn keys(names: &[KeyName]) -> Parameters<'static> {

@@ -51,17 +51,19 @@ impl PostgresStore {
         if after >= i64::MAX - 1 {
             return self.newest(&client).await;
         }
+        // Taken before the page is read: what others settle after that says nothing of what this page has not seen.
+        let mut settled = self.log.upto();
         let mut entries = page(&client, after, limit).await?;
         let numbers = |entries: &[Entry]| entries.iter().map(|entry| entry.number).collect::<Vec<i64>>();
-        if first_gap(numbers(&entries).into_iter(), after, self.log.upto()).is_some()
+        if first_gap(numbers(&entries).into_iter(), after, settled).is_some()
             && self.writers_ended(&client).await?
         {
             // Whoever could have filled a gap that was seen has ended: what this statement does not see never comes.
-            let newest_seen = entries.last().map_or(after, |entry| entry.number);
+            settled = settled.max(entries.last().map_or(after, |entry| entry.number));
             entries = page(&client, after, limit).await?;
-            self.log.raise(newest_seen);
+            self.log.raise(settled);
         }
-        if let Some(gap) = first_gap(numbers(&entries).into_iter(), after, self.log.upto()) {
+        if let Some(gap) = first_gap(numbers(&entries).into_iter(), after, settled) {
             entries.retain(|entry| entry.number < gap);
         }
         let upto = entries.last().map_or(after, |entry| entry.number);

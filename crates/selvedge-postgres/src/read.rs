@@ -1,19 +1,25 @@
 //! Everything outside of transactions: reads, scans, interning; and the store's contract, put together.
 
 use crate::connect::{failure, no_connection};
+use crate::flows::scanned_tags;
 use crate::list::Parameters;
 use crate::row::{self, Micros};
 use crate::{PostgresStore, sql};
 use async_trait::async_trait;
 use deadpool_postgres::Object;
 use selvedge_core::filter::{Filter, Place};
+use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::rows::Members;
 use selvedge_core::session::FORGET_MS;
 use selvedge_core::{
-    Class, ClassId, DueKind, Execution, ExecutionId, Name, NamespaceId, Session, SessionId, Timestamp,
+    Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
+    Timestamp,
 };
 use selvedge_store::columns;
 use selvedge_store::{
-    Decision, Description, DueRow, Entries, Error, News, Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
+    Transaction,
 };
 use std::cmp::Reverse;
 use tokio_postgres::types::ToSql;
@@ -63,9 +69,9 @@ fn stored(row: &Row) -> Result<Stored, Error> {
     })
 }
 
-/// The place in a list of an execution in a row that begins with `{columns}`.
-fn place(row: &Row) -> Place {
-    Place { submitted_at: row.get::<_, Micros>(1).time(), id: ExecutionId(row.get(0)) }
+/// The first time of each kind that has one.
+fn first_of<K>(kinds: impl IntoIterator<Item = K>, first: Vec<Option<Micros>>) -> Vec<(K, Timestamp)> {
+    kinds.into_iter().zip(first).filter_map(|(kind, at)| Some((kind, at?.time()))).collect()
 }
 
 fn due_row(row: &Row) -> DueRow {
@@ -73,8 +79,7 @@ fn due_row(row: &Row) -> DueRow {
         execution: ExecutionId(row.get(0)),
         due_at: row.get::<_, Micros>(1).time(),
         namespace: NamespaceId(row.get(2)),
-        // Tags that cannot be read are met again, loudly, when the row is loaded.
-        tags: columns::tags(row.get::<_, Option<&str>>(3)).unwrap_or_default(),
+        tags: scanned_tags(row, 3),
     }
 }
 
@@ -137,7 +142,7 @@ impl Store for PostgresStore {
                 .iter()
                 .map(|source| (source.text.to_owned(), source.parameters(after, i64::from(left))));
             let mut found = self.query_at_once(asked.collect()).await?;
-            found.sort_by_key(|row| Reverse(place(row)));
+            found.sort_by_key(|row| Reverse(row::place(row)));
             found.truncate(left as usize);
             for row in &found {
                 match stored(row) {
@@ -150,7 +155,7 @@ impl Store for PostgresStore {
             if (found.len() as u32) < left || listed.len() as u32 == limit {
                 return Ok(listed);
             }
-            after = found.last().map(place);
+            after = found.last().map(row::place);
         }
     }
 
@@ -182,8 +187,45 @@ impl Store for PostgresStore {
         Ok(self.query(&sql::SESSIONS_LIST, &[&namespace]).await?.iter().map(row::session).collect())
     }
 
+    async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
+        self.read_flows(ids).await
+    }
+
+    async fn list_flows(
+        &self,
+        filter: &FlowFilter,
+        after: Option<FlowPlace>,
+        limit: u32,
+    ) -> Result<Vec<Flow>, Error> {
+        self.find_flows(filter, after, limit).await
+    }
+
+    async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
+        self.read_members(page).await
+    }
+
+    async fn due_flows(
+        &self,
+        kind: FlowDue,
+        after: Option<(Timestamp, FlowId)>,
+        limit: u32,
+    ) -> Result<Vec<DueFlow>, Error> {
+        self.find_due_flows(kind, after, limit).await
+    }
+
+    async fn outbox(
+        &self,
+        kind: OutboxKind,
+        stale_ms: i64,
+        after: Option<(Timestamp, Uuid)>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error> {
+        self.find_outbox(kind, stale_ms, after, limit).await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
-        let rows = self.query(&sql::OVERVIEW, &[&FORGET_MS]).await?;
+        let (outbox, flows) = (OutboxKind::ALL.map(OutboxKind::code), FlowDue::ALL.map(FlowDue::code));
+        let rows = self.query(&sql::OVERVIEW, &[&FORGET_MS, &outbox.as_slice(), &flows.as_slice()]).await?;
         let row = rows.first().ok_or_else(|| Error::Failed("no overview".into()))?;
         let kinds: Vec<i16> = row.get(1);
         let next: Vec<Option<Micros>> = row.get(2);
@@ -196,6 +238,8 @@ impl Store for PostgresStore {
         Ok(Overview {
             now: row.get::<_, Micros>(0).time(),
             next: due,
+            outbox: first_of(OutboxKind::ALL, row.get(6)),
+            flows: first_of(FlowDue::ALL, row.get(7)),
             lapsed: row.get(3),
             stale: row.get(4),
             newest_class: row.get(5),

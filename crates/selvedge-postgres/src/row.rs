@@ -1,11 +1,15 @@
 //! Rows of Postgres and values of ours, both ways.
 
 use bytes::{Bytes, BytesMut};
+use selvedge_core::filter::Place;
+use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::HeldLease;
 use selvedge_core::{
-    Class, ClassId, Execution, ExecutionId, LeaseId, Name, NamespaceId, Scope, Session, SessionId, Timestamp,
+    Class, ClassId, Execution, ExecutionId, Flow, LeaseId, Name, NamespaceId, Scope, Session, SessionId,
+    Timestamp,
 };
-use selvedge_store::columns::{self, Fixed, Moving};
+use selvedge_store::Error;
+use selvedge_store::columns::{self, COUNTED, Fixed, FlowColumns, Moving};
 use std::error::Error as StdError;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
@@ -54,40 +58,94 @@ pub fn execution(row: &Row) -> Result<Execution, (ExecutionId, String)> {
     read(row, id).map_err(|detail| (ExecutionId(id), detail))
 }
 
+fn get<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, String> {
+    row.try_get(index).map_err(|error| error.to_string())
+}
+
+fn micros(row: &Row, index: usize) -> Result<i64, String> {
+    get::<Micros>(row, index).map(|micros| micros.0)
+}
+
+fn some_micros(row: &Row, index: usize) -> Result<Option<i64>, String> {
+    get::<Option<Micros>>(row, index).map(|some| some.map(|micros| micros.0))
+}
+
 fn read(row: &Row, id: Uuid) -> Result<Execution, String> {
-    fn get<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, String> {
-        row.try_get(index).map_err(|error| error.to_string())
-    }
-    let micros = |index: usize| get::<Micros>(row, index).map(|micros| micros.0);
-    let some_micros =
-        |index: usize| get::<Option<Micros>>(row, index).map(|some| some.map(|micros| micros.0));
     let fixed = Fixed {
         id,
-        submitted_at: micros(1)?,
+        submitted_at: micros(row, 1)?,
         namespace: get(row, 2)?,
         class: get(row, 3)?,
         partition: get(row, 4)?,
         flow: get(row, 5)?,
         spec: get(row, 6)?,
+        wiring: get(row, 7)?,
     };
     let moving = Moving {
-        version: get(row, 7)?,
-        epoch: get(row, 8)?,
-        state: get(row, 9)?,
-        priority: get(row, 10)?,
-        due_kind: get(row, 11)?,
-        ready_order: micros(12)?,
-        due_at: some_micros(13)?,
-        session: get(row, 14)?,
-        until_at: some_micros(15)?,
-        started_at: some_micros(16)?,
-        ended_at: some_micros(17)?,
-        lease_id: get(row, 18)?,
-        tags: get(row, 19)?,
-        detail: get(row, 20)?,
-        history: get(row, 21)?,
+        version: get(row, 8)?,
+        epoch: get(row, 9)?,
+        state: get(row, 10)?,
+        priority: get(row, 11)?,
+        due_kind: get(row, 12)?,
+        ready_order: micros(row, 13)?,
+        due_at: some_micros(row, 14)?,
+        session: get(row, 15)?,
+        until_at: some_micros(row, 16)?,
+        started_at: some_micros(row, 17)?,
+        ended_at: some_micros(row, 18)?,
+        lease_id: get(row, 19)?,
+        tags: get(row, 20)?,
+        detail: get(row, 21)?,
+        history: get(row, 22)?,
+        joined: get(row, 23)?,
     };
     columns::execution(fixed, moving)
+}
+
+/// The place in a list of an execution in a row that begins with `{columns}`.
+pub fn place(row: &Row) -> Place {
+    Place { submitted_at: row.get::<_, Micros>(1).time(), id: ExecutionId(row.get(0)) }
+}
+
+/// The flow in a row of `{flow}`, or which one cannot be read and why.
+pub fn flow(row: &Row) -> Result<Flow, Error> {
+    let id: Uuid = row.get(0);
+    let read = || -> Result<Flow, String> {
+        let mut counts = [0; COUNTED.len()];
+        for (index, count) in counts.iter_mut().enumerate() {
+            *count = get(row, 10 + index)?;
+        }
+        let columns = FlowColumns {
+            id,
+            submitted_at: micros(row, 1)?,
+            namespace: get(row, 2)?,
+            name: get(row, 3)?,
+            tags: get(row, 4)?,
+            spec: get(row, 5)?,
+            version: get(row, 6)?,
+            state: get(row, 7)?,
+            ended_at: some_micros(row, 8)?,
+            delete_at: None,
+            detail: get(row, 9)?,
+            counts,
+        };
+        columns.flow()
+    };
+    read().map_err(|detail| Error::Failed(format!("flow {id} cannot be read: {detail}")))
+}
+
+/// What stands in a row of `{outbox}`, or what cannot be read and why.
+pub fn outbox(row: &Row) -> Result<OutboxRow, Error> {
+    let (id, code): (Uuid, i16) = (row.get(0), row.get(1));
+    let wrong = |detail| Error::Failed(format!("outbox {id} of kind {code} cannot be read: {detail}"));
+    let kind = OutboxKind::from_code(code).ok_or_else(|| wrong("the kind is unknown".to_owned()))?;
+    Ok(OutboxRow {
+        name: OutboxName { id, kind },
+        at: row.get::<_, Micros>(2).time(),
+        position: row.get::<_, i32>(3) as u32,
+        namespace: NamespaceId(row.get(4)),
+        tags: columns::tags(row.get::<_, Option<&str>>(5)).map_err(wrong)?,
+    })
 }
 
 /// A payload column.

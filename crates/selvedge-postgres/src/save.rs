@@ -1,107 +1,133 @@
 //! The saving half of a transaction: every statement that is needed, and `commit`, go out at once.
 //!
 //! The guards are inside the statements: one that fails aborts the transaction on the server before the commit behind it
-//! is reached. The log's number is drawn by the last statement, when all locks are held; the pairs of class and priority that
-//! claims must know of are written just before it, so nobody waits for one while it holds what others still need.
+//! is reached. The log's number is drawn by the last statement, when all locks are held. What many transactions want at once
+//! is written just before it, so nobody waits for one while it holds what others still need: the pairs of class and priority
+//! that claims must know of, and the counts of flows.
 
 use crate::bounds::Written;
 use crate::pipeline::{Parameters, Pipeline};
 use crate::row::Micros;
+use crate::save_flows::{self, FlowRows};
 use crate::sql;
 use deadpool_postgres::Object;
 use selvedge_core::rows::{Changes, Inserted, KeyRow, ResultChange, TagEntry, Updated};
-use selvedge_core::{Name, Session, log};
+use selvedge_core::{FlowId, Name, Session, log};
 use selvedge_store::columns::{Fixed, Moving};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
-use uuid::Uuid;
 
-/// What the server said to a save and the commit behind it: the number of the log entry, or why the commit had no effect.
-pub type Answer = Result<Option<i64>, Error>;
+/// What a save says after its commit.
+#[derive(Debug, Default)]
+pub struct Saved {
+    /// The number of the log entry.
+    pub entry: Option<i64>,
+    /// Flows that were left running without a live member.
+    pub emptied: Vec<FlowId>,
+}
+
+/// What the server said to a save and the commit behind it, or why the commit had no effect.
+pub type Answer = Result<Saved, Error>;
+
+/// Statements to send, in order.
+#[derive(Default)]
+pub struct Saving<'a>(Vec<(&'static str, Parameters<'a>)>);
+
+impl<'a> Saving<'a> {
+    /// Sends this.
+    fn add(&mut self, text: &'static str, parameters: Parameters<'a>) {
+        self.0.push((text, parameters));
+    }
+
+    /// Saves these rows, if there are any; says which statement does.
+    pub fn rows<R>(
+        &mut self,
+        rows: &'a [R],
+        text: &'static str,
+        parameters: impl FnOnce(&'a [R]) -> Parameters<'a>,
+    ) -> Option<usize> {
+        if rows.is_empty() {
+            return None;
+        }
+        self.add(text, parameters(rows));
+        Some(self.0.len() - 1)
+    }
+}
 
 /// Saves everything and commits. An error means that nothing was sent, so that the transaction is still open.
 pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Written]) -> Result<Answer, Error> {
     let body = log::pack(&changes.events);
-    let moving: Vec<(Fixed, Moving)> =
+    let inserted: Vec<(Fixed, Moving)> =
         changes.inserted.iter().map(|row| (Fixed::of(&row.execution), Moving::of(&row.execution))).collect();
     let updated: Vec<Moving> = changes.updated.iter().map(|row| Moving::of(&row.execution)).collect();
-    let mut pipeline = Pipeline::new(client);
-    let mut add = async |text: &str, parameters| pipeline.add(text, parameters).await;
-    if !changes.deleted.is_empty() {
-        let ids: Vec<Uuid> = changes.deleted.iter().map(|(id, _)| id.0).collect();
-        let versions: Vec<i32> = changes.deleted.iter().map(|(_, version)| *version as i32).collect();
-        add(&sql::EXECUTIONS_DELETE, vec![Box::new(ids.clone()), Box::new(versions)]).await?;
-        add(&sql::HISTORY_PAGES_DELETE, vec![Box::new(ids)]).await?;
-    }
-    if !changes.inserted.is_empty() {
-        add(&sql::EXECUTIONS_INSERT, insert(&changes.inserted, &moving)).await?;
-    }
-    if !changes.updated.is_empty() {
-        add(&sql::EXECUTIONS_UPDATE, update(&changes.updated, &updated)).await?;
-    }
-    if !changes.pages.is_empty() {
-        let pages = &changes.pages;
-        let parameters: Parameters<'_> = vec![
+    let rewired: Vec<Fixed> =
+        changes.updated.iter().filter(|row| row.rewired).map(|row| Fixed::of(&row.execution)).collect();
+    let flows = FlowRows::of(changes);
+    let mut saving = Saving::default();
+    saving.rows(&changes.deleted, &sql::EXECUTIONS_DELETE, |rows| {
+        vec![column(rows, |(id, _)| id.0), column(rows, |(_, version)| *version as i32)]
+    });
+    saving.rows(&changes.deleted, &sql::HISTORY_PAGES_DELETE, |rows| vec![column(rows, |(id, _)| id.0)]);
+    saving.rows(&inserted, &sql::EXECUTIONS_INSERT, |columns| insert(&changes.inserted, columns));
+    saving.rows(&updated, &sql::EXECUTIONS_UPDATE, |columns| update(&changes.updated, columns));
+    saving.rows(&rewired, &sql::EXECUTIONS_REWIRE, rewire);
+    saving.rows(&changes.pages, &sql::HISTORY_PAGES_INSERT, |pages| {
+        vec![
             column(pages, |page| page.execution.0),
             column(pages, |page| page.page as i32),
             column(pages, |page| page.lines.as_slice()),
-        ];
-        add(&sql::HISTORY_PAGES_INSERT, parameters).await?;
-    }
-    if !changes.tags_removed.is_empty() {
-        add(&sql::TAGS_DELETE, tags(&changes.tags_removed)).await?;
-    }
-    if !changes.tags_added.is_empty() {
-        add(&sql::TAGS_INSERT, tags(&changes.tags_added)).await?;
-    }
-    if !changes.keys_removed.is_empty() {
-        let removed = &changes.keys_removed;
-        let parameters: Parameters<'_> = vec![
+        ]
+    });
+    saving.rows(&changes.tags_removed, &sql::TAGS_DELETE, tags);
+    saving.rows(&changes.tags_added, &sql::TAGS_INSERT, tags);
+    saving.rows(&changes.keys_removed, &sql::KEYS_DELETE, |removed| {
+        vec![
             column(removed, |(name, _)| name.namespace.0),
             column(removed, |(name, _)| name.scope.code()),
             column(removed, |(name, _)| name.key.as_str()),
             column(removed, |(_, execution)| execution.map(|id| id.0)),
-        ];
-        add(&sql::KEYS_DELETE, parameters).await?;
-    }
-    if !changes.keys_added.is_empty() {
-        add(&sql::KEYS_INSERT, keys(&changes.keys_added)).await?;
-    }
-    if !changes.sessions_removed.is_empty() {
-        let ids: Vec<i64> = changes.sessions_removed.iter().map(|id| id.0).collect();
-        add(&sql::SESSIONS_DELETE, vec![Box::new(ids)]).await?;
-    }
+        ]
+    });
+    saving.rows(&changes.keys_added, &sql::KEYS_INSERT, keys);
+    saving.rows(&changes.sessions_removed, &sql::SESSIONS_DELETE, |ids| vec![column(ids, |id| id.0)]);
     for written in &changes.sessions {
-        add(&sql::SESSIONS_UPSERT, session(written)).await?;
+        saving.add(&sql::SESSIONS_UPSERT, session(written));
     }
-    if !pairs.is_empty() {
-        let parameters: Parameters<'_> = vec![
+    flows.save(changes, &mut saving);
+    saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {
+        vec![
             column(pairs, |((class, _), _)| *class),
             column(pairs, |((_, priority), _)| *priority),
             column(pairs, |(_, generation)| *generation),
-        ];
-        add(&sql::CLASS_PRIORITIES_UPSERT, parameters).await?;
+        ]
+    });
+    let emptying = saving.rows(&changes.counted, &sql::FLOWS_ADD_COUNTS, save_flows::counted);
+    let logging = saving.rows(&changes.events, &sql::LOG_APPEND, |_| vec![Box::new(body.as_slice())]);
+    let mut pipeline = Pipeline::new(client);
+    for (text, parameters) in saving.0 {
+        pipeline.add(text, parameters).await?;
     }
-    let logs = !changes.events.is_empty();
-    if logs {
-        add(&sql::LOG_APPEND, vec![Box::new(body.as_slice())]).await?;
-    }
-    add("commit", vec![]).await?;
-    Ok(answer(pipeline.run().await, logs))
+    pipeline.add("commit", vec![]).await?;
+    Ok(answer(pipeline.run().await, emptying, logging))
 }
 
-/// The number of the entry, which the last statement before the commit gave where one was written.
-fn answer(mut answers: Vec<Result<Vec<Row>, Error>>, logs: bool) -> Answer {
-    let committed = answers.pop();
-    let mut number = None;
-    for answer in answers {
-        number = answer?.into_iter().next();
+/// What the statements said, if none failed.
+fn answer(answers: Vec<Result<Vec<Row>, Error>>, emptying: Option<usize>, logging: Option<usize>) -> Answer {
+    let mut saved = Saved::default();
+    for (index, answer) in answers.into_iter().enumerate() {
+        let rows = answer?;
+        if emptying == Some(index) {
+            saved.emptied = rows.iter().map(|row| FlowId(row.get(0))).collect();
+        }
+        if logging == Some(index) {
+            saved.entry = rows.first().map(|row| row.get(0));
+        }
     }
-    committed.transpose()?;
-    Ok(number.filter(|_| logs).map(|row| row.get(0)))
+    Ok(saved)
 }
 
-fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Box<dyn ToSql + Sync + Send + 'a>
+/// A column of rows, as an array.
+pub fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Box<dyn ToSql + Sync + Send + 'a>
 where
     T: ToSql + Sync + Send + 'a,
 {
@@ -117,6 +143,7 @@ fn insert<'a>(rows: &'a [Inserted], columns: &'a [(Fixed, Moving)]) -> Parameter
         column(columns, |(fixed, _)| fixed.partition),
         column(columns, |(fixed, _)| fixed.flow),
         column(columns, |(fixed, _)| fixed.spec.as_deref()),
+        column(columns, |(fixed, _)| fixed.wiring.as_deref()),
         column(rows, |row| row.input.as_ref()),
     ];
     parameters.extend(moving(columns, |(_, moving)| moving));
@@ -136,6 +163,14 @@ fn update<'a>(rows: &'a [Updated], columns: &'a [Moving]) -> Parameters<'a> {
     parameters
 }
 
+fn rewire(rows: &[Fixed]) -> Parameters<'_> {
+    vec![
+        column(rows, |fixed| fixed.id),
+        column(rows, |fixed| fixed.flow),
+        column(rows, |fixed| fixed.wiring.as_deref()),
+    ]
+}
+
 fn moving<'a, R>(rows: &'a [R], of: impl Fn(&'a R) -> &'a Moving) -> Parameters<'a> {
     vec![
         column(rows, |row| of(row).version),
@@ -153,6 +188,7 @@ fn moving<'a, R>(rows: &'a [R], of: impl Fn(&'a R) -> &'a Moving) -> Parameters<
         column(rows, |row| of(row).tags.as_deref()),
         column(rows, |row| of(row).detail.as_deref()),
         column(rows, |row| of(row).history.as_slice()),
+        column(rows, |row| of(row).joined.as_deref()),
     ]
 }
 

@@ -12,8 +12,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, minimum_reader: 1, sql: include_str!("migrations/0001_foundation.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, minimum_reader: 1, sql: include_str!("migrations/0001_foundation.sql") },
+    Migration { version: 2, minimum_reader: 2, sql: include_str!("migrations/0002_flows.sql") },
+];
 
 /// Of all Selvedge stores in a cluster: one migrates at a time.
 const MIGRATION_LOCK: i64 = 0x5345_4c56_4544_4745;

@@ -1,16 +1,27 @@
-//! Every statement, by noun and verb. The columns of an execution and of a session are written once, here.
+//! Every statement, by noun and verb. The columns of executions, sessions, flows and the outbox are written once, here.
 
 use std::sync::LazyLock;
 
 /// The columns of an execution, in the order in which `row` reads them.
-const COLUMNS: &str = "id, submitted_at, namespace, class, partition, flow, spec, version, epoch, state, priority, \
-    due_kind, ready_order, due_at, session, until_at, started_at, ended_at, lease_id, tags, detail, history";
+const COLUMNS: &str = "id, submitted_at, namespace, class, partition, flow, spec, wiring, version, epoch, state, \
+    priority, due_kind, ready_order, due_at, session, until_at, started_at, ended_at, lease_id, tags, detail, history, \
+    joined";
 /// How many there are.
-pub const COLUMN_COUNT: usize = 22;
+pub const COLUMN_COUNT: usize = 24;
 
 /// The columns of a session, in the order in which `row` reads them.
 const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
     renewed_at, draining";
+
+/// The columns of a flow, in the order in which `row` reads them.
+const FLOW: &str = "flows.id, flows.submitted_at, flows.namespace, flows.name, flows.tags, flows.spec, flows.version, \
+    flows.state, flows.ended_at, flows.detail, flows.blocked, flows.waiting, flows.delayed, flows.active, \
+    flows.completed, flows.failed, flows.cancelled, flows.expired, flows.skipped";
+/// How many members of a flow are live.
+const LIVE: &str = "flows.blocked + flows.waiting + flows.delayed + flows.active";
+
+/// The columns of a row of the outbox, in the order in which `row` reads them.
+const OUTBOX: &str = "outbox.id, outbox.kind, outbox.at, outbox.position, outbox.namespace, outbox.tags";
 
 /// Where to begin in a class and priority: the bound that was passed for `pair`, if it was found with its generation. The
 /// bounds are $4, found by the sorted numbers of pairs in $2, with generations in $3.
@@ -39,6 +50,9 @@ macro_rules! statements {
                 include_str!(concat!("sql/", $file, ".sql"))
                     .replace("{bound}", BOUND)
                     .replace("{columns}", COLUMNS)
+                    .replace("{flow}", FLOW)
+                    .replace("{live}", LIVE)
+                    .replace("{outbox}", OUTBOX)
                     .replace("{session}", SESSION)
                     .replace("{shown}", &shown())
             });
@@ -69,6 +83,7 @@ statements! {
     EXECUTIONS_INSERT = "executions_insert";
     EXECUTIONS_LAPSED = "executions_lapsed";
     EXECUTIONS_LIST = "executions_list";
+    EXECUTIONS_LIST_ALONE = "executions_list_alone";
     EXECUTIONS_LIST_BY_FLOW = "executions_list_by_flow";
     EXECUTIONS_LIST_BY_STATE = "executions_list_by_state";
     EXECUTIONS_LIST_BY_TAG = "executions_list_by_tag";
@@ -77,7 +92,22 @@ statements! {
     EXECUTIONS_LOCK = "executions_lock";
     EXECUTIONS_LOCK_FREE = "executions_lock_free";
     EXECUTIONS_LOOK = "executions_look";
+    EXECUTIONS_RESULTS = "executions_results";
+    EXECUTIONS_REWIRE = "executions_rewire";
     EXECUTIONS_UPDATE = "executions_update";
+    FLOWS_ADD_COUNTS = "flows_add_counts";
+    FLOWS_DELETE = "flows_delete";
+    FLOWS_DUE_OF_KIND = "flows_due_of_kind";
+    FLOWS_FETCH = "flows_fetch";
+    FLOWS_INSERT = "flows_insert";
+    FLOWS_LIST = "flows_list";
+    FLOWS_LIST_BY_STATE = "flows_list_by_state";
+    FLOWS_LIST_BY_TAG = "flows_list_by_tag";
+    FLOWS_LOCK = "flows_lock";
+    FLOWS_LOCK_GROWING = "flows_lock_growing";
+    FLOWS_UPDATE = "flows_update";
+    FLOW_TAGS_DELETE = "flow_tags_delete";
+    FLOW_TAGS_INSERT = "flow_tags_insert";
     HISTORY_PAGES_DELETE = "history_pages_delete";
     HISTORY_PAGES_INSERT = "history_pages_insert";
     HISTORY_PAGES_OF = "history_pages_of";
@@ -89,6 +119,14 @@ statements! {
     LOG_APPEND = "log_append";
     LOG_NEWEST = "log_newest";
     LOG_WRITERS = "log_writers";
+    NODES_DELETE = "nodes_delete";
+    NODES_FIND = "nodes_find";
+    NODES_INSERT = "nodes_insert";
+    NODES_MEMBERS = "nodes_members";
+    OUTBOX_DELETE = "outbox_delete";
+    OUTBOX_LOCK = "outbox_lock";
+    OUTBOX_OF_KIND = "outbox_of_kind";
+    OUTBOX_UPSERT = "outbox_upsert";
     OVERVIEW = "overview";
     SESSIONS_DELETE = "sessions_delete";
     SESSIONS_FIND = "sessions_find";

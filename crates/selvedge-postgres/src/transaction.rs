@@ -6,6 +6,7 @@
 //! stays open.
 
 use crate::connect::{failure, is_conflict, no_connection};
+use crate::save::Saved;
 use crate::{PostgresStore, load, save};
 use deadpool_postgres::Object;
 use selvedge_core::{Needs, Rows};
@@ -89,8 +90,8 @@ impl PostgresStore {
         let (mut again, mut waits) = (0, 0);
         loop {
             match self.attempt(decision.as_mut(), again).await {
-                Ok(entry) => {
-                    return Ok(Transaction { entry, tries: again + 1 });
+                Ok(Saved { entry, emptied }) => {
+                    return Ok(Transaction { entry, tries: again + 1, emptied });
                 }
                 Err(Failed::Error(error)) => return Err(error),
                 Err(Failed::Conflict(error)) => {
@@ -111,29 +112,29 @@ impl PostgresStore {
         }
     }
 
-    async fn attempt(&self, decision: &mut dyn Decision, again: u32) -> Result<Option<i64>, Failed> {
+    async fn attempt(&self, decision: &mut dyn Decision, again: u32) -> Result<Saved, Failed> {
         let needs = guard_panic(|| decision.begin(again))?;
         let client = self.writers.get().await.map_err(no_connection)?;
         let epoch = self.bounds.epoch();
         let guarded = Guarded::new(client);
-        let mut rows = self.load(&guarded, &needs, Some(self.writers_key)).await?;
+        let mut rows = self.load(&guarded, &needs, true).await?;
         let began = rows.now;
         loop {
             match guard_panic(|| decision.next(rows))? {
-                Step::Load(needs) => rows = self.load(&guarded, &needs, None).await?,
+                Step::Load(needs) => rows = self.load(&guarded, &needs, false).await?,
                 Step::Save(changes) if changes.is_empty() => {
                     guarded.client().batch_execute("rollback").await?;
                     guarded.end();
-                    return Ok(None);
+                    return Ok(Saved::default());
                 }
                 Step::Save(changes) => {
                     let pairs = self.bounds.to_write(&changes, began);
                     let answer = save::save_and_commit(guarded.client(), &changes, &pairs).await?;
                     return match answer {
-                        Ok(entry) => {
+                        Ok(saved) => {
                             guarded.end();
                             self.bounds.wrote(epoch, pairs);
-                            Ok(entry)
+                            Ok(saved)
                         }
                         // Answered with an error: the commit on the wire has ended the transaction without effect.
                         Err(error) if error.code().is_some() => {
@@ -147,8 +148,8 @@ impl PostgresStore {
         }
     }
 
-    async fn load(&self, guarded: &Guarded, needs: &Needs, begin: Option<i64>) -> Result<Rows, Failed> {
-        let rows = load::load(guarded.client(), needs, begin, &self.bounds).await?;
+    async fn load(&self, guarded: &Guarded, needs: &Needs, begins: bool) -> Result<Rows, Failed> {
+        let rows = load::load(guarded.client(), needs, begins, self.writers_key, &self.bounds).await?;
         if !needs.candidates.is_empty() {
             self.bounds.refresh_soon(&self.pool, self.writers_key);
         }

@@ -8,8 +8,10 @@ use selvedge_engine::store::Store;
 use selvedge_postgres::{PostgresStore, Settings};
 use selvedge_store::conformance::{Bench, Worker};
 use std::collections::HashSet;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use support::{Plain, Sandbox, WRITERS_KEY};
 
 /// What a reader has seen: the numbers, and the executions that were submitted.
@@ -187,5 +189,38 @@ async fn a_writer_that_comes_after_the_gap_was_seen_does_not_hold_the_log_back()
     plain.run("commit").await;
     assert_eq!(reader.await.expect("it does not panic"), [open, open + 1]);
     later.release().await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn what_another_reader_settles_meanwhile_says_nothing_of_a_page_that_was_read_before() {
+    let sandbox = Sandbox::new();
+    let settings = Settings { readers: 2, ..sandbox.settings() };
+    let store = sandbox.store_with("store", settings).await;
+    let plain = sandbox.plain().await;
+    let bench = Bench::new(store.clone()).await;
+    // Both connections have run the statements before, after a first gap.
+    let gone = begin_writing(&plain).await;
+    plain.release().await;
+    bench.submit(Draft::new("kind")).await;
+    let both = tokio::join!(numbers(&store, 0), numbers(&store, 0));
+    assert_eq!(both, (vec![gone + 1], vec![gone + 1]));
+    let open = begin_writing(&plain).await;
+    bench.submit(Draft::new("kind")).await;
+    let since = sandbox.now().await;
+    let settling = {
+        let store = store.clone();
+        tokio::spawn(async move { numbers(&store, open - 1).await })
+    };
+    sandbox.has_read("store", "-- The transactions that may still fill", &since).await;
+    // Asked, and answered before the writer commits; looked at only when the other reader has settled the gap.
+    let since = sandbox.now().await;
+    let mut late = std::pin::pin!(numbers(&store, open - 1));
+    let asked = std::future::poll_fn(|context| Poll::Ready(late.as_mut().poll(context).is_pending())).await;
+    assert!(asked, "the answer takes a while");
+    sandbox.has_read("store", "-- Index: log_pkey", &since).await;
+    plain.run("commit").await;
+    assert_eq!(settling.await.expect("it does not panic"), [open, open + 1]);
+    assert_eq!(late.await, [open, open + 1]);
     store.close().await;
 }

@@ -2,9 +2,12 @@
 
 mod support;
 
+use selvedge_core::filter::Filter;
+use selvedge_core::{FlowId, NamespaceId};
 use selvedge_postgres::PostgresStore;
 use selvedge_store::{Error, Store};
 use support::Sandbox;
+use uuid::Uuid;
 
 #[tokio::test]
 async fn servers_that_open_an_empty_schema_at_once_all_get_it() {
@@ -46,4 +49,29 @@ async fn an_address_that_leads_nowhere_is_said_to() {
             other => panic!("{address}: {other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_schema_without_flows_gets_them_and_keeps_what_it_holds() {
+    let sandbox = Sandbox::new();
+    let plain = sandbox.plain().await;
+    plain.run(&format!("create schema {}", sandbox.schema)).await;
+    plain.run(include_str!("../src/migrations/0001_foundation.sql")).await;
+    plain
+        .run(
+            "create table schema_version (version integer not null, minimum_reader integer not null);
+             insert into schema_version values (1, 1);
+             insert into namespaces (name) values ('default');
+             insert into executions (
+               id, submitted_at, namespace, class, partition, input, version, epoch, state, priority, ready_order, history
+             )
+             values ('00000000-0000-7000-8000-000000000001', now(), 1, 1, 0, 'null', 1, 0, 0, 0, now(), '')",
+        )
+        .await;
+    let store = sandbox.store("store").await;
+    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 2);
+    let alone = Uuid::parse_str("00000000-0000-7000-8000-000000000001").expect("it is one");
+    let filter = Filter { flow: Some(FlowId(alone)), ..Filter::all(NamespaceId(1)) };
+    let listed = store.list(&filter, None, 10).await.expect("it is listed");
+    assert_eq!(listed.len(), 1, "an execution alone is its own flow");
 }

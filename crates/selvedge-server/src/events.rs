@@ -16,7 +16,6 @@ use selvedge_engine::{EventFilter, From};
 
 /// Types that the API has and nothing tells yet: a filter may name them.
 const NOT_YET: &[&str] = &[
-    "execution.skipped",
     "execution.held",
     "execution.released",
     "execution.suspended",
@@ -25,14 +24,6 @@ const NOT_YET: &[&str] = &[
     "waitpoint.created",
     "waitpoint.expired",
     "step.recorded",
-    "flow.submitted",
-    "flow.grown",
-    "flow.completed",
-    "flow.failed",
-    "flow.cancelled",
-    "flow.reopened",
-    "edge.resolved",
-    "group.decided",
     "budget.soft_breach",
     "budget.hard_breach",
     "budget.reset",

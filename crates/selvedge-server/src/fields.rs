@@ -61,6 +61,11 @@ impl<'a> Fields<'a> {
         Ok(Fields { at, left, asked })
     }
 
+    /// The pointer of the object itself.
+    pub fn pointer_here(&self) -> &str {
+        &self.at
+    }
+
     /// The pointer of one of its fields.
     pub fn pointer(&self, name: &str) -> String {
         join(&self.at, name)
@@ -92,15 +97,16 @@ impl<'a> Fields<'a> {
         read.map(Some).map_err(|_| wrong_type(&self.pointer(name), what, raw.get()))
     }
 
-    /// Takes a payload, byte for byte; `null` where there is none.
-    pub fn payload(&mut self, name: &'static str) -> Result<Bytes, Refusal> {
-        match self.raw(name).map(RawValue::get) {
-            None | Some("null") => Ok(Bytes::from_static(b"null")),
+    /// Takes a payload, byte for byte.
+    pub fn payload(&mut self, name: &'static str) -> Result<Option<Bytes>, Refusal> {
+        Ok(match self.raw(name).map(RawValue::get) {
+            None => None,
+            Some("null") => Some(Bytes::from_static(b"null")),
             Some(json) => {
                 check_payload(&self.pointer(name), json.as_bytes())?;
-                Ok(Bytes::copy_from_slice(json.as_bytes()))
+                Some(Bytes::copy_from_slice(json.as_bytes()))
             }
-        }
+        })
     }
 
     /// Takes text.

@@ -11,7 +11,7 @@ use selvedge_engine::Namespace;
 use uuid::Uuid;
 
 /// Public states that nothing can be in yet: a filter that names one is right and matches nothing.
-const NOT_YET: [&str; 3] = ["waiting_dependencies", "held", "suspended"];
+const NOT_YET: [&str; 2] = ["held", "suspended"];
 
 /// A filter as a caller wrote it, not yet checked.
 pub struct Words {
@@ -108,7 +108,8 @@ fn state_words() -> impl Iterator<Item = &'static str> {
     StateName::ALL.into_iter().map(StateName::public).chain(NOT_YET)
 }
 
-fn no_such(word: &str, known: impl Iterator<Item = &'static str>) -> String {
+/// What is said of a word that is none of the known ones.
+pub fn no_such(word: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<&str> = known.collect();
     format!("is {word:?}; it must be one of {}", known.join(", "))
 }

@@ -41,6 +41,11 @@ pub fn array<T>(
     out.push(b']');
 }
 
+/// Writes a payload, byte for byte; null where there is none.
+pub fn raw(out: &mut Vec<u8>, json: Option<&[u8]>) {
+    out.extend_from_slice(json.filter(|json| !json.is_empty()).unwrap_or(b"null"));
+}
+
 /// Writes any value that cannot fail to be written: text, numbers, ids, lists of them.
 pub fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     let before = out.len();
@@ -50,7 +55,7 @@ pub fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     }
 }
 
-/// An object that is being written. Names are literals without anything to escape.
+/// An object that is being written. Names are literals without anything to escape, except in [`Object::entry`].
 pub struct Object<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
@@ -66,6 +71,17 @@ impl Object<'_> {
         self.out
     }
 
+    /// Begins a field whose name came from a caller; its value is to be written next.
+    pub fn entry(&mut self, name: &str) -> &mut Vec<u8> {
+        if !self.first {
+            self.out.push(b',');
+        }
+        self.first = false;
+        self::value(self.out, name);
+        self.out.push(b':');
+        self.out
+    }
+
     /// A field with any value.
     pub fn value<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) {
         self::value(self.field(name), value);
@@ -73,7 +89,7 @@ impl Object<'_> {
 
     /// A field with a payload, byte for byte; null where there is none.
     pub fn raw(&mut self, name: &'static str, json: Option<&[u8]>) {
-        self.field(name).extend_from_slice(json.filter(|json| !json.is_empty()).unwrap_or(b"null"));
+        self::raw(self.field(name), json);
     }
 
     /// A field with null.

@@ -14,6 +14,9 @@ mod events;
 mod executions;
 mod fields;
 mod filter;
+mod flow_views;
+mod flows;
+mod graph;
 mod health;
 mod json;
 mod operators;
@@ -147,6 +150,12 @@ fn routes(app: App) -> Router {
         .route("/v1/executions/{id}/priority", post(operators::priority))
         .route("/v1/executions/{id}/tags", post(operators::tags))
         .route("/v1/executions/{id}/revoke-lease", post(operators::revoke_lease))
+        .route("/v1/flows", get(flows::list).post(flows::submit))
+        .route("/v1/flows/{id}", get(flows::get))
+        .route("/v1/flows/{id}/nodes", post(flows::grow))
+        .route("/v1/flows/{id}/graph", get(flows::graph))
+        .route("/v1/flows/{id}/result", get(flows::result))
+        .route("/v1/flows/{id}/cancel", post(flows::cancel))
         .route("/v1/workers", get(workers::list))
         .route("/v1/workers/{instance}", delete(workers::remove))
         .route("/v1/workers/{instance}/claim", post(workers::claim))

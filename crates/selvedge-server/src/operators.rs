@@ -67,10 +67,11 @@ pub async fn replay(caller: Caller, Id(id): Id, sent: Sent) -> Answer {
     fields.finish()?;
     let view = caller.namespace.get(id).await?;
     check_replay(&view, if_version)?;
+    let would_reopen = caller.namespace.would_reopen(id).await?;
     Ok(json::answer(StatusCode::OK, |object| {
         views::execution(object.field("execution"), &view);
         object.value("dry_run", &true);
-        object.value("reopens", &[id]);
+        object.value("would_reopen", &would_reopen);
     }))
 }
 

@@ -5,16 +5,19 @@ use crate::problem::Code;
 use crate::{Answer, VERSION, times};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use selvedge_core::State;
 use selvedge_core::filter::Filter;
+use selvedge_core::flow::FlowFilter;
 use selvedge_core::state::StateName;
-use selvedge_engine::{Error, Namespace, View, WorkerView};
+use selvedge_core::{Name, State};
+use selvedge_engine::{Error, FlowView, Namespace, View, WorkerView};
 use std::fmt::{self, Display, Write};
 
 /// How far executions are counted.
 const COUNT_BOUND: u64 = 10_000;
 /// How many of the newest executions are shown.
 const NEWEST: u32 = 20;
+/// How many of the newest flows are shown.
+const FLOWS: u32 = 10;
 /// How many workers are shown.
 const WORKERS: usize = 20;
 
@@ -34,6 +37,7 @@ struct Shown {
     counts: Vec<(StateName, u64)>,
     workers: Vec<WorkerView>,
     newest: Vec<View>,
+    flows: Vec<FlowView>,
 }
 
 impl Shown {
@@ -52,6 +56,7 @@ impl Shown {
             counts,
             workers,
             newest: namespace.list(&all, None, NEWEST).await?.0,
+            flows: namespace.flows(&FlowFilter::all(namespace.id()), None, FLOWS).await?.0,
         })
     }
 }
@@ -80,6 +85,7 @@ impl Display for Shown {
         }
         f.write_str("</div>\n")?;
         self.write_newest(f)?;
+        self.write_flows(f)?;
         self.write_workers(f)?;
         self.write_lines_to_try(f)
     }
@@ -98,7 +104,7 @@ impl Shown {
             let state = row.state.name().public();
             let holder = match &row.state {
                 State::Leased(lease) => format!(" by {}", lease.worker),
-                State::Ready | State::Delayed { .. } | State::Terminal(_) => String::new(),
+                State::Blocked | State::Ready | State::Delayed { .. } | State::Terminal(_) => String::new(),
             };
             let id = row.id;
             write!(f, "<td class=\"id\"><a href=\"/v1/executions/{id}\">{id}</a></td>")?;
@@ -107,6 +113,29 @@ impl Shown {
             write!(f, "<td><span class=\"{state}\">{state}</span>{}</td>", Escaped(&holder))?;
             write!(f, "<td>{}</td>", row.epoch)?;
             write!(f, "<td class=\"faint\">{}</td>", times::text(row.submitted_at))
+        })
+    }
+
+    fn write_flows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.flows.is_empty() {
+            return Ok(());
+        }
+        f.write_str("<h2>Newest flows</h2>\n")?;
+        let columns = ["Flow", "Name", "State", "Nodes", "Graph", "Submitted"];
+        write_table(f, &columns, &self.flows, |f, FlowView { flow, .. }| {
+            let (id, state) = (flow.id, flow.state.as_str());
+            let name = flow.name.as_ref().map_or("", Name::as_str);
+            write!(f, "<td class=\"id\"><a href=\"/v1/flows/{id}\">{id}</a></td>")?;
+            write!(f, "<td>{}</td>", Escaped(name))?;
+            write!(f, "<td><span class=\"{state}\">{state}</span></td><td>{}", flow.counts.total())?;
+            for (place, counted) in
+                StateName::ALL.into_iter().filter(|one| flow.counts.of(*one) > 0).enumerate()
+            {
+                let (word, before) = (counted.public(), if place == 0 { ": " } else { ", " });
+                write!(f, "{before}{} <span class=\"{word}\">{word}</span>", flow.counts.of(counted))?;
+            }
+            write!(f, "</td><td><a href=\"/v1/flows/{id}/graph?format=svg\">graph</a></td>")?;
+            write!(f, "<td class=\"faint\">{}</td>", times::text(flow.submitted_at))
         })
     }
 

@@ -24,12 +24,15 @@ pub enum Code {
     StaleLease,
     AlreadyTerminal,
     WrongState,
+    FlowEnded,
     IdempotencyMismatch,
     VersionMismatch,
     CursorExpired,
     PayloadTooLarge,
     InvalidField,
     UnknownField,
+    UnknownNode,
+    Cycle,
     Internal,
     UnreadableRow,
     StoreUnavailable,
@@ -50,7 +53,7 @@ pub struct Declared {
 
 impl Code {
     /// Every code, in the order of their status.
-    pub const ALL: [Code; 18] = [
+    pub const ALL: [Code; 21] = [
         Self::InvalidJson,
         Self::InvalidCursor,
         Self::CrossOrigin,
@@ -59,12 +62,15 @@ impl Code {
         Self::StaleLease,
         Self::AlreadyTerminal,
         Self::WrongState,
+        Self::FlowEnded,
         Self::IdempotencyMismatch,
         Self::VersionMismatch,
         Self::CursorExpired,
         Self::PayloadTooLarge,
         Self::InvalidField,
         Self::UnknownField,
+        Self::UnknownNode,
+        Self::Cycle,
         Self::Internal,
         Self::UnreadableRow,
         Self::StoreUnavailable,
@@ -91,6 +97,8 @@ impl Code {
                 "Nothing is left to change. Replay it if it should run again."),
             Self::WrongState => ("wrong_state", 409, "The action does not apply in this state",
                 "Read the execution again; the detail says in which state the action applies."),
+            Self::FlowEnded => ("flow_ended", 409, "The flow has ended or is being cancelled",
+                "Nothing can be added to it. Submit a new flow, or replay one of its nodes if it should run again."),
             Self::IdempotencyMismatch => ("idempotency_mismatch", 409, "The id or key was used with other content",
                 "Repeat a call with exactly the same content, or use a new id or key for new work."),
             Self::VersionMismatch => ("version_mismatch", 409, "The execution has changed meanwhile",
@@ -98,11 +106,15 @@ impl Code {
             Self::CursorExpired => ("cursor_expired", 410, "The cursor is older than the log",
                 "Start again at the beginning; events between are gone from the log, each execution keeps its own history."),
             Self::PayloadTooLarge => ("payload_too_large", 413, "The payload is too large",
-                "Keep an input or result within 1 MiB and a batch or report within 32 MiB; store larger data elsewhere and pass a reference."),
+                "Keep an input or result within 1 MiB and a flow, batch or report within 32 MiB; store larger data elsewhere and pass a reference."),
             Self::InvalidField => ("invalid_field", 422, "A field is wrong",
                 "Correct the field that pointer names; the detail says what would be right."),
             Self::UnknownField => ("unknown_field", 422, "There is no such field",
                 "Remove or correct the field that pointer names; the detail lists the fields that exist."),
+            Self::UnknownNode => ("unknown_node", 422, "No node has that name",
+                "Correct the name that pointer names, or add a node that is called so to the same call."),
+            Self::Cycle => ("cycle", 422, "The edges close a cycle",
+                "Leave out one of the edges between the nodes that the detail names: no node can wait for itself."),
             Self::Internal => ("internal", 500, "The server failed",
                 "This is a defect: the server's log says more. The call is safe to repeat."),
             Self::UnreadableRow => ("unreadable_row", 500, "A stored execution cannot be read",
@@ -153,6 +165,9 @@ impl Problem {
             Refusal::AlreadyTerminal { .. } => Code::AlreadyTerminal,
             Refusal::WrongState { .. } => Code::WrongState,
             Refusal::IdempotencyMismatch { .. } => Code::IdempotencyMismatch,
+            Refusal::Cycle { .. } => Code::Cycle,
+            Refusal::UnknownNode { .. } => Code::UnknownNode,
+            Refusal::FlowEnded { .. } => Code::FlowEnded,
             Refusal::VersionMismatch { .. } => Code::VersionMismatch,
             Refusal::Unreadable { .. } => Code::UnreadableRow,
         };
@@ -218,24 +233,11 @@ pub fn write_stale(object: &mut Object<'_>, stale: &StaleLease) {
 }
 
 /// The refusal with its pointer moved to where the refused thing stands. What is wrong with a header stays there.
-fn moved(at: &str, mut refusal: Refusal) -> Refusal {
-    match &mut refusal {
-        Refusal::InvalidField { pointer, .. }
-        | Refusal::UnknownField { pointer, .. }
-        | Refusal::PayloadTooLarge { pointer, .. }
-        | Refusal::IdempotencyMismatch { pointer, .. } => {
-            if !pointer.starts_with("/headers/") {
-                pointer.insert_str(0, at);
-            }
-        }
-        Refusal::NotFound { .. }
-        | Refusal::StaleLease(_)
-        | Refusal::AlreadyTerminal { .. }
-        | Refusal::WrongState { .. }
-        | Refusal::VersionMismatch { .. }
-        | Refusal::Unreadable { .. } => {}
+fn moved(at: &str, refusal: Refusal) -> Refusal {
+    match refusal.pointer().is_some_and(|pointer| pointer.starts_with("/headers/")) {
+        true => refusal,
+        false => refusal.under(at),
     }
-    refusal
 }
 
 impl From<Refusal> for Problem {

@@ -6,7 +6,7 @@ use crate::problem::{Code, Problem};
 use crate::times;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use selvedge_core::{ExecutionId, Refusal, Timestamp};
+use selvedge_core::{ExecutionId, FlowId, Refusal, Timestamp};
 use std::convert::Infallible;
 use std::time::Duration;
 use uuid::Uuid;
@@ -25,13 +25,27 @@ impl FromRequestParts<App> for Id {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let text = path_part(parts, app, "id").await?;
-        let id = Uuid::parse_str(&text).map_err(|_| {
-            let detail = format!("there is no execution {text:?}; ids of executions are UUIDs");
-            Problem::new(Code::NotFound, detail)
-        })?;
-        Ok(Id(ExecutionId(id)))
+        path_id(parts, app, "execution").await.map(|id| Id(ExecutionId(id)))
     }
+}
+
+/// The flow in a path.
+pub struct OfFlow(pub FlowId);
+
+impl FromRequestParts<App> for OfFlow {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        path_id(parts, app, "flow").await.map(|id| OfFlow(FlowId(id)))
+    }
+}
+
+async fn path_id(parts: &mut Parts, app: &App, what: &str) -> Result<Uuid, Problem> {
+    let text = path_part(parts, app, "id").await?;
+    Uuid::parse_str(&text).map_err(|_| {
+        let detail = format!("there is no {what} {text:?}; ids of {what}s are UUIDs");
+        Problem::new(Code::NotFound, detail)
+    })
 }
 
 /// The worker's instance in a path.

@@ -4,22 +4,26 @@ use crate::Answer;
 use crate::auth::Caller;
 use crate::body::{LARGE, Sent};
 use crate::fields::Fields;
+use crate::graph::read_graph;
 use crate::json;
 use crate::problem::Problem;
 use crate::query::Instance;
-use crate::submission::failure_class;
+use crate::submission::{Defaults, failure_class};
 use crate::views;
 use crate::workers::{claim_views, read_claim};
 use axum::http::StatusCode;
+use bytes::Bytes;
+use selvedge_core::plan::GraphDraft;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::report::{Fence, Op, Reported};
 use selvedge_core::{ExecutionId, FailureClass, LeaseId, Refusal};
-use selvedge_engine::{ClaimWait, Error, ReportItem};
+use selvedge_engine::{ClaimWait, Error, Namespace, ReportItem};
+use std::collections::BTreeMap;
 
 /// The ops that work.
-const OPS: &str = "complete, fail, progress, delay, release";
+const OPS: &str = "complete, fail, progress, delay, release, spawn";
 /// Ops that the API has and this version does not.
-const NOT_YET: [&str; 6] = ["waitpoint", "suspend", "step", "frame", "usage", "spawn"];
+const NOT_YET: [&str; 5] = ["waitpoint", "suspend", "step", "frame", "usage"];
 
 /// `POST /v1/workers/{instance}/report`
 pub async fn report(caller: Caller, Instance(instance): Instance, sent: Sent<LARGE>) -> Answer {
@@ -29,8 +33,12 @@ pub async fn report(caller: Caller, Instance(instance): Instance, sent: Sent<LAR
     let next = fields.object("claim")?;
     let next = next.map(|fields| read_claim(fields, instance)).transpose()?;
     fields.finish()?;
-    let ops: Vec<ReportItem> = ops.into_iter().map(|raw| Fields::of(raw, "").and_then(read_op)).collect();
+    let read: Vec<_> = ops.into_iter().map(|raw| Fields::of(raw, "").and_then(read_op)).collect();
     drop(sent);
+    let mut ops = Vec::with_capacity(read.len());
+    for one in read {
+        ops.push(planned(&caller.namespace, one).await?);
+    }
     let (results, claimed) = report_and_claim(&caller, ops, next).await?;
     let claims = claim_views(&caller.namespace, claimed).await?;
     Ok(json::answer(StatusCode::OK, |object| {
@@ -39,6 +47,33 @@ pub async fn report(caller: Caller, Instance(instance): Instance, sent: Sent<LAR
         });
         object.array("claims", &claims, views::claim);
     }))
+}
+
+/// An op as it was read.
+enum Read {
+    /// Nothing is left to look up.
+    Op(Op),
+    /// The engine makes a plan of it.
+    Spawn { graph: GraphDraft, detach: bool },
+}
+
+/// An op as the engine takes it. A graph that is refused refuses only its own op.
+async fn planned(
+    namespace: &Namespace,
+    read: Result<(Fence, Option<String>, Read), Refusal>,
+) -> Result<ReportItem, Error> {
+    let (fence, op_id, op) = match read {
+        Ok((fence, op_id, Read::Op(op))) => return Ok(Ok((fence, op_id, op))),
+        Ok((fence, op_id, Read::Spawn { graph, detach })) => {
+            (fence, op_id, namespace.spawn(graph, detach).await)
+        }
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    match op {
+        Ok(op) => Ok(Ok((fence, op_id, op))),
+        Err(Error::Refused(refusal)) => Ok(Err(refusal)),
+        Err(error) => Err(error),
+    }
 }
 
 /// The reports are done at once; only the claim after them waits for work, and stops waiting when the server closes.
@@ -73,6 +108,11 @@ fn write_result(out: &mut Vec<u8>, index: usize, result: &Result<Reported, Refus
             if reported.delayed_until.is_some() {
                 object.time("delayed_until_at", reported.delayed_until);
             }
+            if !reported.spawned.is_empty() {
+                let spawned: BTreeMap<&str, ExecutionId> =
+                    reported.spawned.iter().map(|(name, id)| (name.as_str(), *id)).collect();
+                object.value("executions", &spawned);
+            }
         }
         Err(refusal) => {
             let problem = Problem::refused_at(&format!("/ops/{index}"), refusal.clone());
@@ -95,12 +135,12 @@ pub fn read_fence(fields: &mut Fields<'_>) -> Result<Fence, Refusal> {
     })
 }
 
-fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Op), Refusal> {
+fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Read), Refusal> {
     let word = fields.text("op")?;
     let word = fields.require("op", word)?;
     let refuse = |detail: String| Err(fields.refuse("op", detail));
     match word.as_str() {
-        "complete" | "fail" | "progress" | "delay" | "release" => {}
+        "complete" | "fail" | "progress" | "delay" | "release" | "spawn" => {}
         later if NOT_YET.contains(&later) => {
             return refuse(format!("is {later:?}, which is not available yet; use one of {OPS}"));
         }
@@ -109,7 +149,9 @@ fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Op), Refusa
     let fence = read_fence(&mut fields)?;
     let op_id = fields.text("op_id")?;
     let op = match word.as_str() {
-        "complete" => Op::Complete { result: fields.payload("result")? },
+        "complete" => {
+            Op::Complete { result: fields.payload("result")?.unwrap_or(Bytes::from_static(b"null")) }
+        }
         "fail" => read_fail(&mut fields)?,
         "progress" => Op::Progress { percent: fields.number("percent")?, message: fields.text("message")? },
         "delay" => {
@@ -117,10 +159,16 @@ fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Op), Refusa
             let missing = || fields.refuse("until_at", "is missing; give until_at or delay_ms");
             Op::Delay { until: until.ok_or_else(missing)? }
         }
+        "spawn" => {
+            let graph = read_graph(&mut fields, &Defaults::default())?;
+            let detach = fields.flag("detach")?.unwrap_or(false);
+            fields.finish()?;
+            return Ok((fence, op_id, Read::Spawn { graph, detach }));
+        }
         _ => Op::Release,
     };
     fields.finish()?;
-    Ok((fence, op_id, op))
+    Ok((fence, op_id, Read::Op(op)))
 }
 
 fn read_fail(fields: &mut Fields<'_>) -> Result<Op, Refusal> {

@@ -5,8 +5,9 @@ use crate::times;
 use selvedge_core::explain::Explanation;
 use selvedge_core::fact::Failure;
 use selvedge_core::history::Attempt;
+use selvedge_core::rules::claim::Relative;
 use selvedge_core::rules::report::Fence;
-use selvedge_core::{Execution, State, Timestamp};
+use selvedge_core::{Execution, Outcome, State, Timestamp};
 use selvedge_engine::store::Stored;
 use selvedge_engine::{PublicEvent, View};
 use serde_json::Value;
@@ -22,7 +23,12 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
     let (spec, detail) = (&row.spec, &row.detail);
     let delayed_until = match row.state {
         State::Delayed { until } => Some(until),
-        State::Ready | State::Leased(_) | State::Terminal(_) => None,
+        State::Blocked | State::Ready | State::Leased(_) | State::Terminal(_) => None,
+    };
+    let ready_at = match row.state {
+        State::Ready | State::Leased(_) => Some(row.ready_order),
+        State::Terminal(outcome) => Some(row.ready_order).filter(|_| outcome != Outcome::Skipped),
+        State::Blocked | State::Delayed { .. } => None,
     };
     json::object(out, |object| {
         object.value("id", &row.id);
@@ -34,7 +40,8 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
         object.value("outcome", &row.state.outcome());
         object.null("held_reason");
         object.value("flow_id", &row.flow());
-        object.null("node");
+        object.value("node", &row.node());
+        object.value("parent", &spec.node.as_ref().and_then(|node| node.parent));
         object.value("priority", &row.priority);
         object.value("attempts", &row.epoch);
         object.value("generation", &detail.generation);
@@ -47,7 +54,7 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
         object.value("progress", &detail.progress);
         object.value("version", &row.version);
         object.time("submitted_at", Some(row.submitted_at));
-        object.time("ready_at", Some(row.ready_order).filter(|_| delayed_until.is_none()));
+        object.time("ready_at", ready_at);
         object.time("started_at", row.started_at);
         object.time("ended_at", row.ended_at);
         object.time("delayed_until_at", delayed_until);
@@ -92,18 +99,47 @@ pub fn failure(object: &mut Object<'_>, error: Option<&Failure>) {
     }
 }
 
+/// What a worker gets with a lease.
+pub struct ClaimView {
+    /// The execution.
+    pub view: View,
+    /// How its upstreams stand.
+    pub upstreams: Vec<Relative>,
+    /// How its children stand.
+    pub children: Vec<Relative>,
+}
+
 /// Writes a claim.
-pub fn claim(out: &mut Vec<u8>, view: &View) {
-    let row = &view.stored.execution;
+pub fn claim(out: &mut Vec<u8>, claim: &ClaimView) {
+    let view = &claim.view;
     json::object(out, |object| {
         execution(object.field("execution"), view);
         object.value("namespace", view.namespace.as_str());
-        object.value("attempt", &row.attempt());
+        object.value("attempt", &view.stored.execution.attempt());
         lease(object, view);
-        for name in ["upstream", "upstream_outcomes", "children", "steps"] {
-            object.object(name, |_| {});
-        }
+        object.object("upstream", |object| {
+            for one in claim.upstreams.iter().filter(|one| one.outcome == Some(Outcome::Success)) {
+                json::raw(object.entry(&one.name), one.result.as_deref());
+            }
+        });
+        object.object("upstream_outcomes", |object| {
+            for one in &claim.upstreams {
+                json::object(object.entry(&one.name), |object| {
+                    object.value("outcome", &one.outcome);
+                    failure(object, one.error.as_ref());
+                });
+            }
+        });
+        object.object("children", |object| {
+            for one in &claim.children {
+                json::object(object.entry(&one.name), |object| {
+                    object.value("outcome", &one.outcome);
+                    object.raw("result", one.result.as_deref());
+                });
+            }
+        });
         object.array("signals", [(); 0], |_, ()| {});
+        object.object("steps", |_| {});
     });
 }
 

@@ -9,12 +9,12 @@ use crate::json;
 use crate::problem::{Problem, write_stale};
 use crate::query::{Instance, Query, wait};
 use crate::report::read_fence;
-use crate::views;
+use crate::views::{self, ClaimView};
 use axum::http::StatusCode;
 use selvedge_core::Refusal;
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::report::Fence;
-use selvedge_engine::{ClaimWait, Error, Heartbeaten, Namespace, View, WorkerView};
+use selvedge_engine::{ClaimWait, Error, Heartbeaten, Namespace, WorkerView};
 use std::time::Duration;
 
 /// The time to live of a lease when nothing is said.
@@ -58,10 +58,11 @@ pub fn read_claim(mut fields: Fields<'_>, instance: String) -> Result<ClaimWait,
 }
 
 /// The claims to answer with, in claim order.
-pub async fn claim_views(namespace: &Namespace, claimed: Vec<Claimed>) -> Result<Vec<View>, Error> {
+pub async fn claim_views(namespace: &Namespace, claimed: Vec<Claimed>) -> Result<Vec<ClaimView>, Error> {
     let mut claims = Vec::with_capacity(claimed.len());
-    for one in claimed {
-        claims.push(namespace.view(views::unfinished(one.execution, one.input)).await?);
+    for Claimed { execution, input, upstreams, children } in claimed {
+        let view = namespace.view(views::unfinished(execution, input)).await?;
+        claims.push(ClaimView { view, upstreams, children });
     }
     Ok(claims)
 }

@@ -3,7 +3,7 @@
 //! Each class is an ordered range of one index. The ranges are walked one after another and left as soon as they can only
 //! hold what comes later than what was found, so the cost grows with what is asked for and not with what is waiting.
 
-use crate::row;
+use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, Statement};
 use selvedge_core::rows::{Candidates, Needs, Rows};
 use selvedge_core::{ClassId, ExecutionId};
@@ -43,7 +43,7 @@ fn find(
     found: &mut BTreeSet<Head>,
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(include_str!("sql/candidate_read.sql"))?;
+    let mut statement = connection.prepare_cached(&sql::CANDIDATE_READ)?;
     loop {
         let mut all_readable = true;
         for head in first(connection, &ask.classes, ask.limit as usize, passed)? {
@@ -71,7 +71,7 @@ fn first(
     limit: usize,
     passed: &HashSet<ExecutionId>,
 ) -> rusqlite::Result<Vec<Head>> {
-    let mut statement = connection.prepare_cached(include_str!("sql/candidate_find.sql"))?;
+    let mut statement = connection.prepare_cached(&sql::CANDIDATE_FIND)?;
     let mut heads: BinaryHeap<Head> = BinaryHeap::new();
     for class in classes {
         let mut range = statement.query([class.0])?;
@@ -99,7 +99,7 @@ fn first(
 /// Loads one candidate; says whether it could be understood.
 fn read(statement: &mut Statement<'_>, head: Head, rows: &mut Rows) -> rusqlite::Result<bool> {
     let read = statement
-        .query_row([head.place], |found| Ok((row::execution(found)?, row::bytes(found, row::WIDTH))))
+        .query_row([head.place], |found| Ok((row::execution(found)?, row::bytes(found, sql::WIDTH))))
         .optional()?;
     match read {
         Some((Ok(execution), Ok(input))) => {

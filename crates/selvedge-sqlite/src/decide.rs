@@ -26,10 +26,10 @@ pub fn decide(decision: &mut dyn Decision, desk: &Desk<'_>) -> Result<Transactio
             }
         };
         if changes.is_empty() {
-            return Ok(Transaction { entry: None, tries });
+            return Ok(Transaction { tries, ..Transaction::default() });
         }
         match save(desk.connection, &changes, desk.now).map_err(failure)? {
-            Saved::All { entry } => return Ok(Transaction { entry, tries }),
+            Saved::All { entry, emptied } => return Ok(Transaction { entry, tries, emptied }),
             Saved::Refused(guard) => in_the_way = guard,
         }
         desk.take_back()?;

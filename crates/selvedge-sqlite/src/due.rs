@@ -1,32 +1,48 @@
-//! Reads that are about time: what is due, which leases have lapsed, which sessions were not seen for long.
+//! Reads that are about time: what is due, what waits in the outbox, which leases have lapsed, which sessions were not seen
+//! for long.
 
-use crate::row;
+use crate::{row, sql};
 use rusqlite::{Connection, Row, params};
+use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::session::FORGET_MS;
-use selvedge_core::{DueKind, ExecutionId, NamespaceId, SessionId, Timestamp};
-use selvedge_store::{DueRow, Overview, columns};
+use selvedge_core::{DueKind, ExecutionId, FlowId, NamespaceId, SessionId, Timestamp};
+use selvedge_store::{DueFlow, DueRow, FlowDue, Overview};
 use uuid::Uuid;
 
 /// One look at everything that may be due.
 pub fn overview(connection: &Connection, now: Timestamp) -> rusqlite::Result<Overview> {
-    let mut overview = connection.prepare_cached(include_str!("sql/overview_read.sql"))?.query_row(
-        [now.micros(), FORGET_MS],
-        |found| {
+    let overview =
+        connection.prepare_cached(&sql::OVERVIEW_READ)?.query_row([now.micros(), FORGET_MS], |found| {
             Ok(Overview {
                 now,
-                next: Vec::new(),
                 lapsed: found.get(0)?,
                 stale: found.get::<_, bool>(1)? || found.get(2)?,
                 newest_class: found.get(3)?,
+                ..Overview::default()
             })
-        },
-    )?;
-    let mut next = connection.prepare_cached(include_str!("sql/due_next.sql"))?;
-    for kind in DueKind::ALL {
-        let at = next.query_row([kind.code()], |found| row::optional_time(found, 0))?;
-        overview.next.extend(at.map(|at| (kind, at)));
+        })?;
+    Ok(Overview {
+        next: earliest(connection, &sql::DUE_NEXT, &DueKind::ALL, DueKind::code)?,
+        outbox: earliest(connection, &sql::OUTBOX_NEXT, &OutboxKind::ALL, OutboxKind::code)?,
+        flows: earliest(connection, &sql::FLOW_DUE_NEXT, &FlowDue::ALL, FlowDue::code)?,
+        ..overview
+    })
+}
+
+/// The earliest time of each kind that has one.
+fn earliest<K: Copy>(
+    connection: &Connection,
+    statement: &str,
+    kinds: &[K],
+    code: impl Fn(K) -> i16,
+) -> rusqlite::Result<Vec<(K, Timestamp)>> {
+    let mut statement = connection.prepare_cached(statement)?;
+    let mut earliest = Vec::new();
+    for kind in kinds {
+        let at = statement.query_row([code(*kind)], |found| row::optional_time(found, 0))?;
+        earliest.extend(at.map(|at| (*kind, at)));
     }
-    Ok(overview)
+    Ok(earliest)
 }
 
 /// What is due of this kind, earliest first, after `after`.
@@ -39,7 +55,7 @@ pub fn due(
 ) -> rusqlite::Result<Vec<DueRow>> {
     let (at, id) = after.map_or((-1, Uuid::nil()), |(at, id)| (at.micros(), id.0));
     connection
-        .prepare_cached(include_str!("sql/due_find.sql"))?
+        .prepare_cached(&sql::DUE_FIND)?
         .query_map(params![kind.code(), now.micros(), at, id.as_bytes(), limit], due_row)?
         .collect()
 }
@@ -53,22 +69,59 @@ pub fn lapsed(
 ) -> rusqlite::Result<Vec<DueRow>> {
     let after = after.map_or(Vec::new(), |id| id.0.as_bytes().to_vec());
     connection
-        .prepare_cached(include_str!("sql/lapsed_find.sql"))?
+        .prepare_cached(&sql::LAPSED_FIND)?
         .query_map(params![now.micros(), after, limit], due_row)?
         .collect()
 }
 
 /// The row in (id, due_at, namespace, tags).
 fn due_row(found: &Row<'_>) -> rusqlite::Result<DueRow> {
-    let execution = ExecutionId(row::uuid(found, 0)?);
-    let tags: Option<String> = found.get(3)?;
     Ok(DueRow {
-        execution,
+        execution: ExecutionId(row::uuid(found, 0)?),
         due_at: row::time(found, 1)?,
         namespace: NamespaceId(found.get(2)?),
         // One bad row must not hide what else is due; the decision about it will say what is wrong.
-        tags: columns::tags(tags.as_deref()).unwrap_or_default(),
+        tags: row::tags(found, 3)?.unwrap_or_default(),
     })
+}
+
+/// What is to be done about flows, of this kind, earliest first, after `after`.
+pub fn due_flows(
+    connection: &Connection,
+    now: Timestamp,
+    kind: FlowDue,
+    after: Option<(Timestamp, FlowId)>,
+    limit: u32,
+) -> rusqlite::Result<Vec<DueFlow>> {
+    let (at, id) = after.map_or((-1, Uuid::nil()), |(at, id)| (at.micros(), id.0));
+    connection
+        .prepare_cached(&sql::FLOW_DUE_FIND)?
+        .query_map(params![kind.code(), now.micros(), at, id.as_bytes(), limit], |found| {
+            Ok(DueFlow {
+                flow: FlowId(row::uuid(found, 0)?),
+                due_at: row::time(found, 1)?,
+                namespace: NamespaceId(found.get(2)?),
+                tags: row::tags(found, 3)?.unwrap_or_default(),
+            })
+        })?
+        .collect()
+}
+
+/// Rows of the outbox of this kind that wait since `before` or longer, oldest first, after `after`.
+pub fn outbox(
+    connection: &Connection,
+    before: Timestamp,
+    kind: OutboxKind,
+    after: Option<(Timestamp, Uuid)>,
+    limit: u32,
+) -> rusqlite::Result<Vec<OutboxRow>> {
+    let (at, id) = after.map_or((-1, Uuid::nil()), |(at, id)| (at.micros(), id));
+    connection
+        .prepare_cached(&sql::OUTBOX_FIND)?
+        .query_map(params![kind.code(), before.micros(), at, id.as_bytes(), limit], |found| {
+            row::outbox(found, row::tags(found, 5)?.unwrap_or_default())
+        })?
+        .collect()
 }
 
 /// Sessions without leases that were last seen before `before`.
@@ -78,7 +131,7 @@ pub fn unseen_sessions(
     limit: u32,
 ) -> rusqlite::Result<Vec<SessionId>> {
     connection
-        .prepare_cached(include_str!("sql/session_unseen.sql"))?
+        .prepare_cached(&sql::SESSION_UNSEEN)?
         .query_map(params![before.micros(), limit], |found| found.get(0).map(SessionId))?
         .collect()
 }

@@ -1,13 +1,13 @@
 //! The embedded store: one SQLite file, one engine process, one writer thread.
 //!
 //! - `writer`: the thread that owns the writing connection; everything that waits shares one commit;
-//! - `decide`, `load`, `save`: a decision in a transaction;
+//! - `decide`, `load`, `save`, `save_flow`: a decision in a transaction;
 //! - `readers`: a few connections for everything that only reads;
 //! - `schema`, `connection`, `lock`: the file, and that only one process has it;
 //! - `clock`: the time, kept from stepping back.
 //!
-//! Only the files in `sql/` and `migrations/` contain statements about rows. A crash at any instruction leaves the file as
-//! of the last commit: nothing was answered that is not in it.
+//! Only the files in `sql/` and `migrations/` contain statements about rows; `sql` names them. A crash at any
+//! instruction leaves the file as of the last commit: nothing was answered that is not in it.
 
 mod candidates;
 mod clock;
@@ -15,6 +15,7 @@ mod connection;
 mod decide;
 mod due;
 mod failure;
+mod flow;
 mod job;
 mod list;
 mod load;
@@ -24,9 +25,14 @@ mod read;
 mod readers;
 mod row;
 mod save;
+mod save_flow;
 mod schema;
+mod sql;
 mod store;
 mod writer;
+
+#[doc(hidden)]
+pub use sql::statements;
 
 use clock::Clock;
 use failure::failure;
@@ -75,9 +81,7 @@ impl SqliteStore {
             other => other,
         })?;
         schema::migrate(&mut connection)?;
-        let floor = connection
-            .query_row(include_str!("sql/clock_floor.sql"), (), |row| row.get(0))
-            .map_err(failure)?;
+        let floor = connection.query_row(&sql::CLOCK_FLOOR, (), |row| row.get(0)).map_err(failure)?;
         let clock = Arc::new(Clock::starting_at(floor));
         let figures = Arc::new(Figures::default());
         let writer = Writer::new(connection, clock.clone(), figures.clone())?;

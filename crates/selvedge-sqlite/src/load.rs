@@ -1,20 +1,30 @@
 //! Loads what a decision needs. Nobody else writes, so nothing has to be locked.
 
 use crate::candidates::candidates;
-use crate::row;
+use crate::failure::not_understood;
+use crate::flow::member_ids;
+use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, params};
-use selvedge_core::rows::{KeyName, Needs, Rows};
-use selvedge_core::{ExecutionId, Name, NamespaceId, Session, SessionId, Timestamp};
+use selvedge_core::outbox::OutboxName;
+use selvedge_core::rows::{KeyName, Members, Needs, Rows};
+use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Session, SessionId, Timestamp};
 
 /// Everything that `needs` names.
 pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite::Result<Rows> {
     let mut rows = Rows { now, ..Rows::default() };
+    nodes(connection, &needs.nodes, &mut rows)?;
+    members(connection, &needs.members, &mut rows)?;
     for ids in [&needs.executions, &needs.executions_if_free, &needs.look] {
         executions(connection, ids, &mut rows)?;
     }
     keys(connection, &needs.keys, &mut rows)?;
+    outbox(connection, &needs.outbox, &mut rows)?;
+    for ids in [&needs.flows, &needs.flows_look] {
+        rows.flows.extend(crate::flow::fetch(connection, ids)?);
+    }
     candidates(connection, needs, &mut rows)?;
     inputs(connection, &needs.inputs, &mut rows)?;
+    results(connection, &needs.results, &mut rows)?;
     for ids in [&needs.sessions, &needs.sessions_locked] {
         sessions(connection, ids, &mut rows)?;
     }
@@ -27,11 +37,31 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
     Ok(rows)
 }
 
+fn nodes(connection: &Connection, names: &[(FlowId, Name)], rows: &mut Rows) -> rusqlite::Result<()> {
+    for (flow, name) in names {
+        let found = connection
+            .prepare_cached(&sql::NODE_FIND)?
+            .query_row(params![flow.0.as_bytes(), name.as_str()], |found| row::uuid(found, 0))
+            .optional()?;
+        rows.nodes.extend(found.map(|id| (*flow, name.clone(), ExecutionId(id))));
+    }
+    Ok(())
+}
+
+fn members(connection: &Connection, pages: &[Members], rows: &mut Rows) -> rusqlite::Result<()> {
+    for page in pages {
+        let ids = member_ids(connection, *page)?;
+        executions(connection, &ids, rows)?;
+        rows.members.push((*page, ids));
+    }
+    Ok(())
+}
+
 fn executions(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> rusqlite::Result<()> {
     if ids.is_empty() {
         return Ok(());
     }
-    let mut statement = connection.prepare_cached(include_str!("sql/execution_read.sql"))?;
+    let mut statement = connection.prepare_cached(&sql::EXECUTION_READ)?;
     for id in ids {
         match statement.query_row([id.0.as_bytes()], row::execution).optional()? {
             Some(Ok(execution)) => rows.executions.push(execution),
@@ -45,7 +75,7 @@ fn executions(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> 
 fn inputs(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> rusqlite::Result<()> {
     for id in ids {
         let input = connection
-            .prepare_cached(include_str!("sql/input_read.sql"))?
+            .prepare_cached(&sql::INPUT_READ)?
             .query_row([id.0.as_bytes()], |found| Ok(row::bytes(found, 0)))
             .optional()?;
         match input {
@@ -57,11 +87,38 @@ fn inputs(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> rusq
     Ok(())
 }
 
+fn results(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> rusqlite::Result<()> {
+    for id in ids {
+        let result = connection
+            .prepare_cached(&sql::RESULT_READ)?
+            .query_row([id.0.as_bytes()], |found| row::optional_bytes(found, 0))
+            .optional()?;
+        rows.results.extend(result.map(|result| (*id, result)));
+    }
+    Ok(())
+}
+
+fn outbox(connection: &Connection, names: &[OutboxName], rows: &mut Rows) -> rusqlite::Result<()> {
+    for name in names {
+        let found = connection
+            .prepare_cached(&sql::OUTBOX_READ)?
+            .query_row(params![name.id.as_bytes(), name.kind.code()], |found| {
+                let tags = row::tags(found, 5)?.map_err(|why| {
+                    not_understood(&format!("row {} of the outbox cannot be read: {why}", name.id))
+                })?;
+                row::outbox(found, tags)
+            })
+            .optional()?;
+        rows.outbox.extend(found);
+    }
+    Ok(())
+}
+
 fn keys(connection: &Connection, names: &[KeyName], rows: &mut Rows) -> rusqlite::Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    let mut statement = connection.prepare_cached(include_str!("sql/key_read.sql"))?;
+    let mut statement = connection.prepare_cached(&sql::KEY_READ)?;
     for name in names {
         let key = statement
             .query_row(params![name.namespace.0, name.scope.code(), name.key.as_str()], |found| {
@@ -75,10 +132,8 @@ fn keys(connection: &Connection, names: &[KeyName], rows: &mut Rows) -> rusqlite
 
 fn sessions(connection: &Connection, ids: &[SessionId], rows: &mut Rows) -> rusqlite::Result<()> {
     for id in ids {
-        let session = connection
-            .prepare_cached(include_str!("sql/session_read.sql"))?
-            .query_row([id.0], row::session)
-            .optional()?;
+        let session =
+            connection.prepare_cached(&sql::SESSION_READ)?.query_row([id.0], row::session).optional()?;
         rows.sessions.extend(session);
     }
     Ok(())
@@ -92,10 +147,10 @@ fn instance_of(
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
     let found: Vec<Session> = connection
-        .prepare_cached(include_str!("sql/session_of_instance.sql"))?
+        .prepare_cached(&sql::SESSION_OF_INSTANCE)?
         .query_map(params![namespace.0, instance.as_str()], row::session)?
         .collect::<rusqlite::Result<_>>()?;
-    let mut statement = connection.prepare_cached(include_str!("sql/lease_list.sql"))?;
+    let mut statement = connection.prepare_cached(&sql::LEASE_LIST)?;
     for session in &found {
         for lease in statement.query_map([session.id.0], |found| row::lease(found, session))? {
             match lease? {

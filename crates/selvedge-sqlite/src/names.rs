@@ -2,21 +2,22 @@
 
 use crate::failure::not_understood;
 use crate::row::{self, to_json};
+use crate::sql;
 use rusqlite::{Connection, OptionalExtension, params};
 use selvedge_core::{Class, ClassId, Name, NamespaceId};
 
 /// The id of a namespace, which is made if there is none.
 pub fn intern_namespace(connection: &Connection, name: &Name) -> rusqlite::Result<NamespaceId> {
-    connection.prepare_cached(include_str!("sql/namespace_intern.sql"))?.execute([name.as_str()])?;
+    connection.prepare_cached(&sql::NAMESPACE_INTERN)?.execute([name.as_str()])?;
     connection
-        .prepare_cached(include_str!("sql/namespace_find.sql"))?
+        .prepare_cached(&sql::NAMESPACE_FIND)?
         .query_row([name.as_str()], |row| row.get(0).map(NamespaceId))
 }
 
 /// All namespaces.
 pub fn namespaces(connection: &Connection) -> rusqlite::Result<Vec<(NamespaceId, Name)>> {
     connection
-        .prepare_cached(include_str!("sql/namespace_list.sql"))?
+        .prepare_cached(&sql::NAMESPACE_LIST)?
         .query_map((), |row| Ok((NamespaceId(row.get(0)?), row::name(row, 1)?)))?
         .collect()
 }
@@ -26,8 +27,8 @@ pub fn intern_classes(
     connection: &Connection,
     classes: Vec<Class>,
 ) -> rusqlite::Result<Vec<(ClassId, Class)>> {
-    let mut find = connection.prepare_cached(include_str!("sql/class_find.sql"))?;
-    let mut add = connection.prepare_cached(include_str!("sql/class_intern.sql"))?;
+    let mut find = connection.prepare_cached(&sql::CLASS_FIND)?;
+    let mut add = connection.prepare_cached(&sql::CLASS_INTERN)?;
     let mut interned = Vec::with_capacity(classes.len());
     for class in classes {
         let capabilities = to_json(&class.capabilities)?;
@@ -48,5 +49,5 @@ pub fn intern_classes(
 
 /// The classes after this one.
 pub fn classes_after(connection: &Connection, after: ClassId) -> rusqlite::Result<Vec<(ClassId, Class)>> {
-    connection.prepare_cached(include_str!("sql/class_list.sql"))?.query_map([after.0], row::class)?.collect()
+    connection.prepare_cached(&sql::CLASS_LIST)?.query_map([after.0], row::class)?.collect()
 }

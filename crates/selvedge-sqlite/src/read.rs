@@ -1,14 +1,14 @@
 //! Reads that are about executions and sessions by name, and about the log.
 
 use crate::failure::not_understood;
-use crate::row;
+use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use selvedge_core::{Execution, ExecutionId, NamespaceId, Session};
 use selvedge_store::{Entries, Entry, Stored};
 
 /// Executions by id, in the order of asking; those that do not exist are left out.
 pub fn fetch(connection: &Connection, ids: &[ExecutionId]) -> rusqlite::Result<Vec<Stored>> {
-    let mut statement = connection.prepare_cached(include_str!("sql/execution_fetch.sql"))?;
+    let mut statement = connection.prepare_cached(&sql::EXECUTION_FETCH)?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
         found.extend(statement.query_row([id.0.as_bytes()], stored).optional()?);
@@ -21,16 +21,16 @@ fn stored(found: &Row<'_>) -> rusqlite::Result<Stored> {
         .map_err(|(id, why)| not_understood(&format!("execution {id} cannot be read: {why}")))?;
     Ok(Stored {
         execution,
-        input: row::bytes(found, row::WIDTH)?,
-        result: row::optional_bytes(found, row::WIDTH + 1)?,
-        renewed_at: row::optional_time(found, row::WIDTH + 2)?,
+        input: row::bytes(found, sql::WIDTH)?,
+        result: row::optional_bytes(found, sql::WIDTH + 1)?,
+        renewed_at: row::optional_time(found, sql::WIDTH + 2)?,
     })
 }
 
 /// The pages of history that left an execution's row, oldest first.
 pub fn history_pages(connection: &Connection, id: ExecutionId) -> rusqlite::Result<Vec<Vec<u8>>> {
     connection
-        .prepare_cached(include_str!("sql/history_page_list.sql"))?
+        .prepare_cached(&sql::HISTORY_PAGE_LIST)?
         .query_map([id.0.as_bytes()], |found| found.get(0))?
         .collect()
 }
@@ -38,7 +38,7 @@ pub fn history_pages(connection: &Connection, id: ExecutionId) -> rusqlite::Resu
 /// How many ready executions of its class come before this one, counted up to `bound`.
 pub fn ahead_of(connection: &Connection, execution: &Execution, bound: u64) -> rusqlite::Result<u64> {
     connection
-        .prepare_cached(include_str!("sql/candidate_ahead.sql"))?
+        .prepare_cached(&sql::CANDIDATE_AHEAD)?
         .query_row(
             params![
                 execution.class.0,
@@ -55,7 +55,7 @@ pub fn ahead_of(connection: &Connection, execution: &Execution, bound: u64) -> r
 /// All sessions of a namespace, or of all.
 pub fn sessions(connection: &Connection, namespace: Option<NamespaceId>) -> rusqlite::Result<Vec<Session>> {
     connection
-        .prepare_cached(include_str!("sql/session_list.sql"))?
+        .prepare_cached(&sql::SESSION_LIST)?
         .query_map([namespace.map(|namespace| namespace.0)], row::session)?
         .collect()
 }
@@ -63,16 +63,14 @@ pub fn sessions(connection: &Connection, namespace: Option<NamespaceId>) -> rusq
 /// A page of the log. One writer draws the numbers and commits in their order, so whatever is there is final.
 pub fn log_after(connection: &Connection, after: i64, limit: u32) -> rusqlite::Result<Entries> {
     let entries: Vec<Entry> = connection
-        .prepare_cached(include_str!("sql/log_read.sql"))?
+        .prepare_cached(&sql::LOG_READ)?
         .query_map([after, i64::from(limit)], |found| {
             Ok(Entry { number: found.get(0)?, body: row::bytes(found, 1)? })
         })?
         .collect::<rusqlite::Result<_>>()?;
     let upto = match entries.last() {
         Some(last) => last.number,
-        None => connection
-            .prepare_cached(include_str!("sql/log_newest.sql"))?
-            .query_row((), |found| found.get(0))?,
+        None => connection.prepare_cached(&sql::LOG_NEWEST)?.query_row((), |found| found.get(0))?,
     };
     Ok(Entries { entries, upto, oldest: 0 })
 }

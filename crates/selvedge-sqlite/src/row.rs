@@ -1,25 +1,26 @@
 //! Columns to and from SQLite's values.
 
 use crate::failure::not_understood;
+use crate::sql::FLOW_WIDTH;
 use bytes::Bytes;
 use rusqlite::Row;
 use rusqlite::types::{FromSql, Type};
+use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{HeldLease, KeyName, KeyRow};
 use selvedge_core::{
-    Class, ClassId, Execution, ExecutionId, LeaseId, Name, NamespaceId, Scope, Session, SessionId, Timestamp,
+    Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Scope, Session,
+    SessionId, Timestamp,
 };
-use selvedge_store::columns::{self, Fixed, Moving};
+use selvedge_store::columns::{self, Fixed, FlowColumns, Moving};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use uuid::Uuid;
-
-/// How many columns an execution's row has, without payloads.
-pub const WIDTH: usize = 22;
 
 /// An execution, or which one could not be understood and why.
 pub type Read = Result<Execution, (ExecutionId, String)>;
 
-/// The execution in the first [`WIDTH`] columns.
+/// The execution in the first [`WIDTH`](crate::sql::WIDTH) columns.
 pub fn execution(row: &Row<'_>) -> rusqlite::Result<Read> {
     let id = uuid(row, 0)?;
     let read = fixed(row, id)
@@ -38,6 +39,7 @@ fn fixed(row: &Row<'_>, id: Uuid) -> rusqlite::Result<Fixed> {
         flow: optional_uuid(row, 4)?,
         submitted_at: row.get(5)?,
         spec: row.get(6)?,
+        wiring: row.get(23)?,
     })
 }
 
@@ -58,6 +60,7 @@ fn moving(row: &Row<'_>) -> rusqlite::Result<Moving> {
         tags: row.get(19)?,
         detail: row.get(20)?,
         history: row.get(21)?,
+        joined: row.get(22)?,
     })
 }
 
@@ -82,6 +85,48 @@ pub fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         renewed_at: optional_time(row, 10)?,
         draining: row.get(11)?,
     })
+}
+
+/// The flow in a row of all its columns.
+pub fn flow(row: &Row<'_>) -> rusqlite::Result<Flow> {
+    let mut columns = FlowColumns {
+        id: uuid(row, 0)?,
+        namespace: row.get(1)?,
+        submitted_at: row.get(2)?,
+        name: row.get(3)?,
+        tags: row.get(4)?,
+        spec: row.get(5)?,
+        version: row.get(6)?,
+        state: row.get(7)?,
+        ended_at: row.get(8)?,
+        delete_at: None,
+        detail: row.get(9)?,
+        counts: Default::default(),
+    };
+    for (column, count) in columns.counts.iter_mut().enumerate() {
+        *count = row.get(FLOW_WIDTH + column)?;
+    }
+    let id = FlowId(columns.id);
+    columns.flow().map_err(|why| not_understood(&format!("flow {id} cannot be read: {why}")))
+}
+
+/// The row of the outbox in a row of all its columns, with these tags.
+pub fn outbox(row: &Row<'_>, tags: BTreeMap<String, String>) -> rusqlite::Result<OutboxRow> {
+    let kind = row.get(1)?;
+    let unknown = || not_understood(&format!("unknown kind {kind} in the outbox"));
+    Ok(OutboxRow {
+        name: OutboxName { id: uuid(row, 0)?, kind: OutboxKind::from_code(kind).ok_or_else(unknown)? },
+        at: time(row, 2)?,
+        position: row.get(3)?,
+        namespace: NamespaceId(row.get(4)?),
+        tags,
+    })
+}
+
+/// Tags, or what is wrong with them.
+pub fn tags(row: &Row<'_>, column: usize) -> rusqlite::Result<Result<BTreeMap<String, String>, String>> {
+    let text: Option<String> = row.get(column)?;
+    Ok(columns::tags(text.as_deref()))
 }
 
 /// The class in (id, namespace, lane, kind, capabilities).

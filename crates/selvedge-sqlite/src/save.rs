@@ -1,9 +1,11 @@
 //! Saves what a decision changed: prepared statements, row by row, in the writer's transaction.
 
 use crate::row::to_json;
+use crate::save_flow::save_flows;
+use crate::sql;
 use rusqlite::{Connection, params};
 use selvedge_core::rows::{Changes, HistoryPage, Inserted, KeyName, KeyRow, ResultChange, TagEntry, Updated};
-use selvedge_core::{ExecutionId, Session, SessionId, Timestamp, log};
+use selvedge_core::{ExecutionId, FlowId, Session, SessionId, Timestamp, log};
 use selvedge_store::columns::{Fixed, Moving};
 
 /// A longer input stands apart from its execution's row, so that changes of the row do not rewrite it.
@@ -16,6 +18,8 @@ pub enum Saved {
     All {
         /// The number of the log entry, if there were events.
         entry: Option<i64>,
+        /// Flows that are left without a live member.
+        emptied: Vec<FlowId>,
     },
     /// A guard failed, which this says; part of the changes is in place and is to be taken back.
     Refused(String),
@@ -37,12 +41,16 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
         return Ok(Saved::Refused(format!("key {:?} is taken", name.key.as_str())));
     }
     add_pages(connection, &changes.pages)?;
-    index_tags(connection, include_str!("sql/tag_delete.sql"), &changes.tags_removed)?;
-    index_tags(connection, include_str!("sql/tag_insert.sql"), &changes.tags_added)?;
+    index_tags(connection, &sql::TAG_DELETE, &changes.tags_removed)?;
+    index_tags(connection, &sql::TAG_INSERT, &changes.tags_added)?;
     remove_sessions(connection, &changes.sessions_removed)?;
     write_sessions(connection, &changes.sessions)?;
+    let emptied = match save_flows(connection, changes, now)? {
+        Ok(emptied) => emptied,
+        Err(guard) => return Ok(Saved::Refused(guard)),
+    };
     let entry = append(connection, changes, now)?;
-    Ok(Saved::All { entry })
+    Ok(Saved::All { entry, emptied })
 }
 
 /// The one that was there already, if one was.
@@ -50,7 +58,7 @@ fn insert(connection: &Connection, inserted: &[Inserted]) -> rusqlite::Result<Op
     if inserted.is_empty() {
         return Ok(None);
     }
-    let mut row = connection.prepare_cached(include_str!("sql/execution_insert.sql"))?;
+    let mut row = connection.prepare_cached(&sql::EXECUTION_INSERT)?;
     for one in inserted {
         let (fixed, moving) = (Fixed::of(&one.execution), Moving::of(&one.execution));
         let apart = one.input.len() > INPUT_IN_ROW;
@@ -77,6 +85,8 @@ fn insert(connection: &Connection, inserted: &[Inserted]) -> rusqlite::Result<Op
             moving.tags,
             moving.detail,
             moving.history,
+            moving.joined,
+            fixed.wiring,
             (!apart).then_some(&one.input[..]),
             one.result.as_deref(),
         ])?;
@@ -85,7 +95,7 @@ fn insert(connection: &Connection, inserted: &[Inserted]) -> rusqlite::Result<Op
         }
         if apart {
             connection
-                .prepare_cached(include_str!("sql/input_insert.sql"))?
+                .prepare_cached(&sql::INPUT_INSERT)?
                 .execute(params![fixed.id.as_bytes(), &one.input[..]])?;
         }
     }
@@ -97,7 +107,7 @@ fn update(connection: &Connection, updated: &[Updated]) -> rusqlite::Result<Opti
     if updated.is_empty() {
         return Ok(None);
     }
-    let mut row = connection.prepare_cached(include_str!("sql/execution_update.sql"))?;
+    let mut row = connection.prepare_cached(&sql::EXECUTION_UPDATE)?;
     for one in updated {
         let moving = Moving::of(&one.execution);
         let (result_changes, result) = match &one.result {
@@ -123,14 +133,28 @@ fn update(connection: &Connection, updated: &[Updated]) -> rusqlite::Result<Opti
             moving.tags,
             moving.detail,
             moving.history,
+            moving.joined,
             result_changes,
             result,
         ])?;
         if changed == 0 {
             return Ok(Some(one.execution.id));
         }
+        if one.rewired {
+            rewire(connection, &Fixed::of(&one.execution))?;
+        }
     }
     Ok(None)
+}
+
+fn rewire(connection: &Connection, fixed: &Fixed) -> rusqlite::Result<()> {
+    connection.prepare_cached(&sql::EXECUTION_REWIRE)?.execute(params![
+        fixed.id.as_bytes(),
+        fixed.partition,
+        fixed.flow.as_ref().map(|flow| flow.as_bytes()),
+        fixed.wiring,
+    ])?;
+    Ok(())
 }
 
 /// The one that has moved, if one has.
@@ -138,9 +162,9 @@ fn delete(connection: &Connection, deleted: &[(ExecutionId, u32)]) -> rusqlite::
     if deleted.is_empty() {
         return Ok(None);
     }
-    let mut row = connection.prepare_cached(include_str!("sql/execution_delete.sql"))?;
-    let mut input = connection.prepare_cached(include_str!("sql/input_delete.sql"))?;
-    let mut pages = connection.prepare_cached(include_str!("sql/history_page_delete.sql"))?;
+    let mut row = connection.prepare_cached(&sql::EXECUTION_DELETE)?;
+    let mut input = connection.prepare_cached(&sql::INPUT_DELETE)?;
+    let mut pages = connection.prepare_cached(&sql::HISTORY_PAGE_DELETE)?;
     for (id, version) in deleted {
         if row.execute(params![id.0.as_bytes(), version])? == 0 {
             return Ok(Some(*id));
@@ -153,7 +177,7 @@ fn delete(connection: &Connection, deleted: &[(ExecutionId, u32)]) -> rusqlite::
 
 fn add_pages(connection: &Connection, pages: &[HistoryPage]) -> rusqlite::Result<()> {
     for page in pages {
-        connection.prepare_cached(include_str!("sql/history_page_insert.sql"))?.execute(params![
+        connection.prepare_cached(&sql::HISTORY_PAGE_INSERT)?.execute(params![
             page.execution.0.as_bytes(),
             page.page,
             page.lines
@@ -181,7 +205,7 @@ fn index_tags(connection: &Connection, statement: &str, entries: &[TagEntry]) ->
 fn remove_keys(connection: &Connection, keys: &[(KeyName, Option<ExecutionId>)]) -> rusqlite::Result<()> {
     for (name, execution) in keys {
         let execution = execution.as_ref().map(|id| id.0.as_bytes());
-        connection.prepare_cached(include_str!("sql/key_delete.sql"))?.execute(params![
+        connection.prepare_cached(&sql::KEY_DELETE)?.execute(params![
             name.namespace.0,
             name.scope.code(),
             name.key.as_str(),
@@ -196,7 +220,7 @@ fn add_keys<'a>(connection: &Connection, keys: &'a [KeyRow]) -> rusqlite::Result
     if keys.is_empty() {
         return Ok(None);
     }
-    let mut statement = connection.prepare_cached(include_str!("sql/key_insert.sql"))?;
+    let mut statement = connection.prepare_cached(&sql::KEY_INSERT)?;
     for key in keys {
         let added = statement.execute(params![
             key.name.namespace.0,
@@ -216,7 +240,7 @@ fn add_keys<'a>(connection: &Connection, keys: &'a [KeyRow]) -> rusqlite::Result
 
 fn write_sessions(connection: &Connection, sessions: &[Session]) -> rusqlite::Result<()> {
     for session in sessions {
-        connection.prepare_cached(include_str!("sql/session_write.sql"))?.execute(params![
+        connection.prepare_cached(&sql::SESSION_WRITE)?.execute(params![
             session.id.0,
             session.scope.namespace.0,
             session.worker.as_str(),
@@ -236,7 +260,7 @@ fn write_sessions(connection: &Connection, sessions: &[Session]) -> rusqlite::Re
 
 fn remove_sessions(connection: &Connection, sessions: &[SessionId]) -> rusqlite::Result<()> {
     for session in sessions {
-        connection.prepare_cached(include_str!("sql/session_delete.sql"))?.execute([session.0])?;
+        connection.prepare_cached(&sql::SESSION_DELETE)?.execute([session.0])?;
     }
     Ok(())
 }
@@ -247,7 +271,7 @@ fn append(connection: &Connection, changes: &Changes, now: Timestamp) -> rusqlit
         return Ok(None);
     }
     connection
-        .prepare_cached(include_str!("sql/log_append.sql"))?
+        .prepare_cached(&sql::LOG_APPEND)?
         .execute(params![now.micros(), log::pack(&changes.events)])?;
     Ok(Some(connection.last_insert_rowid()))
 }

@@ -4,6 +4,7 @@
 //! its schema alone.
 
 use crate::failure::failure;
+use crate::sql;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use selvedge_store::Error;
 
@@ -13,17 +14,24 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 7] = [
     first(include_str!("migrations/0001_names.sql")),
     first(include_str!("migrations/0002_executions.sql")),
     first(include_str!("migrations/0003_keys.sql")),
     first(include_str!("migrations/0004_sessions.sql")),
     first(include_str!("migrations/0005_log.sql")),
+    flows(include_str!("migrations/0006_wiring.sql")),
+    flows(include_str!("migrations/0007_flows.sql")),
 ];
 
 /// A migration of the first schema, which is of use only as a whole.
 const fn first(sql: &'static str) -> Migration {
     Migration { sql, minimum_reader: 5 }
+}
+
+/// A migration for flows: a program that does not know them would leave their counts behind.
+const fn flows(sql: &'static str) -> Migration {
+    Migration { sql, minimum_reader: 7 }
 }
 
 /// The newest version that this program knows.
@@ -47,24 +55,21 @@ pub fn migrate(connection: &mut Connection) -> Result<(), Error> {
         return Ok(());
     }
     if found == 0 {
-        transaction.execute_batch(include_str!("sql/schema_create.sql")).map_err(failure)?;
+        transaction.execute_batch(&sql::SCHEMA_CREATE).map_err(failure)?;
     }
     for migration in MIGRATIONS.iter().skip(found as usize) {
         transaction.execute_batch(migration.sql).map_err(failure)?;
     }
     let minimum = MIGRATIONS.iter().map(|migration| migration.minimum_reader).max();
-    transaction
-        .execute(include_str!("sql/schema_write.sql"), (KNOWN, minimum.unwrap_or(KNOWN)))
-        .map_err(failure)?;
+    transaction.execute(&sql::SCHEMA_WRITE, (KNOWN, minimum.unwrap_or(KNOWN))).map_err(failure)?;
     transaction.commit().map_err(failure)
 }
 
 /// The file's version and the oldest program that can use it; zeroes for a new file.
 fn version(connection: &Connection) -> Result<(i32, i32), Error> {
     if connection.table_exists(None, "selvedge_schema").map_err(failure)? {
-        let row = connection
-            .query_row(include_str!("sql/schema_read.sql"), (), |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional();
+        let row =
+            connection.query_row(&sql::SCHEMA_READ, (), |row| Ok((row.get(0)?, row.get(1)?))).optional();
         return row
             .map_err(failure)?
             .ok_or_else(|| Error::Failed("selvedge_schema is empty; restore the file from a backup".into()));

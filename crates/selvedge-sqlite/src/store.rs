@@ -2,15 +2,21 @@
 
 use crate::decide::decide;
 use crate::failure::failure;
-use crate::{SqliteStore, due, held, list, names, read, wait_for};
+use crate::{SqliteStore, due, flow, held, list, names, read, sql, wait_for};
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, Place};
+use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::rows::Members;
 use selvedge_core::{
-    Class, ClassId, DueKind, Execution, ExecutionId, Name, NamespaceId, Session, SessionId, Timestamp,
+    Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
+    Timestamp,
 };
 use selvedge_store::{
-    Decision, Description, DueRow, Entries, Error, News, Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
+    Transaction,
 };
+use uuid::Uuid;
 
 #[async_trait]
 impl Store for SqliteStore {
@@ -68,6 +74,25 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| read::sessions(connection, namespace)).await
     }
 
+    async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
+        let ids = ids.to_vec();
+        self.readers.read(move |connection| flow::fetch(connection, &ids)).await
+    }
+
+    async fn list_flows(
+        &self,
+        filter: &FlowFilter,
+        after: Option<FlowPlace>,
+        limit: u32,
+    ) -> Result<Vec<Flow>, Error> {
+        let filter = filter.clone();
+        self.readers.read(move |connection| flow::list(connection, &filter, after, limit)).await
+    }
+
+    async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
+        self.readers.read(move |connection| flow::members(connection, page)).await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         let now = self.clock.now();
         self.readers.read(move |connection| due::overview(connection, now)).await
@@ -88,6 +113,27 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| due::lapsed(connection, now, after, limit)).await
     }
 
+    async fn due_flows(
+        &self,
+        kind: FlowDue,
+        after: Option<(Timestamp, FlowId)>,
+        limit: u32,
+    ) -> Result<Vec<DueFlow>, Error> {
+        let now = self.clock.now();
+        self.readers.read(move |connection| due::due_flows(connection, now, kind, after, limit)).await
+    }
+
+    async fn outbox(
+        &self,
+        kind: OutboxKind,
+        stale_ms: i64,
+        after: Option<(Timestamp, Uuid)>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error> {
+        let before = self.clock.now().minus_ms(stale_ms);
+        self.readers.read(move |connection| due::outbox(connection, before, kind, after, limit)).await
+    }
+
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
         let before = self.clock.now().minus_ms(unseen_ms);
         self.readers.read(move |connection| due::unseen_sessions(connection, before, limit)).await
@@ -96,7 +142,7 @@ impl Store for SqliteStore {
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
         self.write(move |desk| {
             desk.connection
-                .prepare_cached(include_str!("sql/key_delete_expired.sql"))
+                .prepare_cached(&sql::KEY_DELETE_EXPIRED)
                 .and_then(|mut statement| statement.execute([desk.now.micros(), i64::from(limit)]))
                 .map(|deleted| deleted as u64)
                 .map_err(failure)

@@ -3,7 +3,7 @@
 mod support;
 
 use rusqlite::Connection;
-use selvedge_core::{Draft, Execution};
+use selvedge_core::{Draft, Execution, ExecutionId, Outcome, State};
 use selvedge_sqlite::SqliteStore;
 use selvedge_store::conformance::Bench;
 use selvedge_store::{Error, Store};
@@ -147,6 +147,43 @@ async fn a_schema_that_needs_a_newer_program_is_refused() {
     let version: i32 =
         other.query_row("select version from selvedge_schema", (), |row| row.get(0)).expect("a row is read");
     assert_eq!(version, 99, "a newer schema that may be used is left alone");
+}
+
+/// A file as the first schema had it, with one execution that succeeded.
+const FIRST_SCHEMA: [&str; 6] = [
+    include_str!("../src/migrations/0001_names.sql"),
+    include_str!("../src/migrations/0002_executions.sql"),
+    include_str!("../src/migrations/0003_keys.sql"),
+    include_str!("../src/migrations/0004_sessions.sql"),
+    include_str!("../src/migrations/0005_log.sql"),
+    "
+    create table selvedge_schema (version integer not null, minimum_reader integer not null) strict;
+    insert into selvedge_schema values (5, 5);
+    insert into executions (
+      place, id, partition, namespace, class, submitted_at, version, state, priority, ready_order, epoch, ended_at,
+      history, input, result
+    )
+    values (7, x'00000000000070008000000000000001', 3, 1, 1, 10, 4, 10, 5, 10, 1, 20, x'', x'31', x'32');
+    ",
+];
+
+#[tokio::test]
+async fn a_file_of_the_first_schema_is_brought_up_to_date_with_its_rows() {
+    let directory = Directory::new();
+    let other = Connection::open(directory.database()).expect("the file opens");
+    for part in FIRST_SCHEMA {
+        other.execute_batch(part).expect("the first schema is made");
+    }
+    drop(other);
+    let bench = bench(&directory.database()).await;
+    let id = ExecutionId(uuid::Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0001));
+    let kept = bench.stored(id).await;
+    assert_eq!((&kept.input[..], kept.result.as_deref()), (&b"1"[..], Some(&b"2"[..])));
+    let row = kept.execution;
+    assert_eq!((row.version, row.priority, row.state), (4, 5, State::Terminal(Outcome::Success)));
+    assert!(row.wiring.is_none() && row.join.is_none());
+    let next = bench.submit(Draft::new("kind")).await;
+    assert_eq!(bench.row(next.id).await, next);
 }
 
 #[tokio::test]

@@ -3,11 +3,11 @@
 mod support;
 
 use rusqlite::Connection;
-use selvedge_sqlite::SqliteStore;
+use selvedge_sqlite::{SqliteStore, statements};
 use selvedge_store::Store;
 use support::Directory;
 
-/// 100 000 executions of 50 classes in every state, of 20 sessions.
+/// 100 000 executions of 50 classes in every state, of 20 sessions; one in ten is the member of a flow.
 const FILL: &str = "
 with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 100000)
 insert into executions (
@@ -21,77 +21,131 @@ select
   iif(n % 7 > 2, n, null), x''
 from numbers;
 insert into tags select namespace, 'colour:' || (place % 10), submitted_at, id from executions;
+insert into nodes select flow, 'node', submitted_at, id from executions where flow is not null;
+insert into outbox select id, 1 + place % 4, submitted_at, 0, namespace, null from executions where place % 10 = 0;
+insert into flows (
+  id, namespace, submitted_at, spec, version, state, due_kind, due_at,
+  blocked, waiting, delayed, active, completed, failed, cancelled, expired, skipped
+)
+select
+  flow, namespace, submitted_at, '{}', 1, place % 4, iif(place % 3 = 0, 1 + place % 2, null),
+  iif(place % 3 = 0, submitted_at, null), 0, 0, 0, 0, 1, 0, 0, 0, 0
+from executions
+where flow is not null;
+insert into flow_tags select namespace, 'colour:' || (place % 10), submitted_at, id from flows;
 ";
 
 struct Case {
+    /// The name of its file.
     statement: &'static str,
     /// What the plan says, in any order; nothing else may scan or sort.
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 11] = [
+const CASES: [Case; 32] = [
     Case {
-        statement: include_str!("../src/sql/candidate_find.sql"),
+        statement: "candidate_find",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
     },
     Case {
-        statement: include_str!("../src/sql/candidate_ahead.sql"),
+        statement: "candidate_ahead",
         uses: &[
             "COVERING INDEX executions_claim (class=? AND priority>?)",
             "COVERING INDEX executions_claim (class=? AND priority=? AND (ready_order,id)<(?,?))",
         ],
     },
+    Case { statement: "due_find", uses: &["SEARCH executions USING INDEX executions_due (due_kind=? AND "] },
     Case {
-        statement: include_str!("../src/sql/due_find.sql"),
-        uses: &["SEARCH executions USING INDEX executions_due (due_kind=? AND "],
-    },
-    Case {
-        statement: include_str!("../src/sql/due_next.sql"),
+        statement: "due_next",
         uses: &["SEARCH executions USING COVERING INDEX executions_due (due_kind=?"],
     },
     Case {
-        statement: include_str!("../src/sql/list_all.sql"),
+        statement: "list_all",
         uses: &["SEARCH executions USING INDEX executions_list (namespace=? AND "],
     },
     Case {
-        statement: include_str!("../src/sql/list_of_state.sql"),
+        statement: "list_of_state",
         uses: &["SEARCH executions USING INDEX executions_by_state (namespace=? AND state=? AND "],
     },
     Case {
-        statement: include_str!("../src/sql/list_of_tag.sql"),
+        statement: "list_of_tag",
         uses: &[
             "SEARCH tags USING PRIMARY KEY (namespace=? AND tag=? AND ",
             "SEARCH executions USING INDEX sqlite_autoindex_executions_1 (id=?)",
         ],
     },
     Case {
-        statement: include_str!("../src/sql/lease_list.sql"),
+        statement: "lease_list",
         uses: &[
             "SEARCH executions USING INDEX executions_session (session=?)",
             "USE TEMP B-TREE FOR ORDER BY",
         ],
     },
     Case {
-        statement: include_str!("../src/sql/execution_update.sql"),
+        statement: "execution_update",
         uses: &["SEARCH executions USING INDEX sqlite_autoindex_executions_1 (id=?)"],
     },
     Case {
-        statement: include_str!("../src/sql/key_delete_expired.sql"),
+        statement: "key_delete_expired",
         uses: &["SEARCH keys USING ", "SEARCH keys USING COVERING INDEX keys_expires (expires_at"],
     },
     Case {
-        statement: include_str!("../src/sql/execution_fetch.sql"),
+        statement: "execution_fetch",
         uses: &[
             "SEARCH executions USING INDEX sqlite_autoindex_executions_1 (id=?)",
             "SEARCH inputs USING INDEX sqlite_autoindex_inputs_1 (execution=?)",
             "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)",
         ],
     },
+    Case {
+        statement: "list_of_flow",
+        uses: &[
+            "SEARCH nodes USING COVERING INDEX nodes_members (flow=? AND ",
+            "SEARCH executions USING INDEX sqlite_autoindex_executions_1 (id=?)",
+        ],
+    },
+    Case {
+        statement: "list_of_lone",
+        uses: &["SEARCH executions USING INDEX sqlite_autoindex_executions_1 (id=?)"],
+    },
+    Case {
+        statement: "execution_rewire",
+        uses: &["SEARCH executions USING INDEX sqlite_autoindex_executions_1 (id=?)"],
+    },
+    Case {
+        statement: "result_read",
+        uses: &["SEARCH executions USING INDEX sqlite_autoindex_executions_1 (id=?)"],
+    },
+    Case { statement: "node_find", uses: &["SEARCH nodes USING PRIMARY KEY (flow=? AND name=?)"] },
+    Case { statement: "node_delete", uses: &["SEARCH nodes USING PRIMARY KEY (flow=? AND name=?)"] },
+    Case { statement: "member_list", uses: &["SEARCH nodes USING COVERING INDEX nodes_members (flow=?)"] },
+    Case { statement: "flow_read", uses: &["SEARCH flows USING INDEX sqlite_autoindex_flows_1 (id=?)"] },
+    Case { statement: "flow_tags_read", uses: &["SEARCH flows USING INDEX sqlite_autoindex_flows_1 (id=?)"] },
+    Case { statement: "flow_update", uses: &["SEARCH flows USING INDEX sqlite_autoindex_flows_1 (id=?)"] },
+    Case { statement: "flow_count", uses: &["SEARCH flows USING INDEX sqlite_autoindex_flows_1 (id=?)"] },
+    Case { statement: "flow_delete", uses: &["SEARCH flows USING INDEX sqlite_autoindex_flows_1 (id=?)"] },
+    Case { statement: "flow_list_all", uses: &["SEARCH flows USING INDEX flows_list (namespace=? AND "] },
+    Case {
+        statement: "flow_list_of_state",
+        uses: &["SEARCH flows USING INDEX flows_by_state (namespace=? AND state=? AND "],
+    },
+    Case {
+        statement: "flow_list_of_tag",
+        uses: &[
+            "SEARCH flow_tags USING PRIMARY KEY (namespace=? AND tag=? AND ",
+            "SEARCH flows USING INDEX sqlite_autoindex_flows_1 (id=?)",
+        ],
+    },
+    Case { statement: "flow_due_find", uses: &["SEARCH flows USING INDEX flows_due (due_kind=? AND "] },
+    Case { statement: "flow_due_next", uses: &["SEARCH flows USING COVERING INDEX flows_due (due_kind=?"] },
+    Case { statement: "outbox_read", uses: &["SEARCH outbox USING PRIMARY KEY (id=? AND kind=?)"] },
+    Case { statement: "outbox_delete", uses: &["SEARCH outbox USING PRIMARY KEY (id=? AND kind=?)"] },
+    Case { statement: "outbox_find", uses: &["SEARCH outbox USING INDEX outbox_waiting (kind=? AND "] },
+    Case { statement: "outbox_next", uses: &["SEARCH outbox USING COVERING INDEX outbox_waiting (kind=?)"] },
 ];
 
 /// The statements of `walk` find lapsed leases by stepping from session to session.
-const WALKS: [&str; 2] =
-    [include_str!("../src/sql/lapsed_find.sql"), include_str!("../src/sql/overview_read.sql")];
+const WALKS: [&str; 2] = ["lapsed_find", "overview_read"];
 
 async fn filled(directory: &Directory) -> Connection {
     let store = SqliteStore::open(&directory.database()).await;
@@ -101,7 +155,13 @@ async fn filled(directory: &Directory) -> Connection {
     connection
 }
 
-fn plan(connection: &Connection, statement: &str) -> Vec<String> {
+fn text(name: &str) -> &'static str {
+    let statement = statements().into_iter().find(|(file, _)| *file == name);
+    statement.expect("there is such a statement").1
+}
+
+fn plan(connection: &Connection, name: &str) -> Vec<String> {
+    let statement = text(name);
     let mut explain =
         connection.prepare(&format!("explain query plan {statement}")).expect("the statement is understood");
     let mut rows = explain.raw_query();

@@ -5,17 +5,18 @@
 
 use selvedge_core::execution::{Detail, Due, DueKind, Spec};
 use selvedge_core::history::newest_claim;
+use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::state::StateName;
 use selvedge_core::{
-    ClassId, Execution, ExecutionId, FlowId, History, Lease, LeaseId, NamespaceId, SessionId, State,
-    Timestamp,
+    ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name, NamespaceId, SessionId,
+    State, Timestamp, Wiring,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
-/// The columns that never change after submission.
+/// The columns that do not change after submission, or only when the execution is wired anew.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fixed {
     /// `id`
@@ -32,6 +33,8 @@ pub struct Fixed {
     pub submitted_at: i64,
     /// `spec`; null where everything is by default.
     pub spec: Option<String>,
+    /// `wiring`, encoded; null where there is none. Changes with `flow`, when the flow grows.
+    pub wiring: Option<Vec<u8>>,
 }
 
 /// The columns that change.
@@ -67,6 +70,8 @@ pub struct Moving {
     pub detail: Option<String>,
     /// `history`, encoded lines.
     pub history: Vec<u8>,
+    /// `joined`, the encoded join; null where there is none.
+    pub joined: Option<Vec<u8>>,
 }
 
 static DEFAULT_SPEC: LazyLock<Arc<Spec>> = LazyLock::new(Arc::default);
@@ -83,6 +88,7 @@ impl Fixed {
             submitted_at: row.submitted_at.micros(),
             spec: (*row.spec != **DEFAULT_SPEC)
                 .then(|| serde_json::to_string(&*row.spec).unwrap_or_default()),
+            wiring: row.wiring.as_ref().map(|wiring| wiring.encode()),
         }
     }
 }
@@ -105,7 +111,7 @@ impl Moving {
             until_at: match &row.state {
                 State::Delayed { until } => Some(until.micros()),
                 State::Leased(lease) => Some(lease.first_term().micros()),
-                State::Ready | State::Terminal(_) => None,
+                State::Blocked | State::Ready | State::Terminal(_) => None,
             },
             started_at: row.started_at.map(Timestamp::micros),
             ended_at: row.ended_at.map(Timestamp::micros),
@@ -113,6 +119,7 @@ impl Moving {
             detail: (row.detail != Detail::default())
                 .then(|| serde_json::to_string(&row.detail).unwrap_or_default()),
             history: row.history.as_bytes().to_vec(),
+            joined: row.join.as_ref().map(Join::encode),
         }
     }
 }
@@ -140,6 +147,7 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
     let name = StateName::from_code(moving.state).ok_or_else(|| format!("unknown state {}", moving.state))?;
     let until = || moving.until_at.map(Timestamp::from_micros).ok_or("until_at is missing".to_owned());
     let state = match name {
+        StateName::Blocked => State::Blocked,
         StateName::Ready => State::Ready,
         StateName::Delayed => State::Delayed { until: until()? },
         StateName::Leased => {
@@ -181,7 +189,17 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
         ended_at: moving.ended_at.map(Timestamp::from_micros),
         detail,
         history,
+        wiring: encoded("wiring", fixed.wiring.as_deref(), Wiring::decode)?.map(Arc::new),
+        join: encoded("joined", moving.joined.as_deref(), Join::decode)?,
     })
+}
+
+fn encoded<T, E: std::fmt::Display>(
+    column: &str,
+    bytes: Option<&[u8]>,
+    decode: impl FnOnce(&[u8]) -> Result<T, E>,
+) -> Result<Option<T>, String> {
+    bytes.map(decode).transpose().map_err(|error| format!("column {column}: {error}"))
 }
 
 fn number(column: &str, value: i32) -> Result<u32, String> {
@@ -194,4 +212,94 @@ pub fn due_kind(code: i16) -> Result<DueKind, String> {
         .into_iter()
         .find(|kind| kind.code() == code)
         .ok_or_else(|| format!("unknown due_kind {code}"))
+}
+
+/// The columns of a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowColumns {
+    /// `id`
+    pub id: Uuid,
+    /// `namespace`
+    pub namespace: i32,
+    /// `submitted_at`, microseconds.
+    pub submitted_at: i64,
+    /// `name`
+    pub name: Option<String>,
+    /// `tags`, a JSON object; null where there are none.
+    pub tags: Option<String>,
+    /// `spec`, a JSON object.
+    pub spec: String,
+    /// `version`
+    pub version: i32,
+    /// `state`, see [`FlowState::code`].
+    pub state: i16,
+    /// `ended_at`, microseconds.
+    pub ended_at: Option<i64>,
+    /// When it may be deleted, microseconds: what `due_at` is where its end is settled.
+    pub delete_at: Option<i64>,
+    /// `detail`, a JSON object; null where everything is by default.
+    pub detail: Option<String>,
+    /// One count for each of [`COUNTED`], in that order.
+    pub counts: [i32; COUNTED.len()],
+}
+
+/// The columns of counts and the states that they count: first those that are live.
+pub const COUNTED: [(&str, StateName); 9] = [
+    ("blocked", StateName::Blocked),
+    ("waiting", StateName::Ready),
+    ("delayed", StateName::Delayed),
+    ("active", StateName::Leased),
+    ("completed", StateName::Success),
+    ("failed", StateName::Failed),
+    ("cancelled", StateName::Cancelled),
+    ("expired", StateName::Expired),
+    ("skipped", StateName::Skipped),
+];
+
+/// The counts, one for each of [`COUNTED`].
+pub fn counts(counts: &Counts) -> [i32; COUNTED.len()] {
+    COUNTED.map(|(_, state)| counts.of(state))
+}
+
+impl FlowColumns {
+    /// The columns of a flow.
+    pub fn of(flow: &Flow) -> FlowColumns {
+        FlowColumns {
+            id: flow.id.0,
+            namespace: flow.namespace.0,
+            submitted_at: flow.submitted_at.micros(),
+            name: flow.name.as_ref().map(Name::to_string),
+            tags: (!flow.tags.is_empty()).then(|| serde_json::to_string(&flow.tags).unwrap_or_default()),
+            spec: serde_json::to_string(&flow.spec).unwrap_or_default(),
+            version: flow.version as i32,
+            state: flow.state.code(),
+            ended_at: flow.ended_at.map(Timestamp::micros),
+            delete_at: flow.delete_at().map(Timestamp::micros),
+            detail: (flow.detail != FlowDetail::default())
+                .then(|| serde_json::to_string(&flow.detail).unwrap_or_default()),
+            counts: counts(&flow.counts),
+        }
+    }
+
+    /// The flow that the columns describe, or what is wrong with them.
+    pub fn flow(self) -> Result<Flow, String> {
+        let mut counts = Counts::default();
+        for ((_, state), count) in COUNTED.into_iter().zip(self.counts) {
+            counts.add(state, count);
+        }
+        let spec: FlowSpec = json("spec", &self.spec)?;
+        Ok(Flow {
+            id: FlowId(self.id),
+            namespace: NamespaceId(self.namespace),
+            submitted_at: Timestamp::from_micros(self.submitted_at),
+            name: self.name.as_deref().map(Name::trusted),
+            tags: tags(self.tags.as_deref())?,
+            spec,
+            version: number("version", self.version)?,
+            state: FlowState::from_code(self.state).ok_or_else(|| format!("unknown state {}", self.state))?,
+            ended_at: self.ended_at.map(Timestamp::from_micros),
+            detail: self.detail.as_deref().map_or(Ok(FlowDetail::default()), |text| json("detail", text))?,
+            counts,
+        })
+    }
 }

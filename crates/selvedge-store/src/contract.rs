@@ -4,11 +4,15 @@ use crate::Error;
 use async_trait::async_trait;
 use bytes::Bytes;
 use selvedge_core::filter::{Filter, Place};
+use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::rows::Members;
 use selvedge_core::{
-    Changes, Class, ClassId, DueKind, Execution, ExecutionId, Name, NamespaceId, Needs, Rows, Session,
-    SessionId, Timestamp,
+    Changes, Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
+    Session, SessionId, Timestamp,
 };
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// A decision over rows: asked for what it needs, shown that, until it says what to save.
 pub trait Decision: Send {
@@ -28,12 +32,14 @@ pub enum Step {
 }
 
 /// What became of a transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     /// The number of the log entry it wrote, if it wrote one.
     pub entry: Option<i64>,
     /// How often the decision had to be begun.
     pub tries: u32,
+    /// Flows that it left without a live member, so that their end is to be settled.
+    pub emptied: Vec<FlowId>,
 }
 
 /// An execution as reads show it.
@@ -62,6 +68,41 @@ pub struct DueRow {
     pub tags: BTreeMap<String, String>,
 }
 
+/// What is to be done about a flow as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FlowDue {
+    /// It is running and has no live member: its end is to be settled.
+    Settle,
+    /// It has been kept long enough.
+    Delete,
+}
+
+impl FlowDue {
+    /// Every kind.
+    pub const ALL: [FlowDue; 2] = [Self::Settle, Self::Delete];
+
+    /// The number a store keeps. Stable for ever.
+    pub fn code(self) -> i16 {
+        match self {
+            Self::Settle => 1,
+            Self::Delete => 2,
+        }
+    }
+}
+
+/// A flow about which something is to be done, with everything a reconciler's filter may ask for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DueFlow {
+    /// Which.
+    pub flow: FlowId,
+    /// Since when.
+    pub due_at: Timestamp,
+    /// Its namespace.
+    pub namespace: NamespaceId,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
 /// One look at everything that may be due.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overview {
@@ -69,6 +110,10 @@ pub struct Overview {
     pub now: Timestamp,
     /// The next due time of each kind that has one.
     pub next: Vec<(DueKind, Timestamp)>,
+    /// Since when the oldest row of the outbox of each kind waits.
+    pub outbox: Vec<(OutboxKind, Timestamp)>,
+    /// The next time of each kind of thing to be done about flows.
+    pub flows: Vec<(FlowDue, Timestamp)>,
     /// Whether a lease has lapsed.
     pub lapsed: bool,
     /// Whether a session may be forgotten or the key of an operation has expired.
@@ -159,6 +204,18 @@ pub trait Store: Send + Sync + 'static {
     /// All sessions of a namespace, or of all.
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error>;
 
+    /// Flows by id; those that do not exist are left out.
+    async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error>;
+    /// Flows that match, newest first, after `after`.
+    async fn list_flows(
+        &self,
+        filter: &FlowFilter,
+        after: Option<FlowPlace>,
+        limit: u32,
+    ) -> Result<Vec<Flow>, Error>;
+    /// Members of a flow in the order of their submission, without their payloads. One that cannot be read is left out.
+    async fn members(&self, page: Members) -> Result<Vec<Execution>, Error>;
+
     /// One cheap look at everything that may be due.
     async fn overview(&self) -> Result<Overview, Error>;
     /// What is due of this kind, earliest first, after `after`.
@@ -171,6 +228,21 @@ pub trait Store: Send + Sync + 'static {
     /// Leases whose own first term and whose session have both lapsed, in the order of their executions' ids, after
     /// `after`.
     async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error>;
+    /// What is to be done about flows, of this kind, earliest first, after `after`.
+    async fn due_flows(
+        &self,
+        kind: FlowDue,
+        after: Option<(Timestamp, FlowId)>,
+        limit: u32,
+    ) -> Result<Vec<DueFlow>, Error>;
+    /// Rows of the outbox of this kind that have waited for at least `stale_ms`, oldest first, after `after`.
+    async fn outbox(
+        &self,
+        kind: OutboxKind,
+        stale_ms: i64,
+        after: Option<(Timestamp, Uuid)>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error>;
     /// Sessions without leases that were last seen before this many milliseconds ago.
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error>;
     /// Deletes keys of operations that have expired; says how many.

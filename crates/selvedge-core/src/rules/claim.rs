@@ -1,14 +1,14 @@
 //! Claims: ready executions go to a worker under new leases, in order.
 
 use super::Operation;
-use crate::fact::{Fact, LeaseRef};
+use crate::fact::{Fact, Failure, LeaseRef};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{Candidates, Needs};
 use crate::session::SEEN_EVERY_MS;
 use crate::submission::check_capabilities;
 use crate::{
-    ClassId, Execution, ExecutionId, Lease, Name, NamespaceId, Refusal, Scope, Session, SessionId, State,
-    Work,
+    ClassId, Execution, ExecutionId, Lease, Name, NamespaceId, Outcome, Refusal, Scope, Session, SessionId,
+    State, Work,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,36 @@ pub struct Claimed {
     pub execution: Execution,
     /// Its input.
     pub input: Bytes,
+    /// How its upstreams stand, in the order of its edges.
+    pub upstreams: Vec<Relative>,
+    /// How its children stand, in the order in which they were spawned.
+    pub children: Vec<Relative>,
+}
+
+/// How an upstream or a child stands, as a claim carries it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relative {
+    /// Its name in the flow.
+    pub name: Name,
+    /// How it ended; none while it is live.
+    pub outcome: Option<Outcome>,
+    /// Its error.
+    pub error: Option<Failure>,
+    /// Its result.
+    pub result: Option<Bytes>,
+}
+
+impl Relative {
+    fn of(id: ExecutionId, work: &Work) -> Option<Relative> {
+        let row = work.find(id).ok().flatten()?;
+        let outcome = row.state.outcome();
+        Some(Relative {
+            name: Name::trusted(row.node()?),
+            outcome,
+            error: row.detail.error.clone().filter(|_| outcome.is_some()),
+            result: work.result(id).flatten().cloned(),
+        })
+    }
 }
 
 /// The stored answer of a keyed claim: which executions under which epochs.
@@ -138,8 +168,12 @@ impl Claim {
         }
     }
 
-    /// What to see after the keys were loaded: the executions that the same call claimed before.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+    /// What to see after that: how the upstreams and children of what it may take have ended, and, where the same call was
+    /// made before, what that one claimed.
+    pub fn needs_more(&self, classes: &[ClassId], work: &Work, needs: &mut Needs) {
+        for id in work.ready(classes) {
+            relatives(id, work, needs);
+        }
         let stored = self.operation.as_ref().map(|operation| operation.stored(self.scope.namespace, work));
         let Some(Ok(Some(Answer(claimed)))) = stored else { return };
         for (id, _) in claimed {
@@ -149,6 +183,7 @@ impl Claim {
             if work.input(id).is_none() {
                 needs.inputs.push(id);
             }
+            relatives(id, work, needs);
         }
     }
 
@@ -179,8 +214,7 @@ impl Claim {
 
     fn still_held(&self, id: ExecutionId, epoch: u32, work: &Work) -> Option<Claimed> {
         let row = work.execution(self.scope.namespace, id).ok()?;
-        (row.epoch == epoch && row.state.lease().is_some())
-            .then(|| Claimed { execution: row.clone(), input: work.input(id).cloned().unwrap_or_default() })
+        (row.epoch == epoch && row.state.lease().is_some()).then(|| claimed(row, work))
     }
 
     fn take(&self, classes: &[ClassId], work: &mut Work) -> Vec<Claimed> {
@@ -194,7 +228,7 @@ impl Claim {
         while claimed.len() < self.max as usize && bytes < CLAIM_BYTES {
             let Some(id) = work.next_ready(classes) else { break };
             let one = self.lease(id, work);
-            bytes += one.input.len();
+            bytes += one.bytes();
             claimed.push(one);
         }
         claimed
@@ -251,7 +285,42 @@ impl Claim {
             row.detail.progress = None;
             row.started_at = row.started_at.or(Some(now));
         });
-        let execution = work.find(id).ok().flatten().cloned().expect("it was leased just now");
-        Claimed { execution, input: work.input(id).cloned().unwrap_or_default() }
+        claimed(work.find(id).ok().flatten().expect("it was leased just now"), work)
+    }
+}
+
+impl Claimed {
+    /// How much its payloads weigh together.
+    fn bytes(&self) -> usize {
+        let relatives = self.upstreams.iter().chain(&self.children);
+        let results = relatives.filter_map(|one| one.result.as_ref()).map(Bytes::len);
+        self.input.len() + results.sum::<usize>()
+    }
+}
+
+/// What a claim carries of an execution that is leased.
+fn claimed(row: &Execution, work: &Work) -> Claimed {
+    let wiring = row.wiring();
+    let upstreams = wiring.upstreams.iter().filter_map(|one| Relative::of(one.execution, work));
+    let children = wiring.children.iter().filter_map(|one| Relative::of(one.execution, work));
+    Claimed {
+        execution: row.clone(),
+        input: work.input(row.id).cloned().unwrap_or_default(),
+        upstreams: upstreams.collect(),
+        children: children.collect(),
+    }
+}
+
+/// What to see of the upstreams and children of an execution before it can be handed out.
+pub fn relatives(id: ExecutionId, work: &Work, needs: &mut Needs) {
+    let Ok(Some(row)) = work.find(id) else { return };
+    let wiring = row.wiring();
+    let upstreams = wiring.upstreams.iter().map(|one| one.execution);
+    let children = wiring.children.iter().map(|one| one.execution);
+    for id in upstreams.chain(children).filter(|id| !work.knows_end(*id)) {
+        if !work.knows(id) {
+            needs.look.push(id);
+        }
+        needs.results.push(id);
     }
 }

@@ -5,15 +5,21 @@
 
 pub mod claim;
 pub mod clock;
+pub mod dispatch;
+pub mod flow;
+pub mod graft;
+pub mod grow;
 pub mod heartbeat;
+pub mod join;
 pub mod operator;
 pub mod report;
 pub mod submit;
+pub mod submit_flow;
 pub mod worker;
 
-use crate::fact::Next;
+use crate::fact::{Fact, Next};
 use crate::rows::{KeyName, KeyRow, KeyScope};
-use crate::{Execution, FailureClass, NamespaceId, Outcome, Refusal, State, Timestamp, Work};
+use crate::{Execution, ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, State, Timestamp, Work};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// A caller's key for one call, and the digest of what it asked for.
@@ -66,6 +72,29 @@ fn follow(row: &mut Execution, next: Next) {
         Next::Terminal(outcome) => State::Terminal(outcome),
     };
     row.detail.cancel = None;
+}
+
+/// Cancels an execution, unless it has ended. Says how many that were: one or none.
+fn cancel_now(work: &mut Work, id: ExecutionId, reason: String, actor: Option<Name>) -> u32 {
+    let Ok(Some(row)) = work.find(id) else { return 0 };
+    if row.state.outcome().is_some() {
+        return 0;
+    }
+    let fact = Fact::Cancelled { lease: row.lease_ref(), reason: Some(reason) };
+    work.apply(id, fact, actor, |row| follow(row, Next::Terminal(Outcome::Cancelled)));
+    1
+}
+
+/// A new generation begins: what the last one left behind is gone.
+fn open_again(row: &mut Execution, now: Timestamp) {
+    row.started_at = None;
+    row.detail.generation += 1;
+    row.detail.replayed_at = Some(now);
+    row.detail.retries = 0;
+    row.detail.interruptions = 0;
+    row.detail.interrupted = None;
+    row.detail.error = None;
+    row.detail.progress = None;
 }
 
 /// What follows a put-back that charges nothing: ready or delayed, or cancelled where that was asked for.

@@ -1,9 +1,12 @@
 //! What operators do to an execution. Every event of theirs names the actor.
 
+use super::graft::join_again;
 use super::submit::key_names;
-use super::{follow, put_back};
+use super::{follow, open_again, put_back};
 use crate::execution::CancelRequest;
 use crate::fact::{Fact, Next};
+use crate::flow::FlowState;
+use crate::join::Verdict;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs, ResultChange};
 use crate::submission::{When, check_duration, check_priority, check_tags};
 use crate::{Execution, ExecutionId, Name, NamespaceId, Outcome, Refusal, State, Work};
@@ -70,9 +73,14 @@ impl Operate {
         needs.executions.push(self.execution);
     }
 
-    /// What to see after that, and once more: for a replay, the key that only one active execution may have, and whom it
-    /// stands for.
+    /// What to see after that, and once more: for a replay, its flow, the key that only one active execution may have, and
+    /// whom it stands for.
     pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        if self.action == Action::Replay
+            && let Ok(row) = work.execution(self.namespace, self.execution)
+        {
+            needs.flows.extend(row.flow);
+        }
         let Some(name) = self.unique_key(work) else { return };
         match work.key(&name) {
             None => needs.keys.push(name),
@@ -130,7 +138,7 @@ impl Operate {
                 }
                 Ok(())
             }
-            State::Ready | State::Delayed { .. } | State::Leased(_) => {
+            State::Blocked | State::Ready | State::Delayed { .. } | State::Leased(_) => {
                 let fact = Fact::Cancelled { lease: row.lease_ref(), reason: reason.clone() };
                 self.apply(work, fact, |row| follow(row, Next::Terminal(Outcome::Cancelled)));
                 Ok(())
@@ -168,6 +176,10 @@ impl Operate {
             State::Leased(_) => {
                 Err(self.wrong_state(row, "only one that waits can be rescheduled; revoke its lease first"))
             }
+            State::Blocked => Err(self.wrong_state(
+                row,
+                "it waits for its upstreams; cancel it, or wait until they have ended",
+            )),
             State::Ready | State::Delayed { .. } => {
                 let next = put_back(row, Some(until), work.now());
                 self.apply(work, Fact::Rescheduled { next }, |row| follow(row, next));
@@ -180,23 +192,46 @@ impl Operate {
         if row.state.outcome().is_none() {
             return Err(self.wrong_state(row, "only one that has ended can be replayed"));
         }
+        if row.state.outcome() == Some(Outcome::Skipped) {
+            let detail = "it never ran, because of how its upstreams ended; replay one of them, and it opens again";
+            return Err(self.wrong_state(row, detail));
+        }
         if let Some(name) = self.unique_key(work) {
             self.take_unique_key(row, name, work)?;
         }
+        self.reopen_flow(row, work)?;
         let now = work.now();
-        let fact = Fact::Replayed { generation: row.detail.generation + 1 };
+        let waits = row.join.as_ref().is_some_and(|join| join.decision == Verdict::Pending);
+        let generation = row.detail.generation + 1;
+        let fact =
+            if waits { Fact::ReplayedBlocked { generation } } else { Fact::Replayed { generation } };
         self.apply(work, fact, |row| {
-            row.state = State::Ready;
-            row.started_at = None;
-            row.detail.generation += 1;
-            row.detail.replayed_at = Some(now);
-            row.detail.retries = 0;
-            row.detail.interruptions = 0;
-            row.detail.interrupted = None;
-            row.detail.error = None;
-            row.detail.progress = None;
+            row.state = if waits { State::Blocked } else { State::Ready };
+            open_again(row, now);
         });
         work.set_result(row.id, ResultChange::Clear);
+        if waits {
+            join_again(work, row.id);
+        }
+        Ok(())
+    }
+
+    /// The flow of an execution that is replayed runs again, if it had ended.
+    fn reopen_flow(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
+        let Some(id) = row.flow else { return Ok(()) };
+        let flow = work.flow(self.namespace, id)?.clone();
+        if flow.detail.cancel.as_ref().is_some_and(|cancel| cancel.draining) {
+            return Err(self.wrong_state(row, "its flow is being cancelled; replay it when that is done"));
+        }
+        let ended = flow.state != FlowState::Running;
+        if ended || flow.detail.cancel.is_some() {
+            let fact = ended.then_some(Fact::FlowReopened { execution: row.id });
+            work.apply_flow(id, fact, Some(self.actor.clone()), |flow| {
+                flow.state = FlowState::Running;
+                flow.ended_at = None;
+                flow.detail.cancel = None;
+            });
+        }
         Ok(())
     }
 
@@ -253,6 +288,11 @@ fn terminal(row: &Execution) -> Refusal {
     }
 }
 
-fn check_reason(reason: &Option<String>) -> Result<(), Refusal> {
+/// Whether an execution has not started: it never was claimed in this generation.
+pub(super) fn is_unstarted(row: &Execution) -> bool {
+    row.started_at.is_none() && matches!(row.state, State::Blocked | State::Ready | State::Delayed { .. })
+}
+
+pub(super) fn check_reason(reason: &Option<String>) -> Result<(), Refusal> {
     reason.as_deref().map_or(Ok(()), |reason| crate::name::check_text("/reason", reason, REASON_LIMIT))
 }

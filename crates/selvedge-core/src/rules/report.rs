@@ -3,6 +3,7 @@
 //! The epoch is the fence, not the clock: until the lease was taken away, a late report of the current lease is accepted.
 //! A report that already succeeded, repeated, gives the same answer: the line of history that it wrote is its receipt.
 
+use super::grow::Spawn;
 use super::{after_failure, follow, put_back};
 use crate::execution::Progress;
 use crate::fact::{Fact, Failure, Next};
@@ -46,7 +47,7 @@ impl Fence {
 }
 
 /// What a worker reports.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Op {
     /// It is done.
     Complete {
@@ -76,6 +77,8 @@ pub enum Op {
     },
     /// Put it back now.
     Release,
+    /// Add children to its flow.
+    Spawn(Box<Spawn>),
 }
 
 /// One report.
@@ -98,6 +101,8 @@ pub struct Reported {
     pub state: StateName,
     /// Until when, if it is delayed.
     pub delayed_until: Option<crate::Timestamp>,
+    /// The children that it spawned, by name.
+    pub spawned: Vec<(Name, ExecutionId)>,
 }
 
 impl Report {
@@ -122,13 +127,28 @@ impl Report {
                 message.as_deref().map_or(Ok(()), check_message)
             }
             Op::Delay { until } => until.check("/delay_ms").map(|_| ()),
-            Op::Release => Ok(()),
+            Op::Release | Op::Spawn(_) => Ok(()),
         }
     }
 
     /// What to see.
     pub fn needs(&self, needs: &mut Needs) {
         needs.executions.push(self.fence.execution);
+    }
+
+    /// What to see after that, where it spawns.
+    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        if let Op::Spawn(spawn) = &self.op
+            && let Ok(row) = work.execution(self.namespace, self.fence.execution)
+            && self.fence.holds(row)
+        {
+            spawn.needs_more(row, work, needs);
+        }
+    }
+
+    /// Whether it ends its lease.
+    pub fn ends(&self) -> bool {
+        !matches!(self.op, Op::Progress { .. } | Op::Spawn(_))
     }
 
     /// Does it, or says why not.
@@ -166,7 +186,11 @@ impl Report {
                     let fact = Fact::Progressed { percent: *percent, message: message.clone() };
                     work.apply(id, fact, None, |row| row.detail.progress = Some(progress));
                 }
-                return Ok(Reported { state: StateName::Leased, delayed_until: None });
+                return Ok(Reported { state: StateName::Leased, delayed_until: None, spawned: Vec::new() });
+            }
+            Op::Spawn(spawn) => {
+                let spawned = spawn.decide(&row, work)?;
+                return Ok(Reported { state: StateName::Leased, delayed_until: None, spawned });
             }
             Op::Delay { until } => {
                 let next = put_back(&row, Some(until.at(now)), now);
@@ -226,6 +250,7 @@ impl Report {
                 hasher.update(&ms.to_le_bytes());
             }
             Op::Release => hasher.update(b"release"),
+            Op::Spawn(_) => hasher.update(b"spawn"),
         }
         hasher.digest()
     }
@@ -237,7 +262,7 @@ fn reported(next: Next) -> Reported {
         Next::Delayed(until) => (State::Delayed { until }, Some(until)),
         Next::Terminal(outcome) => (State::Terminal(outcome), None),
     };
-    Reported { state: state.name(), delayed_until }
+    Reported { state: state.name(), delayed_until, spawned: Vec::new() }
 }
 
 fn check_message(message: &str) -> Result<(), Refusal> {

@@ -5,7 +5,7 @@ use crate::execution::{Detail, Spec};
 use crate::fact::Fact;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
 use crate::{
-    ClassId, Execution, ExecutionId, History, Name, NamespaceId, Refusal, State, Submission, Timestamp, Work,
+    ClassId, Execution, ExecutionId, FlowId, History, Name, NamespaceId, Refusal, State, Submission, Timestamp, Work,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,7 @@ impl Submit {
             if submission.id.is_some() || again {
                 needs.executions.push(item.id);
             }
+            needs.flows_look.extend(submission.id.map(|id| FlowId(id.0)));
             needs.keys.extend(names(self.namespace, submission));
         }
     }
@@ -152,6 +153,12 @@ impl Submit {
                 }),
             };
         }
+        if submission.id.is_some() && work.find_flow(FlowId(item.id.0)).is_some() {
+            return Err(Refusal::IdempotencyMismatch {
+                pointer: "/id".into(),
+                detail: "is in use for a flow; use a new id".into(),
+            });
+        }
         if let Some(first) = self.first_with_key(submission, work)? {
             self.remember_key(submission, &first, work);
             return Ok(Submitted { execution: first, duplicate: true });
@@ -183,7 +190,7 @@ impl Submit {
                     }
                     return Ok(Some(first.clone()));
                 }
-                KeyScope::Unique | KeyScope::Idempotency | KeyScope::Operation => {}
+                KeyScope::Unique | KeyScope::Idempotency | KeyScope::Operation | KeyScope::Flow => {}
             }
         }
         Ok(None)
@@ -208,31 +215,10 @@ impl Submit {
     }
 
     fn create(&self, item: &Item, submission: &Submission, work: &mut Work) -> Execution {
-        let now = work.now();
-        let delayed_until = submission.delay.map(|delay| delay.at(now)).filter(|until| *until > now);
-        let row = Execution {
-            id: item.id,
-            namespace: self.namespace,
-            class: item.class,
-            flow: None,
-            submitted_at: now,
-            spec: Arc::new(Spec {
-                policy: submission.policy.clone(),
-                idempotency_key: submission.idempotency_key.clone(),
-                idempotency_window_ms: submission.idempotency_window_ms,
-                unique_while_active: submission.unique_while_active.clone(),
-                digest: submission.id.map(|_| submission.digest),
-            }),
-            tags: submission.tags.clone(),
-            version: 1,
-            state: delayed_until.map_or(State::Ready, |until| State::Delayed { until }),
-            priority: submission.priority,
-            ready_order: now,
-            epoch: 0,
-            started_at: None,
-            ended_at: None,
-            detail: Detail::default(),
-            history: History::default(),
+        let row = new_row(self.namespace, item.id, item.class, submission, work.now());
+        let delayed_until = match row.state {
+            State::Delayed { until } => Some(until),
+            _ => None,
         };
         work.insert(row, submission.input.clone(), Fact::Submitted { delayed_until });
         for name in names(self.namespace, submission) {
@@ -245,6 +231,44 @@ impl Submit {
             });
         }
         work.find(item.id).ok().flatten().cloned().expect("it was inserted just now")
+    }
+}
+
+/// A new execution, alone: ready, or delayed.
+pub(super) fn new_row(
+    namespace: NamespaceId,
+    id: ExecutionId,
+    class: ClassId,
+    submission: &Submission,
+    now: Timestamp,
+) -> Execution {
+    let delayed_until = submission.delay.map(|delay| delay.at(now)).filter(|until| *until > now);
+    Execution {
+        id,
+        namespace,
+        class,
+        flow: None,
+        submitted_at: now,
+        spec: Arc::new(Spec {
+            policy: submission.policy.clone(),
+            idempotency_key: submission.idempotency_key.clone(),
+            idempotency_window_ms: submission.idempotency_window_ms,
+            unique_while_active: submission.unique_while_active.clone(),
+            digest: submission.id.map(|_| submission.digest),
+            node: None,
+        }),
+        tags: submission.tags.clone(),
+        version: 1,
+        state: delayed_until.map_or(State::Ready, |until| State::Delayed { until }),
+        priority: submission.priority,
+        ready_order: now,
+        epoch: 0,
+        started_at: None,
+        ended_at: None,
+        detail: Detail::default(),
+        history: History::default(),
+        wiring: None,
+        join: None,
     }
 }
 

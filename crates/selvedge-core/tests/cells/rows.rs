@@ -2,9 +2,14 @@
 
 use super::Row;
 use selvedge_core::execution::{CancelRequest, Detail, Spec};
+use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
+use selvedge_core::join::{Condition, Edge, JoinPolicy, OnSatisfied, Resolution, Verdict};
+use selvedge_core::state::StateName;
+use selvedge_core::submission::When;
+use selvedge_core::wiring::{Downstream, Node, Upstream};
 use selvedge_core::{
-    Backoff, ClassId, Execution, ExecutionId, History, Lease, LeaseId, Name, NamespaceId, Outcome, Policy,
-    Retry, Scope, Session, SessionId, State, Timestamp,
+    Backoff, ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name, NamespaceId,
+    Outcome, Policy, Retry, Scope, Session, SessionId, State, Timestamp, Wiring,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -17,6 +22,12 @@ pub const CLASS: ClassId = ClassId(1);
 pub const ID: ExecutionId = ExecutionId(Uuid::from_u128(1));
 /// The lease of every leased row.
 pub const LEASE: LeaseId = LeaseId(Uuid::from_u128(2));
+/// The upstreams of every row that waits for others.
+pub const UPSTREAMS: [ExecutionId; 2] = [ExecutionId(Uuid::from_u128(3)), ExecutionId(Uuid::from_u128(4))];
+/// The flow of every row that waits for others.
+pub const FLOW: FlowId = FlowId(Uuid::from_u128(5));
+/// What such a row is called there.
+pub const NODE: &str = "node";
 /// Its time to live.
 pub const TTL_MS: i64 = 1_000;
 
@@ -56,17 +67,22 @@ pub fn session() -> Session {
     }
 }
 
-/// No row, and rows of every state in every variation.
-pub fn rows() -> Vec<Row> {
-    let states = [
+fn states() -> impl Iterator<Item = State> {
+    let live = [
+        State::Blocked,
         State::Ready,
         State::Delayed { until: now().minus_ms(1) },
         State::Delayed { until: now().plus_ms(1) },
         State::Leased(lease()),
     ];
-    let ended = Outcome::ALL.into_iter().map(State::Terminal);
+    live.into_iter().chain(Outcome::ALL.into_iter().map(State::Terminal))
+}
+
+/// No row, and rows of every state in every variation.
+pub fn rows() -> Vec<Row> {
     let mut rows = vec![None];
-    for state in states.into_iter().chain(ended) {
+    rows.extend(wired_rows().into_iter().map(Some));
+    for state in states() {
         for policy in policies() {
             for charged in 0..=2 {
                 for asked in asked_to_cancel(&state) {
@@ -103,7 +119,7 @@ fn policies() -> Vec<Policy> {
 fn asked_to_cancel(state: &State) -> Vec<Option<Timestamp>> {
     match state {
         State::Leased(_) => vec![None, Some(now().plus_ms(1)), Some(now())],
-        State::Ready | State::Delayed { .. } | State::Terminal(_) => vec![None],
+        State::Blocked | State::Ready | State::Delayed { .. } | State::Terminal(_) => vec![None],
     }
 }
 
@@ -131,5 +147,73 @@ fn row(state: State, policy: Policy, charged: u32, asked: Option<Timestamp>) -> 
             ..Detail::default()
         },
         history: History::default(),
+        wiring: None,
+        join: None,
+    }
+}
+
+/// The flow of the rows that are of one.
+pub fn flow() -> Flow {
+    let mut counts = Counts::default();
+    counts.add(StateName::Ready, 1);
+    Flow {
+        id: FLOW,
+        namespace: NAMESPACE,
+        submitted_at: now(),
+        name: None,
+        tags: Default::default(),
+        spec: FlowSpec::default(),
+        version: 1,
+        state: FlowState::Running,
+        ended_at: None,
+        detail: FlowDetail::default(),
+        counts,
+    }
+}
+
+/// Rows of every state that have two upstreams: with every decision, whatever their edges say, and with and without a delay.
+fn wired_rows() -> Vec<Execution> {
+    use Resolution::{Dead, Holds, Pending};
+    let mut rows = Vec::new();
+    for state in states() {
+        for policy in [JoinPolicy::AllOf, JoinPolicy::AnyOf { on_satisfied: OnSatisfied::LetRun }] {
+            for edges in [[Pending, Pending], [Holds, Pending], [Dead, Pending], [Dead, Dead]] {
+                for decision in [Verdict::Pending, Verdict::Satisfied, Verdict::Impossible] {
+                    for delay in [None, Some(When::AfterMs(1))] {
+                        let edges = edges.map(|resolution| Edge { resolution, generation: 0 }).to_vec();
+                        rows.push(wired(state.clone(), Join { policy, edges, decision }, delay));
+                    }
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn wired(state: State, join: Join, delay: Option<When>) -> Execution {
+    let node =
+        Node { name: Name::trusted(NODE), depth: 1, parent: None, delay, flow_deadline_at: None };
+    let upstreams = UPSTREAMS.map(|execution| Upstream { execution, when: Condition::Success });
+    let row = row(state, Policy::default(), 0, None);
+    Execution {
+        spec: Arc::new(Spec { node: Some(node), ..Spec::default() }),
+        flow: Some(FLOW),
+        wiring: Some(Arc::new(Wiring { upstreams: upstreams.to_vec(), ..Wiring::default() })),
+        join: Some(join),
+        ..row
+    }
+}
+
+/// An upstream in this generation, ended in this way or live, that knows of its edge to the row.
+pub fn upstream(place: usize, generation: u32, outcome: Option<Outcome>) -> Execution {
+    let state = outcome.map_or(State::Ready, State::Terminal);
+    let downstreams = vec![Downstream { execution: ID, edge: place as u32 }];
+    let row = row(state, Policy::default(), 0, None);
+    Execution {
+        id: UPSTREAMS[place],
+        flow: Some(FLOW),
+        wiring: Some(Arc::new(Wiring { downstreams, ..Wiring::default() })),
+        detail: Detail { generation, ..Detail::default() },
+        ..row
     }
 }

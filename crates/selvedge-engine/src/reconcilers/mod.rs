@@ -6,6 +6,7 @@
 
 mod due;
 mod lease_expiry;
+mod outbox;
 mod retention;
 mod set_aside;
 mod supervisor;
@@ -18,9 +19,10 @@ use crate::command::{Command, Reply};
 use crate::committer::{Committer, Pending};
 use async_trait::async_trait;
 use selvedge_core::rules::clock::{Tick, Ticked, What};
-use selvedge_core::{NamespaceId, Timestamp};
+use selvedge_core::{ExecutionId, NamespaceId, Timestamp};
 use selvedge_store::{DueRow, Overview, Store};
 use set_aside::SetAside;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,9 +42,9 @@ pub struct Scope {
 }
 
 impl Scope {
-    fn covers(&self, row: &DueRow) -> bool {
-        self.namespace.is_none_or(|namespace| namespace == row.namespace)
-            && self.tag.as_ref().is_none_or(|(name, value)| row.tags.get(name) == Some(value))
+    fn covers(&self, namespace: NamespaceId, tags: &BTreeMap<String, String>) -> bool {
+        self.namespace.is_none_or(|ours| ours == namespace)
+            && self.tag.as_ref().is_none_or(|(name, value)| tags.get(name) == Some(value))
     }
 }
 
@@ -109,6 +111,9 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(due::attempt_timeout()),
         Arc::new(due::delay_promoter()),
         Arc::new(due::execution_deadline()),
+        Arc::new(outbox::dependency()),
+        Arc::new(outbox::edge_cancel_dispatcher()),
+        Arc::new(outbox::edge_cancel_reconciler()),
         Arc::new(worker_liveness::WorkerLiveness),
         Arc::new(retention::Retention),
     ]
@@ -117,34 +122,67 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
 impl Bench {
     /// Gives each row to the rules as a command of its own and counts what came of it.
     async fn act(&self, rows: Vec<DueRow>, what: What) -> Result<Tally, Error> {
+        self.give(
+            rows,
+            |row| self.scope.covers(row.namespace, &row.tags),
+            |row| row.execution,
+            |row| Command::Tick(Tick { execution: row.execution, what }),
+            |reply| match reply {
+                Reply::Tick(Ok(Ticked::Done)) => Ok(true),
+                Reply::Tick(Ok(Ticked::Lost | Ticked::NotDue)) => Ok(false),
+                other => Err(format!("{other:?}")),
+            },
+        )
+        .await
+    }
+
+    /// The same for rows of any kind: `covered` says whether a row is ours, `id` under which id a bad one is set aside,
+    /// `done` whether the reply means that something was done, or what was wrong with the row.
+    async fn give<T>(
+        &self,
+        rows: Vec<T>,
+        covered: impl Fn(&T) -> bool,
+        id: impl Fn(&T) -> ExecutionId,
+        command: impl Fn(T) -> Command,
+        done: impl Fn(Reply) -> Result<bool, String>,
+    ) -> Result<Tally, Error> {
         let mut tally = Tally { scanned: rows.len() as u64, ..Tally::default() };
         let mut waiting = Vec::new();
         let mut commands = Vec::new();
         for row in rows {
-            if !self.scope.covers(&row) {
+            let id = id(&row);
+            if !covered(&row) {
                 tally.filtered += 1;
-            } else if !self.set_aside.holds(row.execution) {
-                let (pending, reply) = Pending::new(Command::Tick(Tick { execution: row.execution, what }));
+            } else if !self.set_aside.holds(id) {
+                let (pending, reply) = Pending::new(command(row));
                 commands.push(pending);
-                waiting.push((row.execution, reply));
+                waiting.push((id, reply));
             }
         }
         if commands.is_empty() {
             return Ok(tally);
         }
         self.committer.enqueue(commands)?;
-        for (execution, reply) in waiting {
-            match reply.await.unwrap_or(Err(Error::Closed)) {
-                Ok(Reply::Tick(Ok(Ticked::Done))) => tally.done += 1,
-                Ok(Reply::Tick(Ok(Ticked::Lost | Ticked::NotDue))) => tally.lost += 1,
+        for (id, reply) in waiting {
+            let failed = match reply.await.unwrap_or(Err(Error::Closed)) {
                 Err(Error::Closed) => return Err(Error::Closed),
                 Err(Error::Store(error)) if error.is_transient() => return Err(error.into()),
-                failed => {
-                    tally.errors += 1;
-                    let pause = self.set_aside.add(execution);
-                    tracing::error!(%execution, ?what, ?failed, ?pause, "a row cannot be dealt with; set aside");
-                }
-            }
+                Err(error) => error.to_string(),
+                Ok(reply) => match done(reply) {
+                    Ok(true) => {
+                        tally.done += 1;
+                        continue;
+                    }
+                    Ok(false) => {
+                        tally.lost += 1;
+                        continue;
+                    }
+                    Err(failed) => failed,
+                },
+            };
+            tally.errors += 1;
+            let pause = self.set_aside.add(id);
+            tracing::error!(%id, failed, ?pause, "a row cannot be dealt with; set aside");
         }
         Ok(tally)
     }

@@ -1,10 +1,14 @@
-//! `retention`: deletes executions that ended long enough ago, and keys of calls that have expired.
+//! `retention`: deletes executions and flows that ended long enough ago, and keys of calls that have expired.
 
-use super::{Bench, PAGE, Reconciler, Tally, due::work_through};
+use super::{Bench, PAGE, PAGES, Reconciler, Tally, due::work_through};
 use crate::Error;
+use crate::command::{Command, Reply};
 use async_trait::async_trait;
-use selvedge_core::{DueKind, Timestamp};
-use selvedge_store::Overview;
+use selvedge_core::rules::flow::ForgetFlow;
+use selvedge_core::{DueKind, ExecutionId, Timestamp};
+use selvedge_store::{FlowDue, Overview};
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Deletes what has been kept long enough.
@@ -22,14 +26,56 @@ impl Reconciler for Retention {
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
         let due = overview.next.iter().find(|(kind, _)| *kind == DueKind::Retention).map(|(_, at)| *at);
-        if overview.stale { Some(overview.now) } else { due }
+        let flows = overview.flows.iter().filter(|(kind, _)| *kind == FlowDue::Delete).map(|(_, at)| *at);
+        if overview.stale { Some(overview.now) } else { flows.chain(due).min() }
     }
 
     async fn tick(&self, bench: &Bench) -> Result<Tally, Error> {
         let mut tally = work_through(bench, DueKind::Retention).await?;
+        tally += delete_flows(bench).await?;
         let keys = bench.store.delete_expired_keys(PAGE).await?;
         tally.scanned += keys;
         tally.done += keys;
         Ok(tally)
     }
+}
+
+/// Deletes flows with their members: a large one in chunks, the flow itself with the last.
+async fn delete_flows(bench: &Bench) -> Result<Tally, Error> {
+    let mut tally = Tally::default();
+    let mut after = None;
+    for _ in 0..PAGES {
+        let flows = bench.store.due_flows(FlowDue::Delete, after, PAGE).await?;
+        let found = flows.len();
+        after = flows.last().map(|flow| (flow.due_at, flow.flow));
+        let mut rest = flows;
+        while !rest.is_empty() {
+            let more = Mutex::new(HashSet::new());
+            let again = rest.clone();
+            tally += bench
+                .give(
+                    rest,
+                    |flow| bench.scope.covers(flow.namespace, &flow.tags),
+                    |flow| ExecutionId(flow.flow.0),
+                    |flow| Command::ForgetFlow(ForgetFlow { flow: flow.flow }),
+                    |reply| match reply {
+                        Reply::ForgetFlow(Some((flow, goes_on))) => {
+                            if goes_on {
+                                more.lock().unwrap_or_else(PoisonError::into_inner).insert(flow);
+                            }
+                            Ok(true)
+                        }
+                        Reply::ForgetFlow(None) => Ok(false),
+                        other => Err(format!("{other:?}")),
+                    },
+                )
+                .await?;
+            let more = more.into_inner().unwrap_or_else(PoisonError::into_inner);
+            rest = again.into_iter().filter(|flow| more.contains(&flow.flow)).collect();
+        }
+        if found < PAGE as usize {
+            break;
+        }
+    }
+    Ok(tally)
 }

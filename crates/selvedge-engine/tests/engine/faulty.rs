@@ -2,15 +2,20 @@
 
 use async_trait::async_trait;
 use selvedge_engine::core::filter::{Filter, Place};
+use selvedge_engine::core::flow::{FlowFilter, FlowPlace};
+use selvedge_engine::core::outbox::{OutboxKind, OutboxRow};
+use selvedge_engine::core::rows::Members;
 use selvedge_engine::core::{
-    Class, ClassId, DueKind, Execution, ExecutionId, Name, NamespaceId, Session, SessionId, Timestamp,
+    Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
+    Timestamp,
 };
 use selvedge_engine::store::{
-    Decision, Description, DueRow, Entries, Error, News, Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored, Transaction,
 };
 use selvedge_memory::MemoryStore;
 use std::sync::Mutex;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 /// Which calls can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +137,42 @@ impl Store for Faulty {
 
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
         self.store.sessions(namespace).await
+    }
+
+    async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
+        self.store.fetch_flows(ids).await
+    }
+
+    async fn list_flows(
+        &self,
+        filter: &FlowFilter,
+        after: Option<FlowPlace>,
+        limit: u32,
+    ) -> Result<Vec<Flow>, Error> {
+        self.store.list_flows(filter, after, limit).await
+    }
+
+    async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
+        self.store.members(page).await
+    }
+
+    async fn due_flows(
+        &self,
+        kind: FlowDue,
+        after: Option<(Timestamp, FlowId)>,
+        limit: u32,
+    ) -> Result<Vec<DueFlow>, Error> {
+        self.store.due_flows(kind, after, limit).await
+    }
+
+    async fn outbox(
+        &self,
+        kind: OutboxKind,
+        stale_ms: i64,
+        after: Option<(Timestamp, Uuid)>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error> {
+        self.store.outbox(kind, stale_ms, after, limit).await
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod faulty;
+mod flows;
 mod hand_off;
 mod keys;
 mod limits;

@@ -1,15 +1,16 @@
--- Newest first, of a flow; an execution alone is its own flow. Locks: nothing. Index: executions_list_by_flow, executions_pkey.
+-- Newest first, of a flow. Locks: nothing. Index: nodes_in_order, backwards, then executions_pkey.
 select {shown}
-from executions
-where id in (
-    select id from executions where flow = $9
-    union all
-    select id from executions where id = $9 and flow is null
-  )
-  and namespace = $1
-  and (submitted_at, id) < ($2, $3)
-  and submitted_at >= $4
-  and submitted_at < $5
+from (
+  select nodes.execution
+  from nodes
+  where nodes.flow = $9
+    and (nodes.submitted_at, nodes.execution) < ($2, $3)
+    and nodes.submitted_at >= $4
+    and nodes.submitted_at < $5
+  order by nodes.submitted_at desc, nodes.execution desc
+) as member
+join executions on executions.id = member.execution
+where namespace = $1
   and ($6::integer[] is null or class = any($6))
   and ($7::smallint[] is null or state = any($7))
   and (
@@ -23,5 +24,4 @@ where id in (
         and tags.execution = executions.id
     )
   )
-order by submitted_at desc, id desc
 limit $8

@@ -1,6 +1,7 @@
--- One look at everything that may be due: the head of each kind in the due index, lapsed leases, stale sessions and keys.
+-- One look at everything that may be due: the head of each kind in the due index, lapsed leases, stale sessions and keys,
+-- and for each kind that is passed the oldest row of the outbox and the head of what is due of flows.
 -- Index: executions_due once per kind, executions_lease and sessions_pkey once per session that holds
--- something, keys_expired, classes_pkey.
+-- something, keys_expired, classes_pkey, outbox_waiting and flows_due once per kind.
 select
   clock_timestamp() as now,
   array(
@@ -51,4 +52,25 @@ select
   ) or exists (
     select from keys where expires_at < clock_timestamp()
   ) as stale,
-  coalesce((select max(id) from classes), 0) as newest_class
+  coalesce((select max(id) from classes), 0) as newest_class,
+  array(
+    select (
+      select at
+      from outbox
+      where kind = asked.code
+      order by at
+      limit 1
+    )
+    from unnest($2::smallint[]) as asked (code)
+  ) as outbox,
+  array(
+    select (
+      select due_at
+      from flows
+      where due_kind = asked.code
+        and due_at is not null
+      order by due_at
+      limit 1
+    )
+    from unnest($3::smallint[]) as asked (code)
+  ) as flows

@@ -7,7 +7,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use selvedge_engine::{Engine, Options};
-use selvedge_memory::MemoryStore;
+use selvedge_memory::{Clock, MemoryStore};
 use serde_json::{Value, json};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -37,8 +37,11 @@ pub struct Reply {
 
 impl Server {
     pub async fn start() -> Server {
-        let options = Options { reconcilers: false, ..Options::default() };
-        let engine = Engine::start(Arc::new(MemoryStore::new()), options).await;
+        Self::start_with(Options { reconcilers: false, ..Options::default() }, Clock::system()).await
+    }
+
+    pub async fn start_with(options: Options, clock: Clock) -> Server {
+        let engine = Engine::start(Arc::new(MemoryStore::with_clock(clock)), options).await;
         let engine = engine.expect("the engine starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -84,6 +87,50 @@ impl Server {
         let reply = self.post("/v1/executions", body).await;
         assert_eq!(reply.status, 201, "{}", reply.text());
         text_of(&reply.json()["execution"]["id"])
+    }
+
+    /// Submits a flow that must be new, and gives the answer.
+    pub async fn submit_flow(&self, body: Value) -> Value {
+        let reply = self.post("/v1/flows", body).await;
+        assert_eq!(reply.status, 201, "{}", reply.text());
+        reply.json()
+    }
+
+    pub async fn flow(&self, id: &str) -> Value {
+        let reply = self.get(&format!("/v1/flows/{id}")).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()
+    }
+
+    /// Waits until a flow has ended, and gives its result.
+    pub async fn flow_result(&self, id: &str) -> Value {
+        let reply = self.get(&format!("/v1/flows/{id}/result?wait_ms=20000")).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()
+    }
+
+    /// Waits for one execution of lane `default` and claims it.
+    pub async fn claim_one(&self, instance: &str) -> Value {
+        let body = json!({ "worker": "w", "lanes": ["default"], "max": 1, "wait_ms": 20_000 });
+        let reply = self.post(&format!("/v1/workers/{instance}/claim"), body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let claim = reply.json()["claims"][0].clone();
+        assert!(claim.is_object(), "nothing to claim");
+        claim
+    }
+
+    /// Completes a claim.
+    pub async fn complete(&self, instance: &str, claim: &Value, result: Value) {
+        let mut done = op("complete", claim);
+        done["result"] = result;
+        assert_eq!(self.report(instance, done).await["state"], "completed");
+    }
+
+    /// Fails a claim for good.
+    pub async fn fail(&self, instance: &str, claim: &Value, message: &str) {
+        let mut failed = op("fail", claim);
+        (failed["message"], failed["class"]) = (json!(message), json!("permanent"));
+        assert_eq!(self.report(instance, failed).await["state"], "failed");
     }
 
     pub async fn execution(&self, id: &str) -> Value {

@@ -3,6 +3,10 @@
 mod bad_input;
 mod client;
 mod events;
+mod flow_ends;
+mod flow_problems;
+mod flow_work;
+mod flows;
 mod idempotency;
 mod lists;
 mod operators;

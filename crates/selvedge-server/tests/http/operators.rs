@@ -103,7 +103,8 @@ async fn a_dry_run_of_a_replay_changes_nothing() {
     let id = server.submit(json!({ "kind": "k" })).await;
     server.post(&format!("/v1/executions/{id}/cancel"), json!({})).await;
     let reply = server.post(&format!("/v1/executions/{id}/replay"), json!({ "dry_run": true })).await;
-    assert_eq!((reply.status, &reply.json()["reopens"]), (200, &json!([id])));
+    assert_eq!((reply.status, &reply.json()["would_reopen"]), (200, &json!([])));
+    assert_eq!(reply.json()["execution"]["id"], json!(id));
     assert_eq!(server.execution(&id).await["state"], "cancelled");
 }
 

@@ -29,6 +29,9 @@ async fn every_problem_has_its_place_in_the_documentation() {
         "unknown_field",
         "not_found",
         "stale_lease",
+        "flow_ended",
+        "unknown_node",
+        "cycle",
         "idempotency_mismatch",
         "store_unavailable",
     ] {

@@ -31,7 +31,7 @@ async fn an_unknown_path_is_not_found() {
     let id = server.submit(json!({ "kind": "k" })).await;
     for path in [
         "/v1/nothing".to_owned(),
-        "/v1/flows".to_owned(),
+        "/v1/flows/".to_owned(),
         "/v1/lanes/default".to_owned(),
         "/v1/executions/".to_owned(),
         format!("/v1/executions/{id}/resume"),

@@ -20,10 +20,12 @@ async fn calls_that_wait_are_answered_when_the_server_closes() {
     for (path, body) in calls {
         replies.push(tokio::spawn(raw_post(address, path, body.to_string())));
     }
-    let result = format!("GET /v1/executions/{id}/result?wait_ms=60000 HTTP/1.1\r\nhost: x\r\n\r\n");
-    replies.push(tokio::spawn(raw(address, result)));
+    for noun in ["executions", "flows"] {
+        let result = format!("GET /v1/{noun}/{id}/result?wait_ms=60000 HTTP/1.1\r\nhost: x\r\n\r\n");
+        replies.push(tokio::spawn(raw(address, result)));
+    }
     server.until_claims_wait(2).await;
-    // The other two wait for nothing that can be seen from outside: their answers are the same whether they were
+    // The others wait for nothing that can be seen from outside: their answers are the same whether they were
     // already waiting or came just before the end.
     server.stop().await;
     let mut answers = Vec::new();

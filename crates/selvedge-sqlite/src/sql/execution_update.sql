@@ -1,5 +1,5 @@
 -- A changed execution; changes nothing unless the version is the expected one. Expects the unique index on id.
--- ?1 id, ?2 expected version, ?18 whether the result changes, ?19 the result it becomes
+-- ?1 id, ?2 expected version, ?19 whether the result changes, ?20 the result it becomes
 update executions
 set
   version = ?3,
@@ -17,6 +17,7 @@ set
   tags = ?15,
   detail = ?16,
   history = ?17,
-  result = case when ?18 then ?19 else result end
+  joined = ?18,
+  result = case when ?19 then ?20 else result end
 where id = ?1
   and version = ?2

@@ -1,19 +1,6 @@
 -- Writes a session. It merges: times never go back, and a drain that was asked for stays asked for.
 -- Expects the primary key of sessions.
-insert into sessions (
-  id,
-  namespace,
-  worker,
-  instance,
-  ttl_ms,
-  lanes,
-  kinds,
-  capabilities,
-  registered_at,
-  seen_at,
-  renewed_at,
-  draining
-)
+insert into sessions ({session})
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
 on conflict (id) do update
 set

@@ -4,10 +4,12 @@ use super::bench::{Bench, mint};
 use selvedge_core::execution::Spec;
 use selvedge_core::fact::LeaseRef;
 use selvedge_core::filter::tag_text;
+use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::history::Line;
 use selvedge_core::rows::{Inserted, TagEntry};
+use selvedge_core::state::StateName;
 use selvedge_core::{
-    Changes, ClassId, Execution, Fact, History, Lease, LeaseId, Name, Policy, Scope, Session, SessionId,
+    Changes, ClassId, Execution, Fact, Flow, FlowId, History, Lease, LeaseId, Name, Policy, Scope, Session, SessionId,
     State, Timestamp,
 };
 use std::collections::BTreeSet;
@@ -36,7 +38,40 @@ pub fn row(bench: &Bench, class: ClassId, submitted_at: Timestamp) -> Execution 
         ended_at: None,
         detail: Default::default(),
         history: History::default(),
+        wiring: None,
+        join: None,
     }
+}
+
+/// A running flow that was submitted at this time and has no member.
+pub fn flow(bench: &Bench, submitted_at: Timestamp) -> Flow {
+    Flow {
+        id: FlowId(Uuid::now_v7()),
+        namespace: bench.namespace,
+        submitted_at,
+        name: None,
+        tags: Default::default(),
+        spec: FlowSpec::default(),
+        version: 1,
+        state: FlowState::Running,
+        ended_at: None,
+        detail: FlowDetail::default(),
+        counts: Counts::default(),
+    }
+}
+
+/// Counts of so many members in each of these states.
+pub fn counts(of: &[(StateName, i32)]) -> Counts {
+    let mut counts = Counts::default();
+    of.iter().for_each(|(state, more)| counts.add(*state, *more));
+    counts
+}
+
+/// Saves these flows.
+pub async fn insert_flows(bench: &Bench, flows: &[Flow]) {
+    let mut flows_inserted = flows.to_vec();
+    flows_inserted.sort_by_key(|flow| flow.id);
+    bench.save(Changes { flows_inserted, ..Changes::default() }).await;
 }
 
 /// A spec with this policy.

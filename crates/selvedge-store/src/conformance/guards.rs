@@ -114,7 +114,7 @@ async fn harmless(bench: &Bench) -> (Execution, Changes) {
 }
 
 /// Breaks one guard of otherwise harmless changes: the decision is begun again and nothing of them is there.
-async fn is_all_or_nothing(bench: &Bench, spoil: impl FnOnce(&mut Changes)) {
+pub(super) async fn is_all_or_nothing(bench: &Bench, spoil: impl FnOnce(&mut Changes)) {
     let (row, mut changes) = harmless(bench).await;
     spoil(&mut changes);
     changes.inserted.sort_by_key(|row| row.execution.id);
@@ -155,6 +155,7 @@ pub async fn a_key_that_is_taken_saves_nothing_and_is_begun_again(bench: &Bench)
 pub async fn an_update_of_a_version_that_is_gone_saves_nothing_and_is_begun_again(bench: &Bench) {
     let row = bench.submit(Draft::new("kind")).await;
     let update = |id, expected_version| Updated {
+        rewired: false,
         execution: Execution { id, version: expected_version + 1, priority: 9, ..row.clone() },
         expected_version,
         result: ResultChange::Set("1".into()),

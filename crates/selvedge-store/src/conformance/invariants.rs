@@ -2,14 +2,17 @@
 //!
 //! The log is replayed execution by execution against the transition table; what comes out must be the
 //! row. Checked besides: entries rise, leases are never given twice, a key has one effect, and every execution that has
-//! not ended has a stated next cause.
+//! not ended has a stated next cause. What holds of flows and their edges stands in `flow_invariants.rs`.
 
+use super::flow_invariants::{self, Outcomes};
 use super::replay::Replay;
 use crate::Store;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::history::Line;
 use selvedge_core::log::{Event, unpack};
-use selvedge_core::{Execution, ExecutionId, Fact, History, LeaseId, Name, NamespaceId, State};
+use selvedge_core::{
+    Execution, ExecutionId, Fact, History, LeaseId, Name, NamespaceId, Outcome, State,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// What is wrong with a store; empty where all is well. Nothing may write to the store meanwhile.
@@ -34,13 +37,16 @@ pub async fn check(store: &dyn Store) -> Vec<String> {
         }
     }
     let mut leases: HashMap<LeaseId, ExecutionId> = HashMap::new();
+    let mut outcomes: Outcomes = HashMap::new();
     for (id, events) in &by_execution {
-        let mut wrong = check_execution(store, *id, events, rows.get(id), &mut leases).await;
+        let (mut wrong, ended) = check_execution(store, *id, events, rows.get(id), &mut leases).await;
+        outcomes.insert(*id, ended);
         broken.extend(wrong.drain(..).map(|what| format!("{id}: {what}")));
     }
     let unheard = rows.keys().filter(|id| !by_execution.contains_key(id));
     broken.extend(unheard.map(|id| format!("{id}: the log does not know it")));
     broken.extend(check_keys(rows.values()));
+    broken.extend(flow_invariants::check(store, &rows, &outcomes).await);
     broken
 }
 
@@ -81,9 +87,9 @@ async fn check_execution(
     events: &[&Event],
     row: Option<&Execution>,
     leases: &mut HashMap<LeaseId, ExecutionId>,
-) -> Vec<String> {
+) -> (Vec<String>, BTreeMap<u32, Outcome>) {
     // An id may be given again once its execution has ended and was deleted: the row is the last life of its log.
-    let born = |event: &&Event| matches!(event.fact, Fact::Submitted { .. });
+    let born = |event: &&Event| matches!(event.fact, Fact::Submitted { .. } | Fact::SubmittedBlocked { .. });
     let last_life = events.iter().rposition(born).unwrap_or_default();
     let policy = row.map(|row| &row.spec.policy);
     let mut replay = Replay::default();
@@ -106,7 +112,7 @@ async fn check_execution(
         None if replay.has_ended() => {}
         None => broken.push("it was acknowledged, has not ended, and is gone".to_owned()),
     }
-    broken
+    (broken, replay.outcomes)
 }
 
 /// What a row must have whatever happened: an end or a stated next cause.
@@ -115,7 +121,10 @@ fn at_rest(row: &Execution) -> Vec<String> {
     if row.ended_at.is_some() != row.state.outcome().is_some() {
         broken.push(format!("it is {:?} and ended at {:?}", row.state, row.ended_at));
     }
-    if matches!(row.state, State::Delayed { .. } | State::Terminal(_)) && row.due().is_none() {
+    let alone = row.flow.is_none();
+    if matches!(row.state, State::Delayed { .. }) && row.due().is_none()
+        || matches!(row.state, State::Terminal(_)) && row.due().is_none() && alone
+    {
         broken.push(format!("it is {:?} and nothing is due", row.state));
     }
     if row.detail.cancel.is_some() && row.state.lease().is_none() {

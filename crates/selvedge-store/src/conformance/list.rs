@@ -100,6 +100,149 @@ macro_rules! conformance_cases {
                 classes_that_differ_in_anything_have_different_ids
                 whoever_sees_a_class_has_seen_all_before_it
             }
+            flows: {
+                a_flow_is_submitted_whole_and_read_back_with_every_edge_at_both_ends
+                the_same_flow_submitted_again_is_the_first
+                the_same_flow_submitted_at_once_is_one_flow
+                a_flow_whose_answer_was_lost_is_found_again
+                a_node_whose_id_is_in_use_refuses_the_flow_and_leaves_nothing
+                a_claim_carries_results_outcomes_and_errors_of_upstreams_by_name
+                a_node_that_is_claimed_again_is_shown_its_upstreams_again
+                a_delay_of_a_node_counts_from_when_it_would_otherwise_be_ready
+                a_hedge_that_is_not_needed_never_starts
+                a_flow_is_completed_when_every_member_has_ended_well
+                a_failure_that_nothing_absorbs_fails_the_flow
+                a_failure_that_an_edge_or_a_group_absorbs_leaves_the_flow_completed
+                a_failure_after_a_replay_is_not_absorbed_by_the_success_that_an_edge_counted_before
+                how_a_flow_ended_does_not_depend_on_whether_its_outbox_is_drained_first
+                a_flow_that_is_settled_with_its_last_failure_is_not_completed
+                a_cancel_that_was_asked_for_makes_the_flow_cancelled_however_its_members_ended
+                the_transaction_that_ends_the_last_member_says_so_and_a_flow_is_settled_once
+                the_deadline_of_a_flow_expires_whatever_has_not_ended
+            }
+            joins: {
+                an_edge_holds_when_its_upstreams_outcome_matches_its_condition
+                a_skip_is_a_completion_that_goes_further
+                all_of_waits_for_every_edge_and_is_impossible_with_the_first_dead_one
+                any_of_runs_with_the_first_that_holds_and_cancels_the_rest
+                a_quorum_runs_when_enough_hold_and_is_skipped_when_too_few_can
+                let_run_leaves_the_rest_running
+                a_satisfied_group_cancels_siblings_in_every_state
+                a_sibling_that_another_undecided_group_needs_is_left_alone
+                a_sibling_is_cancelled_once_the_other_group_has_decided_too
+                a_group_that_comes_to_need_a_sibling_before_it_is_cancelled_keeps_it
+                siblings_that_ended_meanwhile_are_not_touched
+                a_decision_is_taken_once_however_many_arrive_after_it
+                upstreams_that_end_at_once_are_all_counted
+            }
+            dispatch: {
+                a_completion_stays_in_the_outbox_until_its_edges_were_advanced
+                a_completion_that_is_dispatched_twice_counts_once_and_says_so
+                a_completion_that_is_dispatched_twice_in_one_transaction_counts_once
+                a_completion_that_several_servers_dispatch_at_once_counts_once
+                a_repeated_report_leaves_nothing_to_be_done_again
+                a_late_upstream_leaves_a_delayed_downstream_delayed
+                a_late_upstream_leaves_a_running_downstream_to_its_worker
+                a_late_upstream_does_not_bypass_a_back_off
+                an_upstream_that_ended_before_its_edge_was_added_counts_at_once
+                an_edge_that_is_added_while_its_upstream_is_still_in_the_outbox_counts_once
+                every_way_to_end_reaches_the_downstream
+                a_cancelled_node_is_a_completion_whoever_cancelled_it
+                downstreams_at_hand_are_told_in_the_same_transaction
+                a_chain_that_is_interrupted_anywhere_drains_fully
+                a_wide_completion_is_dispatched_in_chunks
+                what_turns_again_in_the_middle_of_its_dispatch_is_told_from_the_beginning
+                a_dispatch_that_only_closes_leaves_what_is_not_done
+                a_deletion_leaves_no_work_that_cannot_be_done
+                a_lease_that_lapses_and_is_tried_again_is_no_completion
+            }
+            cancel: {
+                a_cancel_of_all_ends_everything_and_leaves_what_has_ended_as_it_was
+                a_cancel_of_what_is_pending_ends_what_has_not_started_and_nothing_else
+                a_cancel_is_complete_after_an_interruption_in_the_middle
+                the_same_cancel_again_changes_nothing_and_a_wider_one_widens_it
+                a_flow_that_has_ended_or_is_not_there_is_not_cancelled
+                nothing_is_added_to_a_flow_that_is_being_cancelled
+                a_member_is_replayed_only_when_the_cancel_of_its_flow_is_done
+                a_cancel_of_all_ends_what_its_own_cancellations_made_ready
+                a_cancel_that_is_drained_by_several_servers_at_once_ends_each_member_once
+            }
+            growth: {
+                a_running_flow_grows_by_nodes_and_edges
+                growth_under_way_from_many_sides_is_all_kept
+                a_growth_whose_answer_was_lost_is_found_again
+                a_cycle_is_refused_with_its_nodes_named
+                a_cycle_that_growth_would_close_is_refused
+                two_growths_at_once_cannot_close_a_cycle_together
+                an_unknown_node_is_refused_by_its_name
+                an_edge_or_a_name_that_is_there_already_is_refused
+                an_edge_into_a_node_that_no_longer_waits_is_refused
+                an_edge_from_a_node_in_any_state_is_taken
+                a_flow_that_has_ended_does_not_grow
+                a_graph_beyond_the_limits_is_refused
+                a_policy_that_can_never_or_always_be_met_is_refused
+                a_bad_node_is_refused_with_its_place
+            }
+            spawning: {
+                an_execution_that_was_alone_becomes_the_root_of_its_own_flow
+                a_repeated_spawn_is_a_no_op
+                a_spawn_that_is_repeated_by_the_next_attempt_adds_only_what_is_new
+                a_spawn_with_other_content_is_a_conflict_and_changes_nothing
+                what_is_spawned_cannot_close_a_cycle
+                others_cannot_be_made_to_wait_for_what_is_spawned
+                children_are_cancelled_when_their_parent_ends_other_than_by_success
+                the_children_of_children_go_with_them
+                a_parent_that_is_tried_again_keeps_its_children
+                a_flow_that_has_the_id_of_a_lone_execution_does_not_become_its_flow
+                an_execution_without_a_lease_spawns_nothing
+            }
+            replays: {
+                what_was_skipped_because_of_a_replayed_node_opens_again_hop_by_hop
+                what_ran_keeps_its_decision_when_its_upstream_is_replayed
+                an_undecided_group_waits_for_the_new_generation
+                what_stays_impossible_for_another_reason_stays_skipped
+                news_of_an_older_generation_that_comes_late_changes_nothing
+                a_replay_that_ends_before_it_was_dispatched_reaches_its_downstreams_as_it_ended
+                a_skipped_node_cannot_be_replayed_itself
+                a_node_that_was_cancelled_while_it_waited_waits_again_when_it_is_replayed
+                a_replayed_node_is_shown_its_upstreams_and_its_old_result_is_gone
+                a_replay_in_a_wide_flow_opens_exactly_what_the_dry_run_lists
+            }
+            flow_rows: {
+                a_flow_with_every_rare_field_is_read_back_equal
+                wiring_and_join_of_a_node_are_read_back_equal_everywhere
+                wiring_and_flow_are_written_only_when_they_changed
+                the_id_of_a_flow_that_is_taken_saves_nothing_and_is_begun_again
+                an_update_or_deletion_of_a_flow_whose_version_is_gone_saves_nothing
+                a_name_of_a_node_that_is_taken_saves_nothing_and_is_begun_again
+                an_update_of_a_flow_leaves_its_counts_and_an_addition_its_rest
+                an_addition_says_when_it_leaves_a_flow_without_live_members
+                a_flow_with_live_members_is_running_and_has_no_end
+                additions_that_are_made_at_once_are_all_counted
+                nodes_are_found_by_their_names_until_they_are_removed
+                members_are_read_page_by_page_in_the_order_of_their_submission
+                results_are_loaded_where_they_are_asked_for
+            }
+            outbox: {
+                a_row_of_the_outbox_is_read_back_with_every_field
+                a_row_of_the_outbox_that_is_written_again_is_replaced
+                the_outbox_is_scanned_by_kind_oldest_first_and_page_by_page
+                only_what_has_waited_long_enough_is_stale
+                the_overview_shows_since_when_the_outbox_waits_and_what_is_to_be_done_about_flows
+            }
+            flow_lists: {
+                a_list_of_flows_shows_what_matches_every_part_of_its_filter_newest_first
+                a_list_of_flows_follows_their_states
+                what_is_to_be_done_about_flows_is_found_by_kind_earliest_first_and_page_by_page
+            }
+            flow_retention: {
+                a_member_does_not_go_before_its_flow
+                a_flow_stays_for_the_longest_retention_of_its_nodes_or_its_own
+                what_is_deleted_with_a_flow_is_gone_everywhere_and_nothing_else_is
+                a_large_flow_is_deleted_in_chunks_and_cannot_be_used_meanwhile
+                a_flow_that_is_opened_again_before_it_goes_stays
+                an_execution_that_has_spawned_goes_with_its_flow
+            }
             life: {
                 a_store_answers_and_can_be_closed_twice
                 a_caller_that_goes_away_at_any_moment_leaves_all_or_nothing

@@ -16,31 +16,47 @@
 
 mod bench;
 mod by_hand;
+mod flow_bench;
+mod flow_invariants;
 pub mod invariants;
 mod list;
 pub mod model;
 mod replay;
 mod rule;
+mod sketch;
 mod subject;
 mod worker;
 
 mod claims;
+mod cancel;
+mod dispatch;
 mod due;
 mod events;
+mod flow_lists;
+mod flow_retention;
+mod flow_rows;
+mod flows;
+mod growth;
 mod guards;
 mod history;
 mod interning;
+mod joins;
 mod keys;
 mod life;
 mod lists;
 mod liveness;
+mod outbox;
+mod replays;
 mod rows;
 mod sessions;
+mod spawning;
 mod submission;
 mod tags;
 
 pub use bench::Bench;
-pub use rule::{Rule, Run, decision, run_rule};
+pub use flow_bench::FlowBench;
+pub use rule::{Hopping, Rule, Run, decision, run_rule};
+pub use sketch::Sketch;
 pub use subject::{Subject, run_case};
 pub use worker::Worker;
 

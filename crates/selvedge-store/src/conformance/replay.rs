@@ -1,11 +1,12 @@
 //! The log of one execution, replayed fact by fact against the transition table.
 
 use selvedge_core::execution::Execution;
-use selvedge_core::fact::{LeaseRef, Next};
+use selvedge_core::fact::{HeardEdge, LeaseRef, Next};
+use selvedge_core::join::{Edge, Resolution, Verdict};
 use selvedge_core::log::Event;
 use selvedge_core::state::StateName;
 use selvedge_core::transition::allowed;
-use selvedge_core::{Fact, LeaseId, Policy, State, Timestamp};
+use selvedge_core::{ExecutionId, Fact, LeaseId, Outcome, Policy, State, Timestamp};
 use std::collections::BTreeMap;
 
 /// Where an execution stands, as far as its facts were told.
@@ -22,8 +23,15 @@ pub(super) struct Replay {
     priority: Option<i16>,
     tags: BTreeMap<String, String>,
     at: Timestamp,
+    /// How each edge into it stands that has heard of its upstream.
+    heard: BTreeMap<ExecutionId, Edge>,
+    decision: Verdict,
+    upstreams: u32,
+    children: u32,
     /// Every lease it was given.
     pub leases: Vec<LeaseId>,
+    /// How each of its generations ended that has.
+    pub outcomes: BTreeMap<u32, Outcome>,
 }
 
 /// What a fact says of the lease that was live: that this one ended, this attempt of it, or nothing.
@@ -37,7 +45,7 @@ impl Replay {
     /// Takes in one fact; says what is wrong with it.
     pub fn step(&mut self, event: &Event, policy: Option<&Policy>) -> Vec<String> {
         let mut broken = Vec::new();
-        if self.has_ended() && matches!(event.fact, Fact::Submitted { .. }) {
+        if self.has_ended() && matches!(event.fact, Fact::Submitted { .. } | Fact::SubmittedBlocked { .. }) {
             self.live_again();
         }
         if event.version != Some(self.version + 1) {
@@ -58,7 +66,14 @@ impl Replay {
         if let Fact::Claimed { lease, .. } = &event.fact {
             broken.extend(self.begin_lease(lease));
         }
+        self.join(&event.fact);
         self.state = to;
+        if let Some(outcome) = to.and_then(StateName::outcome) {
+            let before = self.outcomes.insert(self.generation, outcome);
+            if before.is_some_and(|before| before != outcome) {
+                broken.push(format!("generation {} ended as {before:?} and as {outcome}", self.generation));
+            }
+        }
         if (self.state == Some(StateName::Leased)) != self.live.is_some() {
             broken.push(format!("it is {:?} and its live lease is {:?}", self.state, self.live));
         }
@@ -87,7 +102,7 @@ impl Replay {
         let next = match fact {
             Fact::Submitted { delayed_until } => delayed_until.map_or(Next::Ready, Next::Delayed),
             Fact::DelayOver | Fact::Replayed { .. } => Next::Ready,
-            Fact::Completed { .. } => Next::Terminal(selvedge_core::Outcome::Success),
+            Fact::Completed { .. } => Next::Terminal(Outcome::Success),
             Fact::Failed { next, .. }
             | Fact::TimedOut { next, .. }
             | Fact::Lapsed { next, .. }
@@ -95,20 +110,33 @@ impl Replay {
             | Fact::Released { next, .. }
             | Fact::Orphaned { next, .. }
             | Fact::Revoked { next, .. }
+            | Fact::Joined { next, .. }
             | Fact::Rescheduled { next } => *next,
-            Fact::Cancelled { .. } => Next::Terminal(selvedge_core::Outcome::Cancelled),
+            Fact::Cancelled { .. } => Next::Terminal(Outcome::Cancelled),
             Fact::DeadlinePassed { .. } | Fact::StartByPassed => {
-                Next::Terminal(selvedge_core::Outcome::Expired)
+                Next::Terminal(Outcome::Expired)
             }
             Fact::Claimed { .. } => {
                 self.until = None;
                 return Some(StateName::Leased);
             }
+            Fact::SubmittedBlocked { .. } | Fact::Reopened { .. } | Fact::ReplayedBlocked { .. } => {
+                self.until = None;
+                return Some(StateName::Blocked);
+            }
             Fact::CancelRequested { .. }
             | Fact::Progressed { .. }
             | Fact::Prioritised { .. }
-            | Fact::Tagged { .. } => return self.state,
-            Fact::Renewed { .. } | Fact::DrainRequested { .. } => return None,
+            | Fact::Tagged { .. }
+            | Fact::Heard { .. }
+            | Fact::Wired { .. } => return self.state,
+            Fact::Renewed { .. }
+            | Fact::DrainRequested { .. }
+            | Fact::FlowSubmitted { .. }
+            | Fact::FlowGrown { .. }
+            | Fact::FlowEnded { .. }
+            | Fact::FlowReopened { .. }
+            | Fact::FlowCancelRequested { .. } => return None,
         };
         self.until = match next {
             Next::Delayed(until) => Some(until),
@@ -161,7 +189,18 @@ impl Replay {
             | Fact::Prioritised { .. }
             | Fact::Tagged { .. }
             | Fact::Renewed { .. }
-            | Fact::DrainRequested { .. } => Ended::No,
+            | Fact::DrainRequested { .. }
+            | Fact::SubmittedBlocked { .. }
+            | Fact::Heard { .. }
+            | Fact::Joined { .. }
+            | Fact::Wired { .. }
+            | Fact::FlowSubmitted { .. }
+            | Fact::FlowGrown { .. }
+            | Fact::FlowEnded { .. }
+            | Fact::FlowReopened { .. }
+            | Fact::FlowCancelRequested { .. }
+            | Fact::Reopened { .. }
+            | Fact::ReplayedBlocked { .. } => Ended::No,
         };
         let current = match ended {
             Ended::No => return vec![],
@@ -184,7 +223,9 @@ impl Replay {
             Fact::Lapsed { next, .. } => {
                 self.interruptions += u32::from(!matches!(next, Next::Terminal(_)));
             }
-            Fact::Replayed { generation } => {
+            Fact::Replayed { generation }
+            | Fact::ReplayedBlocked { generation }
+            | Fact::Reopened { generation, .. } => {
                 (self.retries, self.interruptions, self.generation) = (0, 0, *generation);
             }
             Fact::Prioritised { to, .. } => self.priority = Some(*to),
@@ -204,8 +245,69 @@ impl Replay {
             | Fact::Progressed { .. }
             | Fact::Tagged { .. }
             | Fact::Renewed { .. }
-            | Fact::DrainRequested { .. } => {}
+            | Fact::DrainRequested { .. }
+            | Fact::SubmittedBlocked { .. }
+            | Fact::Heard { .. }
+            | Fact::Joined { .. }
+            | Fact::Wired { .. }
+            | Fact::FlowSubmitted { .. }
+            | Fact::FlowGrown { .. }
+            | Fact::FlowEnded { .. }
+            | Fact::FlowReopened { .. }
+            | Fact::FlowCancelRequested { .. } => {}
         }
+    }
+
+    /// What a fact says of the edges into it, and of its children.
+    fn join(&mut self, fact: &Fact) {
+        match fact {
+            Fact::SubmittedBlocked { upstreams } => self.upstreams = *upstreams,
+            Fact::Wired { upstreams, children, .. } => {
+                self.upstreams += upstreams;
+                self.children += children;
+            }
+            Fact::Heard { edges } => self.hear(edges),
+            Fact::Joined { edges, decision, .. } => {
+                self.hear(edges);
+                self.decision = *decision;
+            }
+            Fact::Reopened { edges, .. } => {
+                self.hear(edges);
+                self.decision = Verdict::Pending;
+            }
+            _ => {}
+        }
+    }
+
+    fn hear(&mut self, edges: &[HeardEdge]) {
+        self.heard.extend(edges.iter().map(|heard| (heard.upstream, heard.edge)));
+    }
+
+    /// Where the edges of the row differ from what its facts tell.
+    fn join_differences(&self, row: &Execution) -> Vec<String> {
+        let wiring = row.wiring();
+        let told = (self.upstreams as usize, self.children as usize);
+        let stored = (wiring.upstreams.len(), wiring.children.len());
+        let mut broken = Vec::new();
+        if told != stored {
+            broken.push(format!("by its log it has {told:?} upstreams and children, in its row {stored:?}"));
+        }
+        let Some(join) = &row.join else { return broken };
+        if join.decision != self.decision {
+            let (told, stored) = (self.decision, join.decision);
+            broken.push(format!("by its log the decision is {told:?}, in its row {stored:?}"));
+        }
+        for (upstream, edge) in wiring.upstreams.iter().zip(&join.edges) {
+            let same = match self.heard.get(&upstream.execution) {
+                Some(told) => told == edge,
+                None => edge.resolution == Resolution::Pending,
+            };
+            if !same {
+                let told = self.heard.get(&upstream.execution);
+                broken.push(format!("by its log the edge from {} is {told:?}, in its row {edge:?}", upstream.execution));
+            }
+        }
+        broken
     }
 
     /// Where the row differs from what its facts lead to.
@@ -218,7 +320,7 @@ impl Replay {
         };
         let until = match row.state {
             State::Delayed { until } => Some(until),
-            State::Ready | State::Leased(_) | State::Terminal(_) => None,
+            State::Blocked | State::Ready | State::Leased(_) | State::Terminal(_) => None,
         };
         let lease = row.state.lease().map(|lease| lease.id);
         same("the state", format!("{:?}", self.state), format!("{:?}", Some(row.state.name())));
@@ -233,6 +335,7 @@ impl Replay {
         if let Some(priority) = self.priority {
             same("the priority", priority.to_string(), row.priority.to_string());
         }
+        broken.extend(self.join_differences(row));
         broken
     }
 }

@@ -8,7 +8,13 @@ use selvedge_core::rules::operator::Operate;
 use selvedge_core::rules::report::{Fence, Report, Reported};
 use selvedge_core::rules::submit::{Submit, Submitted};
 use selvedge_core::rules::worker::{Depart, Drain, Forget, PutBack};
-use selvedge_core::{ClassId, Entropy, Execution, Needs, Refusal, Rows, Work};
+use selvedge_core::flow::FlowState;
+use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
+use selvedge_core::rules::flow::{CancelFlow, ForgetFlow, Settle};
+use selvedge_core::rules::grow::Grow;
+use selvedge_core::rules::join::hop;
+use selvedge_core::rules::submit_flow::{FlowSubmitted, SubmitFlow};
+use selvedge_core::{ClassId, Entropy, Execution, ExecutionId, Flow, Loading, Needs, Refusal, Rows, Work};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -46,13 +52,39 @@ impl Rule for Submit {
     }
 }
 
+impl Rule for SubmitFlow {
+    type Reply = Result<FlowSubmitted, Refusal>;
+    fn needs(&self, again: bool, needs: &mut Needs) {
+        self.needs(again, needs);
+    }
+    fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        self.needs_more(work, needs);
+    }
+    fn decide(&self, again: bool, work: &mut Work) -> Self::Reply {
+        self.decide(again, work)
+    }
+}
+
+impl Rule for Grow {
+    type Reply = Result<Flow, Refusal>;
+    fn needs(&self, _again: bool, needs: &mut Needs) {
+        self.needs(needs);
+    }
+    fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        self.needs_more(work, needs);
+    }
+    fn decide(&self, again: bool, work: &mut Work) -> Self::Reply {
+        self.decide(again, work)
+    }
+}
+
 impl Rule for ClaimOf {
     type Reply = Result<Vec<Claimed>, Refusal>;
     fn needs(&self, _again: bool, needs: &mut Needs) {
         self.claim.needs(&self.classes, false, needs);
     }
     fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        self.claim.needs_more(work, needs);
+        self.claim.needs_more(&self.classes, work, needs);
     }
     fn decide(&self, _again: bool, work: &mut Work) -> Self::Reply {
         self.claim.decide(&self.classes, work)
@@ -78,7 +110,11 @@ macro_rules! plain_rules {
 }
 
 plain_rules! {
-    Report => Result<Reported, Refusal>;
+    Report => Result<Reported, Refusal>, needs_more;
+    Dispatch => Result<Dispatched, Refusal>, needs_more;
+    CancelFlow => Result<Flow, Refusal>;
+    Settle => Option<FlowState>, needs_more;
+    ForgetFlow => Option<bool>, needs_more;
     Heartbeat => Beat, needs_more;
     Operate => Result<Execution, Refusal>, needs_more;
     Tick => Result<Ticked, Refusal>, needs_more;
@@ -116,6 +152,32 @@ impl<A: Rule, B: Rule> Rule for (A, B) {
     }
 }
 
+/// A rule that ends an execution or opens it again, run with the execution's downstreams at hand: they are told in the
+/// same transaction.
+pub struct Hopping<R> {
+    /// The rule.
+    pub rule: R,
+    /// The execution.
+    pub of: ExecutionId,
+}
+
+impl<R: Rule> Rule for Hopping<R> {
+    type Reply = R::Reply;
+    fn needs(&self, again: bool, needs: &mut Needs) {
+        self.rule.needs(again, needs);
+        needs.executions.push(self.of);
+    }
+    fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        self.rule.needs_more(work, needs);
+        if let Ok(Some(row)) = work.find(self.of) {
+            needs.executions.extend(row.wiring().downstreams.iter().map(|one| one.execution));
+        }
+    }
+    fn decide(&self, again: bool, work: &mut Work) -> Self::Reply {
+        self.rule.decide(again, work)
+    }
+}
+
 /// Where a decision leaves its reply.
 type Reply<T> = Arc<Mutex<Option<T>>>;
 
@@ -125,7 +187,7 @@ pub struct Run<R: Rule> {
     /// Rows that are known from before, believed at the first try only.
     remembered: Vec<Execution>,
     again: bool,
-    rounds: u8,
+    loading: Loading,
     work: Work,
     reply: Reply<R::Reply>,
 }
@@ -138,14 +200,15 @@ fn work() -> Work {
 impl<R: Rule> Run<R> {
     /// Runs `rule`, believing the `remembered` rows at first instead of asking for them.
     pub fn new(rule: R, remembered: Vec<Execution>) -> Self {
-        Run { rule, remembered, again: false, rounds: 0, work: work(), reply: Arc::default() }
+        let (again, loading) = (false, Loading::default());
+        Run { rule, remembered, again, loading, work: work(), reply: Arc::default() }
     }
 }
 
 impl<R: Rule> Decision for Run<R> {
     fn begin(&mut self, again: u32) -> Needs {
         self.again = again > 0;
-        self.rounds = 0;
+        self.loading = Loading::default();
         self.work = work();
         let mut needs = Needs::default();
         self.rule.needs(self.again, &mut needs);
@@ -153,7 +216,7 @@ impl<R: Rule> Decision for Run<R> {
             let known = |id| self.remembered.iter().any(|row| row.id == id);
             needs.executions.retain(|id| !known(*id));
         }
-        needs
+        self.loading.first(needs, true)
     }
 
     fn next(&mut self, rows: Rows) -> Step {
@@ -161,15 +224,13 @@ impl<R: Rule> Decision for Run<R> {
         if !self.again {
             self.remembered.drain(..).for_each(|row| self.work.remember(row));
         }
-        if self.rounds < 2 {
-            self.rounds += 1;
-            let mut needs = Needs::default();
-            self.rule.needs_more(&self.work, &mut needs);
-            if needs != Needs::default() {
-                return Step::Load(needs);
-            }
+        let mut needs = Needs::default();
+        self.rule.needs_more(&self.work, &mut needs);
+        if let Some(needs) = self.loading.next(needs) {
+            return Step::Load(needs);
         }
         let reply = self.rule.decide(self.again, &mut self.work);
+        hop(&mut self.work);
         *self.reply.lock().expect("nobody panics with a reply") = Some(reply);
         Step::Save(Box::new(std::mem::replace(&mut self.work, work()).finish()))
     }

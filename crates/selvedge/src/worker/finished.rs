@@ -134,7 +134,7 @@ pub fn settle(ending: Ending, result: Result<Reported, Error>, drained: &mut Dra
                 Op::Complete { .. } => drained.completed += 1,
                 Op::Fail { .. } => drained.failed += 1,
                 Op::Delay { .. } | Op::Release => drained.released += 1,
-                Op::Progress { .. } => {}
+                Op::Progress { .. } | Op::Spawn(_) => {}
             }
             return Follows::Nothing;
         }
@@ -164,6 +164,9 @@ fn is_correctable(refusal: &Refusal, op: &Op) -> bool {
         | Refusal::WrongState { .. }
         | Refusal::IdempotencyMismatch { .. }
         | Refusal::VersionMismatch { .. }
+        | Refusal::Cycle { .. }
+        | Refusal::UnknownNode { .. }
+        | Refusal::FlowEnded { .. }
         | Refusal::Unreadable { .. } => false,
     };
     content && !matches!(op, Op::Fail { .. })

@@ -2,11 +2,17 @@
 
 use async_trait::async_trait;
 use selvedge::core::filter::{Filter, Place};
-use selvedge::core::{Class, ClassId, DueKind, Execution, NamespaceId, Session, SessionId};
-use selvedge::store::{Decision, Description, DueRow, Entries, Error, News, Overview, Stored, Transaction};
+use selvedge::core::flow::{FlowFilter, FlowPlace};
+use selvedge::core::outbox::{OutboxKind, OutboxRow};
+use selvedge::core::rows::Members;
+use selvedge::core::{Class, ClassId, DueKind, Execution, Flow, FlowId, NamespaceId, Session, SessionId};
+use selvedge::store::{
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Stored, Transaction,
+};
 use selvedge::{ExecutionId, Name, Store, Timestamp};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
+use uuid::Uuid;
 
 /// What happens to a transaction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,6 +103,42 @@ impl Store for CutOff {
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
         self.inner.sessions(namespace).await
     }
+    async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
+        self.inner.fetch_flows(ids).await
+    }
+
+    async fn list_flows(
+        &self,
+        filter: &FlowFilter,
+        after: Option<FlowPlace>,
+        limit: u32,
+    ) -> Result<Vec<Flow>, Error> {
+        self.inner.list_flows(filter, after, limit).await
+    }
+
+    async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
+        self.inner.members(page).await
+    }
+
+    async fn due_flows(
+        &self,
+        kind: FlowDue,
+        after: Option<(Timestamp, FlowId)>,
+        limit: u32,
+    ) -> Result<Vec<DueFlow>, Error> {
+        self.inner.due_flows(kind, after, limit).await
+    }
+
+    async fn outbox(
+        &self,
+        kind: OutboxKind,
+        stale_ms: i64,
+        after: Option<(Timestamp, Uuid)>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error> {
+        self.inner.outbox(kind, stale_ms, after, limit).await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         self.inner.overview().await
     }

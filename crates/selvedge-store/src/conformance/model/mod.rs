@@ -2,7 +2,7 @@
 //!
 //! The model is written from the specification and calls no rule of core, so it checks the rules as well as the store.
 //! A run that passes because nothing happened is void: with a clock that can be moved and enough cases, every cause of
-//! the transition table must have occurred.
+//! the transition table must have occurred, but for those of flows, which have a model of their own.
 
 mod answers;
 mod command;
@@ -69,7 +69,9 @@ where
     }
     let causes = causes.into_inner().expect("nobody panics with causes");
     if manual && cases >= CASES_FOR_EVERY_CAUSE {
-        let missing: Vec<Cause> = Cause::ALL.into_iter().filter(|cause| !causes.contains(cause)).collect();
+        let of_flows = [Cause::Hear, Cause::Join, Cause::Reopen, Cause::Wire];
+        let occurred = |cause: &Cause| causes.contains(cause) || of_flows.contains(cause);
+        let missing: Vec<Cause> = Cause::ALL.into_iter().filter(|cause| !occurred(cause)).collect();
         assert!(missing.is_empty(), "{missing:?} never occurred ({SEED}={seed})");
     }
 }

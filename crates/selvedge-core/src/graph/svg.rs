@@ -1,0 +1,268 @@
+//! A graph as an SVG: boxes in layers, lines between them, a legend of what occurs.
+//!
+//! The element carries its own style, for light and dark backgrounds, and no id, so that several can stand in one page.
+
+use super::layout::{BoxSize, Point, lay_out};
+use super::look::{sign, style};
+use super::text::{NAME_EMS, escape, isolated, measure, shortened};
+use super::{DRAWN_EDGES_LIMIT, DRAWN_NODES_LIMIT, FlowGraph, GraphGroup, GraphNode, Link};
+use crate::join::{Condition, Resolution};
+use crate::state::StateName;
+use std::collections::HashMap;
+use std::fmt::Write;
+
+const MARGIN: i32 = 24;
+const HEADER: i32 = 80;
+const BOX_HEIGHT: i32 = 48;
+/// Where the text in a box begins: after the disc.
+const TEXT_LEFT: i32 = 38;
+/// The least width of a picture: enough for a title and a legend.
+const LEAST_WIDTH: i32 = 480;
+const NAME_PIXELS: f64 = 13.0;
+const SMALL_PIXELS: f64 = 11.0;
+
+/// The graph as a drawing.
+pub fn draw(graph: &FlowGraph, title: &str) -> String {
+    let groups: HashMap<&str, &GraphGroup> =
+        graph.groups.iter().map(|group| (group.node.as_str(), group)).collect();
+    let box_size = BoxSize { width: box_width(&graph.nodes), height: BOX_HEIGHT };
+    let (lines, links): (Vec<Link>, Vec<(usize, usize)>) = graph.links().unzip();
+    let layout = lay_out(&graph.layers(), &links, box_size);
+
+    let width = (layout.size.width + 2 * MARGIN).max(LEAST_WIDTH);
+    let mut body = format!("<g transform=\"translate({MARGIN} {HEADER})\">\n");
+    let mut labels = String::new();
+    for (link, points) in lines.iter().zip(&layout.lines) {
+        match link {
+            Link::Spawned => line(&mut body, "spawned", points),
+            Link::Edge(edge) => {
+                line(&mut body, edge.resolution.as_str(), points);
+                match edge.when {
+                    Condition::Success => {}
+                    Condition::Failure | Condition::Finished => {
+                        line_label(&mut labels, edge.when.as_str(), points);
+                    }
+                }
+            }
+        }
+    }
+    body.push_str(&labels);
+    for (one, corner) in graph.nodes.iter().zip(&layout.boxes) {
+        node(&mut body, one, groups.get(one.name.as_str()).copied(), *corner, box_size.width);
+    }
+    body.push_str("</g>\n");
+
+    let mut height = HEADER + layout.size.height;
+    if graph.nodes.is_empty() {
+        let _ =
+            writeln!(body, "<text class=\"name faint\" x=\"{MARGIN}\" y=\"{height}\">No nodes yet.</text>");
+    }
+    height = legend(&mut body, graph, &lines, width, height);
+    frame(graph, title, BoxSize { width, height }, &body)
+}
+
+/// How many nodes are in which state, for a graph too large to be read as a drawing.
+pub fn counts(graph: &FlowGraph, title: &str) -> String {
+    let width = 560;
+    let counts = graph.counts();
+    let mut body = format!(
+        "<text class=\"small faint\" x=\"{MARGIN}\" y=\"{HEADER}\">Too large to draw: at most {DRAWN_NODES_LIMIT} \
+         nodes and {DRAWN_EDGES_LIMIT} edges can be read.</text>\n"
+    );
+    let mut y = HEADER + 32;
+    let (bar_left, bar_right) = (210, width - MARGIN - 64);
+    for state in occurring(graph) {
+        let count = counts.of(state);
+        let long = i64::from(bar_right - bar_left) * i64::from(count) / i64::from(counts.total().max(1));
+        let _ = writeln!(body, "<g class=\"{}\" transform=\"translate({MARGIN} {y})\">", state.public());
+        disc(&mut body, state, 9, 0);
+        let _ = writeln!(
+            body,
+            "<text class=\"name ink\" x=\"28\" y=\"5\">{}</text>\
+             <rect class=\"disc\" x=\"{bar_left}\" y=\"-7\" width=\"{}\" height=\"14\" rx=\"3\"/>\
+             <text class=\"name ink\" x=\"{}\" y=\"5\">{count}</text></g>",
+            state.public(),
+            long.max(3),
+            i64::from(bar_left) + long.max(3) + 10,
+        );
+        y += 30;
+    }
+    frame(graph, title, BoxSize { width, height: y }, &body)
+}
+
+/// The element itself: what it says to those who cannot see it, its style, its ground and its title.
+fn frame(graph: &FlowGraph, title: &str, size: BoxSize, body: &str) -> String {
+    let BoxSize { width, height } = size;
+    let counts = graph.counts();
+    let states = occurring(graph);
+    let many = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let mut sizes = format!("{}, {}", many(graph.nodes.len(), "node"), many(graph.edges.len(), "edge"));
+    if !graph.spawned.is_empty() {
+        let _ = write!(sizes, ", {} spawned", graph.spawned.len());
+    }
+    let by_state: Vec<String> =
+        states.iter().map(|state| format!("{} {}", counts.of(*state), state.public())).collect();
+    let said = escape(&format!("{title}: {sizes}. {}", by_state.join(", ")));
+    let shown = isolated(&shortened(title, f64::from(width - 2 * MARGIN) / 16.0));
+    let heading = escape(title);
+    let style = style(&states);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"selvedge-graph\" role=\"img\" aria-label=\"{said}\" \
+         width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+         <title>{heading}</title>\n<style>\n{style}</style>\n\
+         <rect class=\"paper\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"8\"/>\n\
+         <text class=\"title ink\" x=\"{MARGIN}\" y=\"36\">{shown}</text>\n\
+         <text class=\"small faint\" x=\"{MARGIN}\" y=\"54\">{sizes}</text>\n{body}</svg>\n",
+        width - 1,
+        height - 1,
+    )
+}
+
+/// One width for all boxes, by what is written in them.
+fn box_width(nodes: &[GraphNode]) -> i32 {
+    let text = nodes.iter().map(|node| {
+        let name = measure(&node.name).min(NAME_EMS) * NAME_PIXELS;
+        name.max(measure(node.state.public()) * SMALL_PIXELS)
+    });
+    TEXT_LEFT + 14 + text.fold(80.0, f64::max).ceil() as i32
+}
+
+fn node(body: &mut String, node: &GraphNode, group: Option<&GraphGroup>, corner: Point, width: i32) {
+    let GraphNode { name, execution, state } = node;
+    let word = state.public();
+    let mut tooltip = format!("{name}\n{word}\n{execution}");
+    if let Some(group) = group {
+        let GraphGroup { holds, dead, pending, .. } = group;
+        let (policy, decision) = (group.policy.as_str(), group.decision.as_str());
+        let _ = write!(tooltip, "\n{policy}: {holds} holds, {dead} dead, {pending} pending; {decision}",);
+    }
+    let (tooltip, name) = (escape(&tooltip), isolated(&shortened(name, NAME_EMS)));
+    let (x, y) = (corner.x, corner.y);
+    let _ = write!(
+        body,
+        "<g class=\"{word}\" transform=\"translate({x} {y})\"><title>{tooltip}</title>\
+         <rect class=\"box\" width=\"{width}\" height=\"{BOX_HEIGHT}\" rx=\"8\"/>"
+    );
+    disc(body, *state, 20, BOX_HEIGHT / 2);
+    // The inner element cuts off what is wider than it was measured.
+    let _ = write!(
+        body,
+        "<svg x=\"{TEXT_LEFT}\" width=\"{}\" height=\"{BOX_HEIGHT}\"><text class=\"name ink\" y=\"21\">{name}</text>\
+         <text class=\"small soft\" y=\"37\">{word}</text></svg>",
+        width - TEXT_LEFT - 4,
+    );
+    if let Some(label) = group.and_then(GraphGroup::label) {
+        let long = (measure(&label) * SMALL_PIXELS) as i32 + 14;
+        let _ = write!(
+            body,
+            "<rect class=\"policy\" x=\"12\" y=\"-12\" width=\"{long}\" height=\"17\" rx=\"8.5\"/>\
+             <text class=\"small ink\" x=\"{}\" y=\"0.5\" text-anchor=\"middle\">{label}</text>",
+            12 + long / 2,
+        );
+    }
+    body.push_str("</g>\n");
+}
+
+fn disc(body: &mut String, state: StateName, x: i32, y: i32) {
+    let path = sign(state);
+    let _ = write!(
+        body,
+        "<g transform=\"translate({x} {y})\"><circle class=\"disc\" r=\"9\"/><path class=\"sign\" d=\"{path}\"/></g>"
+    );
+}
+
+/// A line with its head: curves between layers, level where it passes one.
+fn line(body: &mut String, class: &str, points: &[Point]) {
+    let (Some(first), Some(end)) = (points.first(), points.last()) else { return };
+    let _ = write!(body, "<g class=\"edge {class}\"><path d=\"M{} {}", first.x, first.y);
+    for (index, pair) in points.chunks_exact(2).enumerate() {
+        let (from, mut to) = (pair[0], pair[1]);
+        if index > 0 {
+            let _ = write!(body, "H{}", from.x);
+        }
+        if to == *end {
+            to.x -= 7;
+        }
+        let middle = (from.x + to.x) / 2;
+        if from.y == to.y && from.x < to.x {
+            let _ = write!(body, "H{}", to.x);
+        } else if from.x < to.x {
+            let _ = write!(body, "C{middle} {} {middle} {} {} {}", from.y, to.y, to.x, to.y);
+        } else {
+            let _ = write!(body, "C{} {} {} {} {} {}", from.x + 80, from.y, to.x - 80, to.y, to.x, to.y);
+        }
+    }
+    let _ = writeln!(body, "\"/><path class=\"head\" d=\"M{} {}l-9-4v8z\"/></g>", end.x - 1, end.y);
+}
+
+/// The condition of an edge, in the middle of the curve by which it arrives.
+fn line_label(labels: &mut String, word: &str, points: &[Point]) {
+    let [.., from, to] = points else { return };
+    let (x, y) = ((from.x + to.x) / 2, (from.y + to.y) / 2 + 4);
+    let _ = writeln!(labels, "<text class=\"halo\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{word}</text>");
+}
+
+/// What the signs and the lines mean, as far as they occur; gives the height of the picture.
+fn legend(body: &mut String, graph: &FlowGraph, lines: &[Link], width: i32, height: i32) -> i32 {
+    let counts = graph.counts();
+    let mut x = MARGIN;
+    let mut y = height + 44;
+    let mut place = |text: &str| {
+        let long = 26 + (measure(text) * SMALL_PIXELS) as i32 + 18;
+        if x > MARGIN && x + long > width - MARGIN + 18 {
+            x = MARGIN;
+            y += 24;
+        }
+        let corner = Point { x, y };
+        x += long;
+        corner
+    };
+    let mut bottom = height;
+    for state in occurring(graph) {
+        let text = format!("{} {}", counts.of(state), state.public());
+        let corner = place(&text);
+        let _ = write!(
+            body,
+            "<g class=\"{}\" transform=\"translate({} {})\">",
+            state.public(),
+            corner.x,
+            corner.y
+        );
+        disc(body, state, 9, 0);
+        let _ = writeln!(body, "<text class=\"small faint\" x=\"24\" y=\"4\">{text}</text></g>");
+        bottom = corner.y;
+    }
+    for (class, text) in kinds_of_lines(lines) {
+        let corner = place(text);
+        let _ = write!(body, "<g transform=\"translate({} {})\">", corner.x, corner.y);
+        line(body, class, &[Point { x: -2, y: 0 }, Point { x: 22, y: 0 }]);
+        let _ = writeln!(body, "<text class=\"small faint\" x=\"28\" y=\"4\">{text}</text></g>");
+        bottom = corner.y;
+    }
+    bottom + MARGIN
+}
+
+/// The class of each kind of line that occurs, and what it means.
+fn kinds_of_lines(lines: &[Link]) -> Vec<(&'static str, &'static str)> {
+    let edge = |wanted: Resolution| {
+        move |link: &Link| match link {
+            Link::Edge(edge) => edge.resolution == wanted,
+            Link::Spawned => false,
+        }
+    };
+    let mut kinds = Vec::new();
+    for resolution in [Resolution::Holds, Resolution::Pending, Resolution::Dead] {
+        if lines.iter().any(edge(resolution)) {
+            kinds.push((resolution.as_str(), resolution.as_str()));
+        }
+    }
+    if lines.iter().any(|link| matches!(link, Link::Spawned)) {
+        kinds.push(("spawned", "spawned"));
+    }
+    kinds
+}
+
+fn occurring(graph: &FlowGraph) -> Vec<StateName> {
+    let counts = graph.counts();
+    StateName::ALL.into_iter().filter(|state| counts.of(*state) > 0).collect()
+}

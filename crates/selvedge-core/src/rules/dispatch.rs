@@ -1,0 +1,213 @@
+//! The work that a commit left in the outbox is done: a chunk of it in each transaction, and its row leaves with the last.
+//!
+//! Each kind looks at how things stand with everything it touches locked. So it does not matter who does it, how often, or
+//! how much later.
+
+use super::join::{CHUNK, News, hear};
+use super::{cancel_now, operator};
+use crate::flow::CancelMode;
+use crate::join::{Resolution, Verdict};
+use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
+use crate::rows::{Members, Needs};
+use crate::{Execution, ExecutionId, FlowId, Outcome, Refusal, State, Work};
+
+/// Do a chunk of the work that a row of the outbox stands for.
+#[derive(Clone, Debug)]
+pub struct Dispatch {
+    /// The row, as it was seen.
+    pub row: OutboxRow,
+    /// Only close it if its work is done already.
+    pub only_close: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Dispatched {
+    /// A chunk was done: so many edges, siblings, children or members changed; and whether that was the last.
+    Advanced {
+        /// How many.
+        changed: u32,
+        /// The row, where there is more to do.
+        rest: Option<OutboxRow>,
+    },
+    /// It was done before, or another server is at it.
+    Nothing,
+}
+
+impl Dispatch {
+    fn name(&self) -> OutboxName {
+        self.row.name
+    }
+
+    fn execution(&self) -> ExecutionId {
+        ExecutionId(self.row.name.id)
+    }
+
+    fn members(&self) -> Members {
+        Members { flow: FlowId(self.row.name.id), skip: self.row.position, limit: CHUNK as u32 }
+    }
+
+    /// What to see first.
+    pub fn needs(&self, needs: &mut Needs) {
+        match self.row.name.kind {
+            OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children => needs.look.push(self.execution()),
+            OutboxKind::Flow => {
+                needs.members.push(self.members());
+                needs.flows.push(FlowId(self.row.name.id));
+            }
+        }
+    }
+
+    /// What to see after that: everything that the chunk touches, locked in one go, and the row itself.
+    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        needs.outbox.push(self.name());
+        let chunk = match self.row.name.kind {
+            OutboxKind::Flow => work.members(&self.members()).to_vec(),
+            OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children => {
+                let Ok(Some(row)) = work.find(self.execution()) else { return };
+                needs.executions.push(row.id);
+                self.chunk(row).into_iter().map(|(id, _)| id).collect()
+            }
+        };
+        if self.row.name.kind == OutboxKind::Siblings {
+            // Whether another group still needs a sibling: looked at once the sibling is locked, and its edges with it.
+            for sibling in chunk.iter().filter_map(|id| work.find(*id).ok().flatten()) {
+                let others = sibling.wiring().downstreams.iter().map(|one| one.execution);
+                needs.look.extend(others.filter(|id| *id != self.execution()));
+            }
+        }
+        needs.executions.extend(chunk);
+    }
+
+    /// Whom this chunk is about, and the place of each.
+    fn chunk(&self, row: &Execution) -> Vec<(ExecutionId, usize)> {
+        let from = self.row.position as usize;
+        let wiring = row.wiring();
+        let places = |ids: Vec<ExecutionId>| ids.into_iter().enumerate().skip(from).map(|(at, id)| (id, at));
+        match self.row.name.kind {
+            OutboxKind::Edges => {
+                let ids = wiring.downstreams.iter().map(|one| one.execution).collect();
+                places(ids).take(CHUNK).collect()
+            }
+            OutboxKind::Children => {
+                let attached = wiring.children.iter().filter(|child| !child.detached);
+                places(attached.map(|child| child.execution).collect()).take(CHUNK).collect()
+            }
+            OutboxKind::Siblings => {
+                let pending = |place: usize| {
+                    let edge = row.join.as_ref().and_then(|join| join.edges.get(place));
+                    edge.is_some_and(|edge| edge.resolution == Resolution::Pending)
+                };
+                let ids = wiring.upstreams.iter().map(|one| one.execution).collect();
+                places(ids).filter(|(_, place)| pending(*place)).take(CHUNK).collect()
+            }
+            OutboxKind::Flow => Vec::new(),
+        }
+    }
+
+    /// Does the chunk.
+    pub fn decide(&self, work: &mut Work) -> Result<Dispatched, Refusal> {
+        let stored = work.outbox(self.name()).cloned();
+        let Some(stored) = stored.filter(|stored| stored.position == self.row.position) else {
+            return Ok(Dispatched::Nothing);
+        };
+        if self.row.name.kind == OutboxKind::Flow {
+            return Ok(self.cancel_members(stored, work));
+        }
+        let Some(row) = work.find(self.execution())?.cloned() else {
+            work.remove_outbox(self.name());
+            return Ok(Dispatched::Nothing);
+        };
+        let chunk = self.chunk(&row);
+        if self.only_close && !chunk.is_empty() {
+            return Ok(Dispatched::Nothing);
+        }
+        // One that cannot be read refuses the whole chunk: its row stays, and is tried again.
+        for (id, _) in &chunk {
+            work.find(*id)?;
+        }
+        let mut changed = 0;
+        for (id, place) in &chunk {
+            changed += match self.row.name.kind {
+                OutboxKind::Edges => {
+                    let edge = row.wiring().downstreams[*place].edge;
+                    hear(work, *id, &[News::of(&row, edge)])
+                }
+                OutboxKind::Siblings => self.cancel_sibling(&row, *id, work),
+                OutboxKind::Children | OutboxKind::Flow => self.cancel_child(&row, *id, work),
+            };
+        }
+        let position = chunk.last().map_or(self.row.position, |(_, place)| *place as u32 + 1);
+        let full = chunk.len() == CHUNK;
+        Ok(self.advance(stored, position, full, changed, work))
+    }
+
+    /// The row moves on, or leaves.
+    fn advance(
+        &self,
+        stored: OutboxRow,
+        position: u32,
+        more: bool,
+        changed: u32,
+        work: &mut Work,
+    ) -> Dispatched {
+        let rest = more.then_some(OutboxRow { position, ..stored });
+        match &rest {
+            Some(row) => work.put_outbox(row.clone()),
+            None => work.remove_outbox(self.name()),
+        }
+        Dispatched::Advanced { changed, rest }
+    }
+
+    /// Cancels a sibling, unless another group that has not decided still needs it.
+    fn cancel_sibling(&self, group: &Execution, id: ExecutionId, work: &mut Work) -> u32 {
+        let Ok(Some(sibling)) = work.find(id) else { return 0 };
+        if group.join.as_ref().is_none_or(|join| join.decision != Verdict::Satisfied) {
+            return 0;
+        }
+        let needs = |other: &Execution| {
+            other.id != group.id
+                && other.state == State::Blocked
+                && other.join.as_ref().is_some_and(|join| join.decision == Verdict::Pending)
+        };
+        let mut others = sibling.wiring().downstreams.iter();
+        if others.any(|other| work.find(other.execution).ok().flatten().is_none_or(needs)) {
+            return 0;
+        }
+        let reason = format!("{} no longer needs it", group.node().unwrap_or("its downstream"));
+        cancel_now(work, id, reason, None)
+    }
+
+    fn cancel_child(&self, parent: &Execution, id: ExecutionId, work: &mut Work) -> u32 {
+        let Some(outcome) = parent.state.outcome().filter(|outcome| *outcome != Outcome::Success) else { return 0 };
+        cancel_now(work, id, format!("its parent {} ended as {outcome}", parent.id), None)
+    }
+
+    fn cancel_members(&self, stored: OutboxRow, work: &mut Work) -> Dispatched {
+        let id = FlowId(self.row.name.id);
+        let cancel = work.find_flow(id).and_then(|flow| flow.detail.cancel.clone());
+        let Some(cancel) = cancel else {
+            work.remove_outbox(self.name());
+            return Dispatched::Nothing;
+        };
+        let members = work.members(&self.members()).to_vec();
+        let reason = cancel.reason.clone().unwrap_or_else(|| "its flow was cancelled".into());
+        let mut changed = 0;
+        for member in &members {
+            let Ok(Some(row)) = work.find(*member) else { continue };
+            if cancel.mode == CancelMode::All || operator::is_unstarted(row) {
+                changed += cancel_now(work, *member, reason.clone(), Some(cancel.actor.clone()));
+            }
+        }
+        let full = members.len() == CHUNK;
+        if !full {
+            work.apply_flow(id, None, None, |flow| {
+                if let Some(cancel) = &mut flow.detail.cancel {
+                    cancel.draining = false;
+                }
+            });
+        }
+        let position = self.row.position + members.len() as u32;
+        self.advance(stored, position, full, changed, work)
+    }
+}

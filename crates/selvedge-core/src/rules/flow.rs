@@ -1,0 +1,182 @@
+//! A flow as a whole: its cancel, its end, and its deletion.
+
+use crate::fact::Fact;
+use crate::flow::{CancelMode, Counts, Flow, FlowCancel, FlowState};
+use crate::join::{Join, Resolution, Verdict};
+use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
+use crate::rows::{Members, Needs};
+use crate::state::StateName;
+use crate::{Execution, FlowId, Name, NamespaceId, Outcome, Refusal, Work};
+
+/// How many members one transaction deletes at most.
+pub const DELETE_CHUNK: u32 = 1000;
+
+/// Cancel a flow. What is done here is to ask for it; the members are cancelled chunk by chunk after that.
+#[derive(Clone, Debug)]
+pub struct CancelFlow {
+    /// In which namespace.
+    pub namespace: NamespaceId,
+    /// Which flow.
+    pub flow: FlowId,
+    /// Which members.
+    pub mode: CancelMode,
+    /// Why.
+    pub reason: Option<String>,
+    /// Who asks.
+    pub actor: Name,
+}
+
+impl CancelFlow {
+    /// What to see.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.flows.push(self.flow);
+    }
+
+    /// Asks for the cancel. A cancel of all after one of what is pending widens it; the same again changes nothing.
+    pub fn decide(&self, work: &mut Work) -> Result<Flow, Refusal> {
+        super::operator::check_reason(&self.reason)?;
+        let flow = work.flow(self.namespace, self.flow)?.clone();
+        let asked = flow.detail.cancel.as_ref().map(|cancel| cancel.mode);
+        let ended = flow.state != FlowState::Running || work.counts(&flow).live() == 0;
+        if asked == Some(CancelMode::All) || asked == Some(self.mode) || (ended && asked.is_some()) {
+            return Ok(flow);
+        }
+        if ended {
+            let state = if flow.state == FlowState::Running { "ended" } else { flow.state.as_str() };
+            return Err(Refusal::FlowEnded { flow: flow.id, state: state.into() });
+        }
+        let cancel = FlowCancel {
+            mode: self.mode,
+            actor: self.actor.clone(),
+            reason: self.reason.clone(),
+            draining: true,
+        };
+        let fact = Fact::FlowCancelRequested { mode: self.mode, reason: self.reason.clone() };
+        work.apply_flow(self.flow, Some(fact), Some(self.actor.clone()), |flow| flow.detail.cancel = Some(cancel));
+        work.put_outbox(OutboxRow {
+            name: OutboxName { id: self.flow.0, kind: OutboxKind::Flow },
+            at: work.now(),
+            position: 0,
+            namespace: flow.namespace,
+            tags: flow.tags,
+        });
+        work.flow(self.namespace, self.flow).cloned()
+    }
+}
+
+/// Settle how a flow ended that has no live member.
+#[derive(Clone, Copy, Debug)]
+pub struct Settle {
+    /// Which flow.
+    pub flow: FlowId,
+}
+
+impl Settle {
+    fn members(&self) -> Members {
+        Members { flow: self.flow, skip: 0, limit: u32::MAX }
+    }
+
+    /// What to see first: the flow, locked. While it is, no change of a member is committed, because it would be counted.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.flows.push(self.flow);
+    }
+
+    /// What to see after that: its members, if any of them failed.
+    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        let Some(flow) = work.find_flow(self.flow).filter(|flow| flow.is_unsettled()) else { return };
+        if flow.detail.cancel.is_none() && has_failures(&flow.counts) {
+            needs.members.push(self.members());
+        }
+    }
+
+    /// Settles it, if that is still to be done. Says how.
+    pub fn decide(&self, work: &mut Work) -> Option<FlowState> {
+        let flow = work.find_flow(self.flow)?.clone();
+        let counts = work.counts(&flow);
+        if flow.state != FlowState::Running || counts.live() != 0 {
+            return None;
+        }
+        let members = work.members(&self.members());
+        let state = if flow.detail.cancel.is_some() {
+            FlowState::Cancelled
+        } else if !has_failures(&counts) {
+            FlowState::Completed
+        } else if members.is_empty() {
+            // One of this very batch: the next look shows them.
+            return None;
+        } else {
+            let rows = members.iter().filter_map(|id| work.find(*id).ok().flatten());
+            let failed = rows.filter(|row| failed(row)).any(|row| !is_absorbed(row, work));
+            if failed { FlowState::Failed } else { FlowState::Completed }
+        };
+        let now = work.now();
+        work.apply_flow(self.flow, Some(Fact::FlowEnded { state }), None, |flow| {
+            flow.state = state;
+            flow.ended_at = Some(now);
+        });
+        Some(state)
+    }
+}
+
+fn has_failures(counts: &Counts) -> bool {
+    counts.of(StateName::Failed) + counts.of(StateName::Expired) > 0
+}
+
+fn failed(row: &Execution) -> bool {
+    matches!(row.state.outcome(), Some(Outcome::Failed | Outcome::Expired))
+}
+
+/// Whether an edge that holds, or a satisfied group that needs only some, makes up for the failure of `row`. What the edge
+/// means is asked of its condition: its downstream may hear of this failure later, or have counted an older generation.
+fn is_absorbed(row: &Execution, work: &Work) -> bool {
+    let Some(outcome) = row.state.outcome() else { return false };
+    row.wiring().downstreams.iter().any(|downstream| {
+        let Ok(Some(other)) = work.find(downstream.execution) else { return false };
+        let edge = other.wiring().upstreams.get(downstream.edge as usize);
+        let satisfied = |join: &Join| join.policy.absorbs() && join.decision == Verdict::Satisfied;
+        edge.is_some_and(|edge| edge.when.resolve(outcome) == Resolution::Holds)
+            || other.join.as_ref().is_some_and(satisfied)
+    })
+}
+
+/// Delete a flow with its members, once it has been kept long enough.
+#[derive(Clone, Copy, Debug)]
+pub struct ForgetFlow {
+    /// Which flow.
+    pub flow: FlowId,
+}
+
+impl ForgetFlow {
+    fn members(&self) -> Members {
+        Members { flow: self.flow, skip: 0, limit: DELETE_CHUNK }
+    }
+
+    /// What to see first.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.members.push(self.members());
+        needs.flows.push(self.flow);
+    }
+
+    /// What to see after that: the members, locked.
+    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        needs.executions.extend(work.members(&self.members()));
+    }
+
+    /// Deletes a chunk, the flow itself with the last. Says whether there is more; none if it was not due.
+    pub fn decide(&self, work: &mut Work) -> Option<bool> {
+        let flow = work.find_flow(self.flow)?.clone();
+        let due = flow.delete_at().is_some_and(|at| at <= work.now());
+        if !due || flow.state == FlowState::Running || work.counts(&flow).live() != 0 {
+            return None;
+        }
+        let members = work.members(&self.members()).to_vec();
+        let more = members.len() == DELETE_CHUNK as usize;
+        members.iter().for_each(|id| work.delete(*id));
+        if !more {
+            work.delete_flow(self.flow);
+        } else if !flow.detail.deleting {
+            work.apply_flow(self.flow, None, None, |flow| flow.detail.deleting = true);
+        }
+        Some(more)
+    }
+}

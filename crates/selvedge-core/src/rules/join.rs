@@ -1,0 +1,145 @@
+//! News of an upstream reaches its downstreams: edges resolve, groups decide, and what was skipped may open again.
+//!
+//! News says how the upstream stands, not what happened to it: its generation, and its outcome if it has ended. So the same
+//! news twice changes nothing, and news that comes late or was left out is made up for by the next.
+
+use super::{follow, open_again};
+use crate::fact::{Fact, HeardEdge, Next};
+use crate::join::{Join, Resolution, Verdict};
+use crate::outbox::OutboxKind;
+use crate::state::State;
+use crate::{Execution, ExecutionId, Outcome, Work};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// How many downstreams one transaction tells at most.
+pub const CHUNK: usize = 500;
+
+/// How an upstream stands, for one edge.
+#[derive(Clone, Copy, Debug)]
+pub struct News {
+    /// The place of the edge.
+    pub edge: u32,
+    /// The generation of the upstream.
+    pub generation: u32,
+    /// How it ended; none while it is live.
+    pub outcome: Option<Outcome>,
+}
+
+impl News {
+    /// How `upstream` stands, for the edge at this place.
+    pub fn of(upstream: &Execution, edge: u32) -> News {
+        News { edge, generation: upstream.detail.generation, outcome: upstream.state.outcome() }
+    }
+}
+
+/// Tells the downstreams of everything that this transaction has ended or opened again, where they are all at hand and
+/// not too many. The rest goes to the outbox, and so does what this very telling ends: one hop per transaction. Says how
+/// many edges changed.
+pub fn hop(work: &mut Work) -> u32 {
+    let mut news: BTreeMap<ExecutionId, Vec<News>> = BTreeMap::new();
+    for id in work.turned() {
+        let Ok(Some(row)) = work.find(id) else { continue };
+        let downstreams = &row.wiring().downstreams;
+        let at_hand = downstreams.iter().all(|one| matches!(work.find(one.execution), Ok(Some(_))));
+        if downstreams.len() > CHUNK || !at_hand {
+            continue;
+        }
+        for downstream in downstreams {
+            news.entry(downstream.execution).or_default().push(News::of(row, downstream.edge));
+        }
+        work.told(id);
+    }
+    news.iter().map(|(id, news)| hear(work, *id, news)).sum()
+}
+
+/// Tells one downstream. Says how many of its edges changed.
+pub fn hear(work: &mut Work, id: ExecutionId, news: &[News]) -> u32 {
+    let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) else { return 0 };
+    let Some(mut join) = row.join.clone() else { return 0 };
+    let upstreams = &row.wiring().upstreams;
+    let mut edges = Vec::new();
+    for News { edge, generation, outcome } in news {
+        let place = *edge as usize;
+        if let Some(upstream) = upstreams.get(place)
+            && join.hear(place, upstream.when, *generation, *outcome)
+        {
+            edges.push(HeardEdge { upstream: upstream.execution, edge: join.edges[place] });
+        }
+    }
+    let changed = edges.len() as u32;
+    if changed == 0 {
+        return 0;
+    }
+    let verdict = join.verdict();
+    match (join.decision, &row.state) {
+        (Verdict::Pending, State::Blocked) if verdict != Verdict::Pending => {
+            decide(work, id, join, edges);
+        }
+        (Verdict::Impossible, State::Terminal(Outcome::Skipped)) if verdict != Verdict::Impossible => {
+            reopen(work, &row, join, edges);
+        }
+        _ => work.apply(id, Fact::Heard { edges }, None, |row| row.join = Some(join)),
+    }
+    changed
+}
+
+/// The group decides, by its edges as they stand: the downstream runs, now or after its delay, or is skipped.
+pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Vec<HeardEdge>) {
+    let Ok(Some(row)) = work.find(id) else { return };
+    let now = work.now();
+    let delay = row.spec.node.as_ref().and_then(|node| node.delay).map(|delay| delay.at(now));
+    let decision = join.verdict();
+    let next = match decision {
+        Verdict::Pending => return,
+        Verdict::Impossible => Next::Terminal(Outcome::Skipped),
+        Verdict::Satisfied => delay.filter(|until| *until > now).map_or(Next::Ready, Next::Delayed),
+    };
+    join.decision = decision;
+    let policy = join.policy;
+    let cancels =
+        decision == Verdict::Satisfied && policy.cancels() && join.count(Resolution::Pending) > 0;
+    work.apply(id, Fact::Joined { edges, policy, decision, next }, None, |row| {
+        follow(row, next);
+        row.join = Some(join);
+    });
+    if cancels {
+        work.leave(OutboxKind::Siblings, id);
+    }
+}
+
+/// What was skipped waits again; if its edges already let it run, it runs.
+fn reopen(work: &mut Work, row: &Execution, mut join: Join, edges: Vec<HeardEdge>) {
+    let now = work.now();
+    let fact = Fact::Reopened { edges, generation: row.detail.generation + 1 };
+    join.decision = Verdict::Pending;
+    let opened = join.clone();
+    work.apply(row.id, fact, None, |row| {
+        row.state = State::Blocked;
+        row.join = Some(opened);
+        open_again(row, now);
+    });
+    decide(work, row.id, join, Vec::new());
+}
+
+/// Whom the replay of an execution would open again, of these rows, nearest first.
+pub fn would_reopen(rows: &HashMap<ExecutionId, Execution>, replayed: ExecutionId) -> Vec<ExecutionId> {
+    let mut reopened = Vec::new();
+    let mut joins: HashMap<ExecutionId, Join> = HashMap::new();
+    let mut open = VecDeque::from([replayed]);
+    while let Some(upstream) = open.pop_front().and_then(|id| rows.get(&id)) {
+        for downstream in &upstream.wiring().downstreams {
+            let Some(row) = rows.get(&downstream.execution) else { continue };
+            let Some(join) = &row.join else { continue };
+            let join = joins.entry(row.id).or_insert_with(|| join.clone());
+            let place = downstream.edge as usize;
+            let Some(edge) = row.wiring().upstreams.get(place) else { continue };
+            join.hear(place, edge.when, upstream.detail.generation + 1, None);
+            if join.decision == Verdict::Impossible && join.verdict() != Verdict::Impossible {
+                join.decision = Verdict::Pending;
+                reopened.push(row.id);
+                open.push_back(row.id);
+            }
+        }
+    }
+    reopened
+}

@@ -1,0 +1,193 @@
+//! Flows, the names of their nodes, and the outbox. A row enters and leaves its indexes only here.
+
+use crate::tables::{Tables, strike};
+use selvedge_core::filter::{Place, tag_text};
+use selvedge_core::flow::{Counts, FlowFilter, FlowPlace, FlowState};
+use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
+use selvedge_core::rows::{Members, NodeEntry};
+use selvedge_core::{Changes, Execution, ExecutionId, Flow, FlowId, Name, Needs, Rows, Timestamp};
+use selvedge_store::{DueFlow, FlowDue};
+use std::ops::Bound::{Excluded, Unbounded};
+use uuid::Uuid;
+
+/// What is to be done about a flow, and when; what is to be done at once counts from when it was submitted.
+fn due(flow: &Flow) -> Option<(FlowDue, Timestamp)> {
+    match flow.is_unsettled() {
+        true => Some((FlowDue::Settle, flow.submitted_at)),
+        false => flow.delete_at().map(|at| (FlowDue::Delete, at)),
+    }
+}
+
+fn place(flow: &Flow) -> FlowPlace {
+    FlowPlace { submitted_at: flow.submitted_at, id: flow.id }
+}
+
+impl Tables {
+    fn put_flow(&mut self, flow: Flow) {
+        if let Some((kind, at)) = due(&flow) {
+            self.due_flows.entry(kind).or_default().insert((at, flow.id));
+        }
+        self.listed_flows.entry(flow.namespace).or_default().insert(place(&flow));
+        self.flows.insert(flow.id, flow);
+    }
+
+    fn take_flow(&mut self, id: FlowId) -> Option<Flow> {
+        let flow = self.flows.remove(&id)?;
+        if let Some((kind, at)) = due(&flow) {
+            strike(&mut self.due_flows, &kind, &(at, id));
+        }
+        strike(&mut self.listed_flows, &flow.namespace, &place(&flow));
+        Some(flow)
+    }
+
+    /// Adds to the counts of a flow. Says whether it is left without a live member.
+    fn add_counts(&mut self, id: FlowId, more: Counts) -> bool {
+        let Some(mut flow) = self.take_flow(id) else { return false };
+        flow.counts += more;
+        flow.version += 1;
+        if flow.counts.live() > 0 {
+            flow.state = FlowState::Running;
+            flow.ended_at = None;
+        }
+        let emptied = flow.is_unsettled();
+        self.put_flow(flow);
+        emptied
+    }
+
+    /// Whether what a decision says of flows and nodes may be saved.
+    pub fn flow_guards_hold(&self, changes: &Changes) -> bool {
+        let version = |id: FlowId| self.flows.get(&id).map(|flow| flow.version);
+        let updated = changes.flows_updated.iter().map(|(flow, expected)| (flow.id, *expected));
+        let named = |entry: &NodeEntry| self.nodes.contains_key(&(entry.flow, entry.name.clone()));
+        changes.flows_inserted.iter().all(|flow| version(flow.id).is_none())
+            && updated
+                .chain(changes.flows_deleted.iter().copied())
+                .all(|(id, expected)| version(id) == Some(expected))
+            && !changes.nodes_added.iter().any(named)
+    }
+
+    /// Saves what a decision says of flows, nodes and the outbox. Says which flows are left without a live member.
+    pub fn save_flows(&mut self, changes: &Changes) -> Vec<FlowId> {
+        for (id, _) in &changes.flows_deleted {
+            self.take_flow(*id);
+        }
+        changes.flows_inserted.iter().for_each(|flow| self.put_flow(flow.clone()));
+        for (flow, _) in &changes.flows_updated {
+            let counts = self.take_flow(flow.id).map(|stored| stored.counts).unwrap_or_default();
+            self.put_flow(Flow { counts, ..flow.clone() });
+        }
+        for name in &changes.nodes_removed {
+            if let Some(id) = self.nodes.remove(name)
+                && let Some(members) = self.members.get_mut(&name.0)
+            {
+                members.retain(|place| place.id != id);
+            }
+        }
+        for NodeEntry { flow, name, submitted_at, execution } in changes.nodes_added.clone() {
+            self.nodes.insert((flow, name), execution);
+            self.members.entry(flow).or_default().insert(Place { submitted_at, id: execution });
+        }
+        for name in &changes.outbox_removed {
+            self.take_outbox(*name);
+        }
+        for row in &changes.outbox_put {
+            self.take_outbox(row.name);
+            self.waiting.entry(row.name.kind).or_default().insert((row.at, row.name.id));
+            self.outbox.insert(row.name, row.clone());
+        }
+        let counted = changes.counted.iter();
+        counted.filter_map(|(id, more)| self.add_counts(*id, *more).then_some(*id)).collect()
+    }
+
+    fn take_outbox(&mut self, name: OutboxName) {
+        if let Some(row) = self.outbox.remove(&name) {
+            strike(&mut self.waiting, &name.kind, &(row.at, name.id));
+        }
+    }
+
+    /// Loads what `needs` names of flows, nodes and the outbox.
+    pub fn load_flows(&self, needs: &Needs, rows: &mut Rows) {
+        let flows = needs.flows.iter().chain(&needs.flows_look);
+        rows.flows = flows.filter_map(|id| self.flows.get(id).cloned()).collect();
+        let found = |(flow, name): &(FlowId, Name)| {
+            let id = self.nodes.get(&(*flow, name.clone()))?;
+            Some((*flow, name.clone(), *id))
+        };
+        rows.nodes = needs.nodes.iter().filter_map(found).collect();
+        rows.members = needs.members.iter().map(|page| (*page, self.member_ids(*page))).collect();
+        rows.outbox = needs.outbox.iter().filter_map(|name| self.outbox.get(name).cloned()).collect();
+        let result = |id: &ExecutionId| Some((*id, self.executions.get(id)?.result.clone()));
+        rows.results = needs.results.iter().filter_map(result).collect();
+    }
+
+    pub fn member_ids(&self, page: Members) -> Vec<ExecutionId> {
+        let members = self.members.get(&page.flow).into_iter().flatten();
+        members.skip(page.skip as usize).take(page.limit as usize).map(|place| place.id).collect()
+    }
+
+    pub fn members_of(&self, page: Members) -> Vec<Execution> {
+        let ids = self.member_ids(page).into_iter();
+        ids.filter_map(|id| self.executions.get(&id)).map(|record| record.execution.clone()).collect()
+    }
+
+    pub fn fetch_flows(&self, ids: &[FlowId]) -> Vec<Flow> {
+        ids.iter().filter_map(|id| self.flows.get(id).cloned()).collect()
+    }
+
+    pub fn list_flows(&self, filter: &FlowFilter, after: Option<FlowPlace>, limit: u32) -> Vec<Flow> {
+        let before = after.map_or(Unbounded, Excluded);
+        let listed = self.listed_flows.get(&filter.namespace).into_iter();
+        listed
+            .flat_map(|places| places.range((Unbounded, before)).rev())
+            .filter_map(|place| self.flows.get(&place.id))
+            .filter(|flow| matches(filter, flow))
+            .take(limit as usize)
+            .cloned()
+            .collect()
+    }
+
+    pub fn due_flows(
+        &self,
+        kind: FlowDue,
+        after: Option<(Timestamp, FlowId)>,
+        limit: u32,
+        now: Timestamp,
+    ) -> Vec<DueFlow> {
+        let from = after.map_or(Unbounded, Excluded);
+        let due = self.due_flows.get(&kind).into_iter();
+        due.flat_map(|set| set.range((from, Unbounded)))
+            .take_while(|(at, _)| *at <= now)
+            .take(limit as usize)
+            .filter_map(|(due_at, id)| {
+                let Flow { namespace, tags, .. } = self.flows.get(id)?;
+                Some(DueFlow { flow: *id, due_at: *due_at, namespace: *namespace, tags: tags.clone() })
+            })
+            .collect()
+    }
+
+    pub fn waiting(
+        &self,
+        kind: OutboxKind,
+        before: Timestamp,
+        after: Option<(Timestamp, Uuid)>,
+        limit: u32,
+    ) -> Vec<OutboxRow> {
+        let from = after.map_or(Unbounded, Excluded);
+        let waiting = self.waiting.get(&kind).into_iter();
+        waiting
+            .flat_map(|set| set.range((from, Unbounded)))
+            .take_while(|(at, _)| *at <= before)
+            .take(limit as usize)
+            .filter_map(|(_, id)| self.outbox.get(&OutboxName { id: *id, kind }).cloned())
+            .collect()
+    }
+}
+
+fn matches(filter: &FlowFilter, flow: &Flow) -> bool {
+    let tagged = |tag: &String| flow.tags.iter().any(|(name, value)| tag_text(name, value) == *tag);
+    (filter.states.is_empty() || filter.states.contains(&flow.state))
+        && filter.name.as_ref().is_none_or(|name| flow.name.as_ref() == Some(name))
+        && filter.tag.as_ref().is_none_or(tagged)
+        && filter.submitted_after.is_none_or(|from| flow.submitted_at >= from)
+        && filter.submitted_before.is_none_or(|until| flow.submitted_at < until)
+}

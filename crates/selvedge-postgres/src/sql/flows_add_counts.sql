@@ -1,0 +1,37 @@
+-- Adds to the counts of flows; one that does not exist is passed over. One that has live members after it is running and
+-- has no end. Gives those that are running without a live member: their end is to be settled.
+-- Locks: the flows, in the order of the array, which is id order. Index: flows_pkey, nested loop.
+with counted as (
+  update flows
+  set version = flows.version + 1,
+    state = case when {live} + more.live > 0 then 0 else flows.state end,
+    due_kind = case
+      when {live} + more.live > 0 then null
+      when flows.state = 0 then 1
+      else flows.due_kind
+    end,
+    due_at = case
+      when {live} + more.live > 0 then null
+      when flows.due_kind is null then clock_timestamp()
+      else flows.due_at
+    end,
+    ended_at = case when {live} + more.live > 0 then null else flows.ended_at end,
+    blocked = flows.blocked + more.blocked,
+    waiting = flows.waiting + more.waiting,
+    delayed = flows.delayed + more.delayed,
+    active = flows.active + more.active,
+    completed = flows.completed + more.completed,
+    failed = flows.failed + more.failed,
+    cancelled = flows.cancelled + more.cancelled,
+    expired = flows.expired + more.expired,
+    skipped = flows.skipped + more.skipped
+  from unnest(
+    $1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[],
+    $8::integer[], $9::integer[], $10::integer[], $11::integer[]
+  ) as more (id, blocked, waiting, delayed, active, completed, failed, cancelled, expired, skipped, live)
+  where flows.id = more.id
+  returning flows.id, flows.due_kind
+)
+select id
+from counted
+where due_kind = 1

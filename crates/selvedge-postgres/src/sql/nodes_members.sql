@@ -1,0 +1,13 @@
+-- Members of flows, in order, for each page that is asked for; pages are numbered from 1. Locks: nothing.
+-- Index: nodes_in_order, once per page, then executions_pkey.
+select {columns}, page.number
+from unnest($1::uuid[], $2::bigint[], $3::bigint[]) with ordinality as page (wanted, skipped, most, number)
+cross join lateral (
+  select nodes.execution
+  from nodes
+  where nodes.flow = page.wanted
+  order by nodes.submitted_at, nodes.execution
+  offset page.skipped
+  limit page.most
+) as member
+join executions on executions.id = member.execution

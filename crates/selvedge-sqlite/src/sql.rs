@@ -1,0 +1,123 @@
+//! Every statement, by noun and verb. The columns of what is read as a whole row are written once, here.
+
+use selvedge_store::columns::COUNTED;
+use std::sync::LazyLock;
+
+/// The columns of an execution, in the order in which `row` reads them.
+const COLUMNS: &str = "id, partition, namespace, class, flow, submitted_at, spec, version, state, priority, \
+    ready_order, epoch, due_kind, due_at, session, lease_id, until_at, started_at, ended_at, tags, detail, history, \
+    joined, wiring";
+/// How many there are.
+pub const WIDTH: usize = 24;
+
+/// The columns of a session, in the order in which `row` reads them.
+const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
+    renewed_at, draining";
+
+/// The columns of a flow before its counts, in the order in which `row` reads them.
+const FLOW: &str = "id, namespace, submitted_at, name, tags, spec, version, state, ended_at, detail";
+/// How many there are.
+pub const FLOW_WIDTH: usize = 10;
+
+/// The columns of a row of the outbox, in the order in which `row` reads them.
+const OUTBOX: &str = "id, kind, at, position, namespace, tags";
+
+fn flow() -> String {
+    format!("{FLOW}, {}", COUNTED.map(|(column, _)| column).join(", "))
+}
+
+macro_rules! statements {
+    ($($name:ident = $file:literal;)*) => {
+        $(
+            #[doc = concat!("`sql/", $file, ".sql`")]
+            pub static $name: LazyLock<String> = LazyLock::new(|| {
+                include_str!(concat!("sql/", $file, ".sql"))
+                    .replace("{columns}", COLUMNS)
+                    .replace("{session}", SESSION)
+                    .replace("{flow}", &flow())
+                    .replace("{outbox}", OUTBOX)
+            });
+        )*
+
+        /// Every statement, by the name of its file.
+        pub fn statements() -> Vec<(&'static str, &'static str)> {
+            vec![$(($file, $name.as_str())),*]
+        }
+    };
+}
+
+statements! {
+    CANDIDATE_AHEAD = "candidate_ahead";
+    CANDIDATE_FIND = "candidate_find";
+    CANDIDATE_READ = "candidate_read";
+    CLASS_FIND = "class_find";
+    CLASS_INTERN = "class_intern";
+    CLASS_LIST = "class_list";
+    CLOCK_FLOOR = "clock_floor";
+    DUE_FIND = "due_find";
+    DUE_NEXT = "due_next";
+    EXECUTION_DELETE = "execution_delete";
+    EXECUTION_FETCH = "execution_fetch";
+    EXECUTION_INSERT = "execution_insert";
+    EXECUTION_READ = "execution_read";
+    EXECUTION_REWIRE = "execution_rewire";
+    EXECUTION_UPDATE = "execution_update";
+    FLOW_COUNT = "flow_count";
+    FLOW_DELETE = "flow_delete";
+    FLOW_DUE_FIND = "flow_due_find";
+    FLOW_DUE_NEXT = "flow_due_next";
+    FLOW_INSERT = "flow_insert";
+    FLOW_LIST_ALL = "flow_list_all";
+    FLOW_LIST_OF_STATE = "flow_list_of_state";
+    FLOW_LIST_OF_TAG = "flow_list_of_tag";
+    FLOW_READ = "flow_read";
+    FLOW_TAG_DELETE = "flow_tag_delete";
+    FLOW_TAG_INSERT = "flow_tag_insert";
+    FLOW_TAGS_READ = "flow_tags_read";
+    FLOW_UPDATE = "flow_update";
+    HISTORY_PAGE_DELETE = "history_page_delete";
+    HISTORY_PAGE_INSERT = "history_page_insert";
+    HISTORY_PAGE_LIST = "history_page_list";
+    INPUT_DELETE = "input_delete";
+    INPUT_INSERT = "input_insert";
+    INPUT_READ = "input_read";
+    KEY_DELETE = "key_delete";
+    KEY_DELETE_EXPIRED = "key_delete_expired";
+    KEY_INSERT = "key_insert";
+    KEY_READ = "key_read";
+    LAPSED_FIND = "lapsed_find";
+    LEASE_LIST = "lease_list";
+    LIST_ALL = "list_all";
+    LIST_OF_FLOW = "list_of_flow";
+    LIST_OF_LONE = "list_of_lone";
+    LIST_OF_STATE = "list_of_state";
+    LIST_OF_TAG = "list_of_tag";
+    LOG_APPEND = "log_append";
+    LOG_NEWEST = "log_newest";
+    LOG_READ = "log_read";
+    MEMBER_LIST = "member_list";
+    NAMESPACE_FIND = "namespace_find";
+    NAMESPACE_INTERN = "namespace_intern";
+    NAMESPACE_LIST = "namespace_list";
+    NODE_DELETE = "node_delete";
+    NODE_FIND = "node_find";
+    NODE_INSERT = "node_insert";
+    OUTBOX_DELETE = "outbox_delete";
+    OUTBOX_FIND = "outbox_find";
+    OUTBOX_NEXT = "outbox_next";
+    OUTBOX_READ = "outbox_read";
+    OUTBOX_WRITE = "outbox_write";
+    OVERVIEW_READ = "overview_read";
+    RESULT_READ = "result_read";
+    SCHEMA_CREATE = "schema_create";
+    SCHEMA_READ = "schema_read";
+    SCHEMA_WRITE = "schema_write";
+    SESSION_DELETE = "session_delete";
+    SESSION_LIST = "session_list";
+    SESSION_OF_INSTANCE = "session_of_instance";
+    SESSION_READ = "session_read";
+    SESSION_UNSEEN = "session_unseen";
+    SESSION_WRITE = "session_write";
+    TAG_DELETE = "tag_delete";
+    TAG_INSERT = "tag_insert";
+}

@@ -1,0 +1,140 @@
+//! Retention of flows: a flow goes as one, when it has been kept long enough, however many members it has.
+#![allow(missing_docs)]
+
+use super::bench::Bench;
+use super::sketch::Sketch;
+use crate::FlowDue;
+use selvedge_core::filter::Filter;
+use selvedge_core::flow::{CancelMode, FlowFilter};
+use selvedge_core::rows::{KeyName, KeyScope, Members};
+use selvedge_core::rules::clock::{Ticked, What};
+use selvedge_core::rules::flow::{DELETE_CHUNK, ForgetFlow};
+use selvedge_core::rules::operator::Action;
+use selvedge_core::{DueKind, FlowId, Name, Needs, Policy};
+
+async fn due(bench: &Bench) -> Vec<FlowId> {
+    let due = bench.store.due_flows(FlowDue::Delete, None, 100).await.expect("due flows are read");
+    due.into_iter().map(|one| one.flow).collect()
+}
+
+async fn forget(bench: &Bench, flow: FlowId) -> Option<bool> {
+    bench.run(ForgetFlow { flow }).await
+}
+
+pub async fn a_member_does_not_go_before_its_flow(bench: &Bench) {
+    let sketch = Sketch::from("a -> b").each(|draft| draft.policy = Policy { retention_ms: 0, ..Policy::default() });
+    let flow = bench.flow(sketch.flow(|flow| flow.retention_ms = Some(0))).await;
+    flow.complete("a").await;
+    bench.drain().await;
+    assert_eq!(flow.tick("a", What::Due(DueKind::Retention)).await, Ticked::NotDue);
+    assert!(bench.store.due(DueKind::Retention, None, 9).await.expect("is read").is_empty());
+    assert_eq!((due(bench).await, forget(bench, flow.id).await), (vec![], None), "b has not ended");
+    flow.complete("b").await;
+    assert_eq!(forget(bench, flow.id).await, None, "its end is not settled");
+    bench.drain().await;
+    assert_eq!(due(bench).await, [flow.id]);
+    let ids = [flow.id("a").await, flow.id("b").await];
+    assert_eq!(forget(bench, flow.id).await, Some(false));
+    for id in ids {
+        assert!(bench.find(id).await.is_none());
+    }
+    assert!(flow.find().await.is_none());
+    assert_eq!((due(bench).await, forget(bench, flow.id).await), (vec![], None));
+}
+
+pub async fn a_flow_stays_for_the_longest_retention_of_its_nodes_or_its_own(bench: &Bench) {
+    let retention_ms = |ms| Policy { retention_ms: ms, ..Policy::default() };
+    let sketch = Sketch::from("a b").node("a", |a| a.policy = retention_ms(0));
+    let flow = bench.flow(sketch.node("b", |b| b.policy = retention_ms(5_000_000))).await;
+    flow.complete("a").await;
+    flow.complete("b").await;
+    bench.drain().await;
+    let row = flow.flow().await;
+    assert_eq!(row.delete_at(), row.ended_at.map(|at| at.plus_ms(5_000_000)));
+    assert_eq!((due(bench).await, forget(bench, flow.id).await), (vec![], None));
+    assert_eq!(flow.members().await.len(), 2);
+}
+
+pub async fn what_is_deleted_with_a_flow_is_gone_everywhere_and_nothing_else_is(bench: &Bench) {
+    let draw = |key: &str| {
+        let sketch = Sketch::from("a -> b").each(|draft| draft.tags = [("kept".into(), "with it".into())].into());
+        let key = key.to_owned();
+        sketch.flow(move |flow| {
+            flow.retention_ms = Some(0);
+            flow.tags = [("of".into(), "flow".into())].into();
+            flow.idempotency_key = Some(key);
+        })
+    };
+    let [gone, stays] = [bench.flow(draw("gone")).await, bench.flow(draw("stays")).await];
+    for flow in [&gone, &stays] {
+        flow.try_cancel(CancelMode::All).await.expect("it is cancelled");
+    }
+    bench.drain().await;
+    assert_eq!(forget(bench, gone.id).await, None, "its key stands for it");
+    let mut row = gone.flow().await;
+    let expected = row.version;
+    row.spec.kept_until = Some(row.submitted_at);
+    row.version += 1;
+    let changes = selvedge_core::Changes { flows_updated: vec![(row, expected)], ..Default::default() };
+    bench.save(changes).await;
+    assert_eq!(due(bench).await, [gone.id]);
+    let before = (stays.flow().await, stays.members().await);
+    assert_eq!(forget(bench, gone.id).await, Some(false));
+    assert_eq!((stays.flow().await, stays.members().await), before);
+    assert!(gone.members().await.is_empty());
+    let listed = bench.store.list_flows(&FlowFilter::all(bench.namespace), None, 9).await;
+    assert_eq!(listed.expect("flows are listed").len(), 1);
+    let tagged = FlowFilter { tag: Some("of:flow".into()), ..FlowFilter::all(bench.namespace) };
+    assert_eq!(bench.store.list_flows(&tagged, None, 9).await.expect("flows are listed").len(), 1);
+    let tagged = Filter { tag: Some("kept:with it".into()), ..Filter::all(bench.namespace) };
+    assert_eq!(bench.store.count(&tagged, 9).await.expect("is counted"), 2);
+    let key = |key: &str| KeyName { namespace: bench.namespace, scope: KeyScope::Flow, key: Name::trusted(key) };
+    let nodes = vec![(gone.id, Name::trusted("a")), (stays.id, Name::trusted("a"))];
+    let rows = bench.load(Needs { keys: vec![key("gone"), key("stays")], nodes, ..Needs::default() }).await;
+    assert_eq!((rows.keys.len(), rows.nodes.len()), (1, 1));
+    let again = bench.try_submit_flow(draw("gone")).await.expect("it is accepted");
+    assert!(!again.duplicate, "the key is free again");
+}
+
+pub async fn a_large_flow_is_deleted_in_chunks_and_cannot_be_used_meanwhile(bench: &Bench) {
+    let count = DELETE_CHUNK as usize + 200;
+    let names: Vec<String> = (0..count).map(|index| format!("n{index}")).collect();
+    let sketch = Sketch::from(&*names.join(" ")).of_kind("kind");
+    let flow = bench.flow(sketch.flow(|flow| flow.retention_ms = Some(0))).await;
+    flow.try_cancel(CancelMode::All).await.expect("it is cancelled");
+    bench.drain().await;
+    let members = Members { flow: flow.id, skip: DELETE_CHUNK, limit: 1 };
+    let last = bench.store.members(members).await.expect("members are read").remove(0);
+    assert_eq!(forget(bench, flow.id).await, Some(true), "there is more");
+    assert!(flow.flow().await.detail.deleting);
+    assert_eq!(flow.members().await.len(), 200);
+    assert_eq!(bench.operate(last.id, Action::Replay).await.expect_err("it goes").code(), "not_found");
+    assert_eq!(flow.try_cancel(CancelMode::All).await.expect_err("it goes").code(), "not_found");
+    assert_eq!(due(bench).await, [flow.id]);
+    assert_eq!(forget(bench, flow.id).await, Some(false));
+    assert!(flow.find().await.is_none() && flow.members().await.is_empty());
+    assert_eq!(bench.store.count(&Filter::all(bench.namespace), 9).await.expect("is counted"), 0);
+}
+
+pub async fn a_flow_that_is_opened_again_before_it_goes_stays(bench: &Bench) {
+    let flow = bench.flow(Sketch::from("a").flow(|flow| flow.retention_ms = Some(0))).await;
+    flow.complete("a").await;
+    bench.drain().await;
+    assert_eq!(due(bench).await, [flow.id]);
+    flow.replay("a").await;
+    assert_eq!((due(bench).await, forget(bench, flow.id).await), (vec![], None));
+    flow.stands("a=waiting").await;
+}
+
+pub async fn an_execution_that_has_spawned_goes_with_its_flow(bench: &Bench) {
+    let policy = Policy { retention_ms: 0, ..Policy::default() };
+    let root = bench.leased(selvedge_core::Draft { policy, ..selvedge_core::Draft::new("root") }).await;
+    let flow = bench.flow_of(FlowId(root.execution.id.0));
+    flow.spawn(&root, "a").await;
+    bench.complete(&root, b"1").await;
+    assert_eq!(bench.tick(root.execution.id, What::Due(DueKind::Retention)).await, Ticked::NotDue);
+    flow.complete("a").await;
+    bench.drain().await;
+    assert_eq!(forget(bench, flow.id).await, Some(false));
+    assert!(bench.find(root.execution.id).await.is_none());
+}

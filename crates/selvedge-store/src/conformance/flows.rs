@@ -1,0 +1,321 @@
+//! Flows: submitted whole and once, run along their edges, and ended as their members have.
+#![allow(missing_docs)]
+
+use super::bench::{Bench, fence};
+use super::flow_bench::{failure, result};
+use super::side_by_side;
+use super::sketch::Sketch;
+use crate::FlowDue;
+use selvedge_core::flow::{CancelMode, FlowState};
+use selvedge_core::join::{Condition, JoinPolicy, OnSatisfied, Resolution, Verdict};
+use selvedge_core::rules::claim::Relative;
+use selvedge_core::rules::clock::{Ticked, What};
+use selvedge_core::rules::flow::Settle;
+use selvedge_core::state::StateName;
+use selvedge_core::submission::When;
+use selvedge_core::wiring::{Downstream, Upstream};
+use selvedge_core::{DueKind, Execution, FlowId, Outcome, State};
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+const HOUR_MS: i64 = 3_600_000;
+
+pub async fn a_flow_is_submitted_whole_and_read_back_with_every_edge_at_both_ends(bench: &Bench) {
+    let sketch = Sketch::from("a b? -> c: any_of let_run; c -> d").flow(|flow| {
+        flow.name = Some("a name".into());
+        flow.tags = [("of".into(), "the flow".into())].into();
+        flow.deadline_ms = Some(HOUR_MS);
+        flow.retention_ms = Some(5);
+    });
+    let submitted = bench.try_submit_flow(sketch).await.expect("it is accepted");
+    assert!(!submitted.duplicate);
+    let flow = bench.flow_of(submitted.flow.id);
+    assert_eq!(flow.flow().await, submitted.flow);
+    let row = flow.flow().await;
+    assert_eq!(row.name.as_deref(), Some("a name"));
+    assert_eq!(row.tags, [("of".to_owned(), "the flow".to_owned())].into());
+    assert_eq!(row.spec.deadline_at, Some(row.submitted_at.plus_ms(HOUR_MS)));
+    assert_eq!((row.spec.retention_ms, row.state, row.ended_at), (5, FlowState::Running, None));
+    assert_eq!((row.counts.of(StateName::Ready), row.counts.of(StateName::Blocked)), (2, 2));
+    flow.stands("a=waiting b=waiting c=waiting_dependencies d=waiting_dependencies").await;
+    let [a, b, c, d] = [flow.row("a").await, flow.row("b").await, flow.row("c").await, flow.row("d").await];
+    let upstream = |of: &Execution, when| Upstream { execution: of.id, when };
+    let downstream = |of: &Execution, edge| Downstream { execution: of.id, edge };
+    let expected = [upstream(&a, Condition::Success), upstream(&b, Condition::Finished)];
+    assert_eq!(c.wiring().upstreams, expected);
+    assert_eq!(a.wiring().downstreams, [downstream(&c, 0)]);
+    assert_eq!(b.wiring().downstreams, [downstream(&c, 1)]);
+    assert_eq!(c.wiring().downstreams, [downstream(&d, 0)]);
+    let join = c.join.expect("it waits for others");
+    assert_eq!(join.policy, JoinPolicy::AnyOf { on_satisfied: OnSatisfied::LetRun });
+    assert_eq!((join.count(Resolution::Pending), join.decision), (2, Verdict::Pending));
+    assert!(a.join.is_none() && a.flow == Some(flow.id) && d.flow == Some(flow.id));
+    let depths = [&a, &b, &d].map(|row| row.spec.node.as_ref().map(|node| node.depth));
+    assert_eq!(depths, [Some(0), Some(0), Some(2)]);
+}
+
+pub async fn the_same_flow_submitted_again_is_the_first(bench: &Bench) {
+    let id = Uuid::now_v7();
+    let by_id = |text: &str| Sketch::from(text).flow(|flow| flow.id = Some(id));
+    let by_key = |text: &str| Sketch::from(text).flow(|flow| flow.idempotency_key = Some("key".into()));
+    let first = bench.try_submit_flow(by_id("a -> b")).await.expect("it is accepted");
+    let again = bench.try_submit_flow(by_id("a -> b")).await.expect("it is accepted");
+    assert_eq!((first.duplicate, again.duplicate, again.flow.id), (false, true, FlowId(id)));
+    let other = bench.try_submit_flow(by_id("a -> c")).await.expect_err("it has other content");
+    assert_eq!((other.code(), other.pointer()), ("idempotency_mismatch", Some("/id")));
+    let first = bench.try_submit_flow(by_key("a -> b")).await.expect("it is accepted");
+    let again = bench.try_submit_flow(by_key("a -> b")).await.expect("it is accepted");
+    assert_eq!((first.duplicate, again.duplicate, again.flow.id), (false, true, first.flow.id));
+    let other = bench.try_submit_flow(by_key("a! -> b")).await.expect_err("it has other content");
+    assert_eq!((other.code(), other.pointer()), ("idempotency_mismatch", Some("/idempotency_key")));
+    assert_eq!(bench.flow_of(first.flow.id).members().await.len(), 2);
+    let elsewhere = bench.beside("elsewhere").await;
+    let theirs = elsewhere.try_submit_flow(by_key("a -> c")).await.expect("a key belongs to its namespace");
+    assert_ne!(theirs.flow.id, first.flow.id);
+}
+
+pub async fn the_same_flow_submitted_at_once_is_one_flow(bench: &Bench) {
+    let sketch = Sketch::from("a -> b").flow(|flow| flow.idempotency_key = Some("key".into()));
+    let submitted = side_by_side(8, |_| {
+        let (bench, sketch) = (bench.clone(), sketch.clone());
+        async move { bench.try_submit_flow(sketch).await.expect("it is accepted") }
+    });
+    let submitted = submitted.await;
+    assert_eq!(submitted.iter().filter(|one| !one.duplicate).count(), 1);
+    let flows: BTreeSet<FlowId> = submitted.iter().map(|one| one.flow.id).collect();
+    assert_eq!(flows.len(), 1);
+}
+
+pub async fn a_flow_whose_answer_was_lost_is_found_again(bench: &Bench) {
+    let command = bench.submit_flow_command("a b -> c").await.expect("it is valid");
+    let first = bench.run(command.clone()).await.expect("it is accepted");
+    let (again, transaction) = bench.transact(command).await;
+    let again = again.expect("it is accepted");
+    assert_eq!((again.flow.id, again.duplicate), (first.flow.id, false));
+    assert_eq!((transaction.tries, transaction.entry), (2, None));
+    assert_eq!(bench.flow_of(first.flow.id).members().await.len(), 3);
+}
+
+pub async fn a_node_whose_id_is_in_use_refuses_the_flow_and_leaves_nothing(bench: &Bench) {
+    let taken = bench.submit(selvedge_core::Draft::new("kind")).await;
+    let id = Uuid::now_v7();
+    let sketch = Sketch::from("a -> b").node("b", |draft| draft.id = Some(taken.id.0));
+    let refused = bench.try_submit_flow(sketch.flow(|flow| flow.id = Some(id))).await;
+    let refused = refused.expect_err("the id is in use");
+    assert_eq!((refused.code(), refused.pointer()), ("idempotency_mismatch", Some("/nodes/1/id")));
+    assert!(bench.flow_of(FlowId(id)).find().await.is_none());
+    assert_eq!(bench.row(taken.id).await, taken);
+    assert_eq!(bench.claim(10).await.len(), 1, "there is nothing else");
+}
+
+pub async fn a_claim_carries_results_outcomes_and_errors_of_upstreams_by_name(bench: &Bench) {
+    let flow = bench.flow("a b! c? d? -> e; s! -> d").await;
+    flow.complete("a").await;
+    flow.fail("b").await;
+    flow.cancel_node("c").await;
+    flow.complete("s").await;
+    bench.drain().await;
+    flow.stands("a=completed b=failed c=cancelled d=skipped e=waiting s=completed").await;
+    let claimed = flow.claim("e").await;
+    let relative = |name: &str, outcome| Relative {
+        name: selvedge_core::Name::trusted(name),
+        outcome: Some(outcome),
+        error: None,
+        result: None,
+    };
+    let error = flow.row("b").await.detail.error;
+    assert!(error.as_ref().is_some_and(|error| error.message == "b broke"));
+    let expected = [
+        Relative { result: Some(result("a")), ..relative("a", Outcome::Success) },
+        Relative { error, ..relative("b", Outcome::Failed) },
+        relative("c", Outcome::Cancelled),
+        relative("d", Outcome::Skipped),
+    ];
+    assert_eq!(claimed.upstreams, expected);
+    assert!(claimed.children.is_empty());
+}
+
+pub async fn a_node_that_is_claimed_again_is_shown_its_upstreams_again(bench: &Bench) {
+    let flow = bench.flow("a b -> c: any_of let_run").await;
+    flow.complete("a").await;
+    bench.drain().await;
+    let first = flow.claim("c").await;
+    assert_eq!(first.upstreams[1].outcome, None, "b is still live");
+    flow.report(&first, selvedge_core::rules::report::Op::Release).await;
+    flow.fail("b").await;
+    bench.drain().await;
+    let again = flow.claim("c").await;
+    assert_eq!(again.upstreams[0], first.upstreams[0]);
+    assert_eq!(again.upstreams[1].outcome, Some(Outcome::Failed));
+}
+
+pub async fn a_delay_of_a_node_counts_from_when_it_would_otherwise_be_ready(bench: &Bench) {
+    let sketch = Sketch::from("a -> b; a -> c; d").node("b", |b| b.delay = Some(When::AfterMs(HOUR_MS)));
+    let sketch = sketch.node("c", |c| c.delay = Some(When::AfterMs(0)));
+    let flow = bench.flow(sketch.node("d", |d| d.delay = Some(When::AfterMs(HOUR_MS)))).await;
+    flow.stands("a=waiting b=waiting_dependencies c=waiting_dependencies d=delayed").await;
+    bench.pass(2).await;
+    flow.complete("a").await;
+    let ended_at = flow.row("a").await.ended_at.expect("it has ended");
+    bench.drain().await;
+    flow.stands("a=completed b=delayed c=waiting d=delayed").await;
+    let State::Delayed { until } = flow.row("b").await.state else { panic!("it is delayed") };
+    assert!(until >= ended_at.plus_ms(HOUR_MS), "the delay did not begin with the submission");
+    assert_eq!(flow.tick("b", What::Due(DueKind::Delay)).await, Ticked::NotDue);
+    let due = bench.store.overview().await.expect("is read").next;
+    let first = flow.row("d").await.due().map(|due| (due.kind, due.at));
+    assert_eq!(due.into_iter().find(|(kind, _)| *kind == DueKind::Delay), first);
+}
+
+pub async fn a_hedge_that_is_not_needed_never_starts(bench: &Bench) {
+    let sketch = Sketch::from("first hedge -> won: any_of")
+        .node("hedge", |hedge| hedge.delay = Some(When::AfterMs(HOUR_MS)));
+    let flow = bench.flow(sketch).await;
+    flow.complete("first").await;
+    flow.comes_to("first=completed hedge=cancelled won=waiting").await;
+    flow.complete("won").await;
+    assert_eq!(flow.ends().await, FlowState::Completed);
+}
+
+pub async fn a_flow_is_completed_when_every_member_has_ended_well(bench: &Bench) {
+    let flow = bench.flow("a -> b").await;
+    for (name, left) in [("a", 1), ("b", 0)] {
+        flow.complete(name).await;
+        bench.drain().await;
+        let row = flow.flow().await;
+        assert_eq!((row.counts.total(), row.counts.live()), (2, left));
+    }
+    let row = flow.flow().await;
+    assert_eq!((row.state, row.counts.of(StateName::Success)), (FlowState::Completed, 2));
+    assert!(row.ended_at.is_some_and(|at| at >= row.submitted_at));
+}
+
+pub async fn a_failure_that_nothing_absorbs_fails_the_flow(bench: &Bench) {
+    for (text, outcome) in [
+        ("a b", Outcome::Failed),
+        ("a b", Outcome::Expired),
+        ("a -> c; b", Outcome::Failed),
+        ("a? -> c: all_of; b", Outcome::Success),
+        ("a b -> c: any_of let_run; a -> d", Outcome::Success),
+    ] {
+        let sketch = Sketch::from(text).each(|draft| draft.policy.retry.max_interruptions = 0);
+        let flow = bench.flow(sketch).await;
+        flow.end("a", outcome).await;
+        match outcome {
+            Outcome::Success => flow.fail("b").await,
+            _ => flow.complete("b").await,
+        }
+        bench.drain().await;
+        for name in ["c", "d"] {
+            if flow.states().await.contains(&format!("{name}=waiting")) {
+                flow.fail(name).await;
+            }
+        }
+        assert_eq!(flow.ends().await, FlowState::Failed, "{text} with {outcome}");
+    }
+}
+
+pub async fn a_failure_that_an_edge_or_a_group_absorbs_leaves_the_flow_completed(bench: &Bench) {
+    for (text, outcome) in [
+        ("a! -> c; b", Outcome::Failed),
+        ("a? -> c; b", Outcome::Expired),
+        ("a b -> c: any_of", Outcome::Failed),
+        ("a b x -> c: quorum 2", Outcome::Failed),
+        ("a b; b", Outcome::Cancelled),
+        ("a -> c; b", Outcome::Cancelled),
+    ] {
+        let sketch = Sketch::from(text).each(|draft| draft.policy.retry.max_interruptions = 0);
+        let flow = bench.flow(sketch).await;
+        flow.end("a", outcome).await;
+        bench.drain().await;
+        for name in ["b", "x", "c"] {
+            if flow.states().await.contains(&format!("{name}=waiting")) {
+                flow.complete(name).await;
+                bench.drain().await;
+            }
+        }
+        assert_eq!(flow.ends().await, FlowState::Completed, "{text} with {outcome}: {}", flow.states().await);
+    }
+}
+
+pub async fn a_failure_after_a_replay_is_not_absorbed_by_the_success_that_an_edge_counted_before(bench: &Bench) {
+    let flow = bench.flow("a -> b").await;
+    flow.complete("a").await;
+    bench.drain().await;
+    flow.complete("b").await;
+    assert_eq!(flow.ends().await, FlowState::Completed);
+    flow.replay("a").await;
+    flow.fail("a").await;
+    flow.comes_to("a=failed b=completed").await;
+    assert_eq!(flow.flow().await.state, FlowState::Failed);
+}
+
+pub async fn how_a_flow_ended_does_not_depend_on_whether_its_outbox_is_drained_first(bench: &Bench) {
+    for drained in [true, false] {
+        let flow = bench.flow("a! b -> c").await;
+        flow.cancel_node("b").await;
+        flow.comes_to("a=waiting b=cancelled c=skipped").await;
+        flow.fail("a").await;
+        if drained {
+            bench.drain().await;
+        }
+        bench.run(Settle { flow: flow.id }).await;
+        let state = flow.flow().await.state;
+        assert_eq!(state, FlowState::Completed, "c would have made up for it, drained: {drained}");
+    }
+}
+
+pub async fn a_flow_that_is_settled_with_its_last_failure_is_not_completed(bench: &Bench) {
+    let flow = bench.flow("a").await;
+    let claimed = flow.claim("a").await;
+    let report = bench.report_command(fence(&claimed), failure("a"));
+    let (reported, settled) = bench.run((report, Settle { flow: flow.id })).await;
+    assert_eq!(reported.expect("it is accepted").state, StateName::Failed);
+    assert_ne!(settled, Some(FlowState::Completed));
+    assert_eq!(flow.ends().await, FlowState::Failed);
+}
+
+pub async fn a_cancel_that_was_asked_for_makes_the_flow_cancelled_however_its_members_ended(bench: &Bench) {
+    let flow = bench.flow("a b -> c").await;
+    let [a, b] = [flow.claim("a").await, flow.claim("b").await];
+    flow.try_cancel(CancelMode::Pending).await.expect("it is cancelled");
+    bench.drain().await;
+    flow.report(&a, failure("a")).await;
+    flow.report(&b, selvedge_core::rules::report::Op::Complete { result: "1".into() }).await;
+    flow.comes_to("a=failed b=completed c=cancelled").await;
+    assert_eq!(flow.flow().await.state, FlowState::Cancelled);
+}
+
+pub async fn the_transaction_that_ends_the_last_member_says_so_and_a_flow_is_settled_once(bench: &Bench) {
+    let flow = bench.flow("a b").await;
+    let [a, b] = [flow.claim("a").await, flow.claim("b").await];
+    let complete = |of| {
+        let op = selvedge_core::rules::report::Op::Complete { result: "1".into() };
+        bench.report_command(fence(of), op)
+    };
+    let (_, first) = bench.transact(complete(&a)).await;
+    let (_, last) = bench.transact(complete(&b)).await;
+    assert_eq!((first.emptied, last.emptied), (vec![], vec![flow.id]));
+    let due = bench.store.due_flows(FlowDue::Settle, None, 9).await.expect("is read");
+    assert_eq!(due.iter().map(|one| one.flow).collect::<Vec<_>>(), [flow.id]);
+    let (settled, transaction) = bench.transact(Settle { flow: flow.id }).await;
+    assert_eq!((settled, transaction.emptied), (Some(FlowState::Completed), vec![]));
+    assert_eq!(bench.run(Settle { flow: flow.id }).await, None);
+    assert!(bench.store.due_flows(FlowDue::Settle, None, 9).await.expect("is read").is_empty());
+    assert_eq!(bench.run(Settle { flow: FlowId(Uuid::now_v7()) }).await, None);
+}
+
+pub async fn the_deadline_of_a_flow_expires_whatever_has_not_ended(bench: &Bench) {
+    let sketch = Sketch::from("a b -> c; d").flow(|flow| flow.deadline_ms = Some(5));
+    let flow = bench.flow(sketch.node("d", |d| d.delay = Some(When::AfterMs(HOUR_MS)))).await;
+    flow.complete("a").await;
+    flow.claim("b").await;
+    bench.pass(5).await;
+    let due = bench.store.due(DueKind::Deadline, None, 10).await.expect("is read");
+    assert_eq!(due.len(), 3);
+    for name in ["c", "d", "b"] {
+        flow.due(name, DueKind::Deadline).await;
+    }
+    flow.comes_to("a=completed b=expired c=expired d=expired").await;
+    assert_eq!(flow.flow().await.state, FlowState::Failed);
+}
