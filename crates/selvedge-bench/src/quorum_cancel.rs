@@ -42,7 +42,9 @@ pub async fn run(place: &Place, load: &Load, study: &Study) -> Result<Report, Er
     }
     if study.quorum == 0 || study.quorum >= study.width {
         let (quorum, width) = (study.quorum, study.width);
-        return Err(Error::Usage(format!("--quorum {quorum} must lie between 1 and --width {width} minus 1")));
+        return Err(Error::Usage(format!(
+            "--quorum {quorum} must lie between 1 and --width {width} minus 1"
+        )));
     }
     let bed = Bed::open(place, load).await?;
     let report = bed.report("quorum-cancel", place, load);
@@ -145,12 +147,7 @@ async fn claim(target: &Target, claimer: &Claimer, count: usize) -> Result<Vec<T
 }
 
 /// Waits until so many of the flow are cancelled.
-async fn all_cancelled(
-    namespace: &Namespace,
-    flow: FlowId,
-    count: i32,
-    begun: Instant,
-) -> Result<(), Error> {
+async fn all_cancelled(namespace: &Namespace, flow: FlowId, count: i32, begun: Instant) -> Result<(), Error> {
     loop {
         let cancelled = namespace.flow(flow).await?.flow.counts.of(StateName::Cancelled);
         if cancelled == count {

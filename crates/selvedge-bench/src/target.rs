@@ -4,11 +4,11 @@ use crate::http::Client;
 use crate::shape::{input, mark};
 use crate::{Error, Load};
 use bytes::Bytes;
-use selvedge_core::{Draft, FlowId};
 use selvedge_core::plan::GraphDraft;
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::report::{Fence, Op};
 use selvedge_core::rules::submit_flow::FlowDraft;
+use selvedge_core::{Draft, FlowId};
 use selvedge_engine::{ClaimWait, Engine, Namespace};
 use std::time::{Duration, Instant};
 

@@ -78,7 +78,8 @@ fn conditions(degree: usize) -> Vec<Vec<Condition>> {
 fn vectors<T: Copy>(of: &[T], length: usize) -> Vec<Vec<T>> {
     let mut vectors = vec![Vec::new()];
     for _ in 0..length {
-        let longer = |vector: &Vec<T>| of.iter().map(|next| [&vector[..], &[*next]].concat()).collect::<Vec<_>>();
+        let longer =
+            |vector: &Vec<T>| of.iter().map(|next| [&vector[..], &[*next]].concat()).collect::<Vec<_>>();
         vectors = vectors.iter().flat_map(longer).collect();
     }
     vectors
@@ -120,8 +121,10 @@ fn arrive(policy: JoinPolicy, when: &[Condition], standings: &[Standing], order:
         assert_eq!(join.decision, expected, "a late arrival does not change what was decided");
         assert!(!join.hear(place, when[place], 0, standings[place]), "the same news twice is none");
     }
-    let counts = [Resolution::Holds, Resolution::Dead, Resolution::Pending].map(|one| join.count(one) as usize);
-    let counted = [Some(true), Some(false), None].map(|one| edges.iter().filter(|edge| **edge == one).count());
+    let counts =
+        [Resolution::Holds, Resolution::Dead, Resolution::Pending].map(|one| join.count(one) as usize);
+    let counted =
+        [Some(true), Some(false), None].map(|one| edges.iter().filter(|edge| **edge == one).count());
     assert_eq!(counts, counted);
     assert_eq!(counts.iter().sum::<usize>(), degree);
     assert_eq!(decided, u32::from(join.decision != Verdict::Pending), "a decision is taken once");

@@ -3,7 +3,7 @@
 use selvedge_core::Timestamp;
 use selvedge_memory::{Clock, MemoryStore};
 use selvedge_store::Store;
-use selvedge_store::conformance::{Subject, model};
+use selvedge_store::conformance::{Subject, flow_model, model};
 use std::sync::Arc;
 
 async fn on_a_manual_clock() -> Subject {
@@ -24,4 +24,14 @@ fn random_commands_have_the_outcome_that_the_model_says() {
 #[test]
 fn random_commands_that_need_no_time_have_the_outcome_that_the_model_says() {
     model::run(on_the_systems_clock, 64);
+}
+
+#[test]
+fn random_graphs_come_to_the_end_that_the_model_says() {
+    flow_model::run(on_a_manual_clock, 128);
+}
+
+#[test]
+fn random_graphs_that_need_no_time_come_to_the_end_that_the_model_says() {
+    flow_model::run(on_the_systems_clock, 32);
 }

@@ -34,26 +34,31 @@
 //! Where to look:
 //! - [`Engine`] runs on a store, whose [`Address`] says which;
 //! - [`Namespace`] is the handle through which everything of one tenant is done: submit, read, wait, cancel, replay;
-//! - [`Submission`] is what is submitted;
+//! - [`Submission`] is what is submitted, and [`Flow`] is a graph of submissions that wait for each other;
 //! - [`Worker`] runs handlers, which get a [`Context`] and return a value, a [`Return`] or a [`Failure`].
 
 mod address;
 mod engine;
+mod flow;
 mod submission;
 mod worker;
 
 pub use address::{Address, Opened, open};
 pub use engine::Engine;
+pub use flow::{Flow, FlowResult, Join, Nodes, SubmittedFlow};
 pub use submission::Submission;
 pub use worker::{Context, Drained, Failure, Handle, IntoReturn, Return, Worker};
 
 pub use selvedge_core as core;
+pub use selvedge_core::flow::{CancelMode, FlowState};
+pub use selvedge_core::join::Condition;
+pub use selvedge_core::rules::claim::Relative;
 pub use selvedge_core::rules::operator::Action;
 pub use selvedge_core::rules::submit::Submitted;
 pub use selvedge_core::submission::When;
 pub use selvedge_core::{
-    Backoff, Draft, ExecutionId, FailureClass, Name, Outcome, Policy, Refusal, Retry, Timestamp,
+    Backoff, Draft, ExecutionId, FailureClass, FlowId, Name, Outcome, Policy, Refusal, Retry, Timestamp,
 };
-pub use selvedge_engine::{Aborted, Ended, Error, Namespace, Options, View};
+pub use selvedge_engine::{Aborted, Ended, Error, FlowEnded, FlowView, Grown, Namespace, Options, View};
 pub use selvedge_store as store;
 pub use selvedge_store::Store;

@@ -35,12 +35,25 @@ use uuid::Uuid;
 ///
 /// Many at once: [`Namespace::submit_many`] takes the [`Draft`]s that these turn into.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Submission(Draft);
+pub struct Submission {
+    draft: Draft,
+    given: Given,
+}
+
+/// Which fields were given whose value alone does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Given {
+    input: bool,
+    lane: bool,
+    priority: bool,
+    retry: bool,
+    retention: bool,
+}
 
 impl Submission {
     /// An execution of this kind: input `null`, lane `default`, everything else by default.
     pub fn new(kind: impl Into<String>) -> Self {
-        Submission(Draft::new(kind))
+        Submission { draft: Draft::new(kind), given: Given::default() }
     }
 
     /// Its input, as JSON. A value that cannot be written as JSON is refused.
@@ -52,125 +65,196 @@ impl Submission {
 
     /// Its input, JSON already; kept byte for byte.
     pub fn input_json(mut self, json: impl Into<Bytes>) -> Self {
-        self.0.input = json.into();
+        self.draft.input = json.into();
+        self.given.input = true;
         self
     }
 
     /// Its queue; `default`.
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
-        self.0.lane = lane.into();
+        self.draft.lane = lane.into();
+        self.given.lane = true;
         self
     }
 
     /// Its id, for a submission that is safe to repeat; minted where none is given.
     pub fn id(mut self, id: Uuid) -> Self {
-        self.0.id = Some(id);
+        self.draft.id = Some(id);
         self
     }
 
     /// A second submission with this key is the first, for 24 hours or the given window.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
-        self.0.idempotency_key = Some(key.into());
+        self.draft.idempotency_key = Some(key.into());
         self
     }
 
     /// How long the idempotency key stands for this execution; 24 hours.
     pub fn idempotency_window(mut self, window: Duration) -> Self {
-        self.0.idempotency_window_ms = Some(millis(window));
+        self.draft.idempotency_window_ms = Some(millis(window));
         self
     }
 
     /// A second submission with this key is the first while that has not ended.
     pub fn unique_while_active(mut self, key: impl Into<String>) -> Self {
-        self.0.unique_while_active = Some(key.into());
+        self.draft.unique_while_active = Some(key.into());
         self
     }
 
     /// Higher first; 0.
     pub fn priority(mut self, priority: i16) -> Self {
-        self.0.priority = priority.into();
+        self.draft.priority = priority.into();
+        self.given.priority = true;
         self
     }
 
     /// One more thing its worker must be capable of.
     pub fn capability(mut self, capability: impl Into<String>) -> Self {
-        self.0.capabilities.push(capability.into());
+        self.draft.capabilities.push(capability.into());
         self
     }
 
     /// A name and value to find it by.
     pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.0.tags.insert(name.into(), value.into());
+        self.draft.tags.insert(name.into(), value.into());
         self
     }
 
     /// Not before this long from now.
     pub fn delay(mut self, delay: Duration) -> Self {
-        self.0.delay = Some(When::AfterMs(millis(delay)));
+        self.draft.delay = Some(When::AfterMs(millis(delay)));
         self
     }
 
     /// Not before this time.
     pub fn not_before(mut self, time: Timestamp) -> Self {
-        self.0.delay = Some(When::At(time));
+        self.draft.delay = Some(When::At(time));
         self
     }
 
     /// How many failed attempts are followed by another; 3.
     pub fn max_retries(mut self, retries: u32) -> Self {
-        self.0.policy.retry.max_retries = retries;
+        self.draft.policy.retry.max_retries = retries;
+        self.given.retry = true;
         self
     }
 
     /// How long to wait between attempts; 1 s doubling to 60 s, with jitter.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.0.policy.retry.backoff = backoff;
+        self.draft.policy.retry.backoff = backoff;
+        self.given.retry = true;
         self
     }
 
     /// Everything about its retries at once.
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.0.policy.retry = retry;
+        self.draft.policy.retry = retry;
+        self.given.retry = true;
         self
     }
 
     /// The longest one attempt may run; no limit.
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
-        self.0.policy.attempt_timeout_ms = Some(millis(timeout));
+        self.draft.policy.attempt_timeout_ms = Some(millis(timeout));
         self
     }
 
     /// The longest it may live from its submission, all attempts and waits included; no limit.
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.0.policy.deadline_ms = Some(millis(deadline));
+        self.draft.policy.deadline_ms = Some(millis(deadline));
         self
     }
 
     /// The longest it may wait for its first start; no limit.
     pub fn start_by(mut self, start_by: Duration) -> Self {
-        self.0.policy.start_by_ms = Some(millis(start_by));
+        self.draft.policy.start_by_ms = Some(millis(start_by));
         self
     }
 
     /// How long it and its history stay after its end; 7 days.
     pub fn retention(mut self, retention: Duration) -> Self {
-        self.0.policy.retention_ms = millis(retention);
+        self.draft.policy.retention_ms = millis(retention);
+        self.given.retention = true;
+        self
+    }
+
+    /// The same, with what `defaults` has where this says nothing itself. A field of its own wins whole.
+    pub(crate) fn with_defaults(mut self, defaults: &Submission) -> Self {
+        let (own, given, usual) = (&mut self.draft, self.given, &defaults.draft);
+        if !given.input {
+            own.input = usual.input.clone();
+        }
+        if !given.lane {
+            own.lane.clone_from(&usual.lane);
+        }
+        if !given.priority {
+            own.priority = usual.priority;
+        }
+        if own.capabilities.is_empty() {
+            own.capabilities.clone_from(&usual.capabilities);
+        }
+        if own.tags.is_empty() {
+            own.tags.clone_from(&usual.tags);
+        }
+        own.delay = own.delay.or(usual.delay);
+        let (own, usual) = (&mut own.policy, &usual.policy);
+        if !given.retry {
+            own.retry = usual.retry.clone();
+        }
+        if !given.retention {
+            own.retention_ms = usual.retention_ms;
+        }
+        own.attempt_timeout_ms = own.attempt_timeout_ms.or(usual.attempt_timeout_ms);
+        own.deadline_ms = own.deadline_ms.or(usual.deadline_ms);
+        own.start_by_ms = own.start_by_ms.or(usual.start_by_ms);
         self
     }
 
     /// Submits it.
     pub async fn submit(self, namespace: &Namespace) -> Result<Submitted, Error> {
-        namespace.submit(self.0).await
+        namespace.submit(self.draft).await
+    }
+}
+
+/// An execution of this kind, everything else by default.
+impl From<&str> for Submission {
+    fn from(kind: &str) -> Submission {
+        Submission::new(kind)
     }
 }
 
 impl From<Submission> for Draft {
     fn from(submission: Submission) -> Draft {
-        submission.0
+        submission.draft
     }
 }
 
 /// Whole milliseconds; a duration beyond all bounds stays one that is refused.
 pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_wins_over_the_defaults_even_where_it_is_the_usual_value() {
+        let defaults = Submission::new("")
+            .lane("slow")
+            .priority(5)
+            .max_retries(9)
+            .tag("team", "data")
+            .deadline(Duration::from_secs(60))
+            .retention(Duration::from_secs(1));
+        let own = Submission::new("k").lane("default").priority(0).tag("colour", "red");
+        let draft = Draft::from(own.with_defaults(&defaults));
+        assert_eq!((draft.kind.as_str(), draft.lane.as_str(), draft.priority), ("k", "default", 0));
+        assert_eq!(draft.tags.into_keys().collect::<Vec<_>>(), ["colour"]);
+        let policy = draft.policy;
+        assert_eq!(
+            (policy.retry.max_retries, policy.deadline_ms, policy.retention_ms),
+            (9, Some(60_000), 1000)
+        );
+    }
 }

@@ -2,6 +2,7 @@
 
 use selvedge::{Context, Failure, FailureClass, Return, Worker};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::Command;
@@ -19,9 +20,21 @@ pub fn give(worker: Worker, allow_shell: bool) -> Worker {
     }
 }
 
-/// Gives back its input, byte for byte.
+/// Gives back its input, byte for byte; in a flow, without an input, how its upstreams ended and what they gave.
 async fn echo(ctx: Context) -> Result<Return, Failure> {
-    Ok(Return::Complete(ctx.input_json().clone()))
+    let has_input = ctx.input_json().as_ref() != b"null";
+    if has_input || ctx.upstreams().is_empty() {
+        return Ok(Return::Complete(ctx.input_json().clone()));
+    }
+    let mut told = Map::new();
+    for upstream in ctx.upstreams() {
+        let result: Option<Value> = upstream.result.as_deref().map(serde_json::from_slice).transpose()?;
+        let error =
+            upstream.error.as_ref().map(|error| json!({"message": error.message, "class": error.class}));
+        let outcome = upstream.outcome.map(|outcome| outcome.as_str());
+        told.insert(upstream.name.to_string(), json!({"outcome": outcome, "result": result, "error": error}));
+    }
+    Return::complete(&told)
 }
 
 #[derive(Deserialize)]

@@ -1,13 +1,14 @@
-//! `selvedge dev`: a server with a built-in worker, and what to type next. The first thing a newcomer runs.
+//! `selvedge dev`: a server with a built-in worker, a sample flow, and what to type next. The first thing a newcomer runs.
 
 mod kinds;
+mod sample;
 
 use crate::failure::Failure;
 use crate::serve::{self, Server, print};
 use crate::signals::Signals;
 use clap::Args;
 use clap::builder::FalseyValueParser;
-use selvedge::{Handle, Worker};
+use selvedge::{FlowId, Handle, Namespace, Worker};
 use uuid::Uuid;
 
 /// What to serve, and what the worker may do.
@@ -24,7 +25,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 The worker runs these kinds, with their input:
-  echo   anything                                  gives it back
+  echo   anything                                  gives it back; null gives what its upstreams gave
   sleep  {\"ms\": 1000}                              ends after that long
   fail   {\"message\"?: \"…\", \"class\"?: \"permanent\"}  always fails
   flaky  {\"failures\": 2}                           fails that often, then succeeds
@@ -40,10 +41,17 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     let Some(server) = Server::open_unless_stopped(&arguments.serve, &mut signals).await? else {
         return Ok(());
     };
-    let worker = start_worker(&server, arguments.allow_shell).await?;
+    let failed =
+        |error: selvedge::Error| Failure::Failed(format!("the built-in worker did not start: {error}"));
+    let namespace = server.engine.namespace("default").await.map_err(failed)?;
+    let worker = start_worker(&namespace, arguments.allow_shell).map_err(failed)?;
+    let sample = sample::submit_if_empty(&namespace).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the sample flow was not submitted");
+        None
+    });
     print(&server.ready(arguments.serve.json))?;
     if !arguments.serve.json {
-        print(&welcome(&server.url, arguments.allow_shell))?;
+        print(&welcome(&server.url, sample, arguments.allow_shell))?;
     }
     let drain = async {
         let drained = worker.drain().await;
@@ -52,24 +60,26 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     server.serve(signals, drain).await
 }
 
-async fn start_worker(server: &Server, allow_shell: bool) -> Result<Handle, Failure> {
-    let failed =
-        |error: selvedge::Error| Failure::Failed(format!("the built-in worker did not start: {error}"));
-    let namespace = server.engine.namespace("default").await.map_err(failed)?;
-    let worker = kinds::give(Worker::new(namespace, "dev"), allow_shell);
-    worker.start().map_err(failed)
+fn start_worker(namespace: &Namespace, allow_shell: bool) -> Result<Handle, selvedge::Error> {
+    kinds::give(Worker::new(namespace.clone(), "dev"), allow_shell).start()
 }
 
 /// What to do now. Both commands work as they stand.
-fn welcome(url: &str, allow_shell: bool) -> String {
+fn welcome(url: &str, sample: Option<FlowId>, allow_shell: bool) -> String {
     let id = Uuid::now_v7();
+    let sample = match sample {
+        Some(flow) => format!(
+            "A sample flow runs. Its graph, to look at now and again in a few seconds:\n  {url}/v1/flows/{flow}/graph?format=svg\n\n"
+        ),
+        None => String::new(),
+    };
     let shell = if allow_shell { ", shell" } else { "" };
     format!(
         "
 A page to look at:
   {url}/
 
-A worker runs the kinds echo, sleep, fail, flaky{shell}. Submit an echo, and read its result:
+{sample}A worker runs the kinds echo, sleep, fail, flaky{shell}. Submit an echo, and read its result:
   curl -s {url}/v1/executions -d '{{\"id\": \"{id}\", \"kind\": \"echo\", \"input\": {{\"hello\": \"world\"}}}}'
   curl -s '{url}/v1/executions/{id}/result?wait_ms=5000'
 

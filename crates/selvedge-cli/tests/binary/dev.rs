@@ -1,7 +1,8 @@
 //! `selvedge dev`: what a newcomer sees first.
 
-use crate::support::{Place, Server, Sqlite, command, result, state, submit};
+use crate::support::{Place, Server, Sqlite, command, get, result, state, submit, text};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::process::Command;
 
 fn start(place: &impl Place, flags: &[&str]) -> Server {
@@ -31,6 +32,48 @@ fn the_commands_it_prints_work_as_they_stand() {
     assert_eq!(submitted["execution"]["kind"], "echo");
     assert_eq!(ended["outcome"], "success");
     assert_eq!(ended["result"], submitted["execution"]["input"]);
+}
+
+#[test]
+fn the_sample_flow_completes_and_its_graph_can_be_looked_at() {
+    let place = Sqlite::new();
+    let mut server = start(&place, &[]);
+    let printed = server.lines_until("Ctrl-C");
+    let graph = printed.iter().map(|line| line.trim()).find(|line| line.ends_with("/graph?format=svg"));
+    let graph = graph.unwrap_or_else(|| panic!("{printed:?}"));
+    let flow = graph.trim_end_matches("/graph?format=svg");
+
+    let (status, ended) = get(&format!("{flow}/result?wait_ms=30000"));
+    assert_eq!(status, 200, "{ended}");
+    let (_, view) = get(flow);
+    assert_eq!((text(&view["name"]), text(&view["state"])), ("sample".into(), "completed".into()));
+    let (_, drawn) = get(&format!("{flow}/graph?format=json"));
+    let nodes = drawn["nodes"].as_array().expect("a list");
+    let states: BTreeMap<String, String> =
+        nodes.iter().map(|node| (text(&node["name"]), text(&node["state"]))).collect();
+    let of = |name: &str| states[name].as_str();
+    assert_eq!((of("near"), of("far"), of("fetched")), ("completed", "cancelled", "completed"));
+    assert_eq!((of("check"), of("print")), ("completed", "failed"));
+    assert_eq!((of("alert"), of("report")), ("completed", "completed"));
+
+    let report = nodes.iter().find(|node| node["name"] == "report").expect("it has this node");
+    let alert = &result(&server.url, &text(&report["execution"])).1["result"]["alert"]["result"];
+    assert_eq!(alert["print"]["error"]["message"], "out of paper");
+
+    let svg = Command::new("curl").args(["--silent", graph]).output().expect("curl starts");
+    let svg = String::from_utf8(svg.stdout).expect("it is text");
+    assert!(svg.contains("<svg") && svg.contains("fetched"), "{svg}");
+}
+
+#[test]
+fn a_store_that_holds_something_gets_no_sample() {
+    let place = Sqlite::new();
+    start(&place, &["--json"]).kill();
+    let mut server = start(&place, &[]);
+    let printed = server.lines_until("Ctrl-C");
+    assert!(!printed.iter().any(|line| line.contains("/v1/flows/")), "{printed:?}");
+    let (_, flows) = get(&format!("{}/v1/flows", server.url));
+    assert_eq!(flows["items"].as_array().map(Vec::len), Some(1), "{flows}");
 }
 
 #[test]

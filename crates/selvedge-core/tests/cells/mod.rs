@@ -49,7 +49,9 @@ pub enum Command {
     /// An upstream at this place, in this generation, ended like this or is live, and tells its downstreams.
     Dispatch(usize, u32, Option<Outcome>),
     /// Its flow grows by a node that waits for it, or for which it waits.
-    Grow { into: bool },
+    Grow {
+        into: bool,
+    },
 }
 
 /// The state of a row.
@@ -258,7 +260,8 @@ fn decide(command: &Command, work: &mut Work) -> bool {
             operate.decide(work).is_ok()
         }
         Command::SubmitFlow => {
-            let (submission, _) = FlowDraft { graph: lone_graph(), ..FlowDraft::default() }.check().expect("it is valid");
+            let (submission, _) =
+                FlowDraft { graph: lone_graph(), ..FlowDraft::default() }.check().expect("it is valid");
             let planned = planned("other", NODE, Some(ID));
             let id = FlowId(Uuid::from_u128(10));
             let submit = SubmitFlow { namespace, id, submission, planned, operation: None };
@@ -281,5 +284,8 @@ fn decide(command: &Command, work: &mut Work) -> bool {
 }
 
 fn lone_graph() -> GraphDraft {
-    GraphDraft { nodes: vec![NodeDraft { name: NODE.into(), draft: Draft::new("kind") }], ..GraphDraft::default() }
+    GraphDraft {
+        nodes: vec![NodeDraft { name: NODE.into(), draft: Draft::new("kind") }],
+        ..GraphDraft::default()
+    }
 }

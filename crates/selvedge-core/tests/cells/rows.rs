@@ -191,8 +191,7 @@ fn wired_rows() -> Vec<Execution> {
 }
 
 fn wired(state: State, join: Join, delay: Option<When>) -> Execution {
-    let node =
-        Node { name: Name::trusted(NODE), depth: 1, parent: None, delay, flow_deadline_at: None };
+    let node = Node { name: Name::trusted(NODE), depth: 1, parent: None, delay, flow_deadline_at: None };
     let upstreams = UPSTREAMS.map(|execution| Upstream { execution, when: Condition::Success });
     let row = row(state, Policy::default(), 0, None);
     Execution {

@@ -9,8 +9,8 @@ use selvedge_core::history::Line;
 use selvedge_core::rows::{Inserted, TagEntry};
 use selvedge_core::state::StateName;
 use selvedge_core::{
-    Changes, ClassId, Execution, Fact, Flow, FlowId, History, Lease, LeaseId, Name, Policy, Scope, Session, SessionId,
-    State, Timestamp,
+    Changes, ClassId, Execution, Fact, Flow, FlowId, History, Lease, LeaseId, Name, Policy, Scope, Session,
+    SessionId, State, Timestamp,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;

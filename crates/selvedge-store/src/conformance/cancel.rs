@@ -29,7 +29,10 @@ pub async fn a_cancel_of_all_ends_everything_and_leaves_what_has_ended_as_it_was
                     skipped=skipped waits=cancelled";
     flow.comes_to(expected).await;
     assert_eq!([flow.row("done").await, flow.row("failed").await, flow.row("skipped").await], before);
-    assert_eq!((bench.stored(before[0].id).await.result, stored), (Some(result("done")), Some(result("done"))));
+    assert_eq!(
+        (bench.stored(before[0].id).await.result, stored),
+        (Some(result("done")), Some(result("done")))
+    );
     let late = bench.report(super::bench::fence(&running), Op::Complete { result: "1".into() }).await;
     assert_eq!(late.expect_err("it was cancelled").code(), "stale_lease");
     let row = flow.flow().await;
@@ -48,7 +51,8 @@ pub async fn a_cancel_of_what_is_pending_ends_what_has_not_started_and_nothing_e
     let retry = Op::Fail { message: "later".into(), class, retry_after_ms: Some(3_600_000) };
     flow.report(&retried, retry).await;
     flow.try_cancel(CancelMode::Pending).await.expect("it is cancelled");
-    let expected = "blocked=cancelled done=completed later=cancelled retried=delayed running=active waits=cancelled";
+    let expected =
+        "blocked=cancelled done=completed later=cancelled retried=delayed running=active waits=cancelled";
     flow.comes_to(expected).await;
     assert_eq!(flow.flow().await.state, FlowState::Running);
     flow.report(&running, Op::Complete { result: "1".into() }).await;
@@ -106,7 +110,10 @@ pub async fn a_flow_that_has_ended_or_is_not_there_is_not_cancelled(bench: &Benc
     let nowhere = bench.flow_of(selvedge_core::FlowId(uuid::Uuid::now_v7()));
     assert_eq!(nowhere.try_cancel(CancelMode::All).await.expect_err("it is not there").code(), "not_found");
     let elsewhere = bench.beside("elsewhere").await.flow_of(flow.id);
-    assert_eq!(elsewhere.try_cancel(CancelMode::All).await.expect_err("it is not theirs").code(), "not_found");
+    assert_eq!(
+        elsewhere.try_cancel(CancelMode::All).await.expect_err("it is not theirs").code(),
+        "not_found"
+    );
 }
 
 pub async fn nothing_is_added_to_a_flow_that_is_being_cancelled(bench: &Bench) {

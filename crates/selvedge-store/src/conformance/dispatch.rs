@@ -134,7 +134,8 @@ pub async fn an_upstream_that_ended_before_its_edge_was_added_counts_at_once(ben
     bench.drain().await;
     flow.grow("a -> c; a b -> d; a keep -> e; b! -> f").await;
     assert_eq!(bench.outbox().await, [], "nothing is left to be done");
-    flow.stands("a=completed b=failed c=waiting d=skipped e=waiting_dependencies f=waiting keep=waiting").await;
+    flow.stands("a=completed b=failed c=waiting d=skipped e=waiting_dependencies f=waiting keep=waiting")
+        .await;
     assert_eq!(flow.claim("c").await.upstreams[0].result, Some(result("a")));
     flow.complete("keep").await;
     flow.comes_to("a=completed b=failed c=active d=skipped e=waiting f=waiting keep=completed").await;

@@ -154,8 +154,10 @@ impl FlowBench {
     /// How its nodes stand: `a=completed b=waiting`, in the order of their names and with the public words.
     pub async fn states(&self) -> String {
         let members = self.members().await;
-        let states: BTreeMap<&str, &str> =
-            members.iter().map(|row| (row.node().expect("it has a name"), row.state.name().public())).collect();
+        let states: BTreeMap<&str, &str> = members
+            .iter()
+            .map(|row| (row.node().expect("it has a name"), row.state.name().public()))
+            .collect();
         let words: Vec<String> = states.iter().map(|(name, state)| format!("{name}={state}")).collect();
         words.join(" ")
     }

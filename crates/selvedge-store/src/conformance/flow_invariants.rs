@@ -146,7 +146,8 @@ impl Everything<'_> {
             }
         }
         let parent = row.spec.node.as_ref().and_then(|node| node.parent);
-        let known = |parent: &Execution| parent.wiring().children.iter().any(|child| child.execution == row.id);
+        let known =
+            |parent: &Execution| parent.wiring().children.iter().any(|child| child.execution == row.id);
         if parent.is_some_and(|parent| !self.rows.get(&parent).is_some_and(known)) {
             broken.push("its parent does not know it".to_owned());
         }
@@ -192,7 +193,9 @@ impl Everything<'_> {
         };
         if wrong {
             let (state, decision) = (&row.state, join.decision);
-            broken.push(format!("it is {state:?}, its group decided {decision:?}, its edges say {by_policy:?}"));
+            broken.push(format!(
+                "it is {state:?}, its group decided {decision:?}, its edges say {by_policy:?}"
+            ));
         }
         broken
     }
@@ -207,9 +210,11 @@ impl Everything<'_> {
         when: Condition,
         edge: Edge,
     ) -> Option<String> {
-        let known = |one: &selvedge_core::wiring::Downstream| one.execution == row.id && one.edge as usize == place;
-        let told: Vec<usize> =
-            (0..other.wiring().downstreams.len()).filter(|at| known(&other.wiring().downstreams[*at])).collect();
+        let known =
+            |one: &selvedge_core::wiring::Downstream| one.execution == row.id && one.edge as usize == place;
+        let told: Vec<usize> = (0..other.wiring().downstreams.len())
+            .filter(|at| known(&other.wiring().downstreams[*at]))
+            .collect();
         let [at] = told[..] else { return Some(format!("its upstream knows it {} times", told.len())) };
         if (other.flow, other.namespace) != (row.flow, row.namespace) {
             return Some("its ends are of different flows".into());
@@ -225,11 +230,15 @@ impl Everything<'_> {
         let counted = join.decision == Verdict::Satisfied && edge.resolution != Resolution::Pending;
         let current = Edge {
             generation: other.detail.generation,
-            resolution: other.state.outcome().map_or(Resolution::Pending, |outcome| resolution(when, outcome)),
+            resolution: other
+                .state
+                .outcome()
+                .map_or(Resolution::Pending, |outcome| resolution(when, outcome)),
         };
         let left = OutboxName { id: other.id.0, kind: OutboxKind::Edges };
         let under_way = self.outbox.get(&left).is_some_and(|position| *position as usize <= at);
-        (!counted && edge != current && !under_way).then(|| format!("is not {current:?}, and nothing is left to tell it"))
+        (!counted && edge != current && !under_way)
+            .then(|| format!("is not {current:?}, and nothing is left to tell it"))
     }
 
     /// Children of the first generation go with a parent that did not succeed, or that is in the outbox.
@@ -240,9 +249,9 @@ impl Everything<'_> {
             return vec![];
         }
         let attached = row.wiring().children.iter().filter(|child| !child.detached);
-        let live = attached.filter_map(|child| self.rows.get(&child.execution)).filter(|child| {
-            child.state.outcome().is_none() && child.detail.generation == 0
-        });
+        let live = attached
+            .filter_map(|child| self.rows.get(&child.execution))
+            .filter(|child| child.state.outcome().is_none() && child.detail.generation == 0);
         live.map(|child| format!("its child {} lives on", child.id)).collect()
     }
 
@@ -255,9 +264,11 @@ impl Everything<'_> {
         let mut counts = Counts::default();
         rows.iter().for_each(|row| counts.add(row.state.name(), 1));
         if counts != flow.counts {
-            let differ = StateName::ALL.into_iter().filter(|state| counts.of(*state) != flow.counts.of(*state));
-            let differ: Vec<String> =
-                differ.map(|state| format!("{} {state:?}, not {}", counts.of(state), flow.counts.of(state))).collect();
+            let differ =
+                StateName::ALL.into_iter().filter(|state| counts.of(*state) != flow.counts.of(*state));
+            let differ: Vec<String> = differ
+                .map(|state| format!("{} {state:?}, not {}", counts.of(state), flow.counts.of(state)))
+                .collect();
             broken.push(format!("it has {}", differ.join("; ")));
         }
         let expected = match (rows.iter().any(|row| row.state.outcome().is_none()), &flow.detail.cancel) {
@@ -287,9 +298,10 @@ impl Everything<'_> {
         let downstreams = row.wiring().downstreams.iter();
         let absorbs = |other: &&Execution, edge: u32| {
             let upstream = other.wiring().upstreams.get(edge as usize);
-            let group = other.join.as_ref().is_some_and(|join| {
-                join.policy != JoinPolicy::AllOf && join.decision == Verdict::Satisfied
-            });
+            let group = other
+                .join
+                .as_ref()
+                .is_some_and(|join| join.policy != JoinPolicy::AllOf && join.decision == Verdict::Satisfied);
             group || upstream.is_some_and(|one| resolution(one.when, outcome) == Resolution::Holds)
         };
         let mut absorbed = downstreams.filter_map(|one| Some((self.rows.get(&one.execution)?, one.edge)));

@@ -67,7 +67,10 @@ pub async fn a_list_of_flows_shows_what_matches_every_part_of_its_filter_newest_
             Box::new(|flow| flow.state == FlowState::Running),
         ),
         (FlowFilter { states: ended.to_vec(), ..all() }, Box::new(|flow| ended.contains(&flow.state))),
-        (FlowFilter { name: Some(name.clone()), ..all() }, Box::new(|flow| flow.name.as_deref() == Some("name1"))),
+        (
+            FlowFilter { name: Some(name.clone()), ..all() },
+            Box::new(|flow| flow.name.as_deref() == Some("name1")),
+        ),
         (FlowFilter { name: Some(Name::trusted("name")), ..all() }, Box::new(|_| false)),
         (FlowFilter { tag: Some("tag:v:3".into()), ..all() }, Box::new(tagged)),
         (FlowFilter { tag: Some("all:".into()), ..all() }, Box::new(|flow| !flow.tags.is_empty())),

@@ -22,7 +22,8 @@ async fn forget(bench: &Bench, flow: FlowId) -> Option<bool> {
 }
 
 pub async fn a_member_does_not_go_before_its_flow(bench: &Bench) {
-    let sketch = Sketch::from("a -> b").each(|draft| draft.policy = Policy { retention_ms: 0, ..Policy::default() });
+    let sketch =
+        Sketch::from("a -> b").each(|draft| draft.policy = Policy { retention_ms: 0, ..Policy::default() });
     let flow = bench.flow(sketch.flow(|flow| flow.retention_ms = Some(0))).await;
     flow.complete("a").await;
     bench.drain().await;
@@ -57,7 +58,8 @@ pub async fn a_flow_stays_for_the_longest_retention_of_its_nodes_or_its_own(benc
 
 pub async fn what_is_deleted_with_a_flow_is_gone_everywhere_and_nothing_else_is(bench: &Bench) {
     let draw = |key: &str| {
-        let sketch = Sketch::from("a -> b").each(|draft| draft.tags = [("kept".into(), "with it".into())].into());
+        let sketch =
+            Sketch::from("a -> b").each(|draft| draft.tags = [("kept".into(), "with it".into())].into());
         let key = key.to_owned();
         sketch.flow(move |flow| {
             flow.retention_ms = Some(0);
@@ -88,7 +90,8 @@ pub async fn what_is_deleted_with_a_flow_is_gone_everywhere_and_nothing_else_is(
     assert_eq!(bench.store.list_flows(&tagged, None, 9).await.expect("flows are listed").len(), 1);
     let tagged = Filter { tag: Some("kept:with it".into()), ..Filter::all(bench.namespace) };
     assert_eq!(bench.store.count(&tagged, 9).await.expect("is counted"), 2);
-    let key = |key: &str| KeyName { namespace: bench.namespace, scope: KeyScope::Flow, key: Name::trusted(key) };
+    let key =
+        |key: &str| KeyName { namespace: bench.namespace, scope: KeyScope::Flow, key: Name::trusted(key) };
     let nodes = vec![(gone.id, Name::trusted("a")), (stays.id, Name::trusted("a"))];
     let rows = bench.load(Needs { keys: vec![key("gone"), key("stays")], nodes, ..Needs::default() }).await;
     assert_eq!((rows.keys.len(), rows.nodes.len()), (1, 1));

@@ -205,7 +205,8 @@ pub async fn an_update_of_a_flow_leaves_its_counts_and_an_addition_its_rest(benc
     };
     let transaction = bench.save(both).await;
     assert_eq!(transaction.emptied, []);
-    let expected = Flow { version: 3, counts: counts(&[(StateName::Ready, 1), (StateName::Success, 1)]), ..updated };
+    let expected =
+        Flow { version: 3, counts: counts(&[(StateName::Ready, 1), (StateName::Success, 1)]), ..updated };
     assert_eq!(stored(bench, flow.id).await, expected);
 }
 
@@ -267,7 +268,8 @@ pub async fn nodes_are_found_by_their_names_until_they_are_removed(bench: &Bench
     let flow = bench.flow("a ä").await;
     let other = bench.flow("a").await;
     let wanted = |flow: FlowId, name: &str| (flow, Name::trusted(name));
-    let nodes = vec![wanted(flow.id, "a"), wanted(flow.id, "ä"), wanted(other.id, "a"), wanted(other.id, "ä")];
+    let nodes =
+        vec![wanted(flow.id, "a"), wanted(flow.id, "ä"), wanted(other.id, "a"), wanted(other.id, "ä")];
     let find = async || {
         let found = bench.load(Needs { nodes: nodes.clone(), ..Needs::default() }).await.nodes;
         found.into_iter().map(|(flow, name, id)| (flow, name.to_string(), id)).collect::<BTreeSet<_>>()
@@ -302,7 +304,8 @@ pub async fn members_are_read_page_by_page_in_the_order_of_their_submission(benc
         rows.iter().enumerate().map(|(index, row)| named(row, &format!("n{index}"))).collect();
     changes.nodes_added.sort();
     bench.save(changes).await;
-    let mut expected: Vec<(Timestamp, ExecutionId)> = rows.iter().map(|row| (row.submitted_at, row.id)).collect();
+    let mut expected: Vec<(Timestamp, ExecutionId)> =
+        rows.iter().map(|row| (row.submitted_at, row.id)).collect();
     expected.sort();
     let expected: Vec<ExecutionId> = expected.into_iter().map(|(_, id)| id).collect();
     for limit in [1, 3, 11, 100] {

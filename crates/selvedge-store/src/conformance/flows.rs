@@ -238,7 +238,9 @@ pub async fn a_failure_that_an_edge_or_a_group_absorbs_leaves_the_flow_completed
     }
 }
 
-pub async fn a_failure_after_a_replay_is_not_absorbed_by_the_success_that_an_edge_counted_before(bench: &Bench) {
+pub async fn a_failure_after_a_replay_is_not_absorbed_by_the_success_that_an_edge_counted_before(
+    bench: &Bench,
+) {
     let flow = bench.flow("a -> b").await;
     flow.complete("a").await;
     bench.drain().await;

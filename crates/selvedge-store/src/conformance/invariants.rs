@@ -10,9 +10,7 @@ use crate::Store;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::history::Line;
 use selvedge_core::log::{Event, unpack};
-use selvedge_core::{
-    Execution, ExecutionId, Fact, History, LeaseId, Name, NamespaceId, Outcome, State,
-};
+use selvedge_core::{Execution, ExecutionId, Fact, History, LeaseId, Name, NamespaceId, Outcome, State};
 use std::collections::{BTreeMap, HashMap};
 
 /// What is wrong with a store; empty where all is well. Nothing may write to the store meanwhile.

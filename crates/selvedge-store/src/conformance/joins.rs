@@ -119,7 +119,8 @@ pub async fn a_sibling_is_cancelled_once_the_other_group_has_decided_too(bench: 
     )
     .await;
     flow.complete("a").await;
-    flow.comes_to("a=completed b=waiting c=waiting e=waiting f=waiting_dependencies g=skipped x=failed").await;
+    flow.comes_to("a=completed b=waiting c=waiting e=waiting f=waiting_dependencies g=skipped x=failed")
+        .await;
     flow.complete("c").await;
     flow.comes_to("a=completed b=cancelled c=completed e=waiting f=waiting g=skipped x=failed").await;
 }

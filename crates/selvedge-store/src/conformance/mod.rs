@@ -12,12 +12,13 @@
 //! directory) until the case is over, or whose clock can be moved. The rules that run against the store are the real ones
 //! of core. After each case that went only by the rules, the [invariants] are checked over all rows and the whole log.
 //!
-//! [`model::run`] compares a store with a reference model over random commands.
+//! [`model::run`] compares a store with a reference model over random commands, [`flow_model::run`] over random graphs.
 
 mod bench;
 mod by_hand;
 mod flow_bench;
 mod flow_invariants;
+pub mod flow_model;
 pub mod invariants;
 mod list;
 pub mod model;
@@ -27,8 +28,8 @@ mod sketch;
 mod subject;
 mod worker;
 
-mod claims;
 mod cancel;
+mod claims;
 mod dispatch;
 mod due;
 mod events;

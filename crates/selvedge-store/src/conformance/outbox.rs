@@ -101,7 +101,9 @@ pub async fn only_what_has_waited_long_enough_is_stale(bench: &Bench) {
     assert!(scan(bench, kind, 4 * HOUR_MS, None, 9).await.is_empty());
 }
 
-pub async fn the_overview_shows_since_when_the_outbox_waits_and_what_is_to_be_done_about_flows(bench: &Bench) {
+pub async fn the_overview_shows_since_when_the_outbox_waits_and_what_is_to_be_done_about_flows(
+    bench: &Bench,
+) {
     let empty = bench.store.overview().await.expect("is read");
     assert_eq!((empty.outbox, empty.flows), (vec![], vec![]));
     let now = bench.now().await;

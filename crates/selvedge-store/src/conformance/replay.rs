@@ -113,9 +113,7 @@ impl Replay {
             | Fact::Joined { next, .. }
             | Fact::Rescheduled { next } => *next,
             Fact::Cancelled { .. } => Next::Terminal(Outcome::Cancelled),
-            Fact::DeadlinePassed { .. } | Fact::StartByPassed => {
-                Next::Terminal(Outcome::Expired)
-            }
+            Fact::DeadlinePassed { .. } | Fact::StartByPassed => Next::Terminal(Outcome::Expired),
             Fact::Claimed { .. } => {
                 self.until = None;
                 return Some(StateName::Leased);
@@ -304,7 +302,10 @@ impl Replay {
             };
             if !same {
                 let told = self.heard.get(&upstream.execution);
-                broken.push(format!("by its log the edge from {} is {told:?}, in its row {edge:?}", upstream.execution));
+                broken.push(format!(
+                    "by its log the edge from {} is {told:?}, in its row {edge:?}",
+                    upstream.execution
+                ));
             }
         }
         broken

@@ -150,7 +150,8 @@ pub async fn a_node_that_was_cancelled_while_it_waited_waits_again_when_it_is_re
     for name in ["b", "d", "f"] {
         flow.replay(name).await;
     }
-    flow.comes_to("a=waiting b=waiting_dependencies c=completed d=waiting e=failed f=skipped x=waiting").await;
+    flow.comes_to("a=waiting b=waiting_dependencies c=completed d=waiting e=failed f=skipped x=waiting")
+        .await;
     flow.complete("a").await;
     flow.comes_to("a=completed b=waiting c=completed d=waiting e=failed f=skipped x=waiting").await;
 }

@@ -1,19 +1,19 @@
 //! Decisions for tests: the real rules of core, run the way an engine runs them, and decisions made by hand.
 
 use crate::{Decision, Error, Step, Store, Transaction};
+use selvedge_core::flow::FlowState;
 use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::clock::{Tick, Ticked};
-use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
-use selvedge_core::rules::operator::Operate;
-use selvedge_core::rules::report::{Fence, Report, Reported};
-use selvedge_core::rules::submit::{Submit, Submitted};
-use selvedge_core::rules::worker::{Depart, Drain, Forget, PutBack};
-use selvedge_core::flow::FlowState;
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::flow::{CancelFlow, ForgetFlow, Settle};
 use selvedge_core::rules::grow::Grow;
+use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
 use selvedge_core::rules::join::hop;
+use selvedge_core::rules::operator::Operate;
+use selvedge_core::rules::report::{Fence, Report, Reported};
+use selvedge_core::rules::submit::{Submit, Submitted};
 use selvedge_core::rules::submit_flow::{FlowSubmitted, SubmitFlow};
+use selvedge_core::rules::worker::{Depart, Drain, Forget, PutBack};
 use selvedge_core::{ClassId, Entropy, Execution, ExecutionId, Flow, Loading, Needs, Refusal, Rows, Work};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

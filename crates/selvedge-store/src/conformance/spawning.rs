@@ -32,7 +32,10 @@ pub async fn an_execution_that_was_alone_becomes_the_root_of_its_own_flow(bench:
     flow.spawn(&root, "a -> b").await;
     flow.stands("a=waiting b=waiting_dependencies root=active").await;
     let row = flow.flow().await;
-    assert_eq!((row.state, row.counts.total(), row.submitted_at), (FlowState::Running, 3, root.execution.submitted_at));
+    assert_eq!(
+        (row.state, row.counts.total(), row.submitted_at),
+        (FlowState::Running, 3, root.execution.submitted_at)
+    );
     assert_eq!(row.tags, root.execution.tags);
     let parent = flow.row("root").await;
     assert_eq!((parent.flow, parent.wiring().children.len()), (Some(flow.id), 2));
@@ -150,7 +153,9 @@ pub async fn children_are_cancelled_when_their_parent_ends_other_than_by_success
             Outcome::Success => {
                 "blocked=waiting_dependencies done=completed free=waiting keep=waiting p={p} running=active waits=waiting"
             }
-            _ => "blocked=cancelled done=completed free=waiting keep=waiting p={p} running=cancelled waits=cancelled",
+            _ => {
+                "blocked=cancelled done=completed free=waiting keep=waiting p={p} running=cancelled waits=cancelled"
+            }
         };
         flow.comes_to(&expected.replace("{p}", p)).await;
         for name in ["free", "keep"] {
@@ -186,7 +191,10 @@ pub async fn a_parent_that_is_tried_again_keeps_its_children(bench: &Bench) {
     flow.complete("a").await;
     let again = flow.claim("root").await;
     assert_eq!(again.children.len(), 1);
-    assert_eq!((again.children[0].outcome, again.children[0].result.clone()), (Some(Outcome::Success), Some(result("a"))));
+    assert_eq!(
+        (again.children[0].outcome, again.children[0].result.clone()),
+        (Some(Outcome::Success), Some(result("a")))
+    );
 }
 
 pub async fn a_flow_that_has_the_id_of_a_lone_execution_does_not_become_its_flow(bench: &Bench) {

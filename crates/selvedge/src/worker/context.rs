@@ -1,9 +1,10 @@
-//! What a handler gets: the attempt it runs, its input, and the way to be told that it should stop.
+//! What a handler gets: the attempt it runs, its input, what its upstreams gave, and the way to be told that it should
+//! stop.
 
 use crate::worker::Failure;
-use crate::{Error, ExecutionId, Name, Namespace};
+use crate::{Error, ExecutionId, FlowId, Name, Namespace, Nodes, Outcome};
 use bytes::Bytes;
-use selvedge_core::rules::claim::Claimed;
+use selvedge_core::rules::claim::{Claimed, Relative};
 use selvedge_core::rules::report::{Fence, Op};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -85,6 +86,104 @@ impl Context {
         })
     }
 
+    /// Its flow; an execution that was submitted alone is its own.
+    pub fn flow(&self) -> FlowId {
+        self.attempt.claimed.execution.flow()
+    }
+
+    /// Its name in its flow, if it has one.
+    pub fn node(&self) -> Option<&str> {
+        self.attempt.claimed.execution.node()
+    }
+
+    /// Its upstreams, in the order of their edges: how each ended, with its error or its result as JSON. One that was not
+    /// needed may still be live.
+    pub fn upstreams(&self) -> &[Relative] {
+        &self.attempt.claimed.upstreams
+    }
+
+    /// The result of an upstream as a value. That it has none, or one of another shape, will not change by itself: a
+    /// permanent failure.
+    pub fn upstream<T: DeserializeOwned>(&self, name: &str) -> Result<T, Failure> {
+        self.result_of("upstream", self.upstreams(), name)
+    }
+
+    /// How an upstream ended; none while it is live, or if there is none of that name.
+    pub fn upstream_outcome(&self, name: &str) -> Option<Outcome> {
+        self.upstreams().iter().find(|one| one.name.as_str() == name)?.outcome
+    }
+
+    /// The result of the upstream that succeeded, where one of them was enough: the winner of a [race](crate::Flow::race).
+    /// If several did, of the first in the order of their edges.
+    pub fn winner<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        let winner = self.upstreams().iter().find(|one| one.outcome == Some(Outcome::Success));
+        match winner {
+            Some(winner) => self.read("upstream", winner),
+            None => Err(Failure::permanent("no upstream has succeeded")),
+        }
+    }
+
+    /// The children that earlier attempts have spawned, in that order, as [`upstreams`](Context::upstreams) are.
+    pub fn children(&self) -> &[Relative] {
+        &self.attempt.claimed.children
+    }
+
+    /// The result of a child as a value, as [`upstream`](Context::upstream) gives it.
+    pub fn child<T: DeserializeOwned>(&self, name: &str) -> Result<T, Failure> {
+        self.result_of("child", self.children(), name)
+    }
+
+    fn result_of<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        among: &[Relative],
+        name: &str,
+    ) -> Result<T, Failure> {
+        match among.iter().find(|one| one.name.as_str() == name) {
+            Some(one) => self.read(what, one),
+            None => Err(Failure::permanent(format!("{} has no {what} {name:?}", self.kind()))),
+        }
+    }
+
+    fn read<T: DeserializeOwned>(&self, what: &str, one: &Relative) -> Result<T, Failure> {
+        let name = &one.name;
+        let Some(result) = &one.result else {
+            let how = one
+                .outcome
+                .map_or("has not ended".into(), |outcome| format!("ended as {}", outcome.as_str()));
+            return Err(Failure::permanent(format!("the {what} {name:?} has no result: it {how}")));
+        };
+        serde_json::from_slice(result).map_err(|error| {
+            let kind = self.kind();
+            Failure::permanent(format!("the result of {what} {name:?} is not what {kind} expects: {error}"))
+        })
+    }
+
+    /// Adds children to its flow, which are cancelled if this execution ends other than by success. Repeated with the same
+    /// names, as by another attempt, it changes nothing. Refused when the lease is over.
+    ///
+    /// ```
+    /// use selvedge::{Context, Failure, Nodes, Submission};
+    ///
+    /// async fn split(ctx: Context) -> Result<usize, Failure> {
+    ///     let pages: Vec<String> = ctx.input()?;
+    ///     let mut nodes = Nodes::new();
+    ///     for (number, page) in pages.iter().enumerate() {
+    ///         nodes = nodes.node(format!("page-{number}"), Submission::new("render").input(page)?);
+    ///     }
+    ///     ctx.spawn(nodes).await?;
+    ///     Ok(pages.len())
+    /// }
+    /// ```
+    pub async fn spawn(&self, children: Nodes) -> Result<(), Error> {
+        self.report(self.attempt.namespace.spawn(children.into(), false).await?).await
+    }
+
+    /// The same with children that live on however this execution ends.
+    pub async fn spawn_detached(&self, children: Nodes) -> Result<(), Error> {
+        self.report(self.attempt.namespace.spawn(children.into(), true).await?).await
+    }
+
     /// The namespace, for what a handler does beside its own execution.
     pub fn namespace(&self) -> &Namespace {
         &self.attempt.namespace
@@ -92,8 +191,11 @@ impl Context {
 
     /// Says how far it has come: from 0 to 100, and in words. Refused when the lease is over.
     pub async fn progress(&self, percent: f64, message: impl Into<String>) -> Result<(), Error> {
-        let progress = Op::Progress { percent: Some(percent), message: Some(message.into()) };
-        let item = Ok((self.attempt.fence, None, progress));
+        self.report(Op::Progress { percent: Some(percent), message: Some(message.into()) }).await
+    }
+
+    async fn report(&self, op: Op) -> Result<(), Error> {
+        let item = Ok((self.attempt.fence, None, op));
         let (results, _) = self.attempt.namespace.report(vec![item], None).await?;
         results.into_iter().try_for_each(|result| result.map(drop))?;
         Ok(())

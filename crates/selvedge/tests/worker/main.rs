@@ -1,6 +1,7 @@
 //! What the embedded worker promises, on the store in memory.
 
 mod cut_off;
+mod flows;
 mod runs;
 mod stops;
 mod store_away;

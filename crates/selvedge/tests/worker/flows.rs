@@ -1,0 +1,244 @@
+//! Flows through a worker: results reach those who wait for them, the first one wins, and handlers add to their flow.
+
+use super::{LONG, at_once, engine, operator};
+use selvedge::{
+    CancelMode, Condition, Context, ExecutionId, Failure, Flow, FlowResult, FlowState, Join, Namespace,
+    Nodes, Outcome, Submission, SubmittedFlow, Worker,
+};
+use serde_json::{Value, json};
+use std::future::pending;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+async fn submit(namespace: &Namespace, flow: Flow) -> SubmittedFlow {
+    flow.submit(namespace).await.expect("it is accepted")
+}
+
+async fn result(flow: &SubmittedFlow) -> FlowResult {
+    flow.result(LONG).await.expect("it can be read").expect("it ends in time")
+}
+
+async fn outcome(namespace: &Namespace, id: ExecutionId) -> Option<Outcome> {
+    let view = namespace.get(id).await.expect("it can be read");
+    view.stored.execution.state.outcome()
+}
+
+/// Adds its input to what its upstreams gave.
+async fn add(ctx: Context) -> Result<i64, Failure> {
+    let mut sum = ctx.input::<Option<i64>>()?.unwrap_or_default();
+    for upstream in ctx.upstreams() {
+        sum += ctx.upstream::<i64>(&upstream.name)?;
+    }
+    Ok(sum)
+}
+
+fn number(number: i64) -> Submission {
+    Submission::new("add").input(&number).expect("is JSON")
+}
+
+#[tokio::test]
+async fn a_diamond_gives_each_node_the_results_of_its_upstreams() {
+    let (engine, namespace) = engine().await;
+    let worker = Worker::new(namespace.clone(), "w").lane("sums").handler("add", add).start();
+    let worker = worker.expect("the worker starts");
+    let diamond = Flow::new()
+        .name("diamond")
+        .defaults(|submission| submission.lane("sums"))
+        .node("start", number(1))
+        .node("left", number(10))
+        .node("right", number(100))
+        .node("end", "add")
+        .edge("start", "left")
+        .edge("start", "right")
+        .after("end", ["left", "right"]);
+    let flow = submit(&namespace, diamond).await;
+    assert_eq!(flow.executions().keys().collect::<Vec<_>>(), ["end", "left", "right", "start"]);
+    let ended = result(&flow).await;
+    assert_eq!((ended.state, ended.of::<i64>("end").expect("a number")), (FlowState::Completed, 112));
+    let told = ended.of::<i64>("left").expect_err("somebody waits for it");
+    assert!(told.to_string().contains("which are of end"), "{told}");
+    assert_eq!(worker.drain().await.completed, 4);
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_same_flow_submitted_again_is_the_first() {
+    let (engine, namespace) = engine().await;
+    let flow = || Flow::new().idempotency_key("tonight").node("a", number(1)).node("b", "add").edge("a", "b");
+    let first = submit(&namespace, flow()).await;
+    let again = submit(&namespace, flow()).await;
+    assert!(again.duplicate() && !first.duplicate());
+    assert_eq!((again.id(), again.executions()), (first.id(), first.executions()));
+    let refused = flow().node("c", "add").submit(&namespace).await.map(drop);
+    assert!(refused.expect_err("it has other content").to_string().contains("/idempotency_key"));
+    engine.shutdown().await;
+}
+
+/// Gives back its input; if that is null, it never ends.
+async fn run(ctx: Context) -> Result<Value, Failure> {
+    match ctx.input()? {
+        Value::Null => pending().await,
+        value => Ok(value),
+    }
+}
+
+#[tokio::test]
+async fn the_first_to_succeed_wins_a_race_and_the_others_are_cancelled() {
+    let (engine, namespace) = engine().await;
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("run", run)
+        .handler("tell", |ctx: Context| async move { ctx.winner::<String>() })
+        .start()
+        .expect("the worker starts");
+    let fast = || Submission::new("run").input("fast").expect("is JSON");
+    let runners = [Submission::new("run"), fast(), Submission::new("run").capability("wings")];
+    let flow = submit(&namespace, Flow::race("tell", runners)).await;
+    let ended = result(&flow).await;
+    assert_eq!(ended.state, FlowState::Completed);
+    assert_eq!(ended.of::<String>("winner").expect("a text"), "fast");
+    for loser in ["runner-1", "runner-3"] {
+        let id = flow.execution(loser).expect("it has this node");
+        assert_eq!(outcome(&namespace, id).await, Some(Outcome::Cancelled), "{loser}");
+    }
+    worker.drain().await;
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_hedge_starts_the_next_when_the_first_takes_long_and_only_then() {
+    let (engine, namespace) = engine().await;
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("run", run)
+        .handler("tell", |ctx: Context| async move { ctx.winner::<String>() })
+        .start()
+        .expect("the worker starts");
+    let fast = |word: &str| Submission::new("run").input(word).expect("is JSON");
+    let slow = || Submission::new("run");
+    let after = Duration::from_millis(20);
+    let flow = submit(&namespace, Flow::hedge("tell", after, [slow(), fast("second")])).await;
+    assert_eq!(result(&flow).await.of::<String>("winner").expect("a text"), "second");
+    let hour = Duration::from_secs(3600);
+    let flow = submit(&namespace, Flow::hedge("tell", hour, [fast("first"), fast("second")])).await;
+    assert_eq!(result(&flow).await.of::<String>("winner").expect("a text"), "first");
+    let second = flow.execution("runner-2").expect("it has this node");
+    let view = namespace.get(second).await.expect("it can be read");
+    assert_eq!(view.stored.execution.started_at, None);
+    worker.drain().await;
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_alert_sees_how_its_upstream_failed() {
+    let (engine, namespace) = engine().await;
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("break", |_: Context| async { Err::<(), _>(Failure::permanent("out of paper")) })
+        .handler("alert", |ctx: Context| async move {
+            let no_result = ctx.upstream::<Value>("print").map_err(|failure| failure.to_string());
+            let error = ctx.upstreams()[0].error.as_ref().map(|error| error.message.clone());
+            Ok::<_, Failure>(json!([ctx.node(), ctx.upstream_outcome("print"), error, no_result]))
+        })
+        .handler("never", |_: Context| async { Ok::<_, Failure>(()) })
+        .start()
+        .expect("the worker starts");
+    let flow = Flow::new()
+        .node("print", "break")
+        .node("bind", "never")
+        .node("tell", "alert")
+        .edge("print", "bind")
+        .edge_when("print", "tell", Condition::Failure);
+    let flow = submit(&namespace, flow).await;
+    let ended = result(&flow).await;
+    assert_eq!(ended.state, FlowState::Completed, "the alert made up for it");
+    let no_result = json!({"Err": "the upstream \"print\" has no result: it ended as failed"});
+    let expected = json!(["tell", "failed", "out of paper", no_result]);
+    assert_eq!(ended.of::<Value>("tell").expect("a list"), expected);
+    assert_eq!(ended.results["bind"].outcome, Outcome::Skipped);
+    worker.drain().await;
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_handler_spawns_children_into_its_flow_and_may_do_so_again() {
+    let (engine, namespace) = engine().await;
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("split", |ctx: Context| async move {
+            let children = || {
+                let sum = Nodes::new().node("sum", "add").after("sum", ["one", "two"]);
+                sum.node("one", number(1)).node("two", number(2))
+            };
+            ctx.spawn(children()).await?;
+            if ctx.attempt() == 0 {
+                return Err(Failure::transient("once more"));
+            }
+            ctx.spawn(children()).await?;
+            Ok(ctx.children().len())
+        })
+        .handler("add", add)
+        .start()
+        .expect("the worker starts");
+    let flow =
+        submit(&namespace, Flow::new().node("split", Submission::new("split").backoff(at_once()))).await;
+    let ended = result(&flow).await;
+    assert_eq!(ended.state, FlowState::Completed);
+    assert_eq!(ended.of::<i64>("sum").expect("a number"), 3);
+    assert_eq!(ended.of::<usize>("split").expect("a number"), 3, "it sees what it spawned before");
+    worker.drain().await;
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn children_end_with_a_parent_that_fails_unless_they_are_detached() {
+    let (engine, namespace) = engine().await;
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("split", |ctx: Context| async move {
+            ctx.spawn(Nodes::new().node("bound", Submission::new("add").lane("later"))).await?;
+            ctx.spawn_detached(Nodes::new().node("free", Submission::new("add").lane("later"))).await?;
+            Err::<(), _>(Failure::permanent("no"))
+        })
+        .start()
+        .expect("the worker starts");
+    let flow = submit(&namespace, Flow::new().node("split", "split")).await;
+    let split = flow.execution("split").expect("it has this node");
+    assert_eq!(super::ended(&namespace, split).await.0, Outcome::Failed);
+    let later = Worker::new(namespace.clone(), "later").lane("later").handler("add", add).start();
+    let later = later.expect("the worker starts");
+    let ended = result(&flow).await;
+    assert_eq!(ended.results["bound"].outcome, Outcome::Cancelled);
+    assert_eq!(ended.results["free"].outcome, Outcome::Success);
+    assert_eq!(ended.state, FlowState::Failed);
+    worker.drain().await;
+    later.drain().await;
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_flow_grows_while_it_runs_and_can_be_cancelled() {
+    let (engine, namespace) = engine().await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("stay", move |_: Context| {
+            let started = started.clone();
+            async move {
+                started.send(())?;
+                pending::<()>().await;
+                Ok::<_, Failure>(())
+            }
+        })
+        .handler("add", add)
+        .start()
+        .expect("the worker starts");
+    let mut flow = submit(&namespace, Flow::new().node("stay", "stay").node("a", number(1))).await;
+    starts.recv().await.expect("it runs");
+    let more = Nodes::new().node("b", number(2)).node("c", "add").after("c", ["a", "b"]);
+    flow.grow(more.node("last", "add").edge("stay", "last").join("last", Join::any_of()))
+        .await
+        .expect("it runs");
+    let c = flow.execution("c").expect("it has grown");
+    assert_eq!(super::ended(&namespace, c).await, (Outcome::Success, json!(3)));
+    let cancelled = flow.cancel(CancelMode::All, &operator(), LONG).await;
+    assert!(cancelled.expect("it is accepted"));
+    assert_eq!(result(&flow).await.state, FlowState::Cancelled);
+    assert!(flow.grow(Nodes::new().node("late", "add")).await.is_err());
+    worker.drain().await;
+    engine.shutdown().await;
+}
