@@ -38,6 +38,7 @@ pub mod rows;
 pub mod rules;
 pub mod session;
 pub mod state;
+pub mod stream;
 pub mod submission;
 pub mod time;
 pub mod transition;

@@ -3,6 +3,7 @@
 use crate::flow::Counts;
 use crate::log::Event;
 use crate::outbox::{OutboxName, OutboxRow};
+use crate::stream::{Frame, Stream, StreamName};
 use crate::{
     Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session, SessionId,
     Timestamp,
@@ -41,6 +42,8 @@ pub struct Needs {
     pub inputs: Vec<ExecutionId>,
     /// Executions whose results are wanted.
     pub results: Vec<ExecutionId>,
+    /// Streams to read. Whoever appends to one has locked its execution.
+    pub streams: Vec<StreamName>,
     /// Sessions to read without a lock.
     pub sessions: Vec<SessionId>,
     /// Sessions to lock.
@@ -84,6 +87,7 @@ impl Needs {
         new(&mut self.look, &mut seen.look);
         new(&mut self.inputs, &mut seen.inputs);
         new(&mut self.results, &mut seen.results);
+        new(&mut self.streams, &mut seen.streams);
         new(&mut self.sessions, &mut seen.sessions);
         new(&mut self.sessions_locked, &mut seen.sessions_locked);
         new(&mut self.instances, &mut seen.instances);
@@ -133,6 +137,8 @@ pub struct Rows {
     pub outbox: Vec<OutboxRow>,
     /// Flows.
     pub flows: Vec<Flow>,
+    /// Streams.
+    pub streams: Vec<Stream>,
     /// Keys.
     pub keys: Vec<KeyRow>,
     /// Sessions.
@@ -298,7 +304,7 @@ pub struct Changes {
     pub inserted: Vec<Inserted>,
     /// Changed executions, in id order.
     pub updated: Vec<Updated>,
-    /// Deleted executions and the version they had, in id order, before any is inserted.
+    /// Deleted executions and the version they had, in id order, before any is inserted. Their pages and streams go with them.
     pub deleted: Vec<(ExecutionId, u32)>,
     /// Pages of history.
     pub pages: Vec<HistoryPage>,
@@ -332,6 +338,12 @@ pub struct Changes {
     pub outbox_put: Vec<OutboxRow>,
     /// Rows of the outbox to remove, in order.
     pub outbox_removed: Vec<OutboxName>,
+    /// Streams to write, new or not, in order.
+    pub streams: Vec<Stream>,
+    /// New frames, in order.
+    pub frames: Vec<Frame>,
+    /// Best-effort frames of these streams with smaller numbers are deleted.
+    pub frames_dropped: Vec<(StreamName, u32)>,
     /// What happened, in order: one entry of the log.
     pub events: Vec<Event>,
 }
@@ -352,6 +364,7 @@ impl Changes {
             && self.counted.is_empty()
             && self.outbox_put.is_empty()
             && self.outbox_removed.is_empty()
+            && self.streams.is_empty()
             && self.events.is_empty()
     }
 }

@@ -14,6 +14,7 @@ use crate::rows::{
     Changes, HeldLease, HistoryPage, Inserted, KeyName, KeyRow, Members, NodeEntry, ResultChange, Rows, TagEntry,
     Updated,
 };
+use crate::stream::{Frame, Stream, StreamName};
 use crate::transition::allowed;
 use crate::wiring::Wiring;
 use crate::{
@@ -57,6 +58,10 @@ pub struct Work {
     outbox: HashMap<OutboxName, OutboxRow>,
     outbox_put: BTreeMap<OutboxName, OutboxRow>,
     outbox_removed: BTreeSet<OutboxName>,
+    streams: HashMap<StreamName, Stream>,
+    streams_written: BTreeSet<StreamName>,
+    frames: Vec<Frame>,
+    frames_dropped: BTreeMap<StreamName, u32>,
     /// Ended or opened again by this transaction, and not yet told to their downstreams.
     turned: BTreeSet<ExecutionId>,
     events: Vec<Event>,
@@ -125,6 +130,10 @@ impl Work {
             outbox: HashMap::new(),
             outbox_put: BTreeMap::new(),
             outbox_removed: BTreeSet::new(),
+            streams: HashMap::new(),
+            streams_written: BTreeSet::new(),
+            frames: Vec::new(),
+            frames_dropped: BTreeMap::new(),
             turned: BTreeSet::new(),
             events: Vec::new(),
         }
@@ -161,6 +170,9 @@ impl Work {
             self.nodes.insert((flow, name), execution);
         }
         self.members.extend(rows.members);
+        for stream in rows.streams {
+            self.streams.entry(stream.name).or_insert(stream);
+        }
         for row in rows.outbox {
             self.outbox.insert(row.name, row);
         }
@@ -471,6 +483,32 @@ impl Work {
         self.outbox_put.values()
     }
 
+    /// A stream, as it stands now; one without frames where none was found.
+    pub fn stream(&self, name: StreamName) -> Stream {
+        self.streams.get(&name).cloned().unwrap_or_else(|| Stream::new(name))
+    }
+
+    /// Writes a stream.
+    pub fn put_stream(&mut self, stream: Stream) {
+        self.streams_written.insert(stream.name);
+        self.streams.insert(stream.name, stream);
+    }
+
+    /// Adds a frame.
+    pub fn add_frame(&mut self, frame: Frame) {
+        self.frames.push(frame);
+    }
+
+    /// Deletes the best-effort frames of a stream with smaller numbers.
+    pub fn drop_frames(&mut self, stream: StreamName, before: u32) {
+        self.frames_dropped.insert(stream, before);
+    }
+
+    /// The streams that this transaction has appended to.
+    pub fn streamed(&self) -> impl Iterator<Item = StreamName> {
+        self.streams_written.iter().copied()
+    }
+
     /// Whom this transaction has ended or opened again, and has not yet told to their downstreams.
     pub fn turned(&self) -> Vec<ExecutionId> {
         self.turned.iter().copied().collect()
@@ -725,6 +763,10 @@ impl Work {
         changes.nodes_removed = std::mem::take(&mut self.nodes_removed).into_iter().collect();
         changes.outbox_put = std::mem::take(&mut self.outbox_put).into_values().collect();
         changes.outbox_removed = std::mem::take(&mut self.outbox_removed).into_iter().collect();
+        let written = std::mem::take(&mut self.streams_written);
+        changes.streams = written.iter().filter_map(|name| self.streams.remove(name)).collect();
+        changes.frames = std::mem::take(&mut self.frames);
+        changes.frames_dropped = std::mem::take(&mut self.frames_dropped).into_iter().collect();
     }
 }
 

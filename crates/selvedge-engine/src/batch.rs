@@ -254,7 +254,9 @@ impl Batch {
             let inserted = changes.inserted.iter().map(|row| &row.execution);
             inserted.chain(changes.updated.iter().map(|row| &row.execution))
         };
-        let mut news = Told { ready, ..Told::default() };
+        let logged = !changes.events.is_empty();
+        let mut news = Told { ready, logged, ..Told::default() };
+        news.streamed = changes.streams.iter().map(|stream| stream.name.execution).collect();
         changes.events.iter().for_each(|event| tell(event, &mut news));
         let asked = rows()
             .filter(|row| row.detail.cancel.is_some())

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 enum Key {
     Ended(ExecutionId),
     Instance(SessionId),
+    Streamed(ExecutionId),
 }
 
 /// All bells of this process.
@@ -35,15 +36,26 @@ impl Bells {
         self.waiter(Key::Instance(key))
     }
 
+    /// Waits for frames of an execution.
+    pub fn wait_streamed(self: &Arc<Self>, id: ExecutionId) -> Waiter {
+        self.waiter(Key::Streamed(id))
+    }
+
     fn waiter(self: &Arc<Self>, key: Key) -> Waiter {
         let mut bells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let notify = bells.entry(key).or_default().clone();
         Waiter { bells: Arc::downgrade(self), key, notify }
     }
 
-    /// An execution ended.
+    /// An execution ended, and its stream with it.
     pub fn ring_ended(&self, id: ExecutionId) {
         self.ring(Key::Ended(id));
+        self.ring(Key::Streamed(id));
+    }
+
+    /// Something was appended to a stream of an execution.
+    pub fn ring_streamed(&self, id: ExecutionId) {
+        self.ring(Key::Streamed(id));
     }
 
     /// Something happened to the leases of an instance.

@@ -12,6 +12,7 @@ use crate::dispatcher::Left;
 use crate::memory::Memory;
 use crate::parked::Parked;
 use crate::registry::Registry;
+use crate::tail::Tail;
 use selvedge_core::{FlowId, Timestamp};
 use selvedge_core::rules::report::Fence;
 use selvedge_core::rules::worker::{PutBack, Why};
@@ -51,6 +52,8 @@ pub struct Aftermath {
     pub due: mpsc::UnboundedSender<i64>,
     /// For the dispatcher: what the commit left to be done.
     pub left: mpsc::UnboundedSender<Left>,
+    /// For subscribers: something was logged.
+    pub tail: Arc<Tail>,
 }
 
 /// Runs commands in batches.
@@ -271,9 +274,15 @@ impl Committer {
 
     /// Wakes the waiters of this process: after a commit here, or on news from another server.
     pub fn hear(&self, news: &News) {
+        if news.logged {
+            self.aftermath.tail.ring();
+        }
         self.parked.wake(&news.ready);
         for id in &news.ended {
             self.bells.ring_ended(*id);
+        }
+        for id in &news.streamed {
+            self.bells.ring_streamed(*id);
         }
         for key in &news.sessions {
             self.bells.ring_instance(*key);

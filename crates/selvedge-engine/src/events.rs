@@ -1,12 +1,12 @@
 //! Pages of the event log, as public events.
 
+use crate::tail::ENTRIES;
 use crate::{Error, Namespace};
+use selvedge_core::fact::EVENT_TYPES;
 use selvedge_core::log::{Cursor, Event, unpack};
-use selvedge_core::{ExecutionId, FlowId, Name, Timestamp};
+use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Timestamp};
 use serde_json::Value;
 
-/// How many entries are read at a time.
-const ENTRIES: u32 = 256;
 /// How far the times of entries may be out of order.
 const OUT_OF_ORDER_MS: i64 = 60_000;
 /// How many entries one page looks through at most, so that a filter that matches nothing still answers soon.
@@ -73,6 +73,18 @@ pub struct EventPage {
 }
 
 impl EventFilter {
+    /// How executions end.
+    pub fn completions() -> Self {
+        let ends = ["succeeded", "failed", "cancelled", "expired", "skipped"];
+        EventFilter { types: ends.map(|end| format!("execution.{end}")).into(), ..EventFilter::default() }
+    }
+
+    /// What happens to leases.
+    pub fn leases() -> Self {
+        let all = EVENT_TYPES.iter().filter(|kind| kind.starts_with("lease."));
+        EventFilter { types: all.map(|kind| (*kind).to_owned()).collect(), ..EventFilter::default() }
+    }
+
     /// Whether an event passes, its type aside.
     fn passes(&self, event: &Event) -> bool {
         let flow = event.flow.or(event.execution.map(|id| FlowId(id.0)));
@@ -89,51 +101,28 @@ impl EventFilter {
 impl Namespace {
     /// A page of at most `limit` events.
     pub async fn events(&self, filter: &EventFilter, from: From, limit: usize) -> Result<EventPage, Error> {
-        let store = &self.inner().store;
-        let (mut after, since) = match from {
-            From::Cursor(text) => (Cursor::decode(&text).ok_or(Error::InvalidCursor)?, None),
-            From::Beginning => (Cursor::BEGINNING, None),
-            From::Time(time) => (self.before_time(time).await?, Some(time)),
-            From::Now => {
-                let newest = self.newest().await?;
-                let next = Cursor { entry: newest, fact: u32::MAX, event: u16::MAX };
-                return Ok(EventPage { items: Vec::new(), next: Some(next.encode()), at_end: true });
-            }
-        };
+        let now = matches!(from, From::Now);
+        let (mut after, since) = self.start(from).await?;
+        if now {
+            return Ok(EventPage { items: Vec::new(), next: Some(after.encode()), at_end: true });
+        }
+        let scope = Scope { namespace: self.id(), filter, since };
         let mut items = Vec::new();
         let mut scanned = 0;
         loop {
-            // The cursor's own entry is read again: the page may have ended inside it.
-            let page = store.log_after(after.entry.saturating_sub(1).max(0), ENTRIES).await?;
-            if page.oldest > after.entry && after != Cursor::BEGINNING {
-                return Err(Error::CursorExpired);
-            }
-            let fetched = page.entries.len();
+            let page = self.entries_at(after).await?;
+            let fetched = page.len();
             let mut advanced = false;
-            for entry in page.entries {
-                let events = unpack(&entry.body).map_err(|error| {
-                    selvedge_store::Error::Failed(format!("log entry {}: {error}", entry.number))
-                })?;
-                for (fact, event) in events.iter().enumerate() {
-                    let ours = event.namespace == self.id()
-                        && filter.passes(event)
-                        && since.is_none_or(|since| event.at >= since);
-                    let told = if ours { event.fact.tell() } else { Vec::new() };
-                    for (index, (kind, data)) in told.into_iter().enumerate() {
-                        let cursor =
-                            Cursor { entry: entry.number, fact: fact as u32, event: index as u16 + 1 };
-                        if cursor <= after || !filter.passes_type(kind) {
-                            continue;
-                        }
-                        items.push(public(cursor, kind, data, event, self.name()));
-                        if items.len() == limit {
-                            return Ok(EventPage { items, next: Some(cursor.encode()), at_end: false });
-                        }
+            for (number, events) in page {
+                for event in scope.told(number, &events, after, self.name()) {
+                    let cursor = event.cursor.clone();
+                    items.push(event);
+                    if items.len() == limit {
+                        return Ok(EventPage { items, next: Some(cursor), at_end: false });
                     }
                 }
-                let end = Cursor { entry: entry.number, fact: u32::MAX, event: u16::MAX };
-                advanced |= end > after;
-                after = after.max(end);
+                advanced |= end_of(number) > after;
+                after = after.max(end_of(number));
             }
             scanned += fetched as u32;
             let at_end = fetched < ENTRIES as usize || !advanced;
@@ -142,6 +131,40 @@ impl Namespace {
                 return Ok(EventPage { items, next, at_end });
             }
         }
+    }
+
+    /// The place to start from, and the time before which nothing is wanted.
+    pub(crate) async fn start(&self, from: From) -> Result<(Cursor, Option<Timestamp>), Error> {
+        match from {
+            From::Cursor(text) => {
+                let cursor = Cursor::decode(&text).ok_or(Error::InvalidCursor)?;
+                self.check_kept(cursor).await?;
+                Ok((cursor, None))
+            }
+            From::Beginning => Ok((Cursor::BEGINNING, None)),
+            From::Time(time) => Ok((self.before_time(time).await?, Some(time))),
+            From::Now => Ok((end_of(self.newest().await?), None)),
+        }
+    }
+
+    /// Refuses a cursor whose successors may have left the log.
+    async fn check_kept(&self, cursor: Cursor) -> Result<(), Error> {
+        let page = self.inner().store.log_after(cursor.entry.saturating_sub(1).max(0), 1).await?;
+        expired(page.oldest, cursor)
+    }
+
+    /// The entries from the cursor's own on: the reader may have stopped inside it.
+    pub(crate) async fn entries_at(&self, after: Cursor) -> Result<Vec<(i64, Vec<Event>)>, Error> {
+        let page = self.inner().store.log_after(after.entry.saturating_sub(1).max(0), ENTRIES).await?;
+        expired(page.oldest, after)?;
+        let unpacked = |entry: selvedge_store::Entry| match unpack(&entry.body) {
+            Ok(events) => Ok((entry.number, events)),
+            Err(error) => {
+                let detail = format!("log entry {}: {error}", entry.number);
+                Err(selvedge_store::Error::Failed(detail).into())
+            }
+        };
+        page.entries.into_iter().map(unpacked).collect()
     }
 
     /// A cursor before every event of this time or later, found by bisection. Times of entries that were written side by
@@ -160,7 +183,7 @@ impl Namespace {
                 Some(_) | None => end = middle,
             }
         }
-        Ok(Cursor { entry: before, fact: u32::MAX, event: u16::MAX })
+        Ok(end_of(before))
     }
 
     /// The newest settled number of the log.
@@ -189,6 +212,49 @@ impl Namespace {
             }
         }
         Ok(events)
+    }
+}
+
+/// After everything of an entry.
+pub(crate) fn end_of(entry: i64) -> Cursor {
+    Cursor { entry, fact: u32::MAX, event: u16::MAX }
+}
+
+fn expired(oldest: i64, cursor: Cursor) -> Result<(), Error> {
+    // After the last entry that was dropped nothing is missing.
+    let missing = cursor != Cursor::BEGINNING && oldest > cursor.entry + 1;
+    if missing { Err(Error::CursorExpired) } else { Ok(()) }
+}
+
+/// Whose events, and which of them.
+pub(crate) struct Scope<'a> {
+    /// Of this namespace.
+    pub namespace: NamespaceId,
+    /// Those that pass.
+    pub filter: &'a EventFilter,
+    /// Of this time or later.
+    pub since: Option<Timestamp>,
+}
+
+impl Scope<'_> {
+    /// The public events of an entry that come after a cursor.
+    pub fn told(&self, number: i64, events: &[Event], after: Cursor, namespace: &Name) -> Vec<PublicEvent> {
+        let mut told = Vec::new();
+        for (fact, event) in events.iter().enumerate() {
+            let ours = event.namespace == self.namespace
+                && self.filter.passes(event)
+                && self.since.is_none_or(|since| event.at >= since);
+            if !ours {
+                continue;
+            }
+            for (index, (kind, data)) in event.fact.tell().into_iter().enumerate() {
+                let cursor = Cursor { entry: number, fact: fact as u32, event: index as u16 + 1 };
+                if cursor > after && self.filter.passes_type(kind) {
+                    told.push(public(cursor, kind, data, event, namespace));
+                }
+            }
+        }
+        told
     }
 }
 

@@ -22,6 +22,9 @@ mod parked;
 mod reads;
 pub mod reconcilers;
 mod registry;
+mod streams;
+mod subscriptions;
+mod tail;
 mod told;
 mod workers;
 
@@ -31,6 +34,8 @@ pub use events::{EventFilter, EventPage, From, PublicEvent};
 pub use flows::{FlowEnded, FlowView, Grown};
 pub use namespace::{ClaimWait, Namespace, ReportItem};
 pub use reads::{Ended, View};
+pub use streams::{Frames, StreamTail};
+pub use subscriptions::{Notice, Subscription};
 pub use reconcilers::{Aborted, Scope as ReconcilerScope, Tally};
 pub use selvedge_core as core;
 pub use selvedge_store as store;
@@ -61,6 +66,8 @@ pub struct Options {
     pub grace: Duration,
     /// Whether to tell other servers and listen to them; yes. Everything works without, up to `poll` later.
     pub notifications: bool,
+    /// How long the event log keeps what happened; 7 days.
+    pub log_window: Duration,
     /// Whether what a commit left to be done is done right after it; yes. Switched off only where tests show that the
     /// reconcilers find it too.
     pub dispatch: bool,
@@ -74,6 +81,7 @@ impl Default for Options {
             poll: Duration::from_secs(5),
             grace: Duration::from_secs(10),
             notifications: true,
+            log_window: Duration::from_secs(7 * 24 * 3600),
             dispatch: true,
         }
     }
@@ -92,6 +100,8 @@ struct Inner {
     parked: Arc<Parked>,
     bells: Arc<Bells>,
     told: told::Told,
+    tail: Arc<tail::Tail>,
+    tail_task: tail::Task,
     supervisor: Supervisor,
     news: news::Tasks,
     options: Options,
@@ -106,7 +116,9 @@ impl Engine {
         let (news_sender, news_receiver) = mpsc::unbounded_channel();
         let (due_sender, due_receiver) = mpsc::unbounded_channel();
         let (left_sender, left_receiver) = mpsc::unbounded_channel();
-        let aftermath = Aftermath { news: news_sender, due: due_sender, left: left_sender };
+        let (tail, tail_task) = tail::Tail::start(store.clone(), options.notifications);
+        let aftermath =
+            Aftermath { news: news_sender, due: due_sender, left: left_sender, tail: tail.clone() };
         let committer =
             Committer::new(store.clone(), registry.clone(), parked.clone(), bells.clone(), aftermath);
         if options.dispatch {
@@ -122,6 +134,8 @@ impl Engine {
             parked,
             bells,
             told: told::Told::default(),
+            tail,
+            tail_task,
             supervisor,
             news,
             options,
@@ -171,6 +185,7 @@ impl Engine {
     pub async fn shutdown(&self) -> Aborted {
         let aborted = self.inner.supervisor.shutdown(self.inner.options.grace).await;
         self.inner.news.stop();
+        self.inner.tail_task.stop();
         // A store that does not answer keeps nobody here for longer than that.
         let _ = tokio::time::timeout(self.inner.options.grace, self.inner.committer.close()).await;
         // After the close: a claim that is woken earlier would find nothing and wait again.

@@ -56,12 +56,16 @@ async fn announce(store: Arc<dyn Store>, mut news: UnboundedReceiver<News>, shar
             all.ready.extend(more.ready);
             all.ended.extend(more.ended);
             all.sessions.extend(more.sessions);
+            all.logged |= more.logged;
+            all.streamed.extend(more.streamed);
         }
         if !shared {
             continue;
         }
         all.ready.sort_unstable();
         all.ready.dedup();
+        all.streamed.sort_unstable();
+        all.streamed.dedup();
         if let Err(error) = store.announce(all).await {
             tracing::debug!(%error, "news was not told; others find out by polling");
         }

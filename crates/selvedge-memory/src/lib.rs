@@ -7,6 +7,7 @@
 mod clock;
 mod flows;
 mod load;
+mod log;
 mod query;
 mod save;
 mod tables;
@@ -18,6 +19,7 @@ use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
+use selvedge_core::stream::{Frame, Stream, StreamName};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Timestamp,
@@ -188,6 +190,26 @@ impl Store for MemoryStore {
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
         self.look(|tables, now| tables.waiting(kind, now.minus_ms(stale_ms), after, limit))
+    }
+
+    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.look(|tables, now| tables.frames_from(stream, from, limit, now))
+    }
+
+    async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
+        self.look(|tables, _| tables.streams.get(&stream).cloned())
+    }
+
+    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
+        let mut tables = self.tables();
+        let now = self.clock.now();
+        Ok(tables.delete_old_frames(now, limit))
+    }
+
+    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        let mut tables = self.tables();
+        let before = self.clock.now().minus_ms(keep_ms);
+        Ok(tables.drop_log(before))
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

@@ -1,11 +1,10 @@
 //! Everything that only reads, and the keys that expire.
 
 use crate::tables::{Record, Tables, claim_order};
-use bytes::Bytes;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::{DueKind, Execution, ExecutionId, NamespaceId, Session, SessionId, Timestamp};
-use selvedge_store::{DueRow, Entries, Entry, FlowDue, Overview, Stored};
+use selvedge_store::{DueRow, FlowDue, Overview, Stored};
 use std::ops::Bound::{Excluded, Unbounded};
 
 impl Tables {
@@ -85,7 +84,7 @@ impl Tables {
                 .filter_map(|kind| self.due_flows.get(&kind)?.first().map(|(at, _)| (kind, *at)))
                 .collect(),
             lapsed: self.lapsed_rows(now).next().is_some(),
-            stale: expired || self.sessions.values().any(forgettable),
+            stale: expired || self.has_old_frames(now) || self.sessions.values().any(forgettable),
             newest_class: self.newest_class(),
         }
     }
@@ -148,19 +147,6 @@ impl Tables {
             .collect();
         expired.iter().for_each(|name| self.take_key(name));
         expired.len() as u64
-    }
-
-    /// A page ends where it is settled: who goes on from `upto` misses nothing.
-    pub fn log_after(&self, after: i64, limit: u32) -> Entries {
-        let from = usize::try_from(after.max(0)).unwrap_or(usize::MAX);
-        let bodies = self.log.iter().zip(1_i64..).skip(from).take(limit as usize);
-        let entries: Vec<Entry> =
-            bodies.map(|(body, number)| Entry { number, body: Bytes::clone(body) }).collect();
-        Entries {
-            upto: entries.last().map_or(after.min(self.log.len() as i64), |entry| entry.number),
-            entries,
-            oldest: 0,
-        }
     }
 }
 

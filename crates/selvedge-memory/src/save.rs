@@ -18,7 +18,9 @@ impl Tables {
         self.save_executions(&changes.deleted, changes.inserted, changes.updated);
         for (id, _) in &changes.deleted {
             self.take_pages(*id);
+            self.take_streams(*id);
         }
+        self.save_streams(changes.streams, changes.frames, &changes.frames_dropped);
         for page in changes.pages {
             self.pages.insert((page.execution, page.page), page.lines);
         }
@@ -38,8 +40,9 @@ impl Tables {
         }
         self.commits += 1;
         let entry = (!changes.events.is_empty()).then(|| {
-            self.log.push(pack(&changes.events).into());
-            i64::try_from(self.log.len()).unwrap_or(i64::MAX)
+            let at = changes.events.first().map(|event| event.at).unwrap_or_default();
+            self.log.push_back((at, pack(&changes.events).into()));
+            self.newest_entry()
         });
         Some((entry, emptied))
     }

@@ -5,13 +5,14 @@ use selvedge_core::filter::Place;
 use selvedge_core::flow::FlowPlace;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{KeyName, KeyRow, TagEntry};
+use selvedge_core::stream::{Frame, Stream, StreamName};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     State, Timestamp,
 };
 use selvedge_store::FlowDue;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 use uuid::Uuid;
 
@@ -35,8 +36,14 @@ pub(crate) struct Tables {
     pub sessions: HashMap<SessionId, Session>,
     /// The tag index: by namespace and `name:value`, in the order of lists.
     pub tags: HashMap<(NamespaceId, String), BTreeSet<Place>>,
-    /// The bodies of the log; the first has number 1.
-    pub log: Vec<Bytes>,
+    /// The log: when each entry was written, and its body.
+    pub log: VecDeque<(Timestamp, Bytes)>,
+    /// How many entries were dropped from its beginning: the first that is kept has the next number.
+    pub log_dropped: i64,
+    /// Streams.
+    pub streams: BTreeMap<StreamName, Stream>,
+    /// Their frames.
+    pub frames: BTreeMap<(StreamName, u32), Frame>,
     pub commits: i64,
 
     /// Ready executions by class, in claim order.

@@ -1,15 +1,16 @@
-//! Pages of the event log.
+//! The event log: pages of it, and the feed.
 //!
 //! `next_cursor` is null where the log ends for now, as in every list; `resume_cursor` is always there: the place after
 //! everything that the page looked at, to go on from later.
 
 use crate::Answer;
 use crate::auth::Caller;
+use crate::feed;
 use crate::filter::{check_tag, invalid_cursor};
 use crate::json;
 use crate::query::{Id, Query};
 use crate::views;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use selvedge_core::fact::EVENT_TYPES;
 use selvedge_core::{ExecutionId, FlowId, Refusal};
 use selvedge_engine::{EventFilter, From};
@@ -31,12 +32,17 @@ const NOT_YET: &[&str] = &[
     "inbox.refused",
 ];
 
-/// `GET /v1/events`
-pub async fn page(caller: Caller, mut query: Query) -> Answer {
+/// `GET /v1/events`: a page, or the live feed for a caller that accepts one.
+pub async fn page(caller: Caller, headers: HeaderMap, mut query: Query) -> Answer {
     let from = read_from(&mut query)?;
     let filter = read_filter(&mut query)?;
     let limit = query.limit()? as usize;
     query.finish()?;
+    if feed::is_wanted(&headers) {
+        let from = feed::last_event_id(&headers).map(From::Cursor).or(from).unwrap_or(From::Now);
+        return feed::feed(caller, filter, from).await;
+    }
+    let from = from.unwrap_or(From::Beginning);
     let now = matches!(from, From::Now);
     let page = caller.namespace.events(&filter, from, limit).await?;
     Ok(json::answer(StatusCode::OK, |object| {
@@ -46,7 +52,7 @@ pub async fn page(caller: Caller, mut query: Query) -> Answer {
     }))
 }
 
-fn read_from(query: &mut Query) -> Result<From, Refusal> {
+fn read_from(query: &mut Query) -> Result<Option<From>, Refusal> {
     let word = |word: &str| match word {
         "now" => Some(From::Now),
         "beginning" => Some(From::Beginning),
@@ -55,8 +61,8 @@ fn read_from(query: &mut Query) -> Result<From, Refusal> {
     let after = query.text("after")?;
     match (after, query.time_or("from", word, From::Time)?) {
         (Some(_), Some(_)) => Err(Refusal::field("/query/from", "excludes after; give only one")),
-        (Some(cursor), None) => Ok(From::Cursor(cursor)),
-        (None, from) => Ok(from.unwrap_or(From::Beginning)),
+        (Some(cursor), None) => Ok(Some(From::Cursor(cursor))),
+        (None, from) => Ok(from),
     }
 }
 

@@ -11,6 +11,7 @@ mod body;
 mod bulk;
 mod closing;
 mod events;
+mod feed;
 mod executions;
 mod fields;
 mod filter;

@@ -7,6 +7,7 @@ use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
+use selvedge_core::stream::{Frame, Stream, StreamName};
 use selvedge_core::{
     Changes, Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
     Session, SessionId, Timestamp,
@@ -116,7 +117,7 @@ pub struct Overview {
     pub flows: Vec<(FlowDue, Timestamp)>,
     /// Whether a lease has lapsed.
     pub lapsed: bool,
-    /// Whether a session may be forgotten or the key of an operation has expired.
+    /// Whether a session may be forgotten, the key of an operation has expired, or a best-effort frame is too old.
     pub stale: bool,
     /// The newest class.
     pub newest_class: i32,
@@ -151,12 +152,20 @@ pub struct News {
     pub ended: Vec<ExecutionId>,
     /// Something happened to the leases of these sessions.
     pub sessions: Vec<SessionId>,
+    /// Something was logged.
+    pub logged: bool,
+    /// Something was appended to the streams of these executions.
+    pub streamed: Vec<ExecutionId>,
 }
 
 impl News {
     /// Whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.ended.is_empty() && self.sessions.is_empty()
+        self.ready.is_empty()
+            && self.ended.is_empty()
+            && self.sessions.is_empty()
+            && !self.logged
+            && self.streamed.is_empty()
     }
 }
 
@@ -216,6 +225,13 @@ pub trait Store: Send + Sync + 'static {
     /// Members of a flow in the order of their submission, without their payloads. One that cannot be read is left out.
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error>;
 
+    /// The frames of a stream from this number on, in order. Best-effort frames that are too old are left out.
+    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error>;
+    /// A stream as a whole; none if nothing was appended to it.
+    async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error>;
+    /// Deletes best-effort frames that are too old; says how many.
+    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error>;
+
     /// One cheap look at everything that may be due.
     async fn overview(&self) -> Result<Overview, Error>;
     /// What is due of this kind, earliest first, after `after`.
@@ -250,6 +266,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// A page of the log after this number, which may be larger than any: then `upto` says which is the newest.
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error>;
+
+    /// Keeps the log's window: drops whole periods whose every entry is older than `keep_ms`, and prepares those to come.
+    /// Never makes a writer wait. Says how many periods were dropped.
+    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error>;
 
     /// Tells the other servers. May lose news.
     async fn announce(&self, news: News) -> Result<(), Error>;

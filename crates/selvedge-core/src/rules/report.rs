@@ -11,6 +11,9 @@ use crate::history::{ending_of, lease_of};
 use crate::name::{KEY_LIMIT, Name};
 use crate::rows::{Needs, ResultChange};
 use crate::state::StateName;
+use crate::stream::{
+    BEST_EFFORT_MAX, FRAME_LIMIT, FRAMES_MAX, Frame, FrameKind, FrameMode, STREAM_LIMIT, StreamName, merge_bytes,
+};
 use crate::submission::{When, check_duration, check_payload};
 use crate::{Execution, ExecutionId, FailureClass, LeaseId, NamespaceId, Outcome, Refusal, State, Work};
 use bytes::Bytes;
@@ -79,6 +82,15 @@ pub enum Op {
     Release,
     /// Add children to its flow.
     Spawn(Box<Spawn>),
+    /// Append to its stream.
+    Frame {
+        /// What the frame is.
+        kind: FrameKind,
+        /// How it is kept.
+        mode: FrameMode,
+        /// JSON, kept byte for byte.
+        data: Bytes,
+    },
 }
 
 /// One report.
@@ -128,12 +140,20 @@ impl Report {
             }
             Op::Delay { until } => until.check("/delay_ms").map(|_| ()),
             Op::Release | Op::Spawn(_) => Ok(()),
+            Op::Frame { data, .. } => check_frame(data),
         }
     }
 
     /// What to see.
     pub fn needs(&self, needs: &mut Needs) {
         needs.executions.push(self.fence.execution);
+        if let Op::Frame { .. } = self.op {
+            needs.streams.push(self.stream());
+        }
+    }
+
+    fn stream(&self) -> StreamName {
+        StreamName { execution: self.fence.execution, attempt: self.fence.attempt }
     }
 
     /// What to see after that, where it spawns.
@@ -148,7 +168,7 @@ impl Report {
 
     /// Whether it ends its lease.
     pub fn ends(&self) -> bool {
-        !matches!(self.op, Op::Progress { .. } | Op::Spawn(_))
+        !matches!(self.op, Op::Progress { .. } | Op::Spawn(_) | Op::Frame { .. })
     }
 
     /// Does it, or says why not.
@@ -192,6 +212,10 @@ impl Report {
                 let spawned = spawn.decide(&row, work)?;
                 return Ok(Reported { state: StateName::Leased, delayed_until: None, spawned });
             }
+            Op::Frame { kind, mode, data } => {
+                self.append(*kind, *mode, data, work)?;
+                return Ok(Reported { state: StateName::Leased, delayed_until: None, spawned: Vec::new() });
+            }
             Op::Delay { until } => {
                 let next = put_back(&row, Some(until.at(now)), now);
                 work.apply(id, Fact::Delayed { lease, next, digest }, None, |row| follow(row, next));
@@ -205,6 +229,39 @@ impl Report {
             }
         };
         Ok(reported(next))
+    }
+
+    /// Appends a frame. One that carries the `op_id` of the newest before it is that one, sent again.
+    fn append(&self, kind: FrameKind, mode: FrameMode, data: &Bytes, work: &mut Work) -> Result<(), Refusal> {
+        let name = self.stream();
+        let mut stream = work.stream(name);
+        let digest = self.op_id.as_ref().map_or(0, |_| self.digest());
+        if digest != 0 && digest == stream.digest {
+            return Ok(());
+        }
+        stream.digest = digest;
+        stream.bytes += data.len() as u64;
+        if stream.next >= FRAMES_MAX || stream.bytes > STREAM_LIMIT {
+            let detail = format!(
+                "is one too many: an attempt has at most {FRAMES_MAX} frames and {STREAM_LIMIT} bytes of them"
+            );
+            return Err(Refusal::field("/data", detail));
+        }
+        if mode == FrameMode::Summary {
+            stream.summary = Some(merge_bytes(stream.summary.as_ref(), data)?);
+            stream.summary_version += 1;
+        } else {
+            let (number, best_effort) = (stream.next, mode == FrameMode::BestEffort);
+            let at = work.now();
+            work.add_frame(Frame { stream: name, number, kind, best_effort, at, data: data.clone() });
+            stream.next += 1;
+            // Now and then, and not with every frame.
+            if best_effort && number >= BEST_EFFORT_MAX && number % (BEST_EFFORT_MAX / 10) == 0 {
+                work.drop_frames(name, number + 1 - BEST_EFFORT_MAX);
+            }
+        }
+        work.put_stream(stream);
+        Ok(())
     }
 
     /// The fence is not the current one: the answer of the same report if it succeeded before, else a refusal.
@@ -251,6 +308,10 @@ impl Report {
             }
             Op::Release => hasher.update(b"release"),
             Op::Spawn(_) => hasher.update(b"spawn"),
+            Op::Frame { data, .. } => {
+                hasher.update(b"frame");
+                hasher.update(data);
+            }
         }
         hasher.digest()
     }
@@ -263,6 +324,14 @@ fn reported(next: Next) -> Reported {
         Next::Terminal(outcome) => (State::Terminal(outcome), None),
     };
     Reported { state: state.name(), delayed_until, spawned: Vec::new() }
+}
+
+fn check_frame(data: &Bytes) -> Result<(), Refusal> {
+    if data.len() > FRAME_LIMIT {
+        let (pointer, limit, actual) = ("/data".into(), FRAME_LIMIT as u64, data.len() as u64);
+        return Err(Refusal::PayloadTooLarge { pointer, limit, actual });
+    }
+    check_payload("/data", data)
 }
 
 fn check_message(message: &str) -> Result<(), Refusal> {

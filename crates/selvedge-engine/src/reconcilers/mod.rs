@@ -6,6 +6,7 @@
 
 mod due;
 mod lease_expiry;
+mod log_window;
 mod outbox;
 mod retention;
 mod set_aside;
@@ -102,6 +103,8 @@ pub struct Bench {
     pub scope: Scope,
     /// Bad rows.
     pub set_aside: SetAside,
+    /// How long the log keeps what happened.
+    pub log_window: Duration,
 }
 
 /// All reconcilers.
@@ -116,6 +119,7 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(outbox::edge_cancel_reconciler()),
         Arc::new(worker_liveness::WorkerLiveness),
         Arc::new(retention::Retention),
+        Arc::new(log_window::LogWindow::default()),
     ]
 }
 

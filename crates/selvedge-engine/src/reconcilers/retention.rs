@@ -1,4 +1,5 @@
-//! `retention`: deletes executions and flows that ended long enough ago, and keys of calls that have expired.
+//! `retention`: deletes executions and flows that ended long enough ago, keys of calls that have expired, and
+//! best-effort frames that are too old.
 
 use super::{Bench, PAGE, PAGES, Reconciler, Tally, due::work_through};
 use crate::Error;
@@ -34,8 +35,9 @@ impl Reconciler for Retention {
         let mut tally = work_through(bench, DueKind::Retention).await?;
         tally += delete_flows(bench).await?;
         let keys = bench.store.delete_expired_keys(PAGE).await?;
-        tally.scanned += keys;
-        tally.done += keys;
+        let frames = bench.store.delete_old_frames(PAGE).await?;
+        tally.scanned += keys + frames;
+        tally.done += keys + frames;
         Ok(tally)
     }
 }

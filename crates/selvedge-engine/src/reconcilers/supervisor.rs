@@ -48,7 +48,13 @@ impl Supervisor {
         options: &Options,
     ) -> Self {
         let set_aside = SetAside::default();
-        let bench = Arc::new(Bench { store, committer, scope: options.scope.clone(), set_aside });
+        let bench = Arc::new(Bench {
+            store,
+            committer,
+            scope: options.scope.clone(),
+            set_aside,
+            log_window: options.log_window,
+        });
         let (stop, stopping) = watch::channel(false);
         let tallies = Arc::new(Mutex::new(HashMap::new()));
         let reconcilers = all();

@@ -1,0 +1,82 @@
+//! The log and its window, and streams with their frames.
+
+use crate::tables::Tables;
+use selvedge_core::stream::{BEST_EFFORT_MS, Frame, Stream, StreamName};
+use selvedge_core::{ExecutionId, Timestamp};
+use selvedge_store::{Entries, Entry};
+
+impl Tables {
+    /// The number of the newest entry.
+    pub fn newest_entry(&self) -> i64 {
+        self.log_dropped + i64::try_from(self.log.len()).unwrap_or(i64::MAX)
+    }
+
+    /// A page ends where it is settled: who goes on from `upto` misses nothing.
+    pub fn log_after(&self, after: i64, limit: u32) -> Entries {
+        let from = after.max(self.log_dropped);
+        let skipped = usize::try_from(from - self.log_dropped).unwrap_or(usize::MAX);
+        let bodies = self.log.iter().skip(skipped).take(limit as usize).zip(from + 1..);
+        let entries: Vec<Entry> =
+            bodies.map(|((_, body), number)| Entry { number, body: body.clone() }).collect();
+        Entries {
+            upto: entries.last().map_or(after.min(self.newest_entry()), |entry| entry.number),
+            entries,
+            oldest: if self.log_dropped == 0 { 0 } else { self.log_dropped + 1 },
+        }
+    }
+
+    /// Drops what is older than that: every entry is a period of its own.
+    pub fn drop_log(&mut self, before: Timestamp) -> u64 {
+        let old = self.log.iter().take_while(|(at, _)| *at < before).count();
+        self.log.drain(..old);
+        self.log_dropped += old as i64;
+        old as u64
+    }
+
+    /// Saves what was appended to streams.
+    pub fn save_streams(&mut self, streams: Vec<Stream>, frames: Vec<Frame>, dropped: &[(StreamName, u32)]) {
+        self.streams.extend(streams.into_iter().map(|stream| (stream.name, stream)));
+        self.frames.extend(frames.into_iter().map(|frame| ((frame.stream, frame.number), frame)));
+        for (stream, before) in dropped {
+            self.drop_frames((*stream, 0), (*stream, *before), |frame| frame.best_effort);
+        }
+    }
+
+    /// Takes the streams of an execution out of their place.
+    pub fn take_streams(&mut self, execution: ExecutionId) {
+        let [first, last] = [0, u32::MAX].map(|attempt| StreamName { execution, attempt });
+        self.streams.retain(|name, _| name.execution != execution);
+        self.drop_frames((first, 0), (last, u32::MAX), |_| true);
+    }
+
+    fn drop_frames(
+        &mut self,
+        from: (StreamName, u32),
+        before: (StreamName, u32),
+        goes: impl Fn(&Frame) -> bool,
+    ) {
+        let range = self.frames.range(from..before).filter(|(_, frame)| goes(frame));
+        let gone: Vec<(StreamName, u32)> = range.map(|(place, _)| *place).collect();
+        gone.iter().for_each(|place| drop(self.frames.remove(place)));
+    }
+
+    pub fn frames_from(&self, stream: StreamName, from: u32, limit: u32, now: Timestamp) -> Vec<Frame> {
+        let frames = self.frames.range((stream, from)..=(stream, u32::MAX)).map(|(_, frame)| frame);
+        frames.filter(|frame| !is_old(frame, now)).take(limit as usize).cloned().collect()
+    }
+
+    pub fn has_old_frames(&self, now: Timestamp) -> bool {
+        self.frames.values().any(|frame| is_old(frame, now))
+    }
+
+    pub fn delete_old_frames(&mut self, now: Timestamp, limit: u32) -> u64 {
+        let old = self.frames.iter().filter(|(_, frame)| is_old(frame, now)).take(limit as usize);
+        let old: Vec<(StreamName, u32)> = old.map(|(place, _)| *place).collect();
+        old.iter().for_each(|place| drop(self.frames.remove(place)));
+        old.len() as u64
+    }
+}
+
+fn is_old(frame: &Frame, now: Timestamp) -> bool {
+    frame.best_effort && frame.at.plus_ms(BEST_EFFORT_MS) <= now
+}
