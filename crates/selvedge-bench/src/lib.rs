@@ -1,13 +1,14 @@
 //! Benchmarks. Machines are noisy and shared, so every figure is printed next to a floor measured in the same run: what
 //! hand-written SQL on a plain table does through the same driver, and what one single-row commit takes.
 //!
-//! Scenarios: [`floor`], [`queue`], [`latency`], [`backlog`], [`idle`]; of flows [`chain`], [`fanout`], [`flows`],
+//! Scenarios: [`floor`], [`queue`], [`latency`], [`backlog`], [`idle`], [`feed`]; of flows [`chain`], [`fanout`], [`flows`],
 //! [`quorum_cancel`], [`submit_flow`]. What they measure and how to read them: docs/benchmarks.md.
 
 pub mod backlog;
 mod bed;
 pub mod chain;
 pub mod fanout;
+pub mod feed;
 pub mod floor;
 pub mod flows;
 mod http;
@@ -19,6 +20,7 @@ mod report;
 mod shape;
 pub mod submit_flow;
 mod target;
+mod unlogged;
 
 pub use report::Report;
 

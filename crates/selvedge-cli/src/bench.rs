@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use selvedge_bench::{
-    Error, Load, Place, Report, backlog, chain, fanout, floor, flows, idle, latency, queue, quorum_cancel,
-    submit_flow,
+    Error, Load, Place, Report, backlog, chain, fanout, feed, floor, flows, idle, latency, queue,
+    quorum_cancel, submit_flow,
 };
 use std::time::Duration;
 
@@ -89,7 +89,8 @@ Examples:
   selvedge bench fanout --width 100 --http
   selvedge bench flows --store postgres://postgres@127.0.0.1/postgres --json
   selvedge bench quorum-cancel --width 1000
-  selvedge bench submit-flow --stored 100000";
+  selvedge bench submit-flow --stored 100000
+  selvedge bench feed --store postgres://postgres@127.0.0.1/postgres --json";
 
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -114,6 +115,8 @@ pub enum Scenario {
     QuorumCancel,
     /// One large flow in one call
     SubmitFlow,
+    /// From a commit to a subscriber, how fast the log is read, and what recording events costs
+    Feed,
 }
 
 /// Measures, and prints what was found.
@@ -151,6 +154,7 @@ async fn measure(arguments: &Arguments) -> Result<Report, Error> {
         Scenario::Flows => flows::run(&place, &load, &arguments.many_flows()).await,
         Scenario::QuorumCancel => quorum_cancel::run(&place, &load, &arguments.quorum_cancel()).await,
         Scenario::SubmitFlow => submit_flow::run(&place, &load, &arguments.submit_flow()).await,
+        Scenario::Feed => feed::run(&place, &load, &feed::Study::default()).await,
         Scenario::Backlog => {
             let study = backlog::Study {
                 waiting: arguments.waiting,

@@ -6,6 +6,7 @@
 
 mod bench;
 mod dev;
+mod duration;
 mod failure;
 mod log;
 mod serve;

@@ -4,6 +4,7 @@
 //! line on standard output comes when calls are answered. On a signal the server accepts nothing more, calls that wait
 //! answer at once, and the engine ends what it has accepted; a second signal exits at once.
 
+use crate::duration;
 use crate::failure::Failure;
 use crate::signals::Signals;
 use clap::Args;
@@ -32,6 +33,9 @@ pub struct Arguments {
     /// The address to listen on, loopback only; port 0 takes a free one
     #[arg(long, env = "SELVEDGE_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:7878")]
     pub listen: String,
+    /// How long the event log keeps what happened, such as 12h or 7d; whole periods leave it at a time
+    #[arg(long, env = "SELVEDGE_LOG_WINDOW", value_name = "DURATION", default_value = "7d")]
+    pub log_window: String,
     /// Print the ready line as a JSON object
     #[arg(long, env = "SELVEDGE_JSON", value_parser = FalseyValueParser::new())]
     pub json: bool,
@@ -78,6 +82,8 @@ impl Server {
     async fn open(arguments: &Arguments) -> Result<Server, Failure> {
         refuse_keys()?;
         let listen = parse_listen(&arguments.listen)?;
+        let log_window = duration::parse(&arguments.log_window)
+            .map_err(|wrong| Failure::Usage(format!("--log-window {:?}: {wrong}", arguments.log_window)))?;
         let address: Address =
             arguments.store.parse().map_err(|error: selvedge::Error| Failure::Usage(error.to_string()))?;
         let opened = address.open().await;
@@ -93,7 +99,8 @@ impl Server {
         };
         let url = format!("http://{local}");
         opened.served_at(&url);
-        let engine = Engine::start(opened.store(), Options::default()).await;
+        let options = Options { log_window, ..Options::default() };
+        let engine = Engine::start(opened.store(), options).await;
         let engine = engine.map_err(|error| Failure::of_store(&address, &error))?;
         Ok(Server { engine, url, address, listener })
     }

@@ -119,7 +119,7 @@ pub struct Stream {
     pub next: u32,
     /// How many bytes its frames had together.
     pub bytes: u64,
-    /// Digest of the newest append, by which a repeat is known.
+    /// Digest of the newest append that has an `op_id`, by which a repeat is known.
     pub digest: u64,
     /// How many patches the summary document has taken in.
     pub summary_version: u32,

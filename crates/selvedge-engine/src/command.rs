@@ -1,8 +1,8 @@
 //! Commands as callers give them to the engine, and the replies they get.
 
-use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::flow::FlowState;
 use selvedge_core::outbox::OutboxKind;
+use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::flow::{CancelFlow, ForgetFlow, Settle};
@@ -268,9 +268,7 @@ impl Command {
     /// Decides it.
     pub fn decide(&self, classes: &[ClassId], again: bool, work: &mut Work) -> Reply {
         match self {
-            Command::Report(reports) => {
-                Reply::Report(reports.iter().map(|report| report.decide(work)).collect())
-            }
+            Command::Report(reports) => Reply::Report(Report::decide_all(reports, work)),
             Command::Tick(tick) => Reply::Tick(tick.decide(work)),
             Command::PutBack(put_back) => Reply::PutBack(put_back.decide(work)),
             Command::Operate(operate) => Reply::Operate(Box::new(operate.decide(work))),
@@ -284,7 +282,9 @@ impl Command {
             Command::Dispatch(dispatch) => Reply::Dispatch(dispatch.decide(work)),
             Command::CancelFlow(cancel) => Reply::Flow(Box::new(cancel.decide(work))),
             Command::Settle(settle) => Reply::Settle(settle.decide(work)),
-            Command::ForgetFlow(forget) => Reply::ForgetFlow(forget.decide(work).map(|more| (forget.flow, more))),
+            Command::ForgetFlow(forget) => {
+                Reply::ForgetFlow(forget.decide(work).map(|more| (forget.flow, more)))
+            }
             Command::Heartbeat(heartbeat) => Reply::Heartbeat(heartbeat.decide(work)),
             Command::Drain(drain) => Reply::Drain(drain.decide(work)),
             Command::Depart(depart) => Reply::Depart(depart.decide(work)),

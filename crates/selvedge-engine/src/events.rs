@@ -111,9 +111,9 @@ impl Namespace {
         let mut scanned = 0;
         loop {
             let page = self.entries_at(after).await?;
-            let fetched = page.len();
+            let fetched = page.entries.len();
             let mut advanced = false;
-            for (number, events) in page {
+            for (number, events) in page.entries {
                 for event in scope.told(number, &events, after, self.name()) {
                     let cursor = event.cursor.clone();
                     items.push(event);
@@ -154,7 +154,7 @@ impl Namespace {
     }
 
     /// The entries from the cursor's own on: the reader may have stopped inside it.
-    pub(crate) async fn entries_at(&self, after: Cursor) -> Result<Vec<(i64, Vec<Event>)>, Error> {
+    pub(crate) async fn entries_at(&self, after: Cursor) -> Result<Unpacked, Error> {
         let page = self.inner().store.log_after(after.entry.saturating_sub(1).max(0), ENTRIES).await?;
         expired(page.oldest, after)?;
         let unpacked = |entry: selvedge_store::Entry| match unpack(&entry.body) {
@@ -164,7 +164,8 @@ impl Namespace {
                 Err(selvedge_store::Error::Failed(detail).into())
             }
         };
-        page.entries.into_iter().map(unpacked).collect()
+        let entries = page.entries.into_iter().map(unpacked).collect::<Result<_, Error>>()?;
+        Ok(Unpacked { entries, dropped: (page.oldest - 1).max(0) })
     }
 
     /// A cursor before every event of this time or later, found by bisection. Times of entries that were written side by
@@ -183,7 +184,8 @@ impl Namespace {
                 Some(_) | None => end = middle,
             }
         }
-        Ok(end_of(before))
+        // Before the first entry nothing is missing, also where that one was not the first of all.
+        Ok(if before == 0 { Cursor::BEGINNING } else { end_of(before) })
     }
 
     /// The newest settled number of the log.
@@ -213,6 +215,14 @@ impl Namespace {
         }
         Ok(events)
     }
+}
+
+/// Entries of the log with their facts.
+pub(crate) struct Unpacked {
+    /// The entries, in order.
+    pub entries: Vec<(i64, Vec<Event>)>,
+    /// The newest number that has left the log; zero if none has.
+    pub dropped: i64,
 }
 
 /// After everything of an entry.

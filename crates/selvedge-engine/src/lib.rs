@@ -34,11 +34,11 @@ pub use events::{EventFilter, EventPage, From, PublicEvent};
 pub use flows::{FlowEnded, FlowView, Grown};
 pub use namespace::{ClaimWait, Namespace, ReportItem};
 pub use reads::{Ended, View};
-pub use streams::{Frames, StreamTail};
-pub use subscriptions::{Notice, Subscription};
 pub use reconcilers::{Aborted, Scope as ReconcilerScope, Tally};
 pub use selvedge_core as core;
 pub use selvedge_store as store;
+pub use streams::{Frames, StreamTail};
+pub use subscriptions::{Notice, Subscription};
 pub use workers::{Heartbeaten, WorkerView};
 
 use bells::Bells;
@@ -191,6 +191,7 @@ impl Engine {
         // After the close: a claim that is woken earlier would find nothing and wait again.
         self.inner.parked.wake_all();
         self.inner.bells.ring_all();
+        self.inner.tail.end();
         self.inner.store.close().await;
         aborted
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// How often a live reader looks, should the news of a frame be lost.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How many frames are read at a time.
-const FRAMES: u32 = 500;
+/// How many frames are read at a time: together at most 25 MiB.
+const FRAMES: u32 = 100;
 
 /// Frames of one attempt.
 #[derive(Clone, Debug)]
@@ -96,6 +96,11 @@ impl StreamTail {
     /// The attempt that is followed.
     pub fn attempt(&self) -> u32 {
         self.name.attempt
+    }
+
+    /// Whether the attempt has ended and all its frames were given.
+    pub fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// The next frames; none when the attempt has ended and all were given, or the engine shuts down.

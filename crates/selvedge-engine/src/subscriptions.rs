@@ -74,9 +74,8 @@ impl Subscription {
         if self.waiting.is_empty() { self.after.encode() } else { self.given.clone() }
     }
 
-    /// The next notice; none when the engine has shut down, or, after a break that says so,
-    /// when the log has lost what comes next. Nothing is lost if the
-    /// future is dropped.
+    /// The next notice; none when the engine has shut down, or, after a break that says so, when the log has lost what
+    /// comes next. Nothing is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Notice> {
         loop {
             if let Some(event) = self.waiting.pop_front() {
@@ -88,17 +87,19 @@ impl Subscription {
             }
             let failed = if self.behind { self.catch_up().await } else { self.follow().await };
             match failed {
-                Ok(()) => self.pause = FIRST_PAUSE,
+                Ok(()) => {}
                 Err(Error::Closed) => return None,
+                Err(_) if self.namespace.inner().committer.is_closed() => return None,
                 Err(error) => {
-                    self.behind = true;
-                    self.over = matches!(error, Error::CursorExpired);
-                    let notice = Notice::Break { cursor: self.cursor(), detail: error.to_string() };
-                    if self.pause > FIRST_PAUSE {
+                    // The first break is told at once.
+                    if self.behind && self.pause > FIRST_PAUSE {
                         tokio::time::sleep(self.pause).await;
                     }
-                    self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-                    return Some(notice);
+                    if self.behind {
+                        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                    }
+                    self.over = matches!(error, Error::CursorExpired);
+                    return Some(Notice::Break { cursor: self.cursor(), detail: error.to_string() });
                 }
             }
         }
@@ -106,13 +107,23 @@ impl Subscription {
 
     /// Reads a page of the log.
     async fn catch_up(&mut self) -> Result<(), Error> {
+        let read_by_tail = self.namespace.inner().tail.upto();
         let page = self.namespace.entries_at(self.after).await?;
+        self.pause = FIRST_PAUSE;
         let before = self.after;
-        let full = page.len() == ENTRIES as usize;
-        for (number, events) in page {
+        let full = page.entries.len() == ENTRIES as usize;
+        for (number, events) in page.entries {
             self.take(number, &events);
         }
-        self.behind = full && self.after > before;
+        if page.dropped > 0 {
+            self.after = self.after.max(end_of(page.dropped));
+        }
+        // A page may end before a number whose transaction is not over yet, where the tail saw its end.
+        let short = self.after.entry < read_by_tail;
+        self.behind = full || short;
+        if short && self.after == before {
+            tokio::time::sleep(FIRST_PAUSE).await;
+        }
         Ok(())
     }
 
@@ -132,9 +143,9 @@ impl Subscription {
                     self.after = self.after.max(end_of(*upto));
                     Ok(())
                 }
-                Segment::Broken(detail) => {
-                    Err(selvedge_store::Error::Unavailable(detail.clone()).into())
-                }
+                // The tail goes on where it was, so nothing is missed meanwhile.
+                Segment::Broken(detail) => Err(selvedge_store::Error::Unavailable(detail.clone()).into()),
+                Segment::Over => Err(Error::Closed),
             },
             Err(RecvError::Lagged(_)) => {
                 self.behind = true;

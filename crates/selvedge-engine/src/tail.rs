@@ -6,6 +6,7 @@
 use selvedge_core::log::{Event, unpack};
 use selvedge_store::{Error, Store};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinHandle;
@@ -22,11 +23,12 @@ const REST_WITHOUT_NEWS: Duration = Duration::from_millis(200);
 /// What follows the log.
 pub struct Tail {
     segments: broadcast::Sender<Arc<Segment>>,
+    upto: AtomicI64,
     wake: Notify,
     subscribed: Notify,
 }
 
-/// A part of the log, or that it could not be read.
+/// A part of the log, or why there is none.
 pub enum Segment {
     /// Everything after one number up to another.
     Read {
@@ -37,8 +39,10 @@ pub enum Segment {
         /// The entries in between.
         entries: Vec<(i64, Vec<Event>)>,
     },
-    /// Reading failed, for this reason; it is tried again.
+    /// Reading failed, for this reason; it is tried again. Told once, however often it fails.
     Broken(String),
+    /// The engine shuts down: nothing comes any more.
+    Over,
 }
 
 /// The task that follows the log; ends when it is dropped or stopped.
@@ -61,7 +65,8 @@ impl Tail {
     /// Starts to follow, as long as the task is kept.
     pub fn start(store: Arc<dyn Store>, notifications: bool) -> (Arc<Tail>, Task) {
         let (segments, _) = broadcast::channel(SEGMENTS);
-        let tail = Arc::new(Tail { segments, wake: Notify::new(), subscribed: Notify::new() });
+        let (wake, subscribed) = (Notify::new(), Notify::new());
+        let tail = Arc::new(Tail { segments, upto: AtomicI64::new(0), wake, subscribed });
         let rest = if store.describe().shared && !notifications { REST_WITHOUT_NEWS } else { REST };
         let task = tokio::spawn(follow(tail.clone(), store, rest));
         (tail, Task(task))
@@ -78,47 +83,72 @@ impl Tail {
         self.subscribed.notify_one();
         receiver
     }
+
+    /// Up to which number it has read, now or earlier.
+    pub fn upto(&self) -> i64 {
+        self.upto.load(Ordering::Acquire)
+    }
+
+    /// Tells all subscribers that nothing comes any more.
+    pub fn end(&self) {
+        self.send(Segment::Over);
+    }
+
+    fn send(&self, segment: Segment) {
+        // Where nobody subscribes nobody needs to know.
+        let _ = self.segments.send(Arc::new(segment));
+    }
 }
 
 async fn follow(tail: Arc<Tail>, store: Arc<dyn Store>, rest: Duration) {
     let mut after = None;
+    let mut broken = false;
     loop {
         if tail.segments.receiver_count() == 0 {
-            after = None;
+            (after, broken) = (None, false);
             tail.subscribed.notified().await;
         }
         match read(store.as_ref(), after).await {
-            Ok(Segment::Read { after: before, upto, entries }) => {
+            Ok((before, upto, entries)) => {
+                broken = false;
+                tail.upto.fetch_max(upto, Ordering::AcqRel);
                 let more = entries.len() == ENTRIES as usize;
                 // The first says only where the tail begins: who has not come so far must read up to there.
                 if upto > before || after.is_none() {
-                    let _ = tail.segments.send(Arc::new(Segment::Read { after: before, upto, entries }));
+                    tail.send(Segment::Read { after: before, upto, entries });
                 }
                 after = Some(upto);
                 if more {
                     continue;
                 }
             }
-            Ok(broken @ Segment::Broken(_)) => drop(tail.segments.send(Arc::new(broken))),
-            Err(error) => drop(tail.segments.send(Arc::new(Segment::Broken(error.to_string())))),
+            Err(detail) if !broken => {
+                broken = true;
+                tail.send(Segment::Broken(detail));
+            }
+            Err(_told) => {}
         }
         let _ = tokio::time::timeout(rest, tail.wake.notified()).await;
     }
 }
 
-/// The next segment; at first only where the log ends.
-async fn read(store: &dyn Store, after: Option<i64>) -> Result<Segment, Error> {
+/// What is read at a time: everything after one number up to another.
+type Read = (i64, i64, Vec<(i64, Vec<Event>)>);
+
+/// Reads on, or says why that is not possible; at first only where the log ends.
+async fn read(store: &dyn Store, after: Option<i64>) -> Result<Read, String> {
+    let told = |error: Error| error.to_string();
     let Some(after) = after else {
-        let newest = store.log_after(i64::MAX - 1, 1).await?.upto;
-        return Ok(Segment::Read { after: newest, upto: newest, entries: Vec::new() });
+        let newest = store.log_after(i64::MAX - 1, 1).await.map_err(told)?.upto;
+        return Ok((newest, newest, Vec::new()));
     };
-    let page = store.log_after(after, ENTRIES).await?;
+    let page = store.log_after(after, ENTRIES).await.map_err(told)?;
     let mut entries = Vec::with_capacity(page.entries.len());
     for entry in page.entries {
-        match unpack(&entry.body) {
-            Ok(events) => entries.push((entry.number, events)),
-            Err(error) => return Ok(Segment::Broken(format!("log entry {}: {error}", entry.number))),
-        }
+        let events = unpack(&entry.body).map_err(|error| format!("log entry {}: {error}", entry.number))?;
+        entries.push((entry.number, events));
     }
-    Ok(Segment::Read { after, upto: page.upto.max(after), entries })
+    // What has left the log unread is not passed over in silence: a subscriber that needs it must ask for it.
+    let after = after.max(page.oldest - 1);
+    Ok((after, page.upto.max(after), entries))
 }

@@ -5,8 +5,8 @@
 //! in an error on the server, so the commit that follows it on the wire commits nothing.
 //!
 //! Where to look: `transaction` holds the one guarded transaction helper, `load` and `save` its two
-//! halves, `bounds` where claims begin to look, `read` and `flows` everything outside of transactions, `sql/` every
-//! statement.
+//! halves, `bounds` where claims begin to look, `read` and `flows` everything outside of transactions, `log`
+//! and `log_window` the log, `streams` the frames of attempts, `sql/` every statement.
 
 #![warn(missing_docs)]
 
@@ -16,6 +16,7 @@ mod flows;
 mod list;
 mod load;
 mod log;
+mod log_window;
 mod news;
 mod pipeline;
 mod read;
@@ -24,6 +25,7 @@ mod save;
 mod save_flows;
 mod schema;
 mod sql;
+mod streams;
 #[doc(hidden)]
 pub mod testing;
 mod transaction;
@@ -65,7 +67,7 @@ impl PostgresStore {
         let pool = connect::pool(&config, &settings, settings.readers, &bounds)?;
         let writers_key = schema::writers_key(&pool).await?;
         let me = uuid::Uuid::new_v4().simple().to_string();
-        Ok(PostgresStore {
+        let store = PostgresStore {
             writers,
             pool,
             listener: Mutex::new(news::Listener::new(&config, &settings, &me)),
@@ -75,7 +77,9 @@ impl PostgresStore {
             log: log::Settled::default(),
             bounds,
             tries: transaction::Counters::default(),
-        })
+        };
+        store.prepare_log().await?;
+        Ok(store)
     }
 
     /// How many transactions were begun again because others were in the way.

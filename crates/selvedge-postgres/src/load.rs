@@ -9,6 +9,7 @@ use crate::bounds::Bounds;
 use crate::pipeline::{Parameters, Pipeline};
 use crate::row::{self, Micros};
 use crate::sql;
+use crate::streams;
 use crate::transaction::Failed;
 use deadpool_postgres::Object;
 use selvedge_core::filter::Place;
@@ -34,6 +35,7 @@ enum Asked {
     Candidates,
     Inputs,
     Results,
+    Streams,
     Sessions,
     Leases,
     Classes,
@@ -113,6 +115,7 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(&needs.look, Asked::Executions, &sql::EXECUTIONS_LOOK, ids);
     asking.about(&needs.inputs, Asked::Inputs, &sql::EXECUTIONS_INPUTS, ids);
     asking.about(&needs.results, Asked::Results, &sql::EXECUTIONS_RESULTS, ids);
+    asking.about(&needs.streams, Asked::Streams, &sql::STREAMS_FIND, streams::names);
     asking.about(&needs.sessions, Asked::Sessions, &sql::SESSIONS_FIND, sessions);
     asking.about(&needs.sessions_locked, Asked::Sessions, &sql::SESSIONS_LOCK, sessions);
     asking.about(&needs.instances, Asked::Sessions, &sql::SESSIONS_LOCK_INSTANCES, instances);
@@ -148,6 +151,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
             rows.results
                 .extend(answer.iter().map(|row| (ExecutionId(row.get(0)), row::some_payload(row, 1))));
         }
+        Asked::Streams => rows.streams.extend(answer.iter().map(streams::found)),
         Asked::Keys => {
             for row in answer {
                 rows.keys.push(key(row)?);

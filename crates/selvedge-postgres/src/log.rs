@@ -4,6 +4,9 @@
 //! shared advisory lock from its beginning, so before it draws, until it ends. So a gap is passed only this way: first the gap is seen, then
 //! the holders of that lock are looked at until all who held it then are gone, then the gap is read again by a later
 //! statement; what is still missing was rolled back and never comes. Transactions of others never hold the log back.
+//!
+//! What has left the window is no gap: a page begins after it, and says so. Both are read in one snapshot, so nobody who
+//! reads while something is dropped passes over it unknowingly.
 
 use crate::PostgresStore;
 use crate::connect::{failure, no_connection};
@@ -14,6 +17,7 @@ use selvedge_store::{Entries, Entry, Error};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+use tokio_postgres::Row;
 
 /// How long a reader waits for the writers that may fill a gap before it answers with what is before it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -53,38 +57,38 @@ impl PostgresStore {
         }
         // Taken before the page is read: what others settle after that says nothing of what this page has not seen.
         let mut settled = self.log.upto();
-        let mut entries = page(&client, after, limit).await?;
+        let Page { mut entries, mut dropped } = page(&client, after, limit).await?;
         let numbers = |entries: &[Entry]| entries.iter().map(|entry| entry.number).collect::<Vec<i64>>();
-        if first_gap(numbers(&entries).into_iter(), after, settled).is_some()
+        if first_gap(numbers(&entries).into_iter(), after.max(dropped), settled).is_some()
             && self.writers_ended(&client).await?
         {
             // Whoever could have filled a gap that was seen has ended: what this statement does not see never comes.
             settled = settled.max(entries.last().map_or(after, |entry| entry.number));
-            entries = page(&client, after, limit).await?;
+            Page { entries, dropped } = page(&client, after, limit).await?;
             self.log.raise(settled);
         }
-        if let Some(gap) = first_gap(numbers(&entries).into_iter(), after, settled) {
+        if let Some(gap) = first_gap(numbers(&entries).into_iter(), after.max(dropped), settled) {
             entries.retain(|entry| entry.number < gap);
         }
-        let upto = entries.last().map_or(after, |entry| entry.number);
-        Ok(Entries { entries, upto, oldest: 0 })
+        let upto = entries.last().map_or(after.max(dropped), |entry| entry.number);
+        Ok(Entries { entries, upto, oldest: oldest(dropped) })
     }
 
     /// The newest number before which nothing can appear any more.
     async fn newest(&self, client: &Object) -> Result<Entries, Error> {
-        let mut numbers = newest_numbers(client).await?;
-        let oldest = numbers.first().copied().unwrap_or(1) - 1;
-        if first_gap(numbers.iter().copied(), oldest, self.log.upto()).is_some()
+        let (mut numbers, mut dropped) = newest_numbers(client).await?;
+        let before = numbers.first().copied().unwrap_or(1) - 1;
+        if first_gap(numbers.iter().copied(), before, self.log.upto()).is_some()
             && self.writers_ended(client).await?
         {
             self.log.raise(numbers.last().copied().unwrap_or(0));
-            numbers = newest_numbers(client).await?;
+            (numbers, dropped) = newest_numbers(client).await?;
         }
-        let upto = match first_gap(numbers.iter().copied(), oldest, self.log.upto()) {
+        let upto = match first_gap(numbers.iter().copied(), before, self.log.upto()) {
             Some(gap) => gap - 1,
-            None => numbers.last().copied().unwrap_or(0),
+            None => numbers.last().copied().unwrap_or(dropped),
         };
-        Ok(Entries { entries: Vec::new(), upto, oldest: 0 })
+        Ok(Entries { entries: Vec::new(), upto, oldest: oldest(dropped) })
     }
 
     /// Waits until every writer that is writing now has ended; false if that takes too long.
@@ -111,16 +115,36 @@ impl PostgresStore {
     }
 }
 
-async fn page(client: &Object, after: i64, limit: u32) -> Result<Vec<Entry>, Error> {
-    let statement = client.prepare_cached(&sql::LOG_AFTER).await.map_err(failure)?;
-    let rows = client.query(&statement, &[&after, &i64::from(limit)]).await.map_err(failure)?;
-    Ok(rows.iter().map(|row| Entry { number: row.get(0), body: row::payload(row, 1) }).collect())
+/// The oldest number that is kept, where the log was dropped up to this one.
+fn oldest(dropped: i64) -> i64 {
+    if dropped == 0 { 0 } else { dropped + 1 }
 }
 
-async fn newest_numbers(client: &Object) -> Result<Vec<i64>, Error> {
+/// Entries in order, and up to which number the log was dropped.
+struct Page {
+    entries: Vec<Entry>,
+    dropped: i64,
+}
+
+async fn page(client: &Object, after: i64, limit: u32) -> Result<Page, Error> {
+    let statement = client.prepare_cached(&sql::LOG_AFTER).await.map_err(failure)?;
+    let rows = client.query(&statement, &[&after, &i64::from(limit)]).await.map_err(failure)?;
+    let entry = |row| {
+        let number = Row::get::<_, Option<i64>>(row, 0)?;
+        Some(Entry { number, body: row::payload(row, 1) })
+    };
+    Ok(Page {
+        entries: rows.iter().filter_map(entry).collect(),
+        dropped: rows.first().map_or(0, |row| row.get(2)),
+    })
+}
+
+/// The newest numbers, rising, and up to which the log was dropped.
+async fn newest_numbers(client: &Object) -> Result<(Vec<i64>, i64), Error> {
     let statement = client.prepare_cached(&sql::LOG_NEWEST).await.map_err(failure)?;
     let rows = client.query(&statement, &[]).await.map_err(failure)?;
-    Ok(rows.iter().rev().map(|row| row.get(0)).collect())
+    let numbers = rows.iter().rev().filter_map(|row| row.get(0)).collect();
+    Ok((numbers, rows.first().map_or(0, |row| row.get(1))))
 }
 
 #[cfg(test)]

@@ -110,6 +110,14 @@ fn encode(news: &News, me: &str) -> Vec<String> {
     messages.extend(classes.chunks(IDS_PER_MESSAGE).map(|part| json!({ "from": me, "ready": part })));
     messages.extend(news.ended.chunks(IDS_PER_MESSAGE).map(|part| json!({ "from": me, "ended": part })));
     messages.extend(sessions.chunks(IDS_PER_MESSAGE).map(|part| json!({ "from": me, "sessions": part })));
+    let streamed = news.streamed.chunks(IDS_PER_MESSAGE);
+    messages.extend(streamed.map(|part| json!({ "from": me, "streamed": part })));
+    if news.logged {
+        match messages.first_mut() {
+            Some(message) => message["logged"] = true.into(),
+            None => messages.push(json!({ "from": me, "logged": true })),
+        }
+    }
     messages.iter().map(Value::to_string).collect()
 }
 
@@ -122,10 +130,18 @@ fn decode(payload: &str, me: &str) -> Option<News> {
     let list = |field: &str| value[field].as_array().cloned().unwrap_or_default();
     let classes =
         list("ready").iter().filter_map(|class| class.as_i64()).map(|class| ClassId(class as i32)).collect();
-    let ended = list("ended").iter().filter_map(|id| id.as_str()?.parse().ok().map(ExecutionId)).collect();
+    let executions = |field: &str| {
+        list(field).iter().filter_map(|id| id.as_str()?.parse().ok().map(ExecutionId)).collect()
+    };
     let sessions =
         list("sessions").iter().filter_map(|id| id.as_str()?.parse().ok().map(SessionId)).collect();
-    Some(News { ready: classes, ended, sessions })
+    Some(News {
+        ready: classes,
+        ended: executions("ended"),
+        sessions,
+        logged: value["logged"].as_bool().unwrap_or_default(),
+        streamed: executions("streamed"),
+    })
 }
 
 #[cfg(test)]
@@ -139,6 +155,8 @@ mod tests {
             ready: vec![ClassId(3)],
             ended: vec![ExecutionId(Uuid::from_u128(9))],
             sessions: vec![SessionId(-5)],
+            logged: true,
+            streamed: vec![ExecutionId(Uuid::from_u128(11))],
         };
         let messages = encode(&news, "me");
         let mut heard = News::default();
@@ -148,7 +166,12 @@ mod tests {
             heard.ready.extend(part.ready);
             heard.ended.extend(part.ended);
             heard.sessions.extend(part.sessions);
+            heard.logged |= part.logged;
+            heard.streamed.extend(part.streamed);
         }
         assert_eq!(heard, news);
+        let logged = News { logged: true, ..News::default() };
+        let message = encode(&logged, "me").pop().expect("there is a message");
+        assert_eq!(decode(&message, "other"), Some(logged), "also where nothing else happened");
     }
 }

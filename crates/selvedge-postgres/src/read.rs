@@ -12,6 +12,7 @@ use selvedge_core::flow::{FlowFilter, FlowPlace};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::session::FORGET_MS;
+use selvedge_core::stream::{BEST_EFFORT_MS, Frame, Stream, StreamName};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Timestamp,
@@ -54,6 +55,13 @@ impl PostgresStore {
         let client = self.client().await?;
         let statement = client.prepare_cached(text).await.map_err(failure)?;
         client.query(&statement, parameters).await.map_err(failure)
+    }
+
+    /// Runs a statement; says how many rows it changed.
+    pub(crate) async fn execute(&self, text: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
+        let client = self.client().await?;
+        let statement = client.prepare_cached(text).await.map_err(failure)?;
+        client.execute(&statement, parameters).await.map_err(failure)
     }
 }
 
@@ -223,9 +231,23 @@ impl Store for PostgresStore {
         self.find_outbox(kind, stale_ms, after, limit).await
     }
 
+    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.read_frames(stream, from, limit).await
+    }
+
+    async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
+        self.read_stream(stream).await
+    }
+
+    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
+        self.drop_old_frames(limit).await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         let (outbox, flows) = (OutboxKind::ALL.map(OutboxKind::code), FlowDue::ALL.map(FlowDue::code));
-        let rows = self.query(&sql::OVERVIEW, &[&FORGET_MS, &outbox.as_slice(), &flows.as_slice()]).await?;
+        let parameters: [&(dyn ToSql + Sync); 4] =
+            [&FORGET_MS, &outbox.as_slice(), &flows.as_slice(), &BEST_EFFORT_MS];
+        let rows = self.query(&sql::OVERVIEW, &parameters).await?;
         let row = rows.first().ok_or_else(|| Error::Failed("no overview".into()))?;
         let kinds: Vec<i16> = row.get(1);
         let next: Vec<Option<Micros>> = row.get(2);
@@ -269,13 +291,15 @@ impl Store for PostgresStore {
     }
 
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
-        let client = self.client().await?;
-        let statement = client.prepare_cached(&sql::KEYS_DELETE_EXPIRED).await.map_err(failure)?;
-        client.execute(&statement, &[&i64::from(limit)]).await.map_err(failure)
+        self.execute(&sql::KEYS_DELETE_EXPIRED, &[&i64::from(limit)]).await
     }
 
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
         self.read_log(after, limit).await
+    }
+
+    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        self.keep_window(keep_ms).await
     }
 
     async fn announce(&self, news: News) -> Result<(), Error> {

@@ -10,6 +10,7 @@ use crate::pipeline::{Parameters, Pipeline};
 use crate::row::Micros;
 use crate::save_flows::{self, FlowRows};
 use crate::sql;
+use crate::streams;
 use deadpool_postgres::Object;
 use selvedge_core::rows::{Changes, Inserted, KeyRow, ResultChange, TagEntry, Updated};
 use selvedge_core::{FlowId, Name, Session, log};
@@ -68,6 +69,7 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
         vec![column(rows, |(id, _)| id.0), column(rows, |(_, version)| *version as i32)]
     });
     saving.rows(&changes.deleted, &sql::HISTORY_PAGES_DELETE, |rows| vec![column(rows, |(id, _)| id.0)]);
+    streams::delete(changes, &mut saving);
     saving.rows(&inserted, &sql::EXECUTIONS_INSERT, |columns| insert(&changes.inserted, columns));
     saving.rows(&updated, &sql::EXECUTIONS_UPDATE, |columns| update(&changes.updated, columns));
     saving.rows(&rewired, &sql::EXECUTIONS_REWIRE, rewire);
@@ -78,6 +80,7 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
             column(pages, |page| page.lines.as_slice()),
         ]
     });
+    streams::save(changes, &mut saving);
     saving.rows(&changes.tags_removed, &sql::TAGS_DELETE, tags);
     saving.rows(&changes.tags_added, &sql::TAGS_INSERT, tags);
     saving.rows(&changes.keys_removed, &sql::KEYS_DELETE, |removed| {

@@ -108,6 +108,11 @@ statements! {
     FLOWS_UPDATE = "flows_update";
     FLOW_TAGS_DELETE = "flow_tags_delete";
     FLOW_TAGS_INSERT = "flow_tags_insert";
+    FRAMES_DELETE = "frames_delete";
+    FRAMES_DELETE_OLD = "frames_delete_old";
+    FRAMES_DROP = "frames_drop";
+    FRAMES_INSERT = "frames_insert";
+    FRAMES_OF = "frames_of";
     HISTORY_PAGES_DELETE = "history_pages_delete";
     HISTORY_PAGES_INSERT = "history_pages_insert";
     HISTORY_PAGES_OF = "history_pages_of";
@@ -117,6 +122,9 @@ statements! {
     KEYS_INSERT = "keys_insert";
     LOG_AFTER = "log_after";
     LOG_APPEND = "log_append";
+    LOG_DAYS_MISSING = "log_days_missing";
+    LOG_DAYS_OLD = "log_days_old";
+    LOG_DEFAULT_DELETE = "log_default_delete";
     LOG_NEWEST = "log_newest";
     LOG_WRITERS = "log_writers";
     NODES_DELETE = "nodes_delete";
@@ -136,6 +144,9 @@ statements! {
     SESSIONS_LOCK_INSTANCES = "sessions_lock_instances";
     SESSIONS_UNSEEN = "sessions_unseen";
     SESSIONS_UPSERT = "sessions_upsert";
+    STREAMS_DELETE = "streams_delete";
+    STREAMS_FIND = "streams_find";
+    STREAMS_UPSERT = "streams_upsert";
     TAGS_DELETE = "tags_delete";
     TAGS_INSERT = "tags_insert";
 }

@@ -218,7 +218,7 @@ async fn what_another_reader_settles_meanwhile_says_nothing_of_a_page_that_was_r
     let mut late = std::pin::pin!(numbers(&store, open - 1));
     let asked = std::future::poll_fn(|context| Poll::Ready(late.as_mut().poll(context).is_pending())).await;
     assert!(asked, "the answer takes a while");
-    sandbox.has_read("store", "-- Index: log_pkey", &since).await;
+    sandbox.has_read("store", "-- A page of the log", &since).await;
     plain.run("commit").await;
     assert_eq!(settling.await.expect("it does not panic"), [open, open + 1]);
     assert_eq!(late.await, [open, open + 1]);

@@ -7,7 +7,8 @@ use selvedge_engine::Options;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::submission::When;
-use selvedge_engine::core::{Draft, Outcome};
+use selvedge_engine::core::{Draft, ExecutionId, Outcome};
+use selvedge_engine::store::{News, Store};
 use std::time::Duration;
 use support::side::{Side, claim_of, fence, ids, operator, quiet};
 use support::{LONG, Sandbox, stop, until};
@@ -134,6 +135,18 @@ async fn a_heartbeat_that_waits_on_one_server_is_told_at_once_that_another_asked
     assert!(soon(beat).await.expect("it does not panic").expect("it is answered").drain);
     assert!(asked.elapsed() < Duration::from_secs(3), "before the heartbeat looks again by itself");
     stop([&a.engine, &b.engine]).await;
+}
+
+#[tokio::test]
+async fn what_was_logged_or_streamed_on_one_server_is_told_to_another() {
+    let sandbox = Sandbox::new();
+    let (a, b) = (sandbox.store("a").await, sandbox.store("b").await);
+    let hears = tokio::spawn(async move { b.news().await });
+    listens(&sandbox).await;
+    let id = ExecutionId(uuid::Uuid::now_v7());
+    let news = News { logged: true, streamed: vec![id], ..News::default() };
+    a.announce(news.clone()).await.expect("it is told");
+    assert_eq!(soon(hears).await.expect("it does not panic"), Some(news));
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ async fn a_schema_without_flows_gets_them_and_keeps_what_it_holds() {
         )
         .await;
     let store = sandbox.store("store").await;
-    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 2);
+    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 4);
     let alone = Uuid::parse_str("00000000-0000-7000-8000-000000000001").expect("it is one");
     let filter = Filter { flow: Some(FlowId(alone)), ..Filter::all(NamespaceId(1)) };
     let listed = store.list(&filter, None, 10).await.expect("it is listed");

@@ -10,7 +10,8 @@ use support::Sandbox;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// 100 000 executions: nine in ten have ended; the rest is ready in 20 classes, delayed, or leased by 40 sessions. One in ten
-/// is a member of one of 1000 flows; 20 000 flows, and as many rows of the outbox.
+/// is a member of one of 1000 flows; 20 000 flows, and as many rows of the outbox. 20 000 entries of the log over four days. 1000
+/// streams, one of which has most of the 100 000 frames.
 const FILL: &str = "
 insert into executions
 select
@@ -48,8 +49,16 @@ select id, 0, ''
 from executions
 where state >= 10;
 insert into log (at, body)
-select now(), ''
-from generate_series(1, 20000);
+select now() + n / 6000 * interval '1 day', ''
+from generate_series(1, 20000) as n;
+insert into streams
+select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 1, 90000, 0, 0, 0, 89900, null
+from generate_series(1, 1000) as n;
+insert into frames
+select
+  ('00000000-0000-7000-8000-' || lpad(to_hex(case when n > 10000 then 7 else n % 1000 end), 12, '0'))::uuid, 1, n, 1,
+  n % 3 = 0, now() - interval '1 hour' + n * interval '50 ms', '1'
+from generate_series(1, 100000) as n;
 insert into nodes
 select flow, 'node' || id, submitted_at, id
 from executions
@@ -76,7 +85,7 @@ from generate_series(1, 20000) as n;
 
 /// Tells the planner what the tables hold.
 const ANALYSE: &str = "analyze executions, class_priorities, tags, sessions, keys, history_pages, log, nodes, flows, flow_tags, \
-                       outbox";
+                       outbox, streams, frames";
 
 /// The statistics stay as each test wants them.
 const NO_AUTOVACUUM: &str = "
@@ -86,11 +95,21 @@ alter table tags set (autovacuum_enabled = off);
 alter table sessions set (autovacuum_enabled = off);
 alter table keys set (autovacuum_enabled = off);
 alter table history_pages set (autovacuum_enabled = off);
-alter table log set (autovacuum_enabled = off);
 alter table nodes set (autovacuum_enabled = off);
 alter table flows set (autovacuum_enabled = off);
 alter table flow_tags set (autovacuum_enabled = off);
 alter table outbox set (autovacuum_enabled = off);
+alter table streams set (autovacuum_enabled = off);
+alter table frames set (autovacuum_enabled = off);
+do $$
+declare
+  day regclass;
+begin
+  for day in select inhrelid from pg_inherits where inhparent = 'log'::regclass loop
+    execute format('alter table %s set (autovacuum_enabled = off)', day);
+  end loop;
+end
+$$;
 ";
 
 /// A statement, what it is asked with, and how it must be answered.
@@ -114,7 +133,7 @@ const BOUNDS: &str = "'{65536,65537}', '{0,1}', '{2026-01-01 12:00,2026-01-01 13
 const CLAIM: &[&str] = &["class_priorities_pkey", "executions_claim"];
 
 /// Statements whose index has the order that they ask for.
-const IN_ORDER: [&str; 10] = [
+const IN_ORDER: [&str; 12] = [
     "executions_candidates",
     "executions_due_of_kind",
     "executions_list",
@@ -122,7 +141,9 @@ const IN_ORDER: [&str; 10] = [
     "flows_due_of_kind",
     "flows_list",
     "flows_list_by_tag",
+    "frames_of",
     "log_after",
+    "log_newest",
     "nodes_members",
     "outbox_of_kind",
 ];
@@ -162,12 +183,13 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "overview",
-            "3600000, '{1,2,3,4}', '{1,2}'".into(),
+            "3600000, '{1,2,3,4}', '{1,2}', 600000".into(),
             &[
                 "executions_due",
                 "executions_lease",
                 "sessions_pkey",
                 "keys_expired",
+                "frames_old",
                 "classes_pkey",
                 "outbox_waiting",
                 "flows_due",
@@ -241,8 +263,10 @@ fn cases() -> Vec<Case> {
         case("keys_find", "'{1,1}', '{1,3}', '{key2,key3}'".into(), &["keys_pkey"], 30),
         case("keys_delete", "'{1}', '{1}', '{key2}', '{null}'".into(), &["keys_pkey"], 60),
         case("keys_delete_expired", "50".into(), &["keys_expired", "keys_pkey"], 1_000),
-        case("log_after", "7, 100".into(), &["log_pkey"], 60),
-        case("log_newest", "".into(), &["log_pkey"], 60),
+        case("log_after", "7, 100".into(), &["log_window_pkey", "log_number"], 60),
+        case("log_after", "12345, 100".into(), &["log_window_pkey", "log_number"], 60),
+        case("log_newest", "".into(), &["log_window_pkey", "log_number"], 60),
+        case("log_default_delete", "600000, 100".into(), &["log_default_at", "log_window_pkey"], 60),
         case("sessions_find", "'{1,2}'".into(), &["sessions_pkey"], 20),
         case("sessions_lock", "'{1,2}'".into(), &["sessions_pkey"], 30),
         case("sessions_delete", "'{1,2}'".into(), &["sessions_pkey"], 30),
@@ -259,6 +283,7 @@ fn cases() -> Vec<Case> {
     ]
     .into_iter()
     .chain(flow_cases())
+    .chain(stream_cases())
     .collect()
 }
 
@@ -343,6 +368,33 @@ fn flow_cases() -> Vec<Case> {
     ]
 }
 
+/// The statements about streams and their frames.
+fn stream_cases() -> Vec<Case> {
+    let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
+    let three = |what: &str| format!("'{{{what},{what},{what}}}'");
+    let upsert =
+        [SOME, &three("1"), &three("90001"), &three("1"), &three("1"), &three("0"), "'{null,null,null}'"];
+    vec![
+        case("streams_find", format!("{SOME}, {}", three("1")), &["streams_pkey"], 20),
+        case("streams_upsert", upsert.join(", "), &[], 60),
+        case("streams_delete", SOME.into(), &["streams_pkey"], 30),
+        case("frames_delete", "'{00000000-0000-7000-8000-0000000000ff}'".into(), &["frames_pkey"], 60),
+        case(
+            "frames_of",
+            "'00000000-0000-7000-8000-000000000007', 1, 50000, 600000, 100".into(),
+            &["frames_pkey"],
+            60,
+        ),
+        case(
+            "frames_drop",
+            "'{00000000-0000-7000-8000-000000000007}', '{1}', '{90000}'".into(),
+            &["streams_pkey", "frames_pkey"],
+            200,
+        ),
+        case("frames_delete_old", "600000, 50".into(), &["frames_old", "frames_pkey"], 600),
+    ]
+}
+
 /// Leases three finished ones.
 fn update() -> String {
     let times = "'{2026-01-01,2026-01-01,2026-01-01}'";
@@ -408,10 +460,16 @@ impl Plan {
         );
         self.text.push_str(&line);
         self.nodes.push(name);
-        self.indexes.extend(node["Index Name"].as_str().map(str::to_owned));
+        self.indexes.extend(node["Index Name"].as_str().map(family));
         for below in node["Plans"].as_array().into_iter().flatten() {
             self.walk(below, depth + 2);
         }
+    }
+
+    /// Whether it merges what the partitions of the log give, each read through its index.
+    fn merges_the_log(&self) -> bool {
+        self.nodes.iter().any(|node| node == "Merge Append")
+            && !self.nodes.iter().any(|node| node.starts_with("Append") || node.starts_with("Sort"))
     }
 
     /// Nothing reads a whole table, or joins in an order that locks would follow.
@@ -422,7 +480,8 @@ impl Plan {
             "Seq Scan tags",
             "Seq Scan keys",
             "Seq Scan history_pages",
-            "Seq Scan log",
+            "Seq Scan streams",
+            "Seq Scan frames",
             "Seq Scan nodes",
             "Seq Scan flows",
             "Seq Scan flow_tags",
@@ -430,6 +489,7 @@ impl Plan {
         ];
         self.nodes.iter().all(|node| {
             !costly.contains(&node.as_str())
+                && !node.starts_with("Seq Scan log")
                 && !node.starts_with("Hash Join")
                 && !node.starts_with("Merge Join")
                 && !node.starts_with("Bitmap")
@@ -442,6 +502,12 @@ impl Plan {
         let steps = [change.as_str(), "Nested Loop", "Function Scan", find.as_str()];
         self.nodes.windows(steps.len()).any(|window| window == steps)
     }
+}
+
+/// The name of an index; that of the partitioned one for an index of a partition of the log.
+fn family(index: &str) -> String {
+    let of_a_partition = index.starts_with("log_") && index.ends_with("_number_idx");
+    if of_a_partition { "log_number".to_owned() } else { index.to_owned() }
 }
 
 async fn explain(client: &Client, statement: &str, arguments: &str) -> Plan {
@@ -483,6 +549,8 @@ fn faults(case: &Case, plan: &Plan) -> impl Iterator<Item = String> {
         (used != meant).then(|| format!("uses {used:?}, not {meant:?}")),
         (!plan.is_sound()).then(|| "reads a whole table or joins by hashing or merging".to_owned()),
         (plan.pages > case.pages).then(|| format!("reads {} pages, not {}", plan.pages, case.pages)),
+        (["log_after", "log_newest"].contains(&case.name) && !plan.merges_the_log())
+            .then(|| "does not merge the partitions".to_owned()),
         (sorts && IN_ORDER.contains(&case.name)).then(|| "sorts".to_owned()),
         IN_ORDER_OF_ARRAY
             .iter()
@@ -537,6 +605,8 @@ async fn every_statement_is_checked_but_those_that_only_insert_or_read_small_tab
             "class_priorities_upsert",
             "flows_lock_growing",
             "log_append",
+            "log_days_missing",
+            "log_days_old",
             "log_writers",
             "outbox_upsert",
             "sessions_list",

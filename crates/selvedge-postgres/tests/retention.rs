@@ -3,15 +3,19 @@
 mod support;
 
 use selvedge_engine::core::rules::operator::Action;
+use selvedge_engine::core::rules::report::Op;
+use selvedge_engine::core::stream::{FrameKind, FrameMode};
 use selvedge_engine::core::{Draft, Policy};
 use support::side::fence;
 use support::{Sandbox, until};
 
-const TABLES: [&str; 4] = [
+const TABLES: [&str; 6] = [
     "select count(*) from executions where id = $1",
     "select count(*) from tags where execution = $1",
     "select count(*) from keys where execution = $1",
     "select count(*) from history_pages where execution = $1",
+    "select count(*) from streams where execution = $1",
+    "select count(*) from frames where execution = $1",
 ];
 
 #[tokio::test]
@@ -32,6 +36,8 @@ async fn an_execution_that_was_kept_long_enough_leaves_every_table_and_nothing_e
             side.operate(id, Action::Tag { set, remove: vec![] }).await.expect("it is tagged");
         }
         let lease = fence(&side.claim_one("one").await);
+        let frame = Op::Frame { kind: FrameKind::Stdout, mode: FrameMode::Durable, data: "1".into() };
+        side.report(lease, frame).await.expect("it is appended");
         side.complete(lease).await.expect("it holds the lease");
         ids.push(id);
     }

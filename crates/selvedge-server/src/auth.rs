@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use selvedge_core::Name;
 use selvedge_engine::Namespace;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// Whoever makes a call.
 pub struct Caller {
@@ -22,6 +23,8 @@ pub struct Caller {
     pub actor: Name,
     /// Tells when the server closes.
     pub closing: Closing,
+    /// How long a live feed is silent at most.
+    pub keep_alive: Duration,
 }
 
 impl FromRequestParts<App> for Caller {
@@ -32,6 +35,7 @@ impl FromRequestParts<App> for Caller {
             namespace: app.engine.namespace("default").await?,
             actor: Name::trusted("admin"),
             closing: app.closing.clone(),
+            keep_alive: app.keep_alive,
         })
     }
 }

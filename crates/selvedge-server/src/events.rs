@@ -5,10 +5,11 @@
 
 use crate::Answer;
 use crate::auth::Caller;
-use crate::feed;
+use crate::feed::feed;
 use crate::filter::{check_tag, invalid_cursor};
 use crate::json;
 use crate::query::{Id, Query};
+use crate::sse;
 use crate::views;
 use axum::http::{HeaderMap, StatusCode};
 use selvedge_core::fact::EVENT_TYPES;
@@ -38,9 +39,10 @@ pub async fn page(caller: Caller, headers: HeaderMap, mut query: Query) -> Answe
     let filter = read_filter(&mut query)?;
     let limit = query.limit()? as usize;
     query.finish()?;
-    if feed::is_wanted(&headers) {
-        let from = feed::last_event_id(&headers).map(From::Cursor).or(from).unwrap_or(From::Now);
-        return feed::feed(caller, filter, from).await;
+    if sse::is_wanted(&headers) {
+        // A client that comes back repeats its query as well, which says where it began.
+        let from = sse::last_event_id(&headers).map(From::Cursor).or(from).unwrap_or(From::Now);
+        return feed(caller, filter, from).await;
     }
     let from = from.unwrap_or(From::Beginning);
     let now = matches!(from, From::Now);
@@ -84,6 +86,12 @@ fn read_filter(query: &mut Query) -> Result<EventFilter, Refusal> {
 }
 
 /// `GET /v1/executions/{id}/events`: its own history, oldest first.
+///
+/// It comes from the execution's lines of history, which live as long as the execution, also after the log has dropped
+/// their entries, and which do not know the places of those. So the cursors here are of this list only: (version, event
+/// of that version), the same for every reader and on every server, in the order of the log. They are ten digits; a cursor
+/// of the log is refused here, and one of these by `/v1/events`. What raises no version, such as a renewal of leases, is
+/// only in the log: `/v1/events?execution=` has the log's cursors, for as long as the log keeps its entries.
 pub async fn of_execution(caller: Caller, Id(id): Id, mut query: Query) -> Answer {
     let limit = query.limit()? as usize;
     let cursor = query.text("cursor")?;

@@ -11,8 +11,8 @@ mod body;
 mod bulk;
 mod closing;
 mod events;
-mod feed;
 mod executions;
+mod feed;
 mod fields;
 mod filter;
 mod flow_views;
@@ -25,6 +25,8 @@ mod page;
 mod problem;
 mod query;
 mod report;
+mod sse;
+mod streams;
 mod submission;
 mod times;
 mod views;
@@ -58,11 +60,13 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub struct Options {
     /// How long a shutdown waits for calls that are under way; 10 s.
     pub grace: Duration,
+    /// How long a live feed is silent before it says that it is still there; 15 s.
+    pub keep_alive: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { grace: Duration::from_secs(10) }
+        Options { grace: Duration::from_secs(10), keep_alive: Duration::from_secs(15) }
     }
 }
 
@@ -71,6 +75,7 @@ impl Default for Options {
 struct App {
     engine: Engine,
     closing: Closing,
+    keep_alive: Duration,
 }
 
 /// What a handler answers.
@@ -78,7 +83,8 @@ type Answer = Result<Response, Problem>;
 
 /// The API of `engine`, to be served by whatever serves a [`Router`].
 pub fn router(engine: Engine) -> Router {
-    routes(App { engine, closing: Closing::never() })
+    let keep_alive = Options::default().keep_alive;
+    routes(App { engine, closing: Closing::never(), keep_alive })
 }
 
 /// Serves the API of `engine` on `listener` until `shutdown` is done. Then no more connections are accepted, calls that
@@ -103,7 +109,7 @@ pub async fn serve_with(
 ) -> io::Result<()> {
     check_listen(listener.local_addr()?).map_err(io::Error::other)?;
     let (close, closing) = Closing::new();
-    let routes = routes(App { engine, closing });
+    let routes = routes(App { engine, closing, keep_alive: options.keep_alive });
     let listener = listener.tap_io(|connection| {
         // Answers are written whole: waiting for more of them would only delay them.
         let _ = connection.set_nodelay(true);
@@ -145,6 +151,9 @@ fn routes(app: App) -> Router {
         .route("/v1/executions/{id}/attempts", get(executions::attempts))
         .route("/v1/executions/{id}/events", get(events::of_execution))
         .route("/v1/executions/{id}/result", get(executions::result))
+        .route("/v1/executions/{id}/stream", get(streams::page))
+        .route("/v1/executions/{id}/stream/tail", get(streams::tail))
+        .route("/v1/executions/{id}/summary", get(streams::summary))
         .route("/v1/executions/{id}/cancel", post(operators::cancel))
         .route("/v1/executions/{id}/replay", post(operators::replay))
         .route("/v1/executions/{id}/reschedule", post(operators::reschedule))

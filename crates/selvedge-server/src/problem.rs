@@ -106,7 +106,7 @@ impl Code {
             Self::CursorExpired => ("cursor_expired", 410, "The cursor is older than the log",
                 "Start again at the beginning; events between are gone from the log, each execution keeps its own history."),
             Self::PayloadTooLarge => ("payload_too_large", 413, "The payload is too large",
-                "Keep an input or result within 1 MiB and a flow, batch or report within 32 MiB; store larger data elsewhere and pass a reference."),
+                "Keep an input or result within 1 MiB, a frame within 256 KiB, and a flow, batch or report within 32 MiB; store larger data elsewhere and pass a reference."),
             Self::InvalidField => ("invalid_field", 422, "A field is wrong",
                 "Correct the field that pointer names; the detail says what would be right."),
             Self::UnknownField => ("unknown_field", 422, "There is no such field",

@@ -112,6 +112,11 @@ impl Query {
         self.parsed(name, "must be a UUID", |text| Uuid::parse_str(text).ok())
     }
 
+    /// Takes a count: a whole number from 0 to 4294967295.
+    pub fn count(&mut self, name: &'static str) -> Result<Option<u32>, Refusal> {
+        self.parsed(name, "must be an integer between 0 and 4294967295", |text| text.parse().ok())
+    }
+
     /// Takes `now`, `beginning` or a time; `word` turns the words into something.
     pub fn time_or<T>(
         &mut self,

@@ -16,14 +16,15 @@ use bytes::Bytes;
 use selvedge_core::plan::GraphDraft;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::report::{Fence, Op, Reported};
+use selvedge_core::stream::{FrameKind, FrameMode};
 use selvedge_core::{ExecutionId, FailureClass, LeaseId, Refusal};
 use selvedge_engine::{ClaimWait, Error, Namespace, ReportItem};
 use std::collections::BTreeMap;
 
 /// The ops that work.
-const OPS: &str = "complete, fail, progress, delay, release, spawn";
+const OPS: &str = "complete, fail, progress, delay, release, spawn, frame";
 /// Ops that the API has and this version does not.
-const NOT_YET: [&str; 5] = ["waitpoint", "suspend", "step", "frame", "usage"];
+const NOT_YET: [&str; 4] = ["waitpoint", "suspend", "step", "usage"];
 
 /// `POST /v1/workers/{instance}/report`
 pub async fn report(caller: Caller, Instance(instance): Instance, sent: Sent<LARGE>) -> Answer {
@@ -140,7 +141,7 @@ fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Read), Refu
     let word = fields.require("op", word)?;
     let refuse = |detail: String| Err(fields.refuse("op", detail));
     match word.as_str() {
-        "complete" | "fail" | "progress" | "delay" | "release" | "spawn" => {}
+        "complete" | "fail" | "progress" | "delay" | "release" | "spawn" | "frame" => {}
         later if NOT_YET.contains(&later) => {
             return refuse(format!("is {later:?}, which is not available yet; use one of {OPS}"));
         }
@@ -159,6 +160,7 @@ fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Read), Refu
             let missing = || fields.refuse("until_at", "is missing; give until_at or delay_ms");
             Op::Delay { until: until.ok_or_else(missing)? }
         }
+        "frame" => read_frame(&mut fields)?,
         "spawn" => {
             let graph = read_graph(&mut fields, &Defaults::default())?;
             let detach = fields.flag("detach")?.unwrap_or(false);
@@ -180,4 +182,22 @@ fn read_fail(fields: &mut Fields<'_>) -> Result<Op, Refusal> {
         class: class.transpose()?.unwrap_or(FailureClass::Transient),
         retry_after_ms: fields.integer("retry_after_ms")?,
     })
+}
+
+fn read_frame(fields: &mut Fields<'_>) -> Result<Op, Refusal> {
+    let kind = fields.text("kind")?;
+    let kind = fields.require("kind", kind)?;
+    let kinds = || FrameKind::ALL.map(FrameKind::as_str).join(", ");
+    let unknown = || fields.refuse("kind", format!("is {kind:?}; it must be one of {}", kinds()));
+    let kind = FrameKind::parse(&kind).ok_or_else(unknown)?;
+    let mode = match fields.text("mode")? {
+        None => FrameMode::default(),
+        Some(word) => {
+            let modes = || FrameMode::ALL.map(FrameMode::as_str).join(", ");
+            let unknown = || fields.refuse("mode", format!("is {word:?}; it must be one of {}", modes()));
+            FrameMode::parse(&word).ok_or_else(unknown)?
+        }
+    };
+    let data = fields.payload("data")?;
+    Ok(Op::Frame { kind, mode, data: fields.require("data", data)? })
 }

@@ -5,22 +5,26 @@ use crate::{row, sql};
 use rusqlite::{Connection, Row, params};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::session::FORGET_MS;
+use selvedge_core::stream::BEST_EFFORT_MS;
 use selvedge_core::{DueKind, ExecutionId, FlowId, NamespaceId, SessionId, Timestamp};
 use selvedge_store::{DueFlow, DueRow, FlowDue, Overview};
 use uuid::Uuid;
 
 /// One look at everything that may be due.
 pub fn overview(connection: &Connection, now: Timestamp) -> rusqlite::Result<Overview> {
-    let overview =
-        connection.prepare_cached(&sql::OVERVIEW_READ)?.query_row([now.micros(), FORGET_MS], |found| {
+    let old = now.minus_ms(BEST_EFFORT_MS).micros();
+    let overview = connection.prepare_cached(&sql::OVERVIEW_READ)?.query_row(
+        [now.micros(), FORGET_MS, old],
+        |found| {
             Ok(Overview {
                 now,
                 lapsed: found.get(0)?,
-                stale: found.get::<_, bool>(1)? || found.get(2)?,
-                newest_class: found.get(3)?,
+                stale: found.get::<_, bool>(1)? || found.get(2)? || found.get(3)?,
+                newest_class: found.get(4)?,
                 ..Overview::default()
             })
-        })?;
+        },
+    )?;
     Ok(Overview {
         next: earliest(connection, &sql::DUE_NEXT, &DueKind::ALL, DueKind::code)?,
         outbox: earliest(connection, &sql::OUTBOX_NEXT, &OutboxKind::ALL, OutboxKind::code)?,

@@ -2,6 +2,7 @@
 //!
 //! - `writer`: the thread that owns the writing connection; everything that waits shares one commit;
 //! - `decide`, `load`, `save`, `save_flow`: a decision in a transaction;
+//! - `stream`: streams and their frames; `log_window`: what leaves the log;
 //! - `readers`: a few connections for everything that only reads;
 //! - `schema`, `connection`, `lock`: the file, and that only one process has it;
 //! - `clock`: the time, kept from stepping back.
@@ -20,6 +21,7 @@ mod job;
 mod list;
 mod load;
 mod lock;
+mod log_window;
 mod names;
 mod read;
 mod readers;
@@ -29,6 +31,7 @@ mod save_flow;
 mod schema;
 mod sql;
 mod store;
+mod stream;
 mod writer;
 
 #[doc(hidden)]

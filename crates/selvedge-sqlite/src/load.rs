@@ -25,6 +25,9 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
     candidates(connection, needs, &mut rows)?;
     inputs(connection, &needs.inputs, &mut rows)?;
     results(connection, &needs.results, &mut rows)?;
+    for name in &needs.streams {
+        rows.streams.extend(crate::stream::read(connection, *name)?);
+    }
     for ids in [&needs.sessions, &needs.sessions_locked] {
         sessions(connection, ids, &mut rows)?;
     }

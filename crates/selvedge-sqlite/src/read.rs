@@ -68,9 +68,16 @@ pub fn log_after(connection: &Connection, after: i64, limit: u32) -> rusqlite::R
             Ok(Entry { number: found.get(0)?, body: row::bytes(found, 1)? })
         })?
         .collect::<rusqlite::Result<_>>()?;
+    let number = |statement: &str| -> rusqlite::Result<i64> {
+        connection.prepare_cached(statement)?.query_row((), |found| found.get(0))
+    };
     let upto = match entries.last() {
         Some(last) => last.number,
-        None => connection.prepare_cached(&sql::LOG_NEWEST)?.query_row((), |found| found.get(0))?,
+        None => number(&sql::LOG_NEWEST)?,
     };
-    Ok(Entries { entries, upto, oldest: 0 })
+    let oldest = match number(&sql::LOG_DROPPED)? {
+        0 => 0,
+        dropped => dropped + 1,
+    };
+    Ok(Entries { entries, upto, oldest })
 }

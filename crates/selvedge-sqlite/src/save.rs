@@ -2,7 +2,7 @@
 
 use crate::row::to_json;
 use crate::save_flow::save_flows;
-use crate::sql;
+use crate::{sql, stream};
 use rusqlite::{Connection, params};
 use selvedge_core::rows::{Changes, HistoryPage, Inserted, KeyName, KeyRow, ResultChange, TagEntry, Updated};
 use selvedge_core::{ExecutionId, FlowId, Session, SessionId, Timestamp, log};
@@ -41,6 +41,7 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
         return Ok(Saved::Refused(format!("key {:?} is taken", name.key.as_str())));
     }
     add_pages(connection, &changes.pages)?;
+    stream::save(connection, changes)?;
     index_tags(connection, &sql::TAG_DELETE, &changes.tags_removed)?;
     index_tags(connection, &sql::TAG_INSERT, &changes.tags_added)?;
     remove_sessions(connection, &changes.sessions_removed)?;
@@ -171,6 +172,7 @@ fn delete(connection: &Connection, deleted: &[(ExecutionId, u32)]) -> rusqlite::
         }
         input.execute([id.0.as_bytes()])?;
         pages.execute([id.0.as_bytes()])?;
+        stream::delete(connection, *id)?;
     }
     Ok(None)
 }

@@ -14,7 +14,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 7] = [
+const MIGRATIONS: [Migration; 9] = [
     first(include_str!("migrations/0001_names.sql")),
     first(include_str!("migrations/0002_executions.sql")),
     first(include_str!("migrations/0003_keys.sql")),
@@ -22,6 +22,8 @@ const MIGRATIONS: [Migration; 7] = [
     first(include_str!("migrations/0005_log.sql")),
     flows(include_str!("migrations/0006_wiring.sql")),
     flows(include_str!("migrations/0007_flows.sql")),
+    streams(include_str!("migrations/0008_log_window.sql")),
+    streams(include_str!("migrations/0009_streams.sql")),
 ];
 
 /// A migration of the first schema, which is of use only as a whole.
@@ -32,6 +34,12 @@ const fn first(sql: &'static str) -> Migration {
 /// A migration for flows: a program that does not know them would leave their counts behind.
 const fn flows(sql: &'static str) -> Migration {
     Migration { sql, minimum_reader: 7 }
+}
+
+/// A migration for streams and the log's window: a program that does not know them would leave streams behind, and take what
+/// was dropped for what never was.
+const fn streams(sql: &'static str) -> Migration {
+    Migration { sql, minimum_reader: 9 }
 }
 
 /// The newest version that this program knows.

@@ -75,6 +75,11 @@ statements! {
     FLOW_TAG_INSERT = "flow_tag_insert";
     FLOW_TAGS_READ = "flow_tags_read";
     FLOW_UPDATE = "flow_update";
+    FRAME_DELETE = "frame_delete";
+    FRAME_DELETE_OLD = "frame_delete_old";
+    FRAME_DROP = "frame_drop";
+    FRAME_INSERT = "frame_insert";
+    FRAME_LIST = "frame_list";
     HISTORY_PAGE_DELETE = "history_page_delete";
     HISTORY_PAGE_INSERT = "history_page_insert";
     HISTORY_PAGE_LIST = "history_page_list";
@@ -93,8 +98,12 @@ statements! {
     LIST_OF_STATE = "list_of_state";
     LIST_OF_TAG = "list_of_tag";
     LOG_APPEND = "log_append";
+    LOG_CUT = "log_cut";
+    LOG_DROP = "log_drop";
+    LOG_DROPPED = "log_dropped";
     LOG_NEWEST = "log_newest";
     LOG_READ = "log_read";
+    LOG_WINDOW_WRITE = "log_window_write";
     MEMBER_LIST = "member_list";
     NAMESPACE_FIND = "namespace_find";
     NAMESPACE_INTERN = "namespace_intern";
@@ -118,6 +127,12 @@ statements! {
     SESSION_READ = "session_read";
     SESSION_UNSEEN = "session_unseen";
     SESSION_WRITE = "session_write";
+    STREAM_DELETE = "stream_delete";
+    STREAM_DROP = "stream_drop";
+    STREAM_READ = "stream_read";
+    STREAM_WRITE = "stream_write";
+    SUMMARY_DELETE = "summary_delete";
+    SUMMARY_WRITE = "summary_write";
     TAG_DELETE = "tag_delete";
     TAG_INSERT = "tag_insert";
 }

@@ -2,12 +2,13 @@
 
 use crate::decide::decide;
 use crate::failure::failure;
-use crate::{SqliteStore, due, flow, held, list, names, read, sql, wait_for};
+use crate::{SqliteStore, due, flow, held, list, names, read, sql, stream, wait_for};
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
+use selvedge_core::stream::{Frame, Stream, StreamName};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Timestamp,
@@ -93,6 +94,20 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| flow::members(connection, page)).await
     }
 
+    async fn frames(&self, name: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
+        let now = self.clock.now();
+        self.readers.read(move |connection| stream::frames(connection, name, from, limit, now)).await
+    }
+
+    async fn stream(&self, name: StreamName) -> Result<Option<Stream>, Error> {
+        self.readers.read(move |connection| stream::read(connection, name)).await
+    }
+
+    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
+        self.write(move |desk| stream::delete_old_frames(desk.connection, desk.now, limit).map_err(failure))
+            .await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         let now = self.clock.now();
         self.readers.read(move |connection| due::overview(connection, now)).await
@@ -152,6 +167,10 @@ impl Store for SqliteStore {
 
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
         self.readers.read(move |connection| read::log_after(connection, after, limit)).await
+    }
+
+    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        self.keep_window(keep_ms).await
     }
 
     /// There are no other servers.

@@ -33,6 +33,9 @@ select
 from executions
 where flow is not null;
 insert into flow_tags select namespace, 'colour:' || (place % 10), submitted_at, id from flows;
+insert into log (at, body) select submitted_at, x'' from executions;
+insert into streams select id, 1, 1, 0, 0, 0, 0 from executions;
+insert into frames select id, 1, 0, 1, place % 2, submitted_at, x'31' from executions;
 ";
 
 struct Case {
@@ -42,7 +45,7 @@ struct Case {
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 32] = [
+const CASES: [Case; 44] = [
     Case {
         statement: "candidate_find",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
@@ -138,6 +141,40 @@ const CASES: [Case; 32] = [
     },
     Case { statement: "flow_due_find", uses: &["SEARCH flows USING INDEX flows_due (due_kind=? AND "] },
     Case { statement: "flow_due_next", uses: &["SEARCH flows USING COVERING INDEX flows_due (due_kind=?"] },
+    Case { statement: "log_read", uses: &["SEARCH log USING INTEGER PRIMARY KEY (rowid>?)"] },
+    // Only as many of the oldest entries as are asked for.
+    Case { statement: "log_cut", uses: &["SCAN log", "SCAN oldest"] },
+    Case { statement: "log_drop", uses: &["SEARCH log USING INTEGER PRIMARY KEY (rowid<?)"] },
+    Case {
+        statement: "stream_read",
+        uses: &[
+            "SEARCH streams USING PRIMARY KEY (execution=? AND attempt=?)",
+            "SEARCH summaries USING INDEX sqlite_autoindex_summaries_1 (execution=? AND attempt=?)",
+        ],
+    },
+    Case { statement: "stream_delete", uses: &["SEARCH streams USING PRIMARY KEY (execution=?)"] },
+    Case {
+        statement: "stream_drop",
+        uses: &["SEARCH streams USING PRIMARY KEY (execution=? AND attempt=?)"],
+    },
+    Case {
+        statement: "summary_delete",
+        uses: &["SEARCH summaries USING INDEX sqlite_autoindex_summaries_1 (execution=?)"],
+    },
+    Case {
+        statement: "frame_list",
+        uses: &["SEARCH frames USING PRIMARY KEY (execution=? AND attempt=? AND number>?)"],
+    },
+    Case {
+        statement: "frame_drop",
+        uses: &["SEARCH frames USING PRIMARY KEY (execution=? AND attempt=? AND number>? AND number<?)"],
+    },
+    Case { statement: "frame_delete", uses: &["SEARCH frames USING PRIMARY KEY (execution=?)"] },
+    Case {
+        statement: "frame_delete_old",
+        uses: &["SEARCH frames USING PRIMARY KEY", "SEARCH frames USING COVERING INDEX frames_old (at<?)"],
+    },
+    Case { statement: "log_newest", uses: &["SEARCH log_window USING INTEGER PRIMARY KEY (rowid=?)"] },
     Case { statement: "outbox_read", uses: &["SEARCH outbox USING PRIMARY KEY (id=? AND kind=?)"] },
     Case { statement: "outbox_delete", uses: &["SEARCH outbox USING PRIMARY KEY (id=? AND kind=?)"] },
     Case { statement: "outbox_find", uses: &["SEARCH outbox USING INDEX outbox_waiting (kind=? AND "] },

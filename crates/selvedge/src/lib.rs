@@ -35,10 +35,12 @@
 //! - [`Engine`] runs on a store, whose [`Address`] says which;
 //! - [`Namespace`] is the handle through which everything of one tenant is done: submit, read, wait, cancel, replay;
 //! - [`Submission`] is what is submitted, and [`Flow`] is a graph of submissions that wait for each other;
-//! - [`Worker`] runs handlers, which get a [`Context`] and return a value, a [`Return`] or a [`Failure`].
+//! - [`Worker`] runs handlers, which get a [`Context`] and return a value, a [`Return`] or a [`Failure`];
+//! - [`events`] are what happens, for those who subscribe.
 
 mod address;
 mod engine;
+pub mod events;
 mod flow;
 mod submission;
 mod worker;
@@ -55,10 +57,13 @@ pub use selvedge_core::join::Condition;
 pub use selvedge_core::rules::claim::Relative;
 pub use selvedge_core::rules::operator::Action;
 pub use selvedge_core::rules::submit::Submitted;
+pub use selvedge_core::stream::{Frame, FrameKind, FrameMode, Stream};
 pub use selvedge_core::submission::When;
 pub use selvedge_core::{
     Backoff, Draft, ExecutionId, FailureClass, FlowId, Name, Outcome, Policy, Refusal, Retry, Timestamp,
 };
-pub use selvedge_engine::{Aborted, Ended, Error, FlowEnded, FlowView, Grown, Namespace, Options, View};
+pub use selvedge_engine::{
+    Aborted, Ended, Error, FlowEnded, FlowView, Frames, Grown, Namespace, Options, StreamTail, View,
+};
 pub use selvedge_store as store;
 pub use selvedge_store::Store;

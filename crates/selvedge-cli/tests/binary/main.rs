@@ -2,6 +2,7 @@
 
 mod crash;
 mod dev;
+mod feed;
 mod refusals;
 mod servers;
 mod support;

@@ -26,6 +26,7 @@ fn wrong_arguments_exit_with_two_and_name_what_would_be_right() {
     refused(&["serve", "--store", "mysql://h/d"], 2, "sqlite:PATH");
     refused(&["serve", "--store", "valkey://h"], 2, "not available yet");
     refused(&["serve", "--log", "selvedge=loud"], 2, "log filter");
+    refused(&["serve", "--log-window", "a week"], 2, "for example 90s, 30m, 12h or 7d");
     let (code, _, stderr) = run(&["serve", "--prot", "1"]);
     assert_eq!(code, Some(2), "{stderr}");
 }

@@ -3,6 +3,7 @@
 //! The epoch is the fence, not the clock: until the lease was taken away, a late report of the current lease is accepted.
 //! A report that already succeeded, repeated, gives the same answer: the line of history that it wrote is its receipt.
 
+use super::frame::{self, Known};
 use super::grow::Spawn;
 use super::{after_failure, follow, put_back};
 use crate::execution::Progress;
@@ -11,9 +12,7 @@ use crate::history::{ending_of, lease_of};
 use crate::name::{KEY_LIMIT, Name};
 use crate::rows::{Needs, ResultChange};
 use crate::state::StateName;
-use crate::stream::{
-    BEST_EFFORT_MAX, FRAME_LIMIT, FRAMES_MAX, Frame, FrameKind, FrameMode, STREAM_LIMIT, StreamName, merge_bytes,
-};
+use crate::stream::{FrameKind, FrameMode, StreamName};
 use crate::submission::{When, check_duration, check_payload};
 use crate::{Execution, ExecutionId, FailureClass, LeaseId, NamespaceId, Outcome, Refusal, State, Work};
 use bytes::Bytes;
@@ -140,7 +139,7 @@ impl Report {
             }
             Op::Delay { until } => until.check("/delay_ms").map(|_| ()),
             Op::Release | Op::Spawn(_) => Ok(()),
-            Op::Frame { data, .. } => check_frame(data),
+            Op::Frame { data, .. } => frame::check(data),
         }
     }
 
@@ -152,7 +151,8 @@ impl Report {
         }
     }
 
-    fn stream(&self) -> StreamName {
+    /// The stream of its attempt.
+    pub(super) fn stream(&self) -> StreamName {
         StreamName { execution: self.fence.execution, attempt: self.fence.attempt }
     }
 
@@ -171,8 +171,19 @@ impl Report {
         !matches!(self.op, Op::Progress { .. } | Op::Spawn(_) | Op::Frame { .. })
     }
 
+    /// Does several that came together, each on its own.
+    pub fn decide_all(reports: &[Report], work: &mut Work) -> Vec<Result<Reported, Refusal>> {
+        let known = frame::known(reports, work);
+        reports.iter().zip(known).map(|(report, known)| report.decide_knowing(known, work)).collect()
+    }
+
     /// Does it, or says why not.
     pub fn decide(&self, work: &mut Work) -> Result<Reported, Refusal> {
+        let known = frame::known(std::slice::from_ref(self), work).pop();
+        self.decide_knowing(known.unwrap_or_default(), work)
+    }
+
+    fn decide_knowing(&self, known: Known, work: &mut Work) -> Result<Reported, Refusal> {
         self.check()?;
         let id = self.fence.execution;
         let row = work.execution(self.namespace, id)?.clone();
@@ -213,7 +224,7 @@ impl Report {
                 return Ok(Reported { state: StateName::Leased, delayed_until: None, spawned });
             }
             Op::Frame { kind, mode, data } => {
-                self.append(*kind, *mode, data, work)?;
+                frame::append(self.stream(), (*kind, *mode, data), known, work)?;
                 return Ok(Reported { state: StateName::Leased, delayed_until: None, spawned: Vec::new() });
             }
             Op::Delay { until } => {
@@ -229,39 +240,6 @@ impl Report {
             }
         };
         Ok(reported(next))
-    }
-
-    /// Appends a frame. One that carries the `op_id` of the newest before it is that one, sent again.
-    fn append(&self, kind: FrameKind, mode: FrameMode, data: &Bytes, work: &mut Work) -> Result<(), Refusal> {
-        let name = self.stream();
-        let mut stream = work.stream(name);
-        let digest = self.op_id.as_ref().map_or(0, |_| self.digest());
-        if digest != 0 && digest == stream.digest {
-            return Ok(());
-        }
-        stream.digest = digest;
-        stream.bytes += data.len() as u64;
-        if stream.next >= FRAMES_MAX || stream.bytes > STREAM_LIMIT {
-            let detail = format!(
-                "is one too many: an attempt has at most {FRAMES_MAX} frames and {STREAM_LIMIT} bytes of them"
-            );
-            return Err(Refusal::field("/data", detail));
-        }
-        if mode == FrameMode::Summary {
-            stream.summary = Some(merge_bytes(stream.summary.as_ref(), data)?);
-            stream.summary_version += 1;
-        } else {
-            let (number, best_effort) = (stream.next, mode == FrameMode::BestEffort);
-            let at = work.now();
-            work.add_frame(Frame { stream: name, number, kind, best_effort, at, data: data.clone() });
-            stream.next += 1;
-            // Now and then, and not with every frame.
-            if best_effort && number >= BEST_EFFORT_MAX && number % (BEST_EFFORT_MAX / 10) == 0 {
-                work.drop_frames(name, number + 1 - BEST_EFFORT_MAX);
-            }
-        }
-        work.put_stream(stream);
-        Ok(())
     }
 
     /// The fence is not the current one: the answer of the same report if it succeeded before, else a refusal.
@@ -324,14 +302,6 @@ fn reported(next: Next) -> Reported {
         Next::Terminal(outcome) => (State::Terminal(outcome), None),
     };
     Reported { state: state.name(), delayed_until, spawned: Vec::new() }
-}
-
-fn check_frame(data: &Bytes) -> Result<(), Refusal> {
-    if data.len() > FRAME_LIMIT {
-        let (pointer, limit, actual) = ("/data".into(), FRAME_LIMIT as u64, data.len() as u64);
-        return Err(Refusal::PayloadTooLarge { pointer, limit, actual });
-    }
-    check_payload("/data", data)
 }
 
 fn check_message(message: &str) -> Result<(), Refusal> {

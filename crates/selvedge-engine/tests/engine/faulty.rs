@@ -5,15 +5,18 @@ use selvedge_engine::core::filter::{Filter, Place};
 use selvedge_engine::core::flow::{FlowFilter, FlowPlace};
 use selvedge_engine::core::outbox::{OutboxKind, OutboxRow};
 use selvedge_engine::core::rows::Members;
+use selvedge_engine::core::stream::{Frame, Stream, StreamName};
 use selvedge_engine::core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Timestamp,
 };
 use selvedge_engine::store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
+    Transaction,
 };
 use selvedge_memory::MemoryStore;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -26,6 +29,12 @@ pub enum Call {
     Overview,
     /// [`Store::due`]
     Due,
+    /// [`Store::log_after`]
+    LogAfter,
+    /// [`Store::log_after`] of the first entry
+    LogBeginning,
+    /// [`Store::frames`]
+    Frames,
 }
 
 /// How a call goes wrong.
@@ -37,6 +46,8 @@ pub enum Fault {
     Panic,
     /// It never returns.
     Hang,
+    /// It finds nothing, as if what comes next were not settled yet. Only of the log.
+    Nothing,
 }
 
 /// The store.
@@ -44,17 +55,24 @@ pub struct Faulty {
     store: MemoryStore,
     faults: Mutex<Vec<(Call, Fault)>>,
     gate: watch::Sender<bool>,
+    log_reads: AtomicU64,
 }
 
 impl Faulty {
     /// A store in which nothing is wrong yet.
     pub fn new(store: MemoryStore) -> Faulty {
-        Faulty { store, faults: Mutex::default(), gate: watch::channel(true).0 }
+        let gate = watch::channel(true).0;
+        Faulty { store, faults: Mutex::default(), gate, log_reads: AtomicU64::new(0) }
     }
 
     /// The next such call goes wrong.
     pub fn next(&self, call: Call, fault: Fault) {
         self.faults.lock().expect("nobody panics with the faults").push((call, fault));
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn mend(&self) {
+        self.faults.lock().expect("nobody panics with the faults").clear();
     }
 
     /// Whether all faults have occurred.
@@ -72,17 +90,28 @@ impl Faulty {
         self.gate.send_replace(true);
     }
 
+    /// How often the log was read.
+    pub fn log_reads(&self) -> u64 {
+        self.log_reads.load(Ordering::SeqCst)
+    }
+
     async fn passes(&self, call: Call) -> Result<(), Error> {
+        self.finds(call).await.map(drop)
+    }
+
+    /// Whether the call finds anything, if it returns.
+    async fn finds(&self, call: Call) -> Result<bool, Error> {
         let fault = {
             let mut faults = self.faults.lock().expect("nobody panics with the faults");
             let found = faults.iter().position(|(of, _)| *of == call);
             found.map(|index| faults.remove(index).1)
         };
         match fault {
-            None => Ok(()),
+            None => Ok(true),
             Some(Fault::Fail(error)) => Err(error),
             Some(Fault::Panic) => panic!("{call:?} was made to panic"),
             Some(Fault::Hang) => std::future::pending().await,
+            Some(Fault::Nothing) => Ok(false),
         }
     }
 }
@@ -203,7 +232,30 @@ impl Store for Faulty {
     }
 
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
-        self.store.log_after(after, limit).await
+        self.log_reads.fetch_add(1, Ordering::SeqCst);
+        let found =
+            self.finds(Call::LogAfter).await? && (after > 0 || self.finds(Call::LogBeginning).await?);
+        match found {
+            true => self.store.log_after(after, limit).await,
+            false => Ok(Entries { upto: after, ..Entries::default() }),
+        }
+    }
+
+    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        self.store.keep_log(keep_ms).await
+    }
+
+    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.passes(Call::Frames).await?;
+        self.store.frames(stream, from, limit).await
+    }
+
+    async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
+        self.store.stream(stream).await
+    }
+
+    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
+        self.store.delete_old_frames(limit).await
     }
 
     async fn announce(&self, news: News) -> Result<(), Error> {

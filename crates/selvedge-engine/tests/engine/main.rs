@@ -11,6 +11,8 @@ mod replay;
 mod retention;
 mod shutdown;
 mod side;
+mod streams;
+mod subscriptions;
 mod supervision;
 mod waking;
 mod workers;

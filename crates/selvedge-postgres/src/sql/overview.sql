@@ -1,7 +1,7 @@
--- One look at everything that may be due: the head of each kind in the due index, lapsed leases, stale sessions and keys,
--- and for each kind that is passed the oldest row of the outbox and the head of what is due of flows.
+-- One look at everything that may be due: the head of each kind in the due index, lapsed leases, stale sessions, keys and
+-- best-effort frames, and for each kind that is passed the oldest row of the outbox and the head of what is due of flows.
 -- Index: executions_due once per kind, executions_lease and sessions_pkey once per session that holds
--- something, keys_expired, classes_pkey, outbox_waiting and flows_due once per kind.
+-- something, keys_expired, frames_old, classes_pkey, outbox_waiting and flows_due once per kind.
 select
   clock_timestamp() as now,
   array(
@@ -50,7 +50,9 @@ select
   exists (
     select from sessions where seen_at < clock_timestamp() - $1::bigint * interval '1 millisecond'
   ) or exists (
-    select from keys where expires_at < clock_timestamp()
+    select from keys where expires_at < (select clock_timestamp())
+  ) or exists (
+    select from frames where best_effort and at <= (select clock_timestamp() - $4::bigint * interval '1 millisecond')
   ) as stale,
   coalesce((select max(id) from classes), 0) as newest_class,
   array(

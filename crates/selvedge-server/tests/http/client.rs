@@ -1,8 +1,10 @@
 //! A server of its own for every test, and a small client for it.
 
+use crate::live::Live;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::{HeaderMap, Request};
+use hyper::body::Incoming;
+use hyper::{HeaderMap, Request, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -41,6 +43,10 @@ impl Server {
     }
 
     pub async fn start_with(options: Options, clock: Clock) -> Server {
+        Self::start_serving(options, clock, selvedge_server::Options::default()).await
+    }
+
+    pub async fn start_serving(options: Options, clock: Clock, serving: selvedge_server::Options) -> Server {
         let engine = Engine::start(Arc::new(MemoryStore::with_clock(clock)), options).await;
         let engine = engine.expect("the engine starts");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -48,7 +54,8 @@ impl Server {
         selvedge_server::check_listen(address).expect("loopback");
         let (shutdown, asked) = oneshot::channel::<()>();
         let asked = async move { drop(asked.await) };
-        let serving = tokio::spawn(selvedge_server::serve(engine.clone(), listener, asked));
+        let serving = selvedge_server::serve_with(serving, engine.clone(), listener, asked);
+        let serving = tokio::spawn(serving);
         Server {
             engine,
             address,
@@ -58,13 +65,32 @@ impl Server {
         }
     }
 
-    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Reply {
+    async fn answer(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Response<Incoming> {
         let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.address));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::from(body))).expect("a request");
-        let response = within(self.client.request(request)).await.expect("an answer");
+        within(self.client.request(request)).await.expect("an answer")
+    }
+
+    /// Opens a live answer.
+    pub async fn live(&self, path: &str, headers: &[(&str, &str)]) -> Live {
+        let headers = [&[("accept", "text/event-stream")], headers].concat();
+        let response = self.answer("GET", path, &headers, Vec::new()).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Live::new(response.into_body())
+    }
+
+    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Reply {
+        let response = self.answer(method, path, headers, body).await;
         let (parts, body) = response.into_parts();
         let body = within(body.collect()).await.expect("its body").to_bytes();
         Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_vec() }

@@ -1,6 +1,8 @@
--- One look at everything that may be due. Expects the indexes executions_due, executions_session and keys_expires.
+-- One look at everything that may be due. Expects the indexes executions_due, executions_session, keys_expires and
+-- frames_old.
 -- The walk over sessions is that of lapsed_find.
--- ?1 now, ?2 how long a session is unseen before it may be forgotten, in milliseconds
+-- ?1 now, ?2 how long a session is unseen before it may be forgotten, in milliseconds,
+-- ?3 since when best-effort frames are too old
 with recursive
 held (session) as (
   select min(session)
@@ -43,5 +45,11 @@ select
     select 1
     from keys indexed by keys_expires
     where expires_at <= ?1
+  ),
+  exists (
+    select 1
+    from frames indexed by frames_old
+    where best_effort = 1
+      and at <= ?3
   ),
   (select ifnull(max(id), 0) from classes)

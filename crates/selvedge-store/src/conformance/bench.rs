@@ -237,6 +237,12 @@ impl Bench {
         found.pop()
     }
 
+    /// Keeps the log's window; says how many periods were dropped. What is left of the log does not tell of every row.
+    pub async fn keep_log(&self, keep_ms: i64) -> u64 {
+        self.by_hand.store(true, Ordering::SeqCst);
+        self.store.keep_log(keep_ms).await.expect("the window is kept")
+    }
+
     /// The whole log, by entries.
     pub async fn log(&self) -> Vec<(i64, Vec<Event>)> {
         read_log(&*self.store).await

@@ -95,6 +95,24 @@ macro_rules! conformance_cases {
                 the_log_is_read_page_by_page
                 a_reader_that_follows_many_writers_sees_every_entry_once_and_in_order
             }
+            log_window: {
+                nothing_leaves_the_log_before_its_time
+                what_has_left_the_log_is_gone_and_a_cursor_before_it_can_tell
+                numbers_go_on_from_a_log_that_everything_has_left
+                several_sides_that_keep_the_log_at_once_drop_it_once
+                who_follows_the_log_while_it_is_kept_misses_nothing
+            }
+            streams: {
+                frames_are_read_back_byte_for_byte_in_order_and_from_any_number
+                the_summary_is_one_document_with_a_version_and_no_frame
+                the_streams_of_attempts_and_executions_are_apart
+                frames_appended_in_one_transaction_or_at_once_are_all_kept
+                best_effort_frames_are_bounded_in_number_and_durable_ones_are_not
+                best_effort_frames_that_are_too_old_are_left_out_and_deleted
+                only_best_effort_frames_with_smaller_numbers_are_dropped
+                a_stream_goes_with_its_execution_and_with_no_other
+                a_decision_that_is_begun_again_appends_once
+            }
             interning: {
                 a_namespace_has_one_id_however_many_ask_for_it_at_once
                 classes_that_differ_in_anything_have_different_ids

@@ -46,11 +46,13 @@ mod keys;
 mod life;
 mod lists;
 mod liveness;
+mod log_window;
 mod outbox;
 mod replays;
 mod rows;
 mod sessions;
 mod spawning;
+mod streams;
 mod submission;
 mod tags;
 

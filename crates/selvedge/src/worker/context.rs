@@ -1,15 +1,23 @@
 //! What a handler gets: the attempt it runs, its input, what its upstreams gave, and the way to be told that it should
 //! stop.
 
+use super::finished::Pause;
 use crate::worker::Failure;
-use crate::{Error, ExecutionId, FlowId, Name, Namespace, Nodes, Outcome};
+use crate::{Error, ExecutionId, FlowId, FrameKind, FrameMode, Name, Namespace, Nodes, Outcome, Refusal};
 use bytes::Bytes;
 use selvedge_core::rules::claim::{Claimed, Relative};
 use selvedge_core::rules::report::{Fence, Op};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+/// How long a frame is repeated while the store is away.
+const APPEND_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The attempt that a handler runs. Cheap to clone.
 #[derive(Clone)]
@@ -194,8 +202,60 @@ impl Context {
         self.report(Op::Progress { percent: Some(percent), message: Some(message.into()) }).await
     }
 
+    /// Appends a frame to the stream of this attempt, which lives as long as the execution: output, or an event such as a
+    /// token of a model. It is there once this returns, also if the store was away for a moment. Frames keep their order if
+    /// each is awaited before the next. Refused when the lease is over.
+    ///
+    /// ```
+    /// use selvedge::{Context, Failure, FrameKind};
+    ///
+    /// async fn answer(ctx: Context) -> Result<usize, Failure> {
+    ///     let tokens = ["Hello", ", ", "world"];
+    ///     for token in tokens {
+    ///         ctx.emit(FrameKind::Event, token).await?;
+    ///         ctx.summarise(&serde_json::json!({ "last": token })).await?;
+    ///     }
+    ///     Ok(tokens.len())
+    /// }
+    /// ```
+    pub async fn emit(&self, kind: FrameKind, data: impl Serialize) -> Result<(), Error> {
+        self.append(kind, FrameMode::Durable, &data).await
+    }
+
+    /// The same with a frame that is kept only for a while, and not repeated if the store is away.
+    pub async fn emit_best_effort(&self, kind: FrameKind, data: impl Serialize) -> Result<(), Error> {
+        self.report(frame(kind, FrameMode::BestEffort, &data)?).await
+    }
+
+    /// Merges a JSON merge patch (RFC 7396) into the summary document of this attempt, which can be read whole.
+    pub async fn summarise(&self, patch: impl Serialize) -> Result<(), Error> {
+        self.append(FrameKind::Event, FrameMode::Summary, &patch).await
+    }
+
+    /// Appends a frame, and again while the store is away: its name says that it is the same.
+    async fn append(&self, kind: FrameKind, mode: FrameMode, data: &impl Serialize) -> Result<(), Error> {
+        let op = frame(kind, mode, data)?;
+        let name = Uuid::now_v7().to_string();
+        let deadline = Instant::now() + APPEND_PATIENCE;
+        let mut pause = Pause::default();
+        loop {
+            match self.report_named(Some(name.clone()), op.clone()).await {
+                Err(Error::Store(error)) if error.is_transient() && Instant::now() < deadline => {
+                    tracing::debug!(execution = %self.execution(), %error, "a frame is repeated");
+                    pause.grow();
+                    sleep(pause.length()).await;
+                }
+                appended => return appended,
+            }
+        }
+    }
+
     async fn report(&self, op: Op) -> Result<(), Error> {
-        let item = Ok((self.attempt.fence, None, op));
+        self.report_named(None, op).await
+    }
+
+    async fn report_named(&self, name: Option<String>, op: Op) -> Result<(), Error> {
+        let item = Ok((self.attempt.fence, name, op));
         let (results, _) = self.attempt.namespace.report(vec![item], None).await?;
         results.into_iter().try_for_each(|result| result.map(drop))?;
         Ok(())
@@ -212,4 +272,11 @@ impl Context {
         // A worker that is gone cannot ask any more; its handlers are dropped with it.
         let _ = self.cancel.clone().wait_for(|asked| *asked).await;
     }
+}
+
+/// The report that appends a frame. Data that cannot be written as JSON is refused.
+fn frame(kind: FrameKind, mode: FrameMode, data: &impl Serialize) -> Result<Op, Error> {
+    let data = serde_json::to_vec(data)
+        .map_err(|error| Refusal::field("/data", format!("cannot be written as JSON: {error}")))?;
+    Ok(Op::Frame { kind, mode, data: data.into() })
 }

@@ -134,7 +134,7 @@ pub fn settle(ending: Ending, result: Result<Reported, Error>, drained: &mut Dra
                 Op::Complete { .. } => drained.completed += 1,
                 Op::Fail { .. } => drained.failed += 1,
                 Op::Delay { .. } | Op::Release => drained.released += 1,
-                Op::Progress { .. } | Op::Spawn(_) => {}
+                Op::Progress { .. } | Op::Spawn(_) | Op::Frame { .. } => {}
             }
             return Follows::Nothing;
         }

@@ -5,6 +5,7 @@ use selvedge::core::filter::{Filter, Place};
 use selvedge::core::flow::{FlowFilter, FlowPlace};
 use selvedge::core::outbox::{OutboxKind, OutboxRow};
 use selvedge::core::rows::Members;
+use selvedge::core::stream::{Frame, Stream, StreamName};
 use selvedge::core::{Class, ClassId, DueKind, Execution, Flow, FlowId, NamespaceId, Session, SessionId};
 use selvedge::store::{
     Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Stored, Transaction,
@@ -161,6 +162,18 @@ impl Store for CutOff {
     }
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
         self.inner.log_after(after, limit).await
+    }
+    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        self.inner.keep_log(keep_ms).await
+    }
+    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.inner.frames(stream, from, limit).await
+    }
+    async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
+        self.inner.stream(stream).await
+    }
+    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
+        self.inner.delete_old_frames(limit).await
     }
     async fn announce(&self, news: News) -> Result<(), Error> {
         self.inner.announce(news).await

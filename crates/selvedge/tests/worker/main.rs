@@ -5,6 +5,8 @@ mod flows;
 mod runs;
 mod stops;
 mod store_away;
+mod streams;
+mod subscriptions;
 
 use selvedge::{Action, Backoff, Engine, ExecutionId, Name, Namespace, Outcome, Submission};
 use serde_json::Value;

@@ -1,0 +1,3 @@
+-- Index: frames_pkey.
+delete from frames
+where execution = any($1)

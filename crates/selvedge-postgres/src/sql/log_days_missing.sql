@@ -1,0 +1,19 @@
+-- The days from today on that have no partition, and where each begins and ends. A day of which something is in the default
+-- partition already stays there: none can be made for it any more. Index: log_default_at.
+select
+  'log_' || to_char(day, 'YYYYMMDD'),
+  to_char(day, 'YYYY-MM-DD') || ' 00:00+00',
+  to_char(day + interval '1 day', 'YYYY-MM-DD') || ' 00:00+00'
+from generate_series(
+  date_trunc('day', clock_timestamp() at time zone 'UTC'),
+  date_trunc('day', clock_timestamp() at time zone 'UTC') + $1::integer * interval '1 day',
+  interval '1 day'
+) as day
+where to_regclass('log_' || to_char(day, 'YYYYMMDD')) is null
+  and not exists (
+    select
+    from log_default
+    where at >= day at time zone 'UTC'
+      and at < (day + interval '1 day') at time zone 'UTC'
+  )
+order by day

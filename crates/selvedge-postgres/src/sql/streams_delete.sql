@@ -1,0 +1,3 @@
+-- Index: streams_pkey.
+delete from streams
+where execution = any($1)

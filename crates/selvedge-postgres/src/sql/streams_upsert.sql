@@ -1,0 +1,15 @@
+-- Writes streams, new or not. A summary of the same version is the same: it stays where it is stored. Index: streams_pkey.
+insert into streams (execution, attempt, next, bytes, digest, summary_version, summary)
+select *
+from unnest(
+  $1::uuid[], $2::integer[], $3::integer[], $4::bigint[], $5::bigint[], $6::integer[], $7::bytea[]
+)
+on conflict (execution, attempt) do update
+set next = excluded.next,
+  bytes = excluded.bytes,
+  digest = excluded.digest,
+  summary_version = excluded.summary_version,
+  summary = case
+    when streams.summary_version = excluded.summary_version then streams.summary
+    else excluded.summary
+  end

@@ -1,0 +1,9 @@
+-- Up to which number the log was dropped, and the time of that entry; zeroes when nothing was.
+
+create table log_window (
+  single integer primary key check (single = 1),
+  dropped integer not null,
+  at integer not null
+) strict;
+
+insert into log_window values (1, 0, 0);

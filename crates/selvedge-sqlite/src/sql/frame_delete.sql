@@ -1,0 +1,4 @@
+-- Expects the primary key of frames.
+-- ?1 execution
+delete from frames
+where execution = ?1

@@ -1,0 +1,4 @@
+-- Expects the primary key of streams.
+-- ?1 execution
+delete from streams
+where execution = ?1

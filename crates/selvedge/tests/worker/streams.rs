@@ -1,0 +1,106 @@
+//! What a handler says while it runs.
+
+use super::cut_off::{CutOff, Line};
+use super::{LONG, ended, engine, submit};
+use selvedge::{Context, Engine, Failure, Frame, FrameKind, Options, Outcome, Submission, Worker};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+fn data(frames: &[Frame]) -> Vec<Value> {
+    frames.iter().map(|frame| serde_json::from_slice(&frame.data).expect("is JSON")).collect()
+}
+
+#[tokio::test]
+async fn frames_are_seen_live_and_the_summary_whole() {
+    let (engine, namespace) = engine().await;
+    let gate = Arc::new(Semaphore::new(0));
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("say", {
+            let gate = gate.clone();
+            move |ctx: Context| {
+                let gate = gate.clone();
+                async move {
+                    for word in ["one", "two", "three"] {
+                        gate.acquire().await?.forget();
+                        ctx.emit(FrameKind::Event, word).await?;
+                        ctx.summarise(&json!({ "last": word, word: true })).await?;
+                    }
+                    ctx.emit_best_effort(FrameKind::Stderr, &json!({ "warned": 1 })).await?;
+                    Ok::<_, Failure>("said")
+                }
+            }
+        })
+        .start()
+        .expect("the worker starts");
+    let id = submit(&namespace, Submission::new("say")).await;
+    let mut tail = namespace.tail_frames(id, None, 0).await.expect("it follows");
+    for word in ["one", "two", "three"] {
+        gate.add_permits(1);
+        let frames = timeout(LONG, tail.next()).await.expect("in time").expect("it is read");
+        assert_eq!(data(&frames.expect("it goes on"))[0], json!(word));
+    }
+    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!("said")));
+    while timeout(LONG, tail.next()).await.expect("in time").expect("it is read").is_some() {}
+    let frames = namespace.frames(id, Some(0), 0, 10).await.expect("they are read");
+    assert_eq!(data(&frames.frames), [json!("one"), json!("two"), json!("three"), json!({ "warned": 1 })]);
+    let best_effort: Vec<bool> = frames.frames.iter().map(|frame| frame.best_effort).collect();
+    assert_eq!((best_effort, frames.closed), (vec![false, false, false, true], true));
+    let summary = namespace.summary(id, None).await.expect("it is read");
+    let document: Value = serde_json::from_slice(&summary.summary.expect("there is one")).expect("is JSON");
+    assert_eq!(document, json!({ "last": "three", "one": true, "two": true, "three": true }));
+    worker.drain().await;
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_frame_whose_answer_was_lost_is_repeated_and_there_once() {
+    let store = CutOff::new(selvedge::open("memory:").await.expect("it opens"));
+    let options = Options { reconcilers: false, ..Options::default() };
+    let engine = Engine::start(store.clone(), options).await.expect("it starts");
+    let namespace = engine.namespace("default").await.expect("it is there");
+    let worker = Worker::new(namespace.clone(), "w").handler("say", {
+        let store = store.clone();
+        move |ctx: Context| {
+            let store = store.clone();
+            async move {
+                ctx.emit(FrameKind::Stdout, "before").await?;
+                store.set(Line::Mute);
+                let mend = async {
+                    store.failures(4).await;
+                    store.set(Line::Up);
+                };
+                let (emitted, ()) = tokio::join!(ctx.emit(FrameKind::Stdout, "lost"), mend);
+                emitted?;
+                ctx.emit(FrameKind::Stdout, "after").await?;
+                Ok::<_, Failure>(ctx.attempt())
+            }
+        }
+    });
+    let worker = worker.start().expect("the worker starts");
+    let id = submit(&namespace, Submission::new("say")).await;
+    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!(0)));
+    let frames = namespace.frames(id, None, 0, 10).await.expect("they are read");
+    assert_eq!(data(&frames.frames), [json!("before"), json!("lost"), json!("after")]);
+    worker.drain().await;
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_frame_that_is_too_large_fails_and_the_lease_goes_on() {
+    let (engine, namespace) = engine().await;
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("say", |ctx: Context| async move {
+            let refused = ctx.emit(FrameKind::Blob, "x".repeat(300 * 1024)).await;
+            Ok::<_, Failure>(refused.expect_err("it is refused").to_string())
+        })
+        .start()
+        .expect("the worker starts");
+    let id = submit(&namespace, Submission::new("say")).await;
+    let (outcome, told) = ended(&namespace, id).await;
+    assert_eq!(outcome, Outcome::Success);
+    assert!(told.as_str().is_some_and(|told| told.contains("/data")), "{told}");
+    worker.drain().await;
+    engine.shutdown().await;
+}
