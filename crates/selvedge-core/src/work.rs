@@ -205,6 +205,11 @@ impl Work {
         &mut self.entropy
     }
 
+    /// Whether this transaction makes the execution.
+    pub fn is_new(&self, id: ExecutionId) -> bool {
+        self.executions.get(&id).is_some_and(|entry| entry.stored.is_none())
+    }
+
     /// Whether the row is here.
     pub fn knows(&self, id: ExecutionId) -> bool {
         self.executions.contains_key(&id) || self.unreadable.contains_key(&id)

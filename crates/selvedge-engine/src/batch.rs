@@ -238,14 +238,14 @@ impl Batch {
         let mut hopped = false;
         for index in order {
             if commands[index].phase() == LAST && !hopped {
-                hop(&mut self.work);
+                hop(&mut self.work, |id| self.loading.locks(id));
                 hopped = true;
             }
             let reply = commands[index].decide(&self.classes[index], self.again, &mut self.work);
             replies[index] = Some(reply);
         }
         if !hopped {
-            hop(&mut self.work);
+            hop(&mut self.work, |id| self.loading.locks(id));
         }
         let now = self.work.now();
         let ready = self.work.left_ready();

@@ -11,11 +11,14 @@ use std::collections::BTreeSet;
 /// Accepted, or refused with this code.
 pub type Answer = Result<(), &'static str>;
 
+/// A node that is added: its id, what it is, and its upstreams by place.
+pub type NewNode = (ExecutionId, NodeSpec, Vec<(usize, Condition)>);
+
 /// Nodes and edges that are added to a flow.
 #[derive(Debug)]
 pub struct Addition {
-    /// The ids of the nodes, what they are, and their upstreams by place.
-    pub nodes: Vec<(ExecutionId, NodeSpec, Vec<(usize, Condition)>)>,
+    /// The nodes.
+    pub nodes: Vec<NewNode>,
     /// Edges into nodes that are there: from, to, when.
     pub into: Vec<(usize, usize, Condition)>,
 }
