@@ -11,8 +11,8 @@ use crate::history::Line;
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{
-    Changes, HeldLease, HistoryPage, Inserted, KeyName, KeyRow, Members, NodeEntry, ResultChange, Rows, TagEntry,
-    Updated,
+    Changes, HeldLease, HistoryPage, Inserted, KeyName, KeyRow, Members, NodeEntry, Relative, ResultChange, Rows,
+    TagEntry, Updated,
 };
 use crate::transition::allowed;
 use crate::wiring::Wiring;
@@ -35,6 +35,7 @@ pub struct Work {
     readied: i64,
     executions: HashMap<ExecutionId, Entry>,
     unreadable: HashMap<ExecutionId, String>,
+    relatives: HashMap<ExecutionId, Relative>,
     ready: HashMap<ClassId, BTreeSet<ClaimOrder>>,
     keys: HashMap<KeyName, KeyRow>,
     keys_removed: Vec<(KeyName, Option<ExecutionId>)>,
@@ -77,16 +78,13 @@ struct Entry {
     stored: Option<u32>,
     input: Option<Bytes>,
     result: ResultChange,
-    /// The result in the store, where it was asked for.
-    stored_result: Option<Option<Bytes>>,
     rewired: bool,
     deleted: bool,
 }
 
 impl Entry {
     fn of(row: Execution, stored: Option<u32>, input: Option<Bytes>) -> Self {
-        let (result, stored_result) = (ResultChange::Keep, None);
-        Entry { row, stored, input, result, stored_result, rewired: false, deleted: false }
+        Entry { row, stored, input, result: ResultChange::Keep, rewired: false, deleted: false }
     }
 
     /// Whether it stands as it was loaded.
@@ -104,6 +102,7 @@ impl Work {
             readied: 0,
             executions: HashMap::new(),
             unreadable: HashMap::new(),
+            relatives: HashMap::new(),
             ready: HashMap::new(),
             keys: HashMap::new(),
             keys_removed: Vec::new(),
@@ -145,10 +144,8 @@ impl Work {
                 entry.input = Some(input);
             }
         }
-        for (id, result) in rows.results {
-            if let Some(entry) = self.executions.get_mut(&id) {
-                entry.stored_result = Some(result);
-            }
+        for relative in rows.relatives {
+            self.relatives.insert(relative.execution, relative);
         }
         for flow in rows.flows {
             let untouched = |entry: &FlowEntry| entry.stored == Some(entry.row.version) && !entry.deleted;
@@ -340,14 +337,24 @@ impl Work {
         }
     }
 
-    /// The result of an execution: as this transaction made it, or as the store has it. None where that was not asked for.
-    pub fn result(&self, id: ExecutionId) -> Option<Option<&Bytes>> {
-        let entry = self.executions.get(&id)?;
-        match (&entry.result, &entry.stored_result) {
-            (ResultChange::Set(result), _) => Some(Some(result)),
-            (ResultChange::Clear, _) => Some(None),
-            (ResultChange::Keep, stored) => stored.as_ref().map(Option::as_ref),
-        }
+    /// How an upstream or a child stands: as this transaction leaves it, or as the store has it.
+    pub fn relative(&self, id: ExecutionId) -> Option<Relative> {
+        let loaded = self.relatives.get(&id);
+        let Some(entry) = self.executions.get(&id).filter(|entry| !entry.is_untouched() || loaded.is_none()) else {
+            return loaded.cloned();
+        };
+        let outcome = entry.row.state.outcome();
+        Some(Relative {
+            execution: id,
+            name: Name::trusted(entry.row.node()?),
+            outcome,
+            error: entry.row.detail.error.clone().filter(|_| outcome.is_some()),
+            result: match &entry.result {
+                ResultChange::Set(result) => Some(result.clone()),
+                ResultChange::Clear => None,
+                ResultChange::Keep => loaded.and_then(|loaded| loaded.result.clone()),
+            },
+        })
     }
 
     /// Deletes an execution with everything that is only about it.
@@ -568,10 +575,12 @@ impl Work {
 
     /// Whether it is known how an execution stands and, where it has ended, with which result.
     pub fn knows_end(&self, id: ExecutionId) -> bool {
-        self.unreadable.contains_key(&id)
-            || self.executions.get(&id).is_some_and(|entry| {
-                entry.row.state.outcome() != Some(Outcome::Success) || self.result(id).is_some()
-            })
+        let known = |entry: &Entry| {
+            entry.row.state.outcome() != Some(Outcome::Success) || entry.result != ResultChange::Keep
+        };
+        self.relatives.contains_key(&id)
+            || self.unreadable.contains_key(&id)
+            || self.executions.get(&id).is_some_and(known)
     }
 
     /// The classes of which something that this transaction had in hand is ready when it ends. Made ready by it or not: a

@@ -90,7 +90,6 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
     });
     saving.rows(&changes.keys_added, &sql::KEYS_INSERT, keys);
     flows.save(changes, &mut saving);
-    let emptying = saving.rows(&changes.counted, &sql::FLOWS_ADD_COUNTS, save_flows::counted);
     saving.rows(&changes.sessions_removed, &sql::SESSIONS_DELETE, |ids| vec![column(ids, |id| id.0)]);
     for written in &changes.sessions {
         saving.add(&sql::SESSIONS_UPSERT, session(written));
@@ -102,6 +101,7 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
             column(pairs, |(_, generation)| *generation),
         ]
     });
+    let emptying = saving.rows(&changes.counted, &sql::FLOWS_ADD_COUNTS, save_flows::counted);
     let logging = saving.rows(&changes.events, &sql::LOG_APPEND, |_| vec![Box::new(body.as_slice())]);
     let mut pipeline = Pipeline::new(client);
     for (text, parameters) in saving.0 {

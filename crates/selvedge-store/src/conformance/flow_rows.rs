@@ -337,11 +337,12 @@ pub async fn results_are_loaded_where_they_are_asked_for(bench: &Bench) {
     let mut inserted = vec![insert(&row, Some("\"a result\"")), insert(&without, None)];
     inserted.sort_by_key(|one| one.execution.id);
     bench.save(Changes { inserted, ..Changes::default() }).await;
-    let results = vec![row.id, without.id, ExecutionId(Uuid::now_v7())];
-    let mut shown = bench.load(Needs { results, ..Needs::default() }).await.results;
+    let relatives = vec![row.id, without.id, ExecutionId(Uuid::now_v7())];
+    let shown = bench.load(Needs { relatives, ..Needs::default() }).await.relatives;
+    let mut shown: Vec<_> = shown.into_iter().map(|one| (one.execution, one.outcome, one.result)).collect();
     shown.sort();
-    let mut expected = vec![(row.id, Some("\"a result\"".into())), (without.id, None)];
+    let mut expected = vec![(row.id, None, Some("\"a result\"".into())), (without.id, None, None)];
     expected.sort();
     assert_eq!(shown, expected);
-    assert!(bench.load(Needs { look: vec![row.id], ..Needs::default() }).await.results.is_empty());
+    assert!(bench.load(Needs { look: vec![row.id], ..Needs::default() }).await.relatives.is_empty());
 }

@@ -4,7 +4,8 @@
 use crate::worker::Failure;
 use crate::{Error, ExecutionId, FlowId, Name, Namespace, Nodes, Outcome};
 use bytes::Bytes;
-use selvedge_core::rules::claim::{Claimed, Relative};
+use selvedge_core::rows::Relative;
+use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::report::{Fence, Op};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
