@@ -11,8 +11,8 @@ use crate::history::Line;
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{
-    Changes, HeldLease, HistoryPage, Inserted, KeyName, KeyRow, Members, NodeEntry, Relative, ResultChange, Rows,
-    TagEntry, Updated,
+    Changes, HeldLease, HistoryPage, Inserted, KeyName, KeyRow, Members, NodeEntry, Relative, ResultChange,
+    Rows, TagEntry, Updated,
 };
 use crate::transition::allowed;
 use crate::wiring::Wiring;
@@ -303,7 +303,13 @@ impl Work {
     }
 
     /// Adds edges or children to an execution, and with them makes it a member of `flow` where it was alone.
-    pub fn rewire(&mut self, id: ExecutionId, flow: FlowId, fact: Fact, edit: impl FnOnce(&mut Execution, &mut Wiring)) {
+    pub fn rewire(
+        &mut self,
+        id: ExecutionId,
+        flow: FlowId,
+        fact: Fact,
+        edit: impl FnOnce(&mut Execution, &mut Wiring),
+    ) {
         self.apply(id, fact, None, |row| {
             let mut wiring = row.wiring().clone();
             edit(row, &mut wiring);
@@ -340,7 +346,8 @@ impl Work {
     /// How an upstream or a child stands: as this transaction leaves it, or as the store has it.
     pub fn relative(&self, id: ExecutionId) -> Option<Relative> {
         let loaded = self.relatives.get(&id);
-        let Some(entry) = self.executions.get(&id).filter(|entry| !entry.is_untouched() || loaded.is_none()) else {
+        let Some(entry) = self.executions.get(&id).filter(|entry| !entry.is_untouched() || loaded.is_none())
+        else {
             return loaded.cloned();
         };
         let outcome = entry.row.state.outcome();
@@ -421,8 +428,11 @@ impl Work {
         let Some(entry) = self.flows.get_mut(&id) else { return };
         entry.deleted = true;
         if let Some(key) = &entry.row.spec.idempotency_key {
-            let name =
-                KeyName { namespace: entry.row.namespace, scope: crate::rows::KeyScope::Flow, key: key.clone() };
+            let name = KeyName {
+                namespace: entry.row.namespace,
+                scope: crate::rows::KeyScope::Flow,
+                key: key.clone(),
+            };
             self.keys_removed.push((name, Some(ExecutionId(id.0))));
         }
     }
@@ -559,7 +569,8 @@ impl Work {
             .iter()
             .filter_map(|class| self.ready.get(class))
             .filter_map(|set| {
-                set.iter().find(|(_, _, id)| self.executions.get(id).is_some_and(|entry| self.can_hand_out(entry)))
+                set.iter()
+                    .find(|(_, _, id)| self.executions.get(id).is_some_and(|entry| self.can_hand_out(entry)))
             })
             .min()
             .map(|(_, _, id)| *id)
@@ -656,9 +667,10 @@ impl Work {
     /// telling its downstreams goes to the outbox: this is the one place, whatever ended it.
     pub fn finish(mut self) -> Changes {
         for id in std::mem::take(&mut self.turned) {
-            let waits = self.executions.get(&id).is_some_and(|entry| {
-                !entry.deleted && !entry.row.wiring().downstreams.is_empty()
-            });
+            let waits = self
+                .executions
+                .get(&id)
+                .is_some_and(|entry| !entry.deleted && !entry.row.wiring().downstreams.is_empty());
             if waits {
                 self.leave(OutboxKind::Edges, id);
             }

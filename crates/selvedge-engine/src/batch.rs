@@ -20,7 +20,8 @@ use selvedge_core::rules::claim::relatives;
 use selvedge_core::rules::join::{CHUNK, News, hop};
 use selvedge_core::rules::report::{Op, Report};
 use selvedge_core::{
-    Changes, ClassId, Entropy, Execution, ExecutionId, Loading, Needs, Rows, SessionId, State, Timestamp, Work,
+    Changes, ClassId, Entropy, Execution, ExecutionId, Loading, Needs, Rows, SessionId, State, Timestamp,
+    Work,
 };
 use selvedge_store::{Decision, News as Told, Step};
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,8 +1,8 @@
 //! Commands as callers give them to the engine, and the replies they get.
 
-use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::flow::FlowState;
 use selvedge_core::outbox::OutboxKind;
+use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::flow::{CancelFlow, ForgetFlow, Settle};
@@ -284,7 +284,9 @@ impl Command {
             Command::Dispatch(dispatch) => Reply::Dispatch(dispatch.decide(work)),
             Command::CancelFlow(cancel) => Reply::Flow(Box::new(cancel.decide(work))),
             Command::Settle(settle) => Reply::Settle(settle.decide(work)),
-            Command::ForgetFlow(forget) => Reply::ForgetFlow(forget.decide(work).map(|more| (forget.flow, more))),
+            Command::ForgetFlow(forget) => {
+                Reply::ForgetFlow(forget.decide(work).map(|more| (forget.flow, more)))
+            }
             Command::Heartbeat(heartbeat) => Reply::Heartbeat(heartbeat.decide(work)),
             Command::Drain(drain) => Reply::Drain(drain.decide(work)),
             Command::Depart(depart) => Reply::Depart(depart.decide(work)),

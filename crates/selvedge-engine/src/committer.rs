@@ -12,9 +12,9 @@ use crate::dispatcher::Left;
 use crate::memory::Memory;
 use crate::parked::Parked;
 use crate::registry::Registry;
-use selvedge_core::{FlowId, Timestamp};
 use selvedge_core::rules::report::Fence;
 use selvedge_core::rules::worker::{PutBack, Why};
+use selvedge_core::{FlowId, Timestamp};
 use selvedge_store::{News, Store};
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -199,7 +199,8 @@ impl Committer {
     async fn run_batch(self: &Arc<Self>, batch: Vec<Pending>) {
         let mut work = vec![batch];
         while let Some(batch) = work.pop() {
-            let (commands, mut replies): (Vec<_>, Vec<_>) = batch.into_iter().map(Pending::into_parts).unzip();
+            let (commands, mut replies): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(Pending::into_parts).unzip();
             let commands = Arc::new(commands);
             match self.transact(commands.clone()).await {
                 Ok((mut outcome, emptied)) => {

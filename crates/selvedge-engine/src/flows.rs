@@ -274,8 +274,7 @@ impl Namespace {
             }
         }
         let deadline = Instant::now() + wait.min(WAIT_MAX);
-        let cancel =
-            CancelFlow { namespace: self.id(), flow: id, mode, reason, actor: actor.clone() };
+        let cancel = CancelFlow { namespace: self.id(), flow: id, mode, reason, actor: actor.clone() };
         match self.run(Command::CancelFlow(cancel)).await? {
             Reply::Flow(done) => drop((*done)?),
             other => return Err(unexpected(&other)),

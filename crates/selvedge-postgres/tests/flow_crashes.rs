@@ -156,7 +156,10 @@ impl Bed {
         fresh.work_off(&flows).await;
         for struck in &all {
             let flow = struck.flow.through(&fresh);
-            assert_eq!((flow.states().await, fresh.flow_state(flow.id).await), (ends.finished.into(), ends.state));
+            assert_eq!(
+                (flow.states().await, fresh.flow_state(flow.id).await),
+                (ends.finished.into(), ends.state)
+            );
         }
         assert!(fresh.outbox().await.is_empty());
         end(&[&fresh, &self.dying, &self.other]).await;
@@ -210,7 +213,11 @@ async fn a_completion_with_its_hop_and_the_next_claim_survives_a_crash_at_every_
         held.set(held.get() + u32::from(leased));
     };
     Bed::new().await.dies_everywhere(ends, prepare, act, again).await;
-    assert_eq!(held.get(), 3, "a lease whose claim was not answered, and those of the two runs in which nobody died");
+    assert_eq!(
+        held.get(),
+        3,
+        "a lease whose claim was not answered, and those of the two runs in which nobody died"
+    );
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod support;
 
 use selvedge_engine::core::flow::{CancelMode, FlowState};
 use selvedge_engine::core::outbox::{OutboxKind, OutboxRow};
+use selvedge_engine::core::plan::GraphDraft;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::rules::dispatch::Dispatched;
 use selvedge_engine::core::rules::operator::Action;
@@ -181,7 +182,10 @@ async fn a_join_that_is_made_to_need_a_sibling_after_it_was_cancelled_sees_that_
     plain.release().await;
     assert_eq!(joined(cancel).await, advanced(1));
     let flow = joined(growth).await.expect("it waits still");
-    assert_eq!(flow.states().await, "a:completed late:waiting other:skipped s:cancelled win:waiting x:active y:active");
+    assert_eq!(
+        flow.states().await,
+        "a:completed late:waiting other:skipped s:cancelled win:waiting x:active y:active"
+    );
     assert_eq!(a.complete(leases["s"]).await.expect_err("it lost its lease").code(), "stale_lease");
     for name in ["x", "y"] {
         a.complete(leases[name]).await.expect("it holds the lease");
@@ -204,7 +208,10 @@ async fn a_sibling_that_completes_before_it_is_cancelled_stays_completed() {
     plain.release().await;
     joined(complete).await.expect("it holds the lease");
     assert_eq!(joined(cancel).await, advanced(0), "it has ended");
-    assert_eq!((flow.states().await, flow.decisions("win").await), ("a:completed other:waiting_dependencies s:completed win:waiting x:active y:active".into(), 1));
+    assert_eq!(
+        (flow.states().await, flow.decisions("win").await),
+        ("a:completed other:waiting_dependencies s:completed win:waiting x:active y:active".into(), 1)
+    );
     for name in ["x", "y"] {
         a.complete(leases[name]).await.expect("it holds the lease");
     }
@@ -311,7 +318,8 @@ async fn a_cancel_of_an_execution_that_becomes_a_flow_meanwhile_cancels_the_flow
     let spawned = joined(spawned).await.expect("it was first");
     joined(cancel).await.expect("it is accepted");
     let nodes = spawned.spawned.into_iter().map(|(name, id)| (name.to_string(), id));
-    let flow = Flow { side: a.clone(), id: FlowId(id.0), nodes: nodes.chain([("root".into(), id)]).collect() };
+    let flow =
+        Flow { side: a.clone(), id: FlowId(id.0), nodes: nodes.chain([("root".into(), id)]).collect() };
     let all = "child:cancelled grandchild:cancelled root:cancelled";
     finish([&a, &b], &plain, &flow, all, FlowState::Cancelled).await;
 }
@@ -497,7 +505,8 @@ async fn a_claim_and_a_lapse_of_one_worker_in_one_flow_do_not_wait_for_each_othe
     let sandbox = Sandbox::new();
     let stores = [sandbox.store("a").await, sandbox.store("b").await];
     let options = Options { dispatch: false, ..quiet() };
-    let (a, b) = (Side::new(stores[0].clone(), options.clone()).await, Side::new(stores[1].clone(), options).await);
+    let (a, b) =
+        (Side::new(stores[0].clone(), options.clone()).await, Side::new(stores[1].clone(), options).await);
     let plain = sandbox.plain().await;
     let flow = a.flow("x y").await;
     let lapsing = a.claim_briefly("one").await.execution.id;
@@ -519,5 +528,40 @@ async fn a_claim_and_a_lapse_of_one_worker_in_one_flow_do_not_wait_for_each_othe
     assert_eq!((claimed.len(), joined(lapse).await.done), (1, 1));
     assert_eq!((stores[0].conflicts(), stores[1].conflicts()), (0, 0), "nobody had to be sent back");
     b.complete(fence(&claimed[0])).await.expect("it holds the lease");
+    finish([&a, &b], &plain, &flow, "x:completed y:completed", FlowState::Completed).await;
+}
+
+/// A completion counts its flow and makes a node ready, a growth holds the flow and makes another ready of the same class.
+#[tokio::test]
+async fn a_completion_and_a_growth_that_make_ready_of_one_class_do_not_wait_for_each_other_in_a_circle() {
+    let sandbox = Sandbox::new();
+    let stores = [sandbox.store("a").await, sandbox.store("b").await];
+    let options = Options { dispatch: false, ..quiet() };
+    let (a, b) =
+        (Side::new(stores[0].clone(), options.clone()).await, Side::new(stores[1].clone(), options).await);
+    let plain = sandbox.plain().await;
+    // Nothing of this priority was ready before, so both write that there is now.
+    let urgent = |draft: &mut GraphDraft, name: &str| {
+        let node = draft.nodes.iter_mut().find(|node| node.name == name);
+        node.expect("it is drawn").draft.priority = 7;
+    };
+    let mut draft = drawn("x -> y");
+    urgent(&mut draft.graph, "y");
+    let flow = a.flow_of(draft).await;
+    let lease = fence(&b.claim_one("one").await);
+    plain
+        .run("begin; insert into class_priorities (class, priority, generation) select id, 7, 0 from classes")
+        .await;
+    let complete = meanwhile!(b => b.complete(lease));
+    sandbox.waits_for_lock("b", 1).await;
+    let (grown, id) = (a.namespace.clone(), flow.id);
+    let mut graph = flow.onto("new");
+    urgent(&mut graph, "new");
+    let growth = tokio::spawn(async move { grown.grow_flow(id, graph, None).await });
+    sandbox.waits_for_lock("a", 1).await;
+    plain.release().await;
+    joined(complete).await.expect("it holds the lease");
+    joined(growth).await.expect("it runs still");
+    assert_eq!((stores[0].conflicts(), stores[1].conflicts()), (0, 0), "nobody had to be sent back");
     finish([&a, &b], &plain, &flow, "x:completed y:completed", FlowState::Completed).await;
 }

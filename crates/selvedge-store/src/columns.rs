@@ -6,14 +6,14 @@
 use bytes::Bytes;
 use selvedge_core::execution::{Detail, Due, DueKind, ROOT, Spec};
 use selvedge_core::fact::Failure;
-use selvedge_core::history::newest_claim;
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
+use selvedge_core::history::newest_claim;
 use selvedge_core::rows::Relative;
 use selvedge_core::state::StateName;
 use selvedge_core::wiring::Node;
 use selvedge_core::{
-    ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name, NamespaceId, SessionId,
-    State, Timestamp, Wiring,
+    ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name, NamespaceId,
+    SessionId, State, Timestamp, Wiring,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -7,8 +7,8 @@ use crate::rows::{Candidates, Needs, Relative};
 use crate::session::SEEN_EVERY_MS;
 use crate::submission::check_capabilities;
 use crate::{
-    ClassId, Execution, ExecutionId, Lease, Name, NamespaceId, Refusal, Scope, Session, SessionId,
-    State, Work,
+    ClassId, Execution, ExecutionId, Lease, Name, NamespaceId, Refusal, Scope, Session, SessionId, State,
+    Work,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

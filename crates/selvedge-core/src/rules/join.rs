@@ -96,8 +96,7 @@ pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Ve
     };
     join.decision = decision;
     let policy = join.policy;
-    let cancels =
-        decision == Verdict::Satisfied && policy.cancels() && join.count(Resolution::Pending) > 0;
+    let cancels = decision == Verdict::Satisfied && policy.cancels() && join.count(Resolution::Pending) > 0;
     work.apply(id, Fact::Joined { edges, policy, decision, next }, None, |row| {
         follow(row, next);
         row.join = Some(join);

@@ -19,7 +19,9 @@ pub mod worker;
 
 use crate::fact::{Fact, Next};
 use crate::rows::{KeyName, KeyRow, KeyScope};
-use crate::{Execution, ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, State, Timestamp, Work};
+use crate::{
+    Execution, ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, State, Timestamp, Work,
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// A caller's key for one call, and the digest of what it asked for.

@@ -10,7 +10,8 @@ use selvedge_engine::core::{
     Timestamp,
 };
 use selvedge_engine::store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
+    Transaction,
 };
 use selvedge_memory::MemoryStore;
 use std::sync::Mutex;

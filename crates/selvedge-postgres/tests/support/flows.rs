@@ -98,7 +98,8 @@ impl Side {
     /// that took.
     pub async fn reconcile(&self, plain: &Plain) -> usize {
         for round in 0.. {
-            let left = "select (select count(*) from outbox) + (select count(*) from flows where due_kind = 1)";
+            let left =
+                "select (select count(*) from outbox) + (select count(*) from flows where due_kind = 1)";
             if plain.number(left, &[]).await == 0 {
                 return round;
             }
@@ -158,7 +159,8 @@ impl Flow {
         let stored = self.side.engine.store().fetch(&ids).await.expect("the nodes are read");
         let states: BTreeMap<ExecutionId, &str> =
             stored.iter().map(|one| (one.execution.id, one.execution.state.name().public())).collect();
-        let words: Vec<String> = self.nodes.iter().map(|(name, id)| format!("{name}:{}", states[id])).collect();
+        let words: Vec<String> =
+            self.nodes.iter().map(|(name, id)| format!("{name}:{}", states[id])).collect();
         words.join(" ")
     }
 
