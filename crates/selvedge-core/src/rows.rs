@@ -333,7 +333,8 @@ pub struct Changes {
     pub sessions_removed: Vec<SessionId>,
     /// New flows, in id order.
     pub flows_inserted: Vec<Flow>,
-    /// Changed flows and the version they had, in id order. All but their counts is written.
+    /// Changed flows and the version they had, in id order. All but their counts is written; their namespace, tags and time of
+    /// submission never change.
     pub flows_updated: Vec<(Flow, u32)>,
     /// Deleted flows and the version they had, in id order.
     pub flows_deleted: Vec<(FlowId, u32)>,
