@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use support::crash::{At, Crasher};
-use support::flows::{Flow, end, holds};
+use support::flows::{Flow, broken, end, holds};
 use support::side::{Side, claim_of, done, fence, operator, quiet};
 use support::{Plain, Sandbox, until};
 use uuid::Uuid;
@@ -239,6 +239,34 @@ async fn a_sibling_cancellation_survives_a_crash_at_every_statement() {
     };
     let again = async |side: &Side, struck: &Struck<Fence>| {
         side.complete(struck.more).await.expect("it is the same report");
+    };
+    Bed::new().await.dies_everywhere(ends, prepare, act, again).await;
+}
+
+#[tokio::test]
+async fn a_failure_whose_children_are_cancelled_survives_a_crash_at_every_statement() {
+    let ends = Ends {
+        recovered: "after:skipped child:cancelled free:waiting grandchild:cancelled parent:failed",
+        finished: "after:skipped child:cancelled free:completed grandchild:cancelled parent:failed",
+        state: FlowState::Failed,
+        transactions: 2,
+    };
+    // One child was spawned detached, and lives on.
+    let prepare = async |bed: &Bed, _: u64| {
+        let mut flow = bed.other.flow_of(drawn("parent -> after")).await;
+        let parent = claim(&bed.dying, "parent").await;
+        for (text, detach) in [("child -> grandchild", false), ("free", true)] {
+            let spawn = bed.other.namespace.spawn(drawn(text).graph, detach).await.expect("it is valid");
+            let reported = bed.other.report(parent, spawn).await.expect("it holds the lease");
+            flow.nodes.extend(reported.spawned.into_iter().map(|(name, id)| (name.to_string(), id)));
+        }
+        Struck { flow, more: parent }
+    };
+    let act = async |side: &Side, struck: &Struck<Fence>| {
+        let _ = side.namespace.report(vec![Ok((struck.more, None, broken()))], None).await;
+    };
+    let again = async |side: &Side, struck: &Struck<Fence>| {
+        side.report(struck.more, broken()).await.expect("it is the same report");
     };
     Bed::new().await.dies_everywhere(ends, prepare, act, again).await;
 }

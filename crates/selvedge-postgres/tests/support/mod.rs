@@ -128,13 +128,17 @@ impl Sandbox {
 
     /// Waits until so many connections of `who` wait for a lock.
     pub async fn waits_for_lock(&self, who: &str, count: i64) {
-        let text =
-            "select count(*) from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'";
-        let name = self.name(who);
         until(&format!("{count} connections of {who} wait for a lock"), async || {
-            self.look(text, &[&name]).await == count
+            self.lock_waits(who).await == count
         })
         .await;
+    }
+
+    /// How many connections of `who` wait for a lock.
+    pub async fn lock_waits(&self, who: &str) -> i64 {
+        let text =
+            "select count(*) from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'";
+        self.look(text, &[&self.name(who)]).await
     }
 
     /// The database's time.
