@@ -25,7 +25,7 @@ pub struct Figures(Option<(i64, i64)>);
 /// What was spent since.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spent {
-    /// Commits.
+    /// Commits. On Postgres every transaction that drew an id, notifications to other servers included.
     pub commits: Option<i64>,
     /// Bytes of write-ahead log.
     pub wal_bytes: Option<i64>,

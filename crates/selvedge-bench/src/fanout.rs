@@ -7,7 +7,7 @@
 use crate::bed::Bed;
 use crate::report::{Report, Times, rounded};
 use crate::shape::{self, JOIN, MIDDLE};
-use crate::target::{Claimer, Target};
+use crate::target::{Claimer, Taken, Target};
 use crate::{Error, Load, Place};
 use serde_json::json;
 use std::sync::Arc;
@@ -124,9 +124,9 @@ async fn measure(bed: &Bed, load: &Load, study: &Study, report: Report) -> Resul
 }
 
 async fn work(target: Target, claimer: Claimer, watch: Watch) -> Result<(), Error> {
-    let mut taken = Vec::new();
+    let mut taken: Vec<Taken> = Vec::new();
     while !watch.over.load(Ordering::Relaxed) || !taken.is_empty() {
-        if taken.iter().any(|one: &crate::target::Taken| one.mark == MIDDLE) {
+        if taken.iter().any(|one| one.mark == MIDDLE) {
             // Before the call, so that it is known when the join starts, whoever gets it.
             watch.last_upstream.fetch_max(watch.now(), Ordering::Relaxed);
         }

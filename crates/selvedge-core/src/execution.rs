@@ -1,8 +1,8 @@
 //! One execution: what was submitted, where it stands, and what time will do to it next.
 
 use crate::fact::{Failure, LeaseRef};
-use crate::refusal::{Holder, StaleLease};
 use crate::join::Join;
+use crate::refusal::{Holder, StaleLease};
 use crate::wiring::{Node, Wiring};
 use crate::{ClassId, ExecutionId, FlowId, History, Name, NamespaceId, Policy, Refusal, State, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -186,8 +186,7 @@ impl Execution {
 
     /// Its wiring.
     pub fn wiring(&self) -> &Wiring {
-        static NONE: Wiring =
-            Wiring { upstreams: Vec::new(), downstreams: Vec::new(), children: Vec::new() };
+        static NONE: Wiring = Wiring { upstreams: Vec::new(), downstreams: Vec::new(), children: Vec::new() };
         self.wiring.as_deref().unwrap_or(&NONE)
     }
 

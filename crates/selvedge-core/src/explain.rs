@@ -107,7 +107,8 @@ fn blocked(row: &Execution, around: &Surroundings<'_>) -> Vec<Reason> {
         JoinPolicy::AnyOf { .. } => format!("any of {}", join.edges.len()),
         JoinPolicy::Quorum { k, .. } => format!("{k} of {}", join.edges.len()),
     };
-    let message = format!("it waits for {wants} upstreams: {holds} hold, {dead} are dead, {pending} are open");
+    let message =
+        format!("it waits for {wants} upstreams: {holds} hold, {dead} are dead, {pending} are open");
     let mut reasons = vec![Reason { code: "waiting_for_upstreams", message, reference: None, until: None }];
     for upstream in around.upstreams {
         let name = upstream.node().unwrap_or("an upstream");

@@ -4,7 +4,7 @@
 //! Locks on flows and on candidates come last: after them the transaction waits for no execution.
 
 use crate::rows::{Candidates, Needs};
-use crate::FlowId;
+use crate::{ExecutionId, FlowId};
 
 /// How often a transaction asks for more at most.
 const ROUNDS: u8 = 16;
@@ -27,6 +27,11 @@ impl Loading {
             self.candidates = std::mem::take(&mut needs.candidates);
         }
         needs
+    }
+
+    /// Whether an execution was asked for to be locked.
+    pub fn locks(&self, id: ExecutionId) -> bool {
+        self.seen.executions.binary_search(&id).is_ok()
     }
 
     /// What to ask for next, of what commands want now; none when everything was seen.

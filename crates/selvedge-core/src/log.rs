@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn a_malformed_cursor_is_refused() {
-        for text in ["", "1", "x", "2000", "+1", "1zzzzzzzzzzzzzzzzzzzzzzzzzz", "1ffffffffffffffff000000000000"]
+        for text in
+            ["", "1", "x", "2000", "+1", "1zzzzzzzzzzzzzzzzzzzzzzzzzz", "1ffffffffffffffff000000000000"]
         {
             assert_eq!(Cursor::decode(text), None, "{text}");
         }

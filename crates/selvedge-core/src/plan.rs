@@ -118,17 +118,22 @@ impl GraphDraft {
             let at = format!("/nodes/{index}");
             let name = Name::parse(&format!("{at}/name"), &node.name, NAME_LIMIT)?;
             if let Some(first) = places.insert(name.clone(), index) {
-                let detail = format!("is {name:?}, which /nodes/{first} is called too; names are unique in a flow");
+                let detail =
+                    format!("is {name:?}, which /nodes/{first} is called too; names are unique in a flow");
                 return Err(Refusal::field(&format!("{at}/name"), detail));
             }
             check_alone(&at, &node.draft)?;
             if node.draft.id.is_some_and(|id| !ids.insert(id)) {
-                return Err(Refusal::field(&format!("{at}/id"), "is the id of a node before it; ids are unique"));
+                return Err(Refusal::field(
+                    &format!("{at}/id"),
+                    "is the id of a node before it; ids are unique",
+                ));
             }
             let submission = node.draft.check().map_err(|refusal| refusal.under(&at))?;
             nodes.push(PlannedNode { name, submission, policy: JoinPolicy::AllOf, digest: 0 });
         }
-        let mut plan = Plan { nodes, edges: Vec::with_capacity(self.edges.len()), existing: Vec::new(), digest };
+        let mut plan =
+            Plan { nodes, edges: Vec::with_capacity(self.edges.len()), existing: Vec::new(), digest };
         plan.add_edges(&self.edges, &places, onto)?;
         plan.add_policies(&self.groups, &places)?;
         plan.check_order()?;
@@ -144,7 +149,9 @@ impl GraphDraft {
             [("/nodes", self.nodes.len(), NODES_LIMIT), ("/edges", self.edges.len(), EDGES_LIMIT)]
         {
             if count > limit {
-                let detail = format!("has {count} entries; at most {limit} are allowed in one call, add the rest later");
+                let detail = format!(
+                    "has {count} entries; at most {limit} are allowed in one call, add the rest later"
+                );
                 return Err(Refusal::field(pointer, detail));
             }
         }
@@ -183,7 +190,8 @@ fn check_alone(at: &str, draft: &Draft) -> Result<(), Refusal> {
         ("unique_while_active", draft.unique_while_active.is_some()),
     ] {
         if given {
-            let detail = "is for an execution that is submitted alone; give the flow an idempotency_key instead";
+            let detail =
+                "is for an execution that is submitted alone; give the flow an idempotency_key instead";
             return Err(Refusal::field(&format!("{at}/{field}"), detail));
         }
     }
@@ -266,7 +274,10 @@ impl Plan {
                 return Err(Refusal::Cycle { pointer: at, detail });
             }
             if !known.insert((from, to)) {
-                let detail = format!("goes from {:?} to {:?} like an edge before it; one is enough", edge.from, edge.to);
+                let detail = format!(
+                    "goes from {:?} to {:?} like an edge before it; one is enough",
+                    edge.from, edge.to
+                );
                 return Err(Refusal::field(&at, detail));
             }
             self.edges.push(PlannedEdge { from, to, when: edge.when });

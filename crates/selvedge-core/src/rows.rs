@@ -1,12 +1,13 @@
 //! What a store loads for a decision, and what it saves after it. Plain data.
 
+use crate::fact::Failure;
 use crate::flow::Counts;
 use crate::log::Event;
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::stream::{Frame, Stream, StreamName};
 use crate::{
-    Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session, SessionId,
-    Timestamp,
+    Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Outcome, Session,
+    SessionId, Timestamp,
 };
 use bytes::Bytes;
 
@@ -40,8 +41,8 @@ pub struct Needs {
     pub look: Vec<ExecutionId>,
     /// Executions whose inputs are wanted.
     pub inputs: Vec<ExecutionId>,
-    /// Executions whose results are wanted.
-    pub results: Vec<ExecutionId>,
+    /// Executions of which only their name and their end are wanted.
+    pub relatives: Vec<ExecutionId>,
     /// Streams to read. Whoever appends to one has locked its execution.
     pub streams: Vec<StreamName>,
     /// Sessions to read without a lock.
@@ -86,7 +87,7 @@ impl Needs {
         new(&mut self.flows_look, &mut seen.flows_look);
         new(&mut self.look, &mut seen.look);
         new(&mut self.inputs, &mut seen.inputs);
-        new(&mut self.results, &mut seen.results);
+        new(&mut self.relatives, &mut seen.relatives);
         new(&mut self.streams, &mut seen.streams);
         new(&mut self.sessions, &mut seen.sessions);
         new(&mut self.sessions_locked, &mut seen.sessions_locked);
@@ -127,8 +128,8 @@ pub struct Rows {
     pub unreadable: Vec<(ExecutionId, String)>,
     /// Inputs of candidates and of what was asked for.
     pub inputs: Vec<(ExecutionId, Bytes)>,
-    /// Results of what was asked for; none for an execution that has none.
-    pub results: Vec<(ExecutionId, Option<Bytes>)>,
+    /// Names and ends of what was asked for.
+    pub relatives: Vec<Relative>,
     /// Nodes that were found by their names.
     pub nodes: Vec<(FlowId, Name, ExecutionId)>,
     /// Which executions are the members that were asked for, in order.
@@ -147,6 +148,21 @@ pub struct Rows {
     pub leases: Vec<HeldLease>,
     /// Classes.
     pub classes: Vec<(ClassId, Class)>,
+}
+
+/// An upstream or a child, as a claim carries it: how it stands, and with what it ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relative {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// Its name in the flow.
+    pub name: Name,
+    /// How it ended; none while it is live.
+    pub outcome: Option<Outcome>,
+    /// Its error, if it ended with one.
+    pub error: Option<Failure>,
+    /// Its result.
+    pub result: Option<Bytes>,
 }
 
 /// A lease as a heartbeat sees it.
@@ -323,7 +339,8 @@ pub struct Changes {
     pub sessions_removed: Vec<SessionId>,
     /// New flows, in id order.
     pub flows_inserted: Vec<Flow>,
-    /// Changed flows and the version they had, in id order. All but their counts is written.
+    /// Changed flows and the version they had, in id order. All but their counts is written; their namespace, tags and time of
+    /// submission never change.
     pub flows_updated: Vec<(Flow, u32)>,
     /// Deleted flows and the version they had, in id order.
     pub flows_deleted: Vec<(FlowId, u32)>,

@@ -11,8 +11,8 @@ use crate::history::Line;
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{
-    Changes, HeldLease, HistoryPage, Inserted, KeyName, KeyRow, Members, NodeEntry, ResultChange, Rows, TagEntry,
-    Updated,
+    Changes, HeldLease, HistoryPage, Inserted, KeyName, KeyRow, Members, NodeEntry, Relative, ResultChange,
+    Rows, TagEntry, Updated,
 };
 use crate::stream::{Frame, Stream, StreamName};
 use crate::transition::allowed;
@@ -36,6 +36,7 @@ pub struct Work {
     readied: i64,
     executions: HashMap<ExecutionId, Entry>,
     unreadable: HashMap<ExecutionId, String>,
+    relatives: HashMap<ExecutionId, Relative>,
     ready: HashMap<ClassId, BTreeSet<ClaimOrder>>,
     keys: HashMap<KeyName, KeyRow>,
     keys_removed: Vec<(KeyName, Option<ExecutionId>)>,
@@ -82,16 +83,13 @@ struct Entry {
     stored: Option<u32>,
     input: Option<Bytes>,
     result: ResultChange,
-    /// The result in the store, where it was asked for.
-    stored_result: Option<Option<Bytes>>,
     rewired: bool,
     deleted: bool,
 }
 
 impl Entry {
     fn of(row: Execution, stored: Option<u32>, input: Option<Bytes>) -> Self {
-        let (result, stored_result) = (ResultChange::Keep, None);
-        Entry { row, stored, input, result, stored_result, rewired: false, deleted: false }
+        Entry { row, stored, input, result: ResultChange::Keep, rewired: false, deleted: false }
     }
 
     /// Whether it stands as it was loaded.
@@ -109,6 +107,7 @@ impl Work {
             readied: 0,
             executions: HashMap::new(),
             unreadable: HashMap::new(),
+            relatives: HashMap::new(),
             ready: HashMap::new(),
             keys: HashMap::new(),
             keys_removed: Vec::new(),
@@ -154,10 +153,8 @@ impl Work {
                 entry.input = Some(input);
             }
         }
-        for (id, result) in rows.results {
-            if let Some(entry) = self.executions.get_mut(&id) {
-                entry.stored_result = Some(result);
-            }
+        for relative in rows.relatives {
+            self.relatives.insert(relative.execution, relative);
         }
         for flow in rows.flows {
             let untouched = |entry: &FlowEntry| entry.stored == Some(entry.row.version) && !entry.deleted;
@@ -215,6 +212,11 @@ impl Work {
     /// Chance.
     pub fn entropy(&mut self) -> &mut Entropy {
         &mut self.entropy
+    }
+
+    /// Whether this transaction makes the execution.
+    pub fn is_new(&self, id: ExecutionId) -> bool {
+        self.executions.get(&id).is_some_and(|entry| entry.stored.is_none())
     }
 
     /// Whether the row is here.
@@ -313,7 +315,13 @@ impl Work {
     }
 
     /// Adds edges or children to an execution, and with them makes it a member of `flow` where it was alone.
-    pub fn rewire(&mut self, id: ExecutionId, flow: FlowId, fact: Fact, edit: impl FnOnce(&mut Execution, &mut Wiring)) {
+    pub fn rewire(
+        &mut self,
+        id: ExecutionId,
+        flow: FlowId,
+        fact: Fact,
+        edit: impl FnOnce(&mut Execution, &mut Wiring),
+    ) {
         self.apply(id, fact, None, |row| {
             let mut wiring = row.wiring().clone();
             edit(row, &mut wiring);
@@ -347,14 +355,25 @@ impl Work {
         }
     }
 
-    /// The result of an execution: as this transaction made it, or as the store has it. None where that was not asked for.
-    pub fn result(&self, id: ExecutionId) -> Option<Option<&Bytes>> {
-        let entry = self.executions.get(&id)?;
-        match (&entry.result, &entry.stored_result) {
-            (ResultChange::Set(result), _) => Some(Some(result)),
-            (ResultChange::Clear, _) => Some(None),
-            (ResultChange::Keep, stored) => stored.as_ref().map(Option::as_ref),
-        }
+    /// How an upstream or a child stands: as this transaction leaves it, or as the store has it.
+    pub fn relative(&self, id: ExecutionId) -> Option<Relative> {
+        let loaded = self.relatives.get(&id);
+        let Some(entry) = self.executions.get(&id).filter(|entry| !entry.is_untouched() || loaded.is_none())
+        else {
+            return loaded.cloned();
+        };
+        let outcome = entry.row.state.outcome();
+        Some(Relative {
+            execution: id,
+            name: Name::trusted(entry.row.node()?),
+            outcome,
+            error: entry.row.detail.error.clone().filter(|_| outcome.is_some()),
+            result: match &entry.result {
+                ResultChange::Set(result) => Some(result.clone()),
+                ResultChange::Clear => None,
+                ResultChange::Keep => loaded.and_then(|loaded| loaded.result.clone()),
+            },
+        })
     }
 
     /// Deletes an execution with everything that is only about it.
@@ -421,8 +440,11 @@ impl Work {
         let Some(entry) = self.flows.get_mut(&id) else { return };
         entry.deleted = true;
         if let Some(key) = &entry.row.spec.idempotency_key {
-            let name =
-                KeyName { namespace: entry.row.namespace, scope: crate::rows::KeyScope::Flow, key: key.clone() };
+            let name = KeyName {
+                namespace: entry.row.namespace,
+                scope: crate::rows::KeyScope::Flow,
+                key: key.clone(),
+            };
             self.keys_removed.push((name, Some(ExecutionId(id.0))));
         }
     }
@@ -585,7 +607,8 @@ impl Work {
             .iter()
             .filter_map(|class| self.ready.get(class))
             .filter_map(|set| {
-                set.iter().find(|(_, _, id)| self.executions.get(id).is_some_and(|entry| self.can_hand_out(entry)))
+                set.iter()
+                    .find(|(_, _, id)| self.executions.get(id).is_some_and(|entry| self.can_hand_out(entry)))
             })
             .min()
             .map(|(_, _, id)| *id)
@@ -601,10 +624,12 @@ impl Work {
 
     /// Whether it is known how an execution stands and, where it has ended, with which result.
     pub fn knows_end(&self, id: ExecutionId) -> bool {
-        self.unreadable.contains_key(&id)
-            || self.executions.get(&id).is_some_and(|entry| {
-                entry.row.state.outcome() != Some(Outcome::Success) || self.result(id).is_some()
-            })
+        let known = |entry: &Entry| {
+            entry.row.state.outcome() != Some(Outcome::Success) || entry.result != ResultChange::Keep
+        };
+        self.relatives.contains_key(&id)
+            || self.unreadable.contains_key(&id)
+            || self.executions.get(&id).is_some_and(known)
     }
 
     /// The classes of which something that this transaction had in hand is ready when it ends. Made ready by it or not: a
@@ -680,9 +705,10 @@ impl Work {
     /// telling its downstreams goes to the outbox: this is the one place, whatever ended it.
     pub fn finish(mut self) -> Changes {
         for id in std::mem::take(&mut self.turned) {
-            let waits = self.executions.get(&id).is_some_and(|entry| {
-                !entry.deleted && !entry.row.wiring().downstreams.is_empty()
-            });
+            let waits = self
+                .executions
+                .get(&id)
+                .is_some_and(|entry| !entry.deleted && !entry.row.wiring().downstreams.is_empty());
             if waits {
                 self.leave(OutboxKind::Edges, id);
             }

@@ -20,7 +20,8 @@ use selvedge_core::rules::claim::relatives;
 use selvedge_core::rules::join::{CHUNK, News, hop};
 use selvedge_core::rules::report::{Op, Report};
 use selvedge_core::{
-    Changes, ClassId, Entropy, Execution, ExecutionId, Loading, Needs, Rows, SessionId, State, Timestamp, Work,
+    Changes, ClassId, Entropy, Execution, ExecutionId, Loading, Needs, Rows, SessionId, State, Timestamp,
+    Work,
 };
 use selvedge_store::{Decision, News as Told, Step};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -238,14 +239,14 @@ impl Batch {
         let mut hopped = false;
         for index in order {
             if commands[index].phase() == LAST && !hopped {
-                hop(&mut self.work);
+                hop(&mut self.work, |id| self.loading.locks(id));
                 hopped = true;
             }
             let reply = commands[index].decide(&self.classes[index], self.again, &mut self.work);
             replies[index] = Some(reply);
         }
         if !hopped {
-            hop(&mut self.work);
+            hop(&mut self.work, |id| self.loading.locks(id));
         }
         let now = self.work.now();
         let ready = self.work.left_ready();

@@ -13,11 +13,11 @@ use crate::memory::Memory;
 use crate::parked::Parked;
 use crate::registry::Registry;
 use crate::tail::Tail;
-use selvedge_core::{FlowId, Timestamp};
 use selvedge_core::rules::report::Fence;
 use selvedge_core::rules::worker::{PutBack, Why};
+use selvedge_core::{FlowId, Timestamp};
 use selvedge_store::{News, Store};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -25,17 +25,22 @@ use tokio::sync::{Notify, mpsc, oneshot};
 /// How much one batch carries at most.
 const BATCH_WEIGHT: usize = 512;
 
+/// How far a batch looks for commands that may run now.
+const LOOK_AHEAD: usize = 4096;
+
 /// A command that waits for its reply.
 pub struct Pending {
     command: Command,
     reply: oneshot::Sender<Result<Reply, Error>>,
+    /// The flows whose members it reports of, as far as that is known.
+    flows: Vec<FlowId>,
 }
 
 impl Pending {
     /// A command and where its reply goes.
     pub fn new(command: Command) -> (Pending, oneshot::Receiver<Result<Reply, Error>>) {
         let (reply, receiver) = oneshot::channel();
-        (Pending { command, reply }, receiver)
+        (Pending { command, reply, flows: Vec::new() }, receiver)
     }
 
     /// The command, and where its reply goes.
@@ -76,6 +81,9 @@ struct Queue {
     /// Those that go in batches of their own, and whether it is their turn.
     apart: VecDeque<Pending>,
     turn_of_apart: bool,
+    /// The flows of the batches that run. Two that meet in one flow would only wait for each other's locks: what comes for
+    /// it meanwhile gathers for the next.
+    busy: HashSet<FlowId>,
     running: usize,
     closed: bool,
 }
@@ -112,7 +120,12 @@ impl Committer {
     }
 
     /// Puts commands in the queue together, so that they go in the same batch unless it is full.
-    pub fn enqueue(self: &Arc<Self>, commands: Vec<Pending>) -> Result<(), Error> {
+    pub fn enqueue(self: &Arc<Self>, mut commands: Vec<Pending>) -> Result<(), Error> {
+        let flows: Vec<FlowId> =
+            commands.iter().flat_map(|pending| self.flows_of(&pending.command)).collect();
+        if !flows.is_empty() {
+            commands.iter_mut().for_each(|pending| pending.flows.clone_from(&flows));
+        }
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.closed {
             return Err(Error::Closed);
@@ -127,6 +140,16 @@ impl Committer {
             tokio::spawn(self.clone().write());
         }
         Ok(())
+    }
+
+    /// The flows of what a report is about, where this process handed it out.
+    fn flows_of(&self, command: &Command) -> Vec<FlowId> {
+        let Command::Report(reports) = command else { return Vec::new() };
+        let mut flows: Vec<FlowId> =
+            reports.iter().filter_map(|report| self.memory.flow_of(report.fence.execution)).collect();
+        flows.sort_unstable();
+        flows.dedup();
+        flows
     }
 
     /// How many batches were committed.
@@ -154,10 +177,11 @@ impl Committer {
         }
     }
 
-    /// One writer: batch after batch until nothing waits.
+    /// One writer: batch after batch until nothing waits that may run now.
     async fn write(self: Arc<Self>) {
         let _running = Running(&self);
-        while let Some(mut batch) = self.next_batch() {
+        while let Some((mut batch, flows)) = self.next_batch() {
+            let _busy = Busy { committer: &self, flows };
             for claim in self.parked.take_for(batch.iter().map(|pending| &pending.command)) {
                 batch.push(claim);
             }
@@ -165,28 +189,21 @@ impl Committer {
         }
     }
 
-    /// The next batch; none when nothing waits, and then this writer has stopped.
-    fn next_batch(&self) -> Option<Vec<Pending>> {
+    /// The next batch and its flows, which are busy from now on; none when nothing waits that may run now.
+    fn next_batch(&self) -> Option<(Vec<Pending>, Vec<FlowId>)> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.turn_of_apart = !queue.apart.is_empty() && (queue.turn_of_apart || queue.waiting.is_empty());
-        let source = if queue.turn_of_apart { &mut queue.apart } else { &mut queue.waiting };
-        let mut batch = Vec::new();
-        let mut weight = 0;
-        while let Some(pending) = source.front() {
-            weight += pending.command.weight();
-            if weight > BATCH_WEIGHT && !batch.is_empty() {
-                break;
-            }
-            batch.extend(source.pop_front());
-        }
-        queue.turn_of_apart = !queue.turn_of_apart;
-        (!batch.is_empty()).then_some(batch)
+        let first = queue.turn_of_apart;
+        let batch = queue.take(first).or_else(|| queue.take(!first))?;
+        let flows: Vec<FlowId> = batch.iter().flat_map(|pending| pending.flows.iter().copied()).collect();
+        queue.busy.extend(&flows);
+        Some((batch, flows))
     }
 
     async fn run_batch(self: &Arc<Self>, batch: Vec<Pending>) {
         let mut work = vec![batch];
         while let Some(batch) = work.pop() {
-            let (commands, mut replies): (Vec<_>, Vec<_>) = batch.into_iter().map(Pending::into_parts).unzip();
+            let (commands, mut replies): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(Pending::into_parts).unzip();
             let commands = Arc::new(commands);
             match self.transact(commands.clone()).await {
                 Ok((mut outcome, emptied)) => {
@@ -208,8 +225,9 @@ impl Committer {
                     tracing::warn!(commands = commands.len(), %error, "a batch failed whole; halving it");
                     let commands = Arc::try_unwrap(commands).unwrap_or_else(|shared| (*shared).clone());
                     let pending = commands.into_iter().zip(replies);
-                    let mut first: Vec<Pending> =
-                        pending.map(|(command, reply)| Pending { command, reply }).collect();
+                    let mut first: Vec<Pending> = pending
+                        .map(|(command, reply)| Pending { command, reply, flows: Vec::new() })
+                        .collect();
                     let second = first.split_off(first.len() / 2);
                     work.push(second);
                     work.push(first);
@@ -290,13 +308,61 @@ impl Committer {
     }
 }
 
+impl Queue {
+    /// A batch of one of the two kinds; none when nothing of that kind may run now. The other kind has the next turn.
+    fn take(&mut self, apart: bool) -> Option<Vec<Pending>> {
+        let Queue { waiting, apart: going_apart, busy, .. } = self;
+        let source = if apart { going_apart } else { waiting };
+        let mut batch = Vec::new();
+        let mut weight = 0;
+        let (mut index, mut looked) = (0, 0);
+        while let Some(pending) = source.get(index).filter(|_| looked < LOOK_AHEAD) {
+            looked += 1;
+            if pending.flows.iter().any(|flow| busy.contains(flow)) {
+                index += 1;
+                continue;
+            }
+            weight += pending.command.weight();
+            if weight > BATCH_WEIGHT && !batch.is_empty() {
+                break;
+            }
+            batch.extend(source.remove(index));
+        }
+        self.turn_of_apart = !apart;
+        (!batch.is_empty()).then_some(batch)
+    }
+
+    /// Whether something waits that may run now.
+    fn has_work(&self) -> bool {
+        let free = |pending: &Pending| !pending.flows.iter().any(|flow| self.busy.contains(flow));
+        self.waiting.iter().chain(&self.apart).take(LOOK_AHEAD).any(free)
+    }
+}
+
+/// The flows of a batch that runs; free again when it ends, however it ends.
+struct Busy<'a> {
+    committer: &'a Committer,
+    flows: Vec<FlowId>,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        if !self.flows.is_empty() {
+            let mut queue = self.committer.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            for flow in &self.flows {
+                queue.busy.remove(flow);
+            }
+        }
+    }
+}
+
 /// Counts a writer out when it stops, however it stops; if commands came meanwhile, nobody else would start one.
 struct Running<'a>(&'a Arc<Committer>);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if !queue.waiting.is_empty() || !queue.apart.is_empty() {
+        if queue.has_work() {
             drop(queue);
             tokio::spawn(self.0.clone().write());
             return;

@@ -16,7 +16,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
 /// How long a conflict is waited for before it is tried again.
-const PAUSES: [Duration; 3] = [Duration::from_millis(5), Duration::from_millis(10), Duration::from_millis(20)];
+const PAUSES: [Duration; 3] =
+    [Duration::from_millis(5), Duration::from_millis(10), Duration::from_millis(20)];
 
 /// What a commit left to be done.
 #[derive(Debug, Default)]

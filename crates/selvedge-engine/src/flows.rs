@@ -156,10 +156,18 @@ impl Namespace {
                 self.stored_flow(id).await?.map(view).ok_or_else(|| no_flow(id))
             }
             Some(flow) => Ok(view(flow)),
-            None => self.get(ExecutionId(id.0)).await.map_or(Err(no_flow(id)), |lone| {
-                let row = lone.stored.execution;
+            None => {
+                let row = self.lone(id).await?;
                 if row.flow.is_none() { Ok(view(lone_flow(&row))) } else { Err(no_flow(id)) }
-            }),
+            }
+        }
+    }
+
+    /// The execution that has the id of a flow: alone, it is its own flow.
+    async fn lone(&self, id: FlowId) -> Result<Execution, Error> {
+        match self.get(ExecutionId(id.0)).await {
+            Err(Error::Refused(_)) => Err(no_flow(id)),
+            found => Ok(found?.stored.execution),
         }
     }
 
@@ -201,8 +209,7 @@ impl Namespace {
     /// The graph of a flow.
     pub async fn graph(&self, id: FlowId) -> Result<FlowGraph, Error> {
         if self.stored_flow(id).await?.is_none() {
-            let lone = self.get(ExecutionId(id.0)).await.map_err(|_| no_flow(id))?;
-            return Ok(FlowGraph::of(&[lone.stored.execution]));
+            return Ok(FlowGraph::of(&[self.lone(id).await?]));
         }
         Ok(FlowGraph::of(&self.members(id).await?))
     }
@@ -261,12 +268,13 @@ impl Namespace {
         actor: &Name,
         wait: Duration,
     ) -> Result<(FlowView, bool), Error> {
-        if self.stored_flow(id).await?.is_none() {
-            return self.cancel_lone(id, mode, reason, actor).await;
+        while self.stored_flow(id).await?.is_none() {
+            if let Some(view) = self.cancel_lone(id, mode, reason.clone(), actor).await? {
+                return Ok((view, true));
+            }
         }
         let deadline = Instant::now() + wait.min(WAIT_MAX);
-        let cancel =
-            CancelFlow { namespace: self.id(), flow: id, mode, reason, actor: actor.clone() };
+        let cancel = CancelFlow { namespace: self.id(), flow: id, mode, reason, actor: actor.clone() };
         match self.run(Command::CancelFlow(cancel)).await? {
             Reply::Flow(done) => drop((*done)?),
             other => return Err(unexpected(&other)),
@@ -288,27 +296,30 @@ impl Namespace {
         }
     }
 
-    /// A lone execution is its own flow.
+    /// A lone execution is its own flow. Gives none if it has moved since it was looked at: it may have become a flow.
     async fn cancel_lone(
         &self,
         id: FlowId,
         mode: CancelMode,
         reason: Option<String>,
         actor: &Name,
-    ) -> Result<(FlowView, bool), Error> {
-        let view = self.flow(id).await?;
-        let started = self.get(ExecutionId(id.0)).await?.stored.execution.started_at.is_some();
-        if mode == CancelMode::All || !started {
+    ) -> Result<Option<FlowView>, Error> {
+        let lone = self.lone(id).await?;
+        if lone.flow.is_some() {
+            return if self.stored_flow(id).await?.is_some() { Ok(None) } else { Err(no_flow(id)) };
+        }
+        if mode == CancelMode::All || lone.started_at.is_none() {
             let action = Action::Cancel { reason, grace_ms: 0 };
-            match self.operate(ExecutionId(id.0), action, None, actor).await {
+            match self.operate(lone.id, action, Some(lone.version), actor).await {
+                Err(Error::Refused(Refusal::VersionMismatch { .. })) => return Ok(None),
                 Err(Error::Refused(Refusal::AlreadyTerminal { .. })) => {
-                    let state = view.flow.state.as_str().into();
+                    let state = lone_flow(&lone).state.as_str().into();
                     return Err(Refusal::FlowEnded { flow: id, state }.into());
                 }
                 done => drop(done?),
             }
         }
-        Ok((self.flow(id).await?, true))
+        Ok(Some(self.flow(id).await?))
     }
 
     /// Whom the replay of an execution would open again, nearest first.

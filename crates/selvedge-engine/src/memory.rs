@@ -3,7 +3,7 @@
 //! A remembered row may be out of date: it is saved only if the store still has its version, else the command is decided
 //! again with the row read anew. Bounded; forgetting costs a read and nothing else.
 
-use selvedge_core::{Execution, ExecutionId};
+use selvedge_core::{Execution, ExecutionId, FlowId};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
@@ -23,6 +23,11 @@ impl Memory {
     /// Takes a row out: whoever changes it puts the new one back.
     pub fn take(&self, id: ExecutionId) -> Option<Execution> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
+    }
+
+    /// The flow of a remembered row.
+    pub fn flow_of(&self, id: ExecutionId) -> Option<FlowId> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).get(&id)?.flow
     }
 
     /// Remembers rows after their commit.

@@ -146,10 +146,13 @@ impl Namespace {
 
     /// The first upstreams that a blocked execution still waits for.
     async fn open_upstreams(&self, row: &Execution) -> Result<Vec<Execution>, Error> {
-        let Some(join) = row.join.as_ref().filter(|_| row.state == State::Blocked) else { return Ok(Vec::new()) };
+        let Some(join) = row.join.as_ref().filter(|_| row.state == State::Blocked) else {
+            return Ok(Vec::new());
+        };
         let edges = row.wiring().upstreams.iter().zip(&join.edges);
         let open = edges.filter(|(_, edge)| edge.resolution == Resolution::Pending);
-        let ids: Vec<ExecutionId> = open.map(|(upstream, _)| upstream.execution).take(UPSTREAMS_MAX).collect();
+        let ids: Vec<ExecutionId> =
+            open.map(|(upstream, _)| upstream.execution).take(UPSTREAMS_MAX).collect();
         Ok(self.inner().store.fetch(&ids).await?.into_iter().map(|stored| stored.execution).collect())
     }
 

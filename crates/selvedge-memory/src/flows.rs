@@ -1,10 +1,11 @@
 //! Flows, the names of their nodes, and the outbox. A row enters and leaves its indexes only here.
 
-use crate::tables::{Tables, strike};
+use crate::tables::{Record, Tables, strike};
+use selvedge_core::execution::ROOT;
 use selvedge_core::filter::{Place, tag_text};
 use selvedge_core::flow::{Counts, FlowFilter, FlowPlace, FlowState};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::rows::{Members, NodeEntry};
+use selvedge_core::rows::{Members, NodeEntry, Relative};
 use selvedge_core::{Changes, Execution, ExecutionId, Flow, FlowId, Name, Needs, Rows, Timestamp};
 use selvedge_store::{DueFlow, FlowDue};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -116,8 +117,15 @@ impl Tables {
         rows.nodes = needs.nodes.iter().filter_map(found).collect();
         rows.members = needs.members.iter().map(|page| (*page, self.member_ids(*page))).collect();
         rows.outbox = needs.outbox.iter().filter_map(|name| self.outbox.get(name).cloned()).collect();
-        let result = |id: &ExecutionId| Some((*id, self.executions.get(id)?.result.clone()));
-        rows.results = needs.results.iter().filter_map(result).collect();
+        rows.relatives = needs.relatives.iter().filter_map(|id| self.relative(*id)).collect();
+    }
+
+    fn relative(&self, id: ExecutionId) -> Option<Relative> {
+        let Record { execution, result, .. } = self.executions.get(&id)?;
+        let outcome = execution.state.outcome();
+        let name = Name::trusted(execution.node().unwrap_or(ROOT));
+        let error = execution.detail.error.clone().filter(|_| outcome.is_some());
+        Some(Relative { execution: id, name, outcome, error, result: result.clone() })
     }
 
     pub fn member_ids(&self, page: Members) -> Vec<ExecutionId> {

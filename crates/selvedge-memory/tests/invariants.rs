@@ -38,7 +38,12 @@ async fn facts(bench: &Bench) -> Vec<Event> {
 /// The changes that put a row in place of `before`.
 fn replacing(before: &Execution, execution: Execution) -> Changes {
     Changes {
-        updated: vec![Updated { execution, expected_version: before.version, result: ResultChange::Keep, rewired: false }],
+        updated: vec![Updated {
+            execution,
+            expected_version: before.version,
+            result: ResultChange::Keep,
+            rewired: false,
+        }],
         ..Changes::default()
     }
 }

@@ -34,7 +34,7 @@ enum Asked {
     Flows,
     Candidates,
     Inputs,
-    Results,
+    Relatives,
     Streams,
     Sessions,
     Leases,
@@ -114,7 +114,7 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     }
     asking.about(&needs.look, Asked::Executions, &sql::EXECUTIONS_LOOK, ids);
     asking.about(&needs.inputs, Asked::Inputs, &sql::EXECUTIONS_INPUTS, ids);
-    asking.about(&needs.results, Asked::Results, &sql::EXECUTIONS_RESULTS, ids);
+    asking.about(&needs.relatives, Asked::Relatives, &sql::EXECUTIONS_RELATIVES, ids);
     asking.about(&needs.streams, Asked::Streams, &sql::STREAMS_FIND, streams::names);
     asking.about(&needs.sessions, Asked::Sessions, &sql::SESSIONS_FIND, sessions);
     asking.about(&needs.sessions_locked, Asked::Sessions, &sql::SESSIONS_LOCK, sessions);
@@ -147,9 +147,13 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
         Asked::Inputs => {
             rows.inputs.extend(answer.iter().map(|row| (ExecutionId(row.get(0)), row::payload(row, 1))));
         }
-        Asked::Results => {
-            rows.results
-                .extend(answer.iter().map(|row| (ExecutionId(row.get(0)), row::some_payload(row, 1))));
+        Asked::Relatives => {
+            for answer in answer {
+                match row::relative(answer) {
+                    Ok(relative) => rows.relatives.push(relative),
+                    Err(unreadable) => rows.unreadable.push(unreadable),
+                }
+            }
         }
         Asked::Streams => rows.streams.extend(answer.iter().map(streams::found)),
         Asked::Keys => {

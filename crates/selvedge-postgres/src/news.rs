@@ -94,10 +94,11 @@ impl PostgresStore {
     /// Tells the others.
     pub(crate) async fn tell(&self, news: News) -> Result<(), Error> {
         let client = self.pool.get().await.map_err(no_connection)?;
-        let statement = client.prepare_cached("select pg_notify($1, $2)").await.map_err(failure)?;
-        for message in encode(&news, &self.me) {
-            client.query(&statement, &[&channel(&self.settings.schema), &message]).await.map_err(failure)?;
-        }
+        // One statement for all of them: each transaction that notifies holds the cluster's one lock for it.
+        let text = "select pg_notify($1, message) from unnest($2::text[]) as message";
+        let statement = client.prepare_cached(text).await.map_err(failure)?;
+        let messages = encode(&news, &self.me);
+        client.query(&statement, &[&channel(&self.settings.schema), &messages]).await.map_err(failure)?;
         Ok(())
     }
 }

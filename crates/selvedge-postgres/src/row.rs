@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use selvedge_core::filter::Place;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::rows::HeldLease;
+use selvedge_core::rows::{HeldLease, Relative};
 use selvedge_core::{
     Class, ClassId, Execution, ExecutionId, Flow, LeaseId, Name, NamespaceId, Scope, Session, SessionId,
     Timestamp,
@@ -205,4 +205,11 @@ pub fn class(row: &Row) -> (ClassId, Class) {
         capabilities: row.get::<_, Vec<&str>>(4).into_iter().map(Name::trusted).collect(),
     };
     (ClassId(row.get(0)), class)
+}
+
+/// What a claim carries of an upstream or a child.
+pub fn relative(row: &Row) -> Result<Relative, (ExecutionId, String)> {
+    let id = row.get(0);
+    let (spec, state, detail): (Option<&str>, i16, Option<&str>) = (row.get(1), row.get(2), row.get(3));
+    columns::relative(id, spec, state, detail, some_payload(row, 4)).map_err(|error| (ExecutionId(id), error))
 }

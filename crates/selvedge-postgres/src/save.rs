@@ -2,8 +2,8 @@
 //!
 //! The guards are inside the statements: one that fails aborts the transaction on the server before the commit behind it
 //! is reached. The log's number is drawn by the last statement, when all locks are held. What many transactions want at once
-//! is written just before it, so nobody waits for one while it holds what others still need: the pairs of class and priority
-//! that claims must know of, and the counts of flows.
+//! is written just before it, so nobody waits for one while it holds what others still need: the counts of flows, and the
+//! pairs of class and priority that claims must know of. Both come after the sessions, which others lock before they save.
 
 use crate::bounds::Written;
 use crate::pipeline::{Parameters, Pipeline};
@@ -93,11 +93,11 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
     });
     saving.rows(&changes.keys_added, &sql::KEYS_INSERT, keys);
     flows.save(changes, &mut saving);
-    let emptying = saving.rows(&changes.counted, &sql::FLOWS_ADD_COUNTS, save_flows::counted);
     saving.rows(&changes.sessions_removed, &sql::SESSIONS_DELETE, |ids| vec![column(ids, |id| id.0)]);
     for written in &changes.sessions {
         saving.add(&sql::SESSIONS_UPSERT, session(written));
     }
+    let emptying = saving.rows(&changes.counted, &sql::FLOWS_ADD_COUNTS, save_flows::counted);
     saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {
         vec![
             column(pairs, |((class, _), _)| *class),

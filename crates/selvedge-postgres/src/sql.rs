@@ -92,7 +92,7 @@ statements! {
     EXECUTIONS_LOCK = "executions_lock";
     EXECUTIONS_LOCK_FREE = "executions_lock_free";
     EXECUTIONS_LOOK = "executions_look";
-    EXECUTIONS_RESULTS = "executions_results";
+    EXECUTIONS_RELATIVES = "executions_relatives";
     EXECUTIONS_REWIRE = "executions_rewire";
     EXECUTIONS_UPDATE = "executions_update";
     FLOWS_ADD_COUNTS = "flows_add_counts";

@@ -3,7 +3,7 @@
 mod support;
 
 use selvedge_store::Store;
-use selvedge_store::conformance::{Subject, model};
+use selvedge_store::conformance::{Subject, flow_model, model};
 use std::sync::Arc;
 use support::Sandbox;
 
@@ -18,4 +18,9 @@ selvedge_store::conformance::suite!(empty_store);
 #[test]
 fn slow_random_commands_have_the_outcome_that_the_model_says() {
     model::run(empty_store, 16);
+}
+
+#[test]
+fn slow_random_graphs_come_to_the_end_that_the_model_says() {
+    flow_model::run(empty_store, 8);
 }

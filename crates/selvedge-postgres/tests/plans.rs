@@ -249,7 +249,7 @@ fn cases() -> Vec<Case> {
         case("executions_look", SOME.into(), &["executions_pkey"], 60),
         case("executions_fetch", SOME.into(), &["executions_pkey", "sessions_pkey"], 60),
         case("executions_inputs", SOME.into(), &["executions_pkey"], 60),
-        case("executions_results", SOME.into(), &["executions_pkey"], 60),
+        case("executions_relatives", SOME.into(), &["executions_pkey"], 60),
         case("executions_rewire", format!("{SOME}, {SOME}, '{{\"\",\"\",\"\"}}'"), &["executions_pkey"], 150),
         case("executions_delete", format!("{SOME}, '{{3,3,3}}'"), &["executions_pkey"], 100),
         case("executions_update", update(), &["executions_pkey"], 300),

@@ -5,7 +5,7 @@ use crate::times;
 use selvedge_core::explain::Explanation;
 use selvedge_core::fact::Failure;
 use selvedge_core::history::Attempt;
-use selvedge_core::rules::claim::Relative;
+use selvedge_core::rows::Relative;
 use selvedge_core::rules::report::Fence;
 use selvedge_core::{Execution, Outcome, State, Timestamp};
 use selvedge_engine::store::Stored;

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use selvedge_core::outbox::OutboxName;
 use selvedge_core::rows::{KeyName, Members, Needs, Rows};
 use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Session, SessionId, Timestamp};
+use selvedge_store::columns;
 
 /// Everything that `needs` names.
 pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite::Result<Rows> {
@@ -24,7 +25,7 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
     }
     candidates(connection, needs, &mut rows)?;
     inputs(connection, &needs.inputs, &mut rows)?;
-    results(connection, &needs.results, &mut rows)?;
+    relatives(connection, &needs.relatives, &mut rows)?;
     for name in &needs.streams {
         rows.streams.extend(crate::stream::read(connection, *name)?);
     }
@@ -90,13 +91,22 @@ fn inputs(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> rusq
     Ok(())
 }
 
-fn results(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> rusqlite::Result<()> {
+fn relatives(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> rusqlite::Result<()> {
     for id in ids {
-        let result = connection
-            .prepare_cached(&sql::RESULT_READ)?
-            .query_row([id.0.as_bytes()], |found| row::optional_bytes(found, 0))
+        let relative = connection
+            .prepare_cached(&sql::RELATIVE_READ)?
+            .query_row([id.0.as_bytes()], |found| {
+                let (spec, state, detail): (Option<String>, i16, Option<String>) =
+                    (found.get(0)?, found.get(1)?, found.get(2)?);
+                let result = row::optional_bytes(found, 3)?;
+                Ok(columns::relative(id.0, spec.as_deref(), state, detail.as_deref(), result))
+            })
             .optional()?;
-        rows.results.extend(result.map(|result| (*id, result)));
+        match relative {
+            Some(Ok(relative)) => rows.relatives.push(relative),
+            Some(Err(error)) => rows.unreadable.push((*id, error)),
+            None => {}
+        }
     }
     Ok(())
 }

@@ -117,7 +117,7 @@ statements! {
     OUTBOX_READ = "outbox_read";
     OUTBOX_WRITE = "outbox_write";
     OVERVIEW_READ = "overview_read";
-    RESULT_READ = "result_read";
+    RELATIVE_READ = "relative_read";
     SCHEMA_CREATE = "schema_create";
     SCHEMA_READ = "schema_read";
     SCHEMA_WRITE = "schema_write";

@@ -21,3 +21,8 @@ selvedge_store::conformance::suite!(empty_store);
 fn random_commands_have_the_outcome_that_the_model_says() {
     selvedge_store::conformance::model::run(empty_store, 24);
 }
+
+#[test]
+fn random_graphs_come_to_the_end_that_the_model_says() {
+    selvedge_store::conformance::flow_model::run(empty_store, 12);
+}

@@ -116,7 +116,7 @@ const CASES: [Case; 44] = [
         uses: &["SEARCH executions USING INDEX sqlite_autoindex_executions_1 (id=?)"],
     },
     Case {
-        statement: "result_read",
+        statement: "relative_read",
         uses: &["SEARCH executions USING INDEX sqlite_autoindex_executions_1 (id=?)"],
     },
     Case { statement: "node_find", uses: &["SEARCH nodes USING PRIMARY KEY (flow=? AND name=?)"] },

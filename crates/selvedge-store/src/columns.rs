@@ -3,13 +3,17 @@
 //! What indexes or people ask for is a column of its own; the rest is JSON that people can read and that may grow fields.
 //! A value that is not understood is an error that names it, never a default.
 
-use selvedge_core::execution::{Detail, Due, DueKind, Spec};
-use selvedge_core::history::newest_claim;
+use bytes::Bytes;
+use selvedge_core::execution::{Detail, Due, DueKind, ROOT, Spec};
+use selvedge_core::fact::Failure;
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
+use selvedge_core::history::newest_claim;
+use selvedge_core::rows::Relative;
 use selvedge_core::state::StateName;
+use selvedge_core::wiring::Node;
 use selvedge_core::{
-    ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name, NamespaceId, SessionId,
-    State, Timestamp, Wiring,
+    ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name, NamespaceId,
+    SessionId, State, Timestamp, Wiring,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -127,6 +131,34 @@ impl Moving {
 /// Tags from their column.
 pub fn tags(text: Option<&str>) -> Result<BTreeMap<String, String>, String> {
     text.map_or(Ok(BTreeMap::new()), |text| json("tags", text))
+}
+
+/// What a claim carries of an upstream or a child, from a few of its columns.
+pub fn relative(
+    id: Uuid,
+    spec: Option<&str>,
+    state: i16,
+    detail: Option<&str>,
+    result: Option<Bytes>,
+) -> Result<Relative, String> {
+    #[derive(Default, Deserialize)]
+    struct Named {
+        node: Option<Node>,
+    }
+    #[derive(Default, Deserialize)]
+    struct Failed {
+        error: Option<Failure>,
+    }
+    let named: Named = spec.map_or(Ok(Named::default()), |text| json("spec", text))?;
+    let failed: Failed = detail.map_or(Ok(Failed::default()), |text| json("detail", text))?;
+    let outcome = StateName::from_code(state).ok_or_else(|| format!("unknown state {state}"))?.outcome();
+    Ok(Relative {
+        execution: ExecutionId(id),
+        name: named.node.map_or_else(|| Name::trusted(ROOT), |node| node.name),
+        outcome,
+        error: failed.error.filter(|_| outcome.is_some()),
+        result,
+    })
 }
 
 /// Whether `detail` says that a cancel was asked for.

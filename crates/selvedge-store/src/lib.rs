@@ -17,6 +17,7 @@ mod contract;
 mod error;
 
 pub use contract::{
-    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, News, Overview, Step, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, News, Overview, Step, Store, Stored,
+    Transaction,
 };
 pub use error::Error;

@@ -54,7 +54,7 @@ pub use worker::{Context, Drained, Failure, Handle, IntoReturn, Return, Worker};
 pub use selvedge_core as core;
 pub use selvedge_core::flow::{CancelMode, FlowState};
 pub use selvedge_core::join::Condition;
-pub use selvedge_core::rules::claim::Relative;
+pub use selvedge_core::rows::Relative;
 pub use selvedge_core::rules::operator::Action;
 pub use selvedge_core::rules::submit::Submitted;
 pub use selvedge_core::stream::{Frame, FrameKind, FrameMode, Stream};

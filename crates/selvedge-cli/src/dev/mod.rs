@@ -69,7 +69,10 @@ fn welcome(url: &str, sample: Option<FlowId>, allow_shell: bool) -> String {
     let id = Uuid::now_v7();
     let sample = match sample {
         Some(flow) => format!(
-            "A sample flow runs. Its graph, to look at now and again in a few seconds:\n  {url}/v1/flows/{flow}/graph?format=svg\n\n"
+            "A sample flow runs. Its graph, to look at now and again in a few seconds:
+  {url}/v1/flows/{flow}/graph?format=svg
+
+"
         ),
         None => String::new(),
     };

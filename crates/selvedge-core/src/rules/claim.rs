@@ -1,14 +1,14 @@
 //! Claims: ready executions go to a worker under new leases, in order.
 
 use super::Operation;
-use crate::fact::{Fact, Failure, LeaseRef};
+use crate::fact::{Fact, LeaseRef};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
-use crate::rows::{Candidates, Needs};
+use crate::rows::{Candidates, Needs, Relative};
 use crate::session::SEEN_EVERY_MS;
 use crate::submission::check_capabilities;
 use crate::{
-    ClassId, Execution, ExecutionId, Lease, Name, NamespaceId, Outcome, Refusal, Scope, Session, SessionId,
-    State, Work,
+    ClassId, Execution, ExecutionId, Lease, Name, NamespaceId, Refusal, Scope, Session, SessionId, State,
+    Work,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -117,32 +117,6 @@ pub struct Claimed {
     pub upstreams: Vec<Relative>,
     /// How its children stand, in the order in which they were spawned.
     pub children: Vec<Relative>,
-}
-
-/// How an upstream or a child stands, as a claim carries it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Relative {
-    /// Its name in the flow.
-    pub name: Name,
-    /// How it ended; none while it is live.
-    pub outcome: Option<Outcome>,
-    /// Its error.
-    pub error: Option<Failure>,
-    /// Its result.
-    pub result: Option<Bytes>,
-}
-
-impl Relative {
-    fn of(id: ExecutionId, work: &Work) -> Option<Relative> {
-        let row = work.find(id).ok().flatten()?;
-        let outcome = row.state.outcome();
-        Some(Relative {
-            name: Name::trusted(row.node()?),
-            outcome,
-            error: row.detail.error.clone().filter(|_| outcome.is_some()),
-            result: work.result(id).flatten().cloned(),
-        })
-    }
 }
 
 /// The stored answer of a keyed claim: which executions under which epochs.
@@ -301,8 +275,8 @@ impl Claimed {
 /// What a claim carries of an execution that is leased.
 fn claimed(row: &Execution, work: &Work) -> Claimed {
     let wiring = row.wiring();
-    let upstreams = wiring.upstreams.iter().filter_map(|one| Relative::of(one.execution, work));
-    let children = wiring.children.iter().filter_map(|one| Relative::of(one.execution, work));
+    let upstreams = wiring.upstreams.iter().filter_map(|one| work.relative(one.execution));
+    let children = wiring.children.iter().filter_map(|one| work.relative(one.execution));
     Claimed {
         execution: row.clone(),
         input: work.input(row.id).cloned().unwrap_or_default(),
@@ -317,10 +291,5 @@ pub fn relatives(id: ExecutionId, work: &Work, needs: &mut Needs) {
     let wiring = row.wiring();
     let upstreams = wiring.upstreams.iter().map(|one| one.execution);
     let children = wiring.children.iter().map(|one| one.execution);
-    for id in upstreams.chain(children).filter(|id| !work.knows_end(*id)) {
-        if !work.knows(id) {
-            needs.look.push(id);
-        }
-        needs.results.push(id);
-    }
+    needs.relatives.extend(upstreams.chain(children).filter(|id| !work.knows_end(*id)));
 }

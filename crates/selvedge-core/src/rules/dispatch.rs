@@ -50,7 +50,9 @@ impl Dispatch {
     /// What to see first.
     pub fn needs(&self, needs: &mut Needs) {
         match self.row.name.kind {
-            OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children => needs.look.push(self.execution()),
+            OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children => {
+                needs.look.push(self.execution())
+            }
             OutboxKind::Flow => {
                 needs.members.push(self.members());
                 needs.flows.push(FlowId(self.row.name.id));
@@ -179,7 +181,9 @@ impl Dispatch {
     }
 
     fn cancel_child(&self, parent: &Execution, id: ExecutionId, work: &mut Work) -> u32 {
-        let Some(outcome) = parent.state.outcome().filter(|outcome| *outcome != Outcome::Success) else { return 0 };
+        let Some(outcome) = parent.state.outcome().filter(|outcome| *outcome != Outcome::Success) else {
+            return 0;
+        };
         cancel_now(work, id, format!("its parent {} ended as {outcome}", parent.id), None)
     }
 

@@ -52,7 +52,9 @@ impl CancelFlow {
             draining: true,
         };
         let fact = Fact::FlowCancelRequested { mode: self.mode, reason: self.reason.clone() };
-        work.apply_flow(self.flow, Some(fact), Some(self.actor.clone()), |flow| flow.detail.cancel = Some(cancel));
+        work.apply_flow(self.flow, Some(fact), Some(self.actor.clone()), |flow| {
+            flow.detail.cancel = Some(cancel)
+        });
         work.put_outbox(OutboxRow {
             name: OutboxName { id: self.flow.0, kind: OutboxKind::Flow },
             at: work.now(),

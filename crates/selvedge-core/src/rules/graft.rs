@@ -156,9 +156,9 @@ impl Graft<'_> {
             resolution: Resolution::Pending,
             generation: generations.get(&upstream.execution).copied().unwrap_or_default(),
         };
-        for (place, depth) in depths.iter().enumerate().filter(|(place, _)| !self.is_there(End::New(*place))) {
-            let Added { upstreams, downstreams } =
-                added.remove(&self.planned.ids[place]).unwrap_or_default();
+        for (place, depth) in depths.iter().enumerate().filter(|(place, _)| !self.is_there(End::New(*place)))
+        {
+            let Added { upstreams, downstreams } = added.remove(&self.planned.ids[place]).unwrap_or_default();
             let edges: Vec<Edge> = upstreams.iter().map(edge).collect();
             self.insert(place, *depth, Wiring { upstreams, downstreams, children: Vec::new() }, edges, work);
         }

@@ -115,7 +115,8 @@ impl Grow {
         }
         let members = work.members(&self.members());
         let all: Vec<ExecutionId> = members.iter().chain(&self.planned.ids).copied().collect();
-        let places: HashMap<ExecutionId, usize> = all.iter().enumerate().map(|(place, id)| (*id, place)).collect();
+        let places: HashMap<ExecutionId, usize> =
+            all.iter().enumerate().map(|(place, id)| (*id, place)).collect();
         let mut graph = Graph::new(all.len());
         for id in members {
             let Ok(Some(row)) = work.find(*id) else { continue };
@@ -171,7 +172,8 @@ fn existing(flow: FlowId, planned: &Planned, work: &Work) -> Result<Vec<Executio
     let find = |(place, name): (usize, &Name)| {
         let missing = || {
             let end = End::Old(place);
-            let edge = plan.edges().iter().position(|edge| edge.from == end || edge.to == end).unwrap_or_default();
+            let edge =
+                plan.edges().iter().position(|edge| edge.from == end || edge.to == end).unwrap_or_default();
             let field = if plan.edges()[edge].from == end { "from" } else { "to" };
             Refusal::UnknownNode { pointer: format!("/edges/{edge}/{field}"), node: name.to_string() }
         };
@@ -212,7 +214,8 @@ impl Spawn {
         if let Some(known) = work.find_flow(flow) {
             if parent.flow.is_none() {
                 let state = parent.state.name().public().into();
-                let detail = "a flow has its id already, so it cannot have one of its own; submit it under another id";
+                let detail =
+                    "a flow has its id already, so it cannot have one of its own; submit it under another id";
                 return Err(Refusal::WrongState { execution: parent.id, state, detail: detail.into() });
             }
             check_open(known, work)?;
@@ -227,7 +230,10 @@ impl Spawn {
                 if !ours || child.spec.digest != Some(node.digest) {
                     return Err(Refusal::IdempotencyMismatch {
                         pointer: format!("/nodes/{index}/name"),
-                        detail: format!("is {:?}, which a node with other content is called already", node.name),
+                        detail: format!(
+                            "is {:?}, which a node with other content is called already",
+                            node.name
+                        ),
                     });
                 }
                 planned.ids[index] = id;

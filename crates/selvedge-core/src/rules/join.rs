@@ -32,16 +32,16 @@ impl News {
     }
 }
 
-/// Tells the downstreams of everything that this transaction has ended or opened again, where they are all at hand and
-/// not too many. The rest goes to the outbox, and so does what this very telling ends: one hop per transaction. Says how
-/// many edges changed.
-pub fn hop(work: &mut Work) -> u32 {
+/// Tells the downstreams of everything that this transaction has ended or opened again, where they are all at hand, locked
+/// or new, and not too many. The rest goes to the outbox, and so does what this very telling ends: one hop per transaction.
+/// What was only looked at is not at hand: to change it now would lock it out of order. Says how many edges changed.
+pub fn hop(work: &mut Work, locked: impl Fn(ExecutionId) -> bool) -> u32 {
     let mut news: BTreeMap<ExecutionId, Vec<News>> = BTreeMap::new();
     for id in work.turned() {
         let Ok(Some(row)) = work.find(id) else { continue };
         let downstreams = &row.wiring().downstreams;
-        let at_hand = downstreams.iter().all(|one| matches!(work.find(one.execution), Ok(Some(_))));
-        if downstreams.len() > CHUNK || !at_hand {
+        let at_hand = |id| matches!(work.find(id), Ok(Some(_))) && (locked(id) || work.is_new(id));
+        if downstreams.len() > CHUNK || !downstreams.iter().all(|one| at_hand(one.execution)) {
             continue;
         }
         for downstream in downstreams {
@@ -96,8 +96,7 @@ pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Ve
     };
     join.decision = decision;
     let policy = join.policy;
-    let cancels =
-        decision == Verdict::Satisfied && policy.cancels() && join.count(Resolution::Pending) > 0;
+    let cancels = decision == Verdict::Satisfied && policy.cancels() && join.count(Resolution::Pending) > 0;
     work.apply(id, Fact::Joined { edges, policy, decision, next }, None, |row| {
         follow(row, next);
         row.join = Some(join);

@@ -176,10 +176,10 @@ impl Operate {
             State::Leased(_) => {
                 Err(self.wrong_state(row, "only one that waits can be rescheduled; revoke its lease first"))
             }
-            State::Blocked => Err(self.wrong_state(
-                row,
-                "it waits for its upstreams; cancel it, or wait until they have ended",
-            )),
+            State::Blocked => {
+                Err(self
+                    .wrong_state(row, "it waits for its upstreams; cancel it, or wait until they have ended"))
+            }
             State::Ready | State::Delayed { .. } => {
                 let next = put_back(row, Some(until), work.now());
                 self.apply(work, Fact::Rescheduled { next }, |row| follow(row, next));
@@ -193,7 +193,8 @@ impl Operate {
             return Err(self.wrong_state(row, "only one that has ended can be replayed"));
         }
         if row.state.outcome() == Some(Outcome::Skipped) {
-            let detail = "it never ran, because of how its upstreams ended; replay one of them, and it opens again";
+            let detail =
+                "it never ran, because of how its upstreams ended; replay one of them, and it opens again";
             return Err(self.wrong_state(row, detail));
         }
         if let Some(name) = self.unique_key(work) {
@@ -203,8 +204,7 @@ impl Operate {
         let now = work.now();
         let waits = row.join.as_ref().is_some_and(|join| join.decision == Verdict::Pending);
         let generation = row.detail.generation + 1;
-        let fact =
-            if waits { Fact::ReplayedBlocked { generation } } else { Fact::Replayed { generation } };
+        let fact = if waits { Fact::ReplayedBlocked { generation } } else { Fact::Replayed { generation } };
         self.apply(work, fact, |row| {
             row.state = if waits { State::Blocked } else { State::Ready };
             open_again(row, now);

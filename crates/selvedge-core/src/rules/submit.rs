@@ -5,7 +5,8 @@ use crate::execution::{Detail, Spec};
 use crate::fact::Fact;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
 use crate::{
-    ClassId, Execution, ExecutionId, FlowId, History, Name, NamespaceId, Refusal, State, Submission, Timestamp, Work,
+    ClassId, Execution, ExecutionId, FlowId, History, Name, NamespaceId, Refusal, State, Submission,
+    Timestamp, Work,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

@@ -59,7 +59,8 @@ impl FlowDraft {
         let plan = self.graph.check(Onto::Nothing)?;
         let longest = plan.nodes().iter().map(|node| node.submission.policy.retention_ms).max();
         let mut hasher = Xxh3::new();
-        let rest = (&self.name, &self.idempotency_key, &tags, self.deadline_ms, self.retention_ms, plan.digest());
+        let rest =
+            (&self.name, &self.idempotency_key, &tags, self.deadline_ms, self.retention_ms, plan.digest());
         hasher.update(&postcard::to_stdvec(&rest).unwrap_or_default());
         let submission = FlowSubmission {
             id: self.id.map(FlowId),

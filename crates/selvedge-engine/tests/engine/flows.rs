@@ -21,8 +21,7 @@ use std::time::Duration;
 
 /// A graph from words: `a b c` are nodes, `a>b` an edge; every node fails for good at its first failure.
 fn graph(words: &str) -> GraphDraft {
-    let policy =
-        Policy { retry: Retry { max_retries: 0, ..Retry::default() }, ..Policy::default() };
+    let policy = Policy { retry: Retry { max_retries: 0, ..Retry::default() }, ..Policy::default() };
     let mut graph = GraphDraft::default();
     for word in words.split_whitespace() {
         match word.split_once('>') {
@@ -39,10 +38,7 @@ fn graph(words: &str) -> GraphDraft {
 }
 
 fn any_of(node: &str) -> GroupDraft {
-    GroupDraft {
-        node: node.into(),
-        policy: JoinPolicy::AnyOf { on_satisfied: OnSatisfied::CancelRemaining },
-    }
+    GroupDraft { node: node.into(), policy: JoinPolicy::AnyOf { on_satisfied: OnSatisfied::CancelRemaining } }
 }
 
 struct Flow<'a> {
@@ -102,7 +98,10 @@ async fn a_completion_its_hop_and_the_claim_that_waits_for_it_share_one_commit()
     let (side, _) = on_memory().await;
     let flow = side.flow(graph("a b c a>b b>c")).await;
     let first = side.claim_one("one").await;
-    assert_eq!((name(&first), flow.states().await), ("a".into(), "a:active b:waiting_dependencies c:waiting_dependencies".into()));
+    assert_eq!(
+        (name(&first), flow.states().await),
+        ("a".into(), "a:active b:waiting_dependencies c:waiting_dependencies".into())
+    );
     let waiting = side.claim_waiting(claim_of("two", 1), 1).await;
     let before = commits(&side).await;
     side.report(fence(&first), Op::Complete { result: "42".into() }).await.expect("it holds the lease");
@@ -340,5 +339,8 @@ async fn growth_counts_an_upstream_that_has_ended_and_refuses_a_cycle() {
     assert_eq!(side.state(grown.executions[0].1).await, StateName::Ready);
     side.namespace.grow_flow(flow.id, graph("e c>e"), None).await.expect("it is open");
     let refused = side.namespace.grow_flow(flow.id, graph("e>c"), None).await.expect_err("a cycle");
-    assert!(refused.to_string().contains("e -> c -> e") || refused.to_string().contains("c -> e -> c"), "{refused}");
+    assert!(
+        refused.to_string().contains("e -> c -> e") || refused.to_string().contains("c -> e -> c"),
+        "{refused}"
+    );
 }

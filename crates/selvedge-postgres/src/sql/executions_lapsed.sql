@@ -1,3 +1,4 @@
+-- The time is asked for once: an index condition cannot hold a function whose value changes.
 -- Leases whose first term has passed and whose session was not renewed in time, or is gone. Locks: nothing.
 -- Index: executions_lease, once per session that holds something and once more per lapsed one; sessions_pkey.
 with recursive holding (session) as (
@@ -21,7 +22,7 @@ cross join lateral (
   from executions
   where executions.session = holding.session
     and executions.session is not null
-    and until_at < clock_timestamp()
+    and until_at < (select clock_timestamp())
     and id > $1
   -- Keeps the planner from walking all executions in the order of their ids.
   offset 0

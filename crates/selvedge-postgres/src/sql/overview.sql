@@ -1,3 +1,4 @@
+-- The time is asked for once: an index condition cannot hold a function whose value changes.
 -- One look at everything that may be due: the head of each kind in the due index, lapsed leases, stale sessions, keys and
 -- best-effort frames, and for each kind that is passed the oldest row of the outbox and the head of what is due of flows.
 -- Index: executions_due once per kind, executions_lease and sessions_pkey once per session that holds
@@ -41,7 +42,7 @@ select
       from executions
       where executions.session = holding.session
         and executions.session is not null
-        and until_at < clock_timestamp()
+        and until_at < (select clock_timestamp())
       limit 1
     ) as lapsed
     where sessions.renewed_at is null

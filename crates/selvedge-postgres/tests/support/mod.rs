@@ -1,6 +1,8 @@
 //! A schema of its own for each test, stores and engines on it, and plain connections beside them.
 #![allow(dead_code)]
 
+pub mod crash;
+pub mod flows;
 pub mod proxy;
 #[path = "../../../selvedge-engine/tests/engine/side.rs"]
 pub mod side;
@@ -25,6 +27,10 @@ pub const WRITERS_KEY: &str =
 /// A schema that goes when it is dropped.
 pub struct Sandbox {
     url: String,
+    /// How to make it go.
+    cleaning: String,
+    /// Where to connect to for that.
+    cleaned_from: String,
     /// The schema, which is also how the connections of its stores are named.
     pub schema: String,
     /// A connection that only looks. One that is in a transaction would see the same picture again and again.
@@ -42,7 +48,29 @@ impl Sandbox {
     pub fn new() -> Sandbox {
         let url = std::env::var("SELVEDGE_TEST_POSTGRES")
             .expect("SELVEDGE_TEST_POSTGRES names no Postgres: run ./scripts/test, which starts one");
-        Sandbox { url, schema: format!("test_{}", uuid::Uuid::new_v4().simple()), looking: OnceCell::new() }
+        let schema = format!("test_{}", uuid::Uuid::new_v4().simple());
+        let cleaning = format!("set lock_timeout to '2s'; drop schema if exists {schema} cascade");
+        Sandbox { cleaned_from: url.clone(), url, cleaning, schema, looking: OnceCell::new() }
+    }
+
+    /// The same in a database of its own, for what Postgres counts by database.
+    pub async fn alone() -> Sandbox {
+        let shared = Sandbox::new();
+        let database = &shared.schema;
+        let address = shared.url.split('?').next().unwrap_or_default();
+        let (server, _) = address.rsplit_once('/').expect("the address names a database");
+        let url = shared.url.replacen(address, &format!("{server}/{database}"), 1);
+        Plain::connect(&shared.url, "public").await.run(&format!("create database {database}")).await;
+        let cleaning = format!("drop database if exists {database} with (force)");
+        let (schema, cleaned_from) = (database.clone(), shared.url.clone());
+        Sandbox { url, cleaning, cleaned_from, schema, looking: OnceCell::new() }
+    }
+
+    /// How often Postgres ended a transaction of the database because two waited for each other. What a connection knows of
+    /// that is counted for certain only once it is closed.
+    pub async fn deadlocks(&self) -> i64 {
+        let text = "select deadlocks from pg_stat_database where datname = current_database()";
+        self.look(text, &[]).await
     }
 
     /// The address, for connections that are named after the schema and `who`.
@@ -100,13 +128,17 @@ impl Sandbox {
 
     /// Waits until so many connections of `who` wait for a lock.
     pub async fn waits_for_lock(&self, who: &str, count: i64) {
-        let text =
-            "select count(*) from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'";
-        let name = self.name(who);
         until(&format!("{count} connections of {who} wait for a lock"), async || {
-            self.look(text, &[&name]).await == count
+            self.lock_waits(who).await == count
         })
         .await;
+    }
+
+    /// How many connections of `who` wait for a lock.
+    pub async fn lock_waits(&self, who: &str) -> i64 {
+        let text =
+            "select count(*) from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'";
+        self.look(text, &[&self.name(who)]).await
     }
 
     /// The database's time.
@@ -129,6 +161,12 @@ impl Sandbox {
         .await;
     }
 
+    /// How many connections `who` has.
+    pub async fn connections(&self, who: &str) -> i64 {
+        let text = "select count(*) from pg_stat_activity where application_name = $1";
+        self.look(text, &[&self.name(who)]).await
+    }
+
     /// Waits until no connection of `who` is in a transaction, or under way.
     pub async fn is_at_rest(&self, who: &str) {
         let text = "select count(*) from pg_stat_activity where application_name = $1 and state <> 'idle'";
@@ -139,7 +177,7 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        let (url, schema) = (self.url.clone(), self.schema.clone());
+        let (url, cleaning) = (self.cleaned_from.clone(), self.cleaning.clone());
         // What cannot be dropped goes with the whole server.
         let _ = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -148,8 +186,7 @@ impl Drop for Sandbox {
                     return;
                 };
                 tokio::spawn(connection);
-                let text = format!("set lock_timeout to '2s'; drop schema if exists {schema} cascade");
-                let _ = client.batch_execute(&text).await;
+                let _ = client.batch_execute(&cleaning).await;
             });
         })
         .join();

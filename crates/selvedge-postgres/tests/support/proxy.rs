@@ -33,16 +33,7 @@ struct Plan {
 impl Proxy {
     /// A proxy to the server at `url`.
     pub async fn start(url: &str) -> Proxy {
-        let config: tokio_postgres::Config = url.parse().expect("the address is understood");
-        let host = match config.get_hosts().first() {
-            Some(Host::Tcp(host)) => host.clone(),
-            other => panic!("the proxy goes to a server by TCP, not to {other:?}"),
-        };
-        let server = format!("{host}:{}", config.get_ports().first().unwrap_or(&5432));
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-        let port = listener.local_addr().expect("it is bound").port();
-        let address = url.replace(&server, &format!("127.0.0.1:{port}"));
-        assert_ne!(address, url, "{server} stands in the address");
+        let (listener, server, address) = listen(url).await;
         let plan = Arc::new(Plan::default());
         tokio::spawn(accept(listener, server, plan.clone()));
         Proxy { address, plan }
@@ -62,6 +53,30 @@ impl Proxy {
     pub fn cuts(&self) -> usize {
         self.plan.cuts.load(Ordering::SeqCst)
     }
+}
+
+/// Listens in front of the server at `url`: gives the listener, where the server is, and the address of the listener.
+pub async fn listen(url: &str) -> (TcpListener, String, String) {
+    let config: tokio_postgres::Config = url.parse().expect("the address is understood");
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(host)) => host.clone(),
+        other => panic!("the proxy goes to a server by TCP, not to {other:?}"),
+    };
+    let server = format!("{host}:{}", config.get_ports().first().unwrap_or(&5432));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let port = listener.local_addr().expect("it is bound").port();
+    let address = url.replace(&server, &format!("127.0.0.1:{port}"));
+    assert_ne!(address, url, "{server} stands in the address");
+    (listener, server, address)
+}
+
+/// Passes the first message on, which has no type.
+pub async fn pass_startup(client: &mut OwnedReadHalf, server: &mut OwnedWriteHalf) -> io::Result<()> {
+    let length = client.read_u32().await?;
+    let mut startup = vec![0; length as usize - 4];
+    client.read_exact(&mut startup).await?;
+    server.write_u32(length).await?;
+    server.write_all(&startup).await
 }
 
 async fn accept(listener: TcpListener, server: String, plan: Arc<Plan>) {
@@ -90,12 +105,7 @@ async fn forwards(
     plan: Arc<Plan>,
     deaf: Arc<AtomicBool>,
 ) -> io::Result<()> {
-    // The first message has no type.
-    let length = client.read_u32().await?;
-    let mut startup = vec![0; length as usize - 4];
-    client.read_exact(&mut startup).await?;
-    server.write_u32(length).await?;
-    server.write_all(&startup).await?;
+    pass_startup(&mut client, &mut server).await?;
     let mut commits = HashSet::new();
     loop {
         let (kind, body) = message(&mut client).await?;
@@ -144,7 +154,8 @@ async fn backwards(
     }
 }
 
-async fn message(from: &mut OwnedReadHalf) -> io::Result<(u8, Vec<u8>)> {
+/// The next message: its kind and body.
+pub async fn message(from: &mut OwnedReadHalf) -> io::Result<(u8, Vec<u8>)> {
     let kind = from.read_u8().await?;
     let length = from.read_u32().await?;
     let mut body = vec![0; length as usize - 4];
@@ -152,7 +163,8 @@ async fn message(from: &mut OwnedReadHalf) -> io::Result<(u8, Vec<u8>)> {
     Ok((kind, body))
 }
 
-async fn write(to: &mut OwnedWriteHalf, kind: u8, body: &[u8]) -> io::Result<()> {
+/// Passes a message on.
+pub async fn write(to: &mut OwnedWriteHalf, kind: u8, body: &[u8]) -> io::Result<()> {
     let mut whole = vec![kind];
     whole.extend((body.len() as u32 + 4).to_be_bytes());
     whole.extend(body);
@@ -160,7 +172,7 @@ async fn write(to: &mut OwnedWriteHalf, kind: u8, body: &[u8]) -> io::Result<()>
 }
 
 /// The text at this place of those that a message begins with.
-fn words(body: &[u8], place: usize) -> String {
+pub fn words(body: &[u8], place: usize) -> String {
     let text = body.split(|byte| *byte == 0).nth(place).unwrap_or_default();
     String::from_utf8_lossy(text).trim().to_owned()
 }

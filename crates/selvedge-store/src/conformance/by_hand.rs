@@ -6,7 +6,7 @@ use selvedge_core::fact::LeaseRef;
 use selvedge_core::filter::tag_text;
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::history::Line;
-use selvedge_core::rows::{Inserted, TagEntry};
+use selvedge_core::rows::{Inserted, NodeEntry, TagEntry};
 use selvedge_core::state::StateName;
 use selvedge_core::{
     Changes, ClassId, Execution, Fact, Flow, FlowId, History, Lease, LeaseId, Name, Policy, Scope, Session,
@@ -129,10 +129,15 @@ pub fn session(bench: &Bench, instance: &str, ttl_ms: i64, seen_at: Timestamp) -
     }
 }
 
-/// The changes that insert these rows, with their tags.
+/// The changes that insert these rows, with their tags, and with names for those that are of a flow.
 pub fn inserting(rows: &[Execution]) -> Changes {
     let mut changes = Changes::default();
     for row in rows {
+        let name =
+            row.spec.node.as_ref().map_or(Name::trusted(&row.id.to_string()), |node| node.name.clone());
+        let (submitted_at, execution) = (row.submitted_at, row.id);
+        let named = row.flow.map(|flow| NodeEntry { flow, name, submitted_at, execution });
+        changes.nodes_added.extend(named);
         changes.inserted.push(Inserted { execution: row.clone(), input: INPUT.into(), result: None });
         changes.tags_added.extend(row.tags.iter().map(|(name, value)| TagEntry {
             namespace: row.namespace,
@@ -143,6 +148,7 @@ pub fn inserting(rows: &[Execution]) -> Changes {
     }
     changes.inserted.sort_by_key(|row| row.execution.id);
     changes.tags_added.sort();
+    changes.nodes_added.sort();
     changes
 }
 

@@ -252,11 +252,17 @@ impl FlowBench {
             Outcome::Failed => self.fail(name).await,
             Outcome::Cancelled => self.cancel_node(name).await,
             Outcome::Expired => {
-                self.claim_for(name, 0).await;
-                assert_eq!(self.tick(name, What::Lapse).await, Ticked::Done);
+                self.claim_for(name, 1).await;
+                self.lapse(name).await;
             }
             Outcome::Skipped => panic!("a node is skipped by its upstreams"),
         }
+    }
+
+    /// Lets the lease of a node lapse that lives for a millisecond.
+    pub async fn lapse(&self, name: &str) {
+        self.bench.pass(1).await;
+        assert_eq!(self.tick(name, What::Lapse).await, Ticked::Done);
     }
 
     /// Lets what is due of this kind happen to a node.

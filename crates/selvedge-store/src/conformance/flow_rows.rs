@@ -115,7 +115,6 @@ pub async fn wiring_and_join_of_a_node_are_read_back_equal_everywhere(bench: &Be
     by_hand::insert_flows(bench, std::slice::from_ref(&flow)).await;
     let row = node(bench, flow.id, "node").await;
     let mut changes = by_hand::inserting(std::slice::from_ref(&row));
-    changes.nodes_added.push(named(&row, "node"));
     changes.counted.push((flow.id, counts(&[(StateName::Blocked, 1)])));
     bench.save(changes).await;
     assert_eq!(bench.row(row.id).await, row);
@@ -186,10 +185,12 @@ pub async fn a_name_of_a_node_that_is_taken_saves_nothing_and_is_begun_again(ben
     let a = flow.id("a").await;
     assert_eq!(flow.members().await.len(), 2);
     let other = by_hand::flow(bench, bench.now().await);
-    by_hand::insert_flows(bench, std::slice::from_ref(&other)).await;
     taken.flow = other.id;
-    bench.save(Changes { nodes_added: vec![taken], ..Changes::default() }).await;
-    assert_eq!(flow.id("a").await, a, "a name is free in another flow");
+    let changes =
+        Changes { flows_inserted: vec![other.clone()], nodes_added: vec![taken], ..Changes::default() };
+    bench.save(changes).await;
+    assert_eq!(flow.id("a").await, a);
+    assert_eq!(bench.flow_of(other.id).id("a").await, flow.id("b").await, "a name is free in another flow");
 }
 
 pub async fn an_update_of_a_flow_leaves_its_counts_and_an_addition_its_rest(bench: &Bench) {
@@ -238,7 +239,7 @@ pub async fn a_flow_with_live_members_is_running_and_has_no_end(bench: &Bench) {
     let ended = Flow {
         state: FlowState::Failed,
         ended_at: Some(now),
-        counts: counts(&[(StateName::Failed, 1)]),
+        counts: counts(&[(StateName::Failed, 1), (StateName::Skipped, 2)]),
         ..by_hand::flow(bench, now)
     };
     by_hand::insert_flows(bench, std::slice::from_ref(&ended)).await;
@@ -299,11 +300,7 @@ pub async fn members_are_read_page_by_page_in_the_order_of_their_submission(benc
     for index in [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5] {
         rows.push(Execution { flow: Some(flow.id), ..by_hand::row(bench, class, start.minus_ms(index)) });
     }
-    let mut changes = by_hand::inserting(&rows);
-    changes.nodes_added =
-        rows.iter().enumerate().map(|(index, row)| named(row, &format!("n{index}"))).collect();
-    changes.nodes_added.sort();
-    bench.save(changes).await;
+    by_hand::insert(bench, &rows).await;
     let mut expected: Vec<(Timestamp, ExecutionId)> =
         rows.iter().map(|row| (row.submitted_at, row.id)).collect();
     expected.sort();
@@ -340,11 +337,12 @@ pub async fn results_are_loaded_where_they_are_asked_for(bench: &Bench) {
     let mut inserted = vec![insert(&row, Some("\"a result\"")), insert(&without, None)];
     inserted.sort_by_key(|one| one.execution.id);
     bench.save(Changes { inserted, ..Changes::default() }).await;
-    let results = vec![row.id, without.id, ExecutionId(Uuid::now_v7())];
-    let mut shown = bench.load(Needs { results, ..Needs::default() }).await.results;
+    let relatives = vec![row.id, without.id, ExecutionId(Uuid::now_v7())];
+    let shown = bench.load(Needs { relatives, ..Needs::default() }).await.relatives;
+    let mut shown: Vec<_> = shown.into_iter().map(|one| (one.execution, one.outcome, one.result)).collect();
     shown.sort();
-    let mut expected = vec![(row.id, Some("\"a result\"".into())), (without.id, None)];
+    let mut expected = vec![(row.id, None, Some("\"a result\"".into())), (without.id, None, None)];
     expected.sort();
     assert_eq!(shown, expected);
-    assert!(bench.load(Needs { look: vec![row.id], ..Needs::default() }).await.results.is_empty());
+    assert!(bench.load(Needs { look: vec![row.id], ..Needs::default() }).await.relatives.is_empty());
 }

@@ -8,7 +8,7 @@ use super::sketch::Sketch;
 use crate::FlowDue;
 use selvedge_core::flow::{CancelMode, FlowState};
 use selvedge_core::join::{Condition, JoinPolicy, OnSatisfied, Resolution, Verdict};
-use selvedge_core::rules::claim::Relative;
+use selvedge_core::rows::Relative;
 use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::flow::Settle;
 use selvedge_core::state::StateName;
@@ -117,7 +117,12 @@ pub async fn a_claim_carries_results_outcomes_and_errors_of_upstreams_by_name(be
     bench.drain().await;
     flow.stands("a=completed b=failed c=cancelled d=skipped e=waiting s=completed").await;
     let claimed = flow.claim("e").await;
+    let mut ids = std::collections::BTreeMap::new();
+    for name in ["a", "b", "c", "d"] {
+        ids.insert(name, flow.id(name).await);
+    }
     let relative = |name: &str, outcome| Relative {
+        execution: ids[name],
         name: selvedge_core::Name::trusted(name),
         outcome: Some(outcome),
         error: None,

@@ -230,7 +230,7 @@ impl<R: Rule> Decision for Run<R> {
             return Step::Load(needs);
         }
         let reply = self.rule.decide(self.again, &mut self.work);
-        hop(&mut self.work);
+        hop(&mut self.work, |id| self.loading.locks(id));
         *self.reply.lock().expect("nobody panics with a reply") = Some(reply);
         Step::Save(Box::new(std::mem::replace(&mut self.work, work()).finish()))
     }

@@ -1,18 +1,17 @@
 //! Drives a store and the reference model of flows through the same steps, and compares them after each.
 
 use super::command::{DELAY_MS, LONG_MS, NodeSpec, Op, Policy, Step, TTL_MS};
+use super::compare::{Differ, same};
 use super::moves::{Addition, Answer};
 use super::reference::{At, Left, Node, Place, Reference};
-use crate::FlowDue;
 use crate::conformance::bench::{Bench, mint};
 use crate::conformance::rule::{Hopping, Rule};
 use crate::conformance::subject::Advance;
 use crate::conformance::worker::Worker;
-use selvedge_core::flow::{CancelMode, Flow};
-use selvedge_core::join::{JoinPolicy, OnSatisfied, Resolution, Verdict};
+use selvedge_core::flow::CancelMode;
+use selvedge_core::join::{JoinPolicy, OnSatisfied};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft, NodeDraft, Onto};
-use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::dispatch::Dispatched;
 use selvedge_core::rules::flow::Settle;
@@ -22,32 +21,21 @@ use selvedge_core::rules::report::{self, Fence};
 use selvedge_core::rules::submit_flow::{FlowDraft, SubmitFlow};
 use selvedge_core::submission::When;
 use selvedge_core::{
-    Backoff, Draft, DueKind, Execution, ExecutionId, FailureClass, FlowId, Outcome, Refusal, State, Timestamp,
+    Backoff, Draft, DueKind, ExecutionId, FailureClass, FlowId, Outcome, Refusal, Timestamp,
 };
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
+use std::collections::BTreeMap;
 use uuid::Uuid;
-
-/// What store and model differ in.
-pub type Differ = Result<(), String>;
 
 /// The most flows of one sequence.
 const FLOWS: usize = 3;
 
-fn same<T: PartialEq + Debug>(what: impl Fn() -> String, expected: T, got: T) -> Differ {
-    match expected == got {
-        true => Ok(()),
-        false => Err(format!("{}: expected {expected:?}, got {got:?}", what())),
-    }
-}
-
 /// A store and the reference model on their way.
 pub struct Drive<'a> {
-    bench: &'a Bench,
+    pub(super) bench: &'a Bench,
     advance: Option<Advance>,
-    reference: Reference,
-    start: Timestamp,
-    at: BTreeMap<ExecutionId, At>,
+    pub(super) reference: Reference,
+    pub(super) start: Timestamp,
+    pub(super) at: BTreeMap<ExecutionId, At>,
     dispatched: Vec<OutboxRow>,
 }
 
@@ -281,26 +269,6 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    /// A claim tells how upstreams and children stand.
-    fn compare_relatives(&self, at: At, claimed: &Claimed) -> Differ {
-        let node = self.reference.node(at);
-        let upstreams = node.edges.iter().map(|edge| edge.from).collect::<Vec<usize>>();
-        let children = node.children.iter().map(|(child, _)| *child).collect::<Vec<usize>>();
-        for (expected, got) in [(upstreams, &claimed.upstreams), (children, &claimed.children)] {
-            let expected: Vec<_> = expected
-                .into_iter()
-                .map(|place| {
-                    let outcome = self.reference.node((at.0, place)).outcome();
-                    (format!("n{place}"), outcome, outcome == Some(Outcome::Success))
-                })
-                .collect();
-            let got: Vec<_> =
-                got.iter().map(|one| (one.name.to_string(), one.outcome, one.result.is_some())).collect();
-            same(|| format!("what {at:?} is shown"), expected, got)?;
-        }
-        Ok(())
-    }
-
     async fn dispatch(&mut self, row: OutboxRow) -> Differ {
         let got = self.bench.dispatch(&row).await != Dispatched::Nothing;
         let left = self.left(row.name)?;
@@ -309,7 +277,7 @@ impl<'a> Drive<'a> {
         Ok(())
     }
 
-    fn left(&self, name: OutboxName) -> Result<Left, String> {
+    pub(super) fn left(&self, name: OutboxName) -> Result<Left, String> {
         let at = match name.kind {
             OutboxKind::Flow => {
                 self.reference.flows.iter().position(|flow| flow.id.0 == name.id).map(|flow| (flow, 0))
@@ -324,74 +292,6 @@ impl<'a> Drive<'a> {
     async fn settle(&mut self, flow: usize) -> Differ {
         let got = self.bench.run(Settle { flow: self.reference.flows[flow].id }).await;
         same(|| format!("settle {flow}"), self.reference.settle(flow), got)
-    }
-
-    /// Compares every flow, every node and what is left with what the model knows.
-    async fn compare(&self) -> Differ {
-        let left: Result<BTreeSet<Left>, String> =
-            self.bench.outbox().await.iter().map(|row| self.left(row.name)).collect();
-        same(|| "what is left to be done".into(), self.reference.left.clone(), left?)?;
-        let due = self.bench.store.due_flows(FlowDue::Settle, None, 9).await.expect("due flows are read");
-        let unsettled = |known: &&super::reference::Known| {
-            known.state == selvedge_core::flow::FlowState::Running && known.live() == 0
-        };
-        let expected: BTreeSet<FlowId> =
-            self.reference.flows.iter().filter(unsettled).map(|one| one.id).collect();
-        same(|| "flows to settle".into(), expected, due.into_iter().map(|one| one.flow).collect())?;
-        for (number, known) in self.reference.flows.iter().enumerate() {
-            let bench = self.bench.flow_of(known.id);
-            let flow: Flow = bench.flow().await;
-            let what = |field: &'static str| move || format!("flow {number} {field}");
-            same(what("state"), known.state, flow.state)?;
-            let cancel =
-                flow.detail.cancel.map(|cancel| (cancel.mode == CancelMode::Pending, cancel.draining));
-            same(what("cancel"), known.cancel, cancel)?;
-            same(what("live"), known.live() as i32, flow.counts.live())?;
-            let members = bench.members().await;
-            same(what("members"), known.nodes.len(), members.len())?;
-            for row in &members {
-                let at = *self.at.get(&row.id).ok_or_else(|| format!("{} is nobody", row.id))?;
-                self.compare_row(at, row)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn compare_row(&self, at: At, row: &Execution) -> Differ {
-        let node = self.reference.node(at);
-        let what = |field: &'static str| move || format!("{at:?} {field}");
-        let exact = |micros: i64| Timestamp::from_micros(self.start.micros() + micros);
-        match (&node.place, &row.state) {
-            (Place::Blocked, State::Blocked) | (Place::Ready, State::Ready) => {}
-            (Place::Delayed(at), State::Delayed { until }) if self.reference.manual => {
-                same(what("is delayed until"), exact(*at), *until)?;
-            }
-            (Place::Delayed(_), State::Delayed { .. }) => {}
-            (Place::Leased { fence, .. }, State::Leased(_)) => {
-                same(what("fence"), Some(*fence), Fence::of(row))?
-            }
-            (Place::Ended(expected), State::Terminal(got)) => same(what("outcome"), expected, got)?,
-            (expected, got) => return Err(format!("{at:?}: expected {expected:?}, got {got:?}")),
-        }
-        same(what("generation"), node.generation, row.detail.generation)?;
-        let Some(join) = &row.join else { return same(what("edges"), 0, node.edges.len()) };
-        let decision = match node.runs {
-            None => Verdict::Pending,
-            Some(true) => Verdict::Satisfied,
-            Some(false) => Verdict::Impossible,
-        };
-        same(what("decision"), decision, join.decision)?;
-        let edges: Vec<(Resolution, u32)> = node
-            .edges
-            .iter()
-            .map(|edge| match edge.holds() {
-                None => (Resolution::Pending, edge.generation),
-                Some(true) => (Resolution::Holds, edge.generation),
-                Some(false) => (Resolution::Dead, edge.generation),
-            })
-            .collect();
-        let got = join.edges.iter().map(|edge| (edge.resolution, edge.generation)).collect();
-        same(what("edges"), edges, got)
     }
 }
 

@@ -5,6 +5,7 @@
 //! void: with a clock that can be moved and enough cases, every cause of flows must have occurred.
 
 mod command;
+mod compare;
 mod drive;
 mod moves;
 mod reference;
@@ -12,7 +13,8 @@ mod reference;
 use super::subject::runtime;
 use super::{Bench, Subject, invariants};
 use command::Step;
-use drive::{Differ, Drive};
+use compare::Differ;
+use drive::Drive;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use selvedge_core::transition::Cause;
 use std::collections::BTreeSet;

@@ -11,11 +11,14 @@ use std::collections::BTreeSet;
 /// Accepted, or refused with this code.
 pub type Answer = Result<(), &'static str>;
 
+/// A node that is added: its id, what it is, and its upstreams by place.
+pub type NewNode = (ExecutionId, NodeSpec, Vec<(usize, Condition)>);
+
 /// Nodes and edges that are added to a flow.
 #[derive(Debug)]
 pub struct Addition {
-    /// The ids of the nodes, what they are, and their upstreams by place.
-    pub nodes: Vec<(ExecutionId, NodeSpec, Vec<(usize, Condition)>)>,
+    /// The nodes.
+    pub nodes: Vec<NewNode>,
     /// Edges into nodes that are there: from, to, when.
     pub into: Vec<(usize, usize, Condition)>,
 }
@@ -77,9 +80,8 @@ impl Reference {
                 return Err("wrong_state");
             }
         }
-        self.add(flow, addition);
-        let everything = (0..self.flows[flow].nodes.len()).map(|place| (flow, place)).collect();
-        self.commit(&everything);
+        let at_hand = self.add(flow, addition);
+        self.commit(&at_hand);
         Ok(())
     }
 
@@ -106,7 +108,8 @@ impl Reference {
         false
     }
 
-    fn add(&mut self, flow: usize, addition: &Addition) {
+    /// Adds nodes and edges. Gives those that are at hand: the new ones, and those that an edge names.
+    fn add(&mut self, flow: usize, addition: &Addition) -> BTreeSet<At> {
         let there = self.flows[flow].nodes.len();
         for (id, spec, upstreams) in &addition.nodes {
             let edges = upstreams.iter().map(|(from, when)| self.edge(flow, *from, *when)).collect();
@@ -140,6 +143,8 @@ impl Reference {
                 .collect();
             self.hear((flow, to), &news);
         }
+        let new = there..self.flows[flow].nodes.len();
+        new.chain(pairs.into_iter().flat_map(|(from, to)| [from, to])).map(|place| (flow, place)).collect()
     }
 
     fn edge(&self, flow: usize, from: usize, when: Condition) -> Edge {
@@ -152,11 +157,10 @@ impl Reference {
             return Err("flow_ended");
         }
         let there = self.flows[parent.0].nodes.len();
-        self.add(parent.0, addition);
+        let at_hand = self.add(parent.0, addition);
         let children = (there..there + addition.nodes.len()).map(|child| (child, detach));
         self.node_mut(parent).children.extend(children);
-        let everything = (there..there + addition.nodes.len()).map(|place| (parent.0, place)).collect();
-        self.commit(&everything);
+        self.commit(&at_hand);
         Ok(())
     }
 
@@ -288,9 +292,8 @@ impl Reference {
         let mut at_hand = BTreeSet::from([at]);
         for sibling in open {
             at_hand.insert(sibling);
-            let others: Vec<At> = self.node(sibling).downstreams.iter().map(|to| (at.0, *to)).collect();
-            let needed = others.iter().any(|other| *other != at && self.node(*other).place == Place::Blocked);
-            at_hand.extend(others);
+            let mut others = self.node(sibling).downstreams.iter().map(|to| (at.0, *to));
+            let needed = others.any(|other| other != at && self.node(other).place == Place::Blocked);
             if satisfied && !needed {
                 self.end_if_live(sibling);
             }

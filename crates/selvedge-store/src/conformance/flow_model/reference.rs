@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Names a node: its flow and its place there.
 pub type At = (usize, usize);
+/// News for one edge, by its place: the generation of its upstream, and how that ended.
+pub type News = (usize, u32, Option<Outcome>);
 
 /// Where a node stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -212,8 +214,8 @@ impl Reference {
         self.turned.insert(at);
     }
 
-    /// A node hears of upstreams: (edge, generation, outcome) of each.
-    pub fn hear(&mut self, at: At, news: &[(usize, u32, Option<Outcome>)]) {
+    /// A node hears of upstreams.
+    pub fn hear(&mut self, at: At, news: &[News]) {
         let node = self.node_mut(at);
         for (edge, generation, outcome) in news {
             let counted = node.runs == Some(true) && node.edges[*edge].outcome.is_some();
@@ -248,7 +250,7 @@ impl Reference {
     }
 
     /// What a node tells each of its downstreams.
-    fn news(&self, at: At) -> Vec<(At, (usize, u32, Option<Outcome>))> {
+    fn news(&self, at: At) -> Vec<(At, News)> {
         let node = self.node(at);
         let edge = |to: &usize| self.node((at.0, *to)).edges.iter().position(|edge| edge.from == at.1);
         let tell = |to: &usize| Some(((at.0, *to), (edge(to)?, node.generation, node.outcome())));
@@ -271,7 +273,7 @@ impl Reference {
         };
         let turned = std::mem::take(&mut self.turned);
         let (telling, left): (Vec<At>, Vec<At>) = turned.into_iter().partition(|at| told(self, at));
-        let mut news: BTreeMap<At, Vec<(usize, u32, Option<Outcome>)>> = BTreeMap::new();
+        let mut news: BTreeMap<At, Vec<News>> = BTreeMap::new();
         for (to, one) in telling.into_iter().flat_map(|at| self.news(at)) {
             news.entry(to).or_default().push(one);
         }

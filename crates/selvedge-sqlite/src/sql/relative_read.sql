@@ -1,5 +1,5 @@
 -- Expects the unique index on id.
 -- ?1 id
-select result
+select spec, state, detail, result
 from executions
 where id = ?1

@@ -1,4 +1,4 @@
 -- Locks: nothing. Index: executions_pkey.
-select id, result
+select id, spec, state, detail, result
 from executions
 where id = any($1)

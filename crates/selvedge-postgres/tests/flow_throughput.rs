@@ -1,0 +1,131 @@
+//! Many flows at once on two engines: hedges, fan-ins and joins that share their upstreams, with siblings cancelled all the
+//! time. No transaction waits for another in a circle, nothing stalls, and everything ends.
+
+mod support;
+
+use selvedge_engine::Options;
+use selvedge_engine::core::FlowId;
+use selvedge_engine::core::submission::When;
+use selvedge_postgres::Settings;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use support::Sandbox;
+use support::flows::{broken, drawn, holds};
+use support::side::{Side, claim_of, done, fence, quiet, waiting};
+use tokio::task::JoinSet;
+
+/// How long new flows come.
+const PERIOD: Duration = Duration::from_secs(2);
+/// How many flows are under way at once.
+const SUBMITTERS: usize = 24;
+/// How long nothing may be completed, also where other tests keep the machine busy.
+const PAUSE: Duration = Duration::from_secs(3);
+
+/// Shapes whose transactions meet: the same upstreams in several groups, groups that cancel each other's upstreams, and
+/// plain fan-ins next to them.
+const SHAPES: [&str; 5] = [
+    "a b c d -> win: any_of; win -> last",
+    "a b c d e f g h -> join; join -> last",
+    "a b c -> w1: any_of; b c d -> w2: any_of; c d a -> w3: quorum 2; w1 w2 w3 -> last",
+    "s -> a b c d; a b c d -> win: quorum 2; a? b? c? d? -> tidy; win tidy -> last",
+    "a b -> x: any_of; x -> c d; c d -> y: any_of; y -> last",
+];
+
+/// What the workers of a test share.
+#[derive(Default)]
+struct Shared {
+    completed: AtomicU64,
+    stopped: AtomicBool,
+}
+
+/// Claims and reports; each third report goes through the other engine, each seventh is a failure.
+async fn work(here: Side, there: Side, number: u64, shared: Arc<Shared>) {
+    let instance = format!("worker{number}");
+    while !shared.stopped.load(Ordering::SeqCst) {
+        let claim = waiting(claim_of(&instance, 3), Duration::from_millis(50));
+        for one in here.namespace.claim(claim).await.expect("the claim is answered") {
+            let count = shared.completed.fetch_add(1, Ordering::SeqCst);
+            let op = if count % 7 == 6 { broken() } else { done() };
+            let side = if count % 3 == 2 { &there } else { &here };
+            // It may have been cancelled because a sibling was quicker.
+            let _ = side.report(fence(&one), op).await;
+        }
+    }
+}
+
+/// Submits flows one after the other, each when the one before has ended.
+async fn submit(side: Side, number: usize, until: Instant) -> Vec<FlowId> {
+    let mut flows = Vec::new();
+    while Instant::now() < until {
+        let mut draft = drawn(SHAPES[(number + flows.len()) % SHAPES.len()]);
+        // Now and then it is a hedge: the second begins later.
+        if flows.len() % 4 == 3 {
+            draft.graph.nodes[1].draft.delay = Some(When::AfterMs(10));
+        }
+        let flow = side.flow_of(draft).await;
+        let ended = side.namespace.flow_result(flow.id, Duration::from_secs(20)).await.expect("it is read");
+        assert!(ended.is_some(), "flow {} hangs: {}", flow.id, flow.states().await);
+        flows.push(flow.id);
+    }
+    flows
+}
+
+/// The longest time in which nothing was completed.
+async fn longest_pause(shared: Arc<Shared>) -> Duration {
+    let (mut longest, mut since, mut seen) = (Duration::ZERO, Instant::now(), 0);
+    while !shared.stopped.load(Ordering::SeqCst) {
+        let completed = shared.completed.load(Ordering::SeqCst);
+        if completed != seen {
+            (since, seen) = (Instant::now(), completed);
+        }
+        longest = longest.max(since.elapsed());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    longest
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hedges_and_fan_ins_that_end_together_on_two_engines_never_wait_in_a_circle() {
+    let sandbox = Sandbox::alone().await;
+    let options =
+        Options { reconcilers: true, notifications: true, poll: Duration::from_millis(100), ..quiet() };
+    // A lock is waited for longer than it takes Postgres to find a circle.
+    let settings = Settings { lock_timeout: Duration::from_secs(5), ..sandbox.settings() };
+    let stores = [sandbox.store_with("a", settings.clone()).await, sandbox.store_with("b", settings).await];
+    let a = Side::new(stores[0].clone(), options.clone()).await;
+    let b = Side::new(stores[1].clone(), options).await;
+    let shared = Arc::new(Shared::default());
+    let mut workers = JoinSet::new();
+    for number in 0..12 {
+        let (here, there) = if number % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        workers.spawn(work(here.clone(), there.clone(), number, shared.clone()));
+    }
+    let pause = tokio::spawn(longest_pause(shared.clone()));
+    let (began, mut submitters) = (Instant::now(), JoinSet::new());
+    for number in 0..SUBMITTERS {
+        let side = if number % 2 == 0 { &a } else { &b };
+        submitters.spawn(submit(side.clone(), number, began + PERIOD));
+    }
+    let flows: usize = submitters.join_all().await.iter().map(Vec::len).sum();
+    let took = began.elapsed();
+    shared.stopped.store(true, Ordering::SeqCst);
+    workers.join_all().await;
+    let pause = pause.await.expect("it does not panic");
+    support::until("nothing is left to be done", async || a.outbox().await.is_empty()).await;
+    holds(&a).await;
+    support::stop([&a.engine, &b.engine]).await;
+    drop((a, b));
+    let completed = shared.completed.load(Ordering::SeqCst);
+    let conflicts: Vec<u64> = stores.iter().map(|store| store.conflicts()).collect();
+    println!("{flows} flows, {completed} executions in {took:?}, longest pause {pause:?}");
+    assert_eq!(conflicts, [0, 0], "everything that a transaction changes it has locked before, in order");
+    drop(stores);
+    support::until("the engines have left", async || {
+        sandbox.connections("a").await + sandbox.connections("b").await == 0
+    })
+    .await;
+    assert_eq!(sandbox.deadlocks().await, 0);
+    assert!(pause < PAUSE, "nothing was completed for {pause:?}");
+    assert!(flows >= 2 * SUBMITTERS, "{flows} flows in {took:?}");
+}
