@@ -1,5 +1,5 @@
--- The time is asked for once: an index condition cannot hold a function whose value changes.
 -- What is due, earliest first. Locks: nothing. Index: executions_due.
+-- The time is asked for once: an index condition cannot hold a function whose value changes.
 select id, due_at, namespace, tags
 from executions
 where due_kind = $1

@@ -1,6 +1,6 @@
--- The time is asked for once: an index condition cannot hold a function whose value changes.
 -- Leases whose first term has passed and whose session was not renewed in time, or is gone. Locks: nothing.
 -- Index: executions_lease, once per session that holds something and once more per lapsed one; sessions_pkey.
+-- The time is asked for once: an index condition cannot hold a function whose value changes.
 with recursive holding (session) as (
   select min(session)
   from executions

@@ -1,5 +1,5 @@
--- The time is asked for once: an index condition cannot hold a function whose value changes.
 -- What is to be done about flows, earliest first. Locks: nothing. Index: flows_due.
+-- The time is asked for once: an index condition cannot hold a function whose value changes.
 select id, due_at, namespace, tags
 from flows
 where due_kind = $1

@@ -1,5 +1,5 @@
--- The time is asked for once: an index condition cannot hold a function whose value changes.
 -- Index: keys_expired.
+-- The time is asked for once: an index condition cannot hold a function whose value changes.
 delete from keys
 where (namespace, scope, key) in (
   select namespace, scope, key

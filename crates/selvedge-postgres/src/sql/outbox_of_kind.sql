@@ -1,5 +1,5 @@
--- The time is asked for once: an index condition cannot hold a function whose value changes.
 -- What has waited for a while, oldest first. Locks: nothing. Index: outbox_waiting.
+-- The time is asked for once: an index condition cannot hold a function whose value changes.
 select {outbox}
 from outbox
 where kind = $1

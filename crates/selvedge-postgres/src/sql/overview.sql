@@ -1,8 +1,8 @@
--- The time is asked for once: an index condition cannot hold a function whose value changes.
 -- One look at everything that may be due: the head of each kind in the due index, lapsed leases, stale sessions, keys and
 -- best-effort frames, and for each kind that is passed the oldest row of the outbox and the head of what is due of flows.
 -- Index: executions_due once per kind, executions_lease and sessions_pkey once per session that holds
 -- something, keys_expired, frames_old, classes_pkey, outbox_waiting and flows_due once per kind.
+-- The time is asked for once: an index condition cannot hold a function whose value changes.
 select
   clock_timestamp() as now,
   array(
