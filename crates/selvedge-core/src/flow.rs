@@ -5,7 +5,7 @@
 //! [`Settle`](crate::rules::flow::Settle) right after.
 
 use crate::state::StateName;
-use crate::{FlowId, Name, NamespaceId, Timestamp};
+use crate::{Execution, FlowId, Name, NamespaceId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -199,6 +199,27 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// The flow that an execution is which was submitted alone: it has its id, its tags and its time. Nothing is counted yet.
+    pub fn alone(row: &Execution) -> Flow {
+        Flow {
+            id: row.flow(),
+            namespace: row.namespace,
+            submitted_at: row.submitted_at,
+            name: None,
+            tags: row.tags.clone(),
+            spec: FlowSpec {
+                retention_ms: row.spec.policy.retention_ms,
+                kept_until: row.key_until(),
+                ..FlowSpec::default()
+            },
+            version: 1,
+            state: FlowState::Running,
+            ended_at: None,
+            detail: FlowDetail::default(),
+            counts: Counts::default(),
+        }
+    }
+
     /// Whether no member is live: it has ended, settled or not.
     pub fn has_ended(&self) -> bool {
         self.state != FlowState::Running || self.counts.live() == 0

@@ -210,29 +210,8 @@ fn attempt_outcome(fact: &Fact) -> &'static str {
         Fact::Revoked { .. } => "revoked",
         Fact::Cancelled { .. } => "cancelled",
         Fact::DeadlinePassed { .. } => "expired",
-        Fact::Submitted { .. }
-        | Fact::DelayOver
-        | Fact::Claimed { .. }
-        | Fact::CancelRequested { .. }
-        | Fact::StartByPassed
-        | Fact::Rescheduled { .. }
-        | Fact::Replayed { .. }
-        | Fact::Progressed { .. }
-        | Fact::Prioritised { .. }
-        | Fact::Tagged { .. }
-        | Fact::Renewed { .. }
-        | Fact::DrainRequested { .. }
-        | Fact::SubmittedBlocked { .. }
-        | Fact::Heard { .. }
-        | Fact::Joined { .. }
-        | Fact::Reopened { .. }
-        | Fact::ReplayedBlocked { .. }
-        | Fact::Wired { .. }
-        | Fact::FlowSubmitted { .. }
-        | Fact::FlowGrown { .. }
-        | Fact::FlowEnded { .. }
-        | Fact::FlowReopened { .. }
-        | Fact::FlowCancelRequested { .. } => "",
+        // The others end no attempt.
+        _ => "",
     }
 }
 

@@ -4,7 +4,7 @@ use crate::command::{Command, Reply};
 use crate::namespace::{SUBMIT_PATIENCE, WAIT_MAX};
 use crate::{Ended, Error, Namespace, unexpected};
 use selvedge_core::execution::ROOT;
-use selvedge_core::flow::{CancelMode, Counts, FlowDetail, FlowFilter, FlowPlace, FlowSpec, FlowState};
+use selvedge_core::flow::{CancelMode, Counts, FlowFilter, FlowPlace, FlowState};
 use selvedge_core::graph::FlowGraph;
 use selvedge_core::plan::{GraphDraft, Onto, Plan};
 use selvedge_core::rows::Members;
@@ -344,12 +344,6 @@ fn lone_flow(row: &Execution) -> Flow {
     let mut counts = Counts::default();
     counts.add(row.state.name(), 1);
     Flow {
-        id: row.flow(),
-        namespace: row.namespace,
-        submitted_at: row.submitted_at,
-        name: None,
-        tags: row.tags.clone(),
-        spec: FlowSpec { retention_ms: row.spec.policy.retention_ms, ..FlowSpec::default() },
         version: row.version,
         state: match row.state.outcome() {
             None => FlowState::Running,
@@ -358,7 +352,7 @@ fn lone_flow(row: &Execution) -> Flow {
             Some(Outcome::Cancelled) => FlowState::Cancelled,
         },
         ended_at: row.ended_at,
-        detail: FlowDetail::default(),
         counts,
+        ..Flow::alone(row)
     }
 }

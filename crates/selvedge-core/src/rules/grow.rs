@@ -4,7 +4,7 @@ use super::Operation;
 use super::graft::{Graft, Planned, depth};
 use crate::execution::ROOT;
 use crate::fact::Fact;
-use crate::flow::{Counts, Flow, FlowDetail, FlowSpec, FlowState};
+use crate::flow::{Flow, FlowState};
 use crate::plan::{End, Graph};
 use crate::rows::{Members, Needs};
 use crate::wiring::Child;
@@ -270,33 +270,12 @@ impl Spawn {
         }
         let (nodes, edges) = (new.len() as u32, plan.edges().len() as u32);
         if work.find_flow(flow).is_none() {
-            work.insert_flow(own_flow(parent), Fact::FlowSubmitted { name: None, nodes: 1, edges: 0 });
+            work.insert_flow(Flow::alone(parent), Fact::FlowSubmitted { name: None, nodes: 1, edges: 0 });
         }
         let fact = Fact::Wired { upstreams: 0, downstreams: 0, children: nodes };
         work.rewire(parent.id, flow, fact, |_, wiring| wiring.children.extend(new));
         work.record_flow(flow, Fact::FlowGrown { nodes, edges, parent: Some(parent.id) }, None);
         graft.add(&depths, work);
         Ok(children)
-    }
-}
-
-/// The flow of an execution that was alone until it spawned others. It has its id and its tags.
-fn own_flow(row: &Execution) -> Flow {
-    Flow {
-        id: row.flow(),
-        namespace: row.namespace,
-        submitted_at: row.submitted_at,
-        name: None,
-        tags: row.tags.clone(),
-        spec: FlowSpec {
-            retention_ms: row.spec.policy.retention_ms,
-            kept_until: row.key_until(),
-            ..FlowSpec::default()
-        },
-        version: 1,
-        state: FlowState::Running,
-        ended_at: None,
-        detail: FlowDetail::default(),
-        counts: Counts::default(),
     }
 }
