@@ -22,6 +22,9 @@ use tokio_postgres::Row;
 /// How long a reader waits for the writers that may fill a gap before it answers with what is before it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// How many of the newest numbers `log_newest` gives at most.
+const NEWEST: usize = 1000;
+
 /// Up to which number this process knows the log to be settled.
 #[derive(Default)]
 pub struct Settled(AtomicI64);
@@ -74,21 +77,21 @@ impl PostgresStore {
         Ok(Entries { entries, upto, oldest: oldest(dropped) })
     }
 
-    /// The newest number before which nothing can appear any more.
+    /// The newest number before which nothing can appear any more. Only so many numbers are looked at: where there are more,
+    /// whoever has been writing since before them is waited for too, and passed over only if that takes too long.
     async fn newest(&self, client: &Object) -> Result<Entries, Error> {
-        let (mut numbers, mut dropped) = newest_numbers(client).await?;
-        let before = numbers.first().copied().unwrap_or(1) - 1;
-        if first_gap(numbers.iter().copied(), before, self.log.upto()).is_some()
-            && self.writers_ended(client).await?
-        {
-            self.log.raise(numbers.last().copied().unwrap_or(0));
-            (numbers, dropped) = newest_numbers(client).await?;
+        let settled = self.log.upto();
+        let mut newest = newest_numbers(client).await?;
+        let is_unsure = newest.first_gap(settled).is_some() || newest.before() > newest.dropped.max(settled);
+        if is_unsure && self.writers_ended(client).await? {
+            self.log.raise(newest.numbers.last().copied().unwrap_or(0));
+            newest = newest_numbers(client).await?;
         }
-        let upto = match first_gap(numbers.iter().copied(), before, self.log.upto()) {
+        let upto = match newest.first_gap(self.log.upto()) {
             Some(gap) => gap - 1,
-            None => numbers.last().copied().unwrap_or(dropped),
+            None => newest.numbers.last().copied().unwrap_or(newest.dropped),
         };
-        Ok(Entries { entries: Vec::new(), upto, oldest: oldest(dropped) })
+        Ok(Entries { entries: Vec::new(), upto, oldest: oldest(newest.dropped) })
     }
 
     /// Waits until every writer that is writing now has ended; false if that takes too long.
@@ -140,11 +143,30 @@ async fn page(client: &Object, after: i64, limit: u32) -> Result<Page, Error> {
 }
 
 /// The newest numbers, rising, and up to which the log was dropped.
-async fn newest_numbers(client: &Object) -> Result<(Vec<i64>, i64), Error> {
+struct Newest {
+    numbers: Vec<i64>,
+    dropped: i64,
+}
+
+impl Newest {
+    /// The number after which nothing is left out here.
+    fn before(&self) -> i64 {
+        match self.numbers.first() {
+            Some(first) if self.numbers.len() >= NEWEST => first - 1,
+            Some(_) | None => self.dropped,
+        }
+    }
+
+    fn first_gap(&self, settled: i64) -> Option<i64> {
+        first_gap(self.numbers.iter().copied(), self.before(), settled)
+    }
+}
+
+async fn newest_numbers(client: &Object) -> Result<Newest, Error> {
     let statement = client.prepare_cached(&sql::LOG_NEWEST).await.map_err(failure)?;
     let rows = client.query(&statement, &[]).await.map_err(failure)?;
     let numbers = rows.iter().rev().filter_map(|row| row.get(0)).collect();
-    Ok((numbers, rows.first().map_or(0, |row| row.get(1))))
+    Ok(Newest { numbers, dropped: rows.first().map_or(0, |row| row.get(1)) })
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! A schema of its own for each test, stores and engines on it, and plain connections beside them.
 #![allow(dead_code)]
 
+pub mod cluster;
 pub mod crash;
+pub mod feed;
 pub mod flows;
 pub mod proxy;
 #[path = "../../../selvedge-engine/tests/engine/side.rs"]
 pub mod side;
+pub mod storm;
 
 use selvedge_engine::{Engine, Options};
 use selvedge_postgres::{PostgresStore, Settings};
@@ -48,6 +51,12 @@ impl Sandbox {
     pub fn new() -> Sandbox {
         let url = std::env::var("SELVEDGE_TEST_POSTGRES")
             .expect("SELVEDGE_TEST_POSTGRES names no Postgres: run ./scripts/test, which starts one");
+        Self::on(&url)
+    }
+
+    /// The same on another server.
+    pub fn on(url: &str) -> Sandbox {
+        let url = url.to_owned();
         let schema = format!("test_{}", uuid::Uuid::new_v4().simple());
         let cleaning = format!("set lock_timeout to '2s'; drop schema if exists {schema} cascade");
         Sandbox { cleaned_from: url.clone(), url, cleaning, schema, looking: OnceCell::new() }
