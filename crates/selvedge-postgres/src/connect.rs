@@ -68,7 +68,9 @@ pub fn preparation(settings: &Settings) -> String {
          set timezone to 'UTC';
          set lock_timeout to {lock_ms};
          set statement_timeout to '30s';
-         set idle_in_transaction_session_timeout to '60s';",
+         set idle_in_transaction_session_timeout to '60s';
+         select set_config('synchronous_commit', 'on', false)
+         where current_setting('synchronous_commit') = 'off';",
         schema = quote(&settings.schema),
         lock_ms = settings.lock_timeout.as_millis(),
     )

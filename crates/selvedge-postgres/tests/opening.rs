@@ -3,10 +3,12 @@
 mod support;
 
 use selvedge_core::filter::Filter;
-use selvedge_core::{FlowId, NamespaceId};
+use selvedge_core::{Draft, FlowId, NamespaceId};
 use selvedge_postgres::PostgresStore;
 use selvedge_store::{Error, Store};
+use std::sync::Arc;
 use support::Sandbox;
+use support::side::Side;
 use uuid::Uuid;
 
 #[tokio::test]
@@ -74,4 +76,24 @@ async fn a_schema_without_flows_gets_them_and_keeps_what_it_holds() {
     let filter = Filter { flow: Some(FlowId(alone)), ..Filter::all(NamespaceId(1)) };
     let listed = store.list(&filter, None, 10).await.expect("it is listed");
     assert_eq!(listed.len(), 1, "an execution alone is its own flow");
+}
+
+#[tokio::test]
+async fn a_commit_waits_for_the_disk_also_where_the_database_would_not() {
+    let sandbox = Sandbox::new();
+    sandbox.store("first").await.close().await;
+    let plain = sandbox.plain().await;
+    plain
+        .run(
+            "create table seen (setting text);
+             create function see() returns trigger language plpgsql as $$
+             begin insert into seen values (current_setting('synchronous_commit')); return new; end $$;
+             create trigger see before insert on executions for each row execute function see();",
+        )
+        .await;
+    let address = format!("{}&options=-csynchronous_commit%3Doff", sandbox.url("careless"));
+    let store = PostgresStore::connect_with(&address, sandbox.settings()).await.expect("it opens");
+    let side = Side::new(Arc::new(store), support::side::quiet()).await;
+    side.submit(Draft::new("kind")).await;
+    assert_eq!(plain.number("select count(*) from seen where setting = 'on'", &[]).await, 1);
 }
