@@ -13,8 +13,12 @@ use selvedge::{Address, Engine, Options};
 use std::future::Future;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+
+/// How often waiting claims ask the store where nobody tells them of other servers' work.
+const POLL: Duration = Duration::from_millis(500);
 
 /// What to serve, and where.
 #[derive(Args, Clone, Debug)]
@@ -36,6 +40,9 @@ pub struct Arguments {
     /// How long the event log keeps what happened, such as 12h or 7d; whole periods leave it at a time
     #[arg(long, env = "SELVEDGE_LOG_WINDOW", value_name = "DURATION", default_value = "7d")]
     pub log_window: String,
+    /// Look for what other servers do instead of listening for it: where LISTEN is not to be had, as behind some poolers
+    #[arg(long, env = "SELVEDGE_POLL", value_parser = FalseyValueParser::new())]
+    pub poll: bool,
     /// Print the ready line as a JSON object
     #[arg(long, env = "SELVEDGE_JSON", value_parser = FalseyValueParser::new())]
     pub json: bool,
@@ -99,7 +106,10 @@ impl Server {
         };
         let url = format!("http://{local}");
         opened.served_at(&url);
-        let options = Options { log_window, ..Options::default() };
+        let mut options = Options { log_window, ..Options::default() };
+        if arguments.poll {
+            (options.notifications, options.poll) = (false, POLL);
+        }
         let engine = Engine::start(opened.store(), options).await;
         let engine = engine.map_err(|error| Failure::of_store(&address, &error))?;
         Ok(Server { engine, url, address, listener })

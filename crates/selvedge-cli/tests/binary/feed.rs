@@ -1,6 +1,6 @@
 //! The live feed of the real binary, read with plain `curl`.
 
-use crate::support::{Place, Postgres, Server, get, on_each_store, submit, text};
+use crate::support::{Place, Postgres, Server, command, get, on_each_store, submit, text};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -88,4 +88,20 @@ fn an_event_has_the_same_cursor_on_every_server_and_a_feed_may_change_servers() 
     }
     assert_eq!(log(&one.url), seen);
     assert_eq!(log(&two.url), seen);
+}
+
+#[test]
+fn a_server_that_may_not_listen_sees_what_others_commit_by_looking() {
+    let place = Postgres::new();
+    let one = Server::start(&place);
+    let mut polls = command();
+    polls.args(["serve", "--poll", "--store", &place.store()]);
+    let two = Server::spawn(polls);
+    let mut there = Feed::open(&two.url, None);
+    let first = submit(&one.url, json!({"kind": "k"}));
+    assert_eq!(text(&there.next()["execution"]), first);
+    let second = submit(&one.url, json!({"kind": "k"}));
+    let asked = std::time::Instant::now();
+    assert_eq!(text(&there.next()["execution"]), second);
+    assert!(asked.elapsed() < std::time::Duration::from_secs(1), "{:?}", asked.elapsed());
 }
