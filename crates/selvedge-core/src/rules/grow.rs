@@ -236,6 +236,13 @@ impl Spawn {
                         ),
                     });
                 }
+                let known = Child { execution: id, detached: !self.detach };
+                if parent.wiring().children.contains(&known) {
+                    return Err(Refusal::IdempotencyMismatch {
+                        pointer: "/detach".into(),
+                        detail: format!("is {}, and {:?} was spawned otherwise", self.detach, node.name),
+                    });
+                }
                 planned.ids[index] = id;
                 there[index] = true;
             } else if let Some(id) = node.submission.id().filter(|id| matches!(work.find(*id), Ok(Some(_)))) {

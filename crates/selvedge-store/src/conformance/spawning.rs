@@ -97,6 +97,10 @@ pub async fn a_spawn_with_other_content_is_a_conflict_and_changes_nothing(bench:
         assert_eq!((refused.code(), refused.pointer()), ("idempotency_mismatch", Some(pointer)), "{refused}");
         assert_eq!((flow.flow().await, flow.members().await), before);
     }
+    let same = drawn("x y; x -> b; x y -> c: any_of");
+    let refused = flow.try_spawn(&root, same.clone(), true).await.expect_err("it was attached");
+    assert_eq!((refused.code(), refused.pointer()), ("idempotency_mismatch", Some("/detach")));
+    flow.try_spawn(&root, same, false).await.expect("the same again is nothing new");
 }
 
 pub async fn what_is_spawned_cannot_close_a_cycle(bench: &Bench) {
