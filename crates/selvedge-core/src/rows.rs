@@ -43,8 +43,10 @@ pub struct Needs {
     pub inputs: Vec<ExecutionId>,
     /// Executions of which only their name and their end are wanted.
     pub relatives: Vec<ExecutionId>,
-    /// Streams to read. Whoever appends to one has locked its execution.
+    /// Streams to read; their summary documents may be left out. Whoever appends to one has locked its execution.
     pub streams: Vec<StreamName>,
+    /// Streams to read with their summary documents.
+    pub summaries: Vec<StreamName>,
     /// Sessions to read without a lock.
     pub sessions: Vec<SessionId>,
     /// Sessions to lock.
@@ -89,6 +91,7 @@ impl Needs {
         new(&mut self.inputs, &mut seen.inputs);
         new(&mut self.relatives, &mut seen.relatives);
         new(&mut self.streams, &mut seen.streams);
+        new(&mut self.summaries, &mut seen.summaries);
         new(&mut self.sessions, &mut seen.sessions);
         new(&mut self.sessions_locked, &mut seen.sessions_locked);
         new(&mut self.instances, &mut seen.instances);
@@ -355,7 +358,7 @@ pub struct Changes {
     pub outbox_put: Vec<OutboxRow>,
     /// Rows of the outbox to remove, in order.
     pub outbox_removed: Vec<OutboxName>,
-    /// Streams to write, new or not, in order.
+    /// Streams to write, new or not, in order. A summary document is written only where its version is another one.
     pub streams: Vec<Stream>,
     /// New frames, in order.
     pub frames: Vec<Frame>,

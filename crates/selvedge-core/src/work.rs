@@ -168,7 +168,10 @@ impl Work {
         }
         self.members.extend(rows.members);
         for stream in rows.streams {
-            self.streams.entry(stream.name).or_insert(stream);
+            // The one with its summary document, where it was asked for both ways.
+            if stream.summary.is_some() || !self.streams.contains_key(&stream.name) {
+                self.streams.insert(stream.name, stream);
+            }
         }
         for row in rows.outbox {
             self.outbox.insert(row.name, row);

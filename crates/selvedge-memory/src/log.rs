@@ -35,7 +35,13 @@ impl Tables {
 
     /// Saves what was appended to streams.
     pub fn save_streams(&mut self, streams: Vec<Stream>, frames: Vec<Frame>, dropped: &[(StreamName, u32)]) {
-        self.streams.extend(streams.into_iter().map(|stream| (stream.name, stream)));
+        for mut stream in streams {
+            let stored = self.streams.remove(&stream.name);
+            if let Some(same) = stored.filter(|stored| stored.summary_version == stream.summary_version) {
+                stream.summary = same.summary;
+            }
+            self.streams.insert(stream.name, stream);
+        }
         self.frames.extend(frames.into_iter().map(|frame| ((frame.stream, frame.number), frame)));
         for (stream, before) in dropped {
             self.drop_frames((*stream, 0), (*stream, *before), |frame| frame.best_effort);

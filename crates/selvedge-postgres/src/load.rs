@@ -115,7 +115,9 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(&needs.look, Asked::Executions, &sql::EXECUTIONS_LOOK, ids);
     asking.about(&needs.inputs, Asked::Inputs, &sql::EXECUTIONS_INPUTS, ids);
     asking.about(&needs.relatives, Asked::Relatives, &sql::EXECUTIONS_RELATIVES, ids);
-    asking.about(&needs.streams, Asked::Streams, &sql::STREAMS_FIND, streams::names);
+    for (streams, whole) in [(&needs.streams, false), (&needs.summaries, true)] {
+        asking.about(streams, Asked::Streams, &sql::STREAMS_FIND, |names| streams::names(names, whole));
+    }
     asking.about(&needs.sessions, Asked::Sessions, &sql::SESSIONS_FIND, sessions);
     asking.about(&needs.sessions_locked, Asked::Sessions, &sql::SESSIONS_LOCK, sessions);
     asking.about(&needs.instances, Asked::Sessions, &sql::SESSIONS_LOCK_INSTANCES, instances);

@@ -26,7 +26,7 @@ impl PostgresStore {
     }
 
     pub(crate) async fn read_stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
-        let parameters = list::Parameters(names(&[stream]));
+        let parameters = list::Parameters(names(&[stream], true));
         let rows = self.query(&sql::STREAMS_FIND, &parameters.as_refs()).await?;
         Ok(rows.first().map(found))
     }
@@ -36,11 +36,12 @@ impl PostgresStore {
     }
 }
 
-/// What `streams_find` is asked with.
-pub fn names(names: &[StreamName]) -> Parameters<'static> {
+/// What `streams_find` is asked with: which streams, and whether with their summary documents.
+pub fn names(names: &[StreamName], whole: bool) -> Parameters<'static> {
     vec![
         Box::new(names.iter().map(|name| name.execution.0).collect::<Vec<Uuid>>()),
         Box::new(names.iter().map(|name| name.attempt as i32).collect::<Vec<i32>>()),
+        Box::new(whole),
     ]
 }
 

@@ -375,7 +375,7 @@ fn stream_cases() -> Vec<Case> {
     let upsert =
         [SOME, &three("1"), &three("90001"), &three("1"), &three("1"), &three("0"), "'{null,null,null}'"];
     vec![
-        case("streams_find", format!("{SOME}, {}", three("1")), &["streams_pkey"], 20),
+        case("streams_find", format!("{SOME}, {}, true", three("1")), &["streams_pkey"], 20),
         case("streams_upsert", upsert.join(", "), &[], 60),
         case("streams_delete", SOME.into(), &["streams_pkey"], 30),
         case("frames_delete", "'{00000000-0000-7000-8000-0000000000ff}'".into(), &["frames_pkey"], 60),

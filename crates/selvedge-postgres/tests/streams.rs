@@ -62,7 +62,7 @@ async fn an_append_touches_as_many_pages_for_the_first_frame_as_for_the_hundred_
     let client = client.expect("it connects");
     let statements: HashMap<_, _> = testing::statements().into_iter().collect();
     for (statement, arguments) in [
-        ("streams_find", "'{ID}', '{1}'"),
+        ("streams_find", "'{ID}', '{1}', false"),
         ("streams_upsert", "'{ID}', '{1}', '{NEXT}', '{7}', '{7}', '{0}', '{null}'"),
         ("frames_insert", "'{ID}', '{1}', '{NEXT}', '{1}', '{true}', '{2026-01-01}', '{1}'"),
         ("frames_of", "'ID', 1, NEXT - 1, 600000, 1"),

@@ -26,7 +26,7 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
     candidates(connection, needs, &mut rows)?;
     inputs(connection, &needs.inputs, &mut rows)?;
     relatives(connection, &needs.relatives, &mut rows)?;
-    for name in &needs.streams {
+    for name in needs.streams.iter().chain(&needs.summaries) {
         rows.streams.extend(crate::stream::read(connection, *name)?);
     }
     for ids in [&needs.sessions, &needs.sessions_locked] {

@@ -146,8 +146,10 @@ impl Report {
     /// What to see.
     pub fn needs(&self, needs: &mut Needs) {
         needs.executions.push(self.fence.execution);
-        if let Op::Frame { .. } = self.op {
-            needs.streams.push(self.stream());
+        match self.op {
+            Op::Frame { mode: FrameMode::Summary, .. } => needs.summaries.push(self.stream()),
+            Op::Frame { .. } => needs.streams.push(self.stream()),
+            _ => {}
         }
     }
 

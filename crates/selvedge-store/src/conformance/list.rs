@@ -105,6 +105,7 @@ macro_rules! conformance_cases {
             streams: {
                 frames_are_read_back_byte_for_byte_in_order_and_from_any_number
                 the_summary_is_one_document_with_a_version_and_no_frame
+                a_summary_stays_when_a_stream_is_written_without_it
                 the_streams_of_attempts_and_executions_are_apart
                 frames_appended_in_one_transaction_or_at_once_are_all_kept
                 best_effort_frames_are_bounded_in_number_and_durable_ones_are_not

@@ -42,7 +42,7 @@ async fn frames(bench: &Bench, stream: StreamName, from: u32, limit: u32) -> Vec
 
 async fn stream(bench: &Bench, name: StreamName) -> Option<Stream> {
     let read = bench.store.stream(name).await.expect("the stream is read");
-    let loaded = bench.load(Needs { streams: vec![name], ..Needs::default() }).await.streams;
+    let loaded = bench.load(Needs { summaries: vec![name], ..Needs::default() }).await.streams;
     assert_eq!(loaded, read.clone().into_iter().collect::<Vec<_>>(), "in a transaction as outside of it");
     read
 }
@@ -98,6 +98,19 @@ pub async fn the_summary_is_one_document_with_a_version_and_no_frame(bench: &Ben
     assert_eq!((after.summary_version, after.next), (3, 4));
     let document = after.summary.expect("there is a document");
     assert!(document.starts_with(b"{\"b\":{\"c\":2,\"d\":3},\"large\":\"xxx") && document.len() > 200_000);
+}
+
+pub async fn a_summary_stays_when_a_stream_is_written_without_it(bench: &Bench) {
+    let lease = running(bench).await;
+    append(bench, lease, FrameKind::Event, FrameMode::Summary, b"{\"a\":1}").await;
+    append(bench, lease, FrameKind::Event, FrameMode::Durable, b"1").await;
+    let before = stream(bench, name(lease)).await.expect("it is there");
+    let document = Some(Bytes::from_static(b"{\"a\":1}"));
+    assert_eq!((before.next, before.summary_version, before.summary.clone()), (1, 1, document.clone()));
+    let written = Stream { next: 2, summary: None, ..before };
+    bench.save(Changes { streams: vec![written], ..Changes::default() }).await;
+    let after = stream(bench, name(lease)).await.expect("it is there");
+    assert_eq!((after.next, after.summary_version, after.summary), (2, 1, document));
 }
 
 pub async fn the_streams_of_attempts_and_executions_are_apart(bench: &Bench) {
