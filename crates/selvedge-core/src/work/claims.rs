@@ -1,0 +1,53 @@
+//! What the claims of one transaction see of it: the ready executions at hand, and what they carry.
+
+use super::{Entry, Work};
+use crate::rows::ResultChange;
+use crate::{ClassId, ExecutionId, Outcome, State};
+
+impl Work {
+    /// The ready executions of these classes that are at hand.
+    pub fn ready(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
+        classes.iter().filter_map(|class| self.ready.get(class)).flatten().map(|(_, _, id)| *id)
+    }
+
+    /// The next execution that a claim on these classes takes, in order. Only those whose input is here can be handed out.
+    pub fn next_ready(&self, classes: &[ClassId]) -> Option<ExecutionId> {
+        classes
+            .iter()
+            .filter_map(|class| self.ready.get(class))
+            .filter_map(|set| {
+                set.iter()
+                    .find(|(_, _, id)| self.executions.get(id).is_some_and(|entry| self.can_hand_out(entry)))
+            })
+            .min()
+            .map(|(_, _, id)| *id)
+    }
+
+    /// Whether everything that a claim carries is here: the input, and how the upstreams and children ended.
+    fn can_hand_out(&self, entry: &Entry) -> bool {
+        let wiring = entry.row.wiring();
+        let upstreams = wiring.upstreams.iter().map(|upstream| upstream.execution);
+        let children = wiring.children.iter().map(|child| child.execution);
+        entry.input.is_some() && upstreams.chain(children).all(|id| self.knows_end(id))
+    }
+
+    /// Whether it is known how an execution stands and, where it has ended, with which result.
+    pub fn knows_end(&self, id: ExecutionId) -> bool {
+        let known = |entry: &Entry| {
+            entry.row.state.outcome() != Some(Outcome::Success) || entry.result != ResultChange::Keep
+        };
+        self.relatives.contains_key(&id)
+            || self.unreadable.contains_key(&id)
+            || self.executions.get(&id).is_some_and(known)
+    }
+
+    /// The classes of which something that this transaction had in hand is ready when it ends. Made ready by it or not: a
+    /// claim that came meanwhile has passed over what was locked, and must look again.
+    pub fn left_ready(&self) -> Vec<ClassId> {
+        let left = self.executions.values().filter(|entry| !entry.deleted && entry.row.state == State::Ready);
+        let mut classes: Vec<ClassId> = left.map(|entry| entry.row.class).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        classes
+    }
+}
