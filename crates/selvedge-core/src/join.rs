@@ -191,7 +191,7 @@ impl JoinPolicy {
         match self {
             Self::Quorum { k, .. } if k == 0 || k as usize > edges => Err(Refusal::field(
                 &format!("{pointer}/k"),
-                format!("is {k}; with {edges} edges into the node it must lie between 1 and {edges}"),
+                format!("is {k}; it must lie between 1 and {edges}, the number of edges into the node"),
             )),
             Self::AllOf | Self::AnyOf { .. } | Self::Quorum { .. } => Ok(()),
         }

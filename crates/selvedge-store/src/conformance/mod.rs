@@ -22,6 +22,7 @@ pub mod flow_model;
 pub mod invariants;
 mod list;
 pub mod model;
+mod random;
 mod replay;
 mod rule;
 mod sketch;

@@ -1,0 +1,354 @@
+//! What happened: one fact for each change, recorded in the execution's own history and in the event log.
+//!
+//! A fact is stored compactly and told as one or more public events: a claim, for instance, is one fact and is told as
+//! `lease.acquired` and `execution.started`. The names and data of the public events stand in [`Fact::tell`] and nowhere
+//! else.
+//!
+//! Facts are stored with postcard, which has no field names. So: append variants, never change, reorder or remove one.
+
+mod tell;
+
+pub use tell::{EVENT_TYPES, Told};
+
+use crate::flow::{CancelMode, FlowState};
+use crate::join::{Edge, JoinPolicy, Verdict};
+use crate::{ExecutionId, FailureClass, LeaseId, Name, Outcome, Timestamp, transition::Cause};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which lease, of which attempt, and whose: what every lease event carries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeaseRef {
+    /// The lease.
+    pub id: LeaseId,
+    /// Its epoch.
+    pub epoch: u32,
+    /// The worker.
+    pub worker: Name,
+    /// Its instance.
+    pub instance: Name,
+}
+
+impl LeaseRef {
+    /// The attempt that ran under it.
+    pub fn attempt(&self) -> u32 {
+        self.epoch - 1
+    }
+}
+
+/// An error as a worker or the engine reported it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What went wrong.
+    pub message: String,
+    /// Its class.
+    pub class: FailureClass,
+}
+
+/// What followed the end of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Next {
+    /// Ready again.
+    Ready,
+    /// Delayed until then.
+    Delayed(Timestamp),
+    /// The execution ended.
+    Terminal(Outcome),
+}
+
+/// An edge that heard of its upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeardEdge {
+    /// The upstream.
+    pub upstream: ExecutionId,
+    /// Where the edge stands now.
+    pub edge: Edge,
+}
+
+/// One lease in a renewal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RenewedLease {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// The lease.
+    pub id: LeaseId,
+    /// Its epoch.
+    pub epoch: u32,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Fact {
+    /// It was submitted.
+    Submitted {
+        /// Not before this time.
+        delayed_until: Option<Timestamp>,
+    },
+    /// Its delay is over.
+    DelayOver,
+    /// A worker claimed it.
+    Claimed {
+        /// The new lease.
+        lease: LeaseRef,
+        /// Its time to live.
+        ttl_ms: i64,
+        /// The interrupted lease before it, if that is why it could be claimed.
+        after: Option<LeaseRef>,
+    },
+    /// Its worker completed it.
+    Completed {
+        /// The attempt.
+        attempt: u32,
+        /// Digest of the report, by which a repeat is known.
+        digest: u64,
+    },
+    /// Its worker failed it.
+    Failed {
+        /// The lease that ended.
+        lease: LeaseRef,
+        /// What went wrong.
+        error: Failure,
+        /// What followed.
+        next: Next,
+        /// Digest of the report.
+        digest: u64,
+    },
+    /// The attempt ran beyond its timeout.
+    TimedOut {
+        /// The lease that ended.
+        lease: LeaseRef,
+        /// What followed.
+        next: Next,
+    },
+    /// The lease lapsed.
+    Lapsed {
+        /// The lease that ended.
+        lease: LeaseRef,
+        /// What followed.
+        next: Next,
+    },
+    /// Its worker put it back until a time.
+    Delayed {
+        /// The lease that ended.
+        lease: LeaseRef,
+        /// What followed.
+        next: Next,
+        /// Digest of the report.
+        digest: u64,
+    },
+    /// Its worker put it back, or has gone.
+    Released {
+        /// The lease that ended.
+        lease: LeaseRef,
+        /// What followed.
+        next: Next,
+        /// Digest of the report; none when the worker has gone.
+        digest: Option<u64>,
+    },
+    /// The answer to its claim was lost.
+    Orphaned {
+        /// The lease that ended.
+        lease: LeaseRef,
+        /// What followed.
+        next: Next,
+    },
+    /// An operator took the lease away.
+    Revoked {
+        /// The lease that ended.
+        lease: LeaseRef,
+        /// Why.
+        reason: Option<String>,
+        /// What followed.
+        next: Next,
+    },
+    /// It was cancelled.
+    Cancelled {
+        /// The lease that ended with it.
+        lease: Option<LeaseRef>,
+        /// Why.
+        reason: Option<String>,
+    },
+    /// Its worker was asked to cancel.
+    CancelRequested {
+        /// Why.
+        reason: Option<String>,
+        /// The end of the grace period.
+        until: Timestamp,
+    },
+    /// Its deadline passed.
+    DeadlinePassed {
+        /// The lease that ended with it.
+        lease: Option<LeaseRef>,
+    },
+    /// It did not start in time.
+    StartByPassed,
+    /// An operator moved its time.
+    Rescheduled {
+        /// What followed.
+        next: Next,
+    },
+    /// An operator ran it again.
+    Replayed {
+        /// Its new generation.
+        generation: u32,
+    },
+    /// Its worker reported progress.
+    Progressed {
+        /// How far, 0 to 100.
+        percent: Option<f64>,
+        /// In words.
+        message: Option<String>,
+    },
+    /// An operator changed its priority.
+    Prioritised {
+        /// Before.
+        from: i16,
+        /// After.
+        to: i16,
+    },
+    /// An operator changed its tags.
+    Tagged {
+        /// Set to these.
+        set: BTreeMap<String, String>,
+        /// Removed.
+        remove: Vec<String>,
+    },
+    /// A heartbeat renewed these leases.
+    Renewed {
+        /// The worker.
+        worker: Name,
+        /// Its instance.
+        instance: Name,
+        /// The leases.
+        leases: Vec<RenewedLease>,
+    },
+    /// An operator asked a worker to drain.
+    DrainRequested {
+        /// Its instance.
+        instance: Name,
+    },
+    /// It was submitted as a node that waits for others.
+    SubmittedBlocked {
+        /// For how many.
+        upstreams: u32,
+    },
+    /// It heard of upstreams, and that decided nothing.
+    Heard {
+        /// The edges that changed.
+        edges: Vec<HeardEdge>,
+    },
+    /// Its group of edges decided.
+    Joined {
+        /// The edges that changed.
+        edges: Vec<HeardEdge>,
+        /// The policy.
+        policy: JoinPolicy,
+        /// What was decided.
+        decision: Verdict,
+        /// What followed.
+        next: Next,
+    },
+    /// It was skipped, and what made it so may be different now.
+    Reopened {
+        /// The edges that changed.
+        edges: Vec<HeardEdge>,
+        /// Its new generation.
+        generation: u32,
+    },
+    /// An operator ran it again, and it waits for its upstreams again.
+    ReplayedBlocked {
+        /// Its new generation.
+        generation: u32,
+    },
+    /// Edges or children were added to it.
+    Wired {
+        /// How many edges into it.
+        upstreams: u32,
+        /// How many edges from it.
+        downstreams: u32,
+        /// How many children.
+        children: u32,
+    },
+    /// A flow was submitted.
+    FlowSubmitted {
+        /// Its name.
+        name: Option<Name>,
+        /// How many nodes.
+        nodes: u32,
+        /// How many edges.
+        edges: u32,
+    },
+    /// A flow grew.
+    FlowGrown {
+        /// How many nodes were added.
+        nodes: u32,
+        /// How many edges were added.
+        edges: u32,
+        /// The execution that spawned them.
+        parent: Option<ExecutionId>,
+    },
+    /// A flow ended.
+    FlowEnded {
+        /// How.
+        state: FlowState,
+    },
+    /// A flow that had ended runs again.
+    FlowReopened {
+        /// The execution that was replayed.
+        execution: ExecutionId,
+    },
+    /// An operator asked for the cancel of a flow.
+    FlowCancelRequested {
+        /// Which members.
+        mode: CancelMode,
+        /// Why.
+        reason: Option<String>,
+    },
+}
+
+impl Fact {
+    /// Why the state changed; none for facts that are not about one execution.
+    pub fn cause(&self) -> Option<Cause> {
+        Some(match self {
+            Fact::Submitted { .. } => Cause::Submit,
+            Fact::DelayOver => Cause::DelayOver,
+            Fact::Claimed { .. } => Cause::Claim,
+            Fact::Completed { .. } => Cause::Complete,
+            Fact::Failed { .. } => Cause::Fail,
+            Fact::TimedOut { .. } => Cause::AttemptTimeout,
+            Fact::Lapsed { .. } => Cause::Lapse,
+            Fact::Delayed { .. } => Cause::Delay,
+            Fact::Released { .. } => Cause::Release,
+            Fact::Orphaned { .. } => Cause::Orphan,
+            Fact::Revoked { .. } => Cause::Revoke,
+            Fact::Cancelled { .. } => Cause::Cancel,
+            Fact::CancelRequested { .. } => Cause::RequestCancel,
+            Fact::DeadlinePassed { .. } => Cause::Deadline,
+            Fact::StartByPassed => Cause::StartBy,
+            Fact::Rescheduled { .. } => Cause::Reschedule,
+            Fact::Replayed { .. } => Cause::Replay,
+            Fact::Progressed { .. } => Cause::Progress,
+            Fact::Prioritised { .. } => Cause::Prioritise,
+            Fact::Tagged { .. } => Cause::Tag,
+            Fact::SubmittedBlocked { .. } => Cause::Submit,
+            Fact::Heard { .. } => Cause::Hear,
+            Fact::Joined { .. } => Cause::Join,
+            Fact::Reopened { .. } => Cause::Reopen,
+            Fact::ReplayedBlocked { .. } => Cause::Replay,
+            Fact::Wired { .. } => Cause::Wire,
+            Fact::Renewed { .. }
+            | Fact::DrainRequested { .. }
+            | Fact::FlowSubmitted { .. }
+            | Fact::FlowGrown { .. }
+            | Fact::FlowEnded { .. }
+            | Fact::FlowReopened { .. }
+            | Fact::FlowCancelRequested { .. } => return None,
+        })
+    }
+
+    /// Whether it is a line of the execution's own history: every change but progress and news of upstreams that decided
+    /// nothing, of which there may be thousands.
+    pub fn is_history(&self) -> bool {
+        self.cause().is_some() && !matches!(self, Fact::Progressed { .. } | Fact::Heard { .. })
+    }
+}
