@@ -10,12 +10,14 @@
 //! - facts of one transaction stand in one entry of the log, whose number was drawn when all locks were held;
 //! - times come from the store's own clock.
 
+mod around;
 pub mod columns;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contract;
 mod error;
 
+pub use around::Around;
 pub use contract::{
     Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, News, Overview, Step, Store, Stored,
     Transaction,

@@ -329,15 +329,16 @@ impl Work {
         fact: Fact,
         edit: impl FnOnce(&mut Execution, &mut Wiring),
     ) {
+        let alone = self.executions.get(&id).is_some_and(|entry| entry.row.flow.is_none());
         self.apply(id, fact, None, |row| {
             let mut wiring = row.wiring().clone();
             edit(row, &mut wiring);
             row.wiring = Some(wiring.into());
+            row.flow = Some(flow);
         });
         let Some(entry) = self.executions.get_mut(&id) else { return };
         entry.rewired = true;
-        if entry.row.flow.is_none() {
-            entry.row.flow = Some(flow);
+        if alone {
             let row = entry.row.clone();
             self.count(flow, row.state.name(), 1);
             self.name_node(flow, &row);

@@ -1,0 +1,357 @@
+//! A store around another: everything goes to the one inside, but for what it does otherwise. For tests and benchmarks.
+
+use crate::{
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
+    Transaction,
+};
+use async_trait::async_trait;
+use selvedge_core::filter::{Filter, Place};
+use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::rows::Members;
+use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::{
+    Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
+    Timestamp,
+};
+use uuid::Uuid;
+
+/// Implement this, and what it is for is a [`Store`].
+#[async_trait]
+pub trait Around: Send + Sync + 'static {
+    /// The store inside.
+    fn inner(&self) -> &dyn Store;
+
+    /// [`Store::describe`]
+    fn describe(&self) -> Description {
+        self.inner().describe()
+    }
+
+    /// [`Store::transact`]
+    async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        self.inner().transact(decision).await
+    }
+
+    /// [`Store::namespace`]
+    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+        self.inner().namespace(name).await
+    }
+
+    /// [`Store::namespaces`]
+    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
+        self.inner().namespaces().await
+    }
+
+    /// [`Store::intern`]
+    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
+        self.inner().intern(classes).await
+    }
+
+    /// [`Store::classes_after`]
+    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
+        self.inner().classes_after(after).await
+    }
+
+    /// [`Store::fetch`]
+    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
+        self.inner().fetch(ids).await
+    }
+
+    /// [`Store::list`]
+    async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
+        self.inner().list(filter, after, limit).await
+    }
+
+    /// [`Store::count`]
+    async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
+        self.inner().count(filter, bound).await
+    }
+
+    /// [`Store::history_pages`]
+    async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
+        self.inner().history_pages(id).await
+    }
+
+    /// [`Store::ahead_of`]
+    async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
+        self.inner().ahead_of(execution, bound).await
+    }
+
+    /// [`Store::sessions`]
+    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
+        self.inner().sessions(namespace).await
+    }
+
+    /// [`Store::fetch_flows`]
+    async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
+        self.inner().fetch_flows(ids).await
+    }
+
+    /// [`Store::list_flows`]
+    async fn list_flows(
+        &self,
+        filter: &FlowFilter,
+        after: Option<FlowPlace>,
+        limit: u32,
+    ) -> Result<Vec<Flow>, Error> {
+        self.inner().list_flows(filter, after, limit).await
+    }
+
+    /// [`Store::members`]
+    async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
+        self.inner().members(page).await
+    }
+
+    /// [`Store::frames`]
+    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.inner().frames(stream, from, limit).await
+    }
+
+    /// [`Store::stream`]
+    async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
+        self.inner().stream(stream).await
+    }
+
+    /// [`Store::delete_old_frames`]
+    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
+        self.inner().delete_old_frames(limit).await
+    }
+
+    /// [`Store::overview`]
+    async fn overview(&self) -> Result<Overview, Error> {
+        self.inner().overview().await
+    }
+
+    /// [`Store::due`]
+    async fn due(
+        &self,
+        kind: DueKind,
+        after: Option<(Timestamp, ExecutionId)>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        self.inner().due(kind, after, limit).await
+    }
+
+    /// [`Store::lapsed`]
+    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
+        self.inner().lapsed(after, limit).await
+    }
+
+    /// [`Store::due_flows`]
+    async fn due_flows(
+        &self,
+        kind: FlowDue,
+        after: Option<(Timestamp, FlowId)>,
+        limit: u32,
+    ) -> Result<Vec<DueFlow>, Error> {
+        self.inner().due_flows(kind, after, limit).await
+    }
+
+    /// [`Store::outbox`]
+    async fn outbox(
+        &self,
+        kind: OutboxKind,
+        stale_ms: i64,
+        after: Option<(Timestamp, Uuid)>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error> {
+        self.inner().outbox(kind, stale_ms, after, limit).await
+    }
+
+    /// [`Store::unseen_sessions`]
+    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
+        self.inner().unseen_sessions(unseen_ms, limit).await
+    }
+
+    /// [`Store::delete_expired_keys`]
+    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
+        self.inner().delete_expired_keys(limit).await
+    }
+
+    /// [`Store::log_after`]
+    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
+        self.inner().log_after(after, limit).await
+    }
+
+    /// [`Store::keep_log`]
+    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        self.inner().keep_log(keep_ms).await
+    }
+
+    /// [`Store::announce`]
+    async fn announce(&self, news: News) -> Result<(), Error> {
+        self.inner().announce(news).await
+    }
+
+    /// [`Store::news`]
+    async fn news(&self) -> Option<News> {
+        self.inner().news().await
+    }
+
+    /// [`Store::figures`]
+    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
+        self.inner().figures().await
+    }
+
+    /// [`Store::ping`]
+    async fn ping(&self) -> Result<(), Error> {
+        self.inner().ping().await
+    }
+
+    /// [`Store::close`]
+    async fn close(&self) {
+        self.inner().close().await;
+    }
+}
+
+#[async_trait]
+impl<T: Around> Store for T {
+    fn describe(&self) -> Description {
+        Around::describe(self)
+    }
+
+    async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        Around::transact(self, decision).await
+    }
+
+    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+        Around::namespace(self, name).await
+    }
+
+    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
+        Around::namespaces(self).await
+    }
+
+    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
+        Around::intern(self, classes).await
+    }
+
+    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
+        Around::classes_after(self, after).await
+    }
+
+    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
+        Around::fetch(self, ids).await
+    }
+
+    async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
+        Around::list(self, filter, after, limit).await
+    }
+
+    async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
+        Around::count(self, filter, bound).await
+    }
+
+    async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
+        Around::history_pages(self, id).await
+    }
+
+    async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
+        Around::ahead_of(self, execution, bound).await
+    }
+
+    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
+        Around::sessions(self, namespace).await
+    }
+
+    async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
+        Around::fetch_flows(self, ids).await
+    }
+
+    async fn list_flows(
+        &self,
+        filter: &FlowFilter,
+        after: Option<FlowPlace>,
+        limit: u32,
+    ) -> Result<Vec<Flow>, Error> {
+        Around::list_flows(self, filter, after, limit).await
+    }
+
+    async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
+        Around::members(self, page).await
+    }
+
+    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
+        Around::frames(self, stream, from, limit).await
+    }
+
+    async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
+        Around::stream(self, stream).await
+    }
+
+    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
+        Around::delete_old_frames(self, limit).await
+    }
+
+    async fn overview(&self) -> Result<Overview, Error> {
+        Around::overview(self).await
+    }
+
+    async fn due(
+        &self,
+        kind: DueKind,
+        after: Option<(Timestamp, ExecutionId)>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        Around::due(self, kind, after, limit).await
+    }
+
+    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
+        Around::lapsed(self, after, limit).await
+    }
+
+    async fn due_flows(
+        &self,
+        kind: FlowDue,
+        after: Option<(Timestamp, FlowId)>,
+        limit: u32,
+    ) -> Result<Vec<DueFlow>, Error> {
+        Around::due_flows(self, kind, after, limit).await
+    }
+
+    async fn outbox(
+        &self,
+        kind: OutboxKind,
+        stale_ms: i64,
+        after: Option<(Timestamp, Uuid)>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error> {
+        Around::outbox(self, kind, stale_ms, after, limit).await
+    }
+
+    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
+        Around::unseen_sessions(self, unseen_ms, limit).await
+    }
+
+    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
+        Around::delete_expired_keys(self, limit).await
+    }
+
+    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
+        Around::log_after(self, after, limit).await
+    }
+
+    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        Around::keep_log(self, keep_ms).await
+    }
+
+    async fn announce(&self, news: News) -> Result<(), Error> {
+        Around::announce(self, news).await
+    }
+
+    async fn news(&self) -> Option<News> {
+        Around::news(self).await
+    }
+
+    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
+        Around::figures(self).await
+    }
+
+    async fn ping(&self) -> Result<(), Error> {
+        Around::ping(self).await
+    }
+
+    async fn close(&self) {
+        Around::close(self).await;
+    }
+}
