@@ -8,6 +8,8 @@ use crate::floor::postgres::connect;
 use crate::report::Report;
 use crate::target::{Claimer, Target};
 use crate::{Error, Load, Place, Remains};
+use selvedge_core::Name;
+use selvedge_core::suspension::{Condition, WaitDraft};
 use selvedge_engine::{Engine, Options};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -47,13 +49,55 @@ impl Default for Study {
 const COPY: &str = "
     insert into executions (
       id, submitted_at, namespace, class, partition, flow, spec, input, version, epoch, state, priority, due_kind,
-      ready_order, due_at, session, until_at, started_at, ended_at, lease_id, tags, detail, history, result
+      ready_order, due_at, session, until_at, started_at, ended_at, lease_id, tags, detail, history, result, suspension
     )
     select gen_random_uuid(), submitted_at, namespace, $2 + (n % $3)::integer, partition, flow, spec, input, version,
       epoch, state, priority, due_kind, ready_order + n * interval '1 microsecond', due_at, session, until_at,
-      started_at, ended_at, lease_id, tags, detail, history, result
+      started_at, ended_at, lease_id, tags, detail, history, result, suspension
     from executions, generate_series(1, $4::bigint) as n
     where id = $1";
+
+/// What stands beside what is claimed.
+#[derive(Clone, Copy, Debug)]
+pub enum Copies {
+    /// So many that are suspended, in the class that is claimed from.
+    Suspended(u64),
+}
+
+/// How fast claims are in a small store, and in the same store with copies beside what is claimed.
+pub async fn beside(place: &Place, load: &Load, copies: Copies) -> Result<(f64, f64), Error> {
+    let Place::Postgres(url) = place else {
+        return Err(Error::Usage("copies are made on Postgres: give --store postgres://…".into()));
+    };
+    let study = Study { waiting: 10_000, lanes: 1, named: 1, finished: 0, ..Study::default() };
+    let fresh = place.open().await?;
+    let Remains::Schema(_, schema) = &fresh.remains else {
+        return Err(Error::Usage("not on Postgres".into()));
+    };
+    let engine = Engine::start(fresh.store.clone(), Options::default()).await?;
+    let target = Target::new(&engine, load).await?;
+    let claimer = Claimer { lanes: vec!["lane-0".into()], ..Claimer::new(0, 1) };
+    target.submit(1, "lane-0", Instant::now()).await?;
+    let taken = target.work(&[], &claimer).await?;
+    let Copies::Suspended(count) = copies;
+    let namespace = engine.namespace("default").await?;
+    let wait = WaitDraft::new(Condition::signal(Name::trusted("go")));
+    let suspend =
+        taken.iter().map(|one| Ok((one.fence, None, namespace.suspend(vec![wait.clone()], vec![]))));
+    namespace.report(suspend.collect(), None).await?;
+    target.submit(study.waiting as usize, "lane-0", Instant::now()).await?;
+    let client = connect(url).await?;
+    client.batch_execute(&format!("set search_path to {schema}")).await?;
+    let (without, _) = churn(&target, load, &study, study.measure).await?;
+    let row = client.query_one("select id, class from executions where state = 4 limit 1", &[]).await?;
+    let (id, class) = (row.get::<_, uuid::Uuid>(0), row.get::<_, i32>(1));
+    client.execute(COPY, &[&id, &class, &1_i64, &(count as i64)]).await?;
+    client.batch_execute("vacuum analyze executions").await?;
+    let (with, _) = churn(&target, load, &study, study.measure).await?;
+    engine.shutdown().await;
+    fresh.remains.remove().await?;
+    Ok((without, with))
+}
 
 /// Runs it: the small store first, then the large one.
 pub async fn run(place: &Place, load: &Load, study: &Study) -> Result<Report, Error> {

@@ -1,7 +1,7 @@
 //! Benchmarks. Machines are noisy and shared, so every figure is printed next to a floor measured in the same run: what
 //! hand-written SQL on a plain table does through the same driver, and what one single-row commit takes.
 //!
-//! Scenarios: [`floor`], [`queue`], [`latency`], [`backlog`], [`idle`], [`feed`]; of flows [`chain`], [`fanout`], [`flows`],
+//! Scenarios: [`floor`], [`queue`], [`latency`], [`backlog`], [`idle`], [`feed`], [`suspend_signal`]; of flows [`chain`], [`fanout`], [`flows`],
 //! [`quorum_cancel`], [`submit_flow`]. What they measure and how to read them: docs/benchmarks.md.
 
 pub mod backlog;
@@ -19,6 +19,7 @@ pub mod quorum_cancel;
 mod report;
 mod shape;
 pub mod submit_flow;
+pub mod suspend_signal;
 mod target;
 mod unlogged;
 

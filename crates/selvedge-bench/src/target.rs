@@ -54,7 +54,8 @@ impl Claimer {
         Claimer { instance: format!("bench-{index}"), lanes: vec!["default".into()], max, wait: WAIT }
     }
 
-    fn draft(&self) -> ClaimDraft {
+    /// The claim it makes.
+    pub fn draft(&self) -> ClaimDraft {
         ClaimDraft {
             worker: "bench".into(),
             instance: self.instance.clone(),

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use selvedge_bench::{
     Error, Load, Place, Report, backlog, chain, fanout, feed, floor, flows, idle, latency, queue,
-    quorum_cancel, submit_flow,
+    quorum_cancel, submit_flow, suspend_signal,
 };
 use std::time::Duration;
 
@@ -64,16 +64,21 @@ pub struct Arguments {
     /// flows: how many
     #[arg(long, value_name = "N", default_value_t = 5000)]
     pub flows: u64,
-    /// flows: how many may be submitted and not yet completed
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub at_once: usize,
+    /// flows: how many may be submitted and not yet completed; suspend-signal: how many handlers of ten steps run at once
+    /// [default: flows 1000, suspend-signal 200]
+    #[arg(long, value_name = "N")]
+    pub at_once: Option<usize>,
+    /// suspend-signal: how many are suspended beside what is claimed (Postgres)
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub suspended: u64,
     /// submit-flow: how many nodes the flow has, at most 10000
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub nodes: usize,
     /// submit-flow: how many flows are stored before
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub stored: u64,
-    /// chain, fanout, quorum-cancel, submit-flow: how often [default: chain and fanout 20, quorum-cancel 10, submit-flow 5]
+    /// chain, fanout, quorum-cancel, submit-flow, suspend-signal: how often [default: chain and fanout 20, quorum-cancel and
+    /// suspend-signal 10, submit-flow 5]
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
 }
@@ -90,6 +95,7 @@ Examples:
   selvedge bench flows --store postgres://postgres@127.0.0.1/postgres --json
   selvedge bench quorum-cancel --width 1000
   selvedge bench submit-flow --stored 100000
+  selvedge bench suspend-signal --store postgres://postgres@127.0.0.1/postgres --json
   selvedge bench feed --store postgres://postgres@127.0.0.1/postgres --json";
 
 /// What can be measured.
@@ -115,6 +121,8 @@ pub enum Scenario {
     QuorumCancel,
     /// One large flow in one call
     SubmitFlow,
+    /// From a signal to the start of the handler that waited for it, durable steps, and claims beside much that is suspended
+    SuspendSignal,
     /// From a commit to a subscriber, how fast the log is read, and what recording events costs
     Feed,
 }
@@ -154,6 +162,7 @@ async fn measure(arguments: &Arguments) -> Result<Report, Error> {
         Scenario::Flows => flows::run(&place, &load, &arguments.many_flows()).await,
         Scenario::QuorumCancel => quorum_cancel::run(&place, &load, &arguments.quorum_cancel()).await,
         Scenario::SubmitFlow => submit_flow::run(&place, &load, &arguments.submit_flow()).await,
+        Scenario::SuspendSignal => suspend_signal::run(&place, &load, &arguments.suspend_signal()).await,
         Scenario::Feed => feed::run(&place, &load, &feed::Study::default()).await,
         Scenario::Backlog => {
             let study = backlog::Study {
@@ -192,7 +201,17 @@ impl Arguments {
         flows::Study {
             length: self.length.unwrap_or(usual.length).max(1),
             flows: self.flows.max(1),
-            at_once: self.at_once.max(1),
+            at_once: self.at_once.unwrap_or(usual.at_once).max(1),
+        }
+    }
+
+    fn suspend_signal(&self) -> suspend_signal::Study {
+        let usual = suspend_signal::Study::default();
+        suspend_signal::Study {
+            at_once: self.at_once.unwrap_or(usual.at_once).clamp(1, 1000),
+            rounds: self.rounds.unwrap_or(usual.rounds).max(1),
+            suspended: self.suspended,
+            ..usual
         }
     }
 

@@ -9,6 +9,7 @@ mod dev;
 mod duration;
 mod failure;
 mod log;
+mod secret;
 mod serve;
 mod signals;
 

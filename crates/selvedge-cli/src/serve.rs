@@ -6,6 +6,7 @@
 
 use crate::duration;
 use crate::failure::Failure;
+use crate::secret;
 use crate::signals::Signals;
 use clap::Args;
 use clap::builder::FalseyValueParser;
@@ -13,6 +14,7 @@ use selvedge::{Address, Engine, Options};
 use std::future::Future;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -40,6 +42,10 @@ pub struct Arguments {
     /// How long the event log keeps what happened, such as 12h or 7d; whole periods leave it at a time
     #[arg(long, env = "SELVEDGE_LOG_WINDOW", value_name = "DURATION", default_value = "7d")]
     pub log_window: String,
+    /// A file with the root secret of the tokens of waitpoints, the same for every server of a store; SELVEDGE_SECRET may
+    /// hold the secret itself [default: one that the store keeps]
+    #[arg(long, env = secret::FILE_VARIABLE, value_name = "PATH")]
+    pub secret_file: Option<PathBuf>,
     /// Look for what other servers do instead of listening for it: where LISTEN is not to be had, as behind some poolers
     #[arg(long, env = "SELVEDGE_POLL", value_parser = FalseyValueParser::new())]
     pub poll: bool,
@@ -93,6 +99,7 @@ impl Server {
             .map_err(|wrong| Failure::Usage(format!("--log-window {:?}: {wrong}", arguments.log_window)))?;
         let address: Address =
             arguments.store.parse().map_err(|error: selvedge::Error| Failure::Usage(error.to_string()))?;
+        let secret::Chosen { secret, source } = secret::choose(arguments.secret_file.clone()).await?;
         let opened = address.open().await;
         let opened = opened.map_err(|error| Failure::of_store(&address, &error))?;
         let bound = TcpListener::bind(listen).await;
@@ -106,12 +113,13 @@ impl Server {
         };
         let url = format!("http://{local}");
         opened.served_at(&url);
-        let mut options = Options { log_window, ..Options::default() };
+        let mut options = Options { log_window, secret, ..Options::default() };
         if arguments.poll {
             (options.notifications, options.poll) = (false, POLL);
         }
         let engine = Engine::start(opened.store(), options).await;
         let engine = engine.map_err(|error| Failure::of_store(&address, &error))?;
+        tracing::info!("{source}");
         Ok(Server { engine, url, address, listener })
     }
 

@@ -3,6 +3,7 @@
 use crate::fact::{Failure, LeaseRef};
 use crate::join::Join;
 use crate::refusal::{Holder, StaleLease};
+use crate::suspension::ResumedBy;
 use crate::wiring::{Node, Wiring};
 use crate::{ClassId, ExecutionId, FlowId, History, Name, NamespaceId, Policy, Refusal, State, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -104,6 +105,47 @@ pub struct Detail {
     /// How many pages of history were moved out of the row.
     #[serde(skip_serializing_if = "is_default")]
     pub history_pages: u32,
+    /// What was recorded beside it: signals, waitpoints, steps.
+    #[serde(skip_serializing_if = "is_default")]
+    pub record: Record,
+}
+
+/// How much was recorded beside an execution. Whatever is recorded there raises the execution's version, so its row is the
+/// lock for all of it.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Record {
+    /// Signals that were delivered.
+    #[serde(skip_serializing_if = "is_default")]
+    pub signals: u32,
+    /// Those of them that no wait has taken yet.
+    #[serde(skip_serializing_if = "is_default")]
+    pub untaken: u32,
+    /// Waitpoints that were made.
+    #[serde(skip_serializing_if = "is_default")]
+    pub waitpoints: u32,
+    /// Steps that were begun.
+    #[serde(skip_serializing_if = "is_default")]
+    pub steps: u32,
+    /// Suspensions.
+    #[serde(skip_serializing_if = "is_default")]
+    pub suspensions: u32,
+    /// The bytes of payloads and results.
+    #[serde(skip_serializing_if = "is_default")]
+    pub bytes: u64,
+    /// What ended the newest suspension: its claims carry the signals that it took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumed_by: Option<ResumedBy>,
+    /// When the next open waitpoint expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Record {
+    /// Whether a claim carries something of it.
+    pub fn is_carried(&self) -> bool {
+        self.steps > 0 || self.signals > 0
+    }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -136,7 +178,7 @@ pub struct Progress {
 /// What time does next, and to which reconciler it falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DueKind {
-    /// A delay ends: `delay_promoter`.
+    /// A delay ends, or a time comes that a suspended one waits for: `delay_promoter`.
     Delay,
     /// A deadline, a start-by or a grace period ends: `execution_deadline`.
     Deadline,
@@ -144,11 +186,22 @@ pub enum DueKind {
     AttemptTimeout,
     /// It may be deleted: `retention`.
     Retention,
+    /// It has been suspended for too long: `suspension_timeout`.
+    SuspensionTimeout,
+    /// One of its waitpoints expires: `waitpoint_expiry`.
+    WaitpointExpiry,
 }
 
 impl DueKind {
     /// Every kind.
-    pub const ALL: [DueKind; 4] = [Self::Delay, Self::Deadline, Self::AttemptTimeout, Self::Retention];
+    pub const ALL: [DueKind; 6] = [
+        Self::Delay,
+        Self::Deadline,
+        Self::AttemptTimeout,
+        Self::Retention,
+        Self::SuspensionTimeout,
+        Self::WaitpointExpiry,
+    ];
 
     /// The number a store keeps. Stable for ever.
     pub fn code(self) -> i16 {
@@ -157,6 +210,8 @@ impl DueKind {
             Self::Deadline => 2,
             Self::AttemptTimeout => 3,
             Self::Retention => 4,
+            Self::SuspensionTimeout => 5,
+            Self::WaitpointExpiry => 6,
         }
     }
 }
@@ -237,15 +292,23 @@ impl Execution {
         let due = |kind: DueKind, at: Option<Timestamp>| at.map(|at| Due { at, kind });
         let deadline = due(DueKind::Deadline, self.deadline_at());
         let start_by = due(DueKind::Deadline, self.start_by_at());
+        let expiry = due(DueKind::WaitpointExpiry, self.detail.record.expires_at);
         match &self.state {
-            State::Blocked | State::Ready => [deadline, start_by, None],
-            State::Delayed { until } => [deadline, start_by, due(DueKind::Delay, Some(*until))],
+            State::Blocked | State::Ready => [deadline, start_by, expiry, None],
+            State::Delayed { until } => [deadline, start_by, expiry, due(DueKind::Delay, Some(*until))],
             State::Leased(_) => [
                 deadline,
                 due(DueKind::AttemptTimeout, self.attempt_timeout_at()),
                 due(DueKind::Deadline, self.detail.cancel.as_ref().map(|cancel| cancel.until)),
+                expiry,
             ],
-            State::Terminal(_) => [due(DueKind::Retention, self.delete_at()), None, None],
+            State::Suspended(suspension) => [
+                deadline,
+                due(DueKind::Delay, suspension.next_time()),
+                due(DueKind::SuspensionTimeout, suspension.times_out_at()),
+                expiry,
+            ],
+            State::Terminal(_) => [due(DueKind::Retention, self.delete_at()), None, None, None],
         }
         .into_iter()
         .flatten()

@@ -2,7 +2,7 @@
 
 use crate::execution::DueKind;
 use crate::join::{JoinPolicy, Resolution};
-use crate::{Class, Execution, Session, State, Timestamp};
+use crate::{Class, Execution, Name, Session, State, Timestamp};
 use std::collections::BTreeSet;
 
 /// One fact that holds an execution.
@@ -74,6 +74,26 @@ pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
                     reference: None,
                     until: Some(cancel.until),
                 });
+            }
+        }
+        State::Suspended(suspension) => {
+            for wait in &suspension.waits {
+                reasons.push(Reason {
+                    code: "suspended",
+                    message: format!("it waits for {}", wait.condition.describe()),
+                    reference: wait.step.as_ref().map(Name::to_string),
+                    until: wait.next_time(),
+                });
+                if let Some(at) = wait.timeout_at {
+                    let message = match wait.escalated {
+                        true => "it has waited for too long, which was escalated; it waits on".to_owned(),
+                        false => {
+                            format!("what happens if it waits for too long: {}", wait.on_timeout.as_str())
+                        }
+                    };
+                    let until = Some(at).filter(|_| !wait.escalated);
+                    reasons.push(Reason { code: "suspension_timeout", message, reference: None, until });
+                }
             }
         }
         State::Terminal(outcome) => reasons.push(Reason {

@@ -123,6 +123,7 @@ pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
             (lease.attempt(), Some(*digest), *next)
         }
         Fact::Released { lease, next, digest } => (lease.attempt(), *digest, *next),
+        Fact::Suspended { suspension, next, digest } => (suspension.lease.attempt(), Some(*digest), *next),
         Fact::TimedOut { lease, next }
         | Fact::Lapsed { lease, next }
         | Fact::Orphaned { lease, next }
@@ -153,7 +154,16 @@ pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
         | Fact::FlowGrown { .. }
         | Fact::FlowEnded { .. }
         | Fact::FlowReopened { .. }
-        | Fact::FlowCancelRequested { .. } => return None,
+        | Fact::FlowCancelRequested { .. }
+        | Fact::Signalled { .. }
+        | Fact::Noticed { .. }
+        | Fact::Resumed { .. }
+        | Fact::SuspensionTimedOut { .. }
+        | Fact::WaitpointCreated { .. }
+        | Fact::WaitpointExpired { .. }
+        | Fact::WaitpointRevoked { .. }
+        | Fact::Stepped { .. }
+        | Fact::TokenKeysRotated { .. } => return None,
     };
     Some((attempt, Ending { digest, next }))
 }
@@ -206,6 +216,7 @@ fn attempt_outcome(fact: &Fact) -> &'static str {
         Fact::Lapsed { .. } => "interrupted",
         Fact::Delayed { .. } => "delayed",
         Fact::Released { .. } => "released",
+        Fact::Suspended { .. } => "suspended",
         Fact::Orphaned { .. } => "orphaned",
         Fact::Revoked { .. } => "revoked",
         Fact::Cancelled { .. } => "cancelled",

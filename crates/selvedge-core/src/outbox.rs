@@ -17,11 +17,13 @@ pub enum OutboxKind {
     Children,
     /// Cancel the members of a flow.
     Flow,
+    /// Tell an execution that children of it have ended.
+    Parent,
 }
 
 impl OutboxKind {
     /// Every kind.
-    pub const ALL: [OutboxKind; 4] = [Self::Edges, Self::Siblings, Self::Children, Self::Flow];
+    pub const ALL: [OutboxKind; 5] = [Self::Edges, Self::Siblings, Self::Children, Self::Flow, Self::Parent];
 
     /// The number a store keeps. Stable for ever.
     pub fn code(self) -> i16 {
@@ -30,6 +32,7 @@ impl OutboxKind {
             Self::Siblings => 2,
             Self::Children => 3,
             Self::Flow => 4,
+            Self::Parent => 5,
         }
     }
 

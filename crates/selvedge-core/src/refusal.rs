@@ -104,6 +104,24 @@ pub enum Refusal {
         /// What it is.
         actual: u32,
     },
+    /// The token does not allow this delivery.
+    #[error("{detail}")]
+    Token {
+        /// What is wrong with it.
+        reason: TokenReason,
+        /// In words.
+        detail: String,
+    },
+    /// The execution has as many of these as it may have.
+    #[error("execution {execution} has {limit} {what}, which is the most it may have")]
+    LimitReached {
+        /// Which one.
+        execution: ExecutionId,
+        /// The noun.
+        what: String,
+        /// How many.
+        limit: u64,
+    },
     /// The stored row cannot be understood; it is left as it is.
     #[error("execution {execution} cannot be read: {detail}; nothing was changed")]
     Unreadable {
@@ -112,6 +130,18 @@ pub enum Refusal {
         /// What was found.
         detail: String,
     },
+}
+
+/// What is wrong with a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenReason {
+    /// It is not the token of this waitpoint, or its key is no longer accepted.
+    Invalid,
+    /// Its time is over.
+    Expired,
+    /// It was revoked.
+    Revoked,
 }
 
 /// What a worker with a stale fence is told: who holds the lease now, or how the execution ended.
@@ -183,6 +213,10 @@ impl Refusal {
             Refusal::UnknownNode { .. } => "unknown_node",
             Refusal::FlowEnded { .. } => "flow_ended",
             Refusal::VersionMismatch { .. } => "version_mismatch",
+            Refusal::Token { reason: TokenReason::Invalid, .. } => "invalid_token",
+            Refusal::Token { reason: TokenReason::Expired, .. } => "token_expired",
+            Refusal::Token { reason: TokenReason::Revoked, .. } => "token_revoked",
+            Refusal::LimitReached { .. } => "limit_reached",
             Refusal::Unreadable { .. } => "unreadable_row",
         }
     }
@@ -202,8 +236,21 @@ impl Refusal {
             | Refusal::WrongState { .. }
             | Refusal::FlowEnded { .. }
             | Refusal::VersionMismatch { .. }
+            | Refusal::Token { .. }
+            | Refusal::LimitReached { .. }
             | Refusal::Unreadable { .. } => None,
         }
+    }
+
+    /// The same refusal of something that stands further up: its pointer no longer begins with `at`.
+    pub fn without(mut self, at: &str) -> Refusal {
+        if let Refusal::IdempotencyMismatch { pointer, .. } | Refusal::InvalidField { pointer, .. } =
+            &mut self
+            && let Some(rest) = pointer.strip_prefix(at)
+        {
+            *pointer = rest.to_owned();
+        }
+        self
     }
 
     /// The same refusal of something that stands further down: its pointer begins with `at`.
@@ -221,6 +268,8 @@ impl Refusal {
             | Refusal::WrongState { .. }
             | Refusal::FlowEnded { .. }
             | Refusal::VersionMismatch { .. }
+            | Refusal::Token { .. }
+            | Refusal::LimitReached { .. }
             | Refusal::Unreadable { .. } => {}
         }
         self

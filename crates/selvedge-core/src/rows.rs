@@ -5,9 +5,10 @@ use crate::flow::Counts;
 use crate::log::Event;
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::stream::{Frame, Stream, StreamName};
+use crate::token::{TokenKey, TokenKeyId};
 use crate::{
     Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Outcome, Session,
-    SessionId, Timestamp,
+    SessionId, Signal, Step, Timestamp, Waitpoint,
 };
 use bytes::Bytes;
 
@@ -47,6 +48,18 @@ pub struct Needs {
     pub streams: Vec<StreamName>,
     /// Streams to read with their summary documents.
     pub summaries: Vec<StreamName>,
+    /// Executions whose steps and signals are wanted, all of them with their payloads.
+    pub records: Vec<ExecutionId>,
+    /// Executions whose signals are wanted that no wait has taken, without their payloads.
+    pub untaken: Vec<ExecutionId>,
+    /// Signals to find by the keys of their senders, without their payloads.
+    pub signal_keys: Vec<(ExecutionId, Name)>,
+    /// Steps to find by their names.
+    pub steps: Vec<(ExecutionId, Name)>,
+    /// Executions whose waitpoints are wanted.
+    pub waitpoints: Vec<ExecutionId>,
+    /// Whether the keys of tokens are wanted.
+    pub token_keys: bool,
     /// Sessions to read without a lock.
     pub sessions: Vec<SessionId>,
     /// Sessions to lock.
@@ -92,6 +105,13 @@ impl Needs {
         new(&mut self.relatives, &mut seen.relatives);
         new(&mut self.streams, &mut seen.streams);
         new(&mut self.summaries, &mut seen.summaries);
+        new(&mut self.records, &mut seen.records);
+        new(&mut self.untaken, &mut seen.untaken);
+        new(&mut self.signal_keys, &mut seen.signal_keys);
+        new(&mut self.steps, &mut seen.steps);
+        new(&mut self.waitpoints, &mut seen.waitpoints);
+        self.token_keys &= !seen.token_keys;
+        seen.token_keys |= self.token_keys;
         new(&mut self.sessions, &mut seen.sessions);
         new(&mut self.sessions_locked, &mut seen.sessions_locked);
         new(&mut self.instances, &mut seen.instances);
@@ -143,6 +163,16 @@ pub struct Rows {
     pub flows: Vec<Flow>,
     /// Streams.
     pub streams: Vec<Stream>,
+    /// Executions whose steps and signals were all loaded.
+    pub recorded: Vec<ExecutionId>,
+    /// Signals, of all kinds of asking.
+    pub signals: Vec<Signal>,
+    /// Steps, of all kinds of asking.
+    pub steps: Vec<Step>,
+    /// Waitpoints.
+    pub waitpoints: Vec<Waitpoint>,
+    /// Keys of tokens.
+    pub token_keys: Vec<TokenKey>,
     /// Keys.
     pub keys: Vec<KeyRow>,
     /// Sessions.
@@ -364,6 +394,18 @@ pub struct Changes {
     pub frames: Vec<Frame>,
     /// Best-effort frames of these streams with smaller numbers are deleted.
     pub frames_dropped: Vec<(StreamName, u32)>,
+    /// New signals, in order.
+    pub signals_added: Vec<Signal>,
+    /// Signals that were taken, in order: of which execution, which number, by which suspension. A new one may be among them.
+    pub signals_taken: Vec<(ExecutionId, u32, u32)>,
+    /// Steps to write, new or not, in order.
+    pub steps: Vec<Step>,
+    /// Waitpoints to write, new or not, in order.
+    pub waitpoints: Vec<Waitpoint>,
+    /// Keys of tokens to write, new or not, in order.
+    pub token_keys: Vec<TokenKey>,
+    /// Keys of tokens to remove, in order.
+    pub token_keys_removed: Vec<TokenKeyId>,
     /// What happened, in order: one entry of the log.
     pub events: Vec<Event>,
 }
@@ -385,6 +427,12 @@ impl Changes {
             && self.outbox_put.is_empty()
             && self.outbox_removed.is_empty()
             && self.streams.is_empty()
+            && self.signals_added.is_empty()
+            && self.signals_taken.is_empty()
+            && self.steps.is_empty()
+            && self.waitpoints.is_empty()
+            && self.token_keys.is_empty()
+            && self.token_keys_removed.is_empty()
             && self.events.is_empty()
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Whatever else people want to see (public state, outcome, who holds it) is derived from it and never stored beside it.
 
-use crate::{LeaseId, Name, SessionId, Timestamp};
+use crate::{LeaseId, Name, SessionId, Suspension, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 /// How an execution ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -64,6 +65,8 @@ pub enum State {
     },
     /// A worker holds it.
     Leased(Lease),
+    /// Nobody holds it, and it waits for what its suspension says.
+    Suspended(Arc<Suspension>),
     /// It has ended.
     Terminal(Outcome),
 }
@@ -103,6 +106,8 @@ pub enum StateName {
     Delayed,
     /// See [`State::Leased`].
     Leased,
+    /// See [`State::Suspended`].
+    Suspended,
     /// Ended as success.
     Success,
     /// Ended as failed.
@@ -117,11 +122,12 @@ pub enum StateName {
 
 impl StateName {
     /// Every state, in the order of their declaration.
-    pub const ALL: [StateName; 9] = [
+    pub const ALL: [StateName; 10] = [
         Self::Blocked,
         Self::Ready,
         Self::Delayed,
         Self::Leased,
+        Self::Suspended,
         Self::Success,
         Self::Failed,
         Self::Cancelled,
@@ -129,13 +135,14 @@ impl StateName {
         Self::Skipped,
     ];
 
-    /// The number a store keeps. Stable for ever; 4 to 9 are left for states that wait.
+    /// The number a store keeps. Stable for ever; 5 to 9 are left for states that wait.
     pub fn code(self) -> i16 {
         match self {
             Self::Ready => 0,
             Self::Delayed => 1,
             Self::Leased => 2,
             Self::Blocked => 3,
+            Self::Suspended => 4,
             Self::Success => 10,
             Self::Failed => 11,
             Self::Cancelled => 12,
@@ -152,7 +159,7 @@ impl StateName {
     /// The outcome, if this state is terminal.
     pub fn outcome(self) -> Option<Outcome> {
         match self {
-            Self::Blocked | Self::Ready | Self::Delayed | Self::Leased => None,
+            Self::Blocked | Self::Ready | Self::Delayed | Self::Leased | Self::Suspended => None,
             Self::Success => Some(Outcome::Success),
             Self::Failed => Some(Outcome::Failed),
             Self::Cancelled => Some(Outcome::Cancelled),
@@ -168,6 +175,7 @@ impl StateName {
             Self::Ready => "waiting",
             Self::Delayed => "delayed",
             Self::Leased => "active",
+            Self::Suspended => "suspended",
             Self::Success => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -190,6 +198,7 @@ impl State {
             State::Ready => StateName::Ready,
             State::Delayed { .. } => StateName::Delayed,
             State::Leased(_) => StateName::Leased,
+            State::Suspended(_) => StateName::Suspended,
             State::Terminal(Outcome::Success) => StateName::Success,
             State::Terminal(Outcome::Failed) => StateName::Failed,
             State::Terminal(Outcome::Cancelled) => StateName::Cancelled,
@@ -202,7 +211,21 @@ impl State {
     pub fn lease(&self) -> Option<&Lease> {
         match self {
             State::Leased(lease) => Some(lease),
-            State::Blocked | State::Ready | State::Delayed { .. } | State::Terminal(_) => None,
+            State::Blocked
+            | State::Ready
+            | State::Delayed { .. }
+            | State::Suspended(_)
+            | State::Terminal(_) => None,
+        }
+    }
+
+    /// What it waits for, if it is suspended.
+    pub fn suspension(&self) -> Option<&Arc<Suspension>> {
+        match self {
+            State::Suspended(suspension) => Some(suspension),
+            State::Blocked | State::Ready | State::Delayed { .. } | State::Leased(_) | State::Terminal(_) => {
+                None
+            }
         }
     }
 

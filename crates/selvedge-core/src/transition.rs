@@ -4,7 +4,7 @@
 //! test that walks every cell all come from it. A cause that leaves the state as it is (progress, a tag) stands here too.
 
 use crate::state::StateName;
-use StateName::{Blocked, Cancelled, Delayed, Expired, Failed, Leased, Ready, Skipped, Success};
+use StateName::{Blocked, Cancelled, Delayed, Expired, Failed, Leased, Ready, Skipped, Success, Suspended};
 use std::fmt::Write;
 
 /// Why a state changed.
@@ -58,11 +58,25 @@ pub enum Cause {
     Reopen,
     /// Edges or children were added to it.
     Wire,
+    /// Its worker suspended it.
+    Suspend,
+    /// A signal was delivered to it.
+    Signal,
+    /// Something that it waits for came, and that was not all.
+    Notice,
+    /// What it waited for has come, or an operator or its timeout let it go on.
+    Resume,
+    /// It waited for too long.
+    SuspensionTimeout,
+    /// A waitpoint was made, expired or was revoked.
+    Waitpoint,
+    /// Its worker recorded a step.
+    Step,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 24] = [
+    pub const ALL: [Cause; 31] = [
         Cause::Submit,
         Cause::DelayOver,
         Cause::Claim,
@@ -87,6 +101,13 @@ impl Cause {
         Cause::Join,
         Cause::Reopen,
         Cause::Wire,
+        Cause::Suspend,
+        Cause::Signal,
+        Cause::Notice,
+        Cause::Resume,
+        Cause::SuspensionTimeout,
+        Cause::Waitpoint,
+        Cause::Step,
     ];
 }
 
@@ -103,7 +124,7 @@ pub struct Line {
 
 const WAITING: &[StateName] = &[Ready, Delayed];
 const UNSTARTED: &[StateName] = &[Blocked, Ready, Delayed];
-const LIVE: &[StateName] = &[Blocked, Ready, Delayed, Leased];
+const LIVE: &[StateName] = &[Blocked, Ready, Delayed, Leased, Suspended];
 const RAN: &[StateName] = &[Success, Failed, Cancelled, Expired];
 const ANY: &[StateName] = &StateName::ALL;
 
@@ -133,6 +154,13 @@ pub const TABLE: &[Line] = &[
     Line { cause: Cause::Join, from: &[Blocked], to: &[Ready, Delayed, Skipped] },
     Line { cause: Cause::Reopen, from: &[Skipped], to: &[Blocked] },
     Line { cause: Cause::Wire, from: ANY, to: &[] },
+    Line { cause: Cause::Suspend, from: &[Leased], to: &[Suspended, Cancelled] },
+    Line { cause: Cause::Signal, from: LIVE, to: &[] },
+    Line { cause: Cause::Notice, from: &[Suspended], to: &[] },
+    Line { cause: Cause::Resume, from: &[Suspended], to: &[Ready] },
+    Line { cause: Cause::SuspensionTimeout, from: &[Suspended], to: &[Failed, Cancelled, Expired] },
+    Line { cause: Cause::Waitpoint, from: ANY, to: &[] },
+    Line { cause: Cause::Step, from: &[Leased], to: &[] },
 ];
 
 /// Whether `cause` may take an execution from `from` (none: it does not exist yet) to `to`.
@@ -186,7 +214,7 @@ mod tests {
                     let expected = match cause {
                         Cause::Replay => from != Skipped && matches!(to, Ready | Blocked),
                         Cause::Reopen => from == Skipped && to == Blocked,
-                        Cause::Tag | Cause::Hear | Cause::Wire => to == from,
+                        Cause::Tag | Cause::Hear | Cause::Wire | Cause::Waitpoint => to == from,
                         _ => false,
                     };
                     assert_eq!(legal, expected, "{from:?} {cause:?} {to:?}");

@@ -16,7 +16,7 @@ use selvedge_core::join::Verdict;
 use selvedge_core::log::Event;
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Candidates;
-use selvedge_core::rules::claim::relatives;
+use selvedge_core::rules::claim::carried;
 use selvedge_core::rules::join::{CHUNK, News, hop};
 use selvedge_core::rules::report::{Op, Report};
 use selvedge_core::{
@@ -65,6 +65,8 @@ pub struct Batch {
     behind: Behind,
     /// Downstreams of what is reported, as far as that was remembered: to be locked together with it.
     hints: Vec<ExecutionId>,
+    /// Executions that are taken only if nobody else has them.
+    if_free: HashSet<ExecutionId>,
     /// Claims of others that wait for what this batch makes ready, and how much they were promised.
     handed: Vec<Command>,
     promised: HashMap<ClassId, usize>,
@@ -101,6 +103,7 @@ impl Batch {
             loading: Loading::default(),
             behind: Behind::default(),
             hints: Vec::new(),
+            if_free: HashSet::new(),
             handed: Vec::new(),
             promised: HashMap::new(),
         }
@@ -119,9 +122,9 @@ impl Batch {
         self.commands.iter().chain(&self.handed)
     }
 
-    /// Reports come back for leases that this process handed out: those rows need no read. Only a report that ends the
-    /// remembered lease may rely on it, because only then is the row saved, and with it the guess checked. Of a member of a
-    /// flow only its downstreams are remembered: it is locked together with them, in order.
+    /// Reports come back for leases that this process handed out: those rows need no read. Only a report that is certain
+    /// to end the remembered lease may rely on it, because only then is the row saved, and with it the guess checked. Of a
+    /// member of a flow only its downstreams are remembered: it is locked together with them, in order.
     fn remember(&mut self, trust: bool, needs: &mut Needs) {
         let mut trusted: HashMap<ExecutionId, Option<Execution>> = HashMap::new();
         for command in self.commands.iter() {
@@ -137,18 +140,21 @@ impl Batch {
                             self.hints.extend(few.map(|one| one.execution));
                         }
                         let holds = |row: &Execution| row.flow.is_none() && fence.holds(row);
-                        if !trust || !report.ends() || !row.as_ref().is_some_and(holds) {
+                        let certain = report.ends() && !may_be_refused(&report.op);
+                        if !trust || !certain || !row.as_ref().is_some_and(holds) {
                             *row = None;
                         }
                     }
                 }
                 Command::PutBack(other) => drop(trusted.insert(other.fence.execution, None)),
                 Command::Operate(other) => drop(trusted.insert(other.execution, None)),
+                Command::Deliver(other) => drop(trusted.insert(other.execution, None)),
                 Command::Tick(other) => drop(trusted.insert(other.execution, None)),
                 Command::Submit { .. }
                 | Command::SubmitFlow { .. }
                 | Command::Grow { .. }
                 | Command::Dispatch(_)
+                | Command::Rotate(_)
                 | Command::CancelFlow(_)
                 | Command::Settle(_)
                 | Command::ForgetFlow(_)
@@ -159,8 +165,36 @@ impl Batch {
                 | Command::Claim { .. } => {}
             }
         }
-        needs.executions.retain(|id| trusted.get(id).is_none_or(Option::is_none));
-        trusted.into_values().flatten().for_each(|row| self.work.remember(row));
+        // Where the batch locks other executions, whoever waits for one of those may hold a remembered one: all are locked
+        // together then, in order.
+        let remembered = |id| trusted.get(id).is_some_and(Option::is_some);
+        let alone = self.hints.is_empty()
+            && needs.executions_if_free.is_empty()
+            && needs.executions.iter().all(remembered);
+        if alone {
+            needs.executions.clear();
+            trusted.into_values().flatten().for_each(|row| self.work.remember(row));
+        }
+    }
+
+    /// Signals and operators come to executions in any state. One that waits for what a claim has in hand, and holds what
+    /// that claim's transaction is about to save from memory, would wait in a circle. So of several executions they take only
+    /// those that nobody else has, and wait for none.
+    fn leave_taken(&mut self, needs: &mut Needs) {
+        let mut waited = Needs::default();
+        for (command, classes) in self.all().zip(&self.classes) {
+            if command.comes_to().is_none() {
+                command.needs(classes, self.again, &mut waited);
+            }
+        }
+        let waited: HashSet<ExecutionId> = waited.executions.into_iter().collect();
+        let come_to = self.commands.iter().filter_map(Command::comes_to);
+        self.if_free = come_to.filter(|id| !waited.contains(id)).collect();
+        if waited.len() + self.if_free.len() < 2 {
+            self.if_free.clear();
+        }
+        needs.executions.retain(|id| !self.if_free.contains(id));
+        needs.executions_if_free.extend(&self.if_free);
     }
 
     fn needs_more(&mut self) -> Needs {
@@ -183,7 +217,7 @@ impl Batch {
         needs
     }
 
-    /// What of the nodes at hand will be ready once the commands are decided: claims that wait for it are taken along, and
+    /// What of the executions at hand will be ready once the commands are decided: claims that wait for it are taken along, and
     /// what they carry is asked for.
     fn expect(&mut self, needs: &mut Needs) {
         let expected = expected(&self.commands, &self.work);
@@ -215,7 +249,7 @@ impl Batch {
             if self.work.input(id).is_none() {
                 needs.inputs.push(id);
             }
-            relatives(id, &self.work, needs);
+            carried(id, &self.work, needs);
         }
     }
 
@@ -242,8 +276,11 @@ impl Batch {
                 hop(&mut self.work, |id| self.loading.locks(id));
                 hopped = true;
             }
-            let reply = commands[index].decide(&self.classes[index], self.again, &mut self.work);
-            replies[index] = Some(reply);
+            let taken = |id: ExecutionId| self.if_free.contains(&id) && !self.work.knows(id);
+            replies[index] = Some(match commands[index].comes_to() {
+                Some(id) if taken(id) => Reply::Later,
+                Some(_) | None => commands[index].decide(&self.classes[index], self.again, &mut self.work),
+            });
         }
         if !hopped {
             hop(&mut self.work, |id| self.loading.locks(id));
@@ -288,6 +325,7 @@ impl Decision for Batch {
         for (command, classes) in self.all().zip(&self.classes) {
             command.needs(classes, self.again, &mut needs);
         }
+        self.leave_taken(&mut needs);
         if self.commands.iter().any(|command| matches!(command, Command::Claim { handed_only: false, .. })) {
             needs.classes_after = Some(self.registry.newest());
         }
@@ -347,12 +385,18 @@ fn share_out(candidates: &mut [Candidates]) {
     candidates.iter_mut().zip(limits).for_each(|(one, limit)| one.limit = limit);
 }
 
+/// Whether a report may be refused for what is recorded of its execution, although its lease is the current one.
+fn may_be_refused(op: &Op) -> bool {
+    let Op::Suspend(suspend) = op else { return false };
+    !suspend.waitpoints.is_empty() || suspend.waits.iter().any(|wait| wait.step.is_some())
+}
+
 /// Whether a report may be the end of its execution.
 fn may_end(op: &Op) -> bool {
     matches!(op, Op::Complete { .. } | Op::Fail { .. })
 }
 
-/// The blocked nodes at hand that these commands let run, if all goes well, and their classes.
+/// The blocked and suspended executions at hand that these commands let run, if all goes well, and their classes.
 fn expected(commands: &[Command], work: &Work) -> Vec<(ExecutionId, ClassId)> {
     let mut news: BTreeMap<ExecutionId, Vec<News>> = BTreeMap::new();
     let mut tell = |id: ExecutionId, ends_as: Option<selvedge_core::Outcome>| {
@@ -363,8 +407,14 @@ fn expected(commands: &[Command], work: &Work) -> Vec<(ExecutionId, ClassId)> {
             news.entry(downstream.execution).or_default().push(one);
         }
     };
+    let mut resumed: Vec<(ExecutionId, ClassId)> = Vec::new();
     for command in commands {
         match command {
+            Command::Deliver(deliver) => {
+                let row = work.find(deliver.execution).ok().flatten();
+                let row = row.filter(|row| deliver.may_resume(row, work));
+                resumed.extend(row.map(|row| (row.id, row.class)));
+            }
             Command::Report(reports) => {
                 for Report { fence, op, .. } in reports {
                     match op {
@@ -390,7 +440,9 @@ fn expected(commands: &[Command], work: &Work) -> Vec<(ExecutionId, ClassId)> {
         }
         (join.verdict() == Verdict::Satisfied).then_some((id, row.class))
     };
-    news.into_iter().filter_map(ready).collect()
+    resumed.sort_unstable();
+    resumed.dedup();
+    news.into_iter().filter_map(ready).chain(resumed).collect()
 }
 
 /// The key under which the heartbeats of an instance wait.
@@ -427,7 +479,10 @@ fn tell(event: &Event, news: &mut Told) {
 fn ended(fact: &Fact) -> bool {
     use selvedge_core::fact::Next;
     match fact {
-        Fact::Cancelled { .. } | Fact::DeadlinePassed { .. } | Fact::StartByPassed => true,
+        Fact::Cancelled { .. }
+        | Fact::DeadlinePassed { .. }
+        | Fact::StartByPassed
+        | Fact::SuspensionTimedOut { .. } => true,
         Fact::Joined { next, .. } => matches!(next, Next::Terminal(_)),
         other => ending(other).is_some_and(|(_, end)| matches!(end.next, Next::Terminal(_))),
     }

@@ -10,10 +10,13 @@ use selvedge_core::rules::grow::Grow;
 use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report, Reported};
+use selvedge_core::rules::signal::{Deliver, Delivered};
 use selvedge_core::rules::submit::{Submit, Submitted};
 use selvedge_core::rules::submit_flow::{FlowSubmitted, SubmitFlow};
+use selvedge_core::rules::waitpoint::Rotate;
 use selvedge_core::rules::worker::{Depart, Drain, Forget, PutBack};
-use selvedge_core::{ClassId, Execution, Flow, FlowId, Needs, Refusal, Work};
+use selvedge_core::token::TokenKey;
+use selvedge_core::{ClassId, Execution, ExecutionId, Flow, FlowId, Needs, Refusal, Work};
 
 /// A command of any kind.
 #[derive(Clone, Debug)]
@@ -26,6 +29,10 @@ pub enum Command {
     PutBack(PutBack),
     /// An operator's action.
     Operate(Operate),
+    /// A signal.
+    Deliver(Box<Deliver>),
+    /// A new key for tokens.
+    Rotate(Rotate),
     /// Submissions; `again` says that this very call may have committed before.
     Submit {
         /// What.
@@ -83,6 +90,10 @@ pub enum Reply {
     PutBack(Result<bool, Refusal>),
     /// To [`Command::Operate`].
     Operate(Box<Result<Execution, Refusal>>),
+    /// To [`Command::Deliver`].
+    Deliver(Result<Delivered, Refusal>),
+    /// To [`Command::Rotate`].
+    Rotate(Result<TokenKey, Refusal>),
     /// To [`Command::Submit`].
     Submit(Vec<Result<Submitted, Refusal>>),
     /// To [`Command::SubmitFlow`].
@@ -105,6 +116,8 @@ pub enum Reply {
     Forget(usize),
     /// To [`Command::Claim`].
     Claim(Result<Vec<Claimed>, Refusal>),
+    /// To a command that comes to an execution which somebody else has: it is yet to be decided.
+    Later,
     /// To [`Command::Claim`], if it got nothing and would not, however much becomes ready.
     Shut {
         /// Because its worker drains, and not because the call was answered before.
@@ -122,7 +135,7 @@ impl Command {
             Command::Report(_) => 0,
             Command::Tick(_) => 1,
             Command::PutBack(_) => 2,
-            Command::Operate(_) | Command::CancelFlow(_) => 3,
+            Command::Operate(_) | Command::Deliver(_) | Command::Rotate(_) | Command::CancelFlow(_) => 3,
             Command::Submit { .. } | Command::SubmitFlow { .. } | Command::Grow { .. } => 4,
             Command::Dispatch(_) => 5,
             Command::Settle(_) | Command::ForgetFlow(_) => 6,
@@ -148,6 +161,8 @@ impl Command {
             Command::Tick(_)
             | Command::PutBack(_)
             | Command::Operate(_)
+            | Command::Deliver(_)
+            | Command::Rotate(_)
             | Command::CancelFlow(_)
             | Command::Settle(_)
             | Command::Drain(_)
@@ -163,6 +178,8 @@ impl Command {
             Command::Tick(tick) => tick.needs(needs),
             Command::PutBack(put_back) => put_back.needs(needs),
             Command::Operate(operate) => operate.needs(needs),
+            Command::Deliver(deliver) => deliver.needs(needs),
+            Command::Rotate(rotate) => rotate.needs(needs),
             Command::Submit { submit, again: before } => submit.needs(again || *before, needs),
             Command::SubmitFlow { submit, again: before } => submit.needs(again || *before, needs),
             Command::Grow { grow, .. } => grow.needs(needs),
@@ -183,6 +200,7 @@ impl Command {
         match self {
             Command::Tick(tick) => tick.needs_more(work, needs),
             Command::Operate(operate) => operate.needs_more(work, needs),
+            Command::Deliver(deliver) => deliver.needs_more(work, needs),
             Command::Submit { submit, .. } => submit.needs_more(work, needs),
             Command::Heartbeat(heartbeat) => heartbeat.needs_more(work, needs),
             Command::Claim { claim, .. } => claim.needs_more(classes, work, needs),
@@ -193,6 +211,7 @@ impl Command {
             Command::Settle(settle) => settle.needs_more(work, needs),
             Command::ForgetFlow(forget) => forget.needs_more(work, needs),
             Command::PutBack(_)
+            | Command::Rotate(_)
             | Command::CancelFlow(_)
             | Command::Drain(_)
             | Command::Depart(_)
@@ -209,6 +228,8 @@ impl Command {
             Command::Grow { .. } | Command::Dispatch(_) | Command::ForgetFlow(_) => true,
             Command::Tick(_)
             | Command::PutBack(_)
+            | Command::Deliver(_)
+            | Command::Rotate(_)
             | Command::SubmitFlow { .. }
             | Command::CancelFlow(_)
             | Command::Settle(_)
@@ -229,6 +250,8 @@ impl Command {
             Command::Report(reports) => reports.iter().any(|report| matches!(report.op, Op::Spawn(_))),
             Command::Tick(_)
             | Command::PutBack(_)
+            | Command::Deliver(_)
+            | Command::Rotate(_)
             | Command::Submit { .. }
             | Command::SubmitFlow { .. }
             | Command::Settle(_)
@@ -237,6 +260,31 @@ impl Command {
             | Command::Depart(_)
             | Command::Forget(_)
             | Command::Claim { .. } => false,
+        }
+    }
+
+    /// The execution to which it comes from outside, in whatever state that is: a batch of several takes those that nobody
+    /// else has, and the others wait each on its own.
+    pub fn comes_to(&self) -> Option<ExecutionId> {
+        match self {
+            Command::Deliver(deliver) => Some(deliver.execution),
+            Command::Operate(operate) => (operate.action != Action::Replay).then_some(operate.execution),
+            Command::Report(_)
+            | Command::Tick(_)
+            | Command::PutBack(_)
+            | Command::Rotate(_)
+            | Command::Submit { .. }
+            | Command::SubmitFlow { .. }
+            | Command::Grow { .. }
+            | Command::Dispatch(_)
+            | Command::CancelFlow(_)
+            | Command::Settle(_)
+            | Command::ForgetFlow(_)
+            | Command::Heartbeat(_)
+            | Command::Drain(_)
+            | Command::Depart(_)
+            | Command::Forget(_)
+            | Command::Claim { .. } => None,
         }
     }
 
@@ -254,6 +302,8 @@ impl Command {
             Command::Report(_)
             | Command::PutBack(_)
             | Command::Operate(_)
+            | Command::Deliver(_)
+            | Command::Rotate(_)
             | Command::Submit { .. }
             | Command::SubmitFlow { .. }
             | Command::Grow { .. }
@@ -272,6 +322,8 @@ impl Command {
             Command::Tick(tick) => Reply::Tick(tick.decide(work)),
             Command::PutBack(put_back) => Reply::PutBack(put_back.decide(work)),
             Command::Operate(operate) => Reply::Operate(Box::new(operate.decide(work))),
+            Command::Deliver(deliver) => Reply::Deliver(deliver.decide(work)),
+            Command::Rotate(rotate) => Reply::Rotate(rotate.decide(work)),
             Command::Submit { submit, again: before } => Reply::Submit(submit.decide(again || *before, work)),
             Command::SubmitFlow { submit, again: before } => {
                 Reply::SubmitFlow(Box::new(submit.decide(again || *before, work)))

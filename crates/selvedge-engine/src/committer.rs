@@ -15,9 +15,9 @@ use crate::registry::Registry;
 use crate::tail::Tail;
 use selvedge_core::rules::report::Fence;
 use selvedge_core::rules::worker::{PutBack, Why};
-use selvedge_core::{FlowId, Timestamp};
+use selvedge_core::{ExecutionId, FlowId, Timestamp};
 use selvedge_store::{News, Store};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -213,11 +213,18 @@ impl Committer {
                         let _ = self.aftermath.left.send(left);
                     }
                     let answers = self.conclude(outcome);
-                    for (reply, answer) in replies.into_iter().zip(answers) {
-                        if let Err(Ok(unheard)) = reply.send(Ok(answer)) {
+                    let mut later: BTreeMap<Option<ExecutionId>, Vec<Pending>> = BTreeMap::new();
+                    for (index, (reply, answer)) in replies.into_iter().zip(answers).enumerate() {
+                        if matches!(answer, Reply::Later) {
+                            let command = commands[index].clone();
+                            let waiting = later.entry(command.comes_to()).or_default();
+                            waiting.push(Pending { command, reply, flows: Vec::new() });
+                        } else if let Err(Ok(unheard)) = reply.send(Ok(answer)) {
                             self.put_back_unheard(unheard);
                         }
                     }
+                    // What comes to one execution waits for it in a batch of its own, and holds no other.
+                    work.extend(later.into_values());
                 }
                 Err(error)
                     if commands.len() > 1 && !matches!(error, selvedge_store::Error::Unavailable(_)) =>

@@ -22,6 +22,7 @@ mod parked;
 mod reads;
 pub mod reconcilers;
 mod registry;
+mod signals;
 mod streams;
 mod subscriptions;
 mod tail;
@@ -48,6 +49,7 @@ use reconcilers::Supervisor;
 use registry::Registry;
 use selvedge_core::Name;
 use selvedge_core::name::NAME_LIMIT;
+use selvedge_core::token::Secret;
 use selvedge_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +73,8 @@ pub struct Options {
     /// Whether what a commit left to be done is done right after it; yes. Switched off only where tests show that the
     /// reconcilers find it too.
     pub dispatch: bool,
+    /// The root of the keys that the tokens of waitpoints are signed with; one that the store keeps, where none is given.
+    pub secret: Option<Secret>,
 }
 
 impl Default for Options {
@@ -83,6 +87,7 @@ impl Default for Options {
             notifications: true,
             log_window: Duration::from_secs(7 * 24 * 3600),
             dispatch: true,
+            secret: None,
         }
     }
 }
@@ -104,6 +109,7 @@ struct Inner {
     tail_task: tail::Task,
     supervisor: Supervisor,
     news: news::Tasks,
+    secret: Arc<Secret>,
     options: Options,
 }
 
@@ -111,6 +117,7 @@ impl Engine {
     /// Starts an engine on an open store.
     pub async fn start(store: Arc<dyn Store>, options: Options) -> Result<Engine, Error> {
         let registry = Arc::new(Registry::load(store.clone()).await?);
+        let secret = Arc::new(signals::secret(&*store, options.secret.clone()).await?);
         let parked = Arc::new(Parked::new(registry.clone()));
         let bells = Arc::new(Bells::default());
         let (news_sender, news_receiver) = mpsc::unbounded_channel();
@@ -138,6 +145,7 @@ impl Engine {
             tail_task,
             supervisor,
             news,
+            secret,
             options,
         };
         Ok(Engine { inner: Arc::new(inner) })

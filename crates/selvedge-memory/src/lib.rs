@@ -9,6 +9,7 @@ mod flows;
 mod load;
 mod log;
 mod query;
+mod record;
 mod save;
 mod tables;
 
@@ -19,10 +20,12 @@ use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
+use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
-    Timestamp,
+    Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
     Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Step, Store, Stored,
@@ -210,6 +213,30 @@ impl Store for MemoryStore {
         let mut tables = self.tables();
         let before = self.clock.now().minus_ms(keep_ms);
         Ok(tables.drop_log(before))
+    }
+
+    async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
+        self.look(|tables, _| tables.records.signals_after(of, after, limit))
+    }
+
+    async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
+        self.look(|tables, _| tables.records.steps_after(of, after, limit))
+    }
+
+    async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
+        self.look(|tables, _| tables.records.waitpoints_after(of, after, limit))
+    }
+
+    async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
+        self.look(|tables, _| tables.records.waitpoint(id))
+    }
+
+    async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
+        self.look(|tables, _| tables.records.token_keys.values().copied().collect())
+    }
+
+    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+        Ok(self.tables().records.secret.get_or_insert_with(|| new.to_vec()).clone())
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

@@ -19,6 +19,7 @@ impl Tables {
             inputs.into_iter().filter_map(|id| Some((id, self.executions.get(&id)?.input.clone()))).collect();
         let streams = needs.streams.iter().chain(&needs.summaries);
         rows.streams = streams.filter_map(|name| self.streams.get(name).cloned()).collect();
+        self.records.load(needs, &mut rows);
         rows.keys = needs.keys.iter().filter_map(|name| self.keys.get(name).cloned()).collect();
         rows.classes = needs.classes_after.map(|after| self.classes_after(after)).unwrap_or_default();
         rows

@@ -7,7 +7,7 @@ use selvedge_core::{Changes, ExecutionId, FlowId, Session};
 
 impl Tables {
     /// Saves; gives the number of the log entry, if one was written, and the flows that are left without a live member. None where a guard failed: nothing was changed.
-    pub fn save(&mut self, changes: Changes) -> Option<(Option<i64>, Vec<FlowId>)> {
+    pub fn save(&mut self, mut changes: Changes) -> Option<(Option<i64>, Vec<FlowId>)> {
         if !self.guards_hold(&changes) || !self.flow_guards_hold(&changes) {
             return None;
         }
@@ -15,6 +15,7 @@ impl Tables {
             return Some((None, Vec::new()));
         }
         let emptied = self.save_flows(&changes);
+        self.records.save(&mut changes);
         self.save_executions(&changes.deleted, changes.inserted, changes.updated);
         for (id, _) in &changes.deleted {
             self.take_pages(*id);

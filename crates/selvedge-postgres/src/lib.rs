@@ -6,7 +6,8 @@
 //!
 //! Where to look: `transaction` holds the one guarded transaction helper, `load` and `save` its two
 //! halves, `bounds` where claims begin to look, `read` and `flows` everything outside of transactions, `log`
-//! and `log_window` the log, `streams` the frames of attempts, `sql/` every statement.
+//! and `log_window` the log, `streams` the frames of attempts, `records` signals, steps and waitpoints, `sql/` every
+//! statement.
 
 #![warn(missing_docs)]
 
@@ -20,6 +21,7 @@ mod log_window;
 mod news;
 mod pipeline;
 mod read;
+mod records;
 mod row;
 mod save;
 mod save_flows;

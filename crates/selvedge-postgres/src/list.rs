@@ -107,6 +107,7 @@ impl PostgresStore {
                 },
                 StateName::Blocked
                 | StateName::Delayed
+                | StateName::Suspended
                 | StateName::Failed
                 | StateName::Cancelled
                 | StateName::Expired

@@ -1,12 +1,14 @@
 //! The loading half of a transaction: every statement that is needed goes out at once and the answers are gathered.
 //!
 //! Statements run on the server in the order in which they are sent, so locks are taken in the global order: the growing of
-//! flows, executions, the outbox, flows, candidates, sessions; and the leases of a session are read after the session is
-//! locked. Before all of them, and before the time is read, comes the writers' advisory lock, which is only shared: see
+//! flows, executions, the outbox, flows, candidates, sessions. What a lock keeps still is read by a statement after it: how
+//! relatives ended, and what is recorded beside executions, after executions and the outbox; the leases of a session after
+//! the session. Before all of them, and before the time is read, comes the writers' advisory lock, which is only shared: see
 //! `bounds` and `log`.
 
 use crate::bounds::Bounds;
 use crate::pipeline::{Parameters, Pipeline};
+use crate::records;
 use crate::row::{self, Micros};
 use crate::sql;
 use crate::streams;
@@ -36,6 +38,10 @@ enum Asked {
     Inputs,
     Relatives,
     Streams,
+    Signals,
+    Steps,
+    Waitpoints,
+    TokenKeys,
     Sessions,
     Leases,
     Classes,
@@ -95,6 +101,7 @@ pub async fn load(
         gather(asked, &answer?, needs, &mut rows)?;
     }
     rows.candidates = in_claim_order(&rows);
+    records::gather_whole(&needs.records, &mut rows);
     Ok(rows)
 }
 
@@ -117,6 +124,15 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(&needs.relatives, Asked::Relatives, &sql::EXECUTIONS_RELATIVES, ids);
     for (streams, whole) in [(&needs.streams, false), (&needs.summaries, true)] {
         asking.about(streams, Asked::Streams, &sql::STREAMS_FIND, |names| streams::names(names, whole));
+    }
+    asking.about(&needs.records, Asked::Signals, &sql::SIGNALS_LOAD, ids);
+    asking.about(&needs.records, Asked::Steps, &sql::STEPS_LOAD, ids);
+    asking.about(&needs.untaken, Asked::Signals, &sql::SIGNALS_UNTAKEN, ids);
+    asking.about(&needs.signal_keys, Asked::Signals, &sql::SIGNALS_FIND, records::names);
+    asking.about(&needs.steps, Asked::Steps, &sql::STEPS_FIND, records::names);
+    asking.about(&needs.waitpoints, Asked::Waitpoints, &sql::WAITPOINTS_LOAD, ids);
+    if needs.token_keys {
+        asking.add(Asked::TokenKeys, &sql::TOKEN_KEYS_LIST, vec![]);
     }
     asking.about(&needs.sessions, Asked::Sessions, &sql::SESSIONS_FIND, sessions);
     asking.about(&needs.sessions_locked, Asked::Sessions, &sql::SESSIONS_LOCK, sessions);
@@ -158,6 +174,10 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
             }
         }
         Asked::Streams => rows.streams.extend(answer.iter().map(streams::found)),
+        Asked::Signals => records::gather_signals(answer, rows),
+        Asked::Steps => records::gather_steps(answer, rows),
+        Asked::Waitpoints => records::gather_waitpoints(answer, rows),
+        Asked::TokenKeys => records::gather_token_keys(answer, rows),
         Asked::Keys => {
             for row in answer {
                 rows.keys.push(key(row)?);

@@ -13,11 +13,11 @@ use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::session::FORGET_MS;
 use selvedge_core::stream::{BEST_EFFORT_MS, Frame, Stream, StreamName};
+use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
-    Timestamp,
+    Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
-use selvedge_store::columns;
 use selvedge_store::{
     Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
     Transaction,
@@ -243,28 +243,45 @@ impl Store for PostgresStore {
         self.drop_old_frames(limit).await
     }
 
+    async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
+        self.read_signals(of, after, limit).await
+    }
+
+    async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Step>, Error> {
+        self.read_steps(of, after, limit).await
+    }
+
+    async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
+        self.read_waitpoints(of, after, limit).await
+    }
+
+    async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
+        self.find_waitpoint(id).await
+    }
+
+    async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
+        self.list_token_keys().await
+    }
+
+    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+        self.keep_secret(new).await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         let (outbox, flows) = (OutboxKind::ALL.map(OutboxKind::code), FlowDue::ALL.map(FlowDue::code));
-        let parameters: [&(dyn ToSql + Sync); 4] =
-            [&FORGET_MS, &outbox.as_slice(), &flows.as_slice(), &BEST_EFFORT_MS];
+        let kinds = DueKind::ALL.map(DueKind::code);
+        let parameters: [&(dyn ToSql + Sync); 5] =
+            [&FORGET_MS, &outbox.as_slice(), &flows.as_slice(), &BEST_EFFORT_MS, &kinds.as_slice()];
         let rows = self.query(&sql::OVERVIEW, &parameters).await?;
         let row = rows.first().ok_or_else(|| Error::Failed("no overview".into()))?;
-        let kinds: Vec<i16> = row.get(1);
-        let next: Vec<Option<Micros>> = row.get(2);
-        let mut due = Vec::new();
-        for (kind, at) in kinds.into_iter().zip(next) {
-            if let Some(at) = at {
-                due.push((columns::due_kind(kind).map_err(Error::Failed)?, at.time()));
-            }
-        }
         Ok(Overview {
             now: row.get::<_, Micros>(0).time(),
-            next: due,
-            outbox: first_of(OutboxKind::ALL, row.get(6)),
-            flows: first_of(FlowDue::ALL, row.get(7)),
-            lapsed: row.get(3),
-            stale: row.get(4),
-            newest_class: row.get(5),
+            next: first_of(DueKind::ALL, row.get(1)),
+            outbox: first_of(OutboxKind::ALL, row.get(5)),
+            flows: first_of(FlowDue::ALL, row.get(6)),
+            lapsed: row.get(2),
+            stale: row.get(3),
+            newest_class: row.get(4),
         })
     }
 

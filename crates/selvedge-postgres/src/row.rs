@@ -98,6 +98,7 @@ fn read(row: &Row, id: Uuid) -> Result<Execution, String> {
         detail: get(row, 21)?,
         history: get(row, 22)?,
         joined: get(row, 23)?,
+        suspension: get(row, 24)?,
     };
     columns::execution(fixed, moving)
 }

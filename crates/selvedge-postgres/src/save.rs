@@ -2,11 +2,13 @@
 //!
 //! The guards are inside the statements: one that fails aborts the transaction on the server before the commit behind it
 //! is reached. The log's number is drawn by the last statement, when all locks are held. What many transactions want at once
-//! is written just before it, so nobody waits for one while it holds what others still need: the counts of flows, and the
-//! pairs of class and priority that claims must know of. Both come after the sessions, which others lock before they save.
+//! is written just before it, so nobody waits for one while it holds what others still need: the counts of flows, the keys of
+//! tokens, and the pairs of class and priority that claims must know of. They come after the sessions, which others lock
+//! before they save.
 
 use crate::bounds::Written;
 use crate::pipeline::{Parameters, Pipeline};
+use crate::records;
 use crate::row::Micros;
 use crate::save_flows::{self, FlowRows};
 use crate::sql;
@@ -64,12 +66,14 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
     let rewired: Vec<Fixed> =
         changes.updated.iter().filter(|row| row.rewired).map(|row| Fixed::of(&row.execution)).collect();
     let flows = FlowRows::of(changes);
+    let taken = records::taken_later(changes);
     let mut saving = Saving::default();
     saving.rows(&changes.deleted, &sql::EXECUTIONS_DELETE, |rows| {
         vec![column(rows, |(id, _)| id.0), column(rows, |(_, version)| *version as i32)]
     });
     saving.rows(&changes.deleted, &sql::HISTORY_PAGES_DELETE, |rows| vec![column(rows, |(id, _)| id.0)]);
     streams::delete(changes, &mut saving);
+    records::delete(changes, &mut saving);
     saving.rows(&inserted, &sql::EXECUTIONS_INSERT, |columns| insert(&changes.inserted, columns));
     saving.rows(&updated, &sql::EXECUTIONS_UPDATE, |columns| update(&changes.updated, columns));
     saving.rows(&rewired, &sql::EXECUTIONS_REWIRE, rewire);
@@ -81,6 +85,7 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
         ]
     });
     streams::save(changes, &mut saving);
+    records::save(changes, &taken, &mut saving);
     saving.rows(&changes.tags_removed, &sql::TAGS_DELETE, tags);
     saving.rows(&changes.tags_added, &sql::TAGS_INSERT, tags);
     saving.rows(&changes.keys_removed, &sql::KEYS_DELETE, |removed| {
@@ -98,6 +103,7 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
         saving.add(&sql::SESSIONS_UPSERT, session(written));
     }
     let emptying = saving.rows(&changes.counted, &sql::FLOWS_ADD_COUNTS, save_flows::counted);
+    records::save_token_keys(changes, &mut saving);
     saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {
         vec![
             column(pairs, |((class, _), _)| *class),
@@ -192,6 +198,7 @@ fn moving<'a, R>(rows: &'a [R], of: impl Fn(&'a R) -> &'a Moving) -> Parameters<
         column(rows, |row| of(row).detail.as_deref()),
         column(rows, |row| of(row).history.as_slice()),
         column(rows, |row| of(row).joined.as_deref()),
+        column(rows, |row| of(row).suspension.as_deref()),
     ]
 }
 

@@ -1,13 +1,13 @@
-//! Every statement, by noun and verb. The columns of executions, sessions, flows and the outbox are written once, here.
+//! Every statement, by noun and verb. The columns of tables that several of them read are written once, here.
 
 use std::sync::LazyLock;
 
 /// The columns of an execution, in the order in which `row` reads them.
 const COLUMNS: &str = "id, submitted_at, namespace, class, partition, flow, spec, wiring, version, epoch, state, \
     priority, due_kind, ready_order, due_at, session, until_at, started_at, ended_at, lease_id, tags, detail, history, \
-    joined";
+    joined, suspension";
 /// How many there are.
-pub const COLUMN_COUNT: usize = 24;
+pub const COLUMN_COUNT: usize = 25;
 
 /// The columns of a session, in the order in which `row` reads them.
 const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
@@ -16,12 +16,25 @@ const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, ca
 /// The columns of a flow, in the order in which `row` reads them.
 const FLOW: &str = "flows.id, flows.submitted_at, flows.namespace, flows.name, flows.tags, flows.spec, flows.version, \
     flows.state, flows.ended_at, flows.detail, flows.blocked, flows.waiting, flows.delayed, flows.active, \
-    flows.completed, flows.failed, flows.cancelled, flows.expired, flows.skipped";
+    flows.suspended, flows.completed, flows.failed, flows.cancelled, flows.expired, flows.skipped";
 /// How many members of a flow are live.
-const LIVE: &str = "flows.blocked + flows.waiting + flows.delayed + flows.active";
+const LIVE: &str = "flows.blocked + flows.waiting + flows.delayed + flows.active + flows.suspended";
 
 /// The columns of a row of the outbox, in the order in which `row` reads them.
 const OUTBOX: &str = "outbox.id, outbox.kind, outbox.at, outbox.position, outbox.namespace, outbox.tags";
+
+/// The columns of a signal but for its payload, in the order in which `records` reads them.
+const SIGNAL: &str = "signals.execution, signals.number, signals.name, signals.source, signals.waitpoint, \
+    signals.waitpoint_name, signals.key, signals.digest, signals.at, signals.effect, signals.taken";
+
+/// The columns of a step, in the order in which `records` reads them.
+const STEP: &str = "steps.execution, steps.number, steps.name, steps.kind, steps.attempt, steps.started_at, \
+    steps.recorded_at, steps.result";
+
+/// The columns of a waitpoint, in the order in which `records` reads them.
+const WAITPOINT: &str = "waitpoints.id, waitpoints.namespace, waitpoints.execution, waitpoints.number, waitpoints.name, \
+    waitpoints.source, waitpoints.key, waitpoints.created_at, waitpoints.expires_at, waitpoints.state, \
+    waitpoints.signal, waitpoints.effect";
 
 /// Where to begin in a class and priority: the bound that was passed for `pair`, if it was found with its generation. The
 /// bounds are $4, found by the sorted numbers of pairs in $2, with generations in $3.
@@ -55,6 +68,9 @@ macro_rules! statements {
                     .replace("{outbox}", OUTBOX)
                     .replace("{session}", SESSION)
                     .replace("{shown}", &shown())
+                    .replace("{signal}", SIGNAL)
+                    .replace("{step}", STEP)
+                    .replace("{waitpoint}", WAITPOINT)
             });
         )*
 
@@ -144,9 +160,29 @@ statements! {
     SESSIONS_LOCK_INSTANCES = "sessions_lock_instances";
     SESSIONS_UNSEEN = "sessions_unseen";
     SESSIONS_UPSERT = "sessions_upsert";
+    SIGNALS_DELETE = "signals_delete";
+    SIGNALS_FIND = "signals_find";
+    SIGNALS_INSERT = "signals_insert";
+    SIGNALS_LOAD = "signals_load";
+    SIGNALS_OF = "signals_of";
+    SIGNALS_TAKE = "signals_take";
+    SIGNALS_UNTAKEN = "signals_untaken";
+    STEPS_DELETE = "steps_delete";
+    STEPS_FIND = "steps_find";
+    STEPS_LOAD = "steps_load";
+    STEPS_OF = "steps_of";
+    STEPS_UPSERT = "steps_upsert";
     STREAMS_DELETE = "streams_delete";
     STREAMS_FIND = "streams_find";
     STREAMS_UPSERT = "streams_upsert";
     TAGS_DELETE = "tags_delete";
     TAGS_INSERT = "tags_insert";
+    TOKEN_KEYS_DELETE = "token_keys_delete";
+    TOKEN_KEYS_LIST = "token_keys_list";
+    TOKEN_KEYS_UPSERT = "token_keys_upsert";
+    WAITPOINTS_DELETE = "waitpoints_delete";
+    WAITPOINTS_FIND = "waitpoints_find";
+    WAITPOINTS_LOAD = "waitpoints_load";
+    WAITPOINTS_OF = "waitpoints_of";
+    WAITPOINTS_UPSERT = "waitpoints_upsert";
 }

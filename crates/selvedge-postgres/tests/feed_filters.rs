@@ -9,9 +9,14 @@ use selvedge_engine::core::policy::{Backoff, Retry};
 use selvedge_engine::core::rules::claim::Claimed;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
+use selvedge_engine::core::rules::signal::SignalDraft;
+use selvedge_engine::core::rules::step::StepDraft;
+use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
 use selvedge_engine::core::state::StateName;
+use selvedge_engine::core::step::StepKind;
 use selvedge_engine::core::submission::When;
-use selvedge_engine::core::{Draft, ExecutionId, Fact, Policy};
+use selvedge_engine::core::suspension::{Condition, OnTimeout, WaitDraft};
+use selvedge_engine::core::{Draft, ExecutionId, Fact, Name, Policy};
 use selvedge_engine::{EventFilter, From, Notice, Options, PublicEvent, Subscription};
 use selvedge_store::conformance::Sketch;
 use std::collections::BTreeSet;
@@ -20,8 +25,8 @@ use support::flows::{Flow, broken};
 use support::side::{Side, claim_of, failed, fence, operator, waiting};
 use support::{LONG, Sandbox, until};
 
-/// Told of a worker, not of an execution or a flow: only those have tags.
-const OF_WORKERS: [&str; 2] = ["lease.renewed", "operator.drain_requested"];
+/// Told of a worker or of all tokens, not of an execution or a flow: only those have tags.
+const UNTAGGED: [&str; 3] = ["lease.renewed", "operator.drain_requested", "operator.token_keys_rotated"];
 
 /// A draft of a kind of its own, with the tag.
 fn tagged(kind: &str) -> Draft {
@@ -123,6 +128,36 @@ async fn what_happens_to_flows(side: &Side) {
     assert!(cancelled.expect("it is cancelled").1);
 }
 
+/// A suspension that is escalated, of which an operator's word is a part, and what is recorded along the way.
+async fn what_is_waited_for(side: &Side) {
+    let name = Name::trusted;
+    let id = side.submit(tagged("waits")).await;
+    let held = fence(&claim(side, "waits", "waits", 30_000).await);
+    let step = StepDraft { name: name("charge"), kind: StepKind::Step, result: "1".into(), duration_ms: 1 };
+    side.report(held, Op::Step(step)).await.expect("it holds the lease");
+    let wait = WaitDraft {
+        timeout_ms: Some(1),
+        on_timeout: OnTimeout::Escalate,
+        ..WaitDraft::new(Condition::All(vec![Condition::operator(), Condition::signal(name("go"))]))
+    };
+    let brief = WaitpointDraft { expires_ms: Some(1), ..WaitpointDraft::new(name("brief")) };
+    let suspend = side.namespace.suspend(vec![wait], vec![brief, WaitpointDraft::new(name("open"))]);
+    let suspended = side.report(held, suspend).await.expect("it holds the lease");
+    let open = suspended.waitpoints.last().expect("there is one for each");
+    side.namespace.revoke_waitpoint(open.id, &operator()).await.expect("it is revoked");
+    side.operate(id, Action::Resume).await.expect("it is suspended");
+    until("time has done what it does", async || {
+        let row = side.row(id).await;
+        let escalated = row.state.suspension().is_some_and(|suspension| suspension.waits[0].escalated);
+        escalated && row.detail.record.expires_at.is_none()
+    })
+    .await;
+    let go = SignalDraft { name: Some("go".into()), payload: "1".into(), key: None };
+    side.namespace.signal(id, go, &operator()).await.expect("it is delivered");
+    run(side, "waits", support::side::done()).await;
+    side.namespace.rotate_token_keys(1000, &operator()).await.expect("they are rotated");
+}
+
 async fn next(subscription: &mut Subscription) -> PublicEvent {
     match tokio::time::timeout(LONG, subscription.next()).await.expect("there is something") {
         Some(Notice::Event(event)) => *event,
@@ -159,8 +194,9 @@ async fn an_event_of_every_type_reaches_who_asks_for_its_namespace_and_its_tag()
     what_becomes_of_leases(&side).await;
     what_operators_do(&side).await;
     what_happens_to_flows(&side).await;
+    what_is_waited_for(&side).await;
     comes_but(&mut all, &[]).await;
-    comes_but(&mut blue, &OF_WORKERS).await;
+    comes_but(&mut blue, &UNTAGGED).await;
     // Of all that, nothing reaches those who asked for something else.
     let mut draft = Draft::new("kind");
     draft.tags.insert("team".into(), "green".into());
@@ -171,8 +207,11 @@ async fn an_event_of_every_type_reaches_who_asks_for_its_namespace_and_its_tag()
     let plain = sandbox.plain().await;
     for row in plain.query("select body from log", &[]).await.expect("the log is read") {
         for event in unpack(row.get(0)).expect("it can be read") {
-            let of_a_worker = matches!(event.fact, Fact::Renewed { .. } | Fact::DrainRequested { .. });
-            assert_eq!(event.tags.contains_key("team"), !of_a_worker, "{event:?}");
+            let untagged = matches!(
+                event.fact,
+                Fact::Renewed { .. } | Fact::DrainRequested { .. } | Fact::TokenKeysRotated { .. }
+            );
+            assert_eq!(event.tags.contains_key("team"), !untagged, "{event:?}");
             let whose = if event.execution == Some(there) { elsewhere.id() } else { side.namespace.id() };
             assert_eq!(event.namespace, whose, "{event:?}");
         }

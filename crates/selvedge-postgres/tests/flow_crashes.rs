@@ -161,6 +161,8 @@ impl Bed {
                 (ends.finished.into(), ends.state)
             );
         }
+        // What a child leaves when it ends is for its parent.
+        fresh.reconcile(&self.plain).await;
         assert!(fresh.outbox().await.is_empty());
         end(&[&fresh, &self.dying, &self.other]).await;
     }
@@ -249,9 +251,9 @@ async fn a_failure_whose_children_are_cancelled_survives_a_crash_at_every_statem
         recovered: "after:skipped child:cancelled free:waiting grandchild:cancelled parent:failed",
         finished: "after:skipped child:cancelled free:completed grandchild:cancelled parent:failed",
         state: FlowState::Failed,
-        transactions: 2,
+        transactions: 3,
     };
-    // One child was spawned detached, and lives on.
+    // One child was spawned detached, and lives on. The last transaction tells the parent that children have ended.
     let prepare = async |bed: &Bed, _: u64| {
         let mut flow = bed.other.flow_of(drawn("parent -> after")).await;
         let parent = claim(&bed.dying, "parent").await;

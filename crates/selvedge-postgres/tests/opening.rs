@@ -3,6 +3,7 @@
 mod support;
 
 use selvedge_core::filter::Filter;
+use selvedge_core::state::StateName;
 use selvedge_core::{Draft, FlowId, NamespaceId};
 use selvedge_postgres::PostgresStore;
 use selvedge_store::{Error, Store};
@@ -71,11 +72,43 @@ async fn a_schema_without_flows_gets_them_and_keeps_what_it_holds() {
         )
         .await;
     let store = sandbox.store("store").await;
-    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 4);
+    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 5);
     let alone = Uuid::parse_str("00000000-0000-7000-8000-000000000001").expect("it is one");
     let filter = Filter { flow: Some(FlowId(alone)), ..Filter::all(NamespaceId(1)) };
     let listed = store.list(&filter, None, 10).await.expect("it is listed");
     assert_eq!(listed.len(), 1, "an execution alone is its own flow");
+}
+
+#[tokio::test]
+async fn a_schema_without_suspension_gets_it_and_keeps_its_flows() {
+    let sandbox = Sandbox::new();
+    let plain = sandbox.plain().await;
+    plain.run(&format!("create schema {}", sandbox.schema)).await;
+    for migration in [
+        include_str!("../src/migrations/0001_foundation.sql"),
+        include_str!("../src/migrations/0002_flows.sql"),
+        include_str!("../src/migrations/0003_log.sql"),
+        include_str!("../src/migrations/0004_streams.sql"),
+    ] {
+        plain.run(migration).await;
+    }
+    plain
+        .run(
+            "create table schema_version (version integer not null, minimum_reader integer not null);
+             insert into schema_version values (4, 4);
+             insert into namespaces (name) values ('default');
+             insert into flows
+             values (
+               '00000000-0000-7000-8000-000000000001', now(), 1, null, null, '{}', 1, 0, null, null, null,
+               0, 1, 0, 0, 2, 0, 0, 0, 0, null
+             )",
+        )
+        .await;
+    let store = sandbox.store("store").await;
+    let id = FlowId(Uuid::parse_str("00000000-0000-7000-8000-000000000001").expect("it is one"));
+    let flow = store.fetch_flows(&[id]).await.expect("it is read").pop().expect("it is there");
+    let counted = [StateName::Ready, StateName::Suspended, StateName::Success];
+    assert_eq!(counted.map(|state| flow.counts.of(state)), [1, 0, 2]);
 }
 
 #[tokio::test]

@@ -9,104 +9,21 @@ use std::collections::{BTreeSet, HashMap};
 use support::Sandbox;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// 100 000 executions: nine in ten have ended; the rest is ready in 20 classes, delayed, or leased by 40 sessions. One in ten
-/// is a member of one of 1000 flows; 20 000 flows, and as many rows of the outbox. 20 000 entries of the log over four days. 1000
-/// streams, one of which has most of the 100 000 frames.
-const FILL: &str = "
-insert into executions
-select
-  ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
-  timestamptz '2026-01-01' + n * interval '1 s', 1 + n / 100 % 3, 1 + n / 100 % 20, 0,
-  case when n % 10 = 0 then ('00000000-0000-7000-8000-' || lpad(to_hex(n - n % 100), 12, '0'))::uuid end, null, 'null',
-  3, 1, s.state, n / 100 % 4,
-  case s.state when 0 then null when 1 then 1 when 2 then 3 else 4 end,
-  timestamptz '2026-01-01' + n * interval '1 s',
-  case when s.state <> 0 then timestamptz '2026-01-01' + n * interval '1 s' end,
-  case when s.state = 2 then n / 100 % 40 end,
-  case when s.state in (1, 2) then timestamptz '2026-01-01' + n * interval '1 s' end,
-  null, case when s.state >= 10 then timestamptz '2026-01-01' end,
-  case when s.state = 2 then gen_random_uuid() end,
-  null, null, '', null
-from generate_series(1, 100000) as n
-cross join lateral (
-  select case n % 100 when 0 then 0 when 1 then 1 when 2 then 2 else (array[10, 10, 10, 10, 11, 12, 13])[1 + n % 7] end
-) as s (state);
-insert into class_priorities
-select class, priority, 0
-from generate_series(1, 20) as class, generate_series(0, 3) as priority;
-insert into tags
-select namespace, 'colour:' || class, submitted_at, id
-from executions;
-insert into sessions
-select n, 1 + n % 3, 'worker', 'instance' || n, 30000, '{default}', null, '{}', now(), now(), now(), false
-from generate_series(0, 39) as n;
-insert into keys
-select 1, case when n % 2 = 0 then 1 else 3 end, 'key' || n, case when n % 2 = 0 then gen_random_uuid() end, n, '',
-  case when n % 2 = 1 then now() + n * interval '1 ms' - interval '1 s' end
-from generate_series(1, 20000) as n;
-insert into history_pages
-select id, 0, ''
-from executions
-where state >= 10;
-insert into log (at, body)
-select now() + n / 6000 * interval '1 day', ''
-from generate_series(1, 20000) as n;
-insert into streams
-select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 1, 90000, 0, 0, 0, 89900, null
-from generate_series(1, 1000) as n;
-insert into frames
-select
-  ('00000000-0000-7000-8000-' || lpad(to_hex(case when n > 10000 then 7 else n % 1000 end), 12, '0'))::uuid, 1, n, 1,
-  n % 3 = 0, now() - interval '1 hour' + n * interval '50 ms', '1'
-from generate_series(1, 100000) as n;
-insert into nodes
-select flow, 'node' || id, submitted_at, id
-from executions
-where flow is not null;
-insert into flows
-select
-  ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
-  timestamptz '2026-01-01' + n * interval '1 s', 1 + n / 100 % 3, case when n % 2 = 0 then 'even' end,
-  '{\"colour\":\"' || n / 100 % 20 || '\"}', '{}', 1, n % 4,
-  case when n % 4 <> 0 then 2 when n % 8 = 0 then 1 end,
-  case when n % 8 <> 4 then timestamptz '2026-01-01' + n * interval '1 s' end,
-  case when n % 4 <> 0 then timestamptz '2026-01-01' end,
-  0, case when n % 8 = 4 then 3 else 0 end, 0, 0, 7, 0, 0, 0, 0, null
-from generate_series(1, 20000) as n;
-insert into flow_tags
-select flows.namespace, 'colour:' || (flows.tags::json ->> 'colour'), flows.submitted_at, flows.id
-from flows;
-insert into outbox
-select
-  ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 1 + n % 4,
-  timestamptz '2026-01-01' + n * interval '1 s', 0, 1, null
-from generate_series(1, 20000) as n;
-";
+/// What the statements are asked among.
+const FILL: &str = include_str!("support/plans_fill.sql");
 
 /// Tells the planner what the tables hold.
 const ANALYSE: &str = "analyze executions, class_priorities, tags, sessions, keys, history_pages, log, nodes, flows, flow_tags, \
-                       outbox, streams, frames";
+                       outbox, streams, frames, signals, steps, waitpoints";
 
 /// The statistics stay as each test wants them.
 const NO_AUTOVACUUM: &str = "
-alter table executions set (autovacuum_enabled = off);
-alter table class_priorities set (autovacuum_enabled = off);
-alter table tags set (autovacuum_enabled = off);
-alter table sessions set (autovacuum_enabled = off);
-alter table keys set (autovacuum_enabled = off);
-alter table history_pages set (autovacuum_enabled = off);
-alter table nodes set (autovacuum_enabled = off);
-alter table flows set (autovacuum_enabled = off);
-alter table flow_tags set (autovacuum_enabled = off);
-alter table outbox set (autovacuum_enabled = off);
-alter table streams set (autovacuum_enabled = off);
-alter table frames set (autovacuum_enabled = off);
 do $$
 declare
-  day regclass;
+  one regclass;
 begin
-  for day in select inhrelid from pg_inherits where inhparent = 'log'::regclass loop
-    execute format('alter table %s set (autovacuum_enabled = off)', day);
+  for one in select oid from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r' loop
+    execute format('alter table %s set (autovacuum_enabled = off)', one);
   end loop;
 end
 $$;
@@ -133,7 +50,7 @@ const BOUNDS: &str = "'{65536,65537}', '{0,1}', '{2026-01-01 12:00,2026-01-01 13
 const CLAIM: &[&str] = &["class_priorities_pkey", "executions_claim"];
 
 /// Statements whose index has the order that they ask for.
-const IN_ORDER: [&str; 12] = [
+const IN_ORDER: [&str; 14] = [
     "executions_candidates",
     "executions_due_of_kind",
     "executions_list",
@@ -146,6 +63,8 @@ const IN_ORDER: [&str; 12] = [
     "log_newest",
     "nodes_members",
     "outbox_of_kind",
+    "signals_of",
+    "waitpoints_of",
 ];
 
 /// Statements that lock rows in the order of the array that names them, and the table.
@@ -176,6 +95,12 @@ fn cases() -> Vec<Case> {
             300,
         ),
         case(
+            "executions_due_of_kind",
+            "5::smallint, '2026-01-01', '00000000-0000-0000-0000-000000000000', 100".into(),
+            &["executions_due"],
+            300,
+        ),
+        case(
             "executions_lapsed",
             "'00000000-0000-0000-0000-000000000000', 100".into(),
             &["executions_lease", "sessions_pkey"],
@@ -183,7 +108,7 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "overview",
-            "3600000, '{1,2,3,4}', '{1,2}', 600000".into(),
+            "3600000, '{1,2,3,4,5}', '{1,2}', 600000, '{1,2,3,4,5,6}'".into(),
             &[
                 "executions_due",
                 "executions_lease",
@@ -213,6 +138,12 @@ fn cases() -> Vec<Case> {
             format!("{PAGE}, null, '{{11,12,13}}', 50"),
             &["executions_list_by_state", "sessions_pkey"],
             600,
+        ),
+        case(
+            "executions_list_by_state",
+            format!("{PAGE}, null, '{{4}}', 50"),
+            &["executions_list_by_state", "sessions_pkey"],
+            300,
         ),
         case(
             "executions_list_leased",
@@ -284,6 +215,7 @@ fn cases() -> Vec<Case> {
     .into_iter()
     .chain(flow_cases())
     .chain(stream_cases())
+    .chain(record_cases())
     .collect()
 }
 
@@ -292,7 +224,7 @@ fn flow_cases() -> Vec<Case> {
     let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
     let none = "'{null,null,null}'";
     let three = |what: &str| format!("'{{{what},{what},{what}}}'");
-    let counts = [three("0"), three("1"), three("0"), three("0")].join(", ");
+    let counts = [three("0"), three("1"), three("0"), three("0"), three("0")].join(", ");
     let ended = [three("0"), three("0"), three("0"), three("0"), three("0"), three("1")].join(", ");
     vec![
         case("flows_lock", SOME.into(), &["flows_pkey"], 30),
@@ -395,6 +327,51 @@ fn stream_cases() -> Vec<Case> {
     ]
 }
 
+/// The statements about what is recorded beside executions. One of those that are asked about has most of it.
+fn record_cases() -> Vec<Case> {
+    let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
+    let (much, little) = ("00000000-0000-7000-8000-000000000007", "00000000-0000-7000-8000-0000000000ff");
+    let page = |from: u32| format!("'{much}', {from}, 100");
+    vec![
+        case("signals_load", format!("'{{{little}}}'"), &["signals_pkey"], 60),
+        case("signals_untaken", format!("'{{{much},{little}}}'"), &["signals_untaken"], 600),
+        case("signals_find", format!("'{{{much},{little}}}', '{{key20000,none}}'"), &["signals_key"], 20),
+        case("signals_of", page(20_000), &["signals_pkey"], 60),
+        case(
+            "signals_take",
+            format!("'{{{much},{little}}}', '{{20000,255}}', '{{2,2}}'"),
+            &["signals_pkey"],
+            60,
+        ),
+        case("signals_delete", format!("'{{{little}}}'"), &["signals_pkey"], 60),
+        case("steps_load", format!("'{{{little}}}'"), &["steps_pkey"], 60),
+        case("steps_find", format!("'{{{much},{little}}}', '{{step20000,none}}'"), &["steps_pkey"], 20),
+        case("steps_of", format!("'{little}', 1000, 10"), &["steps_pkey"], 60),
+        case(
+            "steps_upsert",
+            format!(
+                "'{{{much}}}', '{{20000}}', '{{step20000}}', '{{2}}', '{{1}}', '{{2026-01-01}}', '{{2026-01-01}}', '{{1}}'"
+            ),
+            &[],
+            30,
+        ),
+        case("steps_delete", format!("'{{{little}}}'"), &["steps_pkey"], 60),
+        case("waitpoints_load", format!("'{{{much},{little}}}'"), &["waitpoints_of_execution"], 120),
+        case("waitpoints_find", format!("'{little}'"), &["waitpoints_pkey"], 20),
+        case("waitpoints_of", page(10_000), &["waitpoints_of_execution"], 60),
+        case(
+            "waitpoints_upsert",
+            format!(
+                "'{{{little}}}', '{{1}}', '{{{little}}}', '{{255}}', '{{name}}', '{{source}}', '{{1}}', '{{2026-01-01}}', \
+                 '{{null}}', '{{1}}', '{{1}}', '{{0}}'"
+            ),
+            &[],
+            30,
+        ),
+        case("waitpoints_delete", format!("'{{{little}}}'"), &["waitpoints_of_execution"], 60),
+    ]
+}
+
 /// Leases three finished ones.
 fn update() -> String {
     let times = "'{2026-01-01,2026-01-01,2026-01-01}'";
@@ -418,6 +395,7 @@ fn update() -> String {
         none,
         none,
         &three(""),
+        none,
         none,
         none,
         &three("true"),
@@ -482,6 +460,9 @@ impl Plan {
             "Seq Scan history_pages",
             "Seq Scan streams",
             "Seq Scan frames",
+            "Seq Scan signals",
+            "Seq Scan steps",
+            "Seq Scan waitpoints",
             "Seq Scan nodes",
             "Seq Scan flows",
             "Seq Scan flow_tags",
@@ -610,7 +591,10 @@ async fn every_statement_is_checked_but_those_that_only_insert_or_read_small_tab
             "log_writers",
             "outbox_upsert",
             "sessions_list",
-            "sessions_upsert"
+            "sessions_upsert",
+            "token_keys_delete",
+            "token_keys_list",
+            "token_keys_upsert"
         ]
     );
 }

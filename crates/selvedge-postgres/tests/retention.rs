@@ -4,18 +4,25 @@ mod support;
 
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
+use selvedge_engine::core::rules::signal::SignalDraft;
+use selvedge_engine::core::rules::step::StepDraft;
+use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
+use selvedge_engine::core::step::StepKind;
 use selvedge_engine::core::stream::{FrameKind, FrameMode};
-use selvedge_engine::core::{Draft, Policy};
+use selvedge_engine::core::{Draft, Name, Policy};
 use support::side::fence;
 use support::{Sandbox, until};
 
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 9] = [
     "select count(*) from executions where id = $1",
     "select count(*) from tags where execution = $1",
     "select count(*) from keys where execution = $1",
     "select count(*) from history_pages where execution = $1",
     "select count(*) from streams where execution = $1",
     "select count(*) from frames where execution = $1",
+    "select count(*) from signals where execution = $1",
+    "select count(*) from steps where execution = $1",
+    "select count(*) from waitpoints where execution = $1",
 ];
 
 #[tokio::test]
@@ -38,6 +45,13 @@ async fn an_execution_that_was_kept_long_enough_leaves_every_table_and_nothing_e
         let lease = fence(&side.claim_one("one").await);
         let frame = Op::Frame { kind: FrameKind::Stdout, mode: FrameMode::Durable, data: "1".into() };
         side.report(lease, frame).await.expect("it is appended");
+        let name = Name::trusted("name");
+        let step = StepDraft { name: name.clone(), kind: StepKind::Step, result: "1".into(), duration_ms: 0 };
+        side.report(lease, Op::Step(step)).await.expect("it is recorded");
+        let waitpoint = side.namespace.waitpoint(WaitpointDraft::new(name.clone()));
+        side.report(lease, waitpoint).await.expect("it is made");
+        let signal = SignalDraft { name: Some("name".into()), payload: "1".into(), key: None };
+        side.namespace.signal(id, signal, &name).await.expect("it is delivered");
         side.complete(lease).await.expect("it holds the lease");
         ids.push(id);
     }

@@ -7,10 +7,9 @@ use selvedge_engine::core::stream::{FrameKind, FrameMode};
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_postgres::testing;
 use selvedge_store::conformance::Bench;
-use serde_json::Value;
 use std::collections::HashMap;
 use support::Sandbox;
-use tokio_postgres::{Client, SimpleQueryMessage};
+use support::pages::pages;
 use uuid::Uuid;
 
 /// Two streams among others: one with a single frame, one with 100 000, of which nine in ten were best-effort and are gone but
@@ -34,23 +33,6 @@ where number % 10 = 0 or number > 98900;
 
 fn id(number: u128) -> Uuid {
     Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 + number)
-}
-
-/// How many pages a statement touches; it is not kept.
-async fn pages(client: &Client, statement: &str, arguments: &str) -> i64 {
-    let text = format!(
-        "begin; prepare asked as {statement}; \
-         explain (analyze, buffers, timing off, format json) execute asked({arguments}); deallocate asked; rollback"
-    );
-    let answers = client.simple_query(&text).await;
-    let answers = answers.unwrap_or_else(|error| panic!("{error:?}\n{statement}\n{arguments}"));
-    let plan = answers.iter().find_map(|answer| match answer {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    });
-    let plan: Value = serde_json::from_str(&plan.expect("there is a plan")).expect("a plan is JSON");
-    let read = ["Shared Hit Blocks", "Shared Read Blocks"].map(|blocks| plan[0]["Plan"][blocks].as_i64());
-    read.into_iter().flatten().sum()
 }
 
 #[tokio::test]

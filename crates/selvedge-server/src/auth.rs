@@ -40,6 +40,13 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
+impl Caller {
+    /// Whose word a signal of this caller is: its own. An operator may name another, and everybody is one.
+    pub fn speaks_as(&self, named: Option<Name>) -> Name {
+        named.unwrap_or_else(|| self.actor.clone())
+    }
+}
+
 /// An address that may not be listened on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot listen on {0}: there are no keys, so only loopback is safe; use 127.0.0.1 or [::1]")]

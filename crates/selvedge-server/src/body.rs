@@ -23,7 +23,7 @@ pub const LARGE: usize = 32 * MIB;
 /// How much more than its limit is read of a body before the connection is closed on it.
 const SPARE: usize = 16 * MIB;
 /// Where an `Idempotency-Key` stands in a request.
-const KEY_POINTER: &str = "/headers/idempotency-key";
+pub const KEY_POINTER: &str = "/headers/idempotency-key";
 
 /// What was sent.
 pub struct Sent<const LIMIT: usize = SMALL> {
@@ -46,17 +46,25 @@ impl<const LIMIT: usize> Sent<LIMIT> {
         }
     }
 
-    /// The caller's key for this call, and a digest of the call.
-    pub fn operation(&self) -> Result<Option<Operation>, Refusal> {
+    /// The caller's key for this call.
+    pub fn key(&self) -> Result<Option<Name>, Refusal> {
         let Some(key) = &self.key else {
             return Ok(None);
         };
         let key = std::str::from_utf8(key.as_bytes())
             .map_err(|_| Refusal::field(KEY_POINTER, "must be UTF-8 text"))?;
+        Name::parse(KEY_POINTER, key, KEY_LIMIT).map(Some)
+    }
+
+    /// The caller's key for this call, and a digest of the call.
+    pub fn operation(&self) -> Result<Option<Operation>, Refusal> {
+        let Some(key) = self.key()? else {
+            return Ok(None);
+        };
         let mut hasher = Xxh3::new();
         hasher.update(self.target.as_bytes());
         hasher.update(&self.body);
-        Ok(Some(Operation { key: Name::parse(KEY_POINTER, key, KEY_LIMIT)?, digest: hasher.digest() }))
+        Ok(Some(Operation { key, digest: hasher.digest() }))
     }
 }
 

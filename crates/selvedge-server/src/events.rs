@@ -20,12 +20,6 @@ use selvedge_engine::{EventFilter, From};
 const NOT_YET: &[&str] = &[
     "execution.held",
     "execution.released",
-    "execution.suspended",
-    "execution.resumed",
-    "signal.delivered",
-    "waitpoint.created",
-    "waitpoint.expired",
-    "step.recorded",
     "budget.soft_breach",
     "budget.hard_breach",
     "budget.reset",

@@ -126,19 +126,7 @@ pub async fn list(caller: Caller, mut query: Query) -> Answer {
     query.finish()?;
     let filter = words.filter(&caller.namespace).await?;
     let (items, next) = caller.namespace.list(&filter, after, limit).await?;
-    Ok(page(&items, next.map(encode), views::execution))
-}
-
-/// A page of a list.
-fn page<T>(
-    items: &[T],
-    next_cursor: Option<String>,
-    write: fn(&mut Vec<u8>, &T),
-) -> axum::response::Response {
-    json::answer(StatusCode::OK, |object| {
-        object.array("items", items, write);
-        object.value("next_cursor", &next_cursor);
-    })
+    Ok(json::page(&items, next.map(encode), views::execution))
 }
 
 /// `GET /v1/executions/{id}`
@@ -170,7 +158,7 @@ pub async fn attempts(caller: Caller, Id(id): Id, mut query: Query) -> Answer {
     let more = attempts.len() > limit;
     attempts.truncate(limit);
     let last = attempts.last().map(|attempt| attempt.lease.attempt().to_string());
-    Ok(page(&attempts, last.filter(|_| more), views::attempt))
+    Ok(json::page(&attempts, last.filter(|_| more), views::attempt))
 }
 
 /// `GET /v1/executions/{id}/result`

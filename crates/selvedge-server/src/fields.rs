@@ -7,8 +7,9 @@
 use crate::problem::{Code, Problem};
 use crate::times;
 use bytes::Bytes;
+use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::submission::{When, check_payload};
-use selvedge_core::{Refusal, Timestamp};
+use selvedge_core::{Name, Refusal, Timestamp};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -114,6 +115,12 @@ impl<'a> Fields<'a> {
         self.read(name, "a string")
     }
 
+    /// Takes a name.
+    pub fn name(&mut self, name: &'static str) -> Result<Option<Name>, Refusal> {
+        let text = self.text(name)?;
+        text.map(|text| Name::parse(&self.pointer(name), &text, NAME_LIMIT)).transpose()
+    }
+
     /// Takes a whole number.
     pub fn integer(&mut self, name: &'static str) -> Result<Option<i64>, Refusal> {
         self.read(name, "an integer")
@@ -163,6 +170,24 @@ impl<'a> Fields<'a> {
         self.read(name, "an array")
     }
 
+    /// Takes a list of at most `limit`, each with its pointer. It is counted before it is read, so that a list that is far
+    /// too long costs little.
+    pub fn list(
+        &mut self,
+        name: &'static str,
+        limit: usize,
+    ) -> Result<Option<Vec<(String, &'a RawValue)>>, Refusal> {
+        let Some(items) = self.items(name)? else {
+            return Ok(None);
+        };
+        if items.len() > limit {
+            let detail = format!("has {} entries; at most {limit} are allowed", items.len());
+            return Err(self.refuse(name, detail));
+        }
+        let at = self.pointer(name);
+        Ok(Some(items.into_iter().enumerate().map(|(index, raw)| (format!("{at}/{index}"), raw)).collect()))
+    }
+
     /// Takes a list of text.
     pub fn texts(&mut self, name: &'static str) -> Result<Option<Vec<String>>, Refusal> {
         let Some(items) = self.items(name)? else {
@@ -197,6 +222,26 @@ impl<'a> Fields<'a> {
     pub fn object(&mut self, name: &'static str) -> Result<Option<Fields<'a>>, Refusal> {
         let pointer = self.pointer(name);
         self.take(name).map(|raw| Fields::of(raw, pointer)).transpose()
+    }
+
+    /// The name of the one field that is there, of those that are `known`: there must be exactly one.
+    pub fn only(&mut self, known: &[&'static str]) -> Result<&'static str, Refusal> {
+        let unknown = self.left.iter().find(|(name, _)| !known.contains(&name.as_ref()));
+        if let Some((name, _)) = unknown {
+            return Err(Refusal::UnknownField {
+                pointer: self.pointer(name),
+                detail: format!("there is no such field; there are {}", known.join(", ")),
+            });
+        }
+        self.left.retain(|(_, raw)| raw.get() != "null");
+        let mut given = known.iter().filter(|name| self.left.iter().any(|(other, _)| other == *name));
+        match (given.next(), given.next()) {
+            (None, _) => Err(Refusal::field(&self.at, format!("must have one of {}", known.join(", ")))),
+            (Some(name), None) => Ok(name),
+            (Some(name), Some(other)) => {
+                Err(self.refuse(other, format!("excludes {name}; give only one of them")))
+            }
+        }
     }
 
     /// A field that must be there.
@@ -241,7 +286,7 @@ fn twice(at: &str, name: &str) -> Refusal {
 
 /// A value of another type than is wanted. One of the wanted type can only have failed because its text, or one of its
 /// names, holds half of a surrogate pair.
-fn wrong_type(pointer: &str, wanted: &str, json: &str) -> Refusal {
+pub fn wrong_type(pointer: &str, wanted: &str, json: &str) -> Refusal {
     let found = match json.trim_start().as_bytes().first() {
         Some(b'"') => "a string",
         Some(b'{') => "an object",

@@ -11,7 +11,7 @@ use selvedge_engine::Namespace;
 use uuid::Uuid;
 
 /// Public states that nothing can be in yet: a filter that names one is right and matches nothing.
-const NOT_YET: [&str; 2] = ["held", "suspended"];
+const NOT_YET: [&str; 1] = ["held"];
 
 /// A filter as a caller wrote it, not yet checked.
 pub struct Words {

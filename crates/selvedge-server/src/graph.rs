@@ -20,21 +20,15 @@ pub fn read_graph(fields: &mut Fields<'_>, defaults: &Defaults) -> Result<GraphD
     Ok(graph)
 }
 
-/// Reads a list of objects. It is counted before it is read, so that a list that is far too long costs little.
+/// Reads a list of objects.
 fn read_list<'a, T>(
     fields: &mut Fields<'a>,
     name: &'static str,
     limit: usize,
     read: impl Fn(Fields<'a>) -> Result<T, Refusal>,
 ) -> Result<Vec<T>, Refusal> {
-    let items = fields.items(name)?.unwrap_or_default();
-    if items.len() > limit {
-        let detail = format!("has {} entries; at most {limit} are allowed in one call", items.len());
-        return Err(fields.refuse(name, detail));
-    }
-    let at = fields.pointer(name);
-    let one = |(index, raw)| Fields::of(raw, format!("{at}/{index}")).and_then(&read);
-    items.into_iter().enumerate().map(one).collect()
+    let items = fields.list(name, limit)?.unwrap_or_default();
+    items.into_iter().map(|(at, raw)| Fields::of(raw, at).and_then(&read)).collect()
 }
 
 fn read_node(mut fields: Fields<'_>, defaults: &Defaults) -> Result<NodeDraft, Refusal> {

@@ -18,6 +18,14 @@ pub fn body(status: StatusCode, json: Vec<u8>) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], json).into_response()
 }
 
+/// A page of a list.
+pub fn page<T>(items: &[T], next_cursor: Option<String>, write: fn(&mut Vec<u8>, &T)) -> Response {
+    answer(StatusCode::OK, |object| {
+        object.array("items", items, write);
+        object.value("next_cursor", &next_cursor);
+    })
+}
+
 /// Writes an object.
 pub fn object(out: &mut Vec<u8>, fill: impl FnOnce(&mut Object<'_>)) {
     out.push(b'{');

@@ -20,16 +20,21 @@ mod flows;
 mod graph;
 mod health;
 mod json;
+mod numbered;
 mod operators;
 mod page;
 mod problem;
 mod query;
 mod report;
+mod signals;
 mod sse;
+mod steps;
 mod streams;
 mod submission;
+mod suspension;
 mod times;
 mod views;
+mod waitpoints;
 mod workers;
 
 pub use auth::{NotLoopback, check_listen};
@@ -154,12 +159,19 @@ fn routes(app: App) -> Router {
         .route("/v1/executions/{id}/stream", get(streams::page))
         .route("/v1/executions/{id}/stream/tail", get(streams::tail))
         .route("/v1/executions/{id}/summary", get(streams::summary))
+        .route("/v1/executions/{id}/signals", get(signals::list).post(signals::send))
+        .route("/v1/executions/{id}/steps", get(steps::list))
+        .route("/v1/executions/{id}/waitpoints", get(waitpoints::list))
         .route("/v1/executions/{id}/cancel", post(operators::cancel))
         .route("/v1/executions/{id}/replay", post(operators::replay))
         .route("/v1/executions/{id}/reschedule", post(operators::reschedule))
         .route("/v1/executions/{id}/priority", post(operators::priority))
         .route("/v1/executions/{id}/tags", post(operators::tags))
         .route("/v1/executions/{id}/revoke-lease", post(operators::revoke_lease))
+        .route("/v1/executions/{id}/resume", post(operators::resume))
+        .route("/v1/waitpoints/{id}/signal", post(waitpoints::signal))
+        .route("/v1/waitpoints/{id}/revoke", post(waitpoints::revoke))
+        .route("/v1/admin/waitpoint-keys/rotate", post(waitpoints::rotate))
         .route("/v1/flows", get(flows::list).post(flows::submit))
         .route("/v1/flows/{id}", get(flows::get))
         .route("/v1/flows/{id}/nodes", post(flows::grow))

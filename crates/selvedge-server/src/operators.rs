@@ -57,6 +57,12 @@ pub async fn revoke_lease(caller: Caller, Id(id): Id, sent: Sent) -> Answer {
     act(caller, id, Action::Revoke { reason }, fields).await
 }
 
+/// `POST /v1/executions/{id}/resume`
+pub async fn resume(caller: Caller, Id(id): Id, sent: Sent) -> Answer {
+    let fields = sent.fields_if_any()?;
+    act(caller, id, Action::Resume, fields).await
+}
+
 /// `POST /v1/executions/{id}/replay`
 pub async fn replay(caller: Caller, Id(id): Id, sent: Sent) -> Answer {
     let mut fields = sent.fields_if_any()?;

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use selvedge_core::filter::Filter;
 use selvedge_core::flow::FlowFilter;
 use selvedge_core::state::StateName;
-use selvedge_core::{Name, State};
+use selvedge_core::{Name, State, Suspension};
 use selvedge_engine::{Error, FlowView, Namespace, View, WorkerView};
 use std::fmt::{self, Display, Write};
 
@@ -18,6 +18,8 @@ const COUNT_BOUND: u64 = 10_000;
 const NEWEST: u32 = 20;
 /// How many of the newest flows are shown.
 const FLOWS: u32 = 10;
+/// How many characters are shown of what a suspended execution waits for.
+const AWAITED: usize = 80;
 /// How many workers are shown.
 const WORKERS: usize = 20;
 
@@ -102,15 +104,16 @@ impl Shown {
         write_table(f, &columns, &self.newest, |f, view| {
             let row = &view.stored.execution;
             let state = row.state.name().public();
-            let holder = match &row.state {
+            let more = match &row.state {
                 State::Leased(lease) => format!(" by {}", lease.worker),
+                State::Suspended(suspension) => format!(" for {}", awaited(suspension)),
                 State::Blocked | State::Ready | State::Delayed { .. } | State::Terminal(_) => String::new(),
             };
             let id = row.id;
             write!(f, "<td class=\"id\"><a href=\"/v1/executions/{id}\">{id}</a></td>")?;
             write!(f, "<td>{}</td>", Escaped(&view.class.kind))?;
             write!(f, "<td>{}</td>", Escaped(&view.class.lane))?;
-            write!(f, "<td><span class=\"{state}\">{state}</span>{}</td>", Escaped(&holder))?;
+            write!(f, "<td><span class=\"{state}\">{state}</span>{}</td>", Escaped(&more))?;
             write!(f, "<td>{}</td>", row.epoch)?;
             write!(f, "<td class=\"faint\">{}</td>", times::text(row.submitted_at))
         })
@@ -168,6 +171,16 @@ impl Shown {
              curl -d '{claim}' http://{host}/v1/workers/my-shell/claim\n\
              curl 'http://{host}/v1/executions?state=active'</pre>\n"
         )
+    }
+}
+
+/// What a suspended execution waits for, in a few words.
+fn awaited(suspension: &Suspension) -> String {
+    let waits: Vec<String> = suspension.waits.iter().map(|wait| wait.condition.describe()).collect();
+    let waits = waits.join(" or ");
+    match waits.char_indices().nth(AWAITED) {
+        None => waits,
+        Some((end, _)) => format!("{} …", &waits[..end]),
     }
 }
 

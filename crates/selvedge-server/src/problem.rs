@@ -7,7 +7,7 @@ use crate::json::{self, Object};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use selvedge_core::Refusal;
-use selvedge_core::refusal::StaleLease;
+use selvedge_core::refusal::{StaleLease, TokenReason};
 use selvedge_engine::Error;
 
 /// How long a caller should wait before it repeats a call that the store could not do.
@@ -18,6 +18,9 @@ const RETRY_AFTER_MS: u64 = 1000;
 pub enum Code {
     InvalidJson,
     InvalidCursor,
+    InvalidToken,
+    TokenExpired,
+    TokenRevoked,
     CrossOrigin,
     NotFound,
     MethodNotAllowed,
@@ -27,6 +30,7 @@ pub enum Code {
     FlowEnded,
     IdempotencyMismatch,
     VersionMismatch,
+    LimitReached,
     CursorExpired,
     PayloadTooLarge,
     InvalidField,
@@ -53,9 +57,12 @@ pub struct Declared {
 
 impl Code {
     /// Every code, in the order of their status.
-    pub const ALL: [Code; 21] = [
+    pub const ALL: [Code; 25] = [
         Self::InvalidJson,
         Self::InvalidCursor,
+        Self::InvalidToken,
+        Self::TokenExpired,
+        Self::TokenRevoked,
         Self::CrossOrigin,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -65,6 +72,7 @@ impl Code {
         Self::FlowEnded,
         Self::IdempotencyMismatch,
         Self::VersionMismatch,
+        Self::LimitReached,
         Self::CursorExpired,
         Self::PayloadTooLarge,
         Self::InvalidField,
@@ -85,6 +93,12 @@ impl Code {
                 "Send one JSON object in UTF-8."),
             Self::InvalidCursor => ("invalid_cursor", 400, "The cursor is malformed",
                 "Use a cursor that an earlier answer gave, unchanged, with the call that gave it."),
+            Self::InvalidToken => ("invalid_token", 401, "The token does not allow this",
+                "Send the token that came with this waitpoint, unchanged, in the field token. One whose key was rotated away is gone: ask for another."),
+            Self::TokenExpired => ("token_expired", 401, "The time of the token is over",
+                "Ask whoever handed it out for another one."),
+            Self::TokenRevoked => ("token_revoked", 401, "The token was revoked",
+                "Ask whoever handed it out whether there is another one."),
             Self::CrossOrigin => ("cross_origin", 403, "Another site's page made this call",
                 "Without keys the server answers browsers only for its own pages. Call it from a program, or open it by its loopback address."),
             Self::NotFound => ("not_found", 404, "There is no such thing",
@@ -103,10 +117,12 @@ impl Code {
                 "Repeat a call with exactly the same content, or use a new id or key for new work."),
             Self::VersionMismatch => ("version_mismatch", 409, "The execution has changed meanwhile",
                 "Read the execution again, decide anew, and send its current version in if_version."),
+            Self::LimitReached => ("limit_reached", 409, "The execution has as many of these as it may have",
+                "Do the rest in another execution; the detail says what there is too much of."),
             Self::CursorExpired => ("cursor_expired", 410, "The cursor is older than the log",
                 "Start again at the beginning; events between are gone from the log, each execution keeps its own history."),
             Self::PayloadTooLarge => ("payload_too_large", 413, "The payload is too large",
-                "Keep an input or result within 1 MiB, a frame within 256 KiB, and a flow, batch or report within 32 MiB; store larger data elsewhere and pass a reference."),
+                "Keep an input or result within 1 MiB, a frame or the payload of a signal within 256 KiB, and a flow, batch or report within 32 MiB; store larger data elsewhere and pass a reference."),
             Self::InvalidField => ("invalid_field", 422, "A field is wrong",
                 "Correct the field that pointer names; the detail says what would be right."),
             Self::UnknownField => ("unknown_field", 422, "There is no such field",
@@ -169,6 +185,10 @@ impl Problem {
             Refusal::UnknownNode { .. } => Code::UnknownNode,
             Refusal::FlowEnded { .. } => Code::FlowEnded,
             Refusal::VersionMismatch { .. } => Code::VersionMismatch,
+            Refusal::Token { reason: TokenReason::Invalid, .. } => Code::InvalidToken,
+            Refusal::Token { reason: TokenReason::Expired, .. } => Code::TokenExpired,
+            Refusal::Token { reason: TokenReason::Revoked, .. } => Code::TokenRevoked,
+            Refusal::LimitReached { .. } => Code::LimitReached,
             Refusal::Unreadable { .. } => Code::UnreadableRow,
         };
         let detail = match refusal.pointer() {
@@ -281,6 +301,9 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         if let Some(ms) = self.retry_after_ms {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
+        }
+        if self.status() == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if self.close {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -6,7 +6,7 @@ use crate::problem::{Code, Problem};
 use crate::times;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use selvedge_core::{ExecutionId, FlowId, Refusal, Timestamp};
+use selvedge_core::{ExecutionId, FlowId, Refusal, Timestamp, WaitpointId};
 use std::convert::Infallible;
 use std::time::Duration;
 use uuid::Uuid;
@@ -37,6 +37,17 @@ impl FromRequestParts<App> for OfFlow {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         path_id(parts, app, "flow").await.map(|id| OfFlow(FlowId(id)))
+    }
+}
+
+/// The waitpoint in a path.
+pub struct OfWaitpoint(pub WaitpointId);
+
+impl FromRequestParts<App> for OfWaitpoint {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        path_id(parts, app, "waitpoint").await.map(|id| OfWaitpoint(WaitpointId(id)))
     }
 }
 

@@ -4,27 +4,37 @@ use crate::Answer;
 use crate::auth::Caller;
 use crate::body::{LARGE, Sent};
 use crate::fields::Fields;
-use crate::graph::read_graph;
+use crate::graph::{read_graph, word};
 use crate::json;
 use crate::problem::Problem;
 use crate::query::Instance;
 use crate::submission::{Defaults, failure_class};
+use crate::suspension::{read_suspend, read_waitpoint};
 use crate::views;
+use crate::waitpoints;
 use crate::workers::{claim_views, read_claim};
 use axum::http::StatusCode;
 use bytes::Bytes;
 use selvedge_core::plan::GraphDraft;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::report::{Fence, Op, Reported};
+use selvedge_core::rules::step::StepDraft;
+use selvedge_core::rules::waitpoint::WaitpointDraft;
+use selvedge_core::step::StepKind;
 use selvedge_core::stream::{FrameKind, FrameMode};
+use selvedge_core::suspension::WaitDraft;
 use selvedge_core::{ExecutionId, FailureClass, LeaseId, Refusal};
 use selvedge_engine::{ClaimWait, Error, Namespace, ReportItem};
 use std::collections::BTreeMap;
 
 /// The ops that work.
-const OPS: &str = "complete, fail, progress, delay, release, spawn, frame";
+const OPS: [&str; 10] =
+    ["complete", "fail", "progress", "delay", "release", "waitpoint", "suspend", "step", "frame", "spawn"];
 /// Ops that the API has and this version does not.
-const NOT_YET: [&str; 4] = ["waitpoint", "suspend", "step", "usage"];
+const NOT_YET: [&str; 1] = ["usage"];
+
+/// The payload where none is given.
+const NULL: Bytes = Bytes::from_static(b"null");
 
 /// `POST /v1/workers/{instance}/report`
 pub async fn report(caller: Caller, Instance(instance): Instance, sent: Sent<LARGE>) -> Answer {
@@ -40,11 +50,12 @@ pub async fn report(caller: Caller, Instance(instance): Instance, sent: Sent<LAR
     for one in read {
         ops.push(planned(&caller.namespace, one).await?);
     }
+    let makes_waitpoints: Vec<bool> = ops.iter().map(makes_waitpoints).collect();
     let (results, claimed) = report_and_claim(&caller, ops, next).await?;
     let claims = claim_views(&caller.namespace, claimed).await?;
     Ok(json::answer(StatusCode::OK, |object| {
-        object.array("results", results.iter().enumerate(), |out, (index, result)| {
-            write_result(out, index, result);
+        object.array("results", results.iter().zip(makes_waitpoints).enumerate(), |out, (index, result)| {
+            write_result(out, &caller.namespace, index, result);
         });
         object.array("claims", &claims, views::claim);
     }))
@@ -56,6 +67,10 @@ enum Read {
     Op(Op),
     /// The engine makes a plan of it.
     Spawn { graph: GraphDraft, detach: bool },
+    /// The engine knows the secret that its token is signed under.
+    Waitpoint(WaitpointDraft),
+    /// The engine knows the secret that the tokens of its waitpoints are signed under.
+    Suspend { waits: Vec<WaitDraft>, waitpoints: Vec<WaitpointDraft> },
 }
 
 /// An op as the engine takes it. A graph that is refused refuses only its own op.
@@ -64,17 +79,25 @@ async fn planned(
     read: Result<(Fence, Option<String>, Read), Refusal>,
 ) -> Result<ReportItem, Error> {
     let (fence, op_id, op) = match read {
-        Ok((fence, op_id, Read::Op(op))) => return Ok(Ok((fence, op_id, op))),
-        Ok((fence, op_id, Read::Spawn { graph, detach })) => {
-            (fence, op_id, namespace.spawn(graph, detach).await)
-        }
+        Ok((fence, op_id, op)) => (fence, op_id, op),
         Err(refusal) => return Ok(Err(refusal)),
+    };
+    let op = match op {
+        Read::Op(op) => Ok(op),
+        Read::Spawn { graph, detach } => namespace.spawn(graph, detach).await,
+        Read::Waitpoint(draft) => Ok(namespace.waitpoint(draft)),
+        Read::Suspend { waits, waitpoints } => Ok(namespace.suspend(waits, waitpoints)),
     };
     match op {
         Ok(op) => Ok(Ok((fence, op_id, op))),
         Err(Error::Refused(refusal)) => Ok(Err(refusal)),
         Err(error) => Err(error),
     }
+}
+
+/// Whether the answer names waitpoints, also where there are none.
+fn makes_waitpoints(item: &ReportItem) -> bool {
+    matches!(item, Ok((_, _, Op::Waitpoint { .. } | Op::Suspend(_))))
 }
 
 /// The reports are done at once; only the claim after them waits for work, and stops waiting when the server closes.
@@ -101,7 +124,12 @@ async fn report_and_claim(
     Ok((results, claimed))
 }
 
-fn write_result(out: &mut Vec<u8>, index: usize, result: &Result<Reported, Refusal>) {
+fn write_result(
+    out: &mut Vec<u8>,
+    namespace: &Namespace,
+    index: usize,
+    (result, makes_waitpoints): (&Result<Reported, Refusal>, bool),
+) {
     json::object(out, |object| match result {
         Ok(reported) => {
             object.value("ok", &true);
@@ -113,6 +141,11 @@ fn write_result(out: &mut Vec<u8>, index: usize, result: &Result<Reported, Refus
                 let spawned: BTreeMap<&str, ExecutionId> =
                     reported.spawned.iter().map(|(name, id)| (name.as_str(), *id)).collect();
                 object.value("executions", &spawned);
+            }
+            if makes_waitpoints {
+                object.array("waitpoints", &reported.waitpoints, |out, waitpoint| {
+                    waitpoints::write_with_token(out, namespace, waitpoint);
+                });
             }
         }
         Err(refusal) => {
@@ -141,36 +174,56 @@ fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Read), Refu
     let word = fields.require("op", word)?;
     let refuse = |detail: String| Err(fields.refuse("op", detail));
     match word.as_str() {
-        "complete" | "fail" | "progress" | "delay" | "release" | "spawn" | "frame" => {}
+        known if OPS.contains(&known) => {}
         later if NOT_YET.contains(&later) => {
-            return refuse(format!("is {later:?}, which is not available yet; use one of {OPS}"));
+            return refuse(format!(
+                "is {later:?}, which is not available yet; use one of {}",
+                OPS.join(", ")
+            ));
         }
-        other => return refuse(format!("is {other:?}; it must be one of {OPS}")),
+        other => return refuse(format!("is {other:?}; it must be one of {}", OPS.join(", "))),
     }
     let fence = read_fence(&mut fields)?;
     let op_id = fields.text("op_id")?;
     let op = match word.as_str() {
-        "complete" => {
-            Op::Complete { result: fields.payload("result")?.unwrap_or(Bytes::from_static(b"null")) }
+        "complete" => Read::Op(Op::Complete { result: fields.payload("result")?.unwrap_or(NULL) }),
+        "fail" => Read::Op(read_fail(&mut fields)?),
+        "progress" => {
+            Read::Op(Op::Progress { percent: fields.number("percent")?, message: fields.text("message")? })
         }
-        "fail" => read_fail(&mut fields)?,
-        "progress" => Op::Progress { percent: fields.number("percent")?, message: fields.text("message")? },
         "delay" => {
             let until = fields.when("until_at", "delay_ms")?;
             let missing = || fields.refuse("until_at", "is missing; give until_at or delay_ms");
-            Op::Delay { until: until.ok_or_else(missing)? }
+            Read::Op(Op::Delay { until: until.ok_or_else(missing)? })
         }
-        "frame" => read_frame(&mut fields)?,
+        "frame" => Read::Op(read_frame(&mut fields)?),
         "spawn" => {
             let graph = read_graph(&mut fields, &Defaults::default())?;
-            let detach = fields.flag("detach")?.unwrap_or(false);
-            fields.finish()?;
-            return Ok((fence, op_id, Read::Spawn { graph, detach }));
+            Read::Spawn { graph, detach: fields.flag("detach")?.unwrap_or(false) }
         }
-        _ => Op::Release,
+        "waitpoint" => Read::Waitpoint(read_waitpoint(&mut fields)?),
+        "suspend" => {
+            let (waits, waitpoints) = read_suspend(&mut fields)?;
+            Read::Suspend { waits, waitpoints }
+        }
+        "step" => Read::Op(Op::Step(read_step(&mut fields)?)),
+        _ => Read::Op(Op::Release),
     };
     fields.finish()?;
-    Ok((fence, op_id, Read::Op(op)))
+    Ok((fence, op_id, op))
+}
+
+fn read_step(fields: &mut Fields<'_>) -> Result<StepDraft, Refusal> {
+    let name = fields.name("name")?;
+    let kind = word(fields, "kind", StepKind::parse, StepKind::ALL.map(StepKind::as_str))?;
+    let result = fields.payload("result")?;
+    let duration_ms = fields.integer("duration_ms")?;
+    Ok(StepDraft {
+        name: fields.require("name", name)?,
+        kind: kind.unwrap_or_default(),
+        result: result.unwrap_or(NULL),
+        duration_ms: duration_ms.unwrap_or(0),
+    })
 }
 
 fn read_fail(fields: &mut Fields<'_>) -> Result<Op, Refusal> {

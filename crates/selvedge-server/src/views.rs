@@ -6,8 +6,10 @@ use selvedge_core::explain::Explanation;
 use selvedge_core::fact::Failure;
 use selvedge_core::history::Attempt;
 use selvedge_core::rows::Relative;
+use selvedge_core::rules::claim::TakenSignal;
 use selvedge_core::rules::report::Fence;
-use selvedge_core::{Execution, Outcome, State, Timestamp};
+use selvedge_core::suspension::ResumedBy;
+use selvedge_core::{Execution, Outcome, Signal, State, Step, Timestamp};
 use selvedge_engine::store::Stored;
 use selvedge_engine::{PublicEvent, View};
 use serde_json::Value;
@@ -23,12 +25,12 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
     let (spec, detail) = (&row.spec, &row.detail);
     let delayed_until = match row.state {
         State::Delayed { until } => Some(until),
-        State::Blocked | State::Ready | State::Leased(_) | State::Terminal(_) => None,
+        State::Blocked | State::Ready | State::Leased(_) | State::Suspended(_) | State::Terminal(_) => None,
     };
     let ready_at = match row.state {
         State::Ready | State::Leased(_) => Some(row.ready_order),
         State::Terminal(outcome) => Some(row.ready_order).filter(|_| outcome != Outcome::Skipped),
-        State::Blocked | State::Delayed { .. } => None,
+        State::Blocked | State::Delayed { .. } | State::Suspended(_) => None,
     };
     json::object(out, |object| {
         object.value("id", &row.id);
@@ -60,6 +62,7 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
         object.time("delayed_until_at", delayed_until);
         object.time("deadline_at", row.deadline_at());
         lease(object, view);
+        suspension(object, row);
         object.value("cancel_requested", &detail.cancel.is_some());
         object.time("cancel_until_at", detail.cancel.as_ref().map(|cancel| cancel.until));
         object.value("idempotency_key", &spec.idempotency_key);
@@ -88,6 +91,16 @@ fn lease(object: &mut Object<'_>, view: &View) {
     });
 }
 
+/// Writes the field `suspension`: what it waits for, while it does.
+fn suspension(object: &mut Object<'_>, row: &Execution) {
+    let told = row.state.suspension().map(|suspension| {
+        let mut told = suspension.tell();
+        write_times(&mut told);
+        told
+    });
+    object.value("suspension", &told);
+}
+
 /// Writes the field `error`.
 pub fn failure(object: &mut Object<'_>, error: Option<&Failure>) {
     match error {
@@ -107,6 +120,10 @@ pub struct ClaimView {
     pub upstreams: Vec<Relative>,
     /// How its children stand.
     pub children: Vec<Relative>,
+    /// The signals by which its newest suspension ended.
+    pub signals: Vec<Signal>,
+    /// Its recorded steps.
+    pub steps: Vec<Step>,
 }
 
 /// Writes a claim.
@@ -138,8 +155,14 @@ pub fn claim(out: &mut Vec<u8>, claim: &ClaimView) {
                 });
             }
         });
-        object.array("signals", [(); 0], |_, ()| {});
-        object.object("steps", |_| {});
+        object.array("signals", &claim.signals, |out, signal| json::value(out, &TakenSignal::of(signal)));
+        object.object("steps", |object| {
+            for step in &claim.steps {
+                json::raw(object.entry(&step.name), step.result.as_deref());
+            }
+        });
+        let resumed_by = view.stored.execution.detail.record.resumed_by;
+        object.value("resumed_by", &resumed_by.map(ResumedBy::as_str));
     });
 }
 
@@ -219,7 +242,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn times_in_event_data_become_text_at_every_depth() {
+    fn times_that_core_tells_become_text_at_every_depth() {
         let mut data =
             json!({ "until_at": 0, "at": 5, "set": { "seen_at": "7" }, "list": [{ "x_at": 1000 }] });
         write_times(&mut data);

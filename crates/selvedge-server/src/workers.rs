@@ -60,9 +60,9 @@ pub fn read_claim(mut fields: Fields<'_>, instance: String) -> Result<ClaimWait,
 /// The claims to answer with, in claim order.
 pub async fn claim_views(namespace: &Namespace, claimed: Vec<Claimed>) -> Result<Vec<ClaimView>, Error> {
     let mut claims = Vec::with_capacity(claimed.len());
-    for Claimed { execution, input, upstreams, children } in claimed {
+    for Claimed { execution, input, upstreams, children, signals, steps } in claimed {
         let view = namespace.view(views::unfinished(execution, input)).await?;
-        claims.push(ClaimView { view, upstreams, children });
+        claims.push(ClaimView { view, upstreams, children, signals, steps });
     }
     Ok(claims)
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How many statements a connection keeps prepared: more than there are.
-const STATEMENTS: usize = 128;
+const STATEMENTS: usize = 256;
 /// Nobody else writes, so this covers only what other programs do to the file, such as a backup.
 const BUSY: Duration = Duration::from_secs(10);
 

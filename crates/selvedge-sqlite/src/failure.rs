@@ -32,3 +32,12 @@ pub fn failure(error: rusqlite::Error) -> Error {
 pub fn not_understood(what: &str) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, Type::Null, what.into())
 }
+
+/// Whether an error is about something in the file that is not understood.
+pub fn is_not_understood(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    matches!(
+        error,
+        FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..)
+    )
+}

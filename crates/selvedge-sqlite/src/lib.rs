@@ -2,7 +2,7 @@
 //!
 //! - `writer`: the thread that owns the writing connection; everything that waits shares one commit;
 //! - `decide`, `load`, `save`, `save_flow`: a decision in a transaction;
-//! - `stream`: streams and their frames; `log_window`: what leaves the log;
+//! - `stream`: streams and their frames; `record`: signals, steps and waitpoints; `log_window`: what leaves the log;
 //! - `readers`: a few connections for everything that only reads;
 //! - `schema`, `connection`, `lock`: the file, and that only one process has it;
 //! - `clock`: the time, kept from stepping back.
@@ -25,6 +25,7 @@ mod log_window;
 mod names;
 mod read;
 mod readers;
+mod record;
 mod row;
 mod save;
 mod save_flow;

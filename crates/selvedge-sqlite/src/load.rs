@@ -29,6 +29,7 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
     for name in needs.streams.iter().chain(&needs.summaries) {
         rows.streams.extend(crate::stream::read(connection, *name)?);
     }
+    crate::record::load(connection, needs, &mut rows)?;
     for ids in [&needs.sessions, &needs.sessions_locked] {
         sessions(connection, ids, &mut rows)?;
     }

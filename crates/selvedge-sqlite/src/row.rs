@@ -39,7 +39,7 @@ fn fixed(row: &Row<'_>, id: Uuid) -> rusqlite::Result<Fixed> {
         flow: optional_uuid(row, 4)?,
         submitted_at: row.get(5)?,
         spec: row.get(6)?,
-        wiring: row.get(23)?,
+        wiring: row.get(24)?,
     })
 }
 
@@ -61,6 +61,7 @@ fn moving(row: &Row<'_>) -> rusqlite::Result<Moving> {
         detail: row.get(20)?,
         history: row.get(21)?,
         joined: row.get(22)?,
+        suspension: row.get(23)?,
     })
 }
 
@@ -174,7 +175,8 @@ pub fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
     row.get(column).map(Uuid::from_bytes)
 }
 
-fn optional_uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
+/// A UUID, if there is one.
+pub fn optional_uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
     optional(row, column, Uuid::from_bytes)
 }
 
@@ -201,6 +203,11 @@ pub fn optional_bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<B
 /// A name.
 pub fn name(row: &Row<'_>, column: usize) -> rusqlite::Result<Name> {
     Ok(Name::trusted(row.get_ref(column)?.as_str()?))
+}
+
+/// A name, if there is one.
+pub fn optional_name(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Name>> {
+    Ok(row.get_ref(column)?.as_str_or_null()?.map(Name::trusted))
 }
 
 fn optional<V: FromSql, T>(

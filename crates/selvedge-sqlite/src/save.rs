@@ -2,7 +2,7 @@
 
 use crate::row::to_json;
 use crate::save_flow::save_flows;
-use crate::{sql, stream};
+use crate::{record, sql, stream};
 use rusqlite::{Connection, params};
 use selvedge_core::rows::{Changes, HistoryPage, Inserted, KeyName, KeyRow, ResultChange, TagEntry, Updated};
 use selvedge_core::{ExecutionId, FlowId, Session, SessionId, Timestamp, log};
@@ -42,6 +42,7 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
     }
     add_pages(connection, &changes.pages)?;
     stream::save(connection, changes)?;
+    record::save(connection, changes)?;
     index_tags(connection, &sql::TAG_DELETE, &changes.tags_removed)?;
     index_tags(connection, &sql::TAG_INSERT, &changes.tags_added)?;
     remove_sessions(connection, &changes.sessions_removed)?;
@@ -87,6 +88,7 @@ fn insert(connection: &Connection, inserted: &[Inserted]) -> rusqlite::Result<Op
             moving.detail,
             moving.history,
             moving.joined,
+            moving.suspension,
             fixed.wiring,
             (!apart).then_some(&one.input[..]),
             one.result.as_deref(),
@@ -135,6 +137,7 @@ fn update(connection: &Connection, updated: &[Updated]) -> rusqlite::Result<Opti
             moving.detail,
             moving.history,
             moving.joined,
+            moving.suspension,
             result_changes,
             result,
         ])?;
@@ -173,6 +176,7 @@ fn delete(connection: &Connection, deleted: &[(ExecutionId, u32)]) -> rusqlite::
         input.execute([id.0.as_bytes()])?;
         pages.execute([id.0.as_bytes()])?;
         stream::delete(connection, *id)?;
+        record::delete(connection, *id)?;
     }
     Ok(None)
 }

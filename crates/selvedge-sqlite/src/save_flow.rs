@@ -45,7 +45,8 @@ pub fn save_flows(
 /// Says whether its id was free.
 fn insert(connection: &Connection, flow: &Flow) -> rusqlite::Result<bool> {
     let columns = FlowColumns::of(flow);
-    let [blocked, waiting, delayed, active, completed, failed, cancelled, expired, skipped] = columns.counts;
+    let [blocked, waiting, delayed, active, suspended, completed, failed, cancelled, expired, skipped] =
+        columns.counts;
     let added = connection.prepare_cached(&sql::FLOW_INSERT)?.execute(params![
         columns.id.as_bytes(),
         columns.namespace,
@@ -61,6 +62,7 @@ fn insert(connection: &Connection, flow: &Flow) -> rusqlite::Result<bool> {
         waiting,
         delayed,
         active,
+        suspended,
         completed,
         failed,
         cancelled,
@@ -208,7 +210,7 @@ fn count(
 ) -> rusqlite::Result<Vec<FlowId>> {
     let mut emptied = Vec::new();
     for (flow, more) in counted {
-        let [blocked, waiting, delayed, active, completed, failed, cancelled, expired, skipped] =
+        let [blocked, waiting, delayed, active, suspended, completed, failed, cancelled, expired, skipped] =
             columns::counts(more);
         let unsettled = connection
             .prepare_cached(&sql::FLOW_COUNT)?
@@ -219,6 +221,7 @@ fn count(
                     waiting,
                     delayed,
                     active,
+                    suspended,
                     completed,
                     failed,
                     cancelled,

@@ -14,7 +14,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 9] = [
+const MIGRATIONS: [Migration; 11] = [
     first(include_str!("migrations/0001_names.sql")),
     first(include_str!("migrations/0002_executions.sql")),
     first(include_str!("migrations/0003_keys.sql")),
@@ -24,6 +24,8 @@ const MIGRATIONS: [Migration; 9] = [
     flows(include_str!("migrations/0007_flows.sql")),
     streams(include_str!("migrations/0008_log_window.sql")),
     streams(include_str!("migrations/0009_streams.sql")),
+    suspension(include_str!("migrations/0010_suspension.sql")),
+    suspension(include_str!("migrations/0011_records.sql")),
 ];
 
 /// A migration of the first schema, which is of use only as a whole.
@@ -40,6 +42,12 @@ const fn flows(sql: &'static str) -> Migration {
 /// was dropped for what never was.
 const fn streams(sql: &'static str) -> Migration {
     Migration { sql, minimum_reader: 9 }
+}
+
+/// A migration for suspensions and what is recorded: a program that does not know them would not understand what waits, and
+/// end flows whose members do.
+const fn suspension(sql: &'static str) -> Migration {
+    Migration { sql, minimum_reader: 11 }
 }
 
 /// The newest version that this program knows.

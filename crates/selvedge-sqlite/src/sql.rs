@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 /// The columns of an execution, in the order in which `row` reads them.
 const COLUMNS: &str = "id, partition, namespace, class, flow, submitted_at, spec, version, state, priority, \
     ready_order, epoch, due_kind, due_at, session, lease_id, until_at, started_at, ended_at, tags, detail, history, \
-    joined, wiring";
+    joined, suspension, wiring";
 /// How many there are.
-pub const WIDTH: usize = 24;
+pub const WIDTH: usize = 25;
 
 /// The columns of a session, in the order in which `row` reads them.
 const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
@@ -21,6 +21,20 @@ pub const FLOW_WIDTH: usize = 10;
 
 /// The columns of a row of the outbox, in the order in which `row` reads them.
 const OUTBOX: &str = "id, kind, at, position, namespace, tags";
+
+/// The columns of a signal before its payload, in the order in which `record` reads them.
+const SIGNAL: &str =
+    "execution, number, name, source, waitpoint, waitpoint_name, key, digest, at, effect, taken";
+
+/// The columns of a step, in the order in which `record` reads them.
+const STEP: &str = "execution, number, name, kind, attempt, started_at, recorded_at, result";
+
+/// The columns of a waitpoint, in the order in which `record` reads them.
+const WAITPOINT: &str =
+    "execution, number, id, namespace, name, source, key, created_at, expires_at, state, signal, effect";
+
+/// The columns of a key of tokens, in the order in which `record` reads them.
+const TOKEN_KEY: &str = "id, fingerprint, created_at, retires_at";
 
 fn flow() -> String {
     format!("{FLOW}, {}", COUNTED.map(|(column, _)| column).join(", "))
@@ -36,6 +50,10 @@ macro_rules! statements {
                     .replace("{session}", SESSION)
                     .replace("{flow}", &flow())
                     .replace("{outbox}", OUTBOX)
+                    .replace("{signal}", SIGNAL)
+                    .replace("{step}", STEP)
+                    .replace("{waitpoint}", WAITPOINT)
+                    .replace("{token_key}", TOKEN_KEY)
             });
         )*
 
@@ -71,9 +89,9 @@ statements! {
     FLOW_LIST_OF_STATE = "flow_list_of_state";
     FLOW_LIST_OF_TAG = "flow_list_of_tag";
     FLOW_READ = "flow_read";
+    FLOW_TAGS_READ = "flow_tags_read";
     FLOW_TAG_DELETE = "flow_tag_delete";
     FLOW_TAG_INSERT = "flow_tag_insert";
-    FLOW_TAGS_READ = "flow_tags_read";
     FLOW_UPDATE = "flow_update";
     FRAME_DELETE = "frame_delete";
     FRAME_DELETE_OLD = "frame_delete_old";
@@ -121,12 +139,24 @@ statements! {
     SCHEMA_CREATE = "schema_create";
     SCHEMA_READ = "schema_read";
     SCHEMA_WRITE = "schema_write";
+    SECRET_KEEP = "secret_keep";
+    SECRET_READ = "secret_read";
     SESSION_DELETE = "session_delete";
     SESSION_LIST = "session_list";
     SESSION_OF_INSTANCE = "session_of_instance";
     SESSION_READ = "session_read";
     SESSION_UNSEEN = "session_unseen";
     SESSION_WRITE = "session_write";
+    SIGNAL_DELETE = "signal_delete";
+    SIGNAL_FIND = "signal_find";
+    SIGNAL_INSERT = "signal_insert";
+    SIGNAL_LIST = "signal_list";
+    SIGNAL_LIST_UNTAKEN = "signal_list_untaken";
+    SIGNAL_TAKE = "signal_take";
+    STEP_DELETE = "step_delete";
+    STEP_FIND = "step_find";
+    STEP_LIST = "step_list";
+    STEP_WRITE = "step_write";
     STREAM_DELETE = "stream_delete";
     STREAM_DROP = "stream_drop";
     STREAM_READ = "stream_read";
@@ -135,4 +165,11 @@ statements! {
     SUMMARY_WRITE = "summary_write";
     TAG_DELETE = "tag_delete";
     TAG_INSERT = "tag_insert";
+    TOKEN_KEY_DELETE = "token_key_delete";
+    TOKEN_KEY_LIST = "token_key_list";
+    TOKEN_KEY_WRITE = "token_key_write";
+    WAITPOINT_DELETE = "waitpoint_delete";
+    WAITPOINT_LIST = "waitpoint_list";
+    WAITPOINT_READ = "waitpoint_read";
+    WAITPOINT_WRITE = "waitpoint_write";
 }

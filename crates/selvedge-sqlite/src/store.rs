@@ -2,16 +2,18 @@
 
 use crate::decide::decide;
 use crate::failure::failure;
-use crate::{SqliteStore, due, flow, held, list, names, read, sql, stream, wait_for};
+use crate::{SqliteStore, due, flow, held, list, names, read, record, sql, stream, wait_for};
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
+use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
-    Timestamp,
+    Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
     Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
@@ -106,6 +108,31 @@ impl Store for SqliteStore {
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
         self.write(move |desk| stream::delete_old_frames(desk.connection, desk.now, limit).map_err(failure))
             .await
+    }
+
+    async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
+        self.readers.read(move |connection| record::signals(connection, of, after, limit)).await
+    }
+
+    async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
+        self.readers.read(move |connection| record::steps(connection, of, after, limit)).await
+    }
+
+    async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
+        self.readers.read(move |connection| record::waitpoints(connection, of, after, limit)).await
+    }
+
+    async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
+        self.readers.read(move |connection| record::waitpoint(connection, id)).await
+    }
+
+    async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
+        self.readers.read(record::token_keys).await
+    }
+
+    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+        let new = new.to_vec();
+        self.write(move |desk| record::keep_secret(desk.connection, &new).map_err(failure)).await
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

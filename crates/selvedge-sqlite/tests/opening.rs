@@ -3,7 +3,9 @@
 mod support;
 
 use rusqlite::Connection;
-use selvedge_core::{Draft, Execution, ExecutionId, Outcome, State};
+use selvedge_core::flow::Counts;
+use selvedge_core::state::StateName;
+use selvedge_core::{Changes, Draft, Execution, ExecutionId, FlowId, Outcome, State};
 use selvedge_sqlite::SqliteStore;
 use selvedge_store::conformance::Bench;
 use selvedge_store::{Error, Store};
@@ -184,6 +186,68 @@ async fn a_file_of_the_first_schema_is_brought_up_to_date_with_its_rows() {
     assert!(row.wiring.is_none() && row.join.is_none());
     let next = bench.submit(Draft::new("kind")).await;
     assert_eq!(bench.row(next.id).await, next);
+}
+
+/// A file as the schema before suspensions had it: a flow with two members, of which one is ready and one has succeeded.
+const SCHEMA_BEFORE_SUSPENSION: [&str; 10] = [
+    include_str!("../src/migrations/0001_names.sql"),
+    include_str!("../src/migrations/0002_executions.sql"),
+    include_str!("../src/migrations/0003_keys.sql"),
+    include_str!("../src/migrations/0004_sessions.sql"),
+    include_str!("../src/migrations/0005_log.sql"),
+    include_str!("../src/migrations/0006_wiring.sql"),
+    include_str!("../src/migrations/0007_flows.sql"),
+    include_str!("../src/migrations/0008_log_window.sql"),
+    include_str!("../src/migrations/0009_streams.sql"),
+    "
+    create table selvedge_schema (version integer not null, minimum_reader integer not null) strict;
+    insert into selvedge_schema values (9, 9);
+    insert into executions (
+      id, partition, namespace, class, flow, submitted_at, version, state, priority, ready_order, epoch, due_kind, due_at,
+      session, lease_id, until_at, ended_at, history, input, result
+    )
+    values
+      (x'00000000000070008000000000000002', 3, 1, 1, x'00000000000070008000000000000001', 10, 2, 0, 5, 10, 1, 2, 99,
+        null, null, null, null, x'', x'31', null),
+      (x'00000000000070008000000000000003', 3, 1, 1, x'00000000000070008000000000000001', 10, 4, 10, 5, 10, 1, null, null,
+        null, null, null, 20, x'', x'31', x'32');
+    insert into flows (
+      id, namespace, submitted_at, spec, version, state, blocked, waiting, delayed, active, completed, failed, cancelled,
+      expired, skipped
+    )
+    values (x'00000000000070008000000000000001', 1, 10, '{}', 7, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0);
+    ",
+];
+
+#[tokio::test]
+async fn a_file_of_the_schema_before_suspension_is_brought_up_to_date_with_its_rows() {
+    let directory = Directory::new();
+    let other = Connection::open(directory.database()).expect("the file opens");
+    for part in SCHEMA_BEFORE_SUSPENSION {
+        other.execute_batch(part).expect("the schema of before is made");
+    }
+    drop(other);
+    let bench = bench(&directory.database()).await;
+    let id = |last: u128| uuid::Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 + last);
+    let (ready, ended) = (bench.stored(ExecutionId(id(2))).await, bench.stored(ExecutionId(id(3))).await);
+    assert_eq!((ready.execution.version, ready.execution.state), (2, State::Ready));
+    assert_eq!(ended.execution.state, State::Terminal(Outcome::Success));
+    assert_eq!((&ended.input[..], ended.result.as_deref()), (&b"1"[..], Some(&b"2"[..])));
+
+    let flow = FlowId(id(1));
+    let kept = bench.store.fetch_flows(&[flow]).await.expect("flows are read").remove(0);
+    let counted = |counts: &[(StateName, i32)]| {
+        let mut sum = Counts::default();
+        counts.iter().for_each(|(state, more)| sum.add(*state, *more));
+        sum
+    };
+    assert_eq!(kept.counts, counted(&[(StateName::Ready, 1), (StateName::Success, 1)]));
+    let suspends = counted(&[(StateName::Ready, -1), (StateName::Suspended, 1)]);
+    let told = bench.save(Changes { counted: vec![(flow, suspends)], ..Changes::default() }).await;
+    assert_eq!(told.emptied, [], "a flow with a suspended member is not over");
+    let ends = counted(&[(StateName::Suspended, -1), (StateName::Failed, 1)]);
+    let told = bench.save(Changes { counted: vec![(flow, ends)], ..Changes::default() }).await;
+    assert_eq!(told.emptied, [flow]);
 }
 
 #[tokio::test]

@@ -3,26 +3,26 @@
 mod support;
 
 use rusqlite::Connection;
-use selvedge_sqlite::{SqliteStore, statements};
+use selvedge_sqlite::SqliteStore;
 use selvedge_store::Store;
-use support::Directory;
+use support::{Directory, text};
 
 /// 100 000 executions of 50 classes in every state, of 20 sessions; one in ten is the member of a flow.
 const FILL: &str = "
 with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 100000)
 insert into executions (
   id, partition, namespace, class, flow, submitted_at, version, state, priority, ready_order, epoch, due_kind, due_at,
-  session, lease_id, until_at, ended_at, history
+  session, lease_id, until_at, ended_at, history, suspension
 )
 select
   randomblob(16), 0, 1 + n % 3, 1 + n % 50, iif(n % 10 = 0, randomblob(16), null), n, 1,
-  iif(n % 7 > 2, 10 + n % 5, n % 7), n % 4, n, 1, 1 + n % 4, n,
+  iif(n % 7 > 3, 10 + n % 5, iif(n % 7 = 3, 4, n % 7)), n % 4, n, 1, 1 + n % 6, n,
   iif(n % 7 = 2, n % 20, null), iif(n % 7 = 2, randomblob(16), null), iif(n % 7 in (1, 2), n, null),
-  iif(n % 7 > 2, n, null), x''
+  iif(n % 7 > 3, n, null), x'', iif(n % 7 = 3, x'', null)
 from numbers;
 insert into tags select namespace, 'colour:' || (place % 10), submitted_at, id from executions;
 insert into nodes select flow, 'node', submitted_at, id from executions where flow is not null;
-insert into outbox select id, 1 + place % 4, submitted_at, 0, namespace, null from executions where place % 10 = 0;
+insert into outbox select id, 1 + place % 5, submitted_at, 0, namespace, null from executions where place % 10 = 0;
 insert into flows (
   id, namespace, submitted_at, spec, version, state, due_kind, due_at,
   blocked, waiting, delayed, active, completed, failed, cancelled, expired, skipped
@@ -36,6 +36,13 @@ insert into flow_tags select namespace, 'colour:' || (place % 10), submitted_at,
 insert into log (at, body) select submitted_at, x'' from executions;
 insert into streams select id, 1, 1, 0, 0, 0, 0 from executions;
 insert into frames select id, 1, 0, 1, place % 2, submitted_at, x'31' from executions;
+insert into signals
+select id, 1, 'approved', 'ann', null, null, iif(place % 2 = 0, 'key', null), 0, 1, 0, iif(place % 3 = 0, null, 1), x'31'
+from executions;
+insert into steps select id, 1, 'charge', 0, 0, 1, 1, x'31' from executions;
+insert into waitpoints
+select id, 1, randomblob(16), namespace, 'approval', 'ann', 1, 1, null, 0, null, null
+from executions;
 ";
 
 struct Case {
@@ -45,7 +52,7 @@ struct Case {
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 44] = [
+const CASES: [Case; 55] = [
     Case {
         statement: "candidate_find",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
@@ -174,6 +181,41 @@ const CASES: [Case; 44] = [
         statement: "frame_delete_old",
         uses: &["SEARCH frames USING PRIMARY KEY", "SEARCH frames USING COVERING INDEX frames_old (at<?)"],
     },
+    Case {
+        statement: "signal_list",
+        uses: &["SEARCH signals USING INDEX sqlite_autoindex_signals_1 (execution=? AND number>?)"],
+    },
+    Case {
+        statement: "signal_list_untaken",
+        uses: &["SEARCH signals USING INDEX signals_untaken (execution=?)"],
+    },
+    Case {
+        statement: "signal_find",
+        uses: &["SEARCH signals USING INDEX signals_key (execution=? AND key=?)"],
+    },
+    Case {
+        statement: "signal_take",
+        uses: &["SEARCH signals USING INDEX sqlite_autoindex_signals_1 (execution=? AND number=?)"],
+    },
+    Case {
+        statement: "signal_delete",
+        uses: &["SEARCH signals USING INDEX sqlite_autoindex_signals_1 (execution=?)"],
+    },
+    Case {
+        statement: "step_list",
+        uses: &["SEARCH steps USING INDEX sqlite_autoindex_steps_1 (execution=? AND number>?)"],
+    },
+    Case { statement: "step_find", uses: &["SEARCH steps USING INDEX steps_name (execution=? AND name=?)"] },
+    Case { statement: "step_delete", uses: &["SEARCH steps USING INDEX ", "(execution=?)"] },
+    Case {
+        statement: "waitpoint_list",
+        uses: &["SEARCH waitpoints USING PRIMARY KEY (execution=? AND number>?)"],
+    },
+    Case {
+        statement: "waitpoint_read",
+        uses: &["SEARCH waitpoints USING INDEX sqlite_autoindex_waitpoints_1 (id=?)"],
+    },
+    Case { statement: "waitpoint_delete", uses: &["SEARCH waitpoints USING PRIMARY KEY (execution=?)"] },
     Case { statement: "log_newest", uses: &["SEARCH log_window USING INTEGER PRIMARY KEY (rowid=?)"] },
     Case { statement: "outbox_read", uses: &["SEARCH outbox USING PRIMARY KEY (id=? AND kind=?)"] },
     Case { statement: "outbox_delete", uses: &["SEARCH outbox USING PRIMARY KEY (id=? AND kind=?)"] },
@@ -190,11 +232,6 @@ async fn filled(directory: &Directory) -> Connection {
     let connection = Connection::open(directory.database()).expect("the file opens");
     connection.execute_batch(FILL).expect("the file is filled");
     connection
-}
-
-fn text(name: &str) -> &'static str {
-    let statement = statements().into_iter().find(|(file, _)| *file == name);
-    statement.expect("there is such a statement").1
 }
 
 fn plan(connection: &Connection, name: &str) -> Vec<String> {

@@ -2,10 +2,10 @@
 
 mod support;
 
-use rusqlite::{Connection, Params, StatementStatus, params};
-use selvedge_sqlite::{SqliteStore, statements};
+use rusqlite::{Connection, params};
+use selvedge_sqlite::SqliteStore;
 use selvedge_store::Store;
-use support::Directory;
+use support::{Directory, steps};
 
 /// Stream 1 has one frame, stream 2 has 100 000, of which only the last thousand that were best-effort are left.
 const FILL: &str = "
@@ -18,16 +18,6 @@ insert into frames values (cast(zeroblob(15) || x'01' as blob), 1, 0, 1, 0, 0, x
 insert into streams values (cast(zeroblob(15) || x'01' as blob), 1, 1, 0, 0, 0, 0);
 insert into streams values (cast(zeroblob(15) || x'02' as blob), 1, 100000, 0, 0, 0, 98901);
 ";
-
-/// How many steps SQLite's machine takes for a statement.
-fn steps(connection: &Connection, name: &str, parameters: impl Params) -> i32 {
-    let text = statements().into_iter().find(|(file, _)| *file == name).expect("there is such a statement").1;
-    let mut statement = connection.prepare(text).expect("the statement is understood");
-    let mut rows = statement.query(parameters).expect("the statement runs");
-    while rows.next().expect("a row is read").is_some() {}
-    drop(rows);
-    statement.get_status(StatementStatus::VmStep)
-}
 
 #[tokio::test]
 async fn an_append_takes_as_many_steps_for_the_first_frame_as_for_the_hundred_thousandth() {

@@ -9,10 +9,12 @@ use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
+use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
-    Timestamp,
+    Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use uuid::Uuid;
 
@@ -115,6 +117,36 @@ pub trait Around: Send + Sync + 'static {
     /// [`Store::delete_old_frames`]
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
         self.inner().delete_old_frames(limit).await
+    }
+
+    /// [`Store::signals`]
+    async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
+        self.inner().signals(of, after, limit).await
+    }
+
+    /// [`Store::steps`]
+    async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
+        self.inner().steps(of, after, limit).await
+    }
+
+    /// [`Store::waitpoints`]
+    async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
+        self.inner().waitpoints(of, after, limit).await
+    }
+
+    /// [`Store::waitpoint`]
+    async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
+        self.inner().waitpoint(id).await
+    }
+
+    /// [`Store::token_keys`]
+    async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
+        self.inner().token_keys().await
+    }
+
+    /// [`Store::kept_secret`]
+    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+        self.inner().kept_secret(new).await
     }
 
     /// [`Store::overview`]
@@ -281,6 +313,30 @@ impl<T: Around> Store for T {
 
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
         Around::delete_old_frames(self, limit).await
+    }
+
+    async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
+        Around::signals(self, of, after, limit).await
+    }
+
+    async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
+        Around::steps(self, of, after, limit).await
+    }
+
+    async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
+        Around::waitpoints(self, of, after, limit).await
+    }
+
+    async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
+        Around::waitpoint(self, id).await
+    }
+
+    async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
+        Around::token_keys(self).await
+    }
+
+    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+        Around::kept_secret(self, new).await
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

@@ -4,7 +4,7 @@
 //! A value that is not understood is an error that names it, never a default.
 
 use bytes::Bytes;
-use selvedge_core::execution::{Detail, Due, DueKind, ROOT, Spec};
+use selvedge_core::execution::{Detail, Due, ROOT, Spec};
 use selvedge_core::fact::Failure;
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::history::newest_claim;
@@ -13,7 +13,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::wiring::Node;
 use selvedge_core::{
     ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name, NamespaceId,
-    SessionId, State, Timestamp, Wiring,
+    SessionId, State, Suspension, Timestamp, Wiring,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ pub struct Moving {
     pub ready_order: i64,
     /// `epoch`
     pub epoch: i32,
-    /// `due_kind`, see [`DueKind::code`].
+    /// `due_kind`, see [`code`](selvedge_core::DueKind::code).
     pub due_kind: Option<i16>,
     /// `due_at`, microseconds.
     pub due_at: Option<i64>,
@@ -76,6 +76,8 @@ pub struct Moving {
     pub history: Vec<u8>,
     /// `joined`, the encoded join; null where there is none.
     pub joined: Option<Vec<u8>>,
+    /// `suspension`, encoded: what a suspended one waits for.
+    pub suspension: Option<Vec<u8>>,
 }
 
 static DEFAULT_SPEC: LazyLock<Arc<Spec>> = LazyLock::new(Arc::default);
@@ -115,7 +117,7 @@ impl Moving {
             until_at: match &row.state {
                 State::Delayed { until } => Some(until.micros()),
                 State::Leased(lease) => Some(lease.first_term().micros()),
-                State::Blocked | State::Ready | State::Terminal(_) => None,
+                State::Blocked | State::Ready | State::Suspended(_) | State::Terminal(_) => None,
             },
             started_at: row.started_at.map(Timestamp::micros),
             ended_at: row.ended_at.map(Timestamp::micros),
@@ -124,6 +126,7 @@ impl Moving {
                 .then(|| serde_json::to_string(&row.detail).unwrap_or_default()),
             history: row.history.as_bytes().to_vec(),
             joined: row.join.as_ref().map(Join::encode),
+            suspension: row.state.suspension().map(|suspension| suspension.encode()),
         }
     }
 }
@@ -195,6 +198,10 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
                 ttl_ms,
             })
         }
+        StateName::Suspended => {
+            let suspension = encoded("suspension", moving.suspension.as_deref(), Suspension::decode)?;
+            State::Suspended(suspension.ok_or("suspension is missing")?.into())
+        }
         StateName::Success
         | StateName::Failed
         | StateName::Cancelled
@@ -238,14 +245,6 @@ fn number(column: &str, value: i32) -> Result<u32, String> {
     u32::try_from(value).map_err(|_| format!("column {column} is {value}"))
 }
 
-/// The kind of due thing with this number.
-pub fn due_kind(code: i16) -> Result<DueKind, String> {
-    DueKind::ALL
-        .into_iter()
-        .find(|kind| kind.code() == code)
-        .ok_or_else(|| format!("unknown due_kind {code}"))
-}
-
 /// The columns of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowColumns {
@@ -276,11 +275,12 @@ pub struct FlowColumns {
 }
 
 /// The columns of counts and the states that they count: first those that are live.
-pub const COUNTED: [(&str, StateName); 9] = [
+pub const COUNTED: [(&str, StateName); 10] = [
     ("blocked", StateName::Blocked),
     ("waiting", StateName::Ready),
     ("delayed", StateName::Delayed),
     ("active", StateName::Leased),
+    ("suspended", StateName::Suspended),
     ("completed", StateName::Success),
     ("failed", StateName::Failed),
     ("cancelled", StateName::Cancelled),

@@ -7,10 +7,12 @@ use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
+use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Changes, Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
-    Session, SessionId, Timestamp,
+    Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -231,6 +233,19 @@ pub trait Store: Send + Sync + 'static {
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error>;
     /// Deletes best-effort frames that are too old; says how many.
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error>;
+
+    /// The signals of an execution after this number, in order, with their payloads.
+    async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error>;
+    /// The steps of an execution after this number, in order, with their results.
+    async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error>;
+    /// The waitpoints of an execution after this number, in order.
+    async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error>;
+    /// A waitpoint by its id.
+    async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error>;
+    /// The keys of tokens, by id.
+    async fn token_keys(&self) -> Result<Vec<TokenKey>, Error>;
+    /// The root secret that the store keeps: from now on `new`, where it has kept none. Whoever asks gets the same.
+    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error>;
 
     /// One cheap look at everything that may be due.
     async fn overview(&self) -> Result<Overview, Error>;

@@ -1,6 +1,7 @@
 //! The kinds of the built-in worker: small things to see the engine at work with.
 
-use selvedge::{Context, Failure, FailureClass, Return, Worker};
+use crate::secret;
+use selvedge::{Context, Failure, FailureClass, Heard, Return, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::process::Stdio;
@@ -12,8 +13,12 @@ const TAIL: usize = 2000;
 
 /// Gives the worker its handlers.
 pub fn give(worker: Worker, allow_shell: bool) -> Worker {
-    let worker =
-        worker.handler("echo", echo).handler("sleep", sleep).handler("fail", fail).handler("flaky", flaky);
+    let worker = worker
+        .handler("echo", echo)
+        .handler("sleep", sleep)
+        .handler("fail", fail)
+        .handler("flaky", flaky)
+        .handler("approve", approve);
     match allow_shell {
         true => worker.handler("shell", shell),
         false => worker,
@@ -84,6 +89,14 @@ async fn flaky(ctx: Context) -> Result<u32, Failure> {
     Ok(attempt)
 }
 
+/// Waits until somebody signals `approve`, and holds nothing meanwhile; gives who it was and what they said.
+async fn approve(ctx: Context) -> Result<Value, Failure> {
+    match ctx.wait_for_signal("approval", "approve").await? {
+        Heard::Signal(signal) => Ok(json!({"by": signal.source, "says": signal.payload::<Value>()?})),
+        Heard::TimedOut | Heard::Operator => Ok(json!({"by": "an operator", "says": null})),
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shell {
@@ -100,7 +113,10 @@ struct Output {
 /// Runs a command; its exit code is the outcome. The shell is killed when the lease is lost or the execution cancelled.
 async fn shell(ctx: Context) -> Result<Output, Failure> {
     let Shell { command } = ctx.input()?;
-    let output = Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).kill_on_drop(true).output();
+    let mut shell = Command::new("sh");
+    // Whoever may run commands here may still not sign tokens.
+    shell.arg("-c").arg(command).env_remove(secret::VARIABLE).stdin(Stdio::null()).kill_on_drop(true);
+    let output = shell.output();
     let output = tokio::select! {
         output = output => output?,
         () = ctx.cancelled() => return Err(Failure::transient("cancelled while the command ran")),

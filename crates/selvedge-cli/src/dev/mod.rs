@@ -25,11 +25,12 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 The worker runs these kinds, with their input:
-  echo   anything                                  gives it back; null gives what its upstreams gave
-  sleep  {\"ms\": 1000}                              ends after that long
-  fail   {\"message\"?: \"…\", \"class\"?: \"permanent\"}  always fails
-  flaky  {\"failures\": 2}                           fails that often, then succeeds
-  shell  {\"command\": \"date\"}                       runs it; only with --allow-shell
+  echo     anything                                  gives it back; null gives what its upstreams gave
+  sleep    {\"ms\": 1000}                              ends after that long
+  fail     {\"message\"?: \"…\", \"class\"?: \"permanent\"}  always fails
+  flaky    {\"failures\": 2}                           fails that often, then succeeds
+  approve  anything                                  waits for the signal approve: POST /v1/executions/ID/signals
+  shell    {\"command\": \"date\"}                       runs it; only with --allow-shell
 
 Examples:
   selvedge dev
@@ -82,7 +83,7 @@ fn welcome(url: &str, sample: Option<FlowId>, allow_shell: bool) -> String {
 A page to look at:
   {url}/
 
-{sample}A worker runs the kinds echo, sleep, fail, flaky{shell}. Submit an echo, and read its result:
+{sample}A worker runs the kinds echo, sleep, fail, flaky, approve{shell}. Submit an echo, and read its result:
   curl -s {url}/v1/executions -d '{{\"id\": \"{id}\", \"kind\": \"echo\", \"input\": {{\"hello\": \"world\"}}}}'
   curl -s '{url}/v1/executions/{id}/result?wait_ms=5000'
 

@@ -1,6 +1,6 @@
 //! `selvedge dev`: what a newcomer sees first.
 
-use crate::support::{Place, Server, Sqlite, command, get, result, state, submit, text};
+use crate::support::{Place, Server, Sqlite, command, get, post, result, state, submit, text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -96,6 +96,18 @@ fn the_built_in_worker_runs_the_demonstration_kinds() {
     let failed = run("fail", json!({"message": "no paper", "class": "permanent"}));
     assert_eq!(failed["error"], json!({"message": "no paper", "class": "permanent"}));
     assert_eq!(run("fail", json!(null))["error"]["class"], "transient");
+}
+
+#[test]
+fn an_approval_waits_for_its_signal_and_says_who_gave_it() {
+    let place = Sqlite::new();
+    let server = start(&place, &["--json"]);
+    let id = submit(&server.url, json!({"kind": "approve"}));
+    while state(&server.url, &id) != "suspended" {}
+    let signal = json!({"name": "approve", "source": "ann", "payload": "go ahead"});
+    let (status, answer) = post(&format!("{}/v1/executions/{id}/signals", server.url), &signal);
+    assert_eq!((status, &answer["effect"]), (200, &json!("resumed")), "{answer}");
+    assert_eq!(result(&server.url, &id).1["result"], json!({"by": "ann", "says": "go ahead"}));
 }
 
 #[test]

@@ -12,7 +12,13 @@ pub use tell::{EVENT_TYPES, Told};
 
 use crate::flow::{CancelMode, FlowState};
 use crate::join::{Edge, JoinPolicy, Verdict};
-use crate::{ExecutionId, FailureClass, LeaseId, Name, Outcome, Timestamp, transition::Cause};
+use crate::signal::Effect;
+use crate::step::StepKind;
+use crate::suspension::{OnTimeout, ResumedBy};
+use crate::token::TokenKeyId;
+use crate::{
+    ExecutionId, FailureClass, LeaseId, Name, Outcome, Suspension, Timestamp, WaitpointId, transition::Cause,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -54,6 +60,21 @@ pub enum Next {
     Delayed(Timestamp),
     /// The execution ended.
     Terminal(Outcome),
+    /// Suspended.
+    Suspended,
+}
+
+/// What came that a suspended execution waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Notice {
+    /// A time.
+    Time,
+    /// The word of an operator.
+    Operator,
+    /// The end of its children.
+    Children,
+    /// Nothing: the wait at this place has waited for too long, and goes on.
+    Escalated(u32),
 }
 
 /// An edge that heard of its upstream.
@@ -304,6 +325,100 @@ pub enum Fact {
         /// Why.
         reason: Option<String>,
     },
+    /// Its worker suspended it.
+    Suspended {
+        /// What it waits for, as far as that has not come before.
+        suspension: Suspension,
+        /// What followed: ready, where all of it had come before.
+        next: Next,
+        /// Digest of the report.
+        digest: u64,
+    },
+    /// A signal was delivered to it.
+    Signalled {
+        /// Its number.
+        number: u32,
+        /// Its name.
+        name: Name,
+        /// Who sent it.
+        source: Name,
+        /// The waitpoint through which it came, and its name.
+        waitpoint: Option<(WaitpointId, Name)>,
+        /// How many bytes its payload has.
+        bytes: u32,
+        /// What the delivery did.
+        effect: Effect,
+    },
+    /// Something that it waits for came, and that was not all.
+    Noticed {
+        /// What.
+        notice: Notice,
+    },
+    /// It goes on.
+    Resumed {
+        /// Which suspension ended.
+        suspension: u32,
+        /// What ended it.
+        by: ResumedBy,
+        /// The signals that were taken.
+        signals: Vec<u32>,
+        /// The steps that were recorded.
+        steps: Vec<Name>,
+    },
+    /// It waited for too long.
+    SuspensionTimedOut {
+        /// Which suspension ended.
+        suspension: u32,
+        /// What was to happen then.
+        on_timeout: OnTimeout,
+        /// What followed.
+        next: Next,
+    },
+    /// A waitpoint was made, or its token is signed with another key.
+    WaitpointCreated {
+        /// Which.
+        waitpoint: WaitpointId,
+        /// Its name.
+        name: Name,
+        /// Whose word a delivery through it is.
+        source: Name,
+        /// Until when it takes one.
+        expires_at: Option<Timestamp>,
+    },
+    /// A waitpoint's time was over.
+    WaitpointExpired {
+        /// Which.
+        waitpoint: WaitpointId,
+        /// Its name.
+        name: Name,
+    },
+    /// An operator revoked the token of a waitpoint.
+    WaitpointRevoked {
+        /// Which.
+        waitpoint: WaitpointId,
+        /// Its name.
+        name: Name,
+    },
+    /// Its worker recorded a step.
+    Stepped {
+        /// Its name.
+        name: Name,
+        /// What it is.
+        kind: StepKind,
+        /// The attempt.
+        attempt: u32,
+        /// How long it took.
+        duration_ms: i64,
+        /// How many bytes its result has.
+        bytes: u32,
+    },
+    /// An operator changed the key that tokens are signed with.
+    TokenKeysRotated {
+        /// The new one.
+        key: TokenKeyId,
+        /// How long tokens of the old ones are still accepted.
+        grace_ms: i64,
+    },
 }
 
 impl Fact {
@@ -336,19 +451,37 @@ impl Fact {
             Fact::Reopened { .. } => Cause::Reopen,
             Fact::ReplayedBlocked { .. } => Cause::Replay,
             Fact::Wired { .. } => Cause::Wire,
+            Fact::Suspended { .. } => Cause::Suspend,
+            Fact::Signalled { .. } => Cause::Signal,
+            Fact::Noticed { .. } => Cause::Notice,
+            Fact::Resumed { .. } => Cause::Resume,
+            Fact::SuspensionTimedOut { .. } => Cause::SuspensionTimeout,
+            Fact::WaitpointCreated { .. } | Fact::WaitpointExpired { .. } | Fact::WaitpointRevoked { .. } => {
+                Cause::Waitpoint
+            }
+            Fact::Stepped { .. } => Cause::Step,
             Fact::Renewed { .. }
             | Fact::DrainRequested { .. }
             | Fact::FlowSubmitted { .. }
             | Fact::FlowGrown { .. }
             | Fact::FlowEnded { .. }
             | Fact::FlowReopened { .. }
-            | Fact::FlowCancelRequested { .. } => return None,
+            | Fact::FlowCancelRequested { .. }
+            | Fact::TokenKeysRotated { .. } => return None,
         })
     }
 
-    /// Whether it is a line of the execution's own history: every change but progress and news of upstreams that decided
-    /// nothing, of which there may be thousands.
+    /// Whether it is a line of the execution's own history: every change but progress, news of upstreams that decided
+    /// nothing, and what has rows of its own; of these there may be thousands.
     pub fn is_history(&self) -> bool {
-        self.cause().is_some() && !matches!(self, Fact::Progressed { .. } | Fact::Heard { .. })
+        self.cause().is_some()
+            && !matches!(
+                self,
+                Fact::Progressed { .. }
+                    | Fact::Heard { .. }
+                    | Fact::Signalled { .. }
+                    | Fact::WaitpointCreated { .. }
+                    | Fact::Stepped { .. }
+            )
     }
 }

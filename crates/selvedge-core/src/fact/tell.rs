@@ -1,6 +1,6 @@
 //! How facts are told: the names and data of the public events, here and nowhere else.
 
-use super::{Fact, Failure, HeardEdge, LeaseRef, Next};
+use super::{Fact, Failure, HeardEdge, LeaseRef, Next, Notice};
 use crate::flow::FlowState;
 use crate::{Outcome, Timestamp};
 use serde_json::{Map, Value, json};
@@ -154,6 +154,69 @@ impl Fact {
             Fact::FlowCancelRequested { mode, reason } => {
                 vec![("flow.cancel_requested", json!({ "mode": mode.as_str(), "reason": reason }))]
             }
+            Fact::Suspended { suspension, next, .. } => {
+                let next = if matches!(next, Next::Terminal(_)) { *next } else { Next::Suspended };
+                let mut told = ended(&suspension.lease, "suspended", None, next, "execution.delayed");
+                if let Some((_, data)) = told.last_mut().filter(|_| next == Next::Suspended) {
+                    *data = suspension.tell();
+                }
+                told
+            }
+            Fact::Signalled { number, name, source, waitpoint, effect, .. } => {
+                let data = json!({
+                    "number": number, "name": name, "source": source, "effect": effect.as_str(),
+                    "waitpoint": waitpoint.as_ref().map(|(id, _)| id),
+                });
+                vec![("signal.delivered", data)]
+            }
+            Fact::Noticed { notice: Notice::Escalated(wait) } => {
+                vec![("execution.escalated", json!({ "wait": wait }))]
+            }
+            Fact::Noticed { notice } => {
+                let of = match notice {
+                    Notice::Time => "time",
+                    Notice::Operator => "operator",
+                    Notice::Children | Notice::Escalated(_) => "children",
+                };
+                vec![("execution.noticed", json!({ "of": of }))]
+            }
+            Fact::Resumed { suspension, by, signals, steps } => {
+                let recorded = steps.iter().map(|name| ("step.recorded", json!({ "name": name })));
+                let mut told: Vec<Told> = recorded.collect();
+                let data = json!({ "suspension": suspension, "by": by.as_str(), "signals": signals });
+                told.push(("execution.resumed", data));
+                told.push(("execution.ready", json!({})));
+                told
+            }
+            Fact::SuspensionTimedOut { suspension, on_timeout, next } => {
+                let data = json!({
+                    "reason": "suspension_timeout", "suspension": suspension, "on_timeout": on_timeout.as_str(),
+                });
+                followed(*next, "execution.delayed", data)
+            }
+            Fact::WaitpointCreated { waitpoint, name, source, expires_at } => {
+                let mut data = timed("expires_at", *expires_at);
+                data["waitpoint"] = json!(waitpoint);
+                data["name"] = json!(name);
+                data["source"] = json!(source);
+                vec![("waitpoint.created", data)]
+            }
+            Fact::WaitpointExpired { waitpoint, name } => {
+                vec![("waitpoint.expired", json!({ "waitpoint": waitpoint, "name": name }))]
+            }
+            Fact::WaitpointRevoked { waitpoint, name } => {
+                vec![("waitpoint.revoked", json!({ "waitpoint": waitpoint, "name": name }))]
+            }
+            Fact::Stepped { name, kind, attempt, duration_ms, .. } => {
+                let data = json!({
+                    "name": name, "kind": kind.as_str(), "attempt": attempt, "duration_ms": duration_ms,
+                });
+                vec![("step.recorded", data)]
+            }
+            Fact::TokenKeysRotated { key, grace_ms } => {
+                let data = json!({ "key": key.to_string(), "grace_ms": grace_ms });
+                vec![("operator.token_keys_rotated", data)]
+            }
         }
     }
 }
@@ -187,6 +250,16 @@ pub const EVENT_TYPES: &[&str] = &[
     "execution.replayed",
     "execution.reopened",
     "execution.wired",
+    "execution.suspended",
+    "execution.resumed",
+    "execution.noticed",
+    "execution.escalated",
+    "signal.delivered",
+    "waitpoint.created",
+    "waitpoint.expired",
+    "waitpoint.revoked",
+    "step.recorded",
+    "operator.token_keys_rotated",
     "attempt.ended",
     "lease.acquired",
     "lease.renewed",
@@ -248,6 +321,7 @@ fn ended(
 fn followed(next: Next, delayed: &'static str, data: Value) -> Vec<Told> {
     match next {
         Next::Ready => vec![("execution.ready", json!({}))],
+        Next::Suspended => vec![("execution.suspended", data)],
         Next::Delayed(until) => vec![(delayed, timed("until_at", Some(until)))],
         Next::Terminal(Outcome::Success) => vec![("execution.succeeded", data)],
         Next::Terminal(Outcome::Failed) => vec![("execution.failed", data)],

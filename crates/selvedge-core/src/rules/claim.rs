@@ -5,13 +5,17 @@ use crate::fact::{Fact, LeaseRef};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{Candidates, Needs, Relative};
 use crate::session::SEEN_EVERY_MS;
+use crate::signal::{ENGINE, Effect, Signal, TIMEOUT};
+use crate::step::{Step, StepKind, Waited};
 use crate::submission::check_capabilities;
+use crate::suspension::ResumedBy;
 use crate::{
     ClassId, Execution, ExecutionId, Lease, Name, NamespaceId, Refusal, Scope, Session, SessionId, State,
     Work,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 /// The shortest time to live of a lease.
 pub const TTL_MIN_MS: i64 = 500;
@@ -117,6 +121,10 @@ pub struct Claimed {
     pub upstreams: Vec<Relative>,
     /// How its children stand, in the order in which they were spawned.
     pub children: Vec<Relative>,
+    /// The signals by which its newest suspension ended, in the order of their delivery.
+    pub signals: Vec<Signal>,
+    /// Its recorded steps, in the order in which they were begun. The result of a wait carries the signals that it took.
+    pub steps: Vec<Step>,
 }
 
 /// The stored answer of a keyed claim: which executions under which epochs.
@@ -142,11 +150,11 @@ impl Claim {
         }
     }
 
-    /// What to see after that: how the upstreams and children of what it may take have ended, and, where the same call was
+    /// What to see after that: what it carries of what it may take, and, where the same call was
     /// made before, what that one claimed.
     pub fn needs_more(&self, classes: &[ClassId], work: &Work, needs: &mut Needs) {
         for id in work.ready(classes) {
-            relatives(id, work, needs);
+            carried(id, work, needs);
         }
         let stored = self.operation.as_ref().map(|operation| operation.stored(self.scope.namespace, work));
         let Some(Ok(Some(Answer(claimed)))) = stored else { return };
@@ -157,7 +165,7 @@ impl Claim {
             if work.input(id).is_none() {
                 needs.inputs.push(id);
             }
-            relatives(id, work, needs);
+            carried(id, work, needs);
         }
     }
 
@@ -268,7 +276,9 @@ impl Claimed {
     fn bytes(&self) -> usize {
         let relatives = self.upstreams.iter().chain(&self.children);
         let results = relatives.filter_map(|one| one.result.as_ref()).map(Bytes::len);
-        self.input.len() + results.sum::<usize>()
+        let steps = self.steps.iter().filter_map(|step| step.result.as_ref()).map(Bytes::len);
+        let signals = self.signals.iter().filter_map(|signal| signal.payload.as_ref()).map(Bytes::len);
+        self.input.len() + results.chain(steps).chain(signals).sum::<usize>()
     }
 }
 
@@ -282,14 +292,91 @@ fn claimed(row: &Execution, work: &Work) -> Claimed {
         input: work.input(row.id).cloned().unwrap_or_default(),
         upstreams: upstreams.collect(),
         children: children.collect(),
+        signals: resumed_by(row, work),
+        steps: recorded(row, work),
     }
 }
 
-/// What to see of the upstreams and children of an execution before it can be handed out.
-pub fn relatives(id: ExecutionId, work: &Work, needs: &mut Needs) {
+/// The signals by which the newest suspension ended, and the one that says that it waited for too long.
+fn resumed_by(row: &Execution, work: &Work) -> Vec<Signal> {
+    let record = &row.detail.record;
+    let Some(by) = record.resumed_by else { return Vec::new() };
+    let taken = work.signals(row.id).filter(|signal| signal.taken == Some(record.suspensions));
+    let mut signals: Vec<Signal> = taken.cloned().collect();
+    if by == ResumedBy::Timeout {
+        signals.push(Signal {
+            execution: row.id,
+            number: 0,
+            name: Name::trusted(TIMEOUT),
+            source: Name::trusted(ENGINE),
+            waitpoint: None,
+            key: None,
+            digest: 0,
+            at: row.ready_order,
+            effect: Effect::Resumed,
+            taken: Some(record.suspensions),
+            payload: Some(Bytes::from_static(b"null")),
+        });
+    }
+    signals
+}
+
+fn recorded(row: &Execution, work: &Work) -> Vec<Step> {
+    if row.detail.record.steps == 0 {
+        return Vec::new();
+    }
+    let steps = work.steps(row.id).into_iter().filter(|step| step.recorded_at.is_some());
+    steps.map(|step| with_signals(step, work)).collect()
+}
+
+/// A step; the result of a wait with the signals that it took.
+fn with_signals(step: &Step, work: &Work) -> Step {
+    let waited = match step.kind {
+        StepKind::Wait | StepKind::Sleep | StepKind::Join => step.result.as_deref().and_then(Waited::decode),
+        StepKind::Step | StepKind::Spawn | StepKind::Race => None,
+    };
+    let Some(waited) = waited else { return step.clone() };
+    let taken =
+        work.signals(step.execution).filter(|signal| waited.signals.binary_search(&signal.number).is_ok());
+    #[derive(Serialize)]
+    struct Told<'a> {
+        resumed_by: ResumedBy,
+        signals: Vec<TakenSignal<'a>>,
+    }
+    let told = Told { resumed_by: waited.resumed_by, signals: taken.map(TakenSignal::of).collect() };
+    Step { result: Some(serde_json::to_vec(&told).unwrap_or_default().into()), ..step.clone() }
+}
+
+/// A signal as a claim carries it.
+#[derive(Serialize)]
+pub struct TakenSignal<'a> {
+    name: &'a Name,
+    payload: &'a RawValue,
+    source: &'a Name,
+    waitpoint: Option<&'a Name>,
+}
+
+impl<'a> TakenSignal<'a> {
+    /// What a claim carries of a signal.
+    pub fn of(signal: &'a Signal) -> Self {
+        let payload = signal.payload.as_deref().unwrap_or(b"null");
+        TakenSignal {
+            name: &signal.name,
+            payload: serde_json::from_slice(payload).unwrap_or(RawValue::NULL),
+            source: &signal.source,
+            waitpoint: signal.waitpoint.as_ref().map(|(_, name)| name),
+        }
+    }
+}
+
+/// What to see of an execution before it can be handed out: its upstreams and children, its steps and signals.
+pub fn carried(id: ExecutionId, work: &Work, needs: &mut Needs) {
     let Ok(Some(row)) = work.find(id) else { return };
     let wiring = row.wiring();
     let upstreams = wiring.upstreams.iter().map(|one| one.execution);
     let children = wiring.children.iter().map(|one| one.execution);
     needs.relatives.extend(upstreams.chain(children).filter(|id| !work.knows_end(*id)));
+    if row.detail.record.is_carried() && !work.knows_record(id) {
+        needs.records.push(id);
+    }
 }

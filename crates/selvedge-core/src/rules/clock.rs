@@ -3,7 +3,7 @@
 //! A reconciler finds what seems due without a lock; the rule looks again with the row locked and acts only if it still
 //! is. So any number of servers may run the same reconciler, and each thing happens once.
 
-use super::{after_failure, after_interruption, follow};
+use super::{after_failure, after_interruption, follow, suspend, waitpoint};
 use crate::fact::{Fact, Failure, Next};
 use crate::rows::Needs;
 use crate::{DueKind, Execution, ExecutionId, FailureClass, Outcome, Refusal, State, Work};
@@ -43,13 +43,13 @@ impl Tick {
         needs.executions_if_free.push(self.execution);
     }
 
-    /// What to see after that: the session, locked, where a lease may have lapsed.
+    /// What to see after that: the session, locked, where a lease may have lapsed; what is recorded of a suspension.
     pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        if self.what == What::Lapse
-            && let Ok(Some(row)) = work.find(self.execution)
-            && let Some(lease) = row.state.lease()
-        {
-            needs.sessions_locked.push(lease.session);
+        let Ok(Some(row)) = work.find(self.execution) else { return };
+        match self.what {
+            What::Lapse => needs.sessions_locked.extend(row.state.lease().map(|lease| lease.session)),
+            What::Due(DueKind::WaitpointExpiry) => needs.waitpoints.push(row.id),
+            What::Due(_) => suspend::needs(row, needs),
         }
     }
 
@@ -73,7 +73,16 @@ impl Tick {
 
 fn act(row: &Execution, kind: DueKind, work: &mut Work) {
     match kind {
-        DueKind::Delay => work.apply(row.id, Fact::DelayOver, None, |row| follow(row, Next::Ready)),
+        DueKind::Delay => match row.state.suspension() {
+            Some(suspension) => suspend::pass(row, suspension, work),
+            None => work.apply(row.id, Fact::DelayOver, None, |row| follow(row, Next::Ready)),
+        },
+        DueKind::SuspensionTimeout => {
+            if let Some(suspension) = row.state.suspension() {
+                suspend::time_out(row, suspension, work);
+            }
+        }
+        DueKind::WaitpointExpiry => drop(waitpoint::expire(row, work)),
         DueKind::Deadline => pass_deadline(row, work),
         DueKind::AttemptTimeout => time_out(row, work),
         DueKind::Retention => work.delete(row.id),
@@ -127,7 +136,7 @@ fn lapse(row: &Execution, work: &mut Work) -> Ticked {
     work.apply(row.id, Fact::Lapsed { lease: ended.clone(), next }, None, |row| {
         follow(row, next);
         match next {
-            Next::Terminal(_) => {}
+            Next::Terminal(_) | Next::Suspended => {}
             Next::Ready | Next::Delayed(_) => {
                 row.detail.interruptions += 1;
                 row.detail.interrupted = Some(ended);

@@ -4,7 +4,7 @@
 //! how much later.
 
 use super::join::{CHUNK, News, hear};
-use super::{cancel_now, operator};
+use super::{cancel_now, operator, suspend};
 use crate::flow::CancelMode;
 use crate::join::{Resolution, Verdict};
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
@@ -57,6 +57,7 @@ impl Dispatch {
                 needs.members.push(self.members());
                 needs.flows.push(FlowId(self.row.name.id));
             }
+            OutboxKind::Parent => needs.executions.push(self.execution()),
         }
     }
 
@@ -64,6 +65,7 @@ impl Dispatch {
     pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
         needs.outbox.push(self.name());
         let chunk = match self.row.name.kind {
+            OutboxKind::Parent => return self.needs_children(work, needs),
             OutboxKind::Flow => work.members(&self.members()).to_vec(),
             OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children => {
                 let Ok(Some(row)) = work.find(self.execution()) else { return };
@@ -79,6 +81,15 @@ impl Dispatch {
             }
         }
         needs.executions.extend(chunk);
+    }
+
+    /// The children are read once the parent and the row of the outbox are locked: whoever ends after that writes it anew.
+    fn needs_children(&self, work: &Work, needs: &mut Needs) {
+        let Ok(Some(row)) = work.find(self.execution()) else { return };
+        if row.state.suspension().is_some_and(|suspension| suspension.waits_for_children()) {
+            suspend::needs(row, needs);
+            suspend::children(row, work, needs);
+        }
     }
 
     /// Whom this chunk is about, and the place of each.
@@ -103,7 +114,7 @@ impl Dispatch {
                 let ids = wiring.upstreams.iter().map(|one| one.execution).collect();
                 places(ids).filter(|(_, place)| pending(*place)).take(CHUNK).collect()
             }
-            OutboxKind::Flow => Vec::new(),
+            OutboxKind::Flow | OutboxKind::Parent => Vec::new(),
         }
     }
 
@@ -120,6 +131,10 @@ impl Dispatch {
             work.remove_outbox(self.name());
             return Ok(Dispatched::Nothing);
         };
+        if self.row.name.kind == OutboxKind::Parent {
+            let changed = suspend::hear_children(&row, work);
+            return Ok(self.advance(stored, 0, false, changed.into(), work));
+        }
         let chunk = self.chunk(&row);
         if self.only_close && !chunk.is_empty() {
             return Ok(Dispatched::Nothing);
@@ -136,7 +151,9 @@ impl Dispatch {
                     hear(work, *id, &[News::of(&row, edge)])
                 }
                 OutboxKind::Siblings => self.cancel_sibling(&row, *id, work),
-                OutboxKind::Children | OutboxKind::Flow => self.cancel_child(&row, *id, work),
+                OutboxKind::Children | OutboxKind::Flow | OutboxKind::Parent => {
+                    self.cancel_child(&row, *id, work)
+                }
             };
         }
         let position = chunk.last().map_or(self.row.position, |(_, place)| *place as u32 + 1);

@@ -14,8 +14,12 @@ pub mod heartbeat;
 pub mod join;
 pub mod operator;
 pub mod report;
+pub mod signal;
+pub mod step;
 pub mod submit;
 pub mod submit_flow;
+pub mod suspend;
+pub mod waitpoint;
 pub mod worker;
 
 use crate::fact::{Fact, Next};
@@ -73,6 +77,8 @@ fn follow(row: &mut Execution, next: Next) {
         Next::Ready => State::Ready,
         Next::Delayed(until) => State::Delayed { until },
         Next::Terminal(outcome) => State::Terminal(outcome),
+        // What it waits for stands in its suspension: whoever suspends it sets that.
+        Next::Suspended => return,
     };
     row.detail.cancel = None;
 }
@@ -98,6 +104,7 @@ fn open_again(row: &mut Execution, now: Timestamp) {
     row.detail.interrupted = None;
     row.detail.error = None;
     row.detail.progress = None;
+    row.detail.record.resumed_by = None;
 }
 
 /// What follows a put-back that charges nothing: ready or delayed, or cancelled where that was asked for.

@@ -2,14 +2,14 @@
 
 use super::graft::join_again;
 use super::submit::key_names;
-use super::{follow, open_again, put_back};
+use super::{follow, open_again, put_back, suspend, waitpoint};
 use crate::execution::CancelRequest;
 use crate::fact::{Fact, Next};
 use crate::flow::FlowState;
 use crate::join::Verdict;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs, ResultChange};
 use crate::submission::{When, check_duration, check_priority, check_tags};
-use crate::{Execution, ExecutionId, Name, NamespaceId, Outcome, Refusal, State, Work};
+use crate::{Execution, ExecutionId, Name, NamespaceId, Outcome, Refusal, State, WaitpointId, Work};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -58,6 +58,13 @@ pub enum Action {
     },
     /// Run it again in a new generation.
     Replay,
+    /// Let a suspended one go on.
+    Resume,
+    /// Revoke the token of one of its waitpoints.
+    RevokeWaitpoint {
+        /// Which.
+        waitpoint: WaitpointId,
+    },
     /// Change its tags.
     Tag {
         /// Set these.
@@ -80,6 +87,11 @@ impl Operate {
             && let Ok(row) = work.execution(self.namespace, self.execution)
         {
             needs.flows.extend(row.flow);
+        }
+        match (&self.action, work.execution(self.namespace, self.execution)) {
+            (Action::Resume, Ok(row)) => suspend::needs(row, needs),
+            (Action::RevokeWaitpoint { .. }, Ok(row)) => needs.waitpoints.push(row.id),
+            _ => {}
         }
         let Some(name) = self.unique_key(work) else { return };
         match work.key(&name) {
@@ -107,6 +119,10 @@ impl Operate {
             Action::Prioritise { priority } => self.prioritise(&row, *priority, work)?,
             Action::Reschedule { until } => self.reschedule(&row, *until, work)?,
             Action::Replay => self.replay(&row, work)?,
+            Action::Resume => self.resume(&row, work)?,
+            Action::RevokeWaitpoint { waitpoint } => {
+                waitpoint::revoke(&row, *waitpoint, self.actor.clone(), work)?;
+            }
             Action::Tag { set, remove } => self.tag(&row, set, remove, work)?,
         }
         work.execution(self.namespace, self.execution).cloned()
@@ -138,7 +154,11 @@ impl Operate {
                 }
                 Ok(())
             }
-            State::Blocked | State::Ready | State::Delayed { .. } | State::Leased(_) => {
+            State::Blocked
+            | State::Ready
+            | State::Delayed { .. }
+            | State::Leased(_)
+            | State::Suspended(_) => {
                 let fact = Fact::Cancelled { lease: row.lease_ref(), reason: reason.clone() };
                 self.apply(work, fact, |row| follow(row, Next::Terminal(Outcome::Cancelled)));
                 Ok(())
@@ -180,10 +200,26 @@ impl Operate {
                 Err(self
                     .wrong_state(row, "it waits for its upstreams; cancel it, or wait until they have ended"))
             }
+            State::Suspended(_) => {
+                Err(self.wrong_state(row, "it waits for what its suspension says; resume it instead"))
+            }
             State::Ready | State::Delayed { .. } => {
                 let next = put_back(row, Some(until), work.now());
                 self.apply(work, Fact::Rescheduled { next }, |row| follow(row, next));
                 Ok(())
+            }
+        }
+    }
+
+    fn resume(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
+        match &row.state {
+            State::Suspended(suspension) => {
+                suspend::allow(row, suspension, self.actor.clone(), work);
+                Ok(())
+            }
+            State::Terminal(_) => Err(terminal(row)),
+            State::Blocked | State::Ready | State::Delayed { .. } | State::Leased(_) => {
+                Err(self.wrong_state(row, "only a suspended one can be resumed"))
             }
         }
     }

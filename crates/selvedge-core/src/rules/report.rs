@@ -5,6 +5,9 @@
 
 use super::frame::{self, Known};
 use super::grow::Spawn;
+use super::step::StepDraft;
+use super::suspend::Suspend;
+use super::waitpoint::{WaitpointDraft, make};
 use super::{after_failure, follow, put_back};
 use crate::execution::Progress;
 use crate::fact::{Fact, Failure, Next};
@@ -14,7 +17,9 @@ use crate::rows::{Needs, ResultChange};
 use crate::state::StateName;
 use crate::stream::{FrameKind, FrameMode, StreamName};
 use crate::submission::{When, check_duration, check_payload};
-use crate::{Execution, ExecutionId, FailureClass, LeaseId, NamespaceId, Outcome, Refusal, State, Work};
+use crate::{
+    Execution, ExecutionId, FailureClass, LeaseId, NamespaceId, Outcome, Refusal, State, Waitpoint, Work,
+};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
@@ -90,6 +95,17 @@ pub enum Op {
         /// JSON, kept byte for byte.
         data: Bytes,
     },
+    /// Make a waitpoint.
+    Waitpoint {
+        /// Which.
+        draft: WaitpointDraft,
+        /// Which root secret its token is signed under.
+        fingerprint: i64,
+    },
+    /// Suspend it.
+    Suspend(Box<Suspend>),
+    /// Record a step.
+    Step(StepDraft),
 }
 
 /// One report.
@@ -114,6 +130,20 @@ pub struct Reported {
     pub delayed_until: Option<crate::Timestamp>,
     /// The children that it spawned, by name.
     pub spawned: Vec<(Name, ExecutionId)>,
+    /// The waitpoints that it asked for.
+    pub waitpoints: Vec<Waitpoint>,
+}
+
+impl Reported {
+    /// The lease goes on.
+    fn leased() -> Reported {
+        Reported {
+            state: StateName::Leased,
+            delayed_until: None,
+            spawned: Vec::new(),
+            waitpoints: Vec::new(),
+        }
+    }
 }
 
 impl Report {
@@ -140,16 +170,31 @@ impl Report {
             Op::Delay { until } => until.check("/delay_ms").map(|_| ()),
             Op::Release | Op::Spawn(_) => Ok(()),
             Op::Frame { data, .. } => frame::check(data),
+            Op::Waitpoint { draft, .. } => draft.check(""),
+            Op::Suspend(suspend) => suspend.check(),
+            Op::Step(step) => step.check(),
         }
     }
 
     /// What to see.
     pub fn needs(&self, needs: &mut Needs) {
         needs.executions.push(self.fence.execution);
-        match self.op {
+        let execution = self.fence.execution;
+        match &self.op {
             Op::Frame { mode: FrameMode::Summary, .. } => needs.summaries.push(self.stream()),
             Op::Frame { .. } => needs.streams.push(self.stream()),
-            _ => {}
+            Op::Waitpoint { .. } => {
+                needs.waitpoints.push(execution);
+                needs.token_keys = true;
+            }
+            Op::Suspend(suspend) => suspend.needs(execution, needs),
+            Op::Step(step) => needs.steps.push((execution, step.name.clone())),
+            Op::Complete { .. }
+            | Op::Fail { .. }
+            | Op::Progress { .. }
+            | Op::Delay { .. }
+            | Op::Release
+            | Op::Spawn(_) => {}
         }
     }
 
@@ -158,19 +203,28 @@ impl Report {
         StreamName { execution: self.fence.execution, attempt: self.fence.attempt }
     }
 
-    /// What to see after that, where it spawns.
+    /// What to see after that.
     pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        if let Op::Spawn(spawn) = &self.op
-            && let Ok(row) = work.execution(self.namespace, self.fence.execution)
-            && self.fence.holds(row)
-        {
-            spawn.needs_more(row, work, needs);
+        let Ok(row) = work.execution(self.namespace, self.fence.execution) else { return };
+        if !self.fence.holds(row) {
+            return;
+        }
+        match &self.op {
+            Op::Spawn(spawn) => spawn.needs_more(row, work, needs),
+            Op::Suspend(suspend) => suspend.needs_more(row, work, needs),
+            Op::Waitpoint { .. } if row.detail.record.untaken > 0 => needs.untaken.push(row.id),
+            _ => {}
         }
     }
 
     /// Whether it ends its lease.
     pub fn ends(&self) -> bool {
-        !matches!(self.op, Op::Progress { .. } | Op::Spawn(_) | Op::Frame { .. })
+        match self.op {
+            Op::Complete { .. } | Op::Fail { .. } | Op::Delay { .. } | Op::Release | Op::Suspend(_) => true,
+            Op::Progress { .. } | Op::Spawn(_) | Op::Frame { .. } | Op::Waitpoint { .. } | Op::Step(_) => {
+                false
+            }
+        }
     }
 
     /// Does several that came together, each on its own.
@@ -190,7 +244,7 @@ impl Report {
         let id = self.fence.execution;
         let row = work.execution(self.namespace, id)?.clone();
         if !self.fence.holds(&row) {
-            return self.repeat(&row);
+            return self.repeat(&row, work);
         }
         let lease = row.lease_ref().ok_or_else(|| row.stale())?;
         let (now, digest) = (work.now(), self.digest());
@@ -219,15 +273,15 @@ impl Report {
                     let fact = Fact::Progressed { percent: *percent, message: message.clone() };
                     work.apply(id, fact, None, |row| row.detail.progress = Some(progress));
                 }
-                return Ok(Reported { state: StateName::Leased, delayed_until: None, spawned: Vec::new() });
+                return Ok(Reported::leased());
             }
             Op::Spawn(spawn) => {
                 let spawned = spawn.decide(&row, work)?;
-                return Ok(Reported { state: StateName::Leased, delayed_until: None, spawned });
+                return Ok(Reported { spawned, ..Reported::leased() });
             }
             Op::Frame { kind, mode, data } => {
                 frame::append(self.stream(), (*kind, *mode, data), known, work)?;
-                return Ok(Reported { state: StateName::Leased, delayed_until: None, spawned: Vec::new() });
+                return Ok(Reported::leased());
             }
             Op::Delay { until } => {
                 let next = put_back(&row, Some(until.at(now)), now);
@@ -240,12 +294,25 @@ impl Report {
                 work.apply(id, fact, None, |row| follow(row, next));
                 next
             }
+            Op::Waitpoint { draft, fingerprint } => {
+                let made = make(work, &row, std::slice::from_ref(draft), *fingerprint);
+                let waitpoints = made.map_err(|refusal| refusal.without("/0"))?;
+                return Ok(Reported { waitpoints, ..Reported::leased() });
+            }
+            Op::Suspend(suspend) => {
+                let (next, waitpoints) = suspend.decide(&row, digest, work)?;
+                return Ok(Reported { waitpoints, ..reported(next) });
+            }
+            Op::Step(step) => {
+                step.decide(&row, work)?;
+                return Ok(Reported::leased());
+            }
         };
         Ok(reported(next))
     }
 
     /// The fence is not the current one: the answer of the same report if it succeeded before, else a refusal.
-    fn repeat(&self, row: &Execution) -> Result<Reported, Refusal> {
+    fn repeat(&self, row: &Execution, work: &Work) -> Result<Reported, Refusal> {
         let lines = row
             .history
             .lines()
@@ -254,9 +321,20 @@ impl Report {
         let ours = lease_of(&lines, attempt)
             .is_some_and(|lease| lease.id == self.fence.lease_id && lease.epoch == self.fence.epoch);
         match ending_of(&lines, attempt) {
-            Some(end) if ours && end.digest == Some(self.digest()) => Ok(reported(end.next)),
+            Some(end) if ours && end.digest == Some(self.digest()) => {
+                Ok(Reported { waitpoints: self.waitpoints(work), ..reported(end.next) })
+            }
             Some(_) | None => Err(row.stale()),
         }
+    }
+
+    /// The waitpoints that it made when it succeeded before: the newest of their names.
+    fn waitpoints(&self, work: &Work) -> Vec<Waitpoint> {
+        let Op::Suspend(suspend) = &self.op else { return Vec::new() };
+        let newest = |draft: &WaitpointDraft| {
+            work.waitpoints(self.fence.execution).rev().find(|one| one.name == draft.name).cloned()
+        };
+        suspend.waitpoints.iter().filter_map(newest).collect()
     }
 
     /// By what a repeat is known: the worker's own name for the report, or its content.
@@ -292,6 +370,15 @@ impl Report {
                 hasher.update(b"frame");
                 hasher.update(data);
             }
+            Op::Waitpoint { .. } => hasher.update(b"waitpoint"),
+            Op::Step(step) => {
+                hasher.update(b"step");
+                hasher.update(step.name.as_bytes());
+            }
+            Op::Suspend(suspend) => {
+                hasher.update(b"suspend");
+                hasher.update(format!("{:?}{:?}", suspend.waits, suspend.waitpoints).as_bytes());
+            }
         }
         hasher.digest()
     }
@@ -299,11 +386,12 @@ impl Report {
 
 fn reported(next: Next) -> Reported {
     let (state, delayed_until) = match next {
-        Next::Ready => (State::Ready, None),
-        Next::Delayed(until) => (State::Delayed { until }, Some(until)),
-        Next::Terminal(outcome) => (State::Terminal(outcome), None),
+        Next::Ready => (StateName::Ready, None),
+        Next::Delayed(until) => (StateName::Delayed, Some(until)),
+        Next::Terminal(outcome) => (State::Terminal(outcome).name(), None),
+        Next::Suspended => (StateName::Suspended, None),
     };
-    Reported { state: state.name(), delayed_until, spawned: Vec::new() }
+    Reported { state, delayed_until, ..Reported::leased() }
 }
 
 fn check_message(message: &str) -> Result<(), Refusal> {

@@ -23,12 +23,14 @@ impl Work {
             .map(|(_, _, id)| *id)
     }
 
-    /// Whether everything that a claim carries is here: the input, and how the upstreams and children ended.
+    /// Whether everything that a claim carries is here: the input, how the upstreams and children ended, and the record.
     fn can_hand_out(&self, entry: &Entry) -> bool {
         let wiring = entry.row.wiring();
         let upstreams = wiring.upstreams.iter().map(|upstream| upstream.execution);
         let children = wiring.children.iter().map(|child| child.execution);
-        entry.input.is_some() && upstreams.chain(children).all(|id| self.knows_end(id))
+        entry.input.is_some()
+            && self.knows_record(entry.row.id)
+            && upstreams.chain(children).all(|id| self.knows_end(id))
     }
 
     /// Whether it is known how an execution stands and, where it has ended, with which result.

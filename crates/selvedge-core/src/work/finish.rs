@@ -21,6 +21,7 @@ impl Work {
         }
         let mut changes = Changes::default();
         self.finish_flows(&mut changes);
+        std::mem::take(&mut self.records).finish(&mut changes);
         for (id, entry) in self.executions {
             let changed = entry.stored != Some(entry.row.version);
             match (entry.stored, entry.deleted) {
@@ -52,6 +53,10 @@ impl Work {
         changes.deleted.sort_unstable();
         changes.pages = self.pages;
         changes.pages.retain(|page| !deleted.contains(&page.execution));
+        changes.signals_added.retain(|signal| !deleted.contains(&signal.execution));
+        changes.signals_taken.retain(|(execution, ..)| !deleted.contains(execution));
+        changes.steps.retain(|step| !deleted.contains(&step.execution));
+        changes.waitpoints.retain(|waitpoint| !deleted.contains(&waitpoint.execution));
         changes.tags_removed = self.tags_removed.into_iter().collect();
         changes.tags_added = self.tags_added.into_iter().collect();
         changes.keys_removed = self.keys_removed;

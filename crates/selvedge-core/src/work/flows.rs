@@ -112,6 +112,15 @@ impl Work {
         self.put_outbox(OutboxRow { name: OutboxName { id: id.0, kind }, at, position: 0, namespace, tags });
     }
 
+    /// Whoever spawned an execution that has ended may wait for that.
+    pub(super) fn leave_to_parent(&mut self, id: ExecutionId) {
+        let Some(Entry { row, .. }) = self.executions.get(&id) else { return };
+        let Some(parent) = row.spec.node.as_ref().and_then(|node| node.parent) else { return };
+        let name = OutboxName { id: parent.0, kind: OutboxKind::Parent };
+        let (at, namespace, tags) = (self.now, row.namespace, row.tags.clone());
+        self.put_outbox(OutboxRow { name, at, position: 0, namespace, tags });
+    }
+
     /// What this transaction leaves to be done.
     pub fn left(&self) -> impl Iterator<Item = &OutboxRow> {
         self.outbox_put.values()

@@ -8,6 +8,7 @@ mod beside;
 mod claims;
 mod finish;
 mod flows;
+mod record;
 
 use crate::fact::Fact;
 use crate::filter::tag_text;
@@ -67,6 +68,7 @@ pub struct Work {
     streams_written: BTreeSet<StreamName>,
     frames: Vec<Frame>,
     frames_dropped: BTreeMap<StreamName, u32>,
+    records: record::Records,
     /// Ended or opened again by this transaction, and not yet told to their downstreams.
     turned: BTreeSet<ExecutionId>,
     events: Vec<Event>,
@@ -88,12 +90,15 @@ struct Entry {
     input: Option<Bytes>,
     result: ResultChange,
     rewired: bool,
+    /// Whether it had no steps and signals when it was loaded.
+    bare: bool,
     deleted: bool,
 }
 
 impl Entry {
     fn of(row: Execution, stored: Option<u32>, input: Option<Bytes>) -> Self {
-        Entry { row, stored, input, result: ResultChange::Keep, rewired: false, deleted: false }
+        let bare = !row.detail.record.is_carried();
+        Entry { row, stored, input, result: ResultChange::Keep, rewired: false, bare, deleted: false }
     }
 
     /// Whether it stands as it was loaded.
@@ -137,6 +142,7 @@ impl Work {
             streams_written: BTreeSet::new(),
             frames: Vec::new(),
             frames_dropped: BTreeMap::new(),
+            records: record::Records::default(),
             turned: BTreeSet::new(),
             events: Vec::new(),
         }
@@ -144,8 +150,9 @@ impl Work {
 
     /// Takes in what the store found. The latest time that is told is the time of the whole transaction: no row that was
     /// loaded is from after it.
-    pub fn load(&mut self, rows: Rows) {
+    pub fn load(&mut self, mut rows: Rows) {
         self.now = self.now.max(rows.now);
+        self.records.load(&mut rows);
         for execution in rows.executions {
             self.see(execution);
         }
@@ -204,6 +211,7 @@ impl Work {
         match self.executions.get_mut(&execution.id) {
             Some(entry) if entry.is_untouched() => {
                 entry.stored = Some(execution.version);
+                entry.bare = !execution.detail.record.is_carried();
                 entry.row = execution;
             }
             Some(_) => {}
@@ -319,6 +327,9 @@ impl Work {
         if turns && orphans && outcome.is_some_and(|outcome| outcome != Outcome::Success) {
             self.leave(OutboxKind::Children, id);
         }
+        if turns && outcome.is_some() {
+            self.leave_to_parent(id);
+        }
     }
 
     /// Adds edges or children to an execution, and with them makes it a member of `flow` where it was alone.
@@ -390,6 +401,7 @@ impl Work {
             return;
         };
         entry.deleted = true;
+        self.records.forget(id);
         let row = &entry.row;
         for (name, value) in &row.tags {
             change(&mut self.tags_added, &mut self.tags_removed, tag_entry(row, name, value));
@@ -461,7 +473,10 @@ impl Work {
 /// Whether a cause makes an execution ready anew, rather than touching one that already was.
 fn becomes_ready(cause: crate::transition::Cause) -> bool {
     use crate::transition::Cause;
-    !matches!(cause, Cause::Tag | Cause::Prioritise | Cause::Hear | Cause::Wire)
+    !matches!(
+        cause,
+        Cause::Tag | Cause::Prioritise | Cause::Hear | Cause::Wire | Cause::Signal | Cause::Waitpoint
+    )
 }
 
 fn claim_order(row: &Execution) -> ClaimOrder {

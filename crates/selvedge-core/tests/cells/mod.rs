@@ -1,31 +1,44 @@
 //! Rows of every state, the commands of every cause, and what becomes of the one under the other.
 
+mod record;
 mod rows;
 
 pub use rows::rows;
 
 use bytes::Bytes;
+use record::{
+    CHILD, EARLY, GO, NEVER, fingerprint, secret, signals_of, token_keys, waitpoints, waitpoints_of,
+};
 use rows::{CLASS, FLOW, ID, LEASE, NAMESPACE, NODE, TTL_MS, UPSTREAMS, flow, now, session, upstream};
 use selvedge_core::fact::Fact;
+use selvedge_core::flow::{CancelMode, FlowCancel};
 use selvedge_core::join::Condition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, NodeDraft, Onto};
-use selvedge_core::rows::Members;
+use selvedge_core::rows::{Members, Relative};
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::graft::Planned;
 use selvedge_core::rules::grow::{Grow, Spawn};
+use selvedge_core::rules::join::CHUNK;
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report};
+use selvedge_core::rules::signal::{SignalDraft, Way};
+use selvedge_core::rules::step::StepDraft;
 use selvedge_core::rules::submit::{Item, Submit};
 use selvedge_core::rules::submit_flow::{FlowDraft, SubmitFlow};
+use selvedge_core::rules::suspend::Suspend;
+use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::rules::worker::{PutBack, Why};
 use selvedge_core::state::StateName;
+use selvedge_core::step::StepKind;
 use selvedge_core::submission::When;
+use selvedge_core::suspension::{Condition as Resume, WaitDraft};
 use selvedge_core::transition::Cause;
 use selvedge_core::{
-    Changes, Draft, DueKind, Entropy, Execution, ExecutionId, FailureClass, FlowId, Name, Outcome, Rows, Work,
+    Changes, Draft, DueKind, Entropy, Execution, ExecutionId, FailureClass, Flow, FlowId, Name, Outcome,
+    Rows, Work,
 };
 use uuid::Uuid;
 
@@ -48,10 +61,18 @@ pub enum Command {
     SubmitFlow,
     /// An upstream at this place, in this generation, ended like this or is live, and tells its downstreams.
     Dispatch(usize, u32, Option<Outcome>),
+    /// Its flow is cancelled, and its members are told.
+    CancelMembers(CancelMode),
     /// Its flow grows by a node that waits for it, or for which it waits.
     Grow {
         into: bool,
     },
+    /// A signal of this name is delivered to it.
+    Signal(&'static str),
+    /// A signal is delivered through its waitpoint at this place.
+    Token(usize),
+    /// Its child has ended like this or is live, and it is told.
+    HearChildren(Option<Outcome>),
 }
 
 /// The state of a row.
@@ -88,8 +109,8 @@ pub fn commands(cause: Cause) -> Vec<Command> {
         Cause::Orphan => vec![Command::PutBack(Why::Orphaned)],
         Cause::Revoke => operate(Action::Revoke { reason: None }),
         Cause::Cancel => {
-            let by_time = tick(DueKind::Deadline);
-            operate(cancel(0)).into_iter().chain(by_time).collect()
+            let by_flow = [CancelMode::All, CancelMode::Pending].map(Command::CancelMembers);
+            operate(cancel(0)).into_iter().chain(tick(DueKind::Deadline)).chain(by_flow).collect()
         }
         Cause::RequestCancel => operate(cancel(1)),
         Cause::Deadline | Cause::StartBy => tick(DueKind::Deadline),
@@ -104,7 +125,56 @@ pub fn commands(cause: Cause) -> Vec<Command> {
             let spawn = Op::Spawn(Box::new(Spawn { planned, detach }));
             vec![Command::Grow { into: false }, Command::Grow { into: true }, Command::Report(spawn)]
         }
+        Cause::Suspend => suspends(),
+        Cause::Signal => deliveries(),
+        Cause::Notice | Cause::Resume => {
+            let by_time =
+                [DueKind::Delay, DueKind::SuspensionTimeout].map(|kind| Command::Tick(What::Due(kind)));
+            let children = [Some(Outcome::Failed), None].map(Command::HearChildren);
+            let told = operate(Action::Resume).into_iter().chain(by_time).chain(children);
+            told.chain(deliveries()).chain(suspends()).collect()
+        }
+        Cause::SuspensionTimeout => tick(DueKind::SuspensionTimeout),
+        Cause::Waitpoint => {
+            let revokes = waitpoints().into_iter().map(|one| Action::RevokeWaitpoint { waitpoint: one.id });
+            let names = waitpoints().into_iter().map(|one| one.name).chain([Name::trusted("new")]);
+            let fingerprint = fingerprint();
+            let made = names
+                .map(|name| Op::Waitpoint { draft: WaitpointDraft::new(name), fingerprint })
+                .map(Command::Report);
+            let expiry = tick(DueKind::WaitpointExpiry);
+            revokes.map(Command::Operate).chain(made).chain(expiry).chain(suspends()).collect()
+        }
+        Cause::Step => {
+            let (name, kind) = (Name::trusted("step"), StepKind::Step);
+            let step = StepDraft { name, kind, result: Bytes::from_static(b"1"), duration_ms: 1 };
+            vec![Command::Report(Op::Step(step))]
+        }
     }
+}
+
+/// Suspends until something comes that has not, that has, or that does at once; and makes a waitpoint along with it.
+fn suspends() -> Vec<Command> {
+    let signal = |name| Resume::signal(Name::trusted(name));
+    let conditions = [
+        signal(NEVER),
+        signal(EARLY),
+        Resume::All(vec![signal(EARLY), signal(NEVER)]),
+        Resume::until(When::AfterMs(0)),
+        Resume::until(When::AfterMs(1)),
+        Resume::children(),
+    ];
+    let suspend = |condition, waitpoints| {
+        let (waits, fingerprint) = (vec![WaitDraft::new(condition)], fingerprint());
+        Command::Report(Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint })))
+    };
+    let with_waitpoint = suspend(signal("new"), vec![WaitpointDraft::new(Name::trusted("new"))]);
+    conditions.map(|condition| suspend(condition, vec![])).into_iter().chain([with_waitpoint]).collect()
+}
+
+/// Delivers what is waited for, and what is not; by itself, and through waitpoints that take it or do not.
+fn deliveries() -> Vec<Command> {
+    vec![Command::Signal(GO), Command::Signal("other"), Command::Token(0), Command::Token(1)]
 }
 
 /// Everything that an upstream may tell.
@@ -148,16 +218,32 @@ pub fn run(row: &Row, command: &Command) -> Vec<Cell> {
         candidates: vec![ID],
         inputs: vec![(ID, Bytes::from_static(b"null"))],
         sessions: vec![session()],
+        recorded: vec![ID],
+        signals: row.iter().flat_map(signals_of).collect(),
+        waitpoints: row.iter().flat_map(waitpoints_of).collect(),
+        token_keys: token_keys(),
+        outbox: left(command).into_iter().collect(),
         ..Rows::default()
     });
     if row.as_ref().is_some_and(|row| row.flow.is_some()) || matches!(command, Command::Grow { .. }) {
         let nodes = row.iter().map(|_| (FLOW, Name::trusted(NODE), ID)).collect();
-        let members = vec![(Members { flow: FLOW, skip: 0, limit: u32::MAX }, vec![ID])];
-        work.load(Rows { flows: vec![flow()], nodes, members, ..Rows::default() });
+        let members =
+            [u32::MAX, CHUNK as u32].map(|limit| (Members { flow: FLOW, skip: 0, limit }, vec![ID]));
+        let members = members.to_vec();
+        work.load(Rows { flows: vec![flow_under(command)], nodes, members, ..Rows::default() });
     }
-    if let Command::Dispatch(place, generation, outcome) = command {
-        let executions = vec![upstream(*place, *generation, *outcome)];
-        work.load(Rows { executions, outbox: vec![left(*place)], ..Rows::default() });
+    match command {
+        Command::Dispatch(place, generation, outcome) => {
+            let executions = vec![upstream(*place, *generation, *outcome)];
+            work.load(Rows { executions, ..Rows::default() });
+        }
+        Command::HearChildren(outcome) => {
+            let (execution, outcome) = (CHILD, *outcome);
+            let child =
+                Relative { execution, name: Name::trusted("child"), outcome, error: None, result: None };
+            work.load(Rows { relatives: vec![child], ..Rows::default() });
+        }
+        _ => {}
     }
     let accepted = decide(command, &mut work);
     let changes = work.finish();
@@ -188,31 +274,54 @@ fn passed(fact: &Fact, from: Option<StateName>) -> StateName {
         (Fact::SubmittedBlocked { .. } | Fact::Reopened { .. } | Fact::ReplayedBlocked { .. }, _) => {
             StateName::Blocked
         }
-        (Fact::Wired { .. }, Some(from)) => from,
+        (Fact::Suspended { .. }, _) => StateName::Suspended,
+        (
+            Fact::Wired { .. }
+            | Fact::Signalled { .. }
+            | Fact::WaitpointCreated { .. }
+            | Fact::WaitpointExpired { .. },
+            Some(from),
+        ) => from,
         (fact, _) => panic!("nothing follows {fact:?}"),
     }
 }
 
-/// Whether there is nothing to save, but for the row of the outbox that a dispatch works off.
+/// Whether there is nothing to save, but for the row of the outbox that a dispatch works off, and the flow whose members it
+/// has told.
 fn is_nothing(changes: &Changes, command: &Command) -> bool {
-    match command {
-        Command::Dispatch(place, ..) => {
-            let rest = Changes { outbox_removed: vec![], ..changes.clone() };
-            changes.outbox_removed == [left(*place).name] && rest.is_empty()
-        }
-        _ => changes.is_empty(),
-    }
+    let Some(left) = left(command) else { return changes.is_empty() };
+    let rest = Changes { outbox_removed: vec![], flows_updated: vec![], ..changes.clone() };
+    let told = matches!(command, Command::CancelMembers(_)) || changes.flows_updated.is_empty();
+    changes.outbox_removed == [left.name] && told && rest.is_empty()
 }
 
-/// The row of the outbox of an upstream.
-fn left(place: usize) -> OutboxRow {
-    OutboxRow {
-        name: OutboxName { id: UPSTREAMS[place].0, kind: OutboxKind::Edges },
-        at: now(),
-        position: 0,
-        namespace: NAMESPACE,
-        tags: Default::default(),
+/// The row of the outbox that a command works off.
+fn left(command: &Command) -> Option<OutboxRow> {
+    let (id, kind) = match command {
+        Command::Dispatch(place, ..) => (UPSTREAMS[*place].0, OutboxKind::Edges),
+        Command::CancelMembers(_) => (FLOW.0, OutboxKind::Flow),
+        Command::HearChildren(_) => (ID.0, OutboxKind::Parent),
+        _ => return None,
+    };
+    let name = OutboxName { id, kind };
+    Some(OutboxRow { name, at: now(), position: 0, namespace: NAMESPACE, tags: Default::default() })
+}
+
+/// The flow of a row; its cancel was asked for where a command tells the members so.
+fn flow_under(command: &Command) -> Flow {
+    let mut flow = flow();
+    if let Command::CancelMembers(mode) = command {
+        let actor = Name::trusted("operator");
+        flow.detail.cancel = Some(FlowCancel { mode: *mode, actor, reason: None, draining: true });
     }
+    flow
+}
+
+/// Delivers a signal; says whether it was accepted.
+fn deliver(name: Option<&str>, way: Way, work: &mut Work) -> bool {
+    let name = name.map(str::to_owned);
+    let draft = SignalDraft { name, payload: Bytes::from_static(b"1"), key: None };
+    draft.check(ID, way).expect("it is valid").decide(work).is_ok_and(|delivered| !delivered.duplicate)
 }
 
 /// Whether the command was accepted and did something.
@@ -267,9 +376,19 @@ fn decide(command: &Command, work: &mut Work) -> bool {
             let submit = SubmitFlow { namespace, id, submission, planned, operation: None };
             submit.decide(false, work).is_ok_and(|done| !done.duplicate)
         }
-        Command::Dispatch(place, ..) => {
-            let dispatch = Dispatch { row: left(*place), only_close: false };
+        Command::Dispatch(..) | Command::CancelMembers(_) | Command::HearChildren(_) => {
+            let row = left(command).expect("it works off a row");
+            let dispatch = Dispatch { row, only_close: false };
             matches!(dispatch.decide(work), Ok(Dispatched::Advanced { changed: 1, .. }))
+        }
+        Command::Signal(name) => {
+            deliver(Some(name), Way::Direct { namespace, source: Name::trusted("somebody") }, work)
+        }
+        Command::Token(place) => {
+            let known = work.waitpoint(ID, waitpoints()[*place].id).cloned();
+            let Some(waitpoint) = known else { return false };
+            let (token, secret) = (secret().sign(&waitpoint), secret());
+            deliver(None, Way::Token { waitpoint: waitpoint.id, token, secret }, work)
         }
         Command::Grow { into } => {
             let (from, to) = if *into { ("new", NODE) } else { (NODE, "new") };

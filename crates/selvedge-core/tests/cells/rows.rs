@@ -1,7 +1,8 @@
 //! Rows of every state, in every variation that a rule looks at.
 
 use super::Row;
-use selvedge_core::execution::{CancelRequest, Detail, Spec};
+use super::record::{recorded_rows, waitpoints, waits_for_a_signal};
+use selvedge_core::execution::{CancelRequest, Detail, Record, Spec};
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::join::{Condition, Edge, JoinPolicy, OnSatisfied, Resolution, Verdict};
 use selvedge_core::state::StateName;
@@ -67,13 +68,14 @@ pub fn session() -> Session {
     }
 }
 
-fn states() -> impl Iterator<Item = State> {
+pub(super) fn states() -> impl Iterator<Item = State> {
     let live = [
         State::Blocked,
         State::Ready,
         State::Delayed { until: now().minus_ms(1) },
         State::Delayed { until: now().plus_ms(1) },
         State::Leased(lease()),
+        waits_for_a_signal(),
     ];
     live.into_iter().chain(Outcome::ALL.into_iter().map(State::Terminal))
 }
@@ -81,7 +83,7 @@ fn states() -> impl Iterator<Item = State> {
 /// No row, and rows of every state in every variation.
 pub fn rows() -> Vec<Row> {
     let mut rows = vec![None];
-    rows.extend(wired_rows().into_iter().map(Some));
+    rows.extend(wired_rows().into_iter().chain(recorded_rows()).map(Some));
     for state in states() {
         for policy in policies() {
             for charged in 0..=2 {
@@ -116,15 +118,17 @@ fn policies() -> Vec<Policy> {
 }
 
 /// Only a worker can be asked to cancel: not at all, with its grace running, with its grace over.
-fn asked_to_cancel(state: &State) -> Vec<Option<Timestamp>> {
+pub(super) fn asked_to_cancel(state: &State) -> Vec<Option<Timestamp>> {
     match state {
         State::Leased(_) => vec![None, Some(now().plus_ms(1)), Some(now())],
-        State::Blocked | State::Ready | State::Delayed { .. } | State::Terminal(_) => vec![None],
+        State::Blocked | State::Ready | State::Delayed { .. } | State::Suspended(_) | State::Terminal(_) => {
+            vec![None]
+        }
     }
 }
 
-fn row(state: State, policy: Policy, charged: u32, asked: Option<Timestamp>) -> Execution {
-    let submitted_at = now().minus_ms(100_000);
+pub(super) fn row(state: State, policy: Policy, charged: u32, asked: Option<Timestamp>) -> Execution {
+    let (submitted_at, lease) = (now().minus_ms(100_000), lease());
     Execution {
         id: ID,
         namespace: NAMESPACE,
@@ -136,14 +140,15 @@ fn row(state: State, policy: Policy, charged: u32, asked: Option<Timestamp>) -> 
         version: 7,
         priority: 0,
         ready_order: submitted_at,
-        epoch: u32::from(state.lease().is_some()),
-        started_at: state.lease().map(|lease| lease.claimed_at),
+        epoch: u32::from(state.lease().is_some() || state.suspension().is_some()),
+        started_at: state.lease().or(state.suspension().map(|_| &lease)).map(|lease| lease.claimed_at),
         ended_at: state.outcome().map(|_| now().plus_ms(1)),
         state,
         detail: Detail {
             retries: charged,
             interruptions: charged,
             cancel: asked.map(|until| CancelRequest { actor: None, reason: None, until }),
+            record: Record { waitpoints: waitpoints().len() as u32, ..Record::default() },
             ..Detail::default()
         },
         history: History::default(),

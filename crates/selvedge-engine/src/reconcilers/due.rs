@@ -1,4 +1,5 @@
-//! `attempt_timeout`, `delay_promoter` and `execution_deadline`: what stands in a row's due column, one kind each.
+//! `attempt_timeout`, `delay_promoter`, `execution_deadline`, `suspension_timeout` and `waitpoint_expiry`: what stands in a
+//! row's due column, one kind each.
 
 use super::{Bench, PAGE, PAGES, Reconciler, Tally};
 use crate::Error;
@@ -20,7 +21,7 @@ pub fn attempt_timeout() -> Due {
     Due { name: "attempt_timeout", kind: DueKind::AttemptTimeout, interval: Duration::from_millis(2000) }
 }
 
-/// A delay that is over: ready.
+/// A delay that is over, or a time that came: ready.
 pub fn delay_promoter() -> Due {
     Due { name: "delay_promoter", kind: DueKind::Delay, interval: Duration::from_millis(20) }
 }
@@ -28,6 +29,20 @@ pub fn delay_promoter() -> Due {
 /// A deadline, a start-by or a grace period that is over.
 pub fn execution_deadline() -> Due {
     Due { name: "execution_deadline", kind: DueKind::Deadline, interval: Duration::from_millis(100) }
+}
+
+/// A suspension past its limit: its timeout behaviour is applied.
+pub fn suspension_timeout() -> Due {
+    Due {
+        name: "suspension_timeout",
+        kind: DueKind::SuspensionTimeout,
+        interval: Duration::from_millis(2000),
+    }
+}
+
+/// Waitpoints whose time is over.
+pub fn waitpoint_expiry() -> Due {
+    Due { name: "waitpoint_expiry", kind: DueKind::WaitpointExpiry, interval: Duration::from_millis(1000) }
 }
 
 #[async_trait]

@@ -114,6 +114,8 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(due::attempt_timeout()),
         Arc::new(due::delay_promoter()),
         Arc::new(due::execution_deadline()),
+        Arc::new(due::suspension_timeout()),
+        Arc::new(due::waitpoint_expiry()),
         Arc::new(outbox::dependency()),
         Arc::new(outbox::edge_cancel_dispatcher()),
         Arc::new(outbox::edge_cancel_reconciler()),

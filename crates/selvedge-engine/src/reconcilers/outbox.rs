@@ -23,11 +23,12 @@ pub struct Outbox {
     settles: bool,
 }
 
-/// Completions that were not dispatched, children and members that were not cancelled, ends that were not settled.
+/// Completions that were not dispatched, children and members that were not cancelled, parents that were not told, ends that
+/// were not settled.
 pub fn dependency() -> Outbox {
     Outbox {
         name: "dependency",
-        kinds: &[OutboxKind::Edges, OutboxKind::Children, OutboxKind::Flow],
+        kinds: &[OutboxKind::Edges, OutboxKind::Children, OutboxKind::Flow, OutboxKind::Parent],
         interval: Duration::from_millis(1000),
         stale_ms: 1000,
         only_close: false,

@@ -14,6 +14,7 @@ mod side;
 mod streams;
 mod subscriptions;
 mod supervision;
+mod suspension;
 mod waking;
 mod workers;
 

@@ -6,19 +6,15 @@
 select
   clock_timestamp() as now,
   array(
-    select kind::smallint
-    from unnest('{1,2,3,4}'::smallint[]) as kind
-  ) as kinds,
-  array(
     select (
       select due_at
       from executions
-      where due_kind = kind
+      where due_kind = asked.code
         and due_at is not null
       order by due_at
       limit 1
     )
-    from unnest('{1,2,3,4}'::smallint[]) as kind
+    from unnest($5::smallint[]) as asked (code)
   ) as next,
   exists (
     with recursive holding (session) as (

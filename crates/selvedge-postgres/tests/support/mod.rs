@@ -5,10 +5,12 @@ pub mod cluster;
 pub mod crash;
 pub mod feed;
 pub mod flows;
+pub mod pages;
 pub mod proxy;
 #[path = "../../../selvedge-engine/tests/engine/side.rs"]
 pub mod side;
 pub mod storm;
+pub mod suspensions;
 
 use selvedge_engine::{Engine, Options};
 use selvedge_postgres::{PostgresStore, Settings};

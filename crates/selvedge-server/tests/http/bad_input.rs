@@ -1,6 +1,6 @@
 //! Bad input is refused with the field named, and nothing changes.
 
-use crate::client::{Server, check_problem, fence, op};
+use crate::client::{Server, check_problem, fence, op_with};
 use serde_json::{Value, json};
 
 async fn refused(server: &Server, body: Value) -> (u16, String, String) {
@@ -231,15 +231,9 @@ async fn one_bad_op_of_a_report_refuses_only_itself() {
     server.submit(json!({ "kind": "k" })).await;
     let claims = server.claim("i", 1).await;
     let claim = &claims[0];
-    let with = |name: &str, more: Value| {
-        let mut op = op(name, claim);
-        for (field, value) in more.as_object().expect("an object") {
-            op[field] = value.clone();
-        }
-        op
-    };
+    let with = |name: &str, more: Value| op_with(name, claim, more);
     let ops = json!([
-        with("suspend", json!({ "condition": {} })),
+        with("usage", json!({ "budget": "b" })),
         with("finish", json!({})),
         with("fail", json!({})),
         with("fail", json!({ "message": "m", "class": "odd" })),

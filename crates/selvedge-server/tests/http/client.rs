@@ -152,6 +152,27 @@ impl Server {
         assert_eq!(self.report(instance, done).await["state"], "completed");
     }
 
+    /// Suspends a claim, which must be allowed, and gives the answer.
+    pub async fn suspend(&self, instance: &str, claim: &Value, more: Value) -> Value {
+        let suspended = self.report(instance, op_with("suspend", claim, more)).await;
+        assert_eq!(suspended["ok"], true, "{suspended}");
+        suspended
+    }
+
+    /// Sends a signal, which must be taken, and gives the answer.
+    pub async fn signal(&self, execution: &str, body: Value) -> Value {
+        let reply = self.post(&format!("/v1/executions/{execution}/signals"), body).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()
+    }
+
+    /// The items of a list of an execution.
+    pub async fn listed(&self, execution: &str, list: &str) -> Vec<Value> {
+        let reply = self.get(&format!("/v1/executions/{execution}/{list}")).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()["items"].as_array().expect("items").clone()
+    }
+
     /// Fails a claim for good.
     pub async fn fail(&self, instance: &str, claim: &Value, message: &str) {
         let mut failed = op("fail", claim);
@@ -211,6 +232,15 @@ pub fn text_of(value: &Value) -> String {
 pub fn op(name: &str, claim: &Value) -> Value {
     let mut op = fence(claim);
     op["op"] = json!(name);
+    op
+}
+
+/// The same, with further fields.
+pub fn op_with(name: &str, claim: &Value, more: Value) -> Value {
+    let mut op = op(name, claim);
+    for (field, value) in more.as_object().expect("an object") {
+        op[field] = value.clone();
+    }
     op
 }
 

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod client;
+mod conditions;
 mod events;
 mod feed;
 mod flow_ends;
@@ -15,6 +16,12 @@ mod operators;
 mod pages;
 mod problems;
 mod shutdown;
+mod signals;
+mod steps;
 mod streams;
 mod submission;
+mod suspension;
+mod timeouts;
+mod tokens;
+mod waitpoints;
 mod workers;

@@ -20,6 +20,21 @@ async fn the_first_page_shows_what_runs_and_escapes_what_it_shows() {
 }
 
 #[tokio::test]
+async fn the_first_page_shows_what_a_suspended_execution_waits_for() {
+    let server = Server::start().await;
+    server.submit(json!({ "kind": "k" })).await;
+    let claim = server.claim("i", 1).await.remove(0);
+    let parts: Vec<_> = (0..40).map(|index| json!({ "signal": format!("<part {index}>") })).collect();
+    server.suspend("i", &claim, json!({ "condition": { "any": parts } })).await;
+    let page = server.get("/").await.text();
+    assert!(
+        page.contains("<span class=\"suspended\">suspended</span> for signal &quot;&lt;part 0&gt;&quot;"),
+        "{page}"
+    );
+    assert!(page.contains(" …</td>") && !page.contains("part 39"));
+}
+
+#[tokio::test]
 async fn every_problem_has_its_place_in_the_documentation() {
     let server = Server::start().await;
     let page = server.get("/docs/problems").await.text();
@@ -34,6 +49,10 @@ async fn every_problem_has_its_place_in_the_documentation() {
         "cycle",
         "idempotency_mismatch",
         "store_unavailable",
+        "invalid_token",
+        "token_expired",
+        "token_revoked",
+        "limit_reached",
     ] {
         assert!(page.contains(&format!("id=\"{code}\"")), "{code}");
     }

@@ -9,16 +9,24 @@ async fn an_unknown_id_is_not_found() {
     let server = Server::start().await;
     let not_found = (404, "not_found".to_owned(), String::new());
     let id = Uuid::now_v7();
-    for path in ["", "/explain", "/attempts", "/events", "/result"] {
+    for path in ["", "/explain", "/attempts", "/events", "/result", "/signals", "/steps", "/waitpoints"] {
         let reply = server.get(&format!("/v1/executions/{id}{path}")).await;
         assert_eq!(reply.problem(), not_found, "{path}");
         let reply = server.get(&format!("/v1/executions/seven{path}")).await;
         assert_eq!(reply.problem(), not_found);
         assert!(reply.text().contains("UUID"), "{}", reply.text());
     }
-    for action in ["cancel", "replay", "revoke-lease"] {
+    for action in ["cancel", "replay", "revoke-lease", "resume"] {
         let reply = server.post(&format!("/v1/executions/{id}/{action}"), json!({})).await;
         assert_eq!(reply.problem(), not_found, "{action}");
+    }
+    let reply = server.post(&format!("/v1/executions/{id}/signals"), json!({ "name": "go" })).await;
+    assert_eq!(reply.problem(), not_found);
+    for (path, body) in [("signal", json!({ "token": "t" })), ("revoke", json!({}))] {
+        let reply = server.post(&format!("/v1/waitpoints/{id}/{path}"), body.clone()).await;
+        assert_eq!(reply.problem(), not_found, "{path}");
+        let reply = server.post(&format!("/v1/waitpoints/seven/{path}"), body).await;
+        assert_eq!(reply.problem(), not_found);
     }
     assert_eq!(server.post("/v1/workers/nobody/drain", json!({})).await.problem(), not_found);
     let reply = server.send("DELETE", "/v1/workers/nobody", &[], Vec::new()).await;
@@ -30,12 +38,12 @@ async fn an_unknown_path_is_not_found() {
     let server = Server::start().await;
     let id = server.submit(json!({ "kind": "k" })).await;
     for path in [
+        "/v1/waitpoints".to_owned(),
         "/v1/nothing".to_owned(),
         "/v1/flows/".to_owned(),
         "/v1/lanes/default".to_owned(),
         "/v1/executions/".to_owned(),
-        format!("/v1/executions/{id}/resume"),
-        format!("/v1/executions/{id}/signals"),
+        format!("/v1/executions/{id}/usage"),
     ] {
         let reply = server.post(&path, json!({})).await;
         assert_eq!(reply.problem(), (404, "not_found".into(), "".into()), "{path}");

@@ -1,5 +1,5 @@
 -- A changed execution; changes nothing unless the version is the expected one. Expects the unique index on id.
--- ?1 id, ?2 expected version, ?19 whether the result changes, ?20 the result it becomes
+-- ?1 id, ?2 expected version, ?20 whether the result changes, ?21 the result it becomes
 update executions
 set
   version = ?3,
@@ -18,6 +18,7 @@ set
   detail = ?16,
   history = ?17,
   joined = ?18,
-  result = case when ?19 then ?20 else result end
+  suspension = ?19,
+  result = case when ?20 then ?21 else result end
 where id = ?1
   and version = ?2

@@ -1,7 +1,7 @@
 -- Adds to the counts of a flow. With a live member it runs and nothing is to be done; one that runs without is to be
 -- settled; for one whose end was settled nothing else changes. Tells whether it is to be settled.
 -- Expects the unique index on id.
--- ?1 id, ?2 to ?10 how many more, ?11 how many more of them are live, ?12 now
+-- ?1 id, ?2 to ?11 how many more, ?12 how many more of them are live, ?13 now
 update flows
 set
   version = version + 1,
@@ -9,21 +9,22 @@ set
   waiting = waiting + ?3,
   delayed = delayed + ?4,
   active = active + ?5,
-  completed = completed + ?6,
-  failed = failed + ?7,
-  cancelled = cancelled + ?8,
-  expired = expired + ?9,
-  skipped = skipped + ?10,
-  state = case when live + ?11 > 0 then 0 else state end,
-  ended_at = case when live + ?11 > 0 then null else ended_at end,
+  suspended = suspended + ?6,
+  completed = completed + ?7,
+  failed = failed + ?8,
+  cancelled = cancelled + ?9,
+  expired = expired + ?10,
+  skipped = skipped + ?11,
+  state = case when live + ?12 > 0 then 0 else state end,
+  ended_at = case when live + ?12 > 0 then null else ended_at end,
   due_kind = case
-    when live + ?11 > 0 then null
+    when live + ?12 > 0 then null
     when state = 0 then 1
     else due_kind
   end,
   due_at = case
-    when live + ?11 > 0 then null
-    when state = 0 then ifnull(due_at, ?12)
+    when live + ?12 > 0 then null
+    when state = 0 then ifnull(due_at, ?13)
     else due_at
   end
 where id = ?1

@@ -1,16 +1,17 @@
 //! Rows and sessions made by hand: with times long past, and with what the rules would need time to bring about.
 
 use super::bench::{Bench, mint};
-use selvedge_core::execution::Spec;
+use selvedge_core::execution::{Detail, Record, Spec};
 use selvedge_core::fact::LeaseRef;
 use selvedge_core::filter::tag_text;
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::history::Line;
 use selvedge_core::rows::{Inserted, NodeEntry, TagEntry};
 use selvedge_core::state::StateName;
+use selvedge_core::suspension::{Condition, Wait, WaitDraft};
 use selvedge_core::{
     Changes, ClassId, Execution, Fact, Flow, FlowId, History, Lease, LeaseId, Name, Policy, Scope, Session,
-    SessionId, State, Timestamp,
+    SessionId, State, Suspension, Timestamp,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -106,6 +107,34 @@ pub fn held(mut row: Execution, session: &Session, claimed_at: Timestamp) -> Exe
         },
     });
     row.state = State::Leased(lease);
+    row
+}
+
+/// The row suspended by these waits since this time, as the end of its first lease leaves it.
+pub fn suspended(row: Execution, since: Timestamp, waits: Vec<Wait>) -> Execution {
+    let lease = LeaseRef {
+        id: LeaseId(Uuid::new_v4()),
+        epoch: 1,
+        worker: Name::trusted("wörker"),
+        instance: Name::trusted("one"),
+    };
+    let suspension = Suspension { number: 1, since, lease, waits };
+    let record = Record { suspensions: 1, ..Record::default() };
+    let detail = Detail { record, ..Detail::default() };
+    Execution { state: State::Suspended(suspension.into()), epoch: 1, started_at: Some(since), detail, ..row }
+}
+
+/// A wait for this, without a step and without an end.
+pub fn wait(condition: Condition) -> Wait {
+    WaitDraft::new(condition).begin(Timestamp::default())
+}
+
+/// A ready execution of which so much is recorded.
+pub async fn recorded(bench: &Bench, record: Record) -> Execution {
+    let class = bench.class("default", "kind").await;
+    let row = row(bench, class, bench.now().await);
+    let row = Execution { detail: Detail { record, ..Detail::default() }, ..row };
+    insert(bench, std::slice::from_ref(&row)).await;
     row
 }
 

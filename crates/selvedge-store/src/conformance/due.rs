@@ -4,8 +4,10 @@
 use super::bench::Bench;
 use super::by_hand;
 use crate::DueRow;
-use selvedge_core::execution::CancelRequest;
+use selvedge_core::execution::{CancelRequest, Detail, Record};
 use selvedge_core::rules::clock::{Ticked, What};
+use selvedge_core::submission::When;
+use selvedge_core::suspension::{Condition, Wait};
 use selvedge_core::{Draft, DueKind, Execution, ExecutionId, Outcome, Policy, State, Timestamp};
 use std::collections::BTreeMap;
 
@@ -21,6 +23,10 @@ async fn due_in(bench: &Bench, now: Timestamp, ms: i64) -> Vec<Execution> {
     let session = by_hand::session(bench, "one", 30_000, now);
     let mut cancelled = by_hand::held(row(), &session, at.minus_ms(long));
     cancelled.detail.cancel = Some(CancelRequest { actor: None, reason: None, until: at });
+    let suspended = |condition: Condition, timeout_at: Option<Timestamp>| {
+        let waits = vec![Wait { timeout_at, ..by_hand::wait(condition) }];
+        by_hand::suspended(row(), at.minus_ms(long), waits)
+    };
     vec![
         Execution {
             state: State::Delayed { until: at },
@@ -40,6 +46,15 @@ async fn due_in(bench: &Bench, now: Timestamp, ms: i64) -> Vec<Execution> {
             state: State::Terminal(Outcome::Success),
             ended_at: Some(at.minus_ms(1)),
             spec: by_hand::spec(Policy { retention_ms: 1, ..policy() }),
+            ..row()
+        },
+        suspended(Condition::until(When::At(at)), None),
+        suspended(Condition::operator(), Some(at)),
+        Execution {
+            detail: Detail {
+                record: Record { waitpoints: 1, expires_at: Some(at), ..Record::default() },
+                ..Detail::default()
+            },
             ..row()
         },
     ]

@@ -188,7 +188,11 @@ impl Everything<'_> {
             Verdict::Pending => match &row.state {
                 State::Blocked => by_policy != Verdict::Pending || row.started_at.is_some(),
                 State::Terminal(Outcome::Cancelled | Outcome::Expired) => row.started_at.is_some(),
-                State::Terminal(_) | State::Ready | State::Delayed { .. } | State::Leased(_) => true,
+                State::Terminal(_)
+                | State::Ready
+                | State::Delayed { .. }
+                | State::Leased(_)
+                | State::Suspended(_) => true,
             },
         };
         if wrong {

@@ -10,7 +10,8 @@ use selvedge_core::rows::{KeyName, KeyScope, Members};
 use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::flow::{DELETE_CHUNK, ForgetFlow};
 use selvedge_core::rules::operator::Action;
-use selvedge_core::{DueKind, FlowId, Name, Needs, Policy};
+use selvedge_core::rules::waitpoint::WaitpointDraft;
+use selvedge_core::{DueKind, ExecutionId, FlowId, Name, Needs, Policy, WaitpointId};
 
 async fn due(bench: &Bench) -> Vec<FlowId> {
     let due = bench.store.due_flows(FlowDue::Delete, None, 100).await.expect("due flows are read");
@@ -140,4 +141,32 @@ pub async fn an_execution_that_has_spawned_goes_with_its_flow(bench: &Bench) {
     bench.drain().await;
     assert_eq!(forget(bench, flow.id).await, Some(false));
     assert!(bench.find(root.execution.id).await.is_none());
+}
+
+pub async fn what_is_recorded_of_members_goes_with_their_flow(bench: &Bench) {
+    let mut recorded = Vec::new();
+    for name in ["gone", "stays"] {
+        let flow = bench.flow(Sketch::from(name).flow(|flow| flow.retention_ms = Some(0))).await;
+        let claimed = flow.claim(name).await;
+        let id = claimed.execution.id;
+        bench.step(&claimed, "done", "1").await;
+        let waitpoint = bench.waitpoint(&claimed, WaitpointDraft::new(Name::trusted("w"))).await;
+        bench.signal(id, "kept").await;
+        bench.complete(&claimed, b"1").await;
+        bench.drain().await;
+        recorded.push((flow, id, waitpoint.id));
+    }
+    let left = async |id: ExecutionId, waitpoint: WaitpointId| {
+        let known = bench.store.waitpoint(waitpoint).await.expect("a waitpoint is read");
+        (
+            bench.signals(id).await.len(),
+            bench.steps(id).await.len(),
+            bench.waitpoints(id).await.len(),
+            known.is_some(),
+        )
+    };
+    let [(gone, id, waitpoint), (_, other, others)] = &recorded[..] else { panic!("there are two") };
+    assert_eq!(forget(bench, gone.id).await, Some(false));
+    assert_eq!(left(*id, *waitpoint).await, (0, 0, 0, false));
+    assert_eq!(left(*other, *others).await, (1, 1, 1, true));
 }

@@ -2,15 +2,18 @@
 //!
 //! The log is replayed execution by execution against the transition table; what comes out must be the
 //! row. Checked besides: entries rise, leases are never given twice, a key has one effect, and every execution that has
-//! not ended has a stated next cause. What holds of flows and their edges stands in `flow_invariants.rs`.
+//! not ended has a stated next cause. What holds of flows and their edges stands in `flow_invariants.rs`, what holds of
+//! signals, steps and waitpoints in `invariants/record.rs`.
+
+mod record;
 
 use super::flow_invariants::{self, Outcomes};
-use super::replay::Replay;
+use super::replay::{Recorded, Replay};
 use crate::Store;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::history::Line;
 use selvedge_core::log::{Event, unpack};
-use selvedge_core::{Execution, ExecutionId, Fact, History, LeaseId, Name, NamespaceId, Outcome, State};
+use selvedge_core::{Execution, ExecutionId, Fact, History, LeaseId, Name, NamespaceId, State};
 use std::collections::{BTreeMap, HashMap};
 
 /// What is wrong with a store; empty where all is well. Nothing may write to the store meanwhile.
@@ -36,14 +39,17 @@ pub async fn check(store: &dyn Store) -> Vec<String> {
     }
     let mut leases: HashMap<LeaseId, ExecutionId> = HashMap::new();
     let mut outcomes: Outcomes = HashMap::new();
+    let mut recorded: HashMap<ExecutionId, Recorded> = HashMap::new();
     for (id, events) in &by_execution {
-        let (mut wrong, ended) = check_execution(store, *id, events, rows.get(id), &mut leases).await;
-        outcomes.insert(*id, ended);
+        let (mut wrong, replay) = check_execution(store, *id, events, rows.get(id), &mut leases).await;
+        outcomes.insert(*id, replay.outcomes);
+        recorded.insert(*id, replay.recorded);
         broken.extend(wrong.drain(..).map(|what| format!("{id}: {what}")));
     }
     let unheard = rows.keys().filter(|id| !by_execution.contains_key(id));
     broken.extend(unheard.map(|id| format!("{id}: the log does not know it")));
     broken.extend(check_keys(rows.values()));
+    broken.extend(record::check(store, &rows, &recorded).await);
     broken.extend(flow_invariants::check(store, &rows, &outcomes).await);
     broken
 }
@@ -85,7 +91,7 @@ async fn check_execution(
     events: &[&Event],
     row: Option<&Execution>,
     leases: &mut HashMap<LeaseId, ExecutionId>,
-) -> (Vec<String>, BTreeMap<u32, Outcome>) {
+) -> (Vec<String>, Replay) {
     // An id may be given again once its execution has ended and was deleted: the row is the last life of its log.
     let born = |event: &&Event| matches!(event.fact, Fact::Submitted { .. } | Fact::SubmittedBlocked { .. });
     let last_life = events.iter().rposition(born).unwrap_or_default();
@@ -106,11 +112,13 @@ async fn check_execution(
             broken.extend(replay.differences(row));
             broken.extend(at_rest(row));
             broken.extend(check_history(store, row, &events[last_life..]).await);
+            let foreign = events[last_life..].iter().filter(|event| event.namespace != row.namespace);
+            broken.extend(foreign.map(|event| format!("a fact of it is of another namespace: {event:?}")));
         }
         None if replay.has_ended() => {}
         None => broken.push("it was acknowledged, has not ended, and is gone".to_owned()),
     }
-    (broken, replay.outcomes)
+    (broken, replay)
 }
 
 /// What a row must have whatever happened: an end or a stated next cause.

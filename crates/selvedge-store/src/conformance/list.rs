@@ -261,6 +261,111 @@ macro_rules! conformance_cases {
                 a_large_flow_is_deleted_in_chunks_and_cannot_be_used_meanwhile
                 a_flow_that_is_opened_again_before_it_goes_stays
                 an_execution_that_has_spawned_goes_with_its_flow
+                what_is_recorded_of_members_goes_with_their_flow
+            }
+            suspension: {
+                a_suspended_row_with_everything_it_waits_for_is_read_back_equal_everywhere
+                a_row_that_is_suspended_and_goes_on_is_read_back_equal_everywhere
+                a_flow_counts_its_suspended_members
+                a_signal_that_is_waited_for_lets_it_go_on_and_the_claim_carries_it
+                the_lease_of_a_suspended_one_is_over
+                the_same_suspension_reported_again_has_the_same_answer
+                a_claim_carries_its_signals_again_until_the_next_suspension
+                operators_do_to_a_suspended_one_what_makes_sense
+                the_deadline_of_a_suspended_one_passes
+                a_suspension_of_one_that_was_asked_to_cancel_ends_it
+                a_signal_and_the_claim_that_it_makes_possible_share_one_transaction
+                a_keyed_claim_that_is_repeated_carries_the_same_again
+                a_signal_that_comes_while_it_is_being_suspended_is_not_lost
+            }
+            conditions: {
+                one_part_of_any_is_enough_and_only_what_it_took_is_taken
+                all_parts_are_waited_for_in_any_order
+                a_count_tells_signals_apart_by_their_names
+                a_count_tells_signals_apart_by_who_sent_them
+                a_count_tells_signals_apart_by_the_waitpoints_through_which_they_came
+                a_time_that_is_waited_for_comes
+                an_operator_is_waited_for_or_lets_anything_go_on
+                what_has_come_already_makes_it_ready_at_once
+                signals_that_came_early_count_and_the_rest_stays_for_later
+                one_wait_of_several_is_enough_and_a_signal_counts_for_the_first_that_waits_for_it
+                a_suspension_that_can_never_end_well_is_refused_and_changes_nothing
+            }
+            timeouts: {
+                a_wait_that_is_too_long_ends_the_execution_as_it_asked
+                a_wait_that_is_too_long_may_let_it_go_on_and_the_claim_says_so
+                a_wait_that_is_escalated_stays_and_is_told_of_once
+                the_timeout_of_one_wait_leaves_what_the_others_have_heard
+                a_time_that_came_before_the_timeout_comes_first
+                a_suspension_timeout_does_not_touch_what_was_resumed_before_it
+                a_signal_and_a_timeout_that_come_at_once_do_one_thing
+                a_tick_and_a_signal_in_one_transaction_do_one_thing
+            }
+            signals: {
+                signals_are_read_back_with_every_field_in_order_and_page_by_page
+                what_is_asked_for_of_signals_is_loaded_and_nothing_else
+                signals_are_taken_also_by_the_transaction_that_adds_them
+                a_change_whose_guard_fails_records_nothing
+                signals_delivered_at_once_are_all_kept_and_the_last_that_is_needed_lets_it_go_on
+                the_same_signal_with_the_same_key_is_the_first_one
+                the_same_keyed_signal_sent_at_once_is_one
+                a_signal_goes_to_one_that_is_live_and_of_the_callers_namespace
+                a_signal_beyond_the_limits_is_refused
+                an_execution_takes_no_more_signals_than_it_may_have
+                what_is_recorded_goes_with_its_execution_and_with_no_other
+                what_is_recorded_of_one_that_is_deleted_and_submitted_again_at_once_is_gone
+            }
+            waitpoints: {
+                waitpoints_are_read_back_with_every_field_by_id_and_by_execution
+                a_waitpoint_is_made_before_the_suspension_or_with_it
+                the_same_name_is_the_same_waitpoint_until_its_signal_was_taken
+                one_that_takes_no_delivery_any_more_is_made_anew
+                a_waitpoint_whose_time_is_over_is_marked_and_told_of
+                waitpoints_expire_in_every_state_that_is_live
+                a_waitpoint_is_revoked_once_and_only_where_it_is_open
+                an_execution_has_no_more_waitpoints_than_it_may
+            }
+            tokens: {
+                the_keys_of_tokens_are_read_back_with_every_field
+                the_secret_that_is_kept_is_the_first_one_for_ever
+                a_token_is_accepted_once_and_a_repeat_gets_the_first_answer
+                a_repeat_gets_the_first_answer_also_where_the_signal_had_another_name
+                a_token_that_several_use_at_once_is_accepted_once
+                a_key_of_a_caller_and_a_token_know_the_same_delivery
+                a_token_is_refused_anywhere_but_at_its_own_waitpoint
+                a_token_does_not_speak_for_another_waitpoint
+                a_token_is_refused_from_the_moment_its_time_is_over
+                a_token_that_was_revoked_is_refused
+                a_token_does_not_wake_what_has_ended
+                tokens_of_an_old_key_are_accepted_for_as_long_as_was_said
+                tokens_of_a_key_whose_grace_is_over_are_refused
+                a_server_with_another_root_secret_signs_with_a_key_of_its_own
+            }
+            steps: {
+                steps_are_read_back_with_every_field_in_order_and_page_by_page
+                a_step_is_recorded_once_and_claims_carry_it_in_order
+                only_the_current_lease_records_a_step
+                steps_survive_whatever_ends_an_attempt
+                a_wait_with_a_step_is_open_until_its_end_records_it
+                a_wait_that_was_not_the_one_that_ended_stays_open
+                every_way_to_go_on_records_the_step_that_was_waited_for
+                a_replay_waits_anew_for_what_was_still_open
+                an_execution_records_no_more_steps_than_it_may_have
+            }
+            children: {
+                a_parent_goes_on_when_its_last_child_has_ended_and_sees_them_all
+                children_that_ended_before_the_suspension_make_it_ready_at_once
+                the_end_of_a_child_is_not_missed_in_whatever_order_it_becomes_known
+                a_dispatch_that_was_lost_is_made_up_for_by_the_next
+                however_a_child_ends_it_has_ended
+                a_child_that_is_tried_again_has_not_ended
+                detached_children_are_not_waited_for
+                children_are_one_part_of_what_is_waited_for
+                the_step_of_a_join_is_recorded_by_the_dispatch
+                a_parent_that_waits_in_vain_for_its_children_takes_them_along
+                a_suspended_child_is_cancelled_with_its_parent_and_one_with_its_flow
+                children_that_end_at_once_while_their_parent_suspends_are_not_missed
+                a_parent_that_is_no_longer_suspended_is_left_alone
             }
             life: {
                 a_store_answers_and_can_be_closed_twice

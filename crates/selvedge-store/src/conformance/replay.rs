@@ -1,5 +1,9 @@
 //! The log of one execution, replayed fact by fact against the transition table.
 
+mod record;
+
+pub(super) use record::{Recorded, ToldEnd};
+
 use selvedge_core::execution::Execution;
 use selvedge_core::fact::{HeardEdge, LeaseRef, Next};
 use selvedge_core::join::{Edge, Resolution, Verdict};
@@ -28,6 +32,8 @@ pub(super) struct Replay {
     decision: Verdict,
     upstreams: u32,
     children: u32,
+    /// What is recorded beside it.
+    pub recorded: Recorded,
     /// Every lease it was given.
     pub leases: Vec<LeaseId>,
     /// How each of its generations ended that has.
@@ -67,6 +73,7 @@ impl Replay {
             broken.extend(self.begin_lease(lease));
         }
         self.join(&event.fact);
+        broken.extend(self.recorded.step(event, to));
         self.state = to;
         if let Some(outcome) = to.and_then(StateName::outcome) {
             let before = self.outcomes.insert(self.generation, outcome);
@@ -127,22 +134,35 @@ impl Replay {
             | Fact::Prioritised { .. }
             | Fact::Tagged { .. }
             | Fact::Heard { .. }
-            | Fact::Wired { .. } => return self.state,
+            | Fact::Wired { .. }
+            | Fact::Signalled { .. }
+            | Fact::Noticed { .. }
+            | Fact::WaitpointCreated { .. }
+            | Fact::WaitpointExpired { .. }
+            | Fact::WaitpointRevoked { .. }
+            | Fact::Stepped { .. } => return self.state,
+            Fact::Suspended { next: Next::Terminal(outcome), .. } => Next::Terminal(*outcome),
+            // Ready at once where all had come before: that is told by the fact that follows.
+            Fact::Suspended { .. } => Next::Suspended,
+            Fact::Resumed { .. } => Next::Ready,
+            Fact::SuspensionTimedOut { next, .. } => *next,
             Fact::Renewed { .. }
             | Fact::DrainRequested { .. }
             | Fact::FlowSubmitted { .. }
             | Fact::FlowGrown { .. }
             | Fact::FlowEnded { .. }
             | Fact::FlowReopened { .. }
-            | Fact::FlowCancelRequested { .. } => return None,
+            | Fact::FlowCancelRequested { .. }
+            | Fact::TokenKeysRotated { .. } => return None,
         };
         self.until = match next {
             Next::Delayed(until) => Some(until),
-            Next::Ready | Next::Terminal(_) => None,
+            Next::Ready | Next::Terminal(_) | Next::Suspended => None,
         };
         Some(match next {
             Next::Ready => StateName::Ready,
             Next::Delayed(_) => StateName::Delayed,
+            Next::Suspended => StateName::Suspended,
             Next::Terminal(outcome) => State::Terminal(outcome).name(),
         })
     }
@@ -172,6 +192,7 @@ impl Replay {
             | Fact::Released { lease, .. }
             | Fact::Orphaned { lease, .. }
             | Fact::Revoked { lease, .. } => Ended::Lease(lease),
+            Fact::Suspended { suspension, .. } => Ended::Lease(&suspension.lease),
             Fact::Cancelled { lease, .. } | Fact::DeadlinePassed { lease } => match lease {
                 Some(lease) => Ended::Lease(lease),
                 None => Ended::No,
@@ -197,6 +218,15 @@ impl Replay {
             | Fact::FlowEnded { .. }
             | Fact::FlowReopened { .. }
             | Fact::FlowCancelRequested { .. }
+            | Fact::Signalled { .. }
+            | Fact::Noticed { .. }
+            | Fact::Resumed { .. }
+            | Fact::SuspensionTimedOut { .. }
+            | Fact::WaitpointCreated { .. }
+            | Fact::WaitpointExpired { .. }
+            | Fact::WaitpointRevoked { .. }
+            | Fact::Stepped { .. }
+            | Fact::TokenKeysRotated { .. }
             | Fact::Reopened { .. }
             | Fact::ReplayedBlocked { .. } => Ended::No,
         };
@@ -252,7 +282,17 @@ impl Replay {
             | Fact::FlowGrown { .. }
             | Fact::FlowEnded { .. }
             | Fact::FlowReopened { .. }
-            | Fact::FlowCancelRequested { .. } => {}
+            | Fact::FlowCancelRequested { .. }
+            | Fact::Suspended { .. }
+            | Fact::Signalled { .. }
+            | Fact::Noticed { .. }
+            | Fact::Resumed { .. }
+            | Fact::SuspensionTimedOut { .. }
+            | Fact::WaitpointCreated { .. }
+            | Fact::WaitpointExpired { .. }
+            | Fact::WaitpointRevoked { .. }
+            | Fact::Stepped { .. }
+            | Fact::TokenKeysRotated { .. } => {}
         }
     }
 
@@ -321,7 +361,9 @@ impl Replay {
         };
         let until = match row.state {
             State::Delayed { until } => Some(until),
-            State::Blocked | State::Ready | State::Leased(_) | State::Terminal(_) => None,
+            State::Blocked | State::Ready | State::Leased(_) | State::Suspended(_) | State::Terminal(_) => {
+                None
+            }
         };
         let lease = row.state.lease().map(|lease| lease.id);
         same("the state", format!("{:?}", self.state), format!("{:?}", Some(row.state.name())));
@@ -337,6 +379,7 @@ impl Replay {
             same("the priority", priority.to_string(), row.priority.to_string());
         }
         broken.extend(self.join_differences(row));
+        broken.extend(self.recorded.differences(row));
         broken
     }
 }

@@ -5,7 +5,7 @@ use super::bench::{Bench, fence, mint};
 use super::rule::Rule;
 use super::{by_hand, side_by_side};
 use bytes::Bytes;
-use selvedge_core::execution::{CancelRequest, Detail, Progress};
+use selvedge_core::execution::{CancelRequest, Detail, Progress, Record};
 use selvedge_core::fact::{Failure, LeaseRef};
 use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
@@ -48,7 +48,8 @@ async fn keeps<R: Rule>(bench: &Bench, id: ExecutionId, rule: R, expected: State
     row
 }
 
-async fn is_read_everywhere(bench: &Bench, row: &Execution) {
+/// Every way of reading shows this row.
+pub(super) async fn is_read_everywhere(bench: &Bench, row: &Execution) {
     assert_eq!(&bench.row(row.id).await, row, "by fetch");
     let lists: [fn(ExecutionId) -> Needs; 3] = [
         |id| Needs { executions: vec![id], ..Needs::default() },
@@ -152,6 +153,7 @@ pub async fn a_row_with_every_rare_field_is_read_back_equal(bench: &Bench) {
             error: Some(Failure { message: "\0\u{7f}\\".into(), class: FailureClass::Infrastructure }),
             progress: Some(Progress { percent: Some(0.1), message: None }),
             history_pages: 12,
+            record: Record::default(),
         },
         ..by_hand::row(bench, class, now.minus_ms(1_000_000))
     };

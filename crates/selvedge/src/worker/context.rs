@@ -1,13 +1,16 @@
 //! What a handler gets: the attempt it runs, its input, what its upstreams gave, and the way to be told that it should
-//! stop.
+//! stop. Its durable steps are in `steps`.
 
 use super::finished::Pause;
+use super::steps::{Ledger, Scope};
 use crate::worker::Failure;
-use crate::{Error, ExecutionId, FlowId, FrameKind, FrameMode, Name, Namespace, Nodes, Outcome, Refusal};
+use crate::{
+    Error, ExecutionId, FlowId, FrameKind, FrameMode, Name, Namespace, Nodes, Outcome, Refusal, Timestamp,
+};
 use bytes::Bytes;
 use selvedge_core::rows::Relative;
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::report::{Fence, Op};
+use selvedge_core::rules::report::{Fence, Op, Reported};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -25,6 +28,7 @@ const APPEND_PATIENCE: Duration = Duration::from_secs(30);
 pub struct Context {
     attempt: Arc<Attempt>,
     cancel: watch::Receiver<bool>,
+    scope: Scope,
 }
 
 struct Attempt {
@@ -33,18 +37,40 @@ struct Attempt {
     claimed: Claimed,
     kind: Name,
     lane: Name,
+    ledger: Arc<Ledger>,
 }
 
 impl Context {
     pub(super) fn new(
         namespace: Namespace,
         fence: Fence,
-        claimed: Claimed,
+        mut claimed: Claimed,
         (kind, lane): (Name, Name),
         cancel: watch::Receiver<bool>,
     ) -> Self {
-        let attempt = Arc::new(Attempt { namespace, fence, claimed, kind, lane });
-        Context { attempt, cancel }
+        let ledger = Ledger::new(std::mem::take(&mut claimed.steps));
+        let attempt = Arc::new(Attempt { namespace, fence, claimed, kind, lane, ledger });
+        Context { attempt, cancel, scope: Scope::default() }
+    }
+
+    /// What this attempt knows of its steps.
+    pub(super) fn ledger(&self) -> &Arc<Ledger> {
+        &self.attempt.ledger
+    }
+
+    /// In which branch of the handler its steps are.
+    pub(super) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// The same attempt in another branch of the handler.
+    pub(super) fn within(&self, scope: Scope) -> Context {
+        Context { scope, ..self.clone() }
+    }
+
+    /// When this generation of the execution began.
+    pub(super) fn opened_at(&self) -> Timestamp {
+        self.attempt.claimed.execution.opened_at()
     }
 
     /// The execution.
@@ -237,29 +263,41 @@ impl Context {
     async fn append(&self, kind: FrameKind, mode: FrameMode, data: &impl Serialize) -> Result<(), Error> {
         let op = frame(kind, mode, data)?;
         let name = Uuid::now_v7().to_string();
-        let deadline = Instant::now() + APPEND_PATIENCE;
+        self.repeat(vec![(Some(name), op)], APPEND_PATIENCE).await.map(drop)
+    }
+
+    async fn report(&self, op: Op) -> Result<(), Error> {
+        self.report_all(vec![(None, op)]).await.map(drop)
+    }
+
+    /// Reports, and again while the store is away, for as long as the patience lasts. The attempt is not suspended
+    /// meanwhile.
+    pub(super) async fn repeat(
+        &self,
+        ops: Vec<(Option<String>, Op)>,
+        patience: Duration,
+    ) -> Result<Vec<Reported>, Error> {
+        let _running = self.ledger().run();
+        let deadline = Instant::now() + patience;
         let mut pause = Pause::default();
         loop {
-            match self.report_named(Some(name.clone()), op.clone()).await {
+            match self.report_all(ops.clone()).await {
                 Err(Error::Store(error)) if error.is_transient() && Instant::now() < deadline => {
-                    tracing::debug!(execution = %self.execution(), %error, "a frame is repeated");
+                    tracing::debug!(execution = %self.execution(), %error, "a report is repeated");
                     pause.grow();
                     sleep(pause.length()).await;
                 }
-                appended => return appended,
+                reported => return reported,
             }
         }
     }
 
-    async fn report(&self, op: Op) -> Result<(), Error> {
-        self.report_named(None, op).await
-    }
-
-    async fn report_named(&self, name: Option<String>, op: Op) -> Result<(), Error> {
-        let item = Ok((self.attempt.fence, name, op));
-        let (results, _) = self.attempt.namespace.report(vec![item], None).await?;
-        results.into_iter().try_for_each(|result| result.map(drop))?;
-        Ok(())
+    /// Reports these together. The attempt is not suspended while they are under way.
+    async fn report_all(&self, ops: Vec<(Option<String>, Op)>) -> Result<Vec<Reported>, Error> {
+        let _running = self.ledger().run();
+        let items = ops.into_iter().map(|(name, op)| Ok((self.attempt.fence, name, op))).collect();
+        let (results, _) = self.attempt.namespace.report(items, None).await?;
+        Ok(results.into_iter().collect::<Result<_, Refusal>>()?)
     }
 
     /// Whether this attempt was asked to stop.

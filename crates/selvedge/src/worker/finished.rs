@@ -134,7 +134,12 @@ pub fn settle(ending: Ending, result: Result<Reported, Error>, drained: &mut Dra
                 Op::Complete { .. } => drained.completed += 1,
                 Op::Fail { .. } => drained.failed += 1,
                 Op::Delay { .. } | Op::Release => drained.released += 1,
-                Op::Progress { .. } | Op::Spawn(_) | Op::Frame { .. } => {}
+                Op::Suspend(_) => drained.suspended += 1,
+                Op::Progress { .. }
+                | Op::Spawn(_)
+                | Op::Frame { .. }
+                | Op::Waitpoint { .. }
+                | Op::Step(_) => {}
             }
             return Follows::Nothing;
         }
@@ -144,7 +149,8 @@ pub fn settle(ending: Ending, result: Result<Reported, Error>, drained: &mut Dra
         }
         Err(Error::Refused(refusal)) if is_correctable(&refusal, &ending.op) => {
             // The lease is still ours, and what the handler gave back would never be accepted.
-            let failure = Failure::permanent(format!("what the handler gave back was refused: {refusal}"));
+            let what = if matches!(ending.op, Op::Suspend(_)) { "waits for" } else { "gave back" };
+            let failure = Failure::permanent(format!("what the handler {what} was refused: {refusal}"));
             return Follows::Report(Ending::new(ending.fence, failure.into()));
         }
         Err(error) => error,
@@ -158,11 +164,13 @@ pub fn settle(ending: Ending, result: Result<Reported, Error>, drained: &mut Dra
 fn is_correctable(refusal: &Refusal, op: &Op) -> bool {
     let content = match refusal {
         Refusal::InvalidField { .. } | Refusal::UnknownField { .. } | Refusal::PayloadTooLarge { .. } => true,
+        // Of a suspension: one of its waits has the name of another step, or there is no room for one more.
+        Refusal::IdempotencyMismatch { .. } | Refusal::LimitReached { .. } => matches!(op, Op::Suspend(_)),
         Refusal::NotFound { .. }
         | Refusal::StaleLease(_)
         | Refusal::AlreadyTerminal { .. }
         | Refusal::WrongState { .. }
-        | Refusal::IdempotencyMismatch { .. }
+        | Refusal::Token { .. }
         | Refusal::VersionMismatch { .. }
         | Refusal::Cycle { .. }
         | Refusal::UnknownNode { .. }

@@ -3,7 +3,7 @@
 //! - [`Worker`] is how it is set up and started, [`Handle`] how it is stopped, [`Drained`] what it has done;
 //! - `driver` is its one task: it claims, starts handlers, reports what ended and drains;
 //! - `running` has the handlers at work, `leases` what they hold, `heartbeat` keeps that alive, `finished` reports it;
-//! - [`Context`] is what a handler gets, [`Return`] and [`Failure`] what it gives back.
+//! - [`Context`] is what a handler gets, [`Return`] and [`Failure`] what it gives back, `steps` what it does durably.
 
 mod context;
 mod driver;
@@ -12,9 +12,14 @@ mod handler;
 mod heartbeat;
 mod leases;
 mod running;
+mod steps;
 
 pub use context::Context;
 pub use handler::{Failure, IntoReturn, Return};
+pub use steps::{
+    All, Approval, ApprovalCall, Heard, NewWaitpoint, Race, Received, Until, Verdict, Vote, Wait,
+    WaitForSignal, Waited, Waitpoint,
+};
 
 use crate::submission::millis;
 use crate::{Error, Namespace, Refusal};
@@ -239,6 +244,8 @@ pub struct Drained {
     /// Attempts that were put back without charge: by their handlers, or because they did not end within the grace
     /// period.
     pub released: u64,
+    /// Attempts that were suspended: their executions wait for something.
+    pub suspended: u64,
     /// Attempts whose end was not accepted from this worker: the lease was taken away, or the store stayed away too long.
     pub aborted: u64,
 }

@@ -2,8 +2,9 @@
 
 use super::context::Context;
 use super::finished::Ending;
-use super::handler::{Failure, Handler, Return, op};
+use super::handler::{Failure, Handler, op};
 use super::leases::Leases;
+use super::steps::{self, Given};
 use crate::{Error, Name, Namespace};
 use selvedge_core::ClassId;
 use selvedge_core::rules::claim::Claimed;
@@ -19,12 +20,12 @@ use tokio::time::timeout;
 const DROPPED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How the task of a handler ended.
-pub type Ended = Result<(Id, Result<Return, Failure>), JoinError>;
+pub type Ended = Result<(Id, Given), JoinError>;
 
 /// The handlers of a worker and what they work on.
 pub struct Running {
     /// The tasks of the handlers; one that was dropped stays until it is gone.
-    pub tasks: JoinSet<Result<Return, Failure>>,
+    pub tasks: JoinSet<Given>,
     /// The leases of this worker.
     pub leases: Leases,
     namespace: Namespace,
@@ -70,8 +71,9 @@ impl Running {
         };
         let (cancel, asked) = watch::channel(false);
         let context = Context::new(self.namespace.clone(), fence, claimed, names, asked);
+        let ledger = context.ledger().clone();
         // The handler is called inside its task, so that a panic of the call itself is caught there too.
-        let task = self.tasks.spawn(async move { handler(context).await });
+        let task = self.tasks.spawn(steps::run(async move { handler(context).await }, ledger));
         self.fences.insert(task.id(), fence);
         self.leases.run(fence, task, cancel);
         None
@@ -101,7 +103,8 @@ impl Running {
         let mut next = Some(first);
         while let Some(ended) = next {
             let (id, op) = match ended {
-                Ok((id, given)) => (id, op(given)),
+                Ok((id, Given::Returned(given))) => (id, op(given)),
+                Ok((id, Given::Suspended(waits))) => (id, self.namespace.suspend(waits, Vec::new())),
                 Err(error) => (error.id(), op_of(error)),
             };
             // One whose lease was lost is not reported.

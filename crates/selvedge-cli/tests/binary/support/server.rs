@@ -88,6 +88,15 @@ impl Server {
         (self.child.wait().expect("it ends"), printed)
     }
 
+    /// Asks it to end and waits until it has; gives its log from here on.
+    pub fn log_to_the_end(mut self) -> String {
+        self.signal("TERM");
+        let mut log = String::new();
+        self.stderr.read_to_string(&mut log).expect("standard error can be read");
+        self.child.wait().expect("it ends");
+        log
+    }
+
     /// Ends it as a power cut would.
     pub fn kill(mut self) {
         self.child.kill().expect("it runs");

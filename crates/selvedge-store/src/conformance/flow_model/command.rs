@@ -106,6 +106,8 @@ pub enum Op {
     FailForNow,
     Delay,
     Release,
+    /// Suspends it until its children have ended.
+    Join,
 }
 
 fn condition() -> impl Strategy<Value = Condition> {
@@ -134,6 +136,14 @@ fn node() -> impl Strategy<Value = NodeSpec> {
     )
 }
 
+/// A node that is spawned: most often it waits for nobody, so that its parent comes to see its end.
+fn child() -> impl Strategy<Value = NodeSpec> {
+    (node(), 0..4_u8).prop_map(|(node, number)| match number {
+        0 => node,
+        _ => NodeSpec { upstreams: Vec::new(), ..node },
+    })
+}
+
 fn submit(large: bool) -> impl Strategy<Value = Step> {
     let nodes = match large {
         true => {
@@ -153,6 +163,7 @@ fn step(manual: bool) -> impl Strategy<Value = Step> {
         1 => Just(Op::FailForNow),
         1 => Just(Op::Delay),
         1 => Just(Op::Release),
+        4 => Just(Op::Join),
     ];
     let tell = any::<bool>;
     prop_oneof![
@@ -160,7 +171,7 @@ fn step(manual: bool) -> impl Strategy<Value = Step> {
         1 => submit(manual),
         4 => (index(), vec(node(), 0..3), vec(into, 0..3))
             .prop_map(|(flow, nodes, into)| Step::Grow { flow, nodes, into }),
-        2 => (index(), vec(node(), 1..3), any::<bool>())
+        6 => (index(), vec(child(), 1..3), (0..4_u8).prop_map(|number| number == 0))
             .prop_map(|(lease, nodes, detach)| Step::Spawn { lease, nodes, detach }),
         20 => Just(Step::Claim),
         20 => (index(), op, tell()).prop_map(|(lease, op, tell)| Step::Report { lease, op, tell }),

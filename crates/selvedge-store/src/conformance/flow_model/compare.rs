@@ -77,7 +77,9 @@ impl Drive<'_> {
         let what = |field: &'static str| move || format!("{at:?} {field}");
         let exact = |micros: i64| Timestamp::from_micros(self.start.micros() + micros);
         match (&node.place, &row.state) {
-            (Place::Blocked, State::Blocked) | (Place::Ready, State::Ready) => {}
+            (Place::Blocked, State::Blocked)
+            | (Place::Ready, State::Ready)
+            | (Place::Suspended, State::Suspended(_)) => {}
             (Place::Delayed(at), State::Delayed { until }) if self.reference.manual => {
                 same(what("is delayed until"), exact(*at), *until)?;
             }

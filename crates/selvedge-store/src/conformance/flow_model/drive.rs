@@ -19,7 +19,9 @@ use selvedge_core::rules::grow::{Grow, Spawn};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{self, Fence};
 use selvedge_core::rules::submit_flow::{FlowDraft, SubmitFlow};
+use selvedge_core::rules::suspend::Suspend;
 use selvedge_core::submission::When;
+use selvedge_core::suspension::{Condition, WaitDraft};
 use selvedge_core::{
     Backoff, Draft, DueKind, ExecutionId, FailureClass, FlowId, Outcome, Refusal, Timestamp,
 };
@@ -64,12 +66,18 @@ impl<'a> Drive<'a> {
                 self.grow(flow, addition).await?;
             }
             Step::Spawn { lease, nodes, detach } => {
-                let Some((at, fence)) = self.lease(*lease) else { return Ok(()) };
+                let Some((at, fence)) = self.lease(*lease, |_| true) else { return Ok(()) };
                 self.spawn(at, fence, nodes, *detach).await?;
             }
             Step::Claim => self.claim().await?,
             Step::Report { lease, op, tell } => {
-                let Some((at, fence)) = self.lease(*lease) else { return Ok(()) };
+                // What waits for children most often has some, and these end most often.
+                let likely = |node: &Node| match op {
+                    Op::Join => !node.children.is_empty(),
+                    Op::Complete | Op::FailForGood => node.parent.is_some(),
+                    Op::FailForNow | Op::Delay | Op::Release => true,
+                };
+                let Some((at, fence)) = self.lease(*lease, likely) else { return Ok(()) };
                 let report = self.bench.report_command(fence, reported(*op, self.reference.manual));
                 self.told(report, at, *tell).await.map_err(|refusal| refusal.to_string())?;
                 self.reference.report(at, *op, *tell);
@@ -153,14 +161,18 @@ impl<'a> Drive<'a> {
         }
     }
 
-    /// A live lease.
-    fn lease(&self, index: usize) -> Option<(At, Fence)> {
+    /// A live lease: for an even index one of a node that is `likely`, where there is one, else any.
+    fn lease(&self, index: usize, likely: impl Fn(&Node) -> bool) -> Option<(At, Fence)> {
         let leased = self.reference.all().into_iter().filter_map(|at| match self.reference.node(at).place {
             Place::Leased { fence, .. } => Some((at, fence)),
             _ => None,
         });
         let leased: Vec<(At, Fence)> = leased.collect();
-        index.checked_rem(leased.len()).map(|index| leased[index])
+        let chosen: Vec<_> = leased.iter().filter(|(at, _)| likely(self.reference.node(*at))).collect();
+        match (index % 2, (index / 2).checked_rem(chosen.len())) {
+            (0, Some(index)) => Some(*chosen[index]),
+            _ => (index / 2).checked_rem(leased.len()).map(|index| leased[index]),
+        }
     }
 
     /// Runs a rule about a node, with its downstreams at hand or without.
@@ -282,7 +294,7 @@ impl<'a> Drive<'a> {
             OutboxKind::Flow => {
                 self.reference.flows.iter().position(|flow| flow.id.0 == name.id).map(|flow| (flow, 0))
             }
-            OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children => {
+            OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children | OutboxKind::Parent => {
                 self.at.get(&ExecutionId(name.id)).copied()
             }
         };
@@ -317,5 +329,9 @@ fn reported(op: Op, manual: bool) -> report::Op {
         Op::FailForNow => fail(FailureClass::Transient, Some(0)),
         Op::Delay => report::Op::Delay { until: When::AfterMs(if manual { DELAY_MS } else { LONG_MS }) },
         Op::Release => report::Op::Release,
+        Op::Join => {
+            let waits = vec![WaitDraft::new(Condition::children())];
+            report::Op::Suspend(Box::new(Suspend { waits, waitpoints: Vec::new(), fingerprint: 0 }))
+        }
     }
 }

@@ -45,6 +45,8 @@ where
         Cause::Deadline,
         Cause::Lapse,
         Cause::DelayOver,
+        Cause::Suspend,
+        Cause::Resume,
     ];
     let runs = Runs {
         seed: SEED,

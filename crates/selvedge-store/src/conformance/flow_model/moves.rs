@@ -54,7 +54,7 @@ impl Reference {
     pub fn submit(&mut self, id: FlowId, addition: &Addition) {
         let known = Known { id, nodes: Vec::new(), state: FlowState::Running, cancel: None };
         self.flows.push(known);
-        self.add(self.flows.len() - 1, addition);
+        self.add(self.flows.len() - 1, addition, None);
         self.commit(&BTreeSet::new());
     }
 
@@ -80,7 +80,7 @@ impl Reference {
                 return Err("wrong_state");
             }
         }
-        let at_hand = self.add(flow, addition);
+        let at_hand = self.add(flow, addition, None);
         self.commit(&at_hand);
         Ok(())
     }
@@ -108,12 +108,13 @@ impl Reference {
         false
     }
 
-    /// Adds nodes and edges. Gives those that are at hand: the new ones, and those that an edge names.
-    fn add(&mut self, flow: usize, addition: &Addition) -> BTreeSet<At> {
+    /// Adds nodes, which `parent` spawned or nobody did, and edges. Gives those that are at hand: the new ones, and those
+    /// that an edge names.
+    fn add(&mut self, flow: usize, addition: &Addition, parent: Option<usize>) -> BTreeSet<At> {
         let there = self.flows[flow].nodes.len();
         for (id, spec, upstreams) in &addition.nodes {
             let edges = upstreams.iter().map(|(from, when)| self.edge(flow, *from, *when)).collect();
-            let node: Node = self.fresh(*id, spec, edges);
+            let node = Node { parent, ..self.fresh(*id, spec, edges) };
             self.flows[flow].nodes.push(node);
         }
         let new = addition.nodes.iter().enumerate();
@@ -157,7 +158,7 @@ impl Reference {
             return Err("flow_ended");
         }
         let there = self.flows[parent.0].nodes.len();
-        let at_hand = self.add(parent.0, addition);
+        let at_hand = self.add(parent.0, addition, Some(parent.1));
         let children = (there..there + addition.nodes.len()).map(|child| (child, detach));
         self.node_mut(parent).children.extend(children);
         self.commit(&at_hand);
@@ -172,8 +173,18 @@ impl Reference {
             Op::FailForGood => self.end(at, Outcome::Failed),
             Op::FailForNow | Op::Release => self.node_mut(at).place = Place::Ready,
             Op::Delay => self.node_mut(at).place = Place::Delayed(until),
+            Op::Join if self.has_joined(at) => self.node_mut(at).place = Place::Ready,
+            Op::Join => self.node_mut(at).place = Place::Suspended,
         }
         self.commit_one(at, tell);
+    }
+
+    /// A node hears that children of it have ended.
+    fn hear_children(&mut self, at: At) -> BTreeSet<At> {
+        if self.node(at).place == Place::Suspended && self.has_joined(at) {
+            self.node_mut(at).place = Place::Ready;
+        }
+        BTreeSet::from([at])
     }
 
     pub fn cancel(&mut self, at: At, tell: bool) -> Answer {
@@ -271,6 +282,7 @@ impl Reference {
             OutboxKind::Siblings => self.cancel_siblings(at),
             OutboxKind::Children => self.cancel_children(at),
             OutboxKind::Flow => self.cancel_members(at.0),
+            OutboxKind::Parent => self.hear_children(at),
         };
         self.commit(&at_hand);
         true

@@ -23,7 +23,12 @@ pub enum Place {
     Blocked,
     Ready,
     Delayed(i64),
-    Leased { fence: Fence, claimed_at: i64 },
+    Leased {
+        fence: Fence,
+        claimed_at: i64,
+    },
+    /// It waits for its children.
+    Suspended,
     Ended(Outcome),
 }
 
@@ -47,6 +52,7 @@ pub struct Node {
     pub cancels: bool,
     pub downstreams: Vec<usize>,
     pub children: Vec<(usize, bool)>,
+    pub parent: Option<usize>,
     pub place: Place,
     pub generation: u32,
     pub started: bool,
@@ -82,7 +88,9 @@ impl Node {
     pub fn outcome(&self) -> Option<Outcome> {
         match self.place {
             Place::Ended(outcome) => Some(outcome),
-            Place::Blocked | Place::Ready | Place::Delayed(_) | Place::Leased { .. } => None,
+            Place::Blocked | Place::Ready | Place::Delayed(_) | Place::Leased { .. } | Place::Suspended => {
+                None
+            }
         }
     }
 
@@ -187,6 +195,7 @@ impl Reference {
             edges,
             downstreams: Vec::new(),
             children: Vec::new(),
+            parent: None,
             place,
             generation: 0,
             started: false,
@@ -194,15 +203,23 @@ impl Reference {
         }
     }
 
-    /// Ends a node. Children go with it unless it succeeded.
+    /// Ends a node. Children go with it unless it succeeded, and whoever spawned it is to be told.
     pub fn end(&mut self, at: At, outcome: Outcome) {
         let node = self.node_mut(at);
         node.place = Place::Ended(outcome);
         let orphans = node.children.iter().any(|(_, detached)| !detached);
+        let parent = node.parent.map(|parent| (OutboxKind::Parent, (at.0, parent)));
         self.turned.insert(at);
+        self.left.extend(parent);
         if orphans && outcome != Outcome::Success {
             self.left.insert((OutboxKind::Children, at));
         }
+    }
+
+    /// Whether all children of a node have ended, those aside that were spawned detached.
+    pub fn has_joined(&self, at: At) -> bool {
+        let mut attached = self.node(at).children.iter().filter(|(_, detached)| !detached);
+        attached.all(|(child, _)| !self.node((at.0, *child)).is_live())
     }
 
     /// Opens a node again that had ended: in a new generation.

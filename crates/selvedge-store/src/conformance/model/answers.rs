@@ -1,8 +1,10 @@
 //! The reference model's answers: one function per command.
 
 use super::command::{Action, Content, Expect, Op};
+use super::recorded::Record;
 use super::reference::{Answer, Known, Place, Reference, Said, ms, ttl_ms};
 use selvedge_core::rules::report::Fence;
+use selvedge_core::state::StateName;
 use selvedge_core::{DueKind, ExecutionId, FailureClass, Outcome};
 use std::collections::BTreeMap;
 
@@ -72,6 +74,7 @@ impl Reference {
             cancel_until: None,
             endings: Vec::new(),
             ready_order: None,
+            record: Record::default(),
         };
         self.executions.insert(id, known);
     }
@@ -79,15 +82,38 @@ impl Reference {
     /// A report: of the current lease it is done; of another it is refused, unless it is the one that ended that lease.
     pub fn report(&mut self, fence: &Fence, op_id: Option<u8>, op: &Op) -> Answer {
         let now = self.now;
+        let keys = &mut self.keys;
         let Some(known) = self.executions.get_mut(&fence.execution) else {
             return Answer::Refused("not_found");
         };
         let said = op_id.map_or_else(|| Said::Content(op.clone()), Said::Named);
         if !known.holds(fence) {
             let before = known.endings.iter().find(|(of, what, _)| of == fence && *what == said);
-            return before.map_or(Answer::Refused("stale_lease"), |(_, _, state)| Answer::State(*state));
+            let made = known.record.newest(op);
+            return before.map_or(Answer::Refused("stale_lease"), |(_, _, state)| reported(*state, made));
         }
         let place = match op {
+            Op::Waitpoint(point) => {
+                return match known.make(std::slice::from_ref(point), keys, now) {
+                    Ok(made) => reported(known.place.name(), made),
+                    Err(code) => Answer::Refused(code),
+                };
+            }
+            Op::Step { name, kind, result } => {
+                return match known.note(*name, *kind, *result, now) {
+                    Ok(()) => Answer::State(known.place.name()),
+                    Err(code) => Answer::Refused(code),
+                };
+            }
+            Op::Suspend { waits, waitpoints } => {
+                return match known.suspend(waits, waitpoints, keys, now) {
+                    Ok((state, made)) => {
+                        known.endings.push((*fence, said, state));
+                        reported(state, made)
+                    }
+                    Err(code) => Answer::Refused(code),
+                };
+            }
             Op::Progress(percent) => {
                 known.version += u32::from(known.progress != Some(*percent));
                 known.progress = Some(*percent);
@@ -178,6 +204,10 @@ impl Reference {
         if known.next_due().is_none_or(|(at, of)| of != kind || at > now) {
             return Answer::NotDue;
         }
+        if known.is_suspended() && matches!(kind, DueKind::Delay | DueKind::SuspensionTimeout) {
+            known.wait_is_over(kind, now);
+            return Answer::Acted;
+        }
         let place = match kind {
             DueKind::Delay => Place::Ready,
             DueKind::AttemptTimeout => {
@@ -192,6 +222,11 @@ impl Reference {
                     false => Place::Ended(Outcome::Expired),
                 }
             }
+            DueKind::WaitpointExpiry => {
+                known.expire_waitpoints(now);
+                return Answer::Acted;
+            }
+            DueKind::SuspensionTimeout => return Answer::NotDue,
             DueKind::Retention => {
                 self.delete(id);
                 return Answer::Acted;
@@ -213,12 +248,20 @@ impl Reference {
     }
 }
 
+/// The answer to a report that made waitpoints, or none.
+fn reported(state: StateName, made: Vec<u32>) -> Answer {
+    match made.is_empty() {
+        true => Answer::State(state),
+        false => Answer::Made(state, made),
+    }
+}
+
 fn act(known: &mut Known, action: &Action, now: i64) -> Result<(), &'static str> {
     let leased = matches!(known.place, Place::Leased { .. });
     let ended = known.has_ended();
     match action {
         Action::Cancel { .. } if known.place == Place::Ended(Outcome::Cancelled) => {}
-        Action::Cancel { .. } | Action::Prioritise(_) | Action::Reschedule(_) if ended => {
+        Action::Cancel { .. } | Action::Prioritise(_) | Action::Reschedule(_) | Action::Resume if ended => {
             return Err("already_terminal");
         }
         Action::Cancel { grace_ms } if leased && *grace_ms > 0 => {
@@ -238,7 +281,10 @@ fn act(known: &mut Known, action: &Action, now: i64) -> Result<(), &'static str>
             known.version += u32::from(known.priority != *priority);
             known.priority = *priority;
         }
-        Action::Reschedule(_) if leased => return Err("wrong_state"),
+        Action::Reschedule(_) if leased || known.is_suspended() => return Err("wrong_state"),
+        Action::Resume if !known.is_suspended() => return Err("wrong_state"),
+        Action::Resume => known.resume(now),
+        Action::RevokeWaitpoint(index) => known.revoke_waitpoint(*index)?,
         Action::Reschedule(wait) => {
             let place = known.back(*wait, now);
             known.put(place, now);
@@ -251,6 +297,7 @@ fn act(known: &mut Known, action: &Action, now: i64) -> Result<(), &'static str>
             known.started_at = None;
             (known.retries, known.interruptions) = (0, 0);
             (known.progress, known.result) = (None, None);
+            known.record.resumed_by = None;
         }
         Action::Tag { name, value } => {
             let before = known.tags.clone();

@@ -3,6 +3,9 @@
 use proptest::collection::vec;
 use proptest::option::{of, weighted};
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
+use proptest::sample::select;
+use selvedge_core::step::StepKind;
+use selvedge_core::suspension::{Distinct, OnTimeout};
 use selvedge_core::{DueKind, FailureClass};
 
 /// Two hours: on a clock that nobody moves this never passes within a test.
@@ -66,6 +69,31 @@ pub enum Command {
     Drain {
         worker: usize,
     },
+    /// A caller sends a signal.
+    Signal {
+        execution: usize,
+        source: u8,
+        sent: Sent,
+    },
+    /// Somebody delivers with the token of a waitpoint, which may be altered.
+    Deliver {
+        token: usize,
+        altered: bool,
+        named: bool,
+        sent: Sent,
+    },
+    /// The key of tokens is changed.
+    Rotate {
+        grace_ms: i64,
+    },
+}
+
+/// A signal, but for who sends it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub name: u8,
+    pub key: Option<u8>,
+    pub payload: u8,
 }
 
 /// What is submitted, but for its id.
@@ -104,6 +132,38 @@ pub enum Op {
     Progress(u8),
     Delay(i64),
     Release,
+    Suspend { waits: Vec<Wait>, waitpoints: Vec<Point> },
+    Waitpoint(Point),
+    Step { name: u8, kind: StepKind, result: u8 },
+}
+
+/// A wait of a suspension.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wait {
+    pub step: Option<(u8, StepKind)>,
+    pub shape: Shape,
+    pub timeout_ms: Option<i64>,
+    pub on_timeout: OnTimeout,
+}
+
+/// What a wait waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    Signal(u8),
+    Any(Vec<Shape>),
+    All(Vec<Shape>),
+    Count { n: u32, of: Vec<u8>, distinct: Distinct },
+    Until(i64),
+    Operator,
+    Children,
+}
+
+/// A waitpoint that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    pub name: u8,
+    pub source: Option<u8>,
+    pub expires_ms: Option<i64>,
 }
 
 /// What an operator does.
@@ -115,6 +175,8 @@ pub enum Action {
     Reschedule(i64),
     Replay,
     Tag { name: u8, value: Option<u8> },
+    Resume,
+    RevokeWaitpoint(usize),
 }
 
 /// Which version an operator expects.
@@ -170,7 +232,7 @@ fn submit(manual: bool) -> impl Strategy<Value = Command> {
 }
 
 fn op(manual: bool) -> impl Strategy<Value = Op> {
-    let class = proptest::sample::select(FailureClass::ALL.to_vec());
+    let class = select(FailureClass::ALL.to_vec());
     prop_oneof![
         2 => (0..2_u8).prop_map(Op::Complete),
         4 => (class, 0..2_u8, weighted(0.3, duration(manual)))
@@ -178,7 +240,66 @@ fn op(manual: bool) -> impl Strategy<Value = Op> {
         2 => (0..3_u8).prop_map(Op::Progress),
         2 => duration(manual).prop_map(Op::Delay),
         2 => Just(Op::Release),
+        12 => (waits(manual), vec(point(manual), 0..3))
+            .prop_map(|(waits, waitpoints)| Op::Suspend { waits, waitpoints }),
+        3 => point(manual).prop_map(Op::Waitpoint),
+        3 => (0..5_u8, select(vec![StepKind::Step, StepKind::Step, StepKind::Wait]), 0..2_u8)
+            .prop_map(|(name, kind, result)| Op::Step { name, kind, result }),
     ]
+}
+
+/// Signals, waitpoints and what is waited for share a few names.
+fn name() -> std::ops::Range<u8> {
+    0..3
+}
+
+fn leaf(manual: bool) -> impl Strategy<Value = Shape> {
+    let count = (1..3_u32, 0..2_u8, 1..3_u8, select(Distinct::ALL.to_vec()));
+    prop_oneof![
+        8 => name().prop_map(Shape::Signal),
+        4 => count.prop_map(|(n, first, names, distinct)| {
+            let of: Vec<u8> = (first..first + names).collect();
+            let most = if distinct == Distinct::Sources { n } else { n.min(names.into()) };
+            Shape::Count { n: most, of, distinct }
+        }),
+        2 => duration(manual).prop_map(Shape::Until),
+        1 => Just(Shape::Operator),
+        1 => Just(Shape::Children),
+    ]
+}
+
+fn shape(manual: bool) -> impl Strategy<Value = Shape> {
+    leaf(manual).prop_recursive(3, 8, 3, |part| {
+        prop_oneof![vec(part.clone(), 1..3).prop_map(Shape::Any), vec(part, 1..4).prop_map(Shape::All)]
+    })
+}
+
+/// One wait or two; those of one suspension have different steps.
+fn waits(manual: bool) -> impl Strategy<Value = Vec<Wait>> {
+    let kind = select(vec![StepKind::Wait, StepKind::Wait, StepKind::Sleep]);
+    let step = weighted(0.6, (0..2_u8, kind));
+    let timeout_ms = prop_oneof![1 => Just(0), 2 => duration(manual)];
+    let timeout = (weighted(0.7, timeout_ms), select(OnTimeout::ALL.to_vec()));
+    let wait = (step, shape(manual), timeout);
+    vec(wait, 1..3).prop_map(|waits| {
+        let waits = waits.into_iter().enumerate();
+        let made = waits.map(|(index, (step, shape, (timeout_ms, on_timeout)))| Wait {
+            step: step.map(|(name, kind)| (2 * index as u8 + name, kind)),
+            shape,
+            timeout_ms,
+            on_timeout,
+        });
+        made.collect()
+    })
+}
+
+fn point(manual: bool) -> impl Strategy<Value = Point> {
+    (name(), weighted(0.3, 0..2_u8), weighted(0.5, duration(manual)))
+        .prop_map(|(name, source, expires_ms)| Point { name, source, expires_ms })
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    (name(), weighted(0.3, 0..3_u8), 0..2_u8).prop_map(|(name, key, payload)| Sent { name, key, payload })
 }
 
 fn spoil() -> impl Strategy<Value = Spoil> {
@@ -199,6 +320,8 @@ fn action(manual: bool) -> impl Strategy<Value = Action> {
         2 => duration(manual).prop_map(Action::Reschedule),
         3 => Just(Action::Replay),
         2 => (0..2_u8, of(0..2_u8)).prop_map(|(name, value)| Action::Tag { name, value }),
+        3 => Just(Action::Resume),
+        2 => (0..8_usize).prop_map(Action::RevokeWaitpoint),
     ]
 }
 
@@ -207,11 +330,17 @@ fn expect() -> impl Strategy<Value = Expect> {
 }
 
 fn command(manual: bool) -> impl Strategy<Value = Command> {
-    let live = [DueKind::Delay, DueKind::Deadline, DueKind::AttemptTimeout];
-    let kind = proptest::sample::select(live.to_vec());
+    let kind = select(vec![
+        DueKind::Delay,
+        DueKind::Deadline,
+        DueKind::AttemptTimeout,
+        DueKind::SuspensionTimeout,
+        DueKind::SuspensionTimeout,
+        DueKind::WaitpointExpiry,
+    ]);
     let index = || 0..64_usize;
     prop_oneof![
-        4 => submit(manual),
+        5 => submit(manual),
         3 => (index(), any::<bool>())
             .prop_map(|(earlier, same_id)| Command::SubmitAgain { earlier, same_id }),
         10 => (index(), spoil(), weighted(0.2, 0..3_u8), op(manual))
@@ -221,7 +350,12 @@ fn command(manual: bool) -> impl Strategy<Value = Command> {
         6 => (index(), action(manual), expect())
             .prop_map(|(execution, action, expect)| Command::Operate { execution, action, expect }),
         8 => index().prop_map(|execution| Command::Lapse { execution }),
-        8 => (index(), kind).prop_map(|(execution, kind)| Command::Due { execution, kind }),
+        10 => (index(), kind).prop_map(|(execution, kind)| Command::Due { execution, kind }),
+        12 => (index(), 0..2_u8, sent())
+            .prop_map(|(execution, source, sent)| Command::Signal { execution, source, sent }),
+        5 => (index(), (0..8_u8).prop_map(|number| number == 0), any::<bool>(), sent())
+            .prop_map(|(token, altered, named, sent)| Command::Deliver { token, altered, named, sent }),
+        1 => duration(manual).prop_map(|grace_ms| Command::Rotate { grace_ms }),
     ]
 }
 
@@ -235,7 +369,7 @@ fn step(manual: bool) -> impl Strategy<Value = Step> {
     let drain = worker().prop_map(|worker| Step::Together(vec![Command::Drain { worker }]));
     prop_oneof![
         if manual { 12 } else { 1 } => moved.prop_map(|ms| Step::Advance { ms }),
-        24 => (worker(), any::<bool>(), 1..5_u32)
+        36 => (worker(), any::<bool>(), 1..5_u32)
             .prop_map(|(worker, both_lanes, max)| Step::Claim { worker, both_lanes, max }),
         14 => (worker(), any::<u8>()).prop_map(|(worker, named)| Step::Heartbeat { worker, named }),
         6 => (0..64_usize).prop_map(|execution| Step::Delete { execution }),
@@ -245,8 +379,11 @@ fn step(manual: bool) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Random sequences: longer ones where time can be passed, and memory is all they take.
+/// Random sequences, each of which begins with submissions: longer ones where time can be passed, and memory is all they
+/// take.
 pub fn steps(manual: bool) -> impl Strategy<Value = Vec<Step>> {
     let longest = if manual { 120 } else { 60 };
-    vec(step(manual), 1..longest)
+    let first = vec(submit(manual), 1..4).prop_map(Step::Together);
+    (first, vec(step(manual), 1..longest))
+        .prop_map(|(first, rest)| std::iter::once(first).chain(rest).collect())
 }

@@ -1,5 +1,6 @@
 //! Compares rows of the store with what the reference model knows.
 
+use super::compare_records::compare_record;
 use super::reference::{Known, Place, Reference};
 use super::rules;
 use crate::Stored;
@@ -29,6 +30,7 @@ pub fn compare(reference: &mut Reference, start: Timestamp, rows: &HashMap<Execu
     for known in reference.executions.values_mut() {
         let stored = rows.get(&known.id).ok_or(format!("{} is missing", known.id))?;
         compare_row(known, stored)?;
+        compare_record(known, &stored.execution, manual.then_some(start))?;
         match (&known.place, &stored.execution.state) {
             (Place::Delayed(at), State::Delayed { until }) if manual => {
                 same(|| format!("{} is delayed until", known.id), exact(*at), *until)?;
@@ -67,6 +69,6 @@ fn compare_row(known: &Known, stored: &Stored) -> Differ {
 fn fence_of(place: &Place) -> Option<Fence> {
     match place {
         Place::Leased { fence, .. } => Some(*fence),
-        Place::Ready | Place::Delayed(_) | Place::Ended(_) => None,
+        Place::Ready | Place::Delayed(_) | Place::Suspended(_) | Place::Ended(_) => None,
     }
 }

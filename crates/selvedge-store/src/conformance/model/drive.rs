@@ -2,16 +2,21 @@
 
 use super::command::{Command, Content, Op, Step};
 use super::compare::{Differ, compare, same};
+use super::compare_records::{
+    compare_claimed, compare_keys, compare_signals, compare_steps, compare_waitpoints,
+};
 use super::expect::{instance, newest};
 use super::reference::{Answer, Reference, ttl_ms};
 use super::rules::Shared;
 use crate::conformance::bench::Bench;
+use crate::conformance::signal_bench::secret;
 use crate::conformance::subject::Advance;
 use crate::conformance::worker::Worker;
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::report::Fence;
 use selvedge_core::rules::worker::Depart;
-use selvedge_core::{DueKind, ExecutionId, Name, Timestamp};
+use selvedge_core::token::TokenKeyId;
+use selvedge_core::{DueKind, ExecutionId, Name, Timestamp, Waitpoint};
 use uuid::Uuid;
 
 /// A store and the reference model on their way.
@@ -28,6 +33,8 @@ pub struct Drive<'a> {
     pub(super) leases: Vec<Fence>,
     /// Every report that was ever made.
     pub(super) reports: Vec<(Fence, Option<u8>, Op)>,
+    /// Every token that was ever signed: the waitpoint, the key, the text.
+    pub(super) tokens: Vec<(Waitpoint, TokenKeyId, String)>,
 }
 
 impl<'a> Drive<'a> {
@@ -43,6 +50,7 @@ impl<'a> Drive<'a> {
             submissions: Vec::new(),
             leases: Vec::new(),
             reports: Vec::new(),
+            tokens: Vec::new(),
         }
     }
 
@@ -87,6 +95,7 @@ impl<'a> Drive<'a> {
         let expected = self.reference.claim(worker, both_lanes, max);
         same(|| format!("worker {worker} claims {max}"), expected, got)?;
         for one in &claimed {
+            compare_claimed(&self.reference, one)?;
             let fence = Fence::of(&one.execution).ok_or("it was claimed and is not leased")?;
             self.reference.lease(fence, worker);
             self.leases.push(fence);
@@ -168,6 +177,32 @@ impl<'a> Drive<'a> {
     async fn compare(&mut self) -> Differ {
         let found = self.bench.store.fetch(&self.submitted).await.expect("executions are read");
         let rows = found.into_iter().map(|stored| (stored.execution.id, stored)).collect();
-        compare(&mut self.reference, self.start, &rows)
+        compare(&mut self.reference, self.start, &rows)?;
+        self.compare_records().await
+    }
+
+    /// Compares what is recorded of every execution that has changed, and learns the tokens of its waitpoints.
+    async fn compare_records(&mut self) -> Differ {
+        let Reference { executions, keys, manual, .. } = &mut self.reference;
+        let exact = manual.then_some(self.start);
+        for known in executions.values_mut().filter(|known| known.record.compared != known.version) {
+            known.record.compared = known.version;
+            let id = known.id;
+            compare_signals(known, &self.bench.signals(id).await)?;
+            compare_steps(known, &self.bench.steps(id).await, exact)?;
+            let waitpoints = self.bench.waitpoints(id).await;
+            compare_waitpoints(known, keys, &waitpoints, exact)?;
+            for waitpoint in waitpoints {
+                let new = |(known, key, _): &(Waitpoint, TokenKeyId, String)| {
+                    (known.id, *key) != (waitpoint.id, waitpoint.key)
+                };
+                if self.tokens.iter().all(new) {
+                    let token = secret(1).sign(&waitpoint);
+                    self.tokens.push((waitpoint.clone(), waitpoint.key, token));
+                }
+            }
+        }
+        let stored = self.bench.store.token_keys().await.expect("keys are read");
+        compare_keys(keys, &stored, exact)
     }
 }

@@ -1,21 +1,32 @@
 //! Each command of the model made out: whom it names, the command of core that it is, and the answer that is expected.
 
-use super::command::{Command, Content, Expect, Op, Spoil};
+use super::command::{Action, Command, Content, Expect, Op, Sent, Spoil};
 use super::drive::Drive;
+use super::recorded::{Made, Token};
 use super::reference::{Answer, Known};
 use super::rules::{self, Shared};
 use crate::conformance::bench::mint;
+use crate::conformance::signal_bench::secret;
 use selvedge_core::rules::clock::{Tick, What};
+use selvedge_core::rules::operator::{self, Operate};
 use selvedge_core::rules::report::Fence;
+use selvedge_core::rules::signal::{SignalDraft, Way};
+use selvedge_core::rules::waitpoint::Rotate;
 use selvedge_core::rules::worker::{Drain, PutBack, Why};
 use selvedge_core::state::StateName;
-use selvedge_core::{ExecutionId, LeaseId, Name};
+use selvedge_core::{ExecutionId, LeaseId, Name, WaitpointId};
 use uuid::Uuid;
 
 /// The one at `index`, counted from the newest and round again.
 pub fn newest<T: Copy>(items: &[T], index: usize) -> Option<T> {
     let back = index.checked_rem(items.len())?;
     items.get(items.len() - 1 - back).copied()
+}
+
+/// The same of what is not copied.
+fn newest_of<T>(items: &[T], index: usize) -> Option<&T> {
+    let back = index.checked_rem(items.len())?;
+    items.get(items.len() - 1 - back)
 }
 
 /// A worker's instance.
@@ -28,26 +39,26 @@ impl Drive<'_> {
         newest(&self.submitted, index).unwrap_or(ExecutionId(Uuid::nil()))
     }
 
-    /// An execution: for an even index one that is `likely` to be acted on, else any.
+    /// An execution: for three of four indices one that is `likely` to be acted on, else any.
     fn likely(&self, index: usize, likely: impl Fn(&Known) -> bool) -> ExecutionId {
         let known = |id: &&ExecutionId| self.reference.executions.get(id).is_some_and(&likely);
         let chosen: Vec<ExecutionId> = self.submitted.iter().filter(known).copied().collect();
-        match index % 2 {
-            0 => newest(&chosen, index / 2).unwrap_or_else(|| self.execution(index / 2)),
-            _ => self.execution(index / 2),
+        match index % 4 {
+            0 => self.execution(index / 4),
+            _ => newest(&chosen, index / 4).unwrap_or_else(|| self.execution(index / 4)),
         }
     }
 
-    /// A lease: for an even index one that is live, else any.
+    /// A lease: for three of four indices one that is live, else any.
     fn lease(&self, index: usize) -> Fence {
         let live = |fence: &&Fence| {
             let known = self.reference.executions.get(&fence.execution);
             known.is_some_and(|known| known.holds(fence))
         };
         let live: Vec<Fence> = self.leases.iter().filter(live).copied().collect();
-        let chosen = match index % 2 {
-            0 => newest(&live, index / 2).or(newest(&self.leases, index / 2)),
-            _ => newest(&self.leases, index / 2),
+        let chosen = match index % 4 {
+            0 => newest(&self.leases, index / 4),
+            _ => newest(&live, index / 4).or(newest(&self.leases, index / 4)),
         };
         chosen.unwrap_or(Fence {
             execution: self.execution(index),
@@ -106,9 +117,16 @@ impl Drive<'_> {
                 (self.put_back(fence, *orphaned), self.reference.put_back(&fence))
             }
             Command::Operate { execution, action, expect } => {
-                let id = self.execution(*execution);
+                let id = match action {
+                    Action::Resume => self.likely(*execution, Known::is_suspended),
+                    Action::RevokeWaitpoint(_) => {
+                        self.likely(*execution, |known| known.record.waitpoints.iter().any(Made::is_open))
+                    }
+                    _ => self.execution(*execution),
+                };
                 let version = self.reference.executions.get(&id).map_or(0, |known| known.version);
                 let mut operate = self.bench.operate_command(id, rules::action(action));
+                let action = &self.chosen(id, action, &mut operate);
                 operate.if_version = match expect {
                     Expect::Any => None,
                     Expect::Current => Some(version),
@@ -122,10 +140,24 @@ impl Drive<'_> {
                 (Shared::Tick(tick), self.reference.lapse(execution))
             }
             Command::Due { execution, kind } => {
-                let turn = |known: &Known| known.next_due().is_some_and(|(_, of)| of == *kind);
+                let now = self.reference.now;
+                let turn = |known: &Known| known.next_due().is_some_and(|(at, of)| of == *kind && at <= now);
                 let execution = self.likely(*execution, turn);
                 let tick = Tick { execution, what: What::Due(*kind) };
                 (Shared::Tick(tick), self.reference.due(execution, *kind))
+            }
+            Command::Signal { execution, source, sent } => {
+                let id = self.likely(*execution, Known::is_suspended);
+                let draft = self.draft(*sent, true);
+                let deliver = self.bench.signal_command(id, draft, &rules::word(*source));
+                (Shared::Deliver(deliver), self.reference.signal(id, *source, *sent))
+            }
+            Command::Deliver { token, altered, named, sent } => self.deliver(*token, *altered, *named, *sent),
+            Command::Rotate { grace_ms } => {
+                let (namespace, actor) = (self.bench.namespace, Name::trusted("operator"));
+                let fingerprint = secret(1).fingerprint();
+                let rotate = Rotate { namespace, grace_ms: *grace_ms, fingerprint, actor };
+                (Shared::Rotate(rotate), self.reference.rotate(*grace_ms))
             }
             Command::Drain { worker } => {
                 let drain = Drain {
@@ -136,6 +168,37 @@ impl Drive<'_> {
                 (Shared::Drain(drain), self.reference.drain(*worker))
             }
         }
+    }
+
+    /// Puts the waitpoint that an action is about in its place: one of the execution's, or none that there is.
+    fn chosen(&self, id: ExecutionId, action: &Action, operate: &mut Operate) -> Action {
+        let Action::RevokeWaitpoint(index) = action else { return action.clone() };
+        let known = self.reference.executions.get(&id).map_or(&[][..], |known| &known.record.waitpoints);
+        let place = index.checked_rem(known.len() + 1).unwrap_or_default();
+        let waitpoint = known.get(place).and_then(|one| one.id).unwrap_or(WaitpointId(Uuid::nil()));
+        operate.action = operator::Action::RevokeWaitpoint { waitpoint };
+        Action::RevokeWaitpoint(place)
+    }
+
+    fn draft(&self, sent: Sent, named: bool) -> SignalDraft {
+        SignalDraft {
+            name: named.then(|| rules::word(sent.name)),
+            payload: rules::payload(sent.payload),
+            key: sent.key.map(rules::word),
+        }
+    }
+
+    fn deliver(&mut self, index: usize, altered: bool, named: bool, sent: Sent) -> (Shared, Answer) {
+        let Some((waitpoint, key, text)) = newest_of(&self.tokens, index) else {
+            let tick = Tick { execution: ExecutionId(Uuid::nil()), what: What::Lapse };
+            return (Shared::Tick(tick), Answer::Lost);
+        };
+        let (execution, waitpoint, key) = (waitpoint.execution, waitpoint.id, *key);
+        let token = if altered { format!("{text}A") } else { text.clone() };
+        let way = Way::Token { waitpoint, token, secret: secret(1) };
+        let deliver = self.draft(sent, named).check(execution, way).expect("it is well formed");
+        let token = Token { execution, waitpoint, key, altered };
+        (Shared::Deliver(deliver), self.reference.deliver(token, named, sent))
     }
 
     async fn submit(&mut self, given: Option<Uuid>, content: Content) -> (Shared, Answer) {

@@ -7,10 +7,13 @@
 mod answers;
 mod command;
 mod compare;
+mod compare_records;
 mod drive;
 mod expect;
+mod recorded;
 mod reference;
 mod rules;
+mod waiting;
 
 use super::random::Runs;
 use super::{Bench, Subject};

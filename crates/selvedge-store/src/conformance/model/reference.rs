@@ -4,7 +4,10 @@
 //! microsecond, and durations are nothing or longer than any test.
 
 use super::command::{Content, LONG_MS};
+use super::recorded::{Key, Record};
+use super::waiting::Waiting;
 use selvedge_core::rules::report::Fence;
+use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
 use selvedge_core::{DueKind, ExecutionId, Outcome, Timestamp};
 use std::cmp::Reverse;
@@ -19,6 +22,7 @@ pub enum Place {
     Ready,
     Delayed(i64),
     Leased { fence: Fence, worker: usize, claimed_at: i64 },
+    Suspended(Vec<Waiting>),
     Ended(Outcome),
 }
 
@@ -53,6 +57,8 @@ pub struct Known {
     pub endings: Vec<(Fence, Said, StateName)>,
     /// Its place among the ready ones, as the store told it; none where it has just become ready.
     pub ready_order: Option<Timestamp>,
+    /// Its signals, waitpoints and steps.
+    pub record: Record,
 }
 
 /// A worker's session.
@@ -71,13 +77,26 @@ pub struct Reference {
     pub idempotency: HashMap<u8, (ExecutionId, Content, i64)>,
     pub unique: HashMap<u8, ExecutionId>,
     pub sessions: BTreeMap<usize, Presence>,
+    pub keys: Vec<Key>,
 }
 
 /// What a command should be answered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    Submitted { id: ExecutionId, duplicate: bool },
+    Submitted {
+        id: ExecutionId,
+        duplicate: bool,
+    },
     State(StateName),
+    /// A report that asked for waitpoints: their numbers.
+    Made(StateName, Vec<u32>),
+    Delivered {
+        number: u32,
+        name: u8,
+        source: u8,
+        duplicate: bool,
+        effect: Effect,
+    },
     Version(u32),
     Acted,
     NotDue,
@@ -108,6 +127,7 @@ impl Place {
             Place::Ready => StateName::Ready,
             Place::Delayed(_) => StateName::Delayed,
             Place::Leased { .. } => StateName::Leased,
+            Place::Suspended(_) => StateName::Suspended,
             Place::Ended(outcome) => selvedge_core::State::Terminal(*outcome).name(),
         }
     }
@@ -128,12 +148,19 @@ impl Known {
         let deadline = content.deadline_ms.map(|limit| self.opened_at + ms(limit));
         let started = self.started_at.is_some();
         let start_by = content.start_by_ms.filter(|_| !started).map(|limit| self.opened_at + ms(limit));
+        let expiry = self.record.next_expiry().filter(|_| !self.has_ended());
+        let mut timeout = None;
         let (limits, other) = match &self.place {
             Place::Ready => ([deadline, start_by], None),
             Place::Delayed(until) => ([deadline, start_by], Some((*until, DueKind::Delay))),
             Place::Leased { claimed_at, .. } => {
                 let timeout = content.attempt_timeout_ms.map(|limit| claimed_at + ms(limit));
                 ([deadline, self.cancel_until], timeout.map(|at| (at, DueKind::AttemptTimeout)))
+            }
+            Place::Suspended(waits) => {
+                let times = waits.iter().filter_map(Waiting::next_time);
+                timeout = waits.iter().filter_map(Waiting::times_out_at).min();
+                ([deadline, None], times.min().map(|at| (at, DueKind::Delay)))
             }
             Place::Ended(_) => {
                 let kept = self.ended_at + ms(content.retention_ms);
@@ -142,7 +169,9 @@ impl Known {
             }
         };
         let limits = limits.into_iter().flatten().map(|at| (at, DueKind::Deadline));
-        limits.chain(other).min()
+        let timeout = timeout.map(|at| (at, DueKind::SuspensionTimeout));
+        let expiry = expiry.map(|at| (at, DueKind::WaitpointExpiry));
+        limits.chain(other).chain(timeout).chain(expiry).min()
     }
 
     /// Puts it somewhere else. Whatever its worker was asked is over.
@@ -224,7 +253,11 @@ impl Reference {
     pub fn held_by(&self, of: usize) -> Vec<(Fence, i64)> {
         let held = self.executions.values().filter_map(|known| match &known.place {
             Place::Leased { fence, worker, claimed_at } if *worker == of => Some((*fence, *claimed_at)),
-            Place::Leased { .. } | Place::Ready | Place::Delayed(_) | Place::Ended(_) => None,
+            Place::Leased { .. }
+            | Place::Ready
+            | Place::Delayed(_)
+            | Place::Suspended(_)
+            | Place::Ended(_) => None,
         });
         let mut held: Vec<(Fence, i64)> = held.collect();
         held.sort_by_key(|(fence, _)| fence.execution);

@@ -1,16 +1,22 @@
 //! The model's commands as commands of core, and core's replies as the model's answers.
 
-use super::command::{Action, Content, Op};
+use super::command::{Action, Content, Op, Point, Shape, Wait};
 use super::reference::Answer;
 use crate::conformance::rule::Rule;
+use crate::conformance::signal_bench::{self, secret};
 use bytes::Bytes;
 use selvedge_core::rules::clock::{Tick, Ticked};
 use selvedge_core::rules::operator::{self, Operate};
-use selvedge_core::rules::report::{self, Report};
+use selvedge_core::rules::report::{self, Report, Reported};
+use selvedge_core::rules::signal::Deliver;
+use selvedge_core::rules::step::StepDraft;
 use selvedge_core::rules::submit::Submit;
+use selvedge_core::rules::suspend::Suspend;
+use selvedge_core::rules::waitpoint::{Rotate, WaitpointDraft};
 use selvedge_core::rules::worker::{Drain, PutBack};
 use selvedge_core::submission::When;
-use selvedge_core::{Backoff, Draft, FailureClass, Needs, Policy, Refusal, Retry, Work};
+use selvedge_core::suspension::{Condition, WaitDraft};
+use selvedge_core::{Backoff, Draft, FailureClass, Name, Needs, Policy, Refusal, Retry, WaitpointId, Work};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -22,6 +28,8 @@ pub enum Shared {
     Operate(Operate),
     Tick(Tick),
     Drain(Drain),
+    Deliver(Deliver),
+    Rotate(Rotate),
 }
 
 impl Rule for Shared {
@@ -35,6 +43,8 @@ impl Rule for Shared {
             Shared::Operate(command) => command.needs(needs),
             Shared::Tick(command) => command.needs(needs),
             Shared::Drain(command) => command.needs(needs),
+            Shared::Deliver(command) => command.needs(needs),
+            Shared::Rotate(command) => command.needs(needs),
         }
     }
 
@@ -43,7 +53,9 @@ impl Rule for Shared {
             Shared::Submit(command) => command.needs_more(work, needs),
             Shared::Tick(command) => command.needs_more(work, needs),
             Shared::Operate(command) => command.needs_more(work, needs),
-            Shared::Report(_) | Shared::PutBack(_) | Shared::Drain(_) => {}
+            Shared::Report(command) => command.needs_more(work, needs),
+            Shared::Deliver(command) => command.needs_more(work, needs),
+            Shared::PutBack(_) | Shared::Drain(_) | Shared::Rotate(_) => {}
         }
     }
 
@@ -52,7 +64,7 @@ impl Rule for Shared {
             Shared::Submit(command) => answer(command.decide(again, work).remove(0), |done| {
                 Answer::Submitted { id: done.execution.id, duplicate: done.duplicate }
             }),
-            Shared::Report(command) => answer(command.decide(work), |done| Answer::State(done.state)),
+            Shared::Report(command) => answer(command.decide(work), reported),
             Shared::PutBack(command) => answer(command.decide(work), |done| match done {
                 true => Answer::Yes,
                 false => Answer::No,
@@ -60,7 +72,22 @@ impl Rule for Shared {
             Shared::Operate(command) => answer(command.decide(work), |row| Answer::Version(row.version)),
             Shared::Tick(command) => answer(command.decide(work), ticked),
             Shared::Drain(command) => answer(command.decide(work), |()| Answer::Yes),
+            Shared::Deliver(command) => answer(command.decide(work), |done| Answer::Delivered {
+                number: done.number,
+                name: number(&done.name),
+                source: number(&done.source),
+                duplicate: done.duplicate,
+                effect: done.effect,
+            }),
+            Shared::Rotate(command) => answer(command.decide(work), |_| Answer::Yes),
         }
+    }
+}
+
+fn reported(done: Reported) -> Answer {
+    match done.waitpoints.is_empty() {
+        true => Answer::State(done.state),
+        false => Answer::Made(done.state, done.waitpoints.iter().map(|one| one.number).collect()),
     }
 }
 
@@ -81,9 +108,24 @@ pub fn result(number: u8) -> Bytes {
     format!("{{\"result\":{number}}}").into()
 }
 
-/// A tag's name or value.
+/// What the payload of a signal looks like.
+pub fn payload(number: u8) -> Bytes {
+    format!("[{}]", "7,".repeat(number.into()) + "8").into()
+}
+
+/// A name of anything, or the value of a tag.
 pub fn word(number: u8) -> String {
     format!("w{number}")
+}
+
+/// The same as a name.
+pub fn name(number: u8) -> Name {
+    Name::trusted(&word(number))
+}
+
+/// The number whose word this is.
+pub fn number(word: &str) -> u8 {
+    word.strip_prefix('w').and_then(|number| number.parse().ok()).unwrap_or(u8::MAX)
 }
 
 /// The draft of a content.
@@ -126,6 +168,46 @@ pub fn op(op: &Op) -> report::Op {
         Op::Progress(percent) => report::Op::Progress { percent: Some(f64::from(*percent)), message: None },
         Op::Delay(wait) => report::Op::Delay { until: When::AfterMs(*wait) },
         Op::Release => report::Op::Release,
+        Op::Suspend { waits, waitpoints } => {
+            let waits = waits.iter().map(wait).collect();
+            let waitpoints = waitpoints.iter().map(point).collect();
+            let fingerprint = secret(1).fingerprint();
+            report::Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint }))
+        }
+        Op::Waitpoint(asked) => signal_bench::make(point(asked)),
+        Op::Step { name: called, kind, result: given } => report::Op::Step(StepDraft {
+            name: name(*called),
+            kind: *kind,
+            result: result(*given),
+            duration_ms: 0,
+        }),
+    }
+}
+
+fn point(point: &Point) -> WaitpointDraft {
+    WaitpointDraft { name: name(point.name), source: point.source.map(name), expires_ms: point.expires_ms }
+}
+
+fn wait(wait: &Wait) -> WaitDraft {
+    WaitDraft {
+        step: wait.step.map(|(called, kind)| (name(called), kind)),
+        condition: condition(&wait.shape),
+        timeout_ms: wait.timeout_ms,
+        on_timeout: wait.on_timeout,
+    }
+}
+
+fn condition(shape: &Shape) -> Condition {
+    match shape {
+        Shape::Signal(called) => Condition::signal(name(*called)),
+        Shape::Any(parts) => Condition::Any(parts.iter().map(condition).collect()),
+        Shape::All(parts) => Condition::All(parts.iter().map(condition).collect()),
+        Shape::Count { n, of, distinct } => {
+            Condition::count(*n, of.iter().map(|called| name(*called)).collect(), *distinct)
+        }
+        Shape::Until(wait) => Condition::until(When::AfterMs(*wait)),
+        Shape::Operator => Condition::operator(),
+        Shape::Children => Condition::children(),
     }
 }
 
@@ -138,6 +220,11 @@ pub fn action(action: &Action) -> operator::Action {
         Action::Prioritise(priority) => operator::Action::Prioritise { priority: (*priority).into() },
         Action::Reschedule(wait) => operator::Action::Reschedule { until: When::AfterMs(*wait) },
         Action::Replay => operator::Action::Replay,
+        Action::Resume => operator::Action::Resume,
+        // The caller puts the one that is meant in its place.
+        Action::RevokeWaitpoint(_) => {
+            operator::Action::RevokeWaitpoint { waitpoint: WaitpointId(Uuid::nil()) }
+        }
         Action::Tag { name, value: Some(value) } => {
             operator::Action::Tag { set: [(word(*name), word(*value))].into(), remove: vec![] }
         }

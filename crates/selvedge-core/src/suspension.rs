@@ -1,0 +1,615 @@
+//! Suspensions: what an execution waits for while nobody holds it, and what of that has come.
+//!
+//! A suspension has one or more waits; it is over when one of them holds. A wait holds when its condition does, a tree whose
+//! leaves are signals, counts of signals, times, the operator's word and the end of the children. Each leaf keeps what it
+//! has heard, so that one more signal costs the same however many came before. What a condition has heard never becomes
+//! less: once it holds it holds.
+
+use crate::fact::LeaseRef;
+use crate::name::NAME_LIMIT;
+use crate::step::StepKind;
+use crate::submission::{When, check_duration};
+use crate::{Name, Outcome, Refusal, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// How deep `any` and `all` may be nested.
+pub const DEPTH_MAX: usize = 4;
+/// How many leaves a condition may have.
+pub const LEAVES_MAX: usize = 100;
+/// How many names a count may speak of.
+pub const NAMES_MAX: usize = 1000;
+/// How many waits a suspension may have.
+pub const WAITS_MAX: usize = 100;
+
+/// What a count tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Distinct {
+    /// The names of signals.
+    Signals,
+    /// The names of the waitpoints through which they came.
+    Waitpoints,
+    /// Who sent them.
+    Sources,
+}
+
+impl Distinct {
+    /// Every one.
+    pub const ALL: [Distinct; 3] = [Self::Signals, Self::Waitpoints, Self::Sources];
+
+    /// Its word in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Signals => "signals",
+            Self::Waitpoints => "waitpoints",
+            Self::Sources => "sources",
+        }
+    }
+
+    /// The one with this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.as_str() == word)
+    }
+}
+
+/// What a suspended execution waits for, and what of it has come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Condition {
+    /// A signal of this name.
+    Signal {
+        /// The name.
+        name: Name,
+        /// The number of the first that came.
+        heard: Option<u32>,
+    },
+    /// One of these holds.
+    Any(Vec<Condition>),
+    /// All of these hold.
+    All(Vec<Condition>),
+    /// So many distinct ones have come.
+    Count {
+        /// How many.
+        n: u32,
+        /// Of these names: of signals; where waitpoints are told apart, of those or of signals through them.
+        of: Vec<Name>,
+        /// What is told apart.
+        distinct: Distinct,
+        /// The first signal of each that came, at most `n`.
+        heard: Vec<(Name, u32)>,
+    },
+    /// This time has come.
+    Until {
+        /// When. After it was resolved against the clock, a time.
+        at: When,
+        /// Whether it has come.
+        passed: bool,
+    },
+    /// An operator says so.
+    Operator {
+        /// Whether one has.
+        said: bool,
+    },
+    /// Its children have ended, those aside that were spawned detached.
+    Children {
+        /// Whether they have.
+        ended: bool,
+    },
+}
+
+/// A signal, as conditions hear of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// Its number.
+    pub number: u32,
+    /// Its name.
+    pub name: &'a Name,
+    /// Who sent it.
+    pub source: &'a Name,
+    /// The name of the waitpoint through which it came.
+    pub waitpoint: Option<&'a Name>,
+}
+
+impl Condition {
+    /// A signal of this name.
+    pub fn signal(name: Name) -> Condition {
+        Condition::Signal { name, heard: None }
+    }
+
+    /// This time.
+    pub fn until(at: When) -> Condition {
+        Condition::Until { at, passed: false }
+    }
+
+    /// `n` distinct ones of these names.
+    pub fn count(n: u32, of: Vec<Name>, distinct: Distinct) -> Condition {
+        Condition::Count { n, of, distinct, heard: Vec::new() }
+    }
+
+    /// An operator's word.
+    pub fn operator() -> Condition {
+        Condition::Operator { said: false }
+    }
+
+    /// The end of the children.
+    pub fn children() -> Condition {
+        Condition::Children { ended: false }
+    }
+
+    /// Refuses a condition that is too deep, too large, or can never hold; the offender is named.
+    pub fn check(&self, pointer: &str) -> Result<(), Refusal> {
+        let leaves = self.check_part(pointer, 0)?;
+        if leaves > LEAVES_MAX {
+            let detail = format!("has {leaves} leaves; at most {LEAVES_MAX} are allowed");
+            return Err(Refusal::field(pointer, detail));
+        }
+        Ok(())
+    }
+
+    fn check_part(&self, pointer: &str, depth: usize) -> Result<usize, Refusal> {
+        match self {
+            Condition::Any(parts) | Condition::All(parts) => {
+                let word = if matches!(self, Condition::Any(_)) { "any" } else { "all" };
+                let pointer = format!("{pointer}/{word}");
+                if depth == DEPTH_MAX {
+                    let detail = format!("is nested too deep; at most {DEPTH_MAX} of any and all");
+                    return Err(Refusal::field(&pointer, detail));
+                }
+                if parts.is_empty() {
+                    return Err(Refusal::field(&pointer, "is empty; name at least one condition"));
+                }
+                let check = |(index, part): (usize, &Condition)| {
+                    part.check_part(&format!("{pointer}/{index}"), depth + 1)
+                };
+                parts.iter().enumerate().map(check).sum()
+            }
+            Condition::Signal { name, .. } => {
+                Name::parse(&format!("{pointer}/signal"), name, NAME_LIMIT).map(|_| 1)
+            }
+            Condition::Count { n, of, distinct, .. } => {
+                let of_pointer = format!("{pointer}/count/of");
+                if of.is_empty() || of.len() > NAMES_MAX {
+                    let detail = format!("has {} names; it must have between 1 and {NAMES_MAX}", of.len());
+                    return Err(Refusal::field(&of_pointer, detail));
+                }
+                for (index, name) in of.iter().enumerate() {
+                    let pointer = format!("{of_pointer}/{index}");
+                    Name::parse(&pointer, name, NAME_LIMIT)?;
+                    if of[..index].contains(name) {
+                        return Err(Refusal::field(&pointer, format!("is {name:?} for the second time")));
+                    }
+                }
+                // One name may come from many sources and through many waitpoints.
+                let most = if *distinct == Distinct::Signals { of.len() } else { NAMES_MAX };
+                if *n == 0 || *n as usize > most {
+                    let detail = format!("is {n}; it must lie between 1 and {most}");
+                    return Err(Refusal::field(&format!("{pointer}/count/n"), detail));
+                }
+                Ok(1)
+            }
+            Condition::Until { at: When::AfterMs(ms), .. } => {
+                check_duration(&format!("{pointer}/delay_ms"), *ms).map(|()| 1)
+            }
+            Condition::Until { .. } | Condition::Operator { .. } | Condition::Children { .. } => Ok(1),
+        }
+    }
+
+    /// Calls `visit` for every leaf, from left to right.
+    fn leaves<'a>(&'a self, visit: &mut impl FnMut(&'a Condition)) {
+        match self {
+            Condition::Any(parts) | Condition::All(parts) => {
+                parts.iter().for_each(|part| part.leaves(visit));
+            }
+            leaf => visit(leaf),
+        }
+    }
+
+    /// The same, to change them.
+    fn leaves_mut(&mut self, visit: &mut impl FnMut(&mut Condition)) {
+        match self {
+            Condition::Any(parts) | Condition::All(parts) => {
+                parts.iter_mut().for_each(|part| part.leaves_mut(visit));
+            }
+            leaf => visit(leaf),
+        }
+    }
+
+    /// Times that were given as durations become times, counted from `since`.
+    fn resolve(&mut self, since: Timestamp) {
+        self.leaves_mut(&mut |leaf| {
+            if let Condition::Until { at, .. } = leaf {
+                *at = When::At(at.at(since));
+            }
+        });
+    }
+
+    /// Whether it holds.
+    pub fn holds(&self) -> bool {
+        match self {
+            Condition::Any(parts) => parts.iter().any(Condition::holds),
+            Condition::All(parts) => parts.iter().all(Condition::holds),
+            Condition::Signal { heard, .. } => heard.is_some(),
+            Condition::Count { n, heard, .. } => heard.len() >= *n as usize,
+            Condition::Until { passed, .. } => *passed,
+            Condition::Operator { said } => *said,
+            Condition::Children { ended } => *ended,
+        }
+    }
+
+    /// Tells it of a signal. Says whether a leaf had waited for it.
+    pub fn hear(&mut self, arrival: Arrival<'_>) -> bool {
+        let mut used = false;
+        self.leaves_mut(&mut |leaf| match leaf {
+            Condition::Signal { name, heard } if heard.is_none() && name == arrival.name => {
+                *heard = Some(arrival.number);
+                used = true;
+            }
+            Condition::Count { n, of, distinct, heard } if heard.len() < *n as usize => {
+                let named = of.contains(arrival.name);
+                let key = match distinct {
+                    Distinct::Signals => Some(arrival.name).filter(|_| named),
+                    Distinct::Sources => Some(arrival.source).filter(|_| named),
+                    Distinct::Waitpoints => arrival.waitpoint.filter(|name| named || of.contains(name)),
+                };
+                if let Some(key) = key.filter(|key| heard.iter().all(|(known, _)| known != *key)) {
+                    heard.push((key.clone(), arrival.number));
+                    used = true;
+                }
+            }
+            _ => {}
+        });
+        used
+    }
+
+    /// The signals by which it holds; of an `any`, those of the first part that does.
+    fn taken(&self, taken: &mut Vec<u32>) {
+        match self {
+            Condition::Any(parts) => {
+                if let Some(part) = parts.iter().find(|part| part.holds()) {
+                    part.taken(taken);
+                }
+            }
+            Condition::All(parts) => parts.iter().for_each(|part| part.taken(taken)),
+            leaf => leaf.heard(taken),
+        }
+    }
+
+    /// All signals that it has heard.
+    fn heard(&self, into: &mut Vec<u32>) {
+        self.leaves(&mut |leaf| match leaf {
+            Condition::Signal { heard, .. } => into.extend(heard),
+            Condition::Count { heard, .. } => into.extend(heard.iter().map(|(_, number)| *number)),
+            _ => {}
+        });
+    }
+
+    /// As the API shows it. Times are in milliseconds; the edge writes them as text.
+    pub fn tell(&self) -> Value {
+        match self {
+            Condition::Any(parts) => json!({ "any": parts.iter().map(Condition::tell).collect::<Vec<_>>() }),
+            Condition::All(parts) => json!({ "all": parts.iter().map(Condition::tell).collect::<Vec<_>>() }),
+            Condition::Signal { name, .. } => json!({ "signal": name }),
+            Condition::Count { n, of, distinct, .. } => {
+                json!({ "count": { "n": n, "of": of, "distinct": distinct.as_str() } })
+            }
+            Condition::Until { at: When::At(at), .. } => json!({ "until_at": at.millis() }),
+            Condition::Until { at: When::AfterMs(ms), .. } => json!({ "delay_ms": ms }),
+            Condition::Operator { .. } => json!({ "operator": true }),
+            Condition::Children { .. } => json!({ "children": true }),
+        }
+    }
+
+    /// In words, for people.
+    pub fn describe(&self) -> String {
+        let list = |parts: &[Condition], word: &str| {
+            let parts: Vec<String> = parts
+                .iter()
+                .map(|part| match part {
+                    Condition::Any(_) | Condition::All(_) => format!("({})", part.describe()),
+                    leaf => leaf.describe(),
+                })
+                .collect();
+            parts.join(word)
+        };
+        match self {
+            Condition::Any(parts) => list(parts, " or "),
+            Condition::All(parts) => list(parts, " and "),
+            Condition::Signal { name, heard: None } => format!("signal {name:?}"),
+            Condition::Signal { name, heard: Some(_) } => format!("signal {name:?}, which has come,"),
+            Condition::Count { n, of, distinct, heard } => {
+                let names: Vec<&str> = of.iter().take(10).map(Name::as_str).collect();
+                let more = if of.len() > names.len() { ", ..." } else { "" };
+                let (distinct, came) = (distinct.as_str(), heard.len());
+                format!("{n} distinct {distinct} of {}{more} ({came} have come)", names.join(", "))
+            }
+            Condition::Until { passed: true, .. } => "a time that has come".into(),
+            Condition::Until { .. } => "a time".into(),
+            Condition::Operator { .. } => "an operator".into(),
+            Condition::Children { .. } => "the end of its children".into(),
+        }
+    }
+
+    /// The earliest time that it still waits for.
+    fn next_time(&self) -> Option<Timestamp> {
+        let mut next: Option<Timestamp> = None;
+        self.leaves(&mut |leaf| {
+            if let Condition::Until { at: When::At(at), passed: false } = leaf {
+                next = Some(next.map_or(*at, |next| next.min(*at)));
+            }
+        });
+        next
+    }
+}
+
+/// What happens to a wait that has waited for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub enum OnTimeout {
+    /// The execution ends as failed.
+    #[default]
+    Fail,
+    /// The execution ends as cancelled.
+    Cancel,
+    /// The execution ends as expired.
+    Expire,
+    /// It is ready, and its next claim carries a signal that says so.
+    Resume,
+    /// It stays as it is, and an event says so.
+    Escalate,
+}
+
+impl OnTimeout {
+    /// Every one.
+    pub const ALL: [OnTimeout; 5] = [Self::Fail, Self::Cancel, Self::Expire, Self::Resume, Self::Escalate];
+
+    /// Its word in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Cancel => "cancel",
+            Self::Expire => "expire",
+            Self::Resume => "resume",
+            Self::Escalate => "escalate",
+        }
+    }
+
+    /// The one with this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.as_str() == word)
+    }
+
+    /// How an execution ends by it, if it does.
+    pub fn outcome(self) -> Option<Outcome> {
+        match self {
+            Self::Fail => Some(Outcome::Failed),
+            Self::Cancel => Some(Outcome::Cancelled),
+            Self::Expire => Some(Outcome::Expired),
+            Self::Resume | Self::Escalate => None,
+        }
+    }
+}
+
+/// What made a suspended execution ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResumedBy {
+    /// Its condition held.
+    Condition,
+    /// An operator.
+    Operator,
+    /// Its time was over.
+    Timeout,
+}
+
+impl ResumedBy {
+    /// Its word in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Condition => "condition",
+            Self::Operator => "operator",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// A wait as a worker asks for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitDraft {
+    /// The step that its end is recorded as.
+    pub step: Option<(Name, StepKind)>,
+    /// What for.
+    pub condition: Condition,
+    /// How long, counted from the first time that the step was waited for.
+    pub timeout_ms: Option<i64>,
+    /// What then.
+    pub on_timeout: OnTimeout,
+}
+
+impl WaitDraft {
+    /// A wait for this condition, without end.
+    pub fn new(condition: Condition) -> WaitDraft {
+        WaitDraft { step: None, condition, timeout_ms: None, on_timeout: OnTimeout::Fail }
+    }
+
+    /// Checks every field; the first wrong one is named.
+    pub fn check(&self, pointer: &str) -> Result<(), Refusal> {
+        if let Some((name, _)) = &self.step {
+            Name::parse(&format!("{pointer}/step"), name, NAME_LIMIT)?;
+        }
+        self.condition.check(&format!("{pointer}/condition"))?;
+        let timeout = format!("{pointer}/timeout_ms");
+        self.timeout_ms.map_or(Ok(()), |ms| check_duration(&timeout, ms))
+    }
+
+    /// The wait that begins; its durations count from `since`.
+    pub fn begin(&self, since: Timestamp) -> Wait {
+        let mut condition = self.condition.clone();
+        condition.resolve(since);
+        Wait {
+            step: self.step.as_ref().map(|(name, _)| name.clone()),
+            condition,
+            timeout_at: self.timeout_ms.map(|ms| since.plus_ms(ms)),
+            on_timeout: self.on_timeout,
+            escalated: false,
+        }
+    }
+}
+
+/// One thing that a suspended execution waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The step that its end is recorded as.
+    pub step: Option<Name>,
+    /// What for.
+    pub condition: Condition,
+    /// Until when at most.
+    pub timeout_at: Option<Timestamp>,
+    /// What then.
+    pub on_timeout: OnTimeout,
+    /// Whether it was escalated, and so has no end any more.
+    pub escalated: bool,
+}
+
+impl Wait {
+    /// The signals that it takes when it ends: those by which it holds, or all that it has heard where it does not.
+    pub fn taken(&self) -> Vec<u32> {
+        let mut taken = Vec::new();
+        match self.condition.holds() {
+            true => self.condition.taken(&mut taken),
+            false => self.condition.heard(&mut taken),
+        }
+        taken.sort_unstable();
+        taken.dedup();
+        taken
+    }
+
+    /// The earliest time that it still waits for.
+    pub fn next_time(&self) -> Option<Timestamp> {
+        self.condition.next_time()
+    }
+
+    fn times_out_at(&self) -> Option<Timestamp> {
+        self.timeout_at.filter(|_| !self.escalated)
+    }
+}
+
+/// What an execution waits for while nobody holds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Suspension {
+    /// Which suspension of the execution this is, from 1.
+    pub number: u32,
+    /// Since when.
+    pub since: Timestamp,
+    /// The lease that ended with it.
+    pub lease: LeaseRef,
+    /// What it waits for; one is enough.
+    pub waits: Vec<Wait>,
+}
+
+impl Suspension {
+    /// The bytes that a store keeps.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).unwrap_or_default()
+    }
+
+    /// From the bytes that a store kept.
+    pub fn decode(bytes: &[u8]) -> Result<Self, postcard::Error> {
+        postcard::from_bytes(bytes)
+    }
+
+    /// As the API shows it. Times are in milliseconds; the edge writes them as text.
+    pub fn tell(&self) -> Value {
+        let wait = |wait: &Wait| {
+            let mut told = json!({
+                "step": wait.step, "condition": wait.condition.tell(), "on_timeout": wait.on_timeout.as_str(),
+                "escalated": wait.escalated,
+            });
+            if let Some(at) = wait.timeout_at {
+                told["timeout_at"] = json!(at.millis());
+            }
+            told
+        };
+        json!({
+            "number": self.number, "since_at": self.since.millis(), "attempt": self.lease.attempt(),
+            "waits": self.waits.iter().map(wait).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Whether one of its waits holds.
+    pub fn holds(&self) -> bool {
+        self.waits.iter().any(|wait| wait.condition.holds())
+    }
+
+    /// Tells it of a signal, which the first wait takes that still waits for it. Says whether one does. One that holds waits
+    /// no more: so signals that came before a suspension do what they would have done after it.
+    pub fn hear(&mut self, arrival: Arrival<'_>) -> bool {
+        let mut waiting = self.waits.iter_mut().filter(|wait| !wait.condition.holds());
+        waiting.any(|wait| wait.condition.hear(arrival))
+    }
+
+    /// Marks the times that have come. Says whether one had.
+    pub fn pass(&mut self, now: Timestamp) -> bool {
+        self.mark(|leaf| match leaf {
+            Condition::Until { at: When::At(at), passed } if *at <= now => !std::mem::replace(passed, true),
+            _ => false,
+        })
+    }
+
+    /// Marks what waits for an operator. Says whether something had.
+    pub fn allow(&mut self) -> bool {
+        self.mark(|leaf| match leaf {
+            Condition::Operator { said } => !std::mem::replace(said, true),
+            _ => false,
+        })
+    }
+
+    /// Marks what waits for the children. Says whether something had.
+    pub fn children_ended(&mut self) -> bool {
+        self.mark(|leaf| match leaf {
+            Condition::Children { ended } => !std::mem::replace(ended, true),
+            _ => false,
+        })
+    }
+
+    fn mark(&mut self, mut mark: impl FnMut(&mut Condition) -> bool) -> bool {
+        let mut marked = false;
+        for wait in &mut self.waits {
+            wait.condition.leaves_mut(&mut |leaf| marked |= mark(leaf));
+        }
+        marked
+    }
+
+    /// Whether something in it still waits for what `leaf` says.
+    fn waits_for(&self, leaf: impl Fn(&Condition) -> bool) -> bool {
+        let mut waits = false;
+        for wait in &self.waits {
+            wait.condition.leaves(&mut |part| waits |= leaf(part));
+        }
+        waits
+    }
+
+    /// Whether something in it waits for the children.
+    pub fn waits_for_children(&self) -> bool {
+        self.waits_for(|leaf| matches!(leaf, Condition::Children { ended: false }))
+    }
+
+    /// Whether something in it waits for an operator.
+    pub fn waits_for_operator(&self) -> bool {
+        self.waits_for(|leaf| matches!(leaf, Condition::Operator { said: false }))
+    }
+
+    /// The earliest time that it still waits for.
+    pub fn next_time(&self) -> Option<Timestamp> {
+        self.waits.iter().filter_map(Wait::next_time).min()
+    }
+
+    /// When the first of its waits has waited for too long.
+    pub fn times_out_at(&self) -> Option<Timestamp> {
+        self.waits.iter().filter_map(Wait::times_out_at).min()
+    }
+
+    /// The wait that has waited for too long, the one that did first.
+    pub fn overdue(&self, now: Timestamp) -> Option<usize> {
+        let timed =
+            self.waits.iter().enumerate().filter_map(|(index, wait)| Some((wait.times_out_at()?, index)));
+        timed.filter(|(at, _)| *at <= now).min().map(|(_, index)| index)
+    }
+}

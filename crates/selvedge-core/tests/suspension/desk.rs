@@ -1,0 +1,365 @@
+//! A desk with the rows of a few executions, on which the real rules are run: a store without tables.
+//!
+//! A rule is shown what it asks for and nothing else. What it decides is saved only where the rows still have the versions
+//! that it saw. After every save, what is recorded beside executions is held against what their rows say of it.
+
+use bytes::Bytes;
+use selvedge_core::log::Event;
+use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
+use selvedge_core::rows::{Relative, ResultChange};
+use selvedge_core::rules::claim::{Claim, Claimed};
+use selvedge_core::rules::clock::{Tick, Ticked, What};
+use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
+use selvedge_core::rules::operator::{Action, Operate};
+use selvedge_core::rules::report::{Fence, Op, Report, Reported};
+use selvedge_core::rules::signal::{Deliver, Delivered};
+use selvedge_core::rules::submit::{Item, Submit};
+use selvedge_core::rules::waitpoint::Rotate;
+use selvedge_core::token::{TokenKey, TokenKeyId};
+use selvedge_core::waitpoint::WaitpointState;
+use selvedge_core::{
+    Changes, ClassId, Draft, DueKind, Entropy, Execution, ExecutionId, Flow, FlowId, Loading, Name,
+    NamespaceId, Needs, Policy, Refusal, Rows, Scope, Session, SessionId, Signal, State, Step, Timestamp,
+    Waitpoint, Work,
+};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// The namespace of every row.
+pub const NAMESPACE: NamespaceId = NamespaceId(1);
+const CLASS: ClassId = ClassId(1);
+
+/// A name.
+pub fn name(text: &str) -> Name {
+    Name::trusted(text)
+}
+
+/// A command with its rule.
+pub trait Rule {
+    type Reply;
+    fn needs(&self, needs: &mut Needs);
+    fn needs_more(&self, work: &Work, needs: &mut Needs);
+    fn decide(&self, work: &mut Work) -> Self::Reply;
+}
+
+macro_rules! rules {
+    ($($command:ty => $reply:ty $(, $more:ident)?;)*) => {
+        $(impl Rule for $command {
+            type Reply = $reply;
+            fn needs(&self, needs: &mut Needs) {
+                self.needs(needs);
+            }
+            fn needs_more(&self, _work: &Work, _needs: &mut Needs) {
+                $(self.$more(_work, _needs);)?
+            }
+            fn decide(&self, work: &mut Work) -> Self::Reply {
+                self.decide(work)
+            }
+        })*
+    };
+}
+
+rules! {
+    Report => Result<Reported, Refusal>, needs_more;
+    Operate => Result<Execution, Refusal>, needs_more;
+    Tick => Result<Ticked, Refusal>, needs_more;
+    Dispatch => Result<Dispatched, Refusal>, needs_more;
+    Deliver => Result<Delivered, Refusal>, needs_more;
+    Rotate => Result<TokenKey, Refusal>;
+}
+
+impl Rule for Claim {
+    type Reply = Result<Vec<Claimed>, Refusal>;
+    fn needs(&self, needs: &mut Needs) {
+        self.needs(&[CLASS], false, needs);
+    }
+    fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        self.needs_more(&[CLASS], work, needs);
+    }
+    fn decide(&self, work: &mut Work) -> Self::Reply {
+        self.decide(&[CLASS], work)
+    }
+}
+
+impl Rule for Submit {
+    type Reply = Vec<Result<selvedge_core::rules::submit::Submitted, Refusal>>;
+    fn needs(&self, needs: &mut Needs) {
+        self.needs(false, needs);
+    }
+    fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        self.needs_more(work, needs);
+    }
+    fn decide(&self, work: &mut Work) -> Self::Reply {
+        self.decide(false, work)
+    }
+}
+
+/// The rows.
+#[derive(Clone, Debug, Default)]
+pub struct Desk {
+    pub now: Timestamp,
+    pub executions: BTreeMap<ExecutionId, Execution>,
+    pub signals: BTreeMap<(ExecutionId, u32), Signal>,
+    pub steps: BTreeMap<(ExecutionId, u32), Step>,
+    pub waitpoints: BTreeMap<(ExecutionId, u32), Waitpoint>,
+    pub keys: BTreeMap<TokenKeyId, TokenKey>,
+    pub outbox: BTreeMap<OutboxName, OutboxRow>,
+    pub flows: BTreeMap<FlowId, Flow>,
+    pub events: Vec<Event>,
+    inputs: BTreeMap<ExecutionId, Bytes>,
+    results: BTreeMap<ExecutionId, Bytes>,
+    sessions: BTreeMap<SessionId, Session>,
+    seed: u64,
+}
+
+impl Desk {
+    /// An empty desk.
+    pub fn new() -> Self {
+        Desk { now: Timestamp::from_millis(1_000_000), ..Desk::default() }
+    }
+
+    /// Lets time pass.
+    pub fn wait_ms(&mut self, ms: i64) {
+        self.now = self.now.plus_ms(ms);
+    }
+
+    /// Runs a rule and saves what it decided.
+    pub fn run<R: Rule>(&mut self, rule: &R) -> R::Reply {
+        let (reply, changes) = self.decide(rule);
+        assert!(self.save(changes), "nothing has moved meanwhile");
+        reply
+    }
+
+    /// What a rule decides, and what is to be saved then.
+    pub fn decide<R: Rule>(&mut self, rule: &R) -> (R::Reply, Changes) {
+        self.seed += 1;
+        let mut work = Work::new(Entropy::seeded(self.seed));
+        let (mut loading, mut first) = (Loading::default(), Needs::default());
+        rule.needs(&mut first);
+        let mut wanted = Some(loading.first(first, true));
+        while let Some(needs) = wanted {
+            work.load(self.rows(&needs));
+            let mut more = Needs::default();
+            rule.needs_more(&work, &mut more);
+            wanted = loading.next(more);
+        }
+        let reply = rule.decide(&mut work);
+        (reply, work.finish())
+    }
+
+    fn rows(&self, needs: &Needs) -> Rows {
+        let mut rows = Rows { now: self.now, ..Rows::default() };
+        for id in needs.executions.iter().chain(&needs.executions_if_free).chain(&needs.look) {
+            rows.executions.extend(self.executions.get(id).cloned());
+        }
+        for asked in &needs.candidates {
+            let ready = self.executions.values().filter(|row| row.state == State::Ready);
+            for row in ready.take(asked.limit as usize) {
+                rows.executions.push(row.clone());
+                rows.candidates.push(row.id);
+                rows.inputs.push((row.id, self.inputs[&row.id].clone()));
+            }
+        }
+        for id in &needs.inputs {
+            rows.inputs.extend(self.inputs.get(id).map(|input| (*id, input.clone())));
+        }
+        rows.relatives.extend(needs.relatives.iter().filter_map(|id| self.relative(*id)));
+        for id in &needs.records {
+            rows.recorded.push(*id);
+            rows.signals.extend(self.signals_of(*id).cloned());
+            rows.steps.extend(self.steps_of(*id).cloned());
+        }
+        let bare = |signal: &Signal| Signal { payload: None, ..signal.clone() };
+        for id in &needs.untaken {
+            rows.signals.extend(self.signals_of(*id).filter(|signal| signal.taken.is_none()).map(bare));
+        }
+        for (id, key) in &needs.signal_keys {
+            rows.signals
+                .extend(self.signals_of(*id).find(|signal| signal.key.as_ref() == Some(key)).map(bare));
+        }
+        for (id, name) in &needs.steps {
+            rows.steps.extend(self.steps_of(*id).find(|step| step.name == *name).cloned());
+        }
+        for id in &needs.waitpoints {
+            rows.waitpoints.extend(self.waitpoints_of(*id).cloned());
+        }
+        if needs.token_keys {
+            rows.token_keys.extend(self.keys.values());
+        }
+        rows.outbox.extend(needs.outbox.iter().filter_map(|name| self.outbox.get(name).cloned()));
+        rows.flows.extend(needs.flows.iter().filter_map(|id| self.flows.get(id).cloned()));
+        rows.sessions.extend(needs.sessions.iter().filter_map(|id| self.sessions.get(id).cloned()));
+        rows
+    }
+
+    fn relative(&self, id: ExecutionId) -> Option<Relative> {
+        let row = self.executions.get(&id)?;
+        let (error, result) = (row.detail.error.clone(), self.results.get(&id).cloned());
+        Some(Relative { execution: id, name: name(row.node()?), outcome: row.state.outcome(), error, result })
+    }
+
+    /// Saves what was decided, unless a row has moved meanwhile; says whether it did.
+    pub fn save(&mut self, changes: Changes) -> bool {
+        let still = |id: &ExecutionId, version: u32| {
+            self.executions.get(id).is_some_and(|row| row.version == version)
+        };
+        let updated = changes.updated.iter();
+        let same = updated.clone().all(|updated| still(&updated.execution.id, updated.expected_version));
+        let new = changes.inserted.iter().all(|one| !self.executions.contains_key(&one.execution.id));
+        if !same || !new || !changes.deleted.iter().all(|(id, version)| still(id, *version)) {
+            return false;
+        }
+        for (id, _) in &changes.deleted {
+            self.executions.remove(id);
+            self.signals.retain(|(of, _), _| of != id);
+            self.steps.retain(|(of, _), _| of != id);
+            self.waitpoints.retain(|(of, _), _| of != id);
+        }
+        for one in changes.inserted {
+            self.inputs.insert(one.execution.id, one.input);
+            self.executions.insert(one.execution.id, one.execution);
+        }
+        for updated in changes.updated {
+            let id = updated.execution.id;
+            match updated.result {
+                ResultChange::Keep => {}
+                ResultChange::Set(result) => drop(self.results.insert(id, result)),
+                ResultChange::Clear => drop(self.results.remove(&id)),
+            }
+            self.executions.insert(id, updated.execution);
+        }
+        for signal in changes.signals_added {
+            let place = (signal.execution, signal.number);
+            assert!(self.signals.insert(place, signal).is_none(), "a number names one signal");
+        }
+        for (id, number, by) in changes.signals_taken {
+            let signal = self.signals.get_mut(&(id, number)).expect("a signal that is taken is there");
+            signal.taken = Some(by);
+        }
+        for step in changes.steps {
+            let known = self.steps.insert((step.execution, step.number), step.clone());
+            assert!(known.is_none_or(|known| known.name == step.name), "a number names one step");
+        }
+        for waitpoint in changes.waitpoints {
+            let known = self.waitpoints.insert((waitpoint.execution, waitpoint.number), waitpoint.clone());
+            assert!(known.is_none_or(|known| known.id == waitpoint.id), "a number names one waitpoint");
+        }
+        self.keys.extend(changes.token_keys.into_iter().map(|key| (key.id, key)));
+        self.keys.retain(|id, _| !changes.token_keys_removed.contains(id));
+        self.sessions.extend(changes.sessions.into_iter().map(|session| (session.id, session)));
+        self.outbox.extend(changes.outbox_put.into_iter().map(|row| (row.name, row)));
+        self.outbox.retain(|name, _| !changes.outbox_removed.contains(name));
+        self.events.extend(changes.events);
+        self.check();
+        true
+    }
+
+    /// What is recorded is what the rows say of it; and nothing is suspended that could go on.
+    fn check(&self) {
+        for row in self.executions.values() {
+            let (id, record) = (row.id, &row.detail.record);
+            let signals: Vec<&Signal> = self.signals_of(id).collect();
+            let numbers: Vec<u32> = signals.iter().map(|signal| signal.number).collect();
+            assert_eq!(numbers, (1..=record.signals).collect::<Vec<u32>>(), "signals are numbered");
+            let untaken = signals.iter().filter(|signal| signal.taken.is_none()).count();
+            assert_eq!(record.untaken as usize, untaken, "signals that nothing has taken");
+            assert!(signals.iter().all(|signal| signal.taken.is_none_or(|by| by <= record.suspensions)));
+            let steps: Vec<u32> = self.steps_of(id).map(|step| step.number).collect();
+            assert_eq!(steps, (1..=record.steps).collect::<Vec<u32>>(), "steps are numbered");
+            let waitpoints: Vec<u32> = self.waitpoints_of(id).map(|one| one.number).collect();
+            assert_eq!(waitpoints, (1..=record.waitpoints).collect::<Vec<u32>>(), "waitpoints are numbered");
+            let open = self.waitpoints_of(id).filter(|one| one.state == WaitpointState::Open);
+            let expiry = open.filter_map(|one| one.expires_at).min();
+            assert_eq!(record.expires_at, expiry, "the next open waitpoint to expire");
+            if let Some(suspension) = row.state.suspension() {
+                assert!(!suspension.holds(), "what holds goes on: {suspension:?}");
+            }
+        }
+    }
+
+    pub fn signals_of(&self, id: ExecutionId) -> impl Iterator<Item = &Signal> {
+        self.signals.range((id, 0)..=(id, u32::MAX)).map(|(_, signal)| signal)
+    }
+
+    pub fn steps_of(&self, id: ExecutionId) -> impl Iterator<Item = &Step> {
+        self.steps.range((id, 0)..=(id, u32::MAX)).map(|(_, step)| step)
+    }
+
+    pub fn waitpoints_of(&self, id: ExecutionId) -> impl Iterator<Item = &Waitpoint> {
+        self.waitpoints.range((id, 0)..=(id, u32::MAX)).map(|(_, waitpoint)| waitpoint)
+    }
+
+    /// The row of an execution.
+    pub fn row(&self, id: ExecutionId) -> &Execution {
+        &self.executions[&id]
+    }
+
+    /// A step by its name.
+    pub fn step(&self, id: ExecutionId, name: &str) -> &Step {
+        self.steps_of(id).find(|step| step.name.as_str() == name).expect("the step is there")
+    }
+
+    /// Which signals which suspension has taken.
+    pub fn taken(&self, id: ExecutionId) -> Vec<Option<u32>> {
+        self.signals_of(id).map(|signal| signal.taken).collect()
+    }
+
+    /// Submits one.
+    pub fn submit(&mut self, policy: Policy) -> ExecutionId {
+        let id = ExecutionId(Uuid::from_u128(self.executions.len() as u128 + 1));
+        let draft = Draft { id: Some(id.0), policy, ..Draft::new("kind") };
+        let items = vec![Item { submission: draft.check(), class: CLASS, id }];
+        let submitted = self.run(&Submit { namespace: NAMESPACE, items, operation: None }).remove(0);
+        submitted.expect("it is accepted").execution.id
+    }
+
+    /// Claims the next one.
+    pub fn claim(&mut self) -> Claimed {
+        let lanes = vec![name("default")];
+        let scope = Scope { namespace: NAMESPACE, lanes, kinds: None, capabilities: Default::default() };
+        let [worker, instance] = ["worker", "instance"].map(Name::trusted);
+        let claim = Claim { scope, worker, instance, max: 1, ttl_ms: 60_000, operation: None };
+        self.run(&claim).expect("it is accepted").pop().expect("one is ready")
+    }
+
+    /// Submits one and claims it.
+    pub fn leased(&mut self) -> ExecutionId {
+        let id = self.submit(Policy::default());
+        assert_eq!(self.claim().execution.id, id);
+        id
+    }
+
+    /// The report of the worker that holds it.
+    pub fn report_command(&self, id: ExecutionId, op: Op) -> Report {
+        let fence = Fence::of(self.row(id)).expect("it is leased");
+        Report { namespace: NAMESPACE, fence, op_id: None, op }
+    }
+
+    /// The worker that holds it reports.
+    pub fn report(&mut self, id: ExecutionId, op: Op) -> Result<Reported, Refusal> {
+        self.run(&self.report_command(id, op))
+    }
+
+    /// The command of an operator.
+    pub fn operate_command(&self, id: ExecutionId, action: Action) -> Operate {
+        let actor = name("operator");
+        Operate { namespace: NAMESPACE, execution: id, actor, if_version: None, action }
+    }
+
+    /// An operator acts.
+    pub fn operate(&mut self, id: ExecutionId, action: Action) -> Result<Execution, Refusal> {
+        self.run(&self.operate_command(id, action))
+    }
+
+    /// Time acts, if it is due.
+    pub fn tick(&mut self, id: ExecutionId, kind: DueKind) -> Ticked {
+        self.run(&Tick { execution: id, what: What::Due(kind) }).expect("the row can be read")
+    }
+
+    /// An execution is told that children of it have ended, if that was left to be done.
+    pub fn tell_parent(&mut self, id: ExecutionId) -> Dispatched {
+        let row = self.outbox.get(&OutboxName { id: id.0, kind: OutboxKind::Parent }).cloned();
+        let Some(row) = row else { return Dispatched::Nothing };
+        self.run(&Dispatch { row, only_close: false }).expect("the row can be read")
+    }
+}

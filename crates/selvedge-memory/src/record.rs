@@ -1,0 +1,114 @@
+//! What is recorded beside executions: signals, steps, waitpoints; and the keys of tokens.
+
+use selvedge_core::step::Step;
+use selvedge_core::token::{TokenKey, TokenKeyId};
+use selvedge_core::{Changes, ExecutionId, Needs, Rows, Signal, Waitpoint, WaitpointId};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+
+/// The tables of what is recorded.
+#[derive(Debug, Default)]
+pub struct Records {
+    signals: BTreeMap<(ExecutionId, u32), Signal>,
+    steps: BTreeMap<(ExecutionId, u32), Step>,
+    waitpoints: BTreeMap<(ExecutionId, u32), Waitpoint>,
+    waitpoint_ids: HashMap<WaitpointId, (ExecutionId, u32)>,
+    pub token_keys: BTreeMap<TokenKeyId, TokenKey>,
+    pub secret: Option<Vec<u8>>,
+}
+
+fn all(of: ExecutionId) -> RangeInclusive<(ExecutionId, u32)> {
+    (of, 0)..=(of, u32::MAX)
+}
+
+/// The rows of an execution after a number.
+fn after<T: Clone>(
+    table: &BTreeMap<(ExecutionId, u32), T>,
+    of: ExecutionId,
+    after: u32,
+    limit: u32,
+) -> Vec<T> {
+    let rows = table.range((of, after.saturating_add(1))..=(of, u32::MAX));
+    rows.take(limit as usize).map(|(_, row)| row.clone()).collect()
+}
+
+fn forget<T>(table: &mut BTreeMap<(ExecutionId, u32), T>, of: ExecutionId) {
+    let names: Vec<_> = table.range(all(of)).map(|(name, _)| *name).collect();
+    names.iter().for_each(|name| drop(table.remove(name)));
+}
+
+impl Records {
+    /// Loads what `needs` names.
+    pub fn load(&self, needs: &Needs, rows: &mut Rows) {
+        for id in &needs.records {
+            rows.recorded.push(*id);
+            rows.signals.extend(self.signals.range(all(*id)).map(|(_, signal)| signal.clone()));
+            rows.steps.extend(self.steps.range(all(*id)).map(|(_, step)| step.clone()));
+        }
+        let bare = |signal: &Signal| Signal { payload: None, ..signal.clone() };
+        for id in &needs.untaken {
+            let signals = self.signals.range(all(*id)).map(|(_, signal)| signal);
+            rows.signals.extend(signals.filter(|signal| signal.taken.is_none()).map(bare));
+        }
+        for (id, key) in &needs.signal_keys {
+            let mut signals = self.signals.range(all(*id)).map(|(_, signal)| signal);
+            rows.signals.extend(signals.find(|signal| signal.key.as_ref() == Some(key)).map(bare));
+        }
+        for (id, name) in &needs.steps {
+            let mut steps = self.steps.range(all(*id)).map(|(_, step)| step);
+            rows.steps.extend(steps.find(|step| step.name == *name).cloned());
+        }
+        for id in &needs.waitpoints {
+            rows.waitpoints.extend(self.waitpoints.range(all(*id)).map(|(_, waitpoint)| waitpoint.clone()));
+        }
+        if needs.token_keys {
+            rows.token_keys.extend(self.token_keys.values());
+        }
+    }
+
+    /// Saves what was recorded.
+    pub fn save(&mut self, changes: &mut Changes) {
+        for (id, _) in &changes.deleted {
+            forget(&mut self.signals, *id);
+            forget(&mut self.steps, *id);
+            self.waitpoints.range(all(*id)).for_each(|(_, waitpoint)| {
+                self.waitpoint_ids.remove(&waitpoint.id);
+            });
+            forget(&mut self.waitpoints, *id);
+        }
+        for signal in std::mem::take(&mut changes.signals_added) {
+            self.signals.insert((signal.execution, signal.number), signal);
+        }
+        for (execution, number, by) in std::mem::take(&mut changes.signals_taken) {
+            if let Some(signal) = self.signals.get_mut(&(execution, number)) {
+                signal.taken = Some(by);
+            }
+        }
+        for step in std::mem::take(&mut changes.steps) {
+            self.steps.insert((step.execution, step.number), step);
+        }
+        for waitpoint in std::mem::take(&mut changes.waitpoints) {
+            let name = (waitpoint.execution, waitpoint.number);
+            self.waitpoint_ids.insert(waitpoint.id, name);
+            self.waitpoints.insert(name, waitpoint);
+        }
+        self.token_keys.extend(changes.token_keys.iter().map(|key| (key.id, *key)));
+        self.token_keys.retain(|id, _| !changes.token_keys_removed.contains(id));
+    }
+
+    pub fn signals_after(&self, of: ExecutionId, number: u32, limit: u32) -> Vec<Signal> {
+        after(&self.signals, of, number, limit)
+    }
+
+    pub fn steps_after(&self, of: ExecutionId, number: u32, limit: u32) -> Vec<Step> {
+        after(&self.steps, of, number, limit)
+    }
+
+    pub fn waitpoints_after(&self, of: ExecutionId, number: u32, limit: u32) -> Vec<Waitpoint> {
+        after(&self.waitpoints, of, number, limit)
+    }
+
+    pub fn waitpoint(&self, id: WaitpointId) -> Option<Waitpoint> {
+        self.waitpoint_ids.get(&id).and_then(|name| self.waitpoints.get(name)).cloned()
+    }
+}

@@ -1,0 +1,3 @@
+-- Index: signals_pkey.
+delete from signals
+where execution = any($1)

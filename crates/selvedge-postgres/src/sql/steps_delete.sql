@@ -1,0 +1,3 @@
+-- Index: steps_pkey.
+delete from steps
+where execution = any($1)

@@ -1,0 +1,3 @@
+-- Index: token_keys_pkey.
+delete from token_keys
+where id = any($1)

@@ -1,0 +1,3 @@
+-- Index: waitpoints_of_execution.
+delete from waitpoints
+where execution = any($1)

@@ -1,0 +1,4 @@
+-- A waitpoint by its id. Locks: nothing. Index: waitpoints_pkey.
+select {waitpoint}
+from waitpoints
+where id = $1

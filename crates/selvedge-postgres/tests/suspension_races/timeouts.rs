@@ -1,0 +1,166 @@
+//! A signal and the end of the time that a suspension has, for each thing that may happen then: whichever has the row first
+//! wins, and the other has no effect.
+
+use super::support::side::fence;
+use super::support::suspensions::{at_most, carried, known_as, on};
+use super::{Busy, Hold, Race};
+use selvedge_engine::core::signal::Effect;
+use selvedge_engine::core::state::StateName;
+use selvedge_engine::core::step::Waited;
+use selvedge_engine::core::suspension::{OnTimeout, ResumedBy};
+use selvedge_engine::core::{DueKind, ExecutionId};
+
+const TIMEOUT: &str = "suspension_timeout";
+
+/// Suspended through `a` for the signal `go`, and its time is over.
+async fn overdue(race: &Race, on_timeout: OnTimeout) -> ExecutionId {
+    let id = race.a.suspended(known_as("wait", at_most(1, on_timeout, on("go")))).await;
+    race.a.is_due(id, DueKind::SuspensionTimeout).await;
+    id
+}
+
+/// What ended the wait that is recorded as a step.
+async fn ended_by(race: &Race, id: ExecutionId) -> Option<ResumedBy> {
+    let steps = race.a.steps(id).await;
+    assert_eq!(steps.len(), 1);
+    steps[0].result.as_deref().and_then(Waited::decode).map(|waited| waited.resumed_by)
+}
+
+#[tokio::test]
+async fn a_signal_that_has_the_row_before_the_timeout_ends_the_suspension() {
+    let race = Race::new().await;
+    for on_timeout in OnTimeout::ALL {
+        let id = overdue(&race, on_timeout).await;
+        let signal = ("a", race.a.send(id, "go"));
+        let (signal, tick) = race.meanwhile(Hold::Log, signal, race.b.tick(TIMEOUT)).await;
+        assert_eq!(signal.expect("it is live").effect, Effect::Resumed, "{on_timeout:?}");
+        assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1), "{on_timeout:?}: the other has it");
+        assert_eq!(race.b.tick(TIMEOUT).await.scanned, 0, "{on_timeout:?}");
+        assert_eq!(ended_by(&race, id).await, Some(ResumedBy::Condition));
+        race.goes_on(id, &["go"]).await;
+    }
+    race.end().await;
+}
+
+#[tokio::test]
+async fn a_signal_that_comes_after_a_timeout_that_ended_the_execution_is_refused() {
+    let race = Race::new().await;
+    let ends = [
+        (OnTimeout::Fail, StateName::Failed),
+        (OnTimeout::Cancel, StateName::Cancelled),
+        (OnTimeout::Expire, StateName::Expired),
+    ];
+    for (on_timeout, state) in ends {
+        let id = overdue(&race, on_timeout).await;
+        let tick = ("a", race.a.tick(TIMEOUT));
+        let (tick, signal) = race.in_turn(Hold::Log, tick, ("b", race.b.send(id, "go"))).await;
+        assert_eq!(tick.done, 1, "{on_timeout:?}");
+        assert_eq!(signal.expect_err("it has ended").code(), "already_terminal", "{on_timeout:?}");
+        assert_eq!((race.a.state(id).await, race.a.signals(id).await.len()), (state, 0));
+        assert_eq!(race.a.times(id, "execution.resumed").await, 0);
+        assert_eq!(ended_by(&race, id).await, None, "what was waited for did not come");
+        assert!(race.b.claim("one", 9).await.is_empty());
+    }
+    race.end().await;
+}
+
+#[tokio::test]
+async fn a_signal_that_comes_after_a_timeout_that_resumed_the_execution_counts_for_the_next_suspension() {
+    let race = Race::new().await;
+    let id = overdue(&race, OnTimeout::Resume).await;
+    let tick = ("a", race.a.tick(TIMEOUT));
+    let (tick, signal) = race.in_turn(Hold::Log, tick, ("b", race.b.send(id, "go"))).await;
+    assert_eq!(tick.done, 1);
+    assert_eq!(signal.expect("it is live").effect, Effect::Buffered);
+    assert_eq!(ended_by(&race, id).await, Some(ResumedBy::Timeout));
+    let claimed = race.is_resumed(id, 1, &["timeout"]).await;
+    let again = race.a.suspend(fence(&claimed), on("go")).await.expect("it holds the lease");
+    assert_eq!(again.state, StateName::Ready);
+    race.is_resumed(id, 2, &["go"]).await;
+    race.end().await;
+}
+
+#[tokio::test]
+async fn a_signal_that_comes_after_a_timeout_that_was_only_told_ends_the_suspension() {
+    let race = Race::new().await;
+    let id = overdue(&race, OnTimeout::Escalate).await;
+    let tick = ("a", race.a.tick(TIMEOUT));
+    let (tick, signal) = race.in_turn(Hold::Log, tick, ("b", race.b.send(id, "go"))).await;
+    assert_eq!(tick.done, 1);
+    assert_eq!(signal.expect("it is live").effect, Effect::Resumed);
+    assert_eq!(race.a.times(id, "execution.escalated").await, 1);
+    race.goes_on(id, &["go"]).await;
+    race.end().await;
+}
+
+#[tokio::test]
+async fn two_servers_that_find_the_same_overdue_suspension_act_once() {
+    let race = Race::new().await;
+    for on_timeout in OnTimeout::ALL {
+        let id = overdue(&race, on_timeout).await;
+        let (first, second) =
+            race.meanwhile(Hold::Log, ("a", race.a.tick(TIMEOUT)), race.b.tick(TIMEOUT)).await;
+        assert_eq!((first.done, second.done, second.lost), (1, 0, 1), "{on_timeout:?}");
+        assert_eq!(race.b.tick(TIMEOUT).await.scanned, 0, "{on_timeout:?}");
+        // Submitted, claimed, suspended, and what the timeout did.
+        assert_eq!(race.a.row(id).await.version, 4, "{on_timeout:?}");
+        race.a.cancel(id).await.map(drop).unwrap_or_default();
+    }
+    race.end().await;
+}
+
+/// Another server has read that the suspension is overdue, and acts on that when it has been resumed, claimed and runs.
+#[tokio::test]
+async fn a_timeout_that_was_found_before_the_resume_does_nothing_to_the_attempt_that_runs() {
+    let race = Race::new().await;
+    let narrow = race.sandbox.narrow_side("narrow").await;
+    narrow.tick(TIMEOUT).await;
+    for on_timeout in OnTimeout::ALL {
+        let id = overdue(&race, on_timeout).await;
+        let busy = Busy::keep(&race, &narrow).await;
+        let since = race.sandbox.now().await;
+        let acts_late = async {
+            race.sandbox.has_read("narrow", "-- What is due", &since).await;
+            assert_eq!(race.a.send(id, "go").await.expect("it is live").effect, Effect::Resumed);
+            let claimed = race.b.claim_again(id).await;
+            assert_eq!(carried(&claimed), ["go"]);
+            busy.release().await;
+            claimed
+        };
+        let (tick, claimed) = tokio::join!(narrow.tick(TIMEOUT), acts_late);
+        assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1), "{on_timeout:?}");
+        let row = race.a.row(id).await;
+        assert_eq!((row.state.name(), row.version), (StateName::Leased, claimed.execution.version));
+        race.b.complete(fence(&claimed)).await.expect("it holds the lease");
+        assert_eq!(race.a.attempts(id).await, [Some("suspended"), Some("success")]);
+    }
+    narrow.engine.shutdown().await;
+    race.end().await;
+}
+
+/// The same, and the execution is suspended anew: that suspension has a time of its own.
+#[tokio::test]
+async fn a_timeout_that_was_found_before_the_resume_does_nothing_to_the_next_suspension() {
+    let race = Race::new().await;
+    let narrow = race.sandbox.narrow_side("narrow").await;
+    narrow.tick(TIMEOUT).await;
+    let id = overdue(&race, OnTimeout::Fail).await;
+    let busy = Busy::keep(&race, &narrow).await;
+    let since = race.sandbox.now().await;
+    let acts_late = async {
+        race.sandbox.has_read("narrow", "-- What is due", &since).await;
+        race.a.send(id, "go").await.expect("it is live");
+        let lease = fence(&race.b.claim_again(id).await);
+        let wait = at_most(60_000, OnTimeout::Fail, on("go"));
+        let suspended = race.b.suspend(lease, wait).await.expect("it holds the lease");
+        assert_eq!(suspended.state, StateName::Suspended);
+        busy.release().await;
+    };
+    let (tick, ()) = tokio::join!(narrow.tick(TIMEOUT), acts_late);
+    assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1));
+    assert_eq!(race.a.state(id).await, StateName::Suspended);
+    race.b.send(id, "go").await.expect("it is live");
+    race.is_resumed(id, 2, &["go"]).await;
+    narrow.engine.shutdown().await;
+    race.end().await;
+}

@@ -1,0 +1,274 @@
+//! What is recorded beside executions: signals, steps and waitpoints, and the keys of tokens: read, loaded and saved.
+//!
+//! Whoever changes any of it changes the execution's row too, so the guard on that row's version stands for all of it.
+
+use crate::failure::{is_not_understood, not_understood};
+use crate::{row, sql};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use selvedge_core::signal::Effect;
+use selvedge_core::step::{Step, StepKind};
+use selvedge_core::token::{TokenKey, TokenKeyId};
+use selvedge_core::waitpoint::WaitpointState;
+use selvedge_core::{
+    Changes, ExecutionId, NamespaceId, Needs, Rows, Signal, Timestamp, Waitpoint, WaitpointId,
+};
+
+/// Signals of an execution after a number, in the order of their delivery, with their payloads.
+pub fn signals(
+    connection: &Connection,
+    of: ExecutionId,
+    after: u32,
+    limit: u32,
+) -> rusqlite::Result<Vec<Signal>> {
+    all(connection, &sql::SIGNAL_LIST, params![of.0.as_bytes(), after, limit], signal)
+}
+
+/// Steps of an execution after a number, in the order in which they were begun, with their results.
+pub fn steps(
+    connection: &Connection,
+    of: ExecutionId,
+    after: u32,
+    limit: u32,
+) -> rusqlite::Result<Vec<Step>> {
+    all(connection, &sql::STEP_LIST, params![of.0.as_bytes(), after, limit], step)
+}
+
+/// Waitpoints of an execution after a number, in the order in which they were made.
+pub fn waitpoints(
+    connection: &Connection,
+    of: ExecutionId,
+    after: u32,
+    limit: u32,
+) -> rusqlite::Result<Vec<Waitpoint>> {
+    all(connection, &sql::WAITPOINT_LIST, params![of.0.as_bytes(), after, limit], readable_waitpoint)
+}
+
+/// A waitpoint by its id.
+pub fn waitpoint(connection: &Connection, id: WaitpointId) -> rusqlite::Result<Option<Waitpoint>> {
+    let mut statement = connection.prepare_cached(&sql::WAITPOINT_READ)?;
+    statement.query_row([id.0.as_bytes()], readable_waitpoint).optional()
+}
+
+/// The keys of tokens, by id.
+pub fn token_keys(connection: &Connection) -> rusqlite::Result<Vec<TokenKey>> {
+    all(connection, &sql::TOKEN_KEY_LIST, (), |found| {
+        Ok(TokenKey {
+            id: TokenKeyId(found.get(0)?),
+            fingerprint: found.get(1)?,
+            created_at: row::time(found, 2)?,
+            retires_at: row::optional_time(found, 3)?,
+        })
+    })
+}
+
+/// The root secret that is kept: `new`, where none was.
+pub fn keep_secret(connection: &Connection, new: &[u8]) -> rusqlite::Result<Vec<u8>> {
+    connection.prepare_cached(&sql::SECRET_KEEP)?.execute([new])?;
+    connection.prepare_cached(&sql::SECRET_READ)?.query_row((), |found| found.get(0))
+}
+
+fn all<T>(
+    connection: &Connection,
+    statement: &str,
+    parameters: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    connection.prepare_cached(statement)?.query_map(parameters, read)?.collect()
+}
+
+/// The signal in a row of all its columns and its payload.
+fn signal(found: &Row<'_>) -> rusqlite::Result<Signal> {
+    let (execution, number, effect) = (ExecutionId(row::uuid(found, 0)?), found.get(1)?, found.get(9)?);
+    let unknown =
+        || not_understood(&format!("signal {number} of execution {execution}: unknown effect {effect}"));
+    let waitpoint = match row::optional_uuid(found, 4)? {
+        Some(id) => Some((WaitpointId(id), row::name(found, 5)?)),
+        None => None,
+    };
+    Ok(Signal {
+        execution,
+        number,
+        name: row::name(found, 2)?,
+        source: row::name(found, 3)?,
+        waitpoint,
+        key: row::optional_name(found, 6)?,
+        digest: found.get::<_, i64>(7)? as u64,
+        at: row::time(found, 8)?,
+        effect: Effect::from_code(effect).ok_or_else(unknown)?,
+        taken: found.get(10)?,
+        payload: row::optional_bytes(found, 11)?,
+    })
+}
+
+/// The step in a row of all its columns.
+fn step(found: &Row<'_>) -> rusqlite::Result<Step> {
+    let (execution, number, kind) = (ExecutionId(row::uuid(found, 0)?), found.get(1)?, found.get(3)?);
+    let unknown = || not_understood(&format!("step {number} of execution {execution}: unknown kind {kind}"));
+    Ok(Step {
+        execution,
+        number,
+        name: row::name(found, 2)?,
+        kind: StepKind::from_code(kind).ok_or_else(unknown)?,
+        attempt: found.get(4)?,
+        started_at: row::time(found, 5)?,
+        recorded_at: row::optional_time(found, 6)?,
+        result: row::optional_bytes(found, 7)?,
+    })
+}
+
+/// The waitpoint in a row of all its columns.
+fn readable_waitpoint(found: &Row<'_>) -> rusqlite::Result<Waitpoint> {
+    let id = WaitpointId(row::uuid(found, 2)?);
+    let (state, signal, effect) = (found.get(9)?, found.get(10)?, found.get(11)?);
+    let unknown = || {
+        not_understood(&format!(
+            "waitpoint {id}: unknown state {state}, signal {signal:?}, effect {effect:?}"
+        ))
+    };
+    Ok(Waitpoint {
+        id,
+        namespace: NamespaceId(found.get(3)?),
+        execution: ExecutionId(row::uuid(found, 0)?),
+        number: found.get(1)?,
+        name: row::name(found, 4)?,
+        source: row::name(found, 5)?,
+        key: TokenKeyId(found.get(6)?),
+        created_at: row::time(found, 7)?,
+        expires_at: row::optional_time(found, 8)?,
+        state: WaitpointState::from_codes(state, signal, effect).ok_or_else(unknown)?,
+    })
+}
+
+/// Loads what `needs` names. What cannot be understood makes its execution unreadable, and no other.
+pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
+    for id in &needs.records {
+        let signals = readable(*id, signals(connection, *id, 0, u32::MAX), rows)?;
+        let steps = readable(*id, steps(connection, *id, 0, u32::MAX), rows)?;
+        if let (Some(signals), Some(steps)) = (signals, steps) {
+            rows.recorded.push(*id);
+            rows.signals.extend(signals);
+            rows.steps.extend(steps);
+        }
+    }
+    for id in &needs.untaken {
+        let found = all(connection, &sql::SIGNAL_LIST_UNTAKEN, [id.0.as_bytes()], signal);
+        let found = readable(*id, found, rows)?;
+        rows.signals.extend(found.into_iter().flatten());
+    }
+    for (id, key) in &needs.signal_keys {
+        let found = all(connection, &sql::SIGNAL_FIND, params![id.0.as_bytes(), key.as_str()], signal);
+        let found = readable(*id, found, rows)?;
+        rows.signals.extend(found.into_iter().flatten());
+    }
+    for (id, name) in &needs.steps {
+        let found = all(connection, &sql::STEP_FIND, params![id.0.as_bytes(), name.as_str()], step);
+        let found = readable(*id, found, rows)?;
+        rows.steps.extend(found.into_iter().flatten());
+    }
+    for id in &needs.waitpoints {
+        let found = readable(*id, waitpoints(connection, *id, 0, u32::MAX), rows)?;
+        rows.waitpoints.extend(found.into_iter().flatten());
+    }
+    if needs.token_keys {
+        rows.token_keys.extend(token_keys(connection)?);
+    }
+    Ok(())
+}
+
+/// What was read of an execution; none, and the execution is noted as unreadable, where it was not understood.
+fn readable<T>(
+    of: ExecutionId,
+    read: rusqlite::Result<Vec<T>>,
+    rows: &mut Rows,
+) -> rusqlite::Result<Option<Vec<T>>> {
+    match read {
+        Err(error) if is_not_understood(&error) => {
+            rows.unreadable.push((of, error.to_string()));
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
+}
+
+/// Deletes what was recorded beside an execution.
+pub fn delete(connection: &Connection, id: ExecutionId) -> rusqlite::Result<()> {
+    for statement in [&sql::SIGNAL_DELETE, &sql::STEP_DELETE, &sql::WAITPOINT_DELETE] {
+        connection.prepare_cached(statement)?.execute([id.0.as_bytes()])?;
+    }
+    Ok(())
+}
+
+/// Saves what was recorded.
+pub fn save(connection: &Connection, changes: &Changes) -> rusqlite::Result<()> {
+    changes.signals_added.iter().try_for_each(|signal| add_signal(connection, signal))?;
+    for (execution, number, by) in &changes.signals_taken {
+        let taken = params![execution.0.as_bytes(), number, by];
+        connection.prepare_cached(&sql::SIGNAL_TAKE)?.execute(taken)?;
+    }
+    changes.steps.iter().try_for_each(|step| write_step(connection, step))?;
+    changes.waitpoints.iter().try_for_each(|waitpoint| write_waitpoint(connection, waitpoint))?;
+    for key in &changes.token_keys {
+        connection.prepare_cached(&sql::TOKEN_KEY_WRITE)?.execute(params![
+            key.id.0,
+            key.fingerprint,
+            key.created_at.micros(),
+            key.retires_at.map(Timestamp::micros),
+        ])?;
+    }
+    for id in &changes.token_keys_removed {
+        connection.prepare_cached(&sql::TOKEN_KEY_DELETE)?.execute([id.0])?;
+    }
+    Ok(())
+}
+
+fn add_signal(connection: &Connection, signal: &Signal) -> rusqlite::Result<()> {
+    let waitpoint = signal.waitpoint.as_ref();
+    connection.prepare_cached(&sql::SIGNAL_INSERT)?.execute(params![
+        signal.execution.0.as_bytes(),
+        signal.number,
+        signal.name.as_str(),
+        signal.source.as_str(),
+        waitpoint.map(|(id, _)| id.0.as_bytes()),
+        waitpoint.map(|(_, name)| name.as_str()),
+        signal.key.as_ref().map(|key| key.as_str()),
+        signal.digest as i64,
+        signal.at.micros(),
+        signal.effect.code(),
+        signal.taken,
+        signal.payload.as_deref(),
+    ])?;
+    Ok(())
+}
+
+fn write_step(connection: &Connection, step: &Step) -> rusqlite::Result<()> {
+    connection.prepare_cached(&sql::STEP_WRITE)?.execute(params![
+        step.execution.0.as_bytes(),
+        step.number,
+        step.name.as_str(),
+        step.kind.code(),
+        step.attempt,
+        step.started_at.micros(),
+        step.recorded_at.map(Timestamp::micros),
+        step.result.as_deref(),
+    ])?;
+    Ok(())
+}
+
+fn write_waitpoint(connection: &Connection, waitpoint: &Waitpoint) -> rusqlite::Result<()> {
+    let (state, signal, effect) = waitpoint.state.codes();
+    connection.prepare_cached(&sql::WAITPOINT_WRITE)?.execute(params![
+        waitpoint.execution.0.as_bytes(),
+        waitpoint.number,
+        waitpoint.id.0.as_bytes(),
+        waitpoint.namespace.0,
+        waitpoint.name.as_str(),
+        waitpoint.source.as_str(),
+        waitpoint.key.0,
+        waitpoint.created_at.micros(),
+        waitpoint.expires_at.map(Timestamp::micros),
+        state,
+        signal,
+        effect,
+    ])?;
+    Ok(())
+}

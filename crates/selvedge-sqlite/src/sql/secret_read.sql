@@ -1,0 +1,4 @@
+-- Expects the primary key of kept_secret.
+select secret
+from kept_secret
+where single = 1

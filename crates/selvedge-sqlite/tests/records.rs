@@ -1,0 +1,253 @@
+//! Signals, steps and waitpoints in the file: what goes with an execution, what a bad row spoils, and what waiting costs.
+
+mod support;
+
+use rusqlite::{Connection, params};
+use selvedge_core::rows::Needs;
+use selvedge_core::rules::operator::Action;
+use selvedge_core::rules::report::{Fence, Op};
+use selvedge_core::rules::step::StepDraft;
+use selvedge_core::rules::suspend::Suspend;
+use selvedge_core::rules::waitpoint::WaitpointDraft;
+use selvedge_core::signal::Effect;
+use selvedge_core::state::StateName;
+use selvedge_core::step::{Step, StepKind};
+use selvedge_core::suspension::{Condition, OnTimeout, WaitDraft};
+use selvedge_core::token::TokenKeyId;
+use selvedge_core::waitpoint::WaitpointState;
+use selvedge_core::{Changes, Draft, Execution, Name, Signal, Waitpoint, WaitpointId};
+use selvedge_sqlite::SqliteStore;
+use selvedge_store::Store;
+use selvedge_store::conformance::Bench;
+use std::sync::Arc;
+use support::{Directory, steps};
+use uuid::Uuid;
+
+async fn bench(directory: &Directory) -> Bench {
+    let store = SqliteStore::open(&directory.database()).await;
+    Bench::new(Arc::new(store.expect("the store opens"))).await
+}
+
+/// Another connection to the file of a store.
+fn beside(directory: &Directory) -> Connection {
+    Connection::open(directory.database()).expect("the file opens")
+}
+
+/// Changes that record a signal, a step and a waitpoint beside an execution.
+fn recording(row: &Execution) -> Changes {
+    let signal = Signal {
+        execution: row.id,
+        number: 1,
+        name: Name::trusted("approved"),
+        source: Name::trusted("ann"),
+        waitpoint: None,
+        key: None,
+        digest: u64::MAX,
+        at: row.submitted_at,
+        effect: Effect::Buffered,
+        taken: None,
+        payload: Some(b"{ }"[..].into()),
+    };
+    let step = Step {
+        execution: row.id,
+        number: 1,
+        name: Name::trusted("charge"),
+        kind: StepKind::Step,
+        attempt: 0,
+        started_at: row.submitted_at,
+        recorded_at: None,
+        result: None,
+    };
+    let waitpoint = Waitpoint {
+        id: WaitpointId(Uuid::now_v7()),
+        namespace: row.namespace,
+        execution: row.id,
+        number: 1,
+        name: Name::trusted("approval"),
+        source: Name::trusted("ann"),
+        key: TokenKeyId(-1),
+        created_at: row.submitted_at,
+        expires_at: None,
+        state: WaitpointState::Open,
+    };
+    Changes {
+        signals_added: vec![signal],
+        steps: vec![step],
+        waitpoints: vec![waitpoint],
+        ..Changes::default()
+    }
+}
+
+#[tokio::test]
+async fn what_was_recorded_goes_with_its_execution() {
+    let directory = Directory::new();
+    let bench = bench(&directory).await;
+    let (goes, stays) = (bench.submit(Draft::new("kind")).await, bench.submit(Draft::new("kind")).await);
+    let recorded = recording(&goes);
+    let waitpoint = recorded.waitpoints[0].id;
+    bench.save(recorded).await;
+    bench.save(recording(&stays)).await;
+    bench.save(Changes { deleted: vec![(goes.id, goes.version)], ..Changes::default() }).await;
+    let other = beside(&directory);
+    for table in ["signals", "steps", "waitpoints"] {
+        let left: Vec<[u8; 16]> = other
+            .prepare(&format!("select execution from {table}"))
+            .and_then(|mut all| all.query_map((), |row| row.get(0))?.collect())
+            .expect("rows are read");
+        assert_eq!(left, [*stays.id.0.as_bytes()], "{table}");
+    }
+    assert_eq!(bench.store.waitpoint(waitpoint).await.expect("waitpoints are read"), None);
+}
+
+#[tokio::test]
+async fn a_signal_that_cannot_be_read_makes_its_execution_unreadable_and_no_other() {
+    let directory = Directory::new();
+    let bench = bench(&directory).await;
+    let (bad, good) = (bench.submit(Draft::new("kind")).await, bench.submit(Draft::new("kind")).await);
+    let recorded = recording(&good);
+    bench.save(recording(&bad)).await;
+    bench.save(recorded.clone()).await;
+    beside(&directory)
+        .execute("update signals set effect = 77 where execution = ?1", [bad.id.0.as_bytes()])
+        .expect("a row changes");
+    let rows = bench.load(Needs { records: vec![bad.id, good.id], ..Needs::default() }).await;
+    assert_eq!(rows.recorded, [good.id]);
+    assert_eq!((rows.signals, rows.steps), (recorded.signals_added, recorded.steps));
+    let [(unreadable, why)] = &rows.unreadable[..] else { panic!("{:?}", rows.unreadable) };
+    assert_eq!(*unreadable, bad.id);
+    assert!(why.contains("signal 1 of execution") && why.contains("unknown effect 77"), "{why}");
+    let error = bench.store.signals(bad.id, 0, 9).await.expect_err("it cannot be read");
+    assert!(error.to_string().contains(&bad.id.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn what_waits_is_there_after_reopening_and_goes_on_from_its_steps() {
+    let directory = Directory::new();
+    let before = bench(&directory).await;
+    let claimed = before.leased(Draft::new("kind")).await;
+    let fence = Fence::of(&claimed.execution).expect("it is leased");
+    let charged = StepDraft {
+        name: Name::trusted("charge"),
+        kind: StepKind::Step,
+        result: b"{ \"paid\": 1.0 }"[..].into(),
+        duration_ms: 5,
+    };
+    before.report(fence, Op::Step(charged)).await.expect("a step is recorded");
+    let wait = WaitDraft {
+        step: Some((Name::trusted("approval"), StepKind::Wait)),
+        condition: Condition::Any(vec![Condition::signal(Name::trusted("approved")), Condition::operator()]),
+        timeout_ms: Some(3_600_000),
+        on_timeout: OnTimeout::Escalate,
+    };
+    let suspend = Suspend {
+        waits: vec![wait],
+        waitpoints: vec![WaitpointDraft::new(Name::trusted("approval"))],
+        fingerprint: i64::MIN,
+    };
+    let reported = before.report(fence, Op::Suspend(Box::new(suspend))).await.expect("it is suspended");
+    assert_eq!(reported.state, StateName::Suspended);
+    let row = before.row(claimed.execution.id).await;
+    before.store.close().await;
+    drop(before);
+
+    let after = bench(&directory).await;
+    assert_eq!(after.row(row.id).await, row);
+    let waitpoints = after.store.waitpoints(row.id, 0, 9).await.expect("waitpoints are read");
+    assert_eq!(waitpoints, reported.waitpoints);
+    let keys = after.store.token_keys().await.expect("keys are read");
+    assert_eq!(
+        keys.iter().map(|key| (key.id, key.fingerprint)).collect::<Vec<_>>(),
+        [(waitpoints[0].key, i64::MIN)]
+    );
+    assert!(after.claim(1).await.is_empty(), "it waits");
+    after.operate(row.id, Action::Resume).await.expect("it goes on");
+    let again = after.claim(1).await.remove(0);
+    let steps: Vec<_> =
+        again.steps.iter().map(|step| (step.name.as_str(), step.recorded_at.is_some())).collect();
+    assert_eq!(steps, [("charge", true), ("approval", true)]);
+    assert_eq!(again.steps[0].result.as_deref(), Some(&b"{ \"paid\": 1.0 }"[..]));
+}
+
+#[tokio::test]
+async fn the_secret_that_is_kept_is_the_first_one_even_after_reopening() {
+    let directory = Directory::new();
+    let first = bench(&directory).await;
+    let secret = first.store.kept_secret(b"the first secret").await.expect("a secret is kept");
+    assert_eq!(secret, b"the first secret");
+    first.store.close().await;
+    drop(first);
+    let again = bench(&directory).await.store.kept_secret(b"another secret").await;
+    assert_eq!(again.expect("the secret is read"), secret);
+}
+
+/// So many suspended executions of class 1, each with a time at which its suspension times out.
+const SUSPENDED: &str = "
+with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
+insert into executions (
+  id, partition, namespace, class, submitted_at, version, state, priority, ready_order, epoch, due_kind, due_at, history,
+  suspension
+)
+select randomblob(16), 0, 1, 1, n, 1, 4, 0, n, 1, 5, 1000000 + n, x'', x'00'
+from numbers
+";
+
+/// One ready execution of class 1.
+const READY: &str = "
+insert into executions (
+  id, partition, namespace, class, submitted_at, version, state, priority, ready_order, epoch, history, input
+)
+values (randomblob(16), 0, 1, 1, 5, 1, 0, 0, 5, 0, x'', x'31')
+";
+
+#[tokio::test]
+async fn slow_a_claim_takes_as_many_steps_among_a_million_suspended_as_among_one() {
+    let directory = Directory::new();
+    let store = SqliteStore::open(&directory.database()).await;
+    store.expect("the store opens").close().await;
+    let connection = beside(&directory);
+    connection.execute(READY, ()).expect("a row is made");
+    let place = connection.last_insert_rowid();
+    let claim = || {
+        [
+            steps(&connection, "candidate_find", [1]),
+            steps(&connection, "candidate_read", [place]),
+            steps(&connection, "candidate_ahead", params![1, 0, 6, b"", 100]),
+            steps(&connection, "lapsed_find", params![9, b"", 100]),
+            steps(&connection, "due_find", params![5, 9, -1, b"", 100]),
+        ]
+    };
+    connection.execute(SUSPENDED, [1]).expect("a row is made");
+    let among_one = claim();
+    connection.execute(SUSPENDED, [1_000_000]).expect("rows are made");
+    assert_eq!(claim(), among_one);
+}
+
+/// Execution 1 has one signal that no wait has taken, execution 2 has one after 50 000 that were.
+const SIGNALS: &str = "
+with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 50001)
+insert into signals
+select cast(zeroblob(15) || x'02' as blob), n, 'tick', 'ann', null, null, 'key ' || n, 0, 1, 0, iif(n < 50001, n, null),
+  x'31'
+from numbers;
+insert into signals
+values (cast(zeroblob(15) || x'01' as blob), 1, 'tick', 'ann', null, null, 'key 1', 0, 1, 0, null, x'31');
+";
+
+#[tokio::test]
+async fn a_wait_takes_as_many_steps_after_one_signal_as_after_fifty_thousand() {
+    let directory = Directory::new();
+    let store = SqliteStore::open(&directory.database()).await;
+    store.expect("the store opens").close().await;
+    let connection = beside(&directory);
+    connection.execute_batch(SIGNALS).expect("the file is filled");
+    let wait = |execution: u8, number: u32| {
+        let mut id = [0; 16];
+        id[15] = execution;
+        [
+            steps(&connection, "signal_list_untaken", [id]),
+            steps(&connection, "signal_find", params![id, format!("key {number}")]),
+            steps(&connection, "signal_take", params![id, number, 7]),
+        ]
+    };
+    assert_eq!(wait(2, 50_001), wait(1, 1));
+}
