@@ -67,10 +67,11 @@ async fn measure(bed: &Bed, study: &Study, report: Report) -> Result<Report, Err
     signals(&namespace, bed, 20).await?;
     let times = Times::of(signals(&namespace, bed, study.signals).await?);
 
-    let before = bed.figures().await?;
+    let (before, entries) = (bed.figures().await?, newest(bed).await?);
     for _ in 0..study.alone {
         handler(&namespace, None).await?;
     }
+    let entries = (newest(bed).await? - entries) as f64 / study.alone.max(1) as f64;
     let alone = bed.spent(before).await?.commits_per(study.alone as u64);
 
     let before = bed.figures().await?;
@@ -93,10 +94,16 @@ async fn measure(bed: &Bed, study: &Study, report: Report) -> Result<Report, Err
     let commit = bed.floor.commit.p50;
     report.more.insert("goal_p50_ms".into(), rounded(3.0 * commit + 1.0));
     report.more.insert("p50_in_commits".into(), rounded(times.map_or(0.0, |times| times.p50) / commit));
-    // The submission that hands the execution to its worker is one of them.
-    report.more.insert("commits_of_ten_steps_alone".into(), alone.map_or(json!(null), rounded));
+    // The submission that hands the execution to its worker is one of them, and is not the handler's.
+    report.more.insert("commits_of_ten_steps_alone".into(), rounded(entries - 1.0));
+    report.more.insert("commits_of_ten_steps_with_news".into(), alone.map_or(json!(null), rounded));
     report.more.insert("at_once".into(), json!(study.at_once));
     Ok(report)
+}
+
+/// The number of the newest entry of the log: every commit that changes an execution writes one.
+async fn newest(bed: &Bed) -> Result<i64, Error> {
+    Ok(bed.engine.store().log_after(i64::MAX - 1, 1).await?.upto)
 }
 
 async fn claim(namespace: &Namespace, claimer: &Claimer) -> Result<Claimed, Error> {

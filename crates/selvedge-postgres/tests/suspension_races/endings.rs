@@ -94,17 +94,10 @@ async fn a_signal_and_a_time_resume_once_in_either_order() {
         let time = Condition::until(When::AfterMs(1));
         known_as("wait", WaitDraft::new(Condition::Any(vec![Condition::signal(name("go")), time])))
     };
-    // A time that has come when it is suspended ends that at once: it may be ready before it is waited for.
     let waits = async || {
-        loop {
-            let (id, lease) = race.a.leased().await;
-            let suspended = race.a.suspend(lease, either()).await.expect("it holds the lease");
-            if suspended.state == StateName::Suspended {
-                race.a.is_due(id, DueKind::Delay).await;
-                return id;
-            }
-            race.a.cancel(id).await.expect("it waits");
-        }
+        let id = race.a.suspended(either()).await;
+        race.a.is_due(id, DueKind::Delay).await;
+        id
     };
     let id = waits().await;
     let signal = ("a", race.a.send(id, "go"));
