@@ -165,32 +165,28 @@ impl Batch {
                 | Command::Claim { .. } => {}
             }
         }
-        // Where the batch locks other executions, whoever waits for one of those may hold a remembered one: all are locked
-        // together then, in order.
-        let remembered = |id| trusted.get(id).is_some_and(Option::is_some);
-        let alone = self.hints.is_empty()
-            && needs.executions_if_free.is_empty()
-            && needs.executions.iter().all(remembered);
-        if alone {
-            needs.executions.clear();
-            trusted.into_values().flatten().for_each(|row| self.work.remember(row));
-        }
+        needs.executions.retain(|id| trusted.get(id).is_none_or(Option::is_none));
+        trusted.into_values().flatten().for_each(|row| self.work.remember(row));
     }
 
     /// Signals and operators come to executions in any state. One that waits for what a claim has in hand, and holds what
-    /// that claim's transaction is about to save from memory, would wait in a circle. So of several executions they take only
-    /// those that nobody else has, and wait for none.
+    /// the transaction of that claim is about to save from memory, would wait in a circle. So of several executions they take
+    /// only those that nobody else has, and wait for none.
     fn leave_taken(&mut self, needs: &mut Needs) {
-        let mut waited = Needs::default();
+        self.if_free = self.commands.iter().filter_map(Command::comes_to).collect();
+        if self.if_free.is_empty() {
+            return;
+        }
+        let mut others = Needs::default();
         for (command, classes) in self.all().zip(&self.classes) {
             if command.comes_to().is_none() {
-                command.needs(classes, self.again, &mut waited);
+                command.needs(classes, self.again, &mut others);
             }
         }
-        let waited: HashSet<ExecutionId> = waited.executions.into_iter().collect();
-        let come_to = self.commands.iter().filter_map(Command::comes_to);
-        self.if_free = come_to.filter(|id| !waited.contains(id)).collect();
-        if waited.len() + self.if_free.len() < 2 {
+        for id in &others.executions {
+            self.if_free.remove(id);
+        }
+        if self.if_free.len() + others.executions.len() < 2 {
             self.if_free.clear();
         }
         needs.executions.retain(|id| !self.if_free.contains(id));
@@ -330,8 +326,12 @@ impl Decision for Batch {
             needs.classes_after = Some(self.registry.newest());
         }
         if !self.again {
-            // A remembered row is locked only when it is saved: too late where sessions or flows are locked before that.
-            let locks = |command: &Command| command.locks_sessions() || command.locks_flows();
+            // A remembered row is locked only when it is saved: too late where sessions or flows are locked before that, or
+            // executions that others may come to as well.
+            let locks = |command: &Command| {
+                let comes = command.comes_to().is_some() || matches!(command, Command::Tick(_));
+                comes || command.locks_sessions() || command.locks_flows()
+            };
             let trust = !self.commands.iter().any(locks);
             self.remember(trust, &mut needs);
         }

@@ -132,7 +132,7 @@ impl Dispatch {
             return Ok(Dispatched::Nothing);
         };
         if self.row.name.kind == OutboxKind::Parent {
-            let changed = suspend::hear_children(&row, work);
+            let changed = suspend::hear_children(&row, work)?;
             return Ok(self.advance(stored, 0, false, changed.into(), work));
         }
         let chunk = self.chunk(&row);

@@ -78,6 +78,9 @@ impl Suspend {
         work: &mut Work,
     ) -> Result<(Next, Vec<Waitpoint>), Refusal> {
         let lease = row.lease_ref().ok_or_else(|| row.stale())?;
+        if self.waits.iter().any(|wait| wait.condition.waits_for_children()) {
+            check_children(row, work)?;
+        }
         let (id, attempt) = (row.id, lease.attempt());
         let (opened, steps) = self.open_steps(row, attempt, work)?;
         let waitpoints = make(work, row, &self.waitpoints, self.fingerprint)
@@ -208,6 +211,12 @@ pub fn children(row: &Execution, work: &Work, needs: &mut Needs) {
     needs.relatives.extend(attached.map(|child| child.execution).filter(|id| !work.knows_end(*id)));
 }
 
+/// Refuses where it cannot be known whether the children have ended: nobody would tell of one that cannot be read now.
+fn check_children(row: &Execution, work: &Work) -> Result<(), Refusal> {
+    let mut attached = row.wiring().children.iter().filter(|child| !child.detached);
+    attached.try_for_each(|child| work.find(child.execution).map(drop))
+}
+
 fn children_have_ended(row: &Execution, work: &Work) -> bool {
     let mut attached = row.wiring().children.iter().filter(|child| !child.detached);
     attached.all(|child| work.relative(child.execution).is_some_and(|child| child.outcome.is_some()))
@@ -316,13 +325,16 @@ pub fn allow(row: &Execution, suspension: &Suspension, actor: Name, work: &mut W
 }
 
 /// Children of an execution have ended. Says whether it had waited for that and they all have.
-pub fn hear_children(row: &Execution, work: &mut Work) -> bool {
-    let Some(suspension) = row.state.suspension() else { return false };
-    if !suspension.waits_for_children() || !children_have_ended(row, work) {
-        return false;
+pub fn hear_children(row: &Execution, work: &mut Work) -> Result<bool, Refusal> {
+    let Some(suspension) = row.state.suspension().filter(|one| one.waits_for_children()) else {
+        return Ok(false);
+    };
+    check_children(row, work)?;
+    if !children_have_ended(row, work) {
+        return Ok(false);
     }
     let mut suspension = Suspension::clone(suspension);
     suspension.children_ended();
     notice(work, row.id, suspension, (Notice::Children, ResumedBy::Condition), None);
-    true
+    Ok(true)
 }
