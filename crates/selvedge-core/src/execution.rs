@@ -1,6 +1,7 @@
 //! One execution: what was submitted, where it stands, and what time will do to it next.
 
 use crate::fact::{Failure, LeaseRef};
+use crate::gate::Draws;
 use crate::join::Join;
 use crate::refusal::{Holder, StaleLease};
 use crate::suspension::ResumedBy;
@@ -72,6 +73,9 @@ pub struct Spec {
     /// Its place in a flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
+    /// The gates that it goes through.
+    #[serde(skip_serializing_if = "Draws::is_empty")]
+    pub draws: Draws,
 }
 
 /// What changes and is rarely there.
@@ -108,6 +112,27 @@ pub struct Detail {
     /// What was recorded beside it: signals, waitpoints, steps.
     #[serde(skip_serializing_if = "is_default")]
     pub record: Record,
+    /// What its claim has taken, and its end gives back.
+    #[serde(skip_serializing_if = "is_default")]
+    pub slots: Slots,
+    /// Whether it is the one of its fairness key that may be claimed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub head: bool,
+}
+
+/// What a claim has taken.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Slots {
+    /// A slot of this lane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane: Option<Name>,
+    /// Slots of its key and its quotas, and what it may spend of its budgets.
+    #[serde(skip_serializing_if = "is_default")]
+    pub drawn: bool,
+    /// Of which part of each of its budgets, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Option<Name>>,
 }
 
 /// How much was recorded beside an execution. Whatever is recorded there raises the execution's version, so its row is the
@@ -294,7 +319,7 @@ impl Execution {
         let start_by = due(DueKind::Deadline, self.start_by_at());
         let expiry = due(DueKind::WaitpointExpiry, self.detail.record.expires_at);
         match &self.state {
-            State::Blocked | State::Ready => [deadline, start_by, expiry, None],
+            State::Blocked | State::Ready | State::Held(_) => [deadline, start_by, expiry, None],
             State::Delayed { until } => [deadline, start_by, expiry, due(DueKind::Delay, Some(*until))],
             State::Leased(_) => [
                 deadline,

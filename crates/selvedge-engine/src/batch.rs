@@ -11,11 +11,13 @@ use crate::memory::Memory;
 use crate::parked::Parked;
 use crate::registry::Registry;
 use selvedge_core::fact::Fact;
+use selvedge_core::gate::GateKind;
 use selvedge_core::history::ending;
 use selvedge_core::join::Verdict;
 use selvedge_core::log::Event;
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Candidates;
+use selvedge_core::rules::admit;
 use selvedge_core::rules::claim::carried;
 use selvedge_core::rules::join::{CHUNK, News, hop};
 use selvedge_core::rules::report::{Op, Report};
@@ -70,14 +72,17 @@ pub struct Batch {
     /// Claims of others that wait for what this batch makes ready, and how much they were promised.
     handed: Vec<Command>,
     promised: HashMap<ClassId, usize>,
+    /// Whether candidates are still to be asked for, once the lanes are here.
+    lanes_first: bool,
 }
 
-/// Candidates that cannot be read, and what to ask for to see what is behind them.
+/// Candidates that cannot be read or that gates refuse, and what to ask for to see what is behind them.
 #[derive(Default)]
 struct Behind {
     asked: Vec<Candidates>,
     unreadable: Vec<ExecutionId>,
     passed: usize,
+    refused: usize,
     looks: u32,
 }
 
@@ -106,6 +111,7 @@ impl Batch {
             if_free: HashSet::new(),
             handed: Vec::new(),
             promised: HashMap::new(),
+            lanes_first: false,
         }
     }
 
@@ -149,12 +155,17 @@ impl Batch {
                 Command::PutBack(other) => drop(trusted.insert(other.fence.execution, None)),
                 Command::Operate(other) => drop(trusted.insert(other.execution, None)),
                 Command::Deliver(other) => drop(trusted.insert(other.execution, None)),
+                Command::Breach(other) => drop(trusted.insert(other.execution, None)),
                 Command::Tick(other) => drop(trusted.insert(other.execution, None)),
                 Command::Submit { .. }
                 | Command::SubmitFlow { .. }
                 | Command::Grow { .. }
                 | Command::Dispatch(_)
                 | Command::Rotate(_)
+                | Command::Configure(_)
+                | Command::LookAtGate(_)
+                | Command::Spend(_)
+                | Command::Reset(_)
                 | Command::CancelFlow(_)
                 | Command::Settle(_)
                 | Command::ForgetFlow(_)
@@ -195,6 +206,7 @@ impl Batch {
 
     fn needs_more(&mut self) -> Needs {
         let mut needs = Needs::default();
+        admit::needs_but(&self.work, |id| self.loading.only_looks(id), &mut needs);
         self.expect(&mut needs);
         let covered = self.cover();
         for (index, command) in self.all().enumerate() {
@@ -210,13 +222,76 @@ impl Batch {
             }
         }
         self.classes = covered;
+        self.ask_lanes(&mut needs);
         needs
+    }
+
+    /// Names the lanes of those that spent something: a budget may count each lane on its own.
+    fn name_spenders(&mut self) {
+        let spenders = self.commands.iter().flat_map(Command::spenders);
+        let class = |id: ExecutionId| Some(self.work.find(id).ok().flatten()?.class);
+        let classes: Vec<ClassId> = spenders.filter_map(class).collect();
+        self.work.name_lanes(self.registry.lanes(classes.iter()));
+    }
+
+    /// Where lanes are configured, candidates are asked for once the lanes are here: as many as these have room for.
+    fn ask_lanes(&mut self, needs: &mut Needs) {
+        let asking = |command: &Command| matches!(command, Command::Claim { handed_only: false, .. });
+        let known = |command: &Command| match command {
+            Command::Claim { claim, handed_only: false } => claim.knows_lanes(&self.work),
+            _ => true,
+        };
+        if !self.lanes_first || !self.commands.iter().all(known) {
+            return;
+        }
+        self.lanes_first = false;
+        needs.candidates.clear();
+        self.work.name_lanes(self.registry.lanes(self.classes.iter().flatten()));
+        for (command, classes) in self.commands.iter().zip(&self.classes).filter(|(command, _)| asking(command)) {
+            if let Command::Claim { claim, .. } = command {
+                claim.candidates(classes, &self.work, needs);
+            }
+        }
+        share_out(&mut needs.candidates);
+        self.behind = Behind { asked: needs.candidates.clone(), ..Behind::default() };
+    }
+
+    /// Where gates refuse candidates, so that the claims would go short, looks behind them: further each time. Those at hand are
+    /// held by this transaction, and hide nothing from the next.
+    fn look_behind_refused(&mut self) -> Option<Needs> {
+        let wanted = |command: &Command| match command {
+            Command::Claim { claim, handed_only: false } => claim.max as usize,
+            _ => 0,
+        };
+        let wanted: usize = self.commands.iter().map(wanted).sum();
+        if wanted == 0 || !self.registry.has_gates() {
+            return None;
+        }
+        let mut classes: Vec<ClassId> = self.behind.asked.iter().flat_map(|asked| asked.classes.clone()).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        let ready: Vec<ExecutionId> = self.work.ready(&classes).collect();
+        let refused = |id: &&ExecutionId| {
+            let row = self.work.find(**id).ok().flatten();
+            row.is_some_and(|row| admit::knows(row, &self.work) && admit::refuses(row, &self.work).is_some())
+        };
+        let refused = ready.iter().filter(refused).count();
+        let enough = ready.len() - refused >= wanted || refused >= LOOK_LIMIT as usize;
+        if refused == self.behind.refused || enough {
+            return None;
+        }
+        self.behind.refused = refused;
+        self.behind.further(ready)
     }
 
     /// What of the executions at hand will be ready once the commands are decided: claims that wait for it are taken along, and
     /// what they carry is asked for.
     fn expect(&mut self, needs: &mut Needs) {
-        let expected = expected(&self.commands, &self.work);
+        let mut expected = expected(&self.commands, &self.work);
+        // Lanes are locked before gates. Where they limit something, what gates let go on is left to the next transaction.
+        if !self.registry.has_limits() {
+            expected.extend(admit::expected(&self.work));
+        }
         if expected.is_empty() {
             return;
         }
@@ -270,6 +345,7 @@ impl Batch {
         for index in order {
             if commands[index].phase() == LAST && !hopped {
                 hop(&mut self.work, |id| self.loading.locks(id));
+                admit::open(&mut self.work);
                 hopped = true;
             }
             let taken = |id: ExecutionId| self.if_free.contains(&id) && !self.work.knows(id);
@@ -280,14 +356,21 @@ impl Batch {
         }
         if !hopped {
             hop(&mut self.work, |id| self.loading.locks(id));
+            admit::open(&mut self.work);
         }
+        self.registry.keep_shares(self.work.shares());
         let now = self.work.now();
-        let ready = self.work.left_ready();
+        let mut ready = self.work.left_ready();
+        for lane in self.work.opened_lanes() {
+            ready.extend(self.registry.of(lane.namespace, Some(&lane.name), None));
+        }
         let changes = std::mem::replace(&mut self.work, Work::new(Entropy::seeded(0))).finish();
         let rows = || {
             let inserted = changes.inserted.iter().map(|row| &row.execution);
             inserted.chain(changes.updated.iter().map(|row| &row.execution))
         };
+        // A claim that was refused something may have gone short of what is behind that.
+        ready.extend(changes.updated.iter().map(|row| &row.execution).filter(|row| is_refused(row)).map(|row| row.class));
         let logged = !changes.events.is_empty();
         let mut news = Told { ready, logged, ..Told::default() };
         news.streamed = changes.streams.iter().map(|stream| stream.name.execution).collect();
@@ -297,6 +380,7 @@ impl Batch {
             .filter_map(|row| row.state.lease().map(|lease| instance_key(row.namespace, &lease.instance)));
         news.sessions.extend(asked);
         let live_due = rows().filter(|row| row.state.outcome().is_none()).filter_map(|row| row.due());
+        let gates_due = changes.gates.iter().filter_map(|(gate, _)| gate.due_at);
         let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         *outcome = Outcome {
             left: changes.outbox_put.clone(),
@@ -304,7 +388,7 @@ impl Batch {
             replies: replies.into_iter().flatten().collect(),
             news,
             leased: rows().filter(|row| matches!(row.state, State::Leased(_))).cloned().collect(),
-            next_due: live_due.map(|due| due.at).min().map(|at| (at, now)),
+            next_due: live_due.map(|due| due.at).chain(gates_due).min().map(|at| (at, now)),
         };
         drop(outcome);
         changes
@@ -315,41 +399,65 @@ impl Decision for Batch {
     fn begin(&mut self, again: u32) -> Needs {
         self.again = again > 0;
         self.loading = Loading::default();
+        if self.registry.has_gates() {
+            self.loading.expect_gates();
+        }
         self.work = Work::new(Entropy::seeded(fastrand::u64(..)));
+        self.work.share_lanes(self.registry.shares());
         self.classes = self.cover();
+        self.work.name_lanes(self.registry.lanes(self.classes.iter().flatten()));
         let mut needs = Needs::default();
         for (command, classes) in self.all().zip(&self.classes) {
             command.needs(classes, self.again, &mut needs);
         }
         self.leave_taken(&mut needs);
-        if self.commands.iter().any(|command| matches!(command, Command::Claim { handed_only: false, .. })) {
+        if self.registry.has_lanes() {
+            self.commands.iter().for_each(|command| command.needs_lanes(&mut needs));
+        }
+        let names_classes = |command: &Command| {
+            matches!(command, Command::Claim { handed_only: false, .. }) || !command.spenders().is_empty()
+        };
+        if self.commands.iter().any(names_classes) {
             needs.classes_after = Some(self.registry.newest());
         }
         if !self.again {
-            // A remembered row is locked only when it is saved: too late where sessions or flows are locked before that, or
-            // executions that others may come to as well.
+            // A remembered row is locked only when it is saved: too late where sessions, flows or gates are locked before
+            // that, or executions that others may come to as well.
             let locks = |command: &Command| {
                 let comes = command.comes_to().is_some() || matches!(command, Command::Tick(_));
                 comes || command.locks_sessions() || command.locks_flows()
             };
-            let trust = !self.commands.iter().any(locks);
+            let trust = !self.commands.iter().any(locks) && !self.registry.has_gates();
             self.remember(trust, &mut needs);
         }
         needs.executions.extend(&self.hints);
+        self.lanes_first = self.registry.has_lanes() && !needs.candidates.is_empty();
+        if self.lanes_first {
+            needs.candidates.clear();
+        }
         share_out(&mut needs.candidates);
         self.behind = Behind { asked: needs.candidates.clone(), ..Behind::default() };
-        self.loading.first(needs, self.commands.iter().any(Command::may_lock_more))
+        // Where lanes are limited, all of them are locked at once: those of claims together with those that reports open.
+        let may_lock_more = self.registry.has_limits() || self.commands.iter().any(Command::may_lock_more);
+        self.loading.first(needs, may_lock_more)
     }
 
     fn next(&mut self, mut rows: Rows) -> Step {
         self.registry.add(std::mem::take(&mut rows.classes));
         self.complain(&rows);
+        self.registry.see_gates(&rows.gates);
         self.work.load(rows);
+        if self.work.gated().next().is_some() {
+            self.registry.expect_gates();
+            self.loading.expect_gates();
+        }
+        self.name_spenders();
         let more = self.needs_more();
+        self.work.name_lanes(self.registry.lanes(self.classes.iter().flatten()));
         if let Some(more) = self.loading.next(more) {
             return Step::Load(more);
         }
-        if let Some(behind) = self.behind.look() {
+        if let Some(behind) = self.behind.look().or_else(|| self.look_behind_refused()) {
             return Step::Load(behind);
         }
         Step::Save(Box::new(self.decide()))
@@ -359,15 +467,24 @@ impl Decision for Batch {
 impl Behind {
     /// Where rows that cannot be read stand at the head of a class, looks behind them: further each time.
     fn look(&mut self) -> Option<Needs> {
-        if self.passed == self.unreadable.len() || self.asked.is_empty() || self.looks == LOOKS {
+        if self.passed == self.unreadable.len() {
+            return None;
+        }
+        self.passed = self.unreadable.len();
+        self.further(Vec::new())
+    }
+
+    /// Looks further, past those that cannot be read and `known`.
+    fn further(&mut self, mut known: Vec<ExecutionId>) -> Option<Needs> {
+        if self.asked.is_empty() || self.looks == LOOKS {
             return None;
         }
         self.looks += 1;
-        self.passed = self.unreadable.len();
         for asked in &mut self.asked {
             asked.limit = asked.limit.max((asked.limit * 2).min(LOOK_LIMIT));
         }
-        Some(Needs { candidates: self.asked.clone(), except: self.unreadable.clone(), ..Needs::default() })
+        known.extend(&self.unreadable);
+        Some(Needs { candidates: self.asked.clone(), except: known, ..Needs::default() })
     }
 }
 
@@ -383,6 +500,11 @@ fn share_out(candidates: &mut [Candidates]) {
     };
     let limits: Vec<u32> = candidates.iter().map(|one| wanted(one).min(one.limit + SHARE_LIMIT)).collect();
     candidates.iter_mut().zip(limits).for_each(|(one, limit)| one.limit = limit);
+}
+
+/// Whether a gate refuses it. A line only says whose turn it is.
+fn is_refused(row: &Execution) -> bool {
+    matches!(&row.state, State::Held(gate) if gate.kind != GateKind::Fair)
 }
 
 /// Whether a report may be refused for what is recorded of its execution, although its lease is the current one.

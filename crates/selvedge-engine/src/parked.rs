@@ -225,7 +225,7 @@ impl Drop for Place<'_> {
 pub fn claims(reply: Reply) -> Result<Vec<Claimed>, Error> {
     match reply {
         Reply::Claim(claimed) => Ok(claimed?),
-        Reply::Shut { .. } => Ok(Vec::new()),
+        Reply::Shut { .. } | Reply::OpensIn(_) => Ok(Vec::new()),
         other => Err(crate::unexpected(&other)),
     }
 }

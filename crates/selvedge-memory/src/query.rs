@@ -85,6 +85,7 @@ impl Tables {
                 .collect(),
             lapsed: self.lapsed_rows(now).next().is_some(),
             stale: expired || self.has_old_frames(now) || self.sessions.values().any(forgettable),
+            gates: self.gates.next_due(),
             newest_class: self.newest_class(),
         }
     }

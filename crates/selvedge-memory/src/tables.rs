@@ -31,6 +31,7 @@ pub(crate) struct Record {
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub records: crate::record::Records,
+    pub gates: crate::gates::Gates,
     pub executions: HashMap<ExecutionId, Record>,
     pub pages: BTreeMap<(ExecutionId, u32), Vec<u8>>,
     pub keys: HashMap<KeyName, KeyRow>,
@@ -112,8 +113,13 @@ impl Tables {
                 self.first_terms.insert((lease.first_term(), row.id));
                 self.leases.entry(lease.session).or_default().insert(row.id);
             }
-            State::Blocked | State::Delayed { .. } | State::Suspended(_) | State::Terminal(_) => {}
+            State::Blocked
+            | State::Delayed { .. }
+            | State::Suspended(_)
+            | State::Held(_)
+            | State::Terminal(_) => {}
         }
+        self.gates.put_held(row);
         if let Some(due) = row.due() {
             self.due.entry(due.kind).or_default().insert((due.at, row.id));
         }
@@ -133,8 +139,13 @@ impl Tables {
                 self.first_terms.remove(&(lease.first_term(), id));
                 strike(&mut self.leases, &lease.session, &id);
             }
-            State::Blocked | State::Delayed { .. } | State::Suspended(_) | State::Terminal(_) => {}
+            State::Blocked
+            | State::Delayed { .. }
+            | State::Suspended(_)
+            | State::Held(_)
+            | State::Terminal(_) => {}
         }
+        self.gates.take_held(row);
         if let Some(due) = row.due() {
             strike(&mut self.due, &due.kind, &(due.at, id));
         }

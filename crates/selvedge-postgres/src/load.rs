@@ -1,12 +1,13 @@
 //! The loading half of a transaction: every statement that is needed goes out at once and the answers are gathered.
 //!
 //! Statements run on the server in the order in which they are sent, so locks are taken in the global order: the growing of
-//! flows, executions, the outbox, flows, candidates, sessions. What a lock keeps still is read by a statement after it: how
-//! relatives ended, and what is recorded beside executions, after executions and the outbox; the leases of a session after
-//! the session. Before all of them, and before the time is read, comes the writers' advisory lock, which is only shared: see
-//! `bounds` and `log`.
+//! flows, executions, the outbox, lanes, candidates, gates, their parts, what they hold, flows, sessions. What a lock keeps
+//! still is read by a statement after it: how relatives ended, and what is recorded beside executions, after executions and
+//! the outbox; what a gate holds after the gate; the leases of a session after the session. Before all of them, and before
+//! the time is read, comes the writers' advisory lock, which is only shared: see `bounds` and `log`.
 
 use crate::bounds::Bounds;
+use crate::gates;
 use crate::pipeline::{Parameters, Pipeline};
 use crate::records;
 use crate::row::{self, Micros};
@@ -34,7 +35,10 @@ enum Asked {
     Keys,
     Outbox,
     Flows,
+    Gates,
     Candidates,
+    Held,
+    FoundHeld,
     Inputs,
     Relatives,
     Streams,
@@ -97,8 +101,17 @@ pub async fn load(
         pipeline.add(text, parameters).await?;
     }
     let mut rows = Rows::default();
+    let mut damaged = Vec::new();
     for (asked, answer) in asked.iter().zip(pipeline.run().await) {
-        gather(asked, &answer?, needs, &mut rows)?;
+        let answer = answer?;
+        match asked {
+            Asked::Held => damaged = gates::gather_locked(&answer, &needs.held, &mut rows),
+            asked => gather(asked, &answer, needs, &mut rows)?,
+        }
+    }
+    gates::look_behind(client, damaged, &mut rows).await?;
+    for asked in [&needs.lanes, &needs.gates, &needs.parts] {
+        rows.gates_asked.extend(asked);
     }
     rows.candidates = in_claim_order(&rows);
     records::gather_whole(&needs.records, &mut rows);
@@ -114,11 +127,16 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(&needs.executions_if_free, Asked::Executions, &sql::EXECUTIONS_LOCK_FREE, ids);
     asking.about(&needs.keys, Asked::Keys, &sql::KEYS_FIND, keys);
     asking.about(&needs.outbox, Asked::Outbox, &sql::OUTBOX_LOCK, outbox);
-    asking.about(&needs.flows, Asked::Flows, &sql::FLOWS_LOCK, flows);
     asking.about(&needs.flows_look, Asked::Flows, &sql::FLOWS_FETCH, flows);
+    asking.about(&needs.lanes, Asked::Gates, &sql::GATES_LOCK_LANES, gates::ids);
     for wanted in &needs.candidates {
         candidates(wanted, &needs.except, bounds, asking);
     }
+    asking.about(&needs.gates, Asked::Gates, &sql::GATES_LOCK, gates::ids);
+    asking.about(&needs.parts, Asked::Gates, &sql::GATES_LOCK, gates::ids);
+    asking.about(&needs.held, Asked::Held, &sql::EXECUTIONS_LOCK_HELD, |held| gates::held_but(held, &[]));
+    asking.about(&needs.held, Asked::FoundHeld, &sql::EXECUTIONS_FIND_HELD, gates::held);
+    asking.about(&needs.flows, Asked::Flows, &sql::FLOWS_LOCK, flows);
     asking.about(&needs.look, Asked::Executions, &sql::EXECUTIONS_LOOK, ids);
     asking.about(&needs.inputs, Asked::Inputs, &sql::EXECUTIONS_INPUTS, ids);
     asking.about(&needs.relatives, Asked::Relatives, &sql::EXECUTIONS_RELATIVES, ids);
@@ -145,7 +163,9 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
 
 fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Result<(), Error> {
     match asked {
-        Asked::Begin | Asked::Lock => {}
+        Asked::Begin | Asked::Lock | Asked::Held => {}
+        Asked::Gates => gates::gather(answer, rows)?,
+        Asked::FoundHeld => gates::gather_found(answer, rows),
         Asked::Now => rows.now = answer.first().map(|row| row.get::<_, Micros>(0).time()).unwrap_or_default(),
         Asked::Nodes => rows.nodes.extend(
             answer.iter().map(|row| (FlowId(row.get(0)), Name::trusted(row.get(1)), ExecutionId(row.get(2)))),
@@ -208,7 +228,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
 }
 
 /// Takes in an execution; says which, if it can be read.
-fn gather_execution(answer: &Row, rows: &mut Rows) -> Option<ExecutionId> {
+pub fn gather_execution(answer: &Row, rows: &mut Rows) -> Option<ExecutionId> {
     match row::execution(answer) {
         Ok(execution) => {
             let id = execution.id;

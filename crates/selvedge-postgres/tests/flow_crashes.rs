@@ -128,9 +128,7 @@ impl Bed {
                 all.push(struck);
                 let Some(statements) = rested else { continue };
                 let commits = statements.iter().filter(|text| *text == "commit").count();
-                // It has died at each of them; a run now and then has one more, such as a look at the bounds of claims.
-                assert!(statements.len() <= number, "{statements:#?}");
-                assert_eq!(commits, ends.transactions, "{statements:#?}");
+                assert_eq!((statements.len(), commits), (number, ends.transactions), "{statements:#?}");
                 break;
             }
         }

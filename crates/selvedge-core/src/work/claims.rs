@@ -30,6 +30,7 @@ impl Work {
         let children = wiring.children.iter().map(|child| child.execution);
         entry.input.is_some()
             && self.knows_record(entry.row.id)
+            && crate::rules::admit::knows(&entry.row, self)
             && upstreams.chain(children).all(|id| self.knows_end(id))
     }
 
@@ -44,10 +45,11 @@ impl Work {
     }
 
     /// The classes of which something that this transaction had in hand is ready when it ends. Made ready by it or not: a
-    /// claim that came meanwhile has passed over what was locked, and must look again.
+    /// claim that came meanwhile has passed over what was locked, and must look again. Also those of which its claims came
+    /// across something that was held: they have not seen what is behind it.
     pub fn left_ready(&self) -> Vec<ClassId> {
         let left = self.executions.values().filter(|entry| !entry.deleted && entry.row.state == State::Ready);
-        let mut classes: Vec<ClassId> = left.map(|entry| entry.row.class).collect();
+        let mut classes: Vec<ClassId> = left.map(|entry| entry.row.class).chain(self.passed_over()).collect();
         classes.sort_unstable();
         classes.dedup();
         classes

@@ -8,8 +8,12 @@ mod beside;
 mod claims;
 mod finish;
 mod flows;
+mod gates;
 mod record;
 
+pub use gates::Shares;
+
+use crate::execution::Slots;
 use crate::fact::Fact;
 use crate::filter::tag_text;
 use crate::flow::Counts;
@@ -19,6 +23,7 @@ use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{
     HeldLease, HistoryPage, KeyName, KeyRow, Members, NodeEntry, Relative, ResultChange, Rows, TagEntry,
 };
+use crate::state::StateName;
 use crate::stream::{Frame, Stream, StreamName};
 use crate::transition::allowed;
 use crate::wiring::Wiring;
@@ -69,6 +74,7 @@ pub struct Work {
     frames: Vec<Frame>,
     frames_dropped: BTreeMap<StreamName, u32>,
     records: record::Records,
+    gates: gates::Gates,
     /// Ended or opened again by this transaction, and not yet told to their downstreams.
     turned: BTreeSet<ExecutionId>,
     events: Vec<Event>,
@@ -143,6 +149,7 @@ impl Work {
             frames: Vec::new(),
             frames_dropped: BTreeMap::new(),
             records: record::Records::default(),
+            gates: gates::Gates::default(),
             turned: BTreeSet::new(),
             events: Vec::new(),
         }
@@ -153,6 +160,7 @@ impl Work {
     pub fn load(&mut self, mut rows: Rows) {
         self.now = self.now.max(rows.now);
         self.records.load(&mut rows);
+        self.gates.load(&mut rows);
         for execution in rows.executions {
             self.see(execution);
         }
@@ -317,6 +325,12 @@ impl Work {
             set.remove(&was_order);
         }
         entry.row.version += 1;
+        let slots = (from == StateName::Leased && to != StateName::Leased)
+            .then(|| std::mem::take(&mut entry.row.detail.slots))
+            .filter(|slots| *slots != Slots::default())
+            .map(|slots| (entry.row.clone(), slots));
+        let head = from == StateName::Ready && to != from && std::mem::take(&mut entry.row.detail.head);
+        let head = head.then(|| entry.row.clone());
         let (flow, outcome) = (entry.row.flow, entry.row.state.outcome());
         let orphans = entry.row.wiring().has_attached_children();
         self.record(id, fact, actor);
@@ -329,6 +343,12 @@ impl Work {
         }
         if turns && outcome.is_some() {
             self.leave_to_parent(id);
+        }
+        if let Some((row, slots)) = slots {
+            self.give_back(&row, &slots);
+        }
+        if let Some(row) = head {
+            self.leave_line(&row);
         }
     }
 

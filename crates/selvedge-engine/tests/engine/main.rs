@@ -1,5 +1,6 @@
 //! What the engine promises, on the store in memory and mostly on a clock that the tests move.
 
+mod admission;
 mod cancel;
 mod faulty;
 mod flows;

@@ -1,0 +1,7 @@
+-- Gives slots back to gates that were not read; one that does not exist is passed over.
+-- Locks: the gates, in the order of the array, which is id order. Index: gates_pkey, nested loop.
+update gates
+set active = greatest(gates.active - freed.count, 0),
+  version = gates.version + 1
+from unnest($1::bigint[], $2::integer[]) as freed (id, count)
+where gates.id = freed.id
