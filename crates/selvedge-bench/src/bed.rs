@@ -34,7 +34,11 @@ pub struct Spent {
 impl Bed {
     /// Measures the floor, then starts an engine on a fresh store.
     pub async fn open(place: &Place, load: &Load) -> Result<Bed, Error> {
-        let floor = floor::measure(place, load.batch, 4).await?;
+        Bed::beside(place, load, floor::measure(place, load.batch, 4).await?).await
+    }
+
+    /// Starts an engine on a fresh store, where the floor was measured before.
+    pub async fn beside(place: &Place, load: &Load, floor: Floor) -> Result<Bed, Error> {
         let fresh = place.open().await?;
         let engine = Engine::start(fresh.store.clone(), Options::default()).await?;
         let target = Target::new(&engine, load).await?;

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::shape::mark;
 use crate::target::{Claimer, Taken};
+use crate::terms::{Asks, Spends};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -95,9 +96,16 @@ impl Client {
     }
 
     /// Submits a batch.
-    pub async fn submit(&self, count: usize, lane: &str, input: &str) -> Result<(), Error> {
-        let item = format!("{{\"kind\":\"noop\",\"lane\":\"{lane}\",\"input\":{input}}}");
-        let body = format!("{{\"executions\":[{}]}}", vec![item; count].join(","));
+    pub async fn submit(&self, count: usize, asks: &[Asks], input: &str) -> Result<(), Error> {
+        let item = |asks: &Asks| -> Result<String, Error> {
+            let mut fields = asks.fields();
+            fields["kind"] = json!("noop");
+            fields["input"] = parse(input.as_bytes())?;
+            Ok(fields.to_string())
+        };
+        let items = asks.iter().map(item).collect::<Result<Vec<String>, Error>>()?;
+        let items: Vec<&str> = items.iter().map(String::as_str).cycle().take(count).collect();
+        let body = format!("{{\"executions\":[{}]}}", items.join(","));
         let answer = self.post("/v1/executions/batch", body).await?;
         let submitted: Submitted<'_> = parse(&answer)?;
         all_well(&submitted.results)
@@ -124,6 +132,7 @@ impl Client {
         let claim = json!({
             "worker": "bench",
             "lanes": claimer.lanes,
+            "capabilities": claimer.capabilities,
             "max": claimer.max,
             "wait_ms": wait.as_millis() as u64,
             "lease_ttl_ms": 60_000,
@@ -147,12 +156,16 @@ impl Client {
         for (index, taken) in done.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
             let Fence { execution, attempt, lease_id, epoch } = taken.fence;
-            write!(
-                body,
-                "{comma}{{\"op\":\"complete\",\"execution\":\"{execution}\",\"attempt\":{attempt},\
-                 \"lease_id\":\"{lease_id}\",\"epoch\":{epoch},\"result\":{{\"ok\":true}}}}"
-            )
-            .map_err(failed)?;
+            let fence = format!(
+                "\"execution\":\"{execution}\",\"attempt\":{attempt},\"lease_id\":\"{lease_id}\",\"epoch\":{epoch}"
+            );
+            body.push_str(comma);
+            if let Some(Spends { budget, usage }) = &claimer.spends {
+                let spent = json!({"budget": budget, "usage": usage}).to_string();
+                let spent = spent.trim_start_matches('{');
+                write!(body, "{{\"op\":\"usage\",{fence},{spent},").map_err(failed)?;
+            }
+            write!(body, "{{\"op\":\"complete\",{fence},\"result\":{{\"ok\":true}}}}").map_err(failed)?;
         }
         body.push(']');
         if let Some(claim) = claim {

@@ -2,18 +2,23 @@
 //! hand-written SQL on a plain table does through the same driver, and what one single-row commit takes.
 //!
 //! Scenarios: [`floor`], [`queue`], [`latency`], [`backlog`], [`idle`], [`feed`], [`suspend_signal`]; of flows [`chain`], [`fanout`], [`flows`],
-//! [`quorum_cancel`], [`submit_flow`]. What they measure and how to read them: docs/benchmarks.md.
+//! [`quorum_cancel`], [`submit_flow`]; of admission [`limits`], [`capability`], [`held`], [`beside`]. What they measure and how
+//! to read them: docs/benchmarks.md.
 
 pub mod backlog;
 mod bed;
+pub mod beside;
+pub mod capability;
 pub mod chain;
 pub mod fanout;
 pub mod feed;
 pub mod floor;
 pub mod flows;
+pub mod held;
 mod http;
 pub mod idle;
 pub mod latency;
+pub mod limits;
 pub mod queue;
 pub mod quorum_cancel;
 mod report;
@@ -21,6 +26,7 @@ mod shape;
 pub mod submit_flow;
 pub mod suspend_signal;
 mod target;
+mod terms;
 mod unlogged;
 
 pub use report::Report;

@@ -2,11 +2,13 @@
 //!
 //! Submitters submit batches, workers complete what they hold and claim more in the same call. At most `outstanding`
 //! executions are submitted and not yet completed, as in a queue whose workers keep up. With `--outstanding 0` the
-//! submitters run ahead as far as they can, so that every execution waits in a backlog and none is handed over.
+//! submitters run ahead as far as they can, so that every execution waits in a backlog and none is handed over. What limits
+//! cost is measured by [`crate::limits`].
 
 use crate::bed::Bed;
 use crate::report::{Report, Times};
-use crate::target::{Claimer, Target};
+use crate::target::Target;
+use crate::terms::Terms;
 use crate::{Error, Load, Place};
 use selvedge_engine::Engine;
 use serde_json::json;
@@ -57,12 +59,23 @@ pub struct Driven {
 
 /// Drives a load against a target.
 pub async fn drive(engine: &Engine, target: &Target, load: &Load) -> Result<Driven, Error> {
+    drive_on(engine, target, load, &Terms::default()).await
+}
+
+/// Drives a load against a target, on these terms.
+pub async fn drive_on(engine: &Engine, target: &Target, load: &Load, terms: &Terms) -> Result<Driven, Error> {
     let started = Instant::now();
-    // Connections, statements and the lane's class are there before the clock starts.
-    let warm = Claimer::new(0, load.batch);
-    target.submit(1, "default", started).await?;
-    let taken = target.work(&[], &warm).await?;
-    target.complete(&taken, &warm).await?;
+    // Connections, statements and the classes are there before the clock starts.
+    target.submit_asking(terms.asks.len(), &terms.asks, 0).await?;
+    let mut left = terms.asks.len();
+    for warm in (0..).map(|index| terms.worker(index, load.batch)) {
+        let taken = target.work(&[], &warm).await?;
+        target.complete(&taken, &warm).await?;
+        left -= taken.len();
+        if left == 0 {
+            break;
+        }
+    }
 
     let before = engine.store().figures().await?;
     let begun = Instant::now();
@@ -75,20 +88,28 @@ pub async fn drive(engine: &Engine, target: &Target, load: &Load) -> Result<Driv
     let mut submitters = Vec::new();
     for _ in 0..load.submitters {
         let (target, window, next, batch) = (target.clone(), window.clone(), next.clone(), load.batch);
+        let (asks, mixed) = (terms.asks.clone(), terms.mixed);
         submitters.push(tokio::spawn(async move {
-            while next.fetch_add(1, Ordering::Relaxed) < batches {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= batches {
+                    return Ok::<(), Error>(());
+                }
                 if let Ok(places) = window.acquire_many(batch as u32).await {
                     places.forget();
                 }
-                target.submit(batch, "default", started).await?;
+                let asks = match mixed {
+                    true => &asks[..],
+                    false => std::slice::from_ref(&asks[number as usize % asks.len()]),
+                };
+                target.submit_asking(batch, asks, started.elapsed().as_nanos() as u64).await?;
             }
-            Ok::<(), Error>(())
         }));
     }
     let mut workers = Vec::new();
     for index in 0..load.workers {
         let (target, window, done) = (target.clone(), window.clone(), done.clone());
-        let claimer = Claimer::new(index, load.batch);
+        let claimer = terms.worker(index, load.batch);
         workers.push(tokio::spawn(async move {
             let mut times = Vec::new();
             let mut taken = Vec::new();

@@ -2,9 +2,11 @@
 
 use crate::http::Client;
 use crate::shape::{input, mark};
+use crate::terms::{Asks, Spends};
 use crate::{Error, Load};
 use bytes::Bytes;
 use selvedge_core::plan::GraphDraft;
+use selvedge_core::rules::budget::Spend;
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::report::{Fence, Op};
 use selvedge_core::rules::submit_flow::FlowDraft;
@@ -46,12 +48,23 @@ pub struct Claimer {
     pub max: usize,
     /// How long it waits when there is nothing.
     pub wait: Duration,
+    /// What it is capable of.
+    pub capabilities: Vec<String>,
+    /// What each of its completions reports as spent.
+    pub spends: Option<Spends>,
 }
 
 impl Claimer {
     /// A worker on the default lane.
     pub fn new(index: usize, max: usize) -> Self {
-        Claimer { instance: format!("bench-{index}"), lanes: vec!["default".into()], max, wait: WAIT }
+        Claimer {
+            instance: format!("bench-{index}"),
+            lanes: vec!["default".into()],
+            max,
+            wait: WAIT,
+            capabilities: Vec::new(),
+            spends: None,
+        }
     }
 
     /// The claim it makes.
@@ -61,14 +74,15 @@ impl Claimer {
             instance: self.instance.clone(),
             lanes: self.lanes.clone(),
             kinds: None,
-            capabilities: Vec::new(),
+            capabilities: self.capabilities.clone(),
             max: self.max as u32,
             lease_ttl_ms: 60_000,
         }
     }
 }
 
-fn taken(one: &Claimed) -> Option<Taken> {
+/// What is needed of what was claimed.
+pub fn taken(one: &Claimed) -> Option<Taken> {
     Some(Taken { fence: Fence::of(&one.execution)?, mark: mark(&one.input) })
 }
 
@@ -84,17 +98,29 @@ impl Target {
 
     /// Submits `count` executions to a lane.
     pub async fn submit(&self, count: usize, lane: &str, started: Instant) -> Result<(), Error> {
-        let input = input(started.elapsed().as_nanos() as u64);
+        self.submit_asking(count, &[Asks::lane(lane)], started.elapsed().as_nanos() as u64).await
+    }
+
+    /// Submits `count` executions with this mark that take turns in what they ask for.
+    pub async fn submit_asking(&self, count: usize, asks: &[Asks], mark: u64) -> Result<(), Error> {
+        let input = input(mark);
         match self {
             Target::InProcess(namespace) => {
-                let draft = Draft { input: Bytes::from(input), lane: lane.into(), ..Draft::new("noop") };
-                let drafts = (0..count).map(|_| Ok(draft.clone())).collect();
+                let input = Bytes::from(input);
+                let draft = |asks: &Asks| Draft {
+                    input: input.clone(),
+                    lane: asks.lane.clone(),
+                    capabilities: asks.capabilities.clone(),
+                    draws: asks.draws.clone(),
+                    ..Draft::new("noop")
+                };
+                let drafts = asks.iter().cycle().take(count).map(|asks| Ok(draft(asks))).collect();
                 for answer in namespace.submit_many(drafts, None).await? {
                     answer.map_err(selvedge_engine::Error::from)?;
                 }
                 Ok(())
             }
-            Target::Http(client) => client.submit(count, lane, &input).await,
+            Target::Http(client) => client.submit(count, asks, &input).await,
         }
     }
 
@@ -116,7 +142,7 @@ impl Target {
                 let wanted = ClaimWait { claim: claimer.draft(), wait: claimer.wait, operation: None };
                 Ok(namespace.claim(wanted).await?.iter().filter_map(taken).collect())
             }
-            Target::InProcess(namespace) => complete(namespace, done, Some(claimer.draft())).await,
+            Target::InProcess(namespace) => complete(namespace, done, claimer, true).await,
             Target::Http(client) => client.work(done, claimer).await,
         }
     }
@@ -124,7 +150,7 @@ impl Target {
     /// Completes what was taken.
     pub async fn complete(&self, done: &[Taken], claimer: &Claimer) -> Result<(), Error> {
         match self {
-            Target::InProcess(namespace) => complete(namespace, done, None).await.map(drop),
+            Target::InProcess(namespace) => complete(namespace, done, claimer, false).await.map(drop),
             Target::Http(client) => client.complete(done, claimer).await,
         }
     }
@@ -133,11 +159,19 @@ impl Target {
 async fn complete(
     namespace: &Namespace,
     done: &[Taken],
-    next: Option<ClaimDraft>,
+    claimer: &Claimer,
+    claims: bool,
 ) -> Result<Vec<Taken>, Error> {
-    let complete = || Op::Complete { result: Bytes::from_static(RESULT) };
-    let ops = done.iter().map(|taken| Ok((taken.fence, None, complete()))).collect();
-    let (results, claimed) = namespace.report(ops, next).await?;
+    let mut ops = Vec::with_capacity(done.len());
+    for Taken { fence, .. } in done {
+        if let Some(Spends { budget, usage }) = claimer.spends.clone() {
+            let execution = Some(fence.execution);
+            let spend = Spend { namespace: namespace.id(), budget, usage, dedup_key: None, execution };
+            ops.push(Ok((*fence, None, Op::Usage(spend))));
+        }
+        ops.push(Ok((*fence, None, Op::Complete { result: Bytes::from_static(RESULT) })));
+    }
+    let (results, claimed) = namespace.report(ops, claims.then(|| claimer.draft())).await?;
     for result in results {
         result.map_err(selvedge_engine::Error::from)?;
     }

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use selvedge_bench::{
-    Error, Load, Place, Report, backlog, chain, fanout, feed, floor, flows, idle, latency, queue,
-    quorum_cancel, submit_flow, suspend_signal,
+    Error, Load, Place, Report, backlog, beside, capability, chain, fanout, feed, floor, flows, held, idle,
+    latency, limits, queue, quorum_cancel, submit_flow, suspend_signal,
 };
 use std::time::Duration;
 
@@ -34,12 +34,33 @@ pub struct Arguments {
     /// How many submit at once
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub submitters: usize,
-    /// How many workers claim at once
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    pub workers: usize,
+    /// How many workers claim at once [default: 4, capability 40]
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
     /// How many may be submitted and not yet completed; 0 lets the submitters run ahead as far as they can
     #[arg(long, value_name = "N", default_value_t = 800)]
     pub outstanding: u64,
+    /// queue: compare with a limit on the lane (lane), a budget that every execution reserves something of (budget), and
+    /// reports of what was spent (usage); without a value with all three
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHICH",
+        value_delimiter = ',',
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_values = ["lane", "budget", "usage"]
+    )]
+    pub limits: Vec<Limited>,
+    /// latency: claims behind so many that are held, beside claims from an empty lane [without a value: 10000]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10000")]
+    pub held: Option<u64>,
+    /// latency: one who wants little, beside another with so many waiting [without a value: 100000]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "100000", conflicts_with = "held")]
+    pub beside: Option<u64>,
+    /// latency --beside: how far apart the one who wants little submits, in milliseconds [default: 200]
+    #[arg(long, value_name = "MS")]
+    pub every: Option<u64>,
     /// backlog: how many wait
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub waiting: u64,
@@ -77,8 +98,8 @@ pub struct Arguments {
     /// submit-flow: how many flows are stored before
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub stored: u64,
-    /// chain, fanout, quorum-cancel, submit-flow, suspend-signal: how often [default: chain and fanout 20, quorum-cancel and
-    /// suspend-signal 10, submit-flow 5]
+    /// chain, fanout, quorum-cancel, submit-flow, suspend-signal, latency --held and --beside: how often [default: chain and
+    /// fanout 20, quorum-cancel and suspend-signal 10, submit-flow 5, --held and --beside 200]
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
 }
@@ -88,6 +109,11 @@ Examples:
   selvedge bench queue
   selvedge bench queue --store postgres://postgres@127.0.0.1/postgres --http
   selvedge bench latency --store postgres://postgres@127.0.0.1/postgres --json
+  selvedge bench queue --limits --store postgres://postgres@127.0.0.1/postgres
+  selvedge bench queue --limits=lane
+  selvedge bench capability --workers 40
+  selvedge bench latency --held 10000 --store postgres://postgres@127.0.0.1/postgres
+  selvedge bench latency --beside 100000 --every 1000 --rounds 120
   selvedge bench backlog --store postgres://postgres@127.0.0.1/postgres
   selvedge bench backlog --waiting 10000 --lanes 1 --finished 0 --old-snapshot 600 --store postgres://…
   selvedge bench chain --length 50
@@ -103,9 +129,11 @@ Examples:
 pub enum Scenario {
     /// Hand-written SQL on a plain table: what the rest is compared with
     Floor,
-    /// Executions from submission to their end, as many as go
+    /// Executions from submission to their end, as many as go; with and without limits
     Queue,
-    /// From submission to the start of the handler: idle, and at half of the peak
+    /// Executions that ask for one of ten sets of capabilities, and workers that offer them, beside a queue without any
+    Capability,
+    /// From submission to the start of the handler: idle, and at half of the peak; behind what is held; beside much that waits
     Latency,
     /// Claims when much waits and much has ended, or while an old snapshot is held (Postgres)
     Backlog,
@@ -125,6 +153,17 @@ pub enum Scenario {
     SuspendSignal,
     /// From a commit to a subscriber, how fast the log is read, and what recording events costs
     Feed,
+}
+
+/// A limit that a load may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Limited {
+    /// A limit on the lane
+    Lane,
+    /// A budget that every execution reserves something of
+    Budget,
+    /// Reports of what was spent
+    Usage,
 }
 
 /// Measures, and prints what was found.
@@ -148,14 +187,22 @@ async fn measure(arguments: &Arguments) -> Result<Report, Error> {
         executions: arguments.executions.unwrap_or(if arguments.http { 60_000 } else { 150_000 }),
         batch: arguments.batch.clamp(1, 1000),
         submitters: arguments.submitters.max(1),
-        workers: arguments.workers.max(1),
+        workers: arguments.workers.unwrap_or(arguments.usual_workers()).max(1),
         outstanding: arguments.outstanding,
         http: arguments.http,
     };
     match arguments.scenario {
         Scenario::Floor => floor::run(&place, load.batch, load.workers).await,
-        Scenario::Queue => queue::run(&place, &load).await,
-        Scenario::Latency => latency::run(&place, &load).await,
+        Scenario::Queue => match arguments.limited() {
+            None => queue::run(&place, &load).await,
+            Some(limits) => limits::run(&place, &load, limits).await,
+        },
+        Scenario::Capability => capability::run(&place, &load).await,
+        Scenario::Latency => match (arguments.held, arguments.beside) {
+            (Some(held), _) => held::run(&place, &load, &arguments.held(held)).await,
+            (None, Some(waiting)) => beside::run(&place, &load, &arguments.beside(waiting)).await,
+            (None, None) => latency::run(&place, &load).await,
+        },
         Scenario::Idle => idle::run(&place).await,
         Scenario::Chain => chain::run(&place, &load, &arguments.chain()).await,
         Scenario::Fanout => fanout::run(&place, &load, &arguments.fanout()).await,
@@ -178,8 +225,38 @@ async fn measure(arguments: &Arguments) -> Result<Report, Error> {
     }
 }
 
-/// What each scenario of flows is asked for: what the command line says, else the scenario's own default.
+/// What each scenario is asked for: what the command line says, else the scenario's own default.
 impl Arguments {
+    fn usual_workers(&self) -> usize {
+        match self.scenario {
+            Scenario::Capability => capability::WORKERS,
+            _ => Load::default().workers,
+        }
+    }
+
+    fn limited(&self) -> Option<limits::Limits> {
+        let has = |limit| self.limits.contains(&limit);
+        let limits = limits::Limits {
+            lane: has(Limited::Lane),
+            budget: has(Limited::Budget),
+            usage: has(Limited::Usage),
+        };
+        (!self.limits.is_empty()).then_some(limits)
+    }
+
+    fn held(&self, held: u64) -> held::Study {
+        held::Study { held, rounds: self.rounds.unwrap_or(held::Study::default().rounds).max(1) }
+    }
+
+    fn beside(&self, waiting: u64) -> beside::Study {
+        let usual = beside::Study::default();
+        beside::Study {
+            waiting,
+            samples: self.rounds.unwrap_or(usual.samples).max(1),
+            every: self.every.map_or(usual.every, |every| Duration::from_millis(every.max(1))),
+        }
+    }
+
     fn chain(&self) -> chain::Study {
         let usual = chain::Study::default();
         chain::Study {
@@ -231,5 +308,42 @@ impl Arguments {
             stored: self.stored,
             rounds: self.rounds.unwrap_or(usual.rounds).max(1),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn parse(words: &str) -> Result<Arguments, clap::Error> {
+        Line::try_parse_from(["bench"].into_iter().chain(words.split(' '))).map(|line| line.arguments)
+    }
+
+    #[test]
+    fn limits_are_all_of_them_unless_some_are_named() {
+        let limited = |words| parse(words).expect("it is understood").limited();
+        let all = limits::Limits { lane: true, budget: true, usage: true };
+        assert_eq!(limited("queue"), None);
+        assert_eq!(limited("queue --limits"), Some(all));
+        assert_eq!(limited("queue --limits --json"), Some(all));
+        let some = limits::Limits { usage: false, ..all };
+        assert_eq!(limited("queue --limits=lane,budget"), Some(some));
+        assert!(parse("queue --limits=floor").is_err());
+    }
+
+    #[test]
+    fn how_many_are_held_or_wait_beside_has_a_default_once_it_is_asked_for() {
+        let asked = |words| parse(words).map(|arguments| (arguments.held, arguments.beside)).ok();
+        assert_eq!(asked("latency"), Some((None, None)));
+        assert_eq!(asked("latency --held"), Some((Some(10_000), None)));
+        assert_eq!(asked("latency --beside 500"), Some((None, Some(500))));
+        assert_eq!(asked("latency --held --beside"), None);
     }
 }

@@ -1,6 +1,7 @@
 //! One execution: what was submitted, where it stands, and what time will do to it next.
 
 use crate::fact::{Failure, LeaseRef};
+use crate::gate::Draws;
 use crate::join::Join;
 use crate::refusal::{Holder, StaleLease};
 use crate::suspension::ResumedBy;
@@ -8,6 +9,13 @@ use crate::wiring::{Node, Wiring};
 use crate::{ClassId, ExecutionId, FlowId, History, Name, NamespaceId, Policy, Refusal, State, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
+
+/// A level of priority is worth so much waiting: what is ready this much earlier comes first all the same. So a low priority
+/// is late, and not never; and since nothing about the order changes while time passes, an index can serve it.
+pub const AGEING_MS: i64 = 3_600_000;
+
+/// The order in which claims take what is ready, and gates what they hold: by rank, then by id.
+pub type ClaimOrder = (i64, ExecutionId);
 
 /// An execution's row, without its payloads: input and result are carried beside it where they are needed.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +38,7 @@ pub struct Execution {
     pub version: u32,
     /// Where it stands.
     pub state: State,
-    /// Higher first.
+    /// Higher first: each level counts as [`AGEING_MS`] of waiting.
     pub priority: i16,
     /// Its place among the ready ones of the same priority: the time it became ready, made distinct within a batch.
     pub ready_order: Timestamp,
@@ -72,6 +80,9 @@ pub struct Spec {
     /// Its place in a flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
+    /// The gates that it goes through.
+    #[serde(skip_serializing_if = "Draws::is_empty")]
+    pub draws: Draws,
 }
 
 /// What changes and is rarely there.
@@ -108,6 +119,27 @@ pub struct Detail {
     /// What was recorded beside it: signals, waitpoints, steps.
     #[serde(skip_serializing_if = "is_default")]
     pub record: Record,
+    /// What its claim has taken, and its end gives back.
+    #[serde(skip_serializing_if = "is_default")]
+    pub slots: Slots,
+    /// Of the one of its fairness key that may be claimed: its priority. Keys take turns whatever their priorities are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<i16>,
+}
+
+/// What a claim has taken.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Slots {
+    /// A slot of this lane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane: Option<Name>,
+    /// Slots of its key and its quotas, and what it may spend of its budgets.
+    #[serde(skip_serializing_if = "is_default")]
+    pub drawn: bool,
+    /// Of which part of each of its budgets, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Option<Name>>,
 }
 
 /// How much was recorded beside an execution. Whatever is recorded there raises the execution's version, so its row is the
@@ -225,7 +257,27 @@ pub struct Due {
     pub kind: DueKind,
 }
 
+/// The rank of one that became ready at this time, in microseconds.
+pub fn rank(ready_order: i64, priority: i16) -> i64 {
+    ready_order - i64::from(priority) * AGEING_MS * 1000
+}
+
 impl Execution {
+    /// The priority that claims see. The heads of fairness keys are alike; in the line of a key priorities count.
+    pub fn claim_priority(&self) -> i16 {
+        if self.detail.head.is_some() { 0 } else { self.priority }
+    }
+
+    /// Smaller first: when it became ready, in microseconds, and earlier by its priority.
+    pub fn rank(&self) -> i64 {
+        rank(self.ready_order.micros(), self.claim_priority())
+    }
+
+    /// Its place among those that claims, or gates, let go on.
+    pub fn claim_order(&self) -> ClaimOrder {
+        (self.rank(), self.id)
+    }
+
     /// The flow it belongs to: its own, where it is alone.
     pub fn flow(&self) -> FlowId {
         self.flow.unwrap_or(FlowId(self.id.0))
@@ -294,7 +346,7 @@ impl Execution {
         let start_by = due(DueKind::Deadline, self.start_by_at());
         let expiry = due(DueKind::WaitpointExpiry, self.detail.record.expires_at);
         match &self.state {
-            State::Blocked | State::Ready => [deadline, start_by, expiry, None],
+            State::Blocked | State::Ready | State::Held(_) => [deadline, start_by, expiry, None],
             State::Delayed { until } => [deadline, start_by, expiry, due(DueKind::Delay, Some(*until))],
             State::Leased(_) => [
                 deadline,

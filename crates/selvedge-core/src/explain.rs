@@ -1,9 +1,15 @@
 //! Why something does not run, and when that will change. One function; API, command line and pages show its text.
 
 use crate::execution::DueKind;
+use crate::gate::{Gate, GateKind, GateName, LaneState, Shut, Why};
 use crate::join::{JoinPolicy, Resolution};
+use crate::rules::admit::{Taken, lane_gate, taken};
+use crate::state::StateName;
 use crate::{Class, Execution, Name, Session, State, Timestamp};
 use std::collections::BTreeSet;
+
+/// How many of those that hold a gate are named.
+const HOLDERS_MAX: usize = 10;
 
 /// One fact that holds an execution.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +46,10 @@ pub struct Surroundings<'a> {
     pub ahead: Option<u64>,
     /// Upstreams that it waits for, some of them.
     pub upstreams: &'a [Execution],
+    /// Its lane and the gate that it waits for, as far as they have rows.
+    pub gates: &'a [Gate],
+    /// Executions that run, some of them: those that may hold these gates.
+    pub running: &'a [Execution],
     /// The time.
     pub now: Timestamp,
 }
@@ -49,7 +59,14 @@ pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
     let mut reasons = Vec::new();
     match &row.state {
         State::Blocked => reasons.extend(blocked(row, around)),
-        State::Ready => reasons.push(waiting(row, around)),
+        State::Ready => {
+            reasons.extend(in_lane(row, around));
+            let waiting = waiting(row, around);
+            // A worker that is free is nothing to wait for while the lane gives nothing out.
+            if reasons.is_empty() || waiting.code != FREE_WORKER {
+                reasons.push(waiting);
+            }
+        }
         State::Delayed { until } => reasons.push(delayed(row, *until)),
         State::Leased(lease) => {
             let session = around.sessions.iter().find(|session| session.id == lease.session);
@@ -76,6 +93,7 @@ pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
                 });
             }
         }
+        State::Held(gate) => reasons.extend(held(row, gate, around)),
         State::Suspended(suspension) => {
             for wait in &suspension.waits {
                 reasons.push(Reason {
@@ -95,6 +113,7 @@ pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
                     reasons.push(Reason { code: "suspension_timeout", message, reference: None, until });
                 }
             }
+            reasons.extend(suspension.gate().into_iter().flat_map(|gate| held(row, gate, around)));
         }
         State::Terminal(outcome) => reasons.push(Reason {
             code: "ended",
@@ -114,7 +133,105 @@ pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
     }
     let next_change =
         reasons.iter().filter_map(|reason| reason.until).chain(row.due().map(|due| due.at)).min();
-    Explanation { state: row.state.name().public(), reasons, next_change }
+    let lane = lane_gate(row.namespace, &around.class.lane);
+    let paused = around.gates.iter().any(|gate| gate.name == lane && is_paused(gate));
+    Explanation { state: shown_state(&row.state, paused).public(), reasons, next_change }
+}
+
+/// Whether a gate is a lane that gives nothing out.
+pub fn is_paused(gate: &Gate) -> bool {
+    gate.name.kind == GateKind::Lane
+        && gate.config.as_ref().is_some_and(|config| config.state == LaneState::Paused)
+}
+
+/// The state as callers are shown it: what is ready in a lane that is paused is held by it, without a change of its row.
+pub fn shown_state(state: &State, lane_is_paused: bool) -> StateName {
+    match state {
+        State::Ready if lane_is_paused => StateName::Held,
+        state => state.name(),
+    }
+}
+
+impl Surroundings<'_> {
+    fn gate(&self, name: &GateName) -> Gate {
+        let known = self.gates.iter().find(|gate| gate.name == *name);
+        known.cloned().unwrap_or_else(|| Gate::new(name.clone()))
+    }
+}
+
+/// Why the lane of a ready execution does not give it out, and who has its slots.
+fn in_lane(row: &Execution, around: &Surroundings<'_>) -> Vec<Reason> {
+    let name = lane_gate(row.namespace, &around.class.lane);
+    let shut = refuses(row, &name, around);
+    shut.map_or_else(Vec::new, |shut| refused(&name, &shut, around))
+}
+
+/// Why the gate that an execution waits for does not let it go on, and who holds that.
+fn held(row: &Execution, name: &GateName, around: &Surroundings<'_>) -> Vec<Reason> {
+    if let Some(shut) = refuses(row, name, around) {
+        return refused(name, &shut, around);
+    }
+    let (code, message) = match name.kind {
+        GateKind::Fair => ("fairness_turn", format!("another with its {name} comes first")),
+        GateKind::Lane | GateKind::Key | GateKind::Quota | GateKind::Budget => {
+            ("gate_open", format!("{name} has room again, and lets it go on in its turn"))
+        }
+    };
+    vec![Reason { code, message, reference: Some(name.name.to_string()), until: None }]
+}
+
+/// Why a gate would not let an execution through now.
+fn refuses(row: &Execution, name: &GateName, around: &Surroundings<'_>) -> Option<Shut> {
+    let whole = around.gate(&GateName { part: None, ..name.clone() });
+    let (gate, config) = (around.gate(name), whole.config.unwrap_or_default());
+    let draws = &row.spec.draws;
+    match name.kind {
+        GateKind::Lane | GateKind::Quota => gate.refuses(&config, None, around.now),
+        GateKind::Key => {
+            let own = draws.concurrency.as_ref().filter(|(key, _)| *key == name.name);
+            gate.refuses(&config, own.map(|(_, limit)| *limit), around.now)
+        }
+        GateKind::Budget => {
+            let drawn = draws.budgets.iter().find(|(budget, _)| *budget == name.name);
+            let reserve = drawn.map(|(_, reserve)| reserve.clone()).unwrap_or_default();
+            let why = gate.refuses_to_spend(&config.limits, &reserve)?;
+            Some(Shut { why, until: gate.state.resets_at })
+        }
+        GateKind::Fair => None,
+    }
+}
+
+/// The reason that a gate gives, and those that hold it where their end would open it.
+fn refused(name: &GateName, shut: &Shut, around: &Surroundings<'_>) -> Vec<Reason> {
+    let (code, opens_with_an_end) = match shut.why {
+        Why::Paused => ("lane_paused", false),
+        Why::Concurrency { .. } => ("concurrency_limit", true),
+        Why::Rate(_) => ("rate_limit", false),
+        Why::Budget { .. } => ("budget_limit", true),
+    };
+    // A rate of nothing never has room.
+    let until = shut.until.filter(|until| *until < Timestamp::from_micros(i64::MAX));
+    let reference = Some(name.name.to_string());
+    let mut reasons = vec![Reason { code, message: shut.describe(name), reference, until }];
+    let holders = around.running.iter().filter(|one| opens_with_an_end && holds(one, name));
+    for (one, lease) in holders.filter_map(|one| Some((one, one.state.lease()?))).take(HOLDERS_MAX) {
+        let what = match name.kind {
+            GateKind::Budget => "draws on",
+            GateKind::Lane | GateKind::Key | GateKind::Quota | GateKind::Fair => "has a slot of",
+        };
+        let (worker, instance) = (&lease.worker, &lease.instance);
+        let message =
+            format!("execution {} {what} {name}; worker {worker} (instance {instance}) runs it", one.id);
+        reasons.push(Reason { code: "holder", message, reference: Some(one.id.to_string()), until: None });
+    }
+    reasons
+}
+
+/// Whether the claim of a running execution has taken something of a gate.
+fn holds(row: &Execution, name: &GateName) -> bool {
+    taken(row, &row.detail.slots).iter().any(|taken| match taken {
+        Taken::Slot(of) | Taken::Reserve(of, _) => of == name,
+    })
 }
 
 /// The open edges: whom it waits for, and how far its group is.
@@ -154,6 +271,9 @@ fn delayed(row: &Execution, until: Timestamp) -> Reason {
     };
     Reason { code, message, reference: None, until: Some(until) }
 }
+
+/// The code of what waits for nothing but a worker that is free.
+const FREE_WORKER: &str = "waiting_for_worker";
 
 fn waiting(row: &Execution, around: &Surroundings<'_>) -> Reason {
     let class = around.class;
@@ -207,5 +327,5 @@ fn waiting(row: &Execution, around: &Surroundings<'_>) -> Reason {
     };
     let instances: BTreeSet<&str> = capable.iter().map(|session| session.instance.as_str()).collect();
     let message = format!("it waits for a free worker: {} live can run it; {ahead}", instances.len());
-    reason("waiting_for_worker", message)
+    reason(FREE_WORKER, message)
 }

@@ -125,6 +125,7 @@ pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
         Fact::Released { lease, next, digest } => (lease.attempt(), *digest, *next),
         Fact::Suspended { suspension, next, digest } => (suspension.lease.attempt(), Some(*digest), *next),
         Fact::TimedOut { lease, next }
+        | Fact::Breached { lease, next, .. }
         | Fact::Lapsed { lease, next }
         | Fact::Orphaned { lease, next }
         | Fact::Revoked { lease, next, .. } => (lease.attempt(), None, *next),
@@ -163,7 +164,14 @@ pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
         | Fact::WaitpointExpired { .. }
         | Fact::WaitpointRevoked { .. }
         | Fact::Stepped { .. }
-        | Fact::TokenKeysRotated { .. } => return None,
+        | Fact::TokenKeysRotated { .. }
+        | Fact::Held { .. }
+        | Fact::Admitted { .. }
+        | Fact::GateConfigured { .. }
+        | Fact::GateRemoved { .. }
+        | Fact::Spent { .. }
+        | Fact::LimitReached { .. }
+        | Fact::BudgetReset { .. } => return None,
     };
     Some((attempt, Ending { digest, next }))
 }
@@ -217,6 +225,7 @@ fn attempt_outcome(fact: &Fact) -> &'static str {
         Fact::Delayed { .. } => "delayed",
         Fact::Released { .. } => "released",
         Fact::Suspended { .. } => "suspended",
+        Fact::Breached { .. } => "breached",
         Fact::Orphaned { .. } => "orphaned",
         Fact::Revoked { .. } => "revoked",
         Fact::Cancelled { .. } => "cancelled",

@@ -16,6 +16,7 @@
 //! - [`fact`], [`history`], [`log`]: what is recorded, in a row's own history and in the event log;
 //! - [`explain`](mod@explain): why something does not run.
 
+pub mod amount;
 pub mod class;
 pub mod entropy;
 pub mod execution;
@@ -23,6 +24,7 @@ pub mod explain;
 pub mod fact;
 pub mod filter;
 pub mod flow;
+pub mod gate;
 pub mod graph;
 pub mod history;
 pub mod id;
@@ -37,6 +39,7 @@ pub mod refusal;
 pub mod rows;
 pub mod rules;
 pub mod session;
+pub mod shares;
 pub mod signal;
 pub mod state;
 pub mod step;
@@ -47,6 +50,7 @@ pub mod time;
 pub mod token;
 pub mod transition;
 pub mod waitpoint;
+pub mod window;
 pub mod wiring;
 pub mod work;
 
@@ -55,6 +59,7 @@ pub use entropy::Entropy;
 pub use execution::{Due, DueKind, Execution};
 pub use fact::Fact;
 pub use flow::Flow;
+pub use gate::{Gate, GateId};
 pub use history::History;
 pub use id::{ClassId, ExecutionId, FlowId, LeaseId, NamespaceId, SessionId};
 pub use join::Join;

@@ -122,6 +122,12 @@ pub enum Refusal {
         /// How many.
         limit: u64,
     },
+    /// The lane takes nothing new.
+    #[error("lane {lane} is draining and takes nothing new; submit to another lane, or make it active")]
+    LaneDraining {
+        /// Which.
+        lane: String,
+    },
     /// The stored row cannot be understood; it is left as it is.
     #[error("execution {execution} cannot be read: {detail}; nothing was changed")]
     Unreadable {
@@ -217,6 +223,7 @@ impl Refusal {
             Refusal::Token { reason: TokenReason::Expired, .. } => "token_expired",
             Refusal::Token { reason: TokenReason::Revoked, .. } => "token_revoked",
             Refusal::LimitReached { .. } => "limit_reached",
+            Refusal::LaneDraining { .. } => "lane_draining",
             Refusal::Unreadable { .. } => "unreadable_row",
         }
     }
@@ -238,6 +245,7 @@ impl Refusal {
             | Refusal::VersionMismatch { .. }
             | Refusal::Token { .. }
             | Refusal::LimitReached { .. }
+            | Refusal::LaneDraining { .. }
             | Refusal::Unreadable { .. } => None,
         }
     }
@@ -270,6 +278,7 @@ impl Refusal {
             | Refusal::VersionMismatch { .. }
             | Refusal::Token { .. }
             | Refusal::LimitReached { .. }
+            | Refusal::LaneDraining { .. }
             | Refusal::Unreadable { .. } => {}
         }
         self

@@ -1,7 +1,9 @@
 //! What a store loads for a decision, and what it saves after it. Plain data.
 
+use crate::execution::ClaimOrder;
 use crate::fact::Failure;
 use crate::flow::Counts;
+use crate::gate::{Gate, GateId, LedgerEntry};
 use crate::log::Event;
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::stream::{Frame, Stream, StreamName};
@@ -24,20 +26,30 @@ pub struct Needs {
     pub members: Vec<Members>,
     /// Executions to lock, in id order, waiting for whoever has them.
     pub executions: Vec<ExecutionId>,
+    /// Executions to lock together with these; their rows are known, and need not be read.
+    pub executions_known: Vec<ExecutionId>,
     /// Executions to lock unless somebody else has them.
     pub executions_if_free: Vec<ExecutionId>,
     /// Keys to read.
     pub keys: Vec<KeyName>,
     /// Rows of the outbox to lock.
     pub outbox: Vec<OutboxName>,
-    /// Flows to lock, in id order. No execution is waited for after that.
-    pub flows: Vec<FlowId>,
     /// Flows to read without a lock.
     pub flows_look: Vec<FlowId>,
+    /// Lanes to read, and to lock where they limit something.
+    pub lanes: Vec<GateId>,
     /// Ready executions to find and lock unless somebody else has them.
     pub candidates: Vec<Candidates>,
     /// Candidates to pass over.
     pub except: Vec<ExecutionId>,
+    /// Gates other than lanes to lock, in id order.
+    pub gates: Vec<GateId>,
+    /// Parts of gates to lock, in id order.
+    pub parts: Vec<GateId>,
+    /// Executions that are held by gates, to find and lock unless somebody else has them.
+    pub held: Vec<HeldBy>,
+    /// Flows to lock, in id order. No execution is waited for after that.
+    pub flows: Vec<FlowId>,
     /// Executions to read without a lock.
     pub look: Vec<ExecutionId>,
     /// Executions whose inputs are wanted.
@@ -93,6 +105,7 @@ impl Needs {
         new(&mut self.nodes, &mut seen.nodes);
         new(&mut self.members, &mut seen.members);
         new(&mut self.executions, &mut seen.executions);
+        new(&mut self.executions_known, &mut seen.executions_known);
         self.executions_if_free.retain(|id| self.executions.binary_search(id).is_err());
         self.executions_if_free.retain(|id| seen.executions.binary_search(id).is_err());
         new(&mut self.executions_if_free, &mut seen.executions_if_free);
@@ -100,6 +113,13 @@ impl Needs {
         new(&mut self.outbox, &mut seen.outbox);
         new(&mut self.flows, &mut seen.flows);
         new(&mut self.flows_look, &mut seen.flows_look);
+        new(&mut self.lanes, &mut seen.lanes);
+        new(&mut self.gates, &mut seen.gates);
+        new(&mut self.parts, &mut seen.parts);
+        new(&mut self.held, &mut seen.held);
+        // What is locked is read, or known.
+        self.look.retain(|id| seen.executions.binary_search(id).is_err());
+        self.look.retain(|id| seen.executions_known.binary_search(id).is_err());
         new(&mut self.look, &mut seen.look);
         new(&mut self.inputs, &mut seen.inputs);
         new(&mut self.relatives, &mut seen.relatives);
@@ -138,6 +158,24 @@ pub struct Candidates {
     pub limit: u32,
 }
 
+/// The first `limit` executions that a gate holds, in claim order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HeldBy {
+    /// The gate.
+    pub gate: GateId,
+    /// How many.
+    pub limit: u32,
+    /// Behind which place; none from the first on.
+    pub after: Option<ClaimOrder>,
+}
+
+impl HeldBy {
+    /// The first so many.
+    pub fn first(gate: GateId, limit: u32) -> Self {
+        HeldBy { gate, limit, after: None }
+    }
+}
+
 /// What a store found.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
@@ -147,6 +185,12 @@ pub struct Rows {
     pub executions: Vec<Execution>,
     /// Which of them are candidates, in claim order.
     pub candidates: Vec<ExecutionId>,
+    /// Which gates were asked for, lanes too.
+    pub gates_asked: Vec<GateId>,
+    /// Those of them that are there.
+    pub gates: Vec<Gate>,
+    /// Which executions are held by which of the gates that were asked for, in claim order.
+    pub held: Vec<(HeldBy, Vec<ExecutionId>)>,
     /// Rows that could not be understood.
     pub unreadable: Vec<(ExecutionId, String)>,
     /// Inputs of candidates and of what was asked for.
@@ -226,6 +270,8 @@ pub enum KeyScope {
     Operation,
     /// `idempotency_key` of a flow; what it stands for is the flow's id.
     Flow,
+    /// `dedup_key` of what was spent of a budget.
+    Usage,
 }
 
 impl KeyScope {
@@ -236,12 +282,13 @@ impl KeyScope {
             KeyScope::Unique => 2,
             KeyScope::Operation => 3,
             KeyScope::Flow => 4,
+            KeyScope::Usage => 5,
         }
     }
 
     /// The scope with this number.
     pub fn from_code(code: i16) -> Option<Self> {
-        [KeyScope::Idempotency, KeyScope::Unique, KeyScope::Operation, KeyScope::Flow]
+        [KeyScope::Idempotency, KeyScope::Unique, KeyScope::Operation, KeyScope::Flow, KeyScope::Usage]
             .into_iter()
             .find(|scope| scope.code() == code)
     }
@@ -406,6 +453,14 @@ pub struct Changes {
     pub token_keys: Vec<TokenKey>,
     /// Keys of tokens to remove, in order.
     pub token_keys_removed: Vec<TokenKeyId>,
+    /// Gates to write and the version they had; none for a new one. In id order.
+    pub gates: Vec<(Gate, Option<u32>)>,
+    /// Gates to delete and the version they had, in id order.
+    pub gates_deleted: Vec<(GateId, u32)>,
+    /// What is added to the ledger, in order.
+    pub ledger: Vec<LedgerEntry>,
+    /// Slots that are given back to gates which were not read, in id order.
+    pub gates_freed: Vec<(GateId, u32)>,
     /// What happened, in order: one entry of the log.
     pub events: Vec<Event>,
 }
@@ -431,6 +486,10 @@ impl Changes {
             && self.signals_taken.is_empty()
             && self.steps.is_empty()
             && self.waitpoints.is_empty()
+            && self.gates.is_empty()
+            && self.gates_deleted.is_empty()
+            && self.gates_freed.is_empty()
+            && self.ledger.is_empty()
             && self.token_keys.is_empty()
             && self.token_keys_removed.is_empty()
             && self.events.is_empty()

@@ -2,6 +2,7 @@
 //!
 //! Whatever else people want to see (public state, outcome, who holds it) is derived from it and never stored beside it.
 
+use crate::gate::GateName;
 use crate::{LeaseId, Name, SessionId, Suspension, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -65,6 +66,8 @@ pub enum State {
     },
     /// A worker holds it.
     Leased(Lease),
+    /// It could be claimed, and this gate refuses it.
+    Held(Arc<GateName>),
     /// Nobody holds it, and it waits for what its suspension says.
     Suspended(Arc<Suspension>),
     /// It has ended.
@@ -108,6 +111,8 @@ pub enum StateName {
     Leased,
     /// See [`State::Suspended`].
     Suspended,
+    /// See [`State::Held`].
+    Held,
     /// Ended as success.
     Success,
     /// Ended as failed.
@@ -122,12 +127,13 @@ pub enum StateName {
 
 impl StateName {
     /// Every state, in the order of their declaration.
-    pub const ALL: [StateName; 10] = [
+    pub const ALL: [StateName; 11] = [
         Self::Blocked,
         Self::Ready,
         Self::Delayed,
         Self::Leased,
         Self::Suspended,
+        Self::Held,
         Self::Success,
         Self::Failed,
         Self::Cancelled,
@@ -135,7 +141,7 @@ impl StateName {
         Self::Skipped,
     ];
 
-    /// The number a store keeps. Stable for ever; 5 to 9 are left for states that wait.
+    /// The number a store keeps. Stable for ever; 6 to 9 are left for states that wait.
     pub fn code(self) -> i16 {
         match self {
             Self::Ready => 0,
@@ -143,6 +149,7 @@ impl StateName {
             Self::Leased => 2,
             Self::Blocked => 3,
             Self::Suspended => 4,
+            Self::Held => 5,
             Self::Success => 10,
             Self::Failed => 11,
             Self::Cancelled => 12,
@@ -159,7 +166,7 @@ impl StateName {
     /// The outcome, if this state is terminal.
     pub fn outcome(self) -> Option<Outcome> {
         match self {
-            Self::Blocked | Self::Ready | Self::Delayed | Self::Leased | Self::Suspended => None,
+            Self::Blocked | Self::Ready | Self::Delayed | Self::Leased | Self::Suspended | Self::Held => None,
             Self::Success => Some(Outcome::Success),
             Self::Failed => Some(Outcome::Failed),
             Self::Cancelled => Some(Outcome::Cancelled),
@@ -176,6 +183,7 @@ impl StateName {
             Self::Delayed => "delayed",
             Self::Leased => "active",
             Self::Suspended => "suspended",
+            Self::Held => "held",
             Self::Success => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -199,6 +207,7 @@ impl State {
             State::Delayed { .. } => StateName::Delayed,
             State::Leased(_) => StateName::Leased,
             State::Suspended(_) => StateName::Suspended,
+            State::Held(_) => StateName::Held,
             State::Terminal(Outcome::Success) => StateName::Success,
             State::Terminal(Outcome::Failed) => StateName::Failed,
             State::Terminal(Outcome::Cancelled) => StateName::Cancelled,
@@ -215,6 +224,7 @@ impl State {
             | State::Ready
             | State::Delayed { .. }
             | State::Suspended(_)
+            | State::Held(_)
             | State::Terminal(_) => None,
         }
     }
@@ -223,6 +233,20 @@ impl State {
     pub fn suspension(&self) -> Option<&Arc<Suspension>> {
         match self {
             State::Suspended(suspension) => Some(suspension),
+            State::Blocked
+            | State::Ready
+            | State::Delayed { .. }
+            | State::Leased(_)
+            | State::Held(_)
+            | State::Terminal(_) => None,
+        }
+    }
+
+    /// The gate whose opening lets it go on, if it is held or was suspended by one.
+    pub fn gate(&self) -> Option<&GateName> {
+        match self {
+            State::Held(gate) => Some(gate),
+            State::Suspended(suspension) => suspension.gate(),
             State::Blocked | State::Ready | State::Delayed { .. } | State::Leased(_) | State::Terminal(_) => {
                 None
             }

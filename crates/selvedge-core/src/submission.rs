@@ -1,5 +1,6 @@
 //! What a caller submits: a [`Draft`] is what was asked for, a [`Submission`] is one that was found valid.
 
+use crate::gate::{Draws, LIMIT_MAX};
 use crate::name::{KEY_LIMIT, LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT, check_text};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
 use crate::{Backoff, Class, ExecutionId, Name, NamespaceId, Policy, Refusal, Timestamp};
@@ -72,6 +73,8 @@ pub struct Draft {
     pub delay: Option<When>,
     /// Retries, timeouts, deadline, retention.
     pub policy: Policy,
+    /// The gates that it goes through.
+    pub draws: Draws,
 }
 
 impl Draft {
@@ -90,6 +93,7 @@ impl Draft {
             tags: BTreeMap::new(),
             delay: None,
             policy: Policy::default(),
+            draws: Draws::default(),
         }
     }
 
@@ -114,6 +118,7 @@ impl Draft {
             }
         }
         check_policy(&self.policy)?;
+        check_draws(&self.draws)?;
         Ok(Submission {
             id: self.id.map(ExecutionId),
             kind,
@@ -128,6 +133,7 @@ impl Draft {
             unique_while_active,
             tags: check_tags("/tags", self.tags)?,
             policy: self.policy,
+            draws: self.draws,
             input: self.input,
             digest,
         })
@@ -145,6 +151,7 @@ impl Draft {
                 Some(When::AfterMs(ms)) => (2, ms),
             },
             serde_json::to_string(&self.policy).unwrap_or_default(),
+            serde_json::to_string(&self.draws).unwrap_or_default(),
         );
         hasher.update(&postcard::to_stdvec(&rest).unwrap_or_default());
         hasher.update(&self.input);
@@ -166,6 +173,7 @@ pub struct Submission {
     pub(crate) unique_while_active: Option<Name>,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) policy: Policy,
+    pub(crate) draws: Draws,
     pub(crate) input: Bytes,
     pub(crate) digest: u64,
 }
@@ -267,6 +275,46 @@ pub fn check_tags(
         check_text(&at, value, TAG_VALUE_LIMIT)?;
     }
     Ok(tags)
+}
+
+/// The most budgets or quotas of one execution.
+pub const DRAWS_LIMIT: usize = 16;
+
+fn check_draws(draws: &Draws) -> Result<(), Refusal> {
+    for (pointer, count) in [("/quotas", draws.quotas.len()), ("/budgets", draws.budgets.len())] {
+        if count > DRAWS_LIMIT {
+            let detail = format!("has {count} entries; at most {DRAWS_LIMIT} are allowed");
+            return Err(Refusal::field(pointer, detail));
+        }
+    }
+    for (index, quota) in draws.quotas.iter().enumerate() {
+        let pointer = format!("/quotas/{index}");
+        Name::parse(&pointer, quota, NAME_LIMIT)?;
+        if draws.quotas[..index].contains(quota) {
+            return Err(Refusal::field(&pointer, format!("is {quota:?} for the second time")));
+        }
+    }
+    for (index, (budget, reserve)) in draws.budgets.iter().enumerate() {
+        let pointer = format!("/budgets/{index}");
+        Name::parse(&pointer, budget, NAME_LIMIT)?;
+        if draws.budgets[..index].iter().any(|(other, _)| other == budget) {
+            return Err(Refusal::field(&pointer, format!("is {budget:?} for the second time")));
+        }
+        for dimension in reserve.keys() {
+            Name::parse(&format!("{pointer}/reserve"), dimension, NAME_LIMIT)?;
+        }
+    }
+    if let Some(key) = &draws.fairness_key {
+        Name::parse("/fairness_key", key, KEY_LIMIT)?;
+    }
+    if let Some((key, limit)) = &draws.concurrency {
+        Name::parse("/concurrency/key", key, KEY_LIMIT)?;
+        if *limit == 0 || *limit > LIMIT_MAX {
+            let detail = format!("is {limit}; it must lie between 1 and {LIMIT_MAX}");
+            return Err(Refusal::field("/concurrency/limit", detail));
+        }
+    }
+    Ok(())
 }
 
 fn check_policy(policy: &Policy) -> Result<(), Refusal> {

@@ -4,7 +4,9 @@
 //! test that walks every cell all come from it. A cause that leaves the state as it is (progress, a tag) stands here too.
 
 use crate::state::StateName;
-use StateName::{Blocked, Cancelled, Delayed, Expired, Failed, Leased, Ready, Skipped, Success, Suspended};
+use StateName::{
+    Blocked, Cancelled, Delayed, Expired, Failed, Held, Leased, Ready, Skipped, Success, Suspended,
+};
 use std::fmt::Write;
 
 /// Why a state changed.
@@ -72,11 +74,17 @@ pub enum Cause {
     Waitpoint,
     /// Its worker recorded a step.
     Step,
+    /// A gate refused it.
+    Hold,
+    /// The gate that held it is open.
+    Admit,
+    /// A budget that it draws on is used up.
+    Breach,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 31] = [
+    pub const ALL: [Cause; 34] = [
         Cause::Submit,
         Cause::DelayOver,
         Cause::Claim,
@@ -108,6 +116,9 @@ impl Cause {
         Cause::SuspensionTimeout,
         Cause::Waitpoint,
         Cause::Step,
+        Cause::Hold,
+        Cause::Admit,
+        Cause::Breach,
     ];
 }
 
@@ -122,9 +133,9 @@ pub struct Line {
     pub to: &'static [StateName],
 }
 
-const WAITING: &[StateName] = &[Ready, Delayed];
-const UNSTARTED: &[StateName] = &[Blocked, Ready, Delayed];
-const LIVE: &[StateName] = &[Blocked, Ready, Delayed, Leased, Suspended];
+const WAITING: &[StateName] = &[Ready, Delayed, Held];
+const UNSTARTED: &[StateName] = &[Blocked, Ready, Delayed, Held];
+const LIVE: &[StateName] = &[Blocked, Ready, Delayed, Leased, Suspended, Held];
 const RAN: &[StateName] = &[Success, Failed, Cancelled, Expired];
 const ANY: &[StateName] = &StateName::ALL;
 
@@ -161,6 +172,9 @@ pub const TABLE: &[Line] = &[
     Line { cause: Cause::SuspensionTimeout, from: &[Suspended], to: &[Failed, Cancelled, Expired] },
     Line { cause: Cause::Waitpoint, from: ANY, to: &[] },
     Line { cause: Cause::Step, from: &[Leased], to: &[] },
+    Line { cause: Cause::Hold, from: &[Ready], to: &[Held] },
+    Line { cause: Cause::Admit, from: &[Held], to: &[Ready] },
+    Line { cause: Cause::Breach, from: &[Leased], to: &[Suspended, Failed, Cancelled] },
 ];
 
 /// Whether `cause` may take an execution from `from` (none: it does not exist yet) to `to`.

@@ -5,19 +5,23 @@
 //! row is read.
 
 use crate::Error;
+use crate::behind::Behind;
 use crate::command::{Command, LAST, Reply};
 use crate::committer::Pending;
 use crate::memory::Memory;
 use crate::parked::Parked;
 use crate::registry::Registry;
 use selvedge_core::fact::Fact;
+use selvedge_core::gate::GateKind;
 use selvedge_core::history::ending;
 use selvedge_core::join::Verdict;
 use selvedge_core::log::Event;
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Candidates;
+use selvedge_core::rules::admit;
 use selvedge_core::rules::claim::carried;
 use selvedge_core::rules::join::{CHUNK, News, hop};
+use selvedge_core::rules::release;
 use selvedge_core::rules::report::{Op, Report};
 use selvedge_core::{
     Changes, ClassId, Entropy, Execution, ExecutionId, Loading, Needs, Rows, SessionId, State, Timestamp,
@@ -28,9 +32,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
-/// How often a batch looks behind candidates that cannot be read, and how many it asks for at most when it does.
-const LOOKS: u32 = 16;
-const LOOK_LIMIT: u32 = 500;
 /// How many more than it wants a claim is asked for at most because others may take from the same classes.
 const SHARE_LIMIT: u32 = 256;
 
@@ -70,15 +71,8 @@ pub struct Batch {
     /// Claims of others that wait for what this batch makes ready, and how much they were promised.
     handed: Vec<Command>,
     promised: HashMap<ClassId, usize>,
-}
-
-/// Candidates that cannot be read, and what to ask for to see what is behind them.
-#[derive(Default)]
-struct Behind {
-    asked: Vec<Candidates>,
-    unreadable: Vec<ExecutionId>,
-    passed: usize,
-    looks: u32,
+    /// Whether candidates are still to be asked for, once the lanes are here.
+    lanes_first: bool,
 }
 
 impl Batch {
@@ -106,6 +100,7 @@ impl Batch {
             if_free: HashSet::new(),
             handed: Vec::new(),
             promised: HashMap::new(),
+            lanes_first: false,
         }
     }
 
@@ -127,6 +122,7 @@ impl Batch {
     /// member of a flow only its downstreams are remembered: it is locked together with them, in order.
     fn remember(&mut self, trust: bool, needs: &mut Needs) {
         let mut trusted: HashMap<ExecutionId, Option<Execution>> = HashMap::new();
+        let mut ending: HashSet<ExecutionId> = HashSet::new();
         for command in self.commands.iter() {
             match command {
                 Command::Report(reports) => {
@@ -141,20 +137,30 @@ impl Batch {
                         }
                         let holds = |row: &Execution| row.flow.is_none() && fence.holds(row);
                         let certain = report.ends() && !may_be_refused(&report.op);
-                        if !trust || !certain || !row.as_ref().is_some_and(holds) {
+                        // What was spent changes no execution.
+                        let beside = certain || matches!(report.op, Op::Usage(_));
+                        if !trust || !beside || !row.as_ref().is_some_and(holds) {
                             *row = None;
+                        }
+                        if certain {
+                            ending.insert(fence.execution);
                         }
                     }
                 }
                 Command::PutBack(other) => drop(trusted.insert(other.fence.execution, None)),
                 Command::Operate(other) => drop(trusted.insert(other.execution, None)),
                 Command::Deliver(other) => drop(trusted.insert(other.execution, None)),
+                Command::Breach(other) => drop(trusted.insert(other.execution, None)),
                 Command::Tick(other) => drop(trusted.insert(other.execution, None)),
                 Command::Submit { .. }
                 | Command::SubmitFlow { .. }
                 | Command::Grow { .. }
                 | Command::Dispatch(_)
                 | Command::Rotate(_)
+                | Command::Configure(_)
+                | Command::LookAtGate(_)
+                | Command::Spend(_)
+                | Command::Reset(_)
                 | Command::CancelFlow(_)
                 | Command::Settle(_)
                 | Command::ForgetFlow(_)
@@ -165,7 +171,17 @@ impl Batch {
                 | Command::Claim { .. } => {}
             }
         }
-        needs.executions.retain(|id| trusted.get(id).is_none_or(Option::is_none));
+        trusted.retain(|id, row| row.is_some() && ending.contains(id));
+        if self.registry.has_gates() {
+            // Gates are locked before the rows are saved, and after executions: so those are locked as well, in order with all
+            // others. Where some have to be read all are, by the same statement.
+            if needs.executions.iter().all(|id| trusted.contains_key(id)) {
+                needs.executions_known.append(&mut needs.executions);
+            }
+        } else {
+            needs.executions.retain(|id| !trusted.contains_key(id));
+        }
+        needs.look.retain(|id| !trusted.contains_key(id));
         trusted.into_values().flatten().for_each(|row| self.work.remember(row));
     }
 
@@ -195,6 +211,8 @@ impl Batch {
 
     fn needs_more(&mut self) -> Needs {
         let mut needs = Needs::default();
+        let stay = self.stay_leased();
+        admit::needs_but(&self.work, |id| self.loading.only_looks(id) || stay.contains(&id), &mut needs);
         self.expect(&mut needs);
         let covered = self.cover();
         for (index, command) in self.all().enumerate() {
@@ -210,13 +228,91 @@ impl Batch {
             }
         }
         self.classes = covered;
+        self.ask_lanes(&mut needs);
         needs
+    }
+
+    /// Executions whose leases nothing in this batch ends: they give nothing back, and their gates need not be seen.
+    fn stay_leased(&self) -> HashSet<ExecutionId> {
+        let mut stay = HashSet::new();
+        let mut ending = Vec::new();
+        for command in self.all() {
+            match command {
+                Command::Report(reports) => {
+                    for report in reports {
+                        if report.ends() {
+                            ending.push(report.fence.execution);
+                        } else {
+                            stay.insert(report.fence.execution);
+                        }
+                    }
+                }
+                Command::Claim { .. } | Command::Submit { .. } => {}
+                // Whatever it does, and to whom.
+                _ => return HashSet::new(),
+            }
+        }
+        for id in ending {
+            stay.remove(&id);
+        }
+        stay
+    }
+
+    /// Names the lanes of those that spent something: a budget may count each lane on its own.
+    fn name_spenders(&mut self) {
+        let spenders = self.commands.iter().flat_map(Command::spenders);
+        let class = |id: ExecutionId| Some(self.work.find(id).ok().flatten()?.class);
+        let classes: Vec<ClassId> = spenders.filter_map(class).collect();
+        self.work.name_lanes(self.registry.lanes(classes.iter()));
+    }
+
+    /// Where lanes are configured, candidates are asked for once the lanes are here: as many as these have room for.
+    fn ask_lanes(&mut self, needs: &mut Needs) {
+        let asking = |command: &Command| matches!(command, Command::Claim { handed_only: false, .. });
+        let known = |command: &Command| match command {
+            Command::Claim { claim, handed_only: false } => claim.knows_lanes(&self.work),
+            _ => true,
+        };
+        if !self.lanes_first || !self.commands.iter().all(known) {
+            return;
+        }
+        self.lanes_first = false;
+        needs.candidates.clear();
+        self.work.name_lanes(self.registry.lanes(self.classes.iter().flatten()));
+        for (command, classes) in
+            self.commands.iter().zip(&self.classes).filter(|(command, _)| asking(command))
+        {
+            if let Command::Claim { claim, .. } = command {
+                claim.candidates(classes, &self.work, needs);
+            }
+        }
+        share_out(&mut needs.candidates);
+        self.behind = Behind::of(&needs.candidates);
+    }
+
+    /// How many executions the claims want that look for them.
+    fn wanted(&self) -> usize {
+        let wanted = |command: &Command| match command {
+            Command::Claim { claim, handed_only: false } => claim.max as usize,
+            _ => 0,
+        };
+        self.commands.iter().map(wanted).sum()
+    }
+
+    fn look_behind(&mut self) -> Option<Needs> {
+        let unreadable = self.behind.look();
+        let wanted = if self.registry.has_gates() { self.wanted() } else { 0 };
+        unreadable.or_else(|| self.behind.look_past_refused(wanted, &self.work))
     }
 
     /// What of the executions at hand will be ready once the commands are decided: claims that wait for it are taken along, and
     /// what they carry is asked for.
     fn expect(&mut self, needs: &mut Needs) {
-        let expected = expected(&self.commands, &self.work);
+        let mut expected = expected(&self.commands, &self.work);
+        // Lanes are locked before gates. Where they limit something, what gates let go on is left to the next transaction.
+        if !self.registry.has_limits() {
+            expected.extend(admit::expected(&self.work));
+        }
         if expected.is_empty() {
             return;
         }
@@ -252,9 +348,6 @@ impl Batch {
     /// Rows that cannot be read are passed over, and said aloud once.
     fn complain(&mut self, rows: &Rows) {
         for (execution, detail) in &rows.unreadable {
-            if !self.behind.unreadable.contains(execution) {
-                self.behind.unreadable.push(*execution);
-            }
             if self.memory.is_newly_damaged(*execution) {
                 tracing::error!(%execution, detail, "an execution cannot be read; it is left as it is");
             }
@@ -270,6 +363,7 @@ impl Batch {
         for index in order {
             if commands[index].phase() == LAST && !hopped {
                 hop(&mut self.work, |id| self.loading.locks(id));
+                release::open(&mut self.work);
                 hopped = true;
             }
             let taken = |id: ExecutionId| self.if_free.contains(&id) && !self.work.knows(id);
@@ -280,14 +374,31 @@ impl Batch {
         }
         if !hopped {
             hop(&mut self.work, |id| self.loading.locks(id));
+            release::open(&mut self.work);
         }
+        self.registry.keep_shares(self.work.shares());
         let now = self.work.now();
-        let ready = self.work.left_ready();
+        let mut ready = self.work.left_ready();
+        for lane in self.work.opened_lanes() {
+            ready.extend(self.registry.of(lane.namespace, Some(&lane.name), None));
+        }
         let changes = std::mem::replace(&mut self.work, Work::new(Entropy::seeded(0))).finish();
         let rows = || {
             let inserted = changes.inserted.iter().map(|row| &row.execution);
             inserted.chain(changes.updated.iter().map(|row| &row.execution))
         };
+        if self.registry.has_gates() {
+            self.registry.see_drawn(rows());
+        }
+        // A claim that was refused something may have gone short of what is behind that.
+        ready.extend(
+            changes
+                .updated
+                .iter()
+                .map(|row| &row.execution)
+                .filter(|row| is_refused(row))
+                .map(|row| row.class),
+        );
         let logged = !changes.events.is_empty();
         let mut news = Told { ready, logged, ..Told::default() };
         news.streamed = changes.streams.iter().map(|stream| stream.name.execution).collect();
@@ -297,6 +408,7 @@ impl Batch {
             .filter_map(|row| row.state.lease().map(|lease| instance_key(row.namespace, &lease.instance)));
         news.sessions.extend(asked);
         let live_due = rows().filter(|row| row.state.outcome().is_none()).filter_map(|row| row.due());
+        let gates_due = changes.gates.iter().filter_map(|(gate, _)| gate.due_at);
         let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         *outcome = Outcome {
             left: changes.outbox_put.clone(),
@@ -304,7 +416,7 @@ impl Batch {
             replies: replies.into_iter().flatten().collect(),
             news,
             leased: rows().filter(|row| matches!(row.state, State::Leased(_))).cloned().collect(),
-            next_due: live_due.map(|due| due.at).min().map(|at| (at, now)),
+            next_due: live_due.map(|due| due.at).chain(gates_due).min().map(|at| (at, now)),
         };
         drop(outcome);
         changes
@@ -315,19 +427,30 @@ impl Decision for Batch {
     fn begin(&mut self, again: u32) -> Needs {
         self.again = again > 0;
         self.loading = Loading::default();
+        if self.registry.has_gates() {
+            self.loading.expect_gates();
+        }
         self.work = Work::new(Entropy::seeded(fastrand::u64(..)));
+        self.work.share_lanes(self.registry.shares());
         self.classes = self.cover();
+        self.work.name_lanes(self.registry.lanes(self.classes.iter().flatten()));
         let mut needs = Needs::default();
         for (command, classes) in self.all().zip(&self.classes) {
             command.needs(classes, self.again, &mut needs);
         }
         self.leave_taken(&mut needs);
-        if self.commands.iter().any(|command| matches!(command, Command::Claim { handed_only: false, .. })) {
+        if self.registry.has_lanes() {
+            self.commands.iter().for_each(|command| command.needs_lanes(&mut needs));
+        }
+        let names_classes = |command: &Command| {
+            matches!(command, Command::Claim { handed_only: false, .. }) || !command.spenders().is_empty()
+        };
+        if self.commands.iter().any(names_classes) {
             needs.classes_after = Some(self.registry.newest());
         }
         if !self.again {
-            // A remembered row is locked only when it is saved: too late where sessions or flows are locked before that, or
-            // executions that others may come to as well.
+            // A remembered row is locked only when it is saved: too late where sessions, flows or gates are locked before
+            // that, or executions that others may come to as well.
             let locks = |command: &Command| {
                 let comes = command.comes_to().is_some() || matches!(command, Command::Tick(_));
                 comes || command.locks_sessions() || command.locks_flows()
@@ -336,38 +459,50 @@ impl Decision for Batch {
             self.remember(trust, &mut needs);
         }
         needs.executions.extend(&self.hints);
+        self.lanes_first = self.registry.has_lanes() && !needs.candidates.is_empty();
+        if self.lanes_first {
+            needs.candidates.clear();
+        }
         share_out(&mut needs.candidates);
-        self.behind = Behind { asked: needs.candidates.clone(), ..Behind::default() };
-        self.loading.first(needs, self.commands.iter().any(Command::may_lock_more))
+        self.behind = Behind::of(&needs.candidates);
+        // Where lanes are limited, all of them are locked at once: those of claims together with those that reports open. They
+        // are known already where no execution has to be read.
+        let reads = !needs.executions.is_empty() || !needs.executions_if_free.is_empty();
+        if !reads {
+            let stay = self.stay_leased();
+            admit::needs_but(&self.work, |id| stay.contains(&id), &mut needs);
+        }
+        let may_lock_more =
+            (self.registry.has_limits() && reads) || self.commands.iter().any(Command::may_lock_more);
+        self.loading.first(needs, may_lock_more)
     }
 
     fn next(&mut self, mut rows: Rows) -> Step {
         self.registry.add(std::mem::take(&mut rows.classes));
         self.complain(&rows);
+        self.registry.see_gates(&rows.gates);
+        let late = self.behind.find(&rows);
         self.work.load(rows);
+        for id in late {
+            // Its line was read before it came: it is left to the next claim.
+            if matches!(self.work.find(id), Ok(Some(row)) if row.spec.draws.fairness_key.is_some()) {
+                self.work.withhold(id);
+            }
+        }
+        if self.work.gated().next().is_some() {
+            self.registry.expect_gates();
+            self.loading.expect_gates();
+        }
+        self.name_spenders();
         let more = self.needs_more();
+        self.work.name_lanes(self.registry.lanes(self.classes.iter().flatten()));
         if let Some(more) = self.loading.next(more) {
             return Step::Load(more);
         }
-        if let Some(behind) = self.behind.look() {
+        if let Some(behind) = self.look_behind() {
             return Step::Load(behind);
         }
         Step::Save(Box::new(self.decide()))
-    }
-}
-
-impl Behind {
-    /// Where rows that cannot be read stand at the head of a class, looks behind them: further each time.
-    fn look(&mut self) -> Option<Needs> {
-        if self.passed == self.unreadable.len() || self.asked.is_empty() || self.looks == LOOKS {
-            return None;
-        }
-        self.looks += 1;
-        self.passed = self.unreadable.len();
-        for asked in &mut self.asked {
-            asked.limit = asked.limit.max((asked.limit * 2).min(LOOK_LIMIT));
-        }
-        Some(Needs { candidates: self.asked.clone(), except: self.unreadable.clone(), ..Needs::default() })
     }
 }
 
@@ -383,6 +518,11 @@ fn share_out(candidates: &mut [Candidates]) {
     };
     let limits: Vec<u32> = candidates.iter().map(|one| wanted(one).min(one.limit + SHARE_LIMIT)).collect();
     candidates.iter_mut().zip(limits).for_each(|(one, limit)| one.limit = limit);
+}
+
+/// Whether a gate refuses it. A line only says whose turn it is.
+fn is_refused(row: &Execution) -> bool {
+    matches!(&row.state, State::Held(gate) if gate.kind != GateKind::Fair)
 }
 
 /// Whether a report may be refused for what is recorded of its execution, although its lease is the current one.
@@ -467,6 +607,7 @@ fn tell(event: &Event, news: &mut Told) {
         | Fact::Lapsed { lease, .. }
         | Fact::Orphaned { lease, .. }
         | Fact::Revoked { lease, .. }
+        | Fact::Breached { lease, .. }
         | Fact::Cancelled { lease: Some(lease), .. }
         | Fact::DeadlinePassed { lease: Some(lease) } => Some(&lease.instance),
         _ => None,

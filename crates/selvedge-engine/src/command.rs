@@ -2,13 +2,17 @@
 
 use selvedge_core::flow::FlowState;
 use selvedge_core::outbox::OutboxKind;
+use selvedge_core::rules::admit::lanes_open_at;
+use selvedge_core::rules::budget::{Breach, Reset, Spend};
 use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::flow::{CancelFlow, ForgetFlow, Settle};
+use selvedge_core::rules::gate::{Configure, Configured};
 use selvedge_core::rules::grow::Grow;
 use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
 use selvedge_core::rules::operator::{Action, Operate};
+use selvedge_core::rules::release::{LookAtGate, LookedAt};
 use selvedge_core::rules::report::{Fence, Op, Report, Reported};
 use selvedge_core::rules::signal::{Deliver, Delivered};
 use selvedge_core::rules::submit::{Submit, Submitted};
@@ -33,6 +37,16 @@ pub enum Command {
     Deliver(Box<Deliver>),
     /// A new key for tokens.
     Rotate(Rotate),
+    /// How a gate is configured.
+    Configure(Box<Configure>),
+    /// A gate that may be open and hold something.
+    LookAtGate(LookAtGate),
+    /// Something was spent of a budget.
+    Spend(Spend),
+    /// A budget's usage is set back.
+    Reset(Reset),
+    /// An execution whose budget is used up.
+    Breach(Breach),
     /// Submissions; `again` says that this very call may have committed before.
     Submit {
         /// What.
@@ -94,6 +108,16 @@ pub enum Reply {
     Deliver(Result<Delivered, Refusal>),
     /// To [`Command::Rotate`].
     Rotate(Result<TokenKey, Refusal>),
+    /// To [`Command::Configure`].
+    Configure(Box<Result<Configured, Refusal>>),
+    /// To [`Command::LookAtGate`].
+    LookAtGate(LookedAt),
+    /// To [`Command::Spend`]: whether it was counted now, and not before.
+    Spend(Result<bool, Refusal>),
+    /// To [`Command::Reset`].
+    Reset(Result<(), Refusal>),
+    /// To [`Command::Breach`]: whether it was stopped.
+    Breach(Result<bool, Refusal>),
     /// To [`Command::Submit`].
     Submit(Vec<Result<Submitted, Refusal>>),
     /// To [`Command::SubmitFlow`].
@@ -116,6 +140,9 @@ pub enum Reply {
     Forget(usize),
     /// To [`Command::Claim`].
     Claim(Result<Vec<Claimed>, Refusal>),
+    /// To [`Command::Claim`], if it got nothing and a lane that gives out nothing more for now will do so this many
+    /// milliseconds later.
+    OpensIn(i64),
     /// To a command that comes to an execution which somebody else has: it is yet to be decided.
     Later,
     /// To [`Command::Claim`], if it got nothing and would not, however much becomes ready.
@@ -135,7 +162,15 @@ impl Command {
             Command::Report(_) => 0,
             Command::Tick(_) => 1,
             Command::PutBack(_) => 2,
-            Command::Operate(_) | Command::Deliver(_) | Command::Rotate(_) | Command::CancelFlow(_) => 3,
+            Command::Operate(_)
+            | Command::Deliver(_)
+            | Command::Rotate(_)
+            | Command::Configure(_)
+            | Command::LookAtGate(_)
+            | Command::Spend(_)
+            | Command::Reset(_)
+            | Command::Breach(_)
+            | Command::CancelFlow(_) => 3,
             Command::Submit { .. } | Command::SubmitFlow { .. } | Command::Grow { .. } => 4,
             Command::Dispatch(_) => 5,
             Command::Settle(_) | Command::ForgetFlow(_) => 6,
@@ -150,19 +185,26 @@ impl Command {
     /// How much of a batch it fills.
     pub fn weight(&self) -> usize {
         match self {
-            Command::Report(reports) => reports.len(),
+            // What was spent is counted in rows that the batch has anyway.
+            Command::Report(reports) => {
+                1 + reports.iter().filter(|report| !matches!(report.op, Op::Usage(_))).count()
+            }
             Command::Submit { submit, .. } => submit.items.len(),
-            Command::Claim { claim, .. } => claim.max as usize / 4 + 1,
+            // What it takes is not known; most claims that ask for many get few.
+            Command::Claim { claim, .. } => claim.max.min(32) as usize / 4 + 1,
             Command::SubmitFlow { submit, .. } => submit.planned.ids.len(),
             Command::Grow { grow, .. } => grow.planned.ids.len(),
             Command::Dispatch(_) => 8,
             Command::ForgetFlow(_) => 64,
+            Command::LookAtGate(_) | Command::Configure(_) | Command::Reset(_) => 32,
             Command::Heartbeat(heartbeat) => 1 + heartbeat.leases.len() / 4,
             Command::Tick(_)
             | Command::PutBack(_)
             | Command::Operate(_)
             | Command::Deliver(_)
             | Command::Rotate(_)
+            | Command::Spend(_)
+            | Command::Breach(_)
             | Command::CancelFlow(_)
             | Command::Settle(_)
             | Command::Drain(_)
@@ -180,6 +222,11 @@ impl Command {
             Command::Operate(operate) => operate.needs(needs),
             Command::Deliver(deliver) => deliver.needs(needs),
             Command::Rotate(rotate) => rotate.needs(needs),
+            Command::Configure(configure) => configure.needs(needs),
+            Command::LookAtGate(look) => look.needs(needs),
+            Command::Spend(spend) => spend.needs(needs),
+            Command::Reset(reset) => reset.needs(needs),
+            Command::Breach(breach) => breach.needs(needs),
             Command::Submit { submit, again: before } => submit.needs(again || *before, needs),
             Command::SubmitFlow { submit, again: before } => submit.needs(again || *before, needs),
             Command::Grow { grow, .. } => grow.needs(needs),
@@ -195,12 +242,62 @@ impl Command {
         }
     }
 
+    /// The lanes that it submits to. Only where lanes are configured is there anything to see of them.
+    pub fn needs_lanes(&self, needs: &mut Needs) {
+        match self {
+            Command::Submit { submit, .. } => submit.needs_lanes(needs),
+            Command::SubmitFlow { submit, .. } => submit.needs_lanes(needs),
+            Command::Grow { grow, .. } => grow.needs_lanes(needs),
+            Command::Report(reports) => {
+                for report in reports {
+                    if let Op::Spawn(spawn) = &report.op {
+                        spawn.needs_lanes(report.namespace, needs);
+                    }
+                }
+            }
+            Command::Tick(_)
+            | Command::PutBack(_)
+            | Command::Operate(_)
+            | Command::Deliver(_)
+            | Command::Rotate(_)
+            | Command::Configure(_)
+            | Command::LookAtGate(_)
+            | Command::Spend(_)
+            | Command::Reset(_)
+            | Command::Breach(_)
+            | Command::Dispatch(_)
+            | Command::CancelFlow(_)
+            | Command::Settle(_)
+            | Command::ForgetFlow(_)
+            | Command::Heartbeat(_)
+            | Command::Drain(_)
+            | Command::Depart(_)
+            | Command::Forget(_)
+            | Command::Claim { .. } => {}
+        }
+    }
+
+    /// The executions that it says have spent something.
+    pub fn spenders(&self) -> Vec<ExecutionId> {
+        let by = |report: &Report| match &report.op {
+            Op::Usage(spend) => spend.execution,
+            _ => None,
+        };
+        match self {
+            Command::Spend(spend) => spend.execution.into_iter().collect(),
+            Command::Report(reports) => reports.iter().filter_map(by).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// What it must see after that.
     pub fn needs_more(&self, classes: &[ClassId], work: &Work, needs: &mut Needs) {
         match self {
             Command::Tick(tick) => tick.needs_more(work, needs),
             Command::Operate(operate) => operate.needs_more(work, needs),
             Command::Deliver(deliver) => deliver.needs_more(work, needs),
+            Command::Spend(spend) => spend.needs_more(work, needs),
+            Command::LookAtGate(look) => look.needs_more(work, needs),
             Command::Submit { submit, .. } => submit.needs_more(work, needs),
             Command::Heartbeat(heartbeat) => heartbeat.needs_more(work, needs),
             Command::Claim { claim, .. } => claim.needs_more(classes, work, needs),
@@ -212,6 +309,9 @@ impl Command {
             Command::ForgetFlow(forget) => forget.needs_more(work, needs),
             Command::PutBack(_)
             | Command::Rotate(_)
+            | Command::Configure(_)
+            | Command::Reset(_)
+            | Command::Breach(_)
             | Command::CancelFlow(_)
             | Command::Drain(_)
             | Command::Depart(_)
@@ -230,6 +330,11 @@ impl Command {
             | Command::PutBack(_)
             | Command::Deliver(_)
             | Command::Rotate(_)
+            | Command::Configure(_)
+            | Command::LookAtGate(_)
+            | Command::Spend(_)
+            | Command::Reset(_)
+            | Command::Breach(_)
             | Command::SubmitFlow { .. }
             | Command::CancelFlow(_)
             | Command::Settle(_)
@@ -252,6 +357,11 @@ impl Command {
             | Command::PutBack(_)
             | Command::Deliver(_)
             | Command::Rotate(_)
+            | Command::Configure(_)
+            | Command::LookAtGate(_)
+            | Command::Spend(_)
+            | Command::Reset(_)
+            | Command::Breach(_)
             | Command::Submit { .. }
             | Command::SubmitFlow { .. }
             | Command::Settle(_)
@@ -273,6 +383,11 @@ impl Command {
             | Command::Tick(_)
             | Command::PutBack(_)
             | Command::Rotate(_)
+            | Command::Configure(_)
+            | Command::LookAtGate(_)
+            | Command::Spend(_)
+            | Command::Reset(_)
+            | Command::Breach(_)
             | Command::Submit { .. }
             | Command::SubmitFlow { .. }
             | Command::Grow { .. }
@@ -304,6 +419,11 @@ impl Command {
             | Command::Operate(_)
             | Command::Deliver(_)
             | Command::Rotate(_)
+            | Command::Configure(_)
+            | Command::LookAtGate(_)
+            | Command::Spend(_)
+            | Command::Reset(_)
+            | Command::Breach(_)
             | Command::Submit { .. }
             | Command::SubmitFlow { .. }
             | Command::Grow { .. }
@@ -324,6 +444,11 @@ impl Command {
             Command::Operate(operate) => Reply::Operate(Box::new(operate.decide(work))),
             Command::Deliver(deliver) => Reply::Deliver(deliver.decide(work)),
             Command::Rotate(rotate) => Reply::Rotate(rotate.decide(work)),
+            Command::Configure(configure) => Reply::Configure(Box::new(configure.decide(work))),
+            Command::LookAtGate(look) => Reply::LookAtGate(look.decide(work)),
+            Command::Spend(spend) => Reply::Spend(spend.decide(work)),
+            Command::Reset(reset) => Reply::Reset(reset.decide(work)),
+            Command::Breach(breach) => Reply::Breach(breach.decide(work)),
             Command::Submit { submit, again: before } => Reply::Submit(submit.decide(again || *before, work)),
             Command::SubmitFlow { submit, again: before } => {
                 Reply::SubmitFlow(Box::new(submit.decide(again || *before, work)))
@@ -344,6 +469,12 @@ impl Command {
             Command::Claim { claim, .. } => match claim.decide(classes, work) {
                 Ok(claimed) if claimed.is_empty() && claim.is_shut(work) => {
                     Reply::Shut { drains: claim.drains(work) }
+                }
+                Ok(claimed) if claimed.is_empty() => {
+                    match lanes_open_at(claim.scope.namespace, &claim.scope.lanes, work) {
+                        Some(at) => Reply::OpensIn(at.ms_since(work.now())),
+                        None => Reply::Claim(Ok(claimed)),
+                    }
                 }
                 claimed => Reply::Claim(claimed),
             },

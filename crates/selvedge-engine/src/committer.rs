@@ -13,7 +13,7 @@ use crate::memory::Memory;
 use crate::parked::Parked;
 use crate::registry::Registry;
 use crate::tail::Tail;
-use selvedge_core::rules::report::Fence;
+use selvedge_core::rules::report::{Fence, Report};
 use selvedge_core::rules::worker::{PutBack, Why};
 use selvedge_core::{ExecutionId, FlowId, Timestamp};
 use selvedge_store::{News, Store};
@@ -34,13 +34,15 @@ pub struct Pending {
     reply: oneshot::Sender<Result<Reply, Error>>,
     /// The flows whose members it reports of, as far as that is known.
     flows: Vec<FlowId>,
+    /// Whether it goes through gates that many share.
+    gated: bool,
 }
 
 impl Pending {
     /// A command and where its reply goes.
     pub fn new(command: Command) -> (Pending, oneshot::Receiver<Result<Reply, Error>>) {
         let (reply, receiver) = oneshot::channel();
-        (Pending { command, reply, flows: Vec::new() }, receiver)
+        (Pending { command, reply, flows: Vec::new(), gated: false }, receiver)
     }
 
     /// The command, and where its reply goes.
@@ -84,6 +86,9 @@ struct Queue {
     /// The flows of the batches that run. Two that meet in one flow would only wait for each other's locks: what comes for
     /// it meanwhile gathers for the next.
     busy: HashSet<FlowId>,
+    /// Whether a batch runs that goes through gates which many share. Another one would only wait for its locks, so what comes
+    /// for them meanwhile gathers for the next.
+    gates_busy: bool,
     running: usize,
     closed: bool,
 }
@@ -119,12 +124,20 @@ impl Committer {
         reply.await.unwrap_or(Err(Error::Closed))
     }
 
+    /// The names that this process knows.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// Puts commands in the queue together, so that they go in the same batch unless it is full.
     pub fn enqueue(self: &Arc<Self>, mut commands: Vec<Pending>) -> Result<(), Error> {
         let flows: Vec<FlowId> =
             commands.iter().flat_map(|pending| self.flows_of(&pending.command)).collect();
         if !flows.is_empty() {
             commands.iter_mut().for_each(|pending| pending.flows.clone_from(&flows));
+        }
+        if commands.iter().any(|pending| self.is_gated(&pending.command)) {
+            commands.iter_mut().for_each(|pending| pending.gated = true);
         }
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.closed {
@@ -150,6 +163,27 @@ impl Committer {
         flows.sort_unstable();
         flows.dedup();
         flows
+    }
+
+    /// Whether a command goes through gates that many share, as far as that is known.
+    fn is_gated(&self, command: &Command) -> bool {
+        if self.writers == 1 || !self.registry.has_gates() {
+            return false;
+        }
+        match command {
+            Command::Report(reports) => {
+                let class = |report: &Report| self.memory.class_of(report.fence.execution);
+                reports.iter().filter_map(class).any(|class| self.registry.is_gated(class))
+            }
+            Command::Claim { claim, .. } => {
+                self.registry.covered(&claim.scope).into_iter().any(|class| self.registry.is_gated(class))
+            }
+            // A claim that waits may be taken along.
+            Command::Submit { submit, .. } => {
+                submit.items.iter().any(|item| self.registry.is_gated(item.class))
+            }
+            _ => false,
+        }
     }
 
     /// How many batches were committed.
@@ -180,8 +214,8 @@ impl Committer {
     /// One writer: batch after batch until nothing waits that may run now.
     async fn write(self: Arc<Self>) {
         let _running = Running(&self);
-        while let Some((mut batch, flows)) = self.next_batch() {
-            let _busy = Busy { committer: &self, flows };
+        while let Some((mut batch, busy)) = self.next_batch() {
+            let _busy = busy;
             for claim in self.parked.take_for(batch.iter().map(|pending| &pending.command)) {
                 batch.push(claim);
             }
@@ -189,14 +223,16 @@ impl Committer {
         }
     }
 
-    /// The next batch and its flows, which are busy from now on; none when nothing waits that may run now.
-    fn next_batch(&self) -> Option<(Vec<Pending>, Vec<FlowId>)> {
+    /// The next batch; what it has to do with is busy from now on. None when nothing waits that may run now.
+    fn next_batch(&self) -> Option<(Vec<Pending>, Busy<'_>)> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let first = queue.turn_of_apart;
         let batch = queue.take(first).or_else(|| queue.take(!first))?;
         let flows: Vec<FlowId> = batch.iter().flat_map(|pending| pending.flows.iter().copied()).collect();
+        let gated = batch.iter().any(|pending| pending.gated);
         queue.busy.extend(&flows);
-        Some((batch, flows))
+        queue.gates_busy |= gated;
+        Some((batch, Busy { committer: self, flows, gated }))
     }
 
     async fn run_batch(self: &Arc<Self>, batch: Vec<Pending>) {
@@ -218,7 +254,7 @@ impl Committer {
                         if matches!(answer, Reply::Later) {
                             let command = commands[index].clone();
                             let waiting = later.entry(command.comes_to()).or_default();
-                            waiting.push(Pending { command, reply, flows: Vec::new() });
+                            waiting.push(Pending { command, reply, flows: Vec::new(), gated: false });
                         } else if let Err(Ok(unheard)) = reply.send(Ok(answer)) {
                             self.put_back_unheard(unheard);
                         }
@@ -233,7 +269,7 @@ impl Committer {
                     let commands = Arc::try_unwrap(commands).unwrap_or_else(|shared| (*shared).clone());
                     let pending = commands.into_iter().zip(replies);
                     let mut first: Vec<Pending> = pending
-                        .map(|(command, reply)| Pending { command, reply, flows: Vec::new() })
+                        .map(|(command, reply)| Pending { command, reply, flows: Vec::new(), gated: false })
                         .collect();
                     let second = first.split_off(first.len() / 2);
                     work.push(second);
@@ -318,14 +354,14 @@ impl Committer {
 impl Queue {
     /// A batch of one of the two kinds; none when nothing of that kind may run now. The other kind has the next turn.
     fn take(&mut self, apart: bool) -> Option<Vec<Pending>> {
-        let Queue { waiting, apart: going_apart, busy, .. } = self;
+        let Queue { waiting, apart: going_apart, busy, gates_busy, .. } = self;
         let source = if apart { going_apart } else { waiting };
         let mut batch = Vec::new();
         let mut weight = 0;
         let (mut index, mut looked) = (0, 0);
         while let Some(pending) = source.get(index).filter(|_| looked < LOOK_AHEAD) {
             looked += 1;
-            if pending.flows.iter().any(|flow| busy.contains(flow)) {
+            if (pending.gated && *gates_busy) || pending.flows.iter().any(|flow| busy.contains(flow)) {
                 index += 1;
                 continue;
             }
@@ -341,25 +377,30 @@ impl Queue {
 
     /// Whether something waits that may run now.
     fn has_work(&self) -> bool {
-        let free = |pending: &Pending| !pending.flows.iter().any(|flow| self.busy.contains(flow));
-        self.waiting.iter().chain(&self.apart).take(LOOK_AHEAD).any(free)
+        let stuck = |pending: &Pending| {
+            (pending.gated && self.gates_busy) || pending.flows.iter().any(|flow| self.busy.contains(flow))
+        };
+        self.waiting.iter().chain(&self.apart).take(LOOK_AHEAD).any(|pending| !stuck(pending))
     }
 }
 
-/// The flows of a batch that runs; free again when it ends, however it ends.
+/// What a batch that runs has to do with; free again when it ends, however it ends.
 struct Busy<'a> {
     committer: &'a Committer,
     flows: Vec<FlowId>,
+    gated: bool,
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        if !self.flows.is_empty() {
-            let mut queue = self.committer.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            for flow in &self.flows {
-                queue.busy.remove(flow);
-            }
+        if self.flows.is_empty() && !self.gated {
+            return;
         }
+        let mut queue = self.committer.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        for flow in &self.flows {
+            queue.busy.remove(flow);
+        }
+        queue.gates_busy &= !self.gated;
     }
 }
 

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod batch;
+mod behind;
 mod bells;
 mod bulk;
 mod command;
@@ -14,9 +15,12 @@ mod committer;
 mod dispatcher;
 mod error;
 mod events;
+mod explain;
 mod flows;
+mod gates;
 mod memory;
 mod namespace;
+mod namespaces;
 mod news;
 mod parked;
 mod reads;
@@ -33,8 +37,10 @@ pub use bulk::{Bulk, BulkTarget, Bulked};
 pub use error::Error;
 pub use events::{EventFilter, EventPage, From, PublicEvent};
 pub use flows::{FlowEnded, FlowView, Grown};
+pub use gates::GateView;
 pub use namespace::{ClaimWait, Namespace, ReportItem};
-pub use reads::{Ended, View};
+pub use namespaces::Namespaces;
+pub use reads::{Ended, HeldReason, Spent, View};
 pub use reconcilers::{Aborted, Scope as ReconcilerScope, Tally};
 pub use selvedge_core as core;
 pub use selvedge_store as store;
@@ -156,6 +162,11 @@ impl Engine {
         let name = Name::parse("/namespace", name, NAME_LIMIT)?;
         let id = self.inner.registry.namespace(&name).await?;
         Ok(Namespace::new(self.clone(), id, name))
+    }
+
+    /// Several namespaces whose work one worker takes, each by its weight.
+    pub fn namespaces(&self, members: Vec<(Namespace, u32)>) -> Namespaces {
+        Namespaces::new(self.clone(), members)
     }
 
     /// What kind of store it runs on.

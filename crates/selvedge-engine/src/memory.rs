@@ -3,7 +3,7 @@
 //! A remembered row may be out of date: it is saved only if the store still has its version, else the command is decided
 //! again with the row read anew. Bounded; forgetting costs a read and nothing else.
 
-use selvedge_core::{Execution, ExecutionId, FlowId};
+use selvedge_core::{ClassId, Execution, ExecutionId, FlowId};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
@@ -28,6 +28,11 @@ impl Memory {
     /// The flow of a remembered row.
     pub fn flow_of(&self, id: ExecutionId) -> Option<FlowId> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner).get(&id)?.flow
+    }
+
+    /// The class of a remembered row.
+    pub fn class_of(&self, id: ExecutionId) -> Option<ClassId> {
+        Some(self.rows.lock().unwrap_or_else(PoisonError::into_inner).get(&id)?.class)
     }
 
     /// Remembers rows after their commit.

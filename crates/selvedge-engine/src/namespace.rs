@@ -131,7 +131,12 @@ impl Namespace {
         loop {
             let seen = parked.seen(&claim);
             let command = Command::Claim { claim: claim.clone(), handed_only: false };
+            let mut until = deadline;
             let claimed = match self.run(command).await {
+                Ok(Reply::OpensIn(ms)) => {
+                    until = deadline.min(Instant::now() + Duration::from_millis(ms.max(1) as u64));
+                    Vec::new()
+                }
                 Err(Error::Closed) if woken => return Ok(Vec::new()),
                 Ok(Reply::Shut { drains: true }) => return self.wait_aside(&claim, deadline).await,
                 Ok(Reply::Shut { drains: false }) => return Ok(Vec::new()),
@@ -148,7 +153,8 @@ impl Namespace {
                 continue;
             };
             woken = true;
-            match tokio::time::timeout_at(deadline, &mut place.wake).await {
+            match tokio::time::timeout_at(until, &mut place.wake).await {
+                Err(_elapsed) if until < deadline => {}
                 Err(_elapsed) => return Ok(Vec::new()),
                 Ok(Err(_gone)) => return Ok(Vec::new()),
                 Ok(Ok(Wake::Ask)) => {}
@@ -163,7 +169,7 @@ impl Namespace {
     }
 
     /// Waits without a place among the parked claims: what becomes ready is for others.
-    async fn wait_aside(&self, claim: &Claim, deadline: Instant) -> Result<Vec<Claimed>, Error> {
+    pub(crate) async fn wait_aside(&self, claim: &Claim, deadline: Instant) -> Result<Vec<Claimed>, Error> {
         let bell = self.inner().bells.wait_instance(instance_key(self.id, &claim.instance));
         let rings = bell.rings();
         if !self.inner().committer.is_closed() {

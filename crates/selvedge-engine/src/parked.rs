@@ -33,6 +33,8 @@ struct Inner {
 struct Waiting {
     claim: Claim,
     classes: Vec<ClassId>,
+    /// Whether a batch may take it along.
+    takes: bool,
     wake: oneshot::Sender<Wake>,
 }
 
@@ -89,6 +91,15 @@ impl Parked {
 
     /// Parks a claim, unless something became ready since it asked.
     pub fn park(&self, claim: &Claim, seen: Seen) -> Option<Place<'_>> {
+        self.put(claim, seen, true)
+    }
+
+    /// The same for one that is only to be woken: it asks several, and what it takes of one leaves less for the others.
+    pub fn park_to_ask(&self, claim: &Claim, seen: Seen) -> Option<Place<'_>> {
+        self.put(claim, seen, false)
+    }
+
+    fn put(&self, claim: &Claim, seen: Seen, takes: bool) -> Option<Place<'_>> {
         let mut inner = self.lock();
         let classes = self.registry.covered(&claim.scope);
         if inner.seen(&classes) != seen {
@@ -100,7 +111,7 @@ impl Parked {
         for class in &classes {
             inner.by_class.entry(*class).or_default().push(id);
         }
-        inner.claims.insert(id, Waiting { claim: claim.clone(), classes, wake });
+        inner.claims.insert(id, Waiting { claim: claim.clone(), classes, takes, wake });
         Some(Place { parked: self, id, wake: receiver })
     }
 
@@ -165,10 +176,9 @@ impl Parked {
         let mut taken = Vec::new();
         for (class, mut count) in offered {
             while count > 0 {
-                let Some(id) = inner.by_class.get(&class).and_then(|ids| ids.first().copied()) else {
+                let Some(waiting) = inner.first_that_takes(class).and_then(|id| inner.remove(id)) else {
                     break;
                 };
-                let Some(waiting) = inner.remove(id) else { break };
                 count = count.saturating_sub(waiting.claim.max as usize);
                 let command = Command::Claim { claim: waiting.claim, handed_only: true };
                 let (pending, reply) = Pending::new(command);
@@ -186,6 +196,11 @@ impl Inner {
     fn seen(&self, classes: &[ClassId]) -> Seen {
         let total = classes.iter().filter_map(|class| self.readied.get(class)).sum::<u64>();
         Seen(total + self.woken + classes.len() as u64)
+    }
+
+    fn first_that_takes(&self, class: ClassId) -> Option<u64> {
+        let mut ids = self.by_class.get(&class)?.iter();
+        ids.find(|id| self.claims.get(id).is_some_and(|waiting| waiting.takes)).copied()
     }
 
     fn remove(&mut self, id: u64) -> Option<Waiting> {
@@ -225,7 +240,7 @@ impl Drop for Place<'_> {
 pub fn claims(reply: Reply) -> Result<Vec<Claimed>, Error> {
     match reply {
         Reply::Claim(claimed) => Ok(claimed?),
-        Reply::Shut { .. } => Ok(Vec::new()),
+        Reply::Shut { .. } | Reply::OpensIn(_) => Ok(Vec::new()),
         other => Err(crate::unexpected(&other)),
     }
 }

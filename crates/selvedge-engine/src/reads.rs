@@ -1,21 +1,20 @@
-//! What callers see of executions: one, many, their attempts, why they do not run, and how they ended.
+//! What callers see of executions: one, many, what holds them, their attempts, what they spent, and how they ended.
 
 use crate::namespace::WAIT_MAX;
 use crate::{Error, Namespace};
-use selvedge_core::explain::{Explanation, Surroundings, explain};
-use selvedge_core::fact::Failure;
+use selvedge_core::explain::{is_paused, shown_state};
+use selvedge_core::fact::{Fact, Failure};
 use selvedge_core::filter::{Filter, Place};
+use selvedge_core::gate::{GateId, GateKind, GateName, LedgerEntry, Shut, Why};
 use selvedge_core::history::{Attempt, Line, attempts};
-use selvedge_core::join::Resolution;
-use selvedge_core::{Class, Execution, ExecutionId, History, Name, Outcome, Refusal, State, Timestamp};
+use selvedge_core::rules::admit::lane_gate;
+use selvedge_core::state::StateName;
+use selvedge_core::{Class, ExecutionId, History, Name, Outcome, Refusal, State, Timestamp};
 use selvedge_store::Stored;
+use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How far explain counts the executions that come before.
-const AHEAD_BOUND: u64 = 1000;
-/// How many of the upstreams that it waits for explain names.
-const UPSTREAMS_MAX: usize = 10;
 /// How often a waiter looks, should the news of an end be lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -28,9 +27,64 @@ pub struct View {
     pub class: Class,
     /// The name of its namespace.
     pub namespace: Name,
+    /// Whether its lane is paused, where that was looked at: of what is ready.
+    pub lane_is_paused: bool,
+}
+
+/// What holds an execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldReason {
+    /// The gate.
+    pub gate: GateName,
+    /// Why, in words.
+    pub message: String,
+    /// Until when, where that was known when it was held.
+    pub until: Option<Timestamp>,
+}
+
+/// What an execution spent of a budget in a period.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spent {
+    /// The budget, or the part of it; none where it is gone and the execution does not draw on it.
+    pub budget: Option<GateName>,
+    /// How much.
+    pub entry: LedgerEntry,
 }
 
 impl View {
+    /// Its state: what is ready in a lane that is paused is held by it.
+    pub fn state(&self) -> StateName {
+        shown_state(&self.stored.execution.state, self.lane_is_paused)
+    }
+
+    /// What holds it, while it is held. Its own history says why; where that line has left the row, the gate alone does.
+    pub fn held_reason(&self) -> Option<HeldReason> {
+        let row = &self.stored.execution;
+        match &row.state {
+            State::Ready if self.lane_is_paused => {
+                let gate = lane_gate(row.namespace, &self.class.lane);
+                let message = Shut { why: Why::Paused, until: None }.describe(&gate);
+                Some(HeldReason { gate, message, until: None })
+            }
+            State::Held(gate) => {
+                let lines = row.history.lines().unwrap_or_default();
+                let told = lines.into_iter().rev().find_map(|line| match line.fact {
+                    Fact::Held { gate, reason, until } => Some(HeldReason { gate, message: reason, until }),
+                    _ => None,
+                });
+                let gate = GateName::clone(gate);
+                let unknown = || HeldReason { message: format!("{gate} refuses it"), gate, until: None };
+                Some(told.unwrap_or_else(unknown))
+            }
+            State::Blocked
+            | State::Ready
+            | State::Delayed { .. }
+            | State::Leased(_)
+            | State::Suspended(_)
+            | State::Terminal(_) => None,
+        }
+    }
+
     /// Until when its lease lives: the later of its own first term and its session's last renewal.
     pub fn lease_until(&self) -> Option<Timestamp> {
         let lease = self.stored.execution.state.lease()?;
@@ -53,17 +107,69 @@ pub struct Ended {
 impl Namespace {
     /// One execution.
     pub async fn get(&self, id: ExecutionId) -> Result<View, Error> {
+        let mut view = self.seen(self.stored(id).await?).await?;
+        self.look_at_lanes(std::slice::from_mut(&mut view)).await?;
+        Ok(view)
+    }
+
+    async fn stored(&self, id: ExecutionId) -> Result<Stored, Error> {
         let stored = self.inner().store.fetch(&[id]).await?.pop();
-        match stored.filter(|stored| stored.execution.namespace == self.id()) {
-            Some(stored) => self.view(stored).await,
-            None => Err(Refusal::no_execution(id).into()),
+        let ours = stored.filter(|stored| stored.execution.namespace == self.id());
+        ours.ok_or_else(|| Refusal::no_execution(id).into())
+    }
+
+    /// Shows a row of this namespace that a call has just changed.
+    pub async fn view(&self, stored: Stored) -> Result<View, Error> {
+        let mut view = self.seen(stored).await?;
+        self.look_if_configured(std::slice::from_mut(&mut view)).await?;
+        Ok(view)
+    }
+
+    /// Shows rows of this namespace that a call has just changed, in order.
+    pub async fn views(&self, rows: Vec<Stored>) -> Result<Vec<View>, Error> {
+        let mut views = Vec::with_capacity(rows.len());
+        for stored in rows {
+            views.push(self.seen(stored).await?);
+        }
+        self.look_if_configured(&mut views).await?;
+        Ok(views)
+    }
+
+    /// A call that changes something pays for a look at lanes only where some are known to be configured.
+    async fn look_if_configured(&self, views: &mut [View]) -> Result<(), Error> {
+        match self.inner().registry.has_lanes() {
+            true => self.look_at_lanes(views).await,
+            false => Ok(()),
         }
     }
 
-    /// Shows a stored row of this namespace.
-    pub async fn view(&self, stored: Stored) -> Result<View, Error> {
+    async fn seen(&self, stored: Stored) -> Result<View, Error> {
         let class = self.inner().registry.class(stored.execution.class).await?;
-        Ok(View { stored, class, namespace: self.name().clone() })
+        Ok(View { stored, class, namespace: self.name().clone(), lane_is_paused: false })
+    }
+
+    /// Reads the lanes of those that are ready, once for all of them.
+    async fn look_at_lanes(&self, views: &mut [View]) -> Result<(), Error> {
+        let lane = |view: &View| lane_gate(self.id(), &view.class.lane).id();
+        let ready = |view: &View| view.stored.execution.state == State::Ready;
+        let mut lanes: Vec<GateId> = views.iter().filter(|view| ready(view)).map(lane).collect();
+        lanes.sort_unstable();
+        lanes.dedup();
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        let gates = self.inner().store.fetch_gates(&lanes).await?;
+        let paused: HashSet<GateId> =
+            gates.iter().filter(|gate| is_paused(gate)).map(|gate| gate.id()).collect();
+        for view in views {
+            view.lane_is_paused = ready(view) && paused.contains(&lane(view));
+        }
+        Ok(())
+    }
+
+    /// The store's time.
+    pub async fn now(&self) -> Result<Timestamp, Error> {
+        Ok(self.inner().store.overview().await?.now)
     }
 
     /// The filter for lists and bulk actions, from the words of a request.
@@ -88,8 +194,9 @@ impl Namespace {
             .map(|stored| Place { submitted_at: stored.execution.submitted_at, id: stored.execution.id });
         let mut views = Vec::with_capacity(rows.len());
         for stored in rows {
-            views.push(self.view(stored).await?);
+            views.push(self.seen(stored).await?);
         }
+        self.look_at_lanes(&mut views).await?;
         Ok((views, last.filter(|_| more)))
     }
 
@@ -122,38 +229,24 @@ impl Namespace {
         Ok(attempts(&lines))
     }
 
-    /// Why an execution does not run, and when that will change.
-    pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Error> {
+    /// What an execution spent, by budget and period. A budget that is gone is known by name where the execution draws on it.
+    pub async fn spent_by(&self, id: ExecutionId) -> Result<Vec<Spent>, Error> {
         let view = self.get(id).await?;
         let store = &self.inner().store;
-        let row = &view.stored.execution;
-        let sessions = store.sessions(Some(self.id())).await?;
-        let ahead = match row.state {
-            selvedge_core::State::Ready => Some(store.ahead_of(row, AHEAD_BOUND).await?),
-            _ => None,
+        let entries = store.ledger_of(id).await?;
+        let mut ids: Vec<GateId> = entries.iter().map(|entry| entry.gate).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let mut names: Vec<GateName> =
+            store.fetch_gates(&ids).await?.into_iter().map(|gate| gate.name).collect();
+        names.extend(drawn(&view));
+        let named = |entry: LedgerEntry| {
+            let budget = names.iter().find(|name| name.id() == entry.gate).cloned();
+            Spent { budget, entry }
         };
-        let now = store.overview().await?.now;
-        let upstreams = self.open_upstreams(row).await?;
-        let around = Surroundings {
-            class: &view.class,
-            sessions: &sessions,
-            upstreams: &upstreams,
-            ahead: ahead.filter(|ahead| *ahead < AHEAD_BOUND),
-            now,
-        };
-        Ok(explain(row, &around))
-    }
-
-    /// The first upstreams that a blocked execution still waits for.
-    async fn open_upstreams(&self, row: &Execution) -> Result<Vec<Execution>, Error> {
-        let Some(join) = row.join.as_ref().filter(|_| row.state == State::Blocked) else {
-            return Ok(Vec::new());
-        };
-        let edges = row.wiring().upstreams.iter().zip(&join.edges);
-        let open = edges.filter(|(_, edge)| edge.resolution == Resolution::Pending);
-        let ids: Vec<ExecutionId> =
-            open.map(|(upstream, _)| upstream.execution).take(UPSTREAMS_MAX).collect();
-        Ok(self.inner().store.fetch(&ids).await?.into_iter().map(|stored| stored.execution).collect())
+        let mut spent: Vec<Spent> = entries.into_iter().map(named).collect();
+        spent.sort_by(|a, b| (&a.budget, a.entry.period).cmp(&(&b.budget, b.entry.period)));
+        Ok(spent)
     }
 
     /// How an execution ended; waits for it, and gives none if it is still going.
@@ -164,10 +257,10 @@ impl Namespace {
             let rings = bell.rings();
             tokio::pin!(rings);
             rings.as_mut().enable();
-            let view = self.get(id).await?;
-            if let Some(outcome) = view.stored.execution.state.outcome() {
-                let error = view.stored.execution.detail.error;
-                return Ok(Some(Ended { outcome, result: view.stored.result, error }));
+            let stored = self.stored(id).await?;
+            if let Some(outcome) = stored.execution.state.outcome() {
+                let error = stored.execution.detail.error;
+                return Ok(Some(Ended { outcome, result: stored.result, error }));
             }
             if Instant::now() >= deadline || self.inner().committer.is_closed() {
                 return Ok(None);
@@ -178,4 +271,16 @@ impl Namespace {
             }
         }
     }
+}
+
+/// The budgets that an execution draws on, as wholes and as the parts that may count for it.
+fn drawn(view: &View) -> Vec<GateName> {
+    let row = &view.stored.execution;
+    let parts = [None, Some(Name::trusted(&row.flow().to_string())), Some(view.class.lane.clone())];
+    let budgets = row.spec.draws.budgets.iter();
+    let of = |(name, _): &(Name, _)| {
+        let whole = GateName::new(row.namespace, GateKind::Budget, name.clone());
+        parts.clone().map(|part| GateName { part, ..whole.clone() })
+    };
+    budgets.flat_map(of).collect()
 }

@@ -1,17 +1,30 @@
-//! Interned names that this process knows: namespaces and claim classes. Both are only ever added.
+//! Interned names that this process knows: namespaces and claim classes. Both are only ever added. And what it knows of lanes:
+//! whether any is limited, and whose turn it is.
 
 use crate::Error;
 use selvedge_core::class::Scope;
-use selvedge_core::{Class, ClassId, Classes, Name, NamespaceId};
+use selvedge_core::gate::{Gate, GateKind};
+use selvedge_core::work::LaneShares;
+use selvedge_core::{Class, ClassId, Classes, Execution, Name, NamespaceId};
 use selvedge_store::Store;
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// How many lanes of a namespace are read when the engine starts.
+const LANES_MAX: u32 = 10_000;
 
 /// What is known of interned names.
 pub struct Registry {
     store: Arc<dyn Store>,
     classes: RwLock<Classes>,
     namespaces: RwLock<HashMap<NamespaceId, Name>>,
+    shares: Mutex<LaneShares>,
+    has_limits: AtomicBool,
+    has_lanes: AtomicBool,
+    has_gates: AtomicBool,
+    /// Classes whose executions go through gates that many share.
+    gated: RwLock<HashSet<ClassId>>,
 }
 
 impl Registry {
@@ -20,7 +33,21 @@ impl Registry {
         let mut classes = Classes::default();
         classes.add(store.classes_after(ClassId(0)).await?);
         let namespaces = store.namespaces().await?.into_iter().collect();
-        Ok(Registry { store, classes: RwLock::new(classes), namespaces: RwLock::new(namespaces) })
+        let registry = Registry {
+            store,
+            classes: RwLock::new(classes),
+            namespaces: RwLock::new(namespaces),
+            shares: Mutex::default(),
+            has_limits: AtomicBool::new(false),
+            has_lanes: AtomicBool::new(false),
+            has_gates: AtomicBool::new(false),
+            gated: RwLock::default(),
+        };
+        let namespaces = registry.namespaces.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for namespace in namespaces.into_keys() {
+            registry.see_gates(&registry.store.list_gates(namespace, GateKind::Lane, None, LANES_MAX).await?);
+        }
+        Ok(registry)
     }
 
     /// The ids of these classes, interning those that are new.
@@ -34,7 +61,8 @@ impl Registry {
             missing
         };
         if !missing.is_empty() {
-            self.add(self.store.intern(&missing).await?);
+            self.store.intern(&missing).await?;
+            // All that are new, in order: those before ours may be of other servers, and nobody asks for them later.
             self.refresh().await?;
         }
         let known = self.classes.read().unwrap_or_else(PoisonError::into_inner);
@@ -44,6 +72,97 @@ impl Registry {
                 .ok_or(selvedge_store::Error::Failed("an interned class is not there".into()).into())
         };
         wanted.iter().map(find).collect()
+    }
+
+    /// Takes in what a transaction saw of gates.
+    pub fn see_gates(&self, gates: &[Gate]) {
+        let limits = |gate: &Gate| gate.config.as_ref().is_some_and(|config| config.limits_starts());
+        if gates.iter().any(|gate| gate.name.kind != GateKind::Lane || limits(gate)) {
+            self.expect_gates();
+        }
+        for config in gates
+            .iter()
+            .filter(|gate| gate.name.kind == GateKind::Lane)
+            .filter_map(|gate| gate.config.as_ref())
+        {
+            self.expect_lanes();
+            if config.limits_starts() {
+                self.has_limits.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A lane is configured, somewhere.
+    pub fn expect_lanes(&self) {
+        self.has_lanes.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a lane is known that limits something. Once so, always so.
+    pub fn has_limits(&self) -> bool {
+        self.has_limits.load(Ordering::Relaxed)
+    }
+
+    /// Something goes through gates.
+    pub fn expect_gates(&self) {
+        self.has_gates.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether something is known to go through gates that claims lock: any but lanes that limit nothing. Once so, always so.
+    pub fn has_gates(&self) -> bool {
+        self.has_gates.load(Ordering::Relaxed)
+    }
+
+    /// Takes in what executions went through.
+    pub fn see_drawn<'a>(&self, rows: impl Iterator<Item = &'a Execution>) {
+        let shares = |row: &&Execution| {
+            let draws = &row.spec.draws;
+            let alone = draws.budgets.is_empty() && draws.quotas.is_empty() && draws.fairness_key.is_none();
+            row.detail.slots.lane.is_some() || !alone
+        };
+        let new: Vec<ClassId> =
+            rows.filter(shares).map(|row| row.class).filter(|class| !self.is_gated(*class)).collect();
+        if !new.is_empty() {
+            self.gated.write().unwrap_or_else(PoisonError::into_inner).extend(new);
+        }
+    }
+
+    /// Whether executions of a class are known to go through gates that many share.
+    pub fn is_gated(&self, class: ClassId) -> bool {
+        self.gated.read().unwrap_or_else(PoisonError::into_inner).contains(&class)
+    }
+
+    /// Whether a lane is known that is configured. Once so, always so.
+    pub fn has_lanes(&self) -> bool {
+        self.has_lanes.load(Ordering::Relaxed)
+    }
+
+    /// How far the lanes are with their shares.
+    pub fn shares(&self) -> LaneShares {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps how far the lanes are with their shares.
+    pub fn keep_shares(&self, shares: &LaneShares) {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner).clone_from(shares);
+    }
+
+    /// The lanes of these classes.
+    pub fn lanes<'a>(&self, classes: impl Iterator<Item = &'a ClassId>) -> Vec<(ClassId, Name)> {
+        let known = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        classes.filter_map(|id| Some((*id, known.get(*id)?.lane.clone()))).collect()
+    }
+
+    /// The lanes of a namespace in which something was ever submitted.
+    pub fn lanes_of(&self, namespace: NamespaceId) -> Vec<Name> {
+        let known = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes: Vec<Name> = known
+            .of(namespace, None, None)
+            .into_iter()
+            .filter_map(|id| Some(known.get(id)?.lane.clone()))
+            .collect();
+        lanes.sort();
+        lanes.dedup();
+        lanes
     }
 
     /// Takes in classes that a transaction saw.

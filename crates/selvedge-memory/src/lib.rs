@@ -6,6 +6,7 @@
 
 mod clock;
 mod flows;
+mod gates;
 mod load;
 mod log;
 mod query;
@@ -18,6 +19,7 @@ pub use clock::Clock;
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
@@ -78,7 +80,7 @@ impl MemoryStore {
                 Step::Load(more) => needs = more,
                 Step::Save(changes) => {
                     let tries = again + 1;
-                    let saved = tables.save(*changes);
+                    let saved = tables.save(*changes, now);
                     return Ok(saved.map(|(entry, emptied)| Transaction { entry, tries, emptied }));
                 }
             }
@@ -237,6 +239,40 @@ impl Store for MemoryStore {
 
     async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
         Ok(self.tables().records.secret.get_or_insert_with(|| new.to_vec()).clone())
+    }
+
+    async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
+        self.look(|tables, _| ids.iter().filter_map(|id| tables.gates.rows.get(id).cloned()).collect())
+    }
+
+    async fn list_gates(
+        &self,
+        namespace: NamespaceId,
+        kind: GateKind,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        self.look(|tables, _| tables.gates.list(namespace, kind, after, limit))
+    }
+
+    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
+        self.look(|tables, now| tables.gates.due(after, limit, now))
+    }
+
+    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
+        self.look(|tables, _| tables.gates.parts_of(gate, limit))
+    }
+
+    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
+        self.look(|tables, _| tables.gates.ledger(gate, period))
+    }
+
+    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
+        self.look(|tables, _| tables.gates.ledger_of(execution))
+    }
+
+    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
+        self.look(|tables, _| tables.gates.count_held(gate, bound))
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

@@ -11,7 +11,8 @@ impl Tables {
         let mut rows = Rows { now, ..Rows::default() };
         self.load_candidates(needs, &mut rows);
         self.load_flows(needs, &mut rows);
-        self.load_executions(needs, &mut rows);
+        let held = self.gates.load(needs, &mut rows);
+        self.load_executions(needs, &held, &mut rows);
         self.load_sessions(needs, &mut rows);
         let inputs = rows.candidates.iter().chain(&needs.inputs);
         let inputs: BTreeSet<ExecutionId> = inputs.copied().collect();
@@ -25,11 +26,11 @@ impl Tables {
         rows
     }
 
-    fn load_executions(&self, needs: &Needs, rows: &mut Rows) {
+    fn load_executions(&self, needs: &Needs, held: &[ExecutionId], rows: &mut Rows) {
         let members = rows.members.iter().flat_map(|(_, ids)| ids);
         let asked = [&needs.executions, &needs.executions_if_free, &needs.look];
         let ids: BTreeSet<ExecutionId> =
-            asked.into_iter().flatten().chain(&rows.candidates).chain(members).copied().collect();
+            asked.into_iter().flatten().chain(&rows.candidates).chain(members).chain(held).copied().collect();
         rows.executions = ids
             .iter()
             .filter_map(|id| self.executions.get(id))
@@ -54,10 +55,10 @@ impl Tables {
         let classes: BTreeSet<_> = asked.classes.iter().collect();
         let of_class = classes.into_iter().filter_map(|class| self.ready.get(class));
         let mut first: Vec<_> = of_class
-            .flat_map(|ready| ready.iter().filter(|(_, _, id)| !passed.contains(id)).take(limit))
+            .flat_map(|ready| ready.iter().filter(|(_, id)| !passed.contains(id)).take(limit))
             .collect();
         first.sort_unstable();
-        first.into_iter().take(limit).map(|(_, _, id)| *id).collect()
+        first.into_iter().take(limit).map(|(_, id)| *id).collect()
     }
 
     fn load_sessions(&self, needs: &Needs, rows: &mut Rows) {

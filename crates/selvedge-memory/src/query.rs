@@ -1,6 +1,6 @@
 //! Everything that only reads, and the keys that expire.
 
-use crate::tables::{Record, Tables, claim_order};
+use crate::tables::{Record, Tables};
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::{DueKind, Execution, ExecutionId, NamespaceId, Session, SessionId, Timestamp};
@@ -53,7 +53,7 @@ impl Tables {
 
     pub fn ahead_of(&self, execution: &Execution, bound: u64) -> u64 {
         let ready = self.ready.get(&execution.class).into_iter();
-        bounded(ready.flat_map(|set| set.range(..claim_order(execution))), bound)
+        bounded(ready.flat_map(|set| set.range(..execution.claim_order())), bound)
     }
 
     pub fn sessions_of(&self, namespace: Option<NamespaceId>) -> Vec<Session> {
@@ -85,6 +85,8 @@ impl Tables {
                 .collect(),
             lapsed: self.lapsed_rows(now).next().is_some(),
             stale: expired || self.has_old_frames(now) || self.sessions.values().any(forgettable),
+            gates: self.gates.next_due(),
+            lanes: self.gates.has_lanes(),
             newest_class: self.newest_class(),
         }
     }

@@ -3,12 +3,16 @@
 use crate::tables::{Record, Tables};
 use selvedge_core::log::pack;
 use selvedge_core::rows::{Inserted, KeyName, ResultChange, Updated};
-use selvedge_core::{Changes, ExecutionId, FlowId, Session};
+use selvedge_core::{Changes, ExecutionId, FlowId, Session, Timestamp};
 
 impl Tables {
-    /// Saves; gives the number of the log entry, if one was written, and the flows that are left without a live member. None where a guard failed: nothing was changed.
-    pub fn save(&mut self, mut changes: Changes) -> Option<(Option<i64>, Vec<FlowId>)> {
-        if !self.guards_hold(&changes) || !self.flow_guards_hold(&changes) {
+    /// Saves; gives the number of the log entry, if one was written, and the flows that are left without a live member. None
+    /// where a guard failed: nothing was changed.
+    pub fn save(&mut self, mut changes: Changes, now: Timestamp) -> Option<(Option<i64>, Vec<FlowId>)> {
+        if !self.guards_hold(&changes)
+            || !self.flow_guards_hold(&changes)
+            || !self.gates.guards_hold(&changes)
+        {
             return None;
         }
         if changes.is_empty() {
@@ -16,6 +20,7 @@ impl Tables {
         }
         let emptied = self.save_flows(&changes);
         self.records.save(&mut changes);
+        self.gates.save(&changes, now);
         self.save_executions(&changes.deleted, changes.inserted, changes.updated);
         for (id, _) in &changes.deleted {
             self.take_pages(*id);

@@ -1,6 +1,7 @@
 //! The tables: plain maps, and the indexes over them. A row enters and leaves its indexes only here.
 
 use bytes::Bytes;
+use selvedge_core::execution::ClaimOrder;
 use selvedge_core::filter::Place;
 use selvedge_core::flow::FlowPlace;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
@@ -11,13 +12,9 @@ use selvedge_core::{
     State, Timestamp,
 };
 use selvedge_store::FlowDue;
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 use uuid::Uuid;
-
-/// A place in the order of claims.
-pub(crate) type ClaimOrder = (Reverse<i16>, Timestamp, ExecutionId);
 
 /// An execution with its payloads.
 #[derive(Debug)]
@@ -31,6 +28,7 @@ pub(crate) struct Record {
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub records: crate::record::Records,
+    pub gates: crate::gates::Gates,
     pub executions: HashMap<ExecutionId, Record>,
     pub pages: BTreeMap<(ExecutionId, u32), Vec<u8>>,
     pub keys: HashMap<KeyName, KeyRow>,
@@ -82,10 +80,6 @@ pub(crate) struct Tables {
     class_ids: HashMap<Class, ClassId>,
 }
 
-pub(crate) fn claim_order(row: &Execution) -> ClaimOrder {
-    (Reverse(row.priority), row.ready_order, row.id)
-}
-
 fn place(row: &Execution) -> Place {
     Place { submitted_at: row.submitted_at, id: row.id }
 }
@@ -106,14 +100,19 @@ impl Tables {
         let row = &record.execution;
         match &row.state {
             State::Ready => {
-                self.ready.entry(row.class).or_default().insert(claim_order(row));
+                self.ready.entry(row.class).or_default().insert(row.claim_order());
             }
             State::Leased(lease) => {
                 self.first_terms.insert((lease.first_term(), row.id));
                 self.leases.entry(lease.session).or_default().insert(row.id);
             }
-            State::Blocked | State::Delayed { .. } | State::Suspended(_) | State::Terminal(_) => {}
+            State::Blocked
+            | State::Delayed { .. }
+            | State::Suspended(_)
+            | State::Held(_)
+            | State::Terminal(_) => {}
         }
+        self.gates.put_held(row);
         if let Some(due) = row.due() {
             self.due.entry(due.kind).or_default().insert((due.at, row.id));
         }
@@ -127,14 +126,19 @@ impl Tables {
         let row = &record.execution;
         match &row.state {
             State::Ready => {
-                strike(&mut self.ready, &row.class, &claim_order(row));
+                strike(&mut self.ready, &row.class, &row.claim_order());
             }
             State::Leased(lease) => {
                 self.first_terms.remove(&(lease.first_term(), id));
                 strike(&mut self.leases, &lease.session, &id);
             }
-            State::Blocked | State::Delayed { .. } | State::Suspended(_) | State::Terminal(_) => {}
+            State::Blocked
+            | State::Delayed { .. }
+            | State::Suspended(_)
+            | State::Held(_)
+            | State::Terminal(_) => {}
         }
+        self.gates.take_held(row);
         if let Some(due) = row.due() {
             strike(&mut self.due, &due.kind, &(due.at, id));
         }

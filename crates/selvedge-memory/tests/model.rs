@@ -3,7 +3,7 @@
 use selvedge_core::Timestamp;
 use selvedge_memory::{Clock, MemoryStore};
 use selvedge_store::Store;
-use selvedge_store::conformance::{Subject, flow_model, model};
+use selvedge_store::conformance::{Subject, flow_model, gate_model, model};
 use std::sync::Arc;
 
 async fn on_a_manual_clock() -> Subject {
@@ -34,4 +34,14 @@ fn random_graphs_come_to_the_end_that_the_model_says() {
 #[test]
 fn random_graphs_that_need_no_time_come_to_the_end_that_the_model_says() {
     flow_model::run(on_the_systems_clock, 32);
+}
+
+#[test]
+fn random_admissions_pass_no_limit_and_leave_nothing_behind() {
+    gate_model::run(on_a_manual_clock, 256);
+}
+
+#[test]
+fn random_admissions_that_need_no_time_pass_no_limit_and_leave_nothing_behind() {
+    gate_model::run(on_the_systems_clock, 64);
 }

@@ -281,7 +281,7 @@ impl Remembered {
 }
 
 fn pair(row: &Execution) -> Pair {
-    (row.class.0, row.priority)
+    (row.class.0, row.claim_priority())
 }
 
 /// Whether events say that a row was changed, and none that its priority was: then it has its place since before.

@@ -6,14 +6,15 @@
 //!
 //! Where to look: `transaction` holds the one guarded transaction helper, `load` and `save` its two
 //! halves, `bounds` where claims begin to look, `read` and `flows` everything outside of transactions, `log`
-//! and `log_window` the log, `streams` the frames of attempts, `records` signals, steps and waitpoints, `sql/` every
-//! statement.
+//! and `log_window` the log, `streams` the frames of attempts, `records` signals, steps and waitpoints, `gates` admission,
+//! `sql/` every statement.
 
 #![warn(missing_docs)]
 
 mod bounds;
 mod connect;
 mod flows;
+mod gates;
 mod list;
 mod load;
 mod log;

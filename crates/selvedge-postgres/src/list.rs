@@ -108,6 +108,7 @@ impl PostgresStore {
                 StateName::Blocked
                 | StateName::Delayed
                 | StateName::Suspended
+                | StateName::Held
                 | StateName::Failed
                 | StateName::Cancelled
                 | StateName::Expired

@@ -1,12 +1,13 @@
 //! The loading half of a transaction: every statement that is needed goes out at once and the answers are gathered.
 //!
 //! Statements run on the server in the order in which they are sent, so locks are taken in the global order: the growing of
-//! flows, executions, the outbox, flows, candidates, sessions. What a lock keeps still is read by a statement after it: how
-//! relatives ended, and what is recorded beside executions, after executions and the outbox; the leases of a session after
-//! the session. Before all of them, and before the time is read, comes the writers' advisory lock, which is only shared: see
-//! `bounds` and `log`.
+//! flows, executions, the outbox, lanes, candidates, gates, their parts, what they hold, flows, sessions. What a lock keeps
+//! still is read by a statement after it: how relatives ended, and what is recorded beside executions, after executions and
+//! the outbox; what a gate holds after the gate; the leases of a session after the session. Before all of them, and before
+//! the time is read, comes the writers' advisory lock, which is only shared: see `bounds` and `log`.
 
 use crate::bounds::Bounds;
+use crate::gates;
 use crate::pipeline::{Parameters, Pipeline};
 use crate::records;
 use crate::row::{self, Micros};
@@ -17,10 +18,9 @@ use deadpool_postgres::Object;
 use selvedge_core::filter::Place;
 use selvedge_core::outbox::OutboxName;
 use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, Members};
-use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Needs, Rows, SessionId};
+use selvedge_core::{ClassId, ExecutionId, FlowId, Name, NamespaceId, Needs, Rows, SessionId};
 use selvedge_store::Error;
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 /// What a statement was sent for, to know its answer.
@@ -34,7 +34,10 @@ enum Asked {
     Keys,
     Outbox,
     Flows,
+    Gates,
     Candidates,
+    Held,
+    FoundHeld,
     Inputs,
     Relatives,
     Streams,
@@ -46,9 +49,6 @@ enum Asked {
     Leases,
     Classes,
 }
-
-/// A value that a statement is sent with.
-type Value = Box<dyn ToSql + Sync + Send>;
 
 /// What to send, in order.
 #[derive(Default)]
@@ -97,8 +97,17 @@ pub async fn load(
         pipeline.add(text, parameters).await?;
     }
     let mut rows = Rows::default();
+    let mut damaged = Vec::new();
     for (asked, answer) in asked.iter().zip(pipeline.run().await) {
-        gather(asked, &answer?, needs, &mut rows)?;
+        let answer = answer?;
+        match asked {
+            Asked::Held => damaged = gates::gather_locked(&answer, &needs.held, &mut rows),
+            asked => gather(asked, &answer, needs, &mut rows)?,
+        }
+    }
+    gates::look_behind(client, damaged, &mut rows).await?;
+    for asked in [&needs.lanes, &needs.gates, &needs.parts] {
+        rows.gates_asked.extend(asked);
     }
     rows.candidates = in_claim_order(&rows);
     records::gather_whole(&needs.records, &mut rows);
@@ -110,15 +119,27 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(&needs.growing, Asked::Lock, &sql::FLOWS_LOCK_GROWING, |flows| growing(flows, writers_key));
     asking.about(&needs.nodes, Asked::Nodes, &sql::NODES_FIND, nodes);
     asking.about(&needs.members, Asked::Members, &sql::NODES_MEMBERS, members);
-    asking.about(&needs.executions, Asked::Executions, &sql::EXECUTIONS_LOCK, ids);
+    match needs.executions.is_empty() {
+        true => asking.about(&needs.executions_known, Asked::Lock, &sql::EXECUTIONS_LOCK_KNOWN, ids),
+        // All by one statement, in order.
+        false => {
+            let all = [needs.executions.as_slice(), &needs.executions_known].concat();
+            asking.about(&all, Asked::Executions, &sql::EXECUTIONS_LOCK, ids);
+        }
+    }
     asking.about(&needs.executions_if_free, Asked::Executions, &sql::EXECUTIONS_LOCK_FREE, ids);
     asking.about(&needs.keys, Asked::Keys, &sql::KEYS_FIND, keys);
     asking.about(&needs.outbox, Asked::Outbox, &sql::OUTBOX_LOCK, outbox);
-    asking.about(&needs.flows, Asked::Flows, &sql::FLOWS_LOCK, flows);
     asking.about(&needs.flows_look, Asked::Flows, &sql::FLOWS_FETCH, flows);
-    for wanted in &needs.candidates {
-        candidates(wanted, &needs.except, bounds, asking);
-    }
+    asking.about(&needs.lanes, Asked::Gates, &sql::GATES_LOCK_LANES, gates::ids);
+    asking.about(&needs.candidates, Asked::Candidates, &sql::EXECUTIONS_CANDIDATES, |wanted| {
+        candidates(wanted, &needs.except, bounds)
+    });
+    asking.about(&needs.gates, Asked::Gates, &sql::GATES_LOCK, gates::ids);
+    asking.about(&needs.parts, Asked::Gates, &sql::GATES_LOCK, gates::ids);
+    asking.about(&needs.held, Asked::Held, &sql::EXECUTIONS_LOCK_HELD, |held| gates::held_but(held, &[]));
+    asking.about(&needs.held, Asked::FoundHeld, &sql::EXECUTIONS_FIND_HELD, gates::held);
+    asking.about(&needs.flows, Asked::Flows, &sql::FLOWS_LOCK, flows);
     asking.about(&needs.look, Asked::Executions, &sql::EXECUTIONS_LOOK, ids);
     asking.about(&needs.inputs, Asked::Inputs, &sql::EXECUTIONS_INPUTS, ids);
     asking.about(&needs.relatives, Asked::Relatives, &sql::EXECUTIONS_RELATIVES, ids);
@@ -145,7 +166,9 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
 
 fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Result<(), Error> {
     match asked {
-        Asked::Begin | Asked::Lock => {}
+        Asked::Begin | Asked::Lock | Asked::Held => {}
+        Asked::Gates => gates::gather(answer, rows)?,
+        Asked::FoundHeld => gates::gather_found(answer, rows),
         Asked::Now => rows.now = answer.first().map(|row| row.get::<_, Micros>(0).time()).unwrap_or_default(),
         Asked::Nodes => rows.nodes.extend(
             answer.iter().map(|row| (FlowId(row.get(0)), Name::trusted(row.get(1)), ExecutionId(row.get(2)))),
@@ -208,7 +231,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
 }
 
 /// Takes in an execution; says which, if it can be read.
-fn gather_execution(answer: &Row, rows: &mut Rows) -> Option<ExecutionId> {
+pub fn gather_execution(answer: &Row, rows: &mut Rows) -> Option<ExecutionId> {
     match row::execution(answer) {
         Ok(execution) => {
             let id = execution.id;
@@ -241,36 +264,36 @@ fn gather_members(answer: &[Row], pages: &[Members], rows: &mut Rows) {
 fn in_claim_order(rows: &Rows) -> Vec<ExecutionId> {
     let mut candidates = rows.candidates.clone();
     if candidates.len() > 1 {
-        let place: std::collections::HashMap<_, _> = rows
-            .executions
-            .iter()
-            .map(|row| (row.id, (std::cmp::Reverse(row.priority), row.ready_order, row.id)))
-            .collect();
+        let place: std::collections::HashMap<_, _> =
+            rows.executions.iter().map(|row| (row.id, row.claim_order())).collect();
         candidates.sort_by_key(|id| place.get(id).copied());
         candidates.dedup();
     }
     candidates
 }
 
-/// Asks for the first of these classes, each from its bound on.
-fn candidates(wanted: &Candidates, except: &[ExecutionId], bounds: &Bounds, asking: &mut Asking) {
-    let passed = bounds.of(&wanted.classes);
-    let (text, classes): (&'static str, Value) = match wanted.classes.as_slice() {
-        [class] => (&sql::EXECUTIONS_CANDIDATES, Box::new(class.0)),
-        classes => {
-            let classes: Vec<i32> = classes.iter().map(|class| class.0).collect();
-            (&sql::EXECUTIONS_CANDIDATES_OF_MANY, Box::new(classes))
-        }
-    };
+/// Asks for the first of these classes, each from its bound on, for all claims by one statement.
+fn candidates(wanted: &[Candidates], except: &[ExecutionId], bounds: &Bounds) -> Parameters<'static> {
+    let all: Vec<ClassId> = wanted.iter().flat_map(|one| one.classes.iter().copied()).collect();
+    let passed = bounds.of(&all);
+    let each = wanted.iter().zip(1_i32..);
+    let each = each.flat_map(|(one, ask)| one.classes.iter().map(move |class| (class.0, ask, one.limit)));
+    let (mut classes, mut asks, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+    for (class, ask, limit) in each {
+        classes.push(class);
+        asks.push(ask);
+        limits.push(i64::from(limit));
+    }
     let mut parameters: Parameters<'static> = vec![
-        classes,
+        Box::new(classes),
         Box::new(passed.keys),
         Box::new(passed.generations),
         Box::new(passed.bounds),
-        Box::new(i64::from(wanted.limit)),
+        Box::new(asks),
+        Box::new(limits),
     ];
     parameters.extend(ids(except));
-    asking.add(Asked::Candidates, text, parameters);
+    parameters
 }
 
 /// The numbers under which the growing of flows is locked: of the schema, and of each flow. Two flows that share one wait

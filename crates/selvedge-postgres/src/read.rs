@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use deadpool_postgres::Object;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::session::FORGET_MS;
@@ -184,7 +185,7 @@ impl Store for PostgresStore {
         let rows = self
             .query(
                 &sql::EXECUTIONS_AHEAD,
-                &[&execution.class.0, &execution.priority, &order, &execution.id.0, &(bound as i64)],
+                &[&execution.class.0, &execution.claim_priority(), &order, &execution.id.0, &(bound as i64)],
             )
             .await?;
         Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0) as u64).min(bound))
@@ -267,6 +268,40 @@ impl Store for PostgresStore {
         self.keep_secret(new).await
     }
 
+    async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
+        self.read_gates(ids).await
+    }
+
+    async fn list_gates(
+        &self,
+        namespace: NamespaceId,
+        kind: GateKind,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        self.find_gates(namespace, kind, after, limit).await
+    }
+
+    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
+        self.find_due_gates(after, limit).await
+    }
+
+    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
+        self.find_parts(gate, limit).await
+    }
+
+    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
+        self.read_ledger(gate, period).await
+    }
+
+    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
+        self.read_ledger_of(execution).await
+    }
+
+    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
+        self.count_held(gate, bound).await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         let (outbox, flows) = (OutboxKind::ALL.map(OutboxKind::code), FlowDue::ALL.map(FlowDue::code));
         let kinds = DueKind::ALL.map(DueKind::code);
@@ -281,6 +316,8 @@ impl Store for PostgresStore {
             flows: first_of(FlowDue::ALL, row.get(6)),
             lapsed: row.get(2),
             stale: row.get(3),
+            gates: row.get::<_, Option<Micros>>(7).map(Micros::time),
+            lanes: row.get(8),
             newest_class: row.get(4),
         })
     }

@@ -99,6 +99,8 @@ fn read(row: &Row, id: Uuid) -> Result<Execution, String> {
         history: get(row, 22)?,
         joined: get(row, 23)?,
         suspension: get(row, 24)?,
+        // Which gate holds it stands in the suspension.
+        gate: None,
     };
     columns::execution(fixed, moving)
 }

@@ -2,11 +2,12 @@
 //!
 //! The guards are inside the statements: one that fails aborts the transaction on the server before the commit behind it
 //! is reached. The log's number is drawn by the last statement, when all locks are held. What many transactions want at once
-//! is written just before it, so nobody waits for one while it holds what others still need: the counts of flows, the keys of
-//! tokens, and the pairs of class and priority that claims must know of. They come after the sessions, which others lock
-//! before they save.
+//! is written just before it, so nobody waits for one while it holds what others still need: the counts of flows, gates, the
+//! ledger, the keys of tokens, and the pairs of class and priority that claims must know of. They come after the sessions,
+//! which others lock before they save.
 
 use crate::bounds::Written;
+use crate::gates::GateRows;
 use crate::pipeline::{Parameters, Pipeline};
 use crate::records;
 use crate::row::Micros;
@@ -66,6 +67,7 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
     let rewired: Vec<Fixed> =
         changes.updated.iter().filter(|row| row.rewired).map(|row| Fixed::of(&row.execution)).collect();
     let flows = FlowRows::of(changes);
+    let gates = GateRows::of(changes);
     let taken = records::taken_later(changes);
     let mut saving = Saving::default();
     saving.rows(&changes.deleted, &sql::EXECUTIONS_DELETE, |rows| {
@@ -103,6 +105,7 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
         saving.add(&sql::SESSIONS_UPSERT, session(written));
     }
     let emptying = saving.rows(&changes.counted, &sql::FLOWS_ADD_COUNTS, save_flows::counted);
+    gates.save(changes, &mut saving);
     records::save_token_keys(changes, &mut saving);
     saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {
         vec![
@@ -199,6 +202,8 @@ fn moving<'a, R>(rows: &'a [R], of: impl Fn(&'a R) -> &'a Moving) -> Parameters<
         column(rows, |row| of(row).history.as_slice()),
         column(rows, |row| of(row).joined.as_deref()),
         column(rows, |row| of(row).suspension.as_deref()),
+        column(rows, |row| of(row).gate),
+        column(rows, |row| of(row).gate_rank()),
     ]
 }
 

@@ -18,6 +18,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, minimum_reader: 3, sql: include_str!("migrations/0003_log.sql") },
     Migration { version: 4, minimum_reader: 4, sql: include_str!("migrations/0004_streams.sql") },
     Migration { version: 5, minimum_reader: 5, sql: include_str!("migrations/0005_suspension.sql") },
+    Migration { version: 6, minimum_reader: 6, sql: include_str!("migrations/0006_admission.sql") },
 ];
 
 /// Of all Selvedge stores in a cluster: one migrates at a time.

@@ -1,5 +1,6 @@
 //! Every statement, by noun and verb. The columns of tables that several of them read are written once, here.
 
+use selvedge_core::execution::AGEING_MS;
 use std::sync::LazyLock;
 
 /// The columns of an execution, in the order in which `row` reads them.
@@ -16,9 +17,30 @@ const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, ca
 /// The columns of a flow, in the order in which `row` reads them.
 const FLOW: &str = "flows.id, flows.submitted_at, flows.namespace, flows.name, flows.tags, flows.spec, flows.version, \
     flows.state, flows.ended_at, flows.detail, flows.blocked, flows.waiting, flows.delayed, flows.active, \
-    flows.suspended, flows.completed, flows.failed, flows.cancelled, flows.expired, flows.skipped";
+    flows.suspended, flows.held, flows.completed, flows.failed, flows.cancelled, flows.expired, flows.skipped";
 /// How many members of a flow are live.
-const LIVE: &str = "flows.blocked + flows.waiting + flows.delayed + flows.active + flows.suspended";
+const LIVE: &str =
+    "flows.blocked + flows.waiting + flows.delayed + flows.active + flows.suspended + flows.held";
+
+/// The columns of a gate, in the order in which `gates` reads them.
+const GATE: &str = "gates.id, gates.namespace, gates.kind, gates.name, gates.part, gates.version, gates.config, \
+    gates.active, gates.state, gates.due_at";
+
+/// The largest amount, as [`Amount`](selvedge_core::amount::Amount) has it.
+const MOST: &str = "2305843009213.693951";
+/// What an entry of the ledger is with what is added to it, dimension by dimension.
+const ADDED: &str = "(
+  select coalesce(jsonb_object_agg(dimension, amount), '{}')
+  from (
+    select each.key as dimension, least(sum(each.value::numeric), {most}) as amount
+    from (
+      select * from jsonb_each_text(ledger.spent)
+      union all
+      select * from jsonb_each_text(excluded.spent)
+    ) as each
+    group by each.key
+  ) as summed
+)";
 
 /// The columns of a row of the outbox, in the order in which `row` reads them.
 const OUTBOX: &str = "outbox.id, outbox.kind, outbox.at, outbox.position, outbox.namespace, outbox.tags";
@@ -44,6 +66,11 @@ const BOUND: &str = "case when ($2::bigint[])[width_bucket(pair.class * 65536::b
     then ($4::timestamptz[])[width_bucket(pair.class * 65536::bigint + pair.priority, $2)] \
     else '-infinity' end";
 
+/// What a level of priority is worth.
+fn ageing() -> String {
+    format!("interval '{AGEING_MS} milliseconds'")
+}
+
 /// What lists show.
 fn shown() -> String {
     let columns: Vec<String> =
@@ -61,10 +88,14 @@ macro_rules! statements {
             #[doc = concat!("`sql/", $file, ".sql`")]
             pub static $name: LazyLock<String> = LazyLock::new(|| {
                 include_str!(concat!("sql/", $file, ".sql"))
+                    .replace("{added}", ADDED)
+                    .replace("{ageing}", &ageing())
                     .replace("{bound}", BOUND)
                     .replace("{columns}", COLUMNS)
                     .replace("{flow}", FLOW)
+                    .replace("{gate}", GATE)
                     .replace("{live}", LIVE)
+                    .replace("{most}", MOST)
                     .replace("{outbox}", OUTBOX)
                     .replace("{session}", SESSION)
                     .replace("{shown}", &shown())
@@ -90,11 +121,12 @@ statements! {
     CLASS_PRIORITIES_UPSERT = "class_priorities_upsert";
     EXECUTIONS_AHEAD = "executions_ahead";
     EXECUTIONS_CANDIDATES = "executions_candidates";
-    EXECUTIONS_CANDIDATES_OF_MANY = "executions_candidates_of_many";
+    EXECUTIONS_COUNT_HELD = "executions_count_held";
     EXECUTIONS_COUNT_READY = "executions_count_ready";
     EXECUTIONS_DELETE = "executions_delete";
     EXECUTIONS_DUE_OF_KIND = "executions_due_of_kind";
     EXECUTIONS_FETCH = "executions_fetch";
+    EXECUTIONS_FIND_HELD = "executions_find_held";
     EXECUTIONS_INPUTS = "executions_inputs";
     EXECUTIONS_INSERT = "executions_insert";
     EXECUTIONS_LAPSED = "executions_lapsed";
@@ -107,6 +139,8 @@ statements! {
     EXECUTIONS_LIST_READY = "executions_list_ready";
     EXECUTIONS_LOCK = "executions_lock";
     EXECUTIONS_LOCK_FREE = "executions_lock_free";
+    EXECUTIONS_LOCK_KNOWN = "executions_lock_known";
+    EXECUTIONS_LOCK_HELD = "executions_lock_held";
     EXECUTIONS_LOOK = "executions_look";
     EXECUTIONS_RELATIVES = "executions_relatives";
     EXECUTIONS_REWIRE = "executions_rewire";
@@ -129,6 +163,16 @@ statements! {
     FRAMES_DROP = "frames_drop";
     FRAMES_INSERT = "frames_insert";
     FRAMES_OF = "frames_of";
+    GATES_DELETE = "gates_delete";
+    GATES_DUE = "gates_due";
+    GATES_FETCH = "gates_fetch";
+    GATES_FREE = "gates_free";
+    GATES_INSERT = "gates_insert";
+    GATES_LIST = "gates_list";
+    GATES_LIST_PARTS = "gates_list_parts";
+    GATES_LOCK = "gates_lock";
+    GATES_LOCK_LANES = "gates_lock_lanes";
+    GATES_UPDATE = "gates_update";
     HISTORY_PAGES_DELETE = "history_pages_delete";
     HISTORY_PAGES_INSERT = "history_pages_insert";
     HISTORY_PAGES_OF = "history_pages_of";
@@ -136,6 +180,10 @@ statements! {
     KEYS_DELETE_EXPIRED = "keys_delete_expired";
     KEYS_FIND = "keys_find";
     KEYS_INSERT = "keys_insert";
+    LEDGER_ADD = "ledger_add";
+    LEDGER_FOLD = "ledger_fold";
+    LEDGER_LIST = "ledger_list";
+    LEDGER_LIST_OF = "ledger_list_of";
     LOG_AFTER = "log_after";
     LOG_APPEND = "log_append";
     LOG_DAYS_MISSING = "log_days_missing";

@@ -120,7 +120,7 @@ async fn a_priority_that_another_server_is_the_first_to_use_is_claimed() {
 async fn pages(sandbox: &Sandbox, class: ClassId, bounds: &str) -> i64 {
     let client = testing::connect(&sandbox.url("explains"), &sandbox.settings()).await.expect("it connects");
     let statements: HashMap<_, _> = testing::statements().into_iter().collect();
-    let claim = format!("execute asked({}, {bounds}, 10, '{{}}')", class.0);
+    let claim = format!("execute asked('{{{}}}', {bounds}, '{{1}}', '{{10}}', '{{}}')", class.0);
     let text = format!(
         "begin; prepare asked as {}; {claim}; explain (analyze, buffers, timing off) {claim}; rollback",
         statements["executions_candidates"]

@@ -2,8 +2,10 @@
 
 mod support;
 
+use selvedge_engine::core::amount::Amount;
 use selvedge_engine::core::fact::EVENT_TYPES;
 use selvedge_engine::core::flow::CancelMode;
+use selvedge_engine::core::gate::{Config, GateKind, Limit};
 use selvedge_engine::core::log::unpack;
 use selvedge_engine::core::policy::{Backoff, Retry};
 use selvedge_engine::core::rules::claim::Claimed;
@@ -21,12 +23,23 @@ use selvedge_engine::{EventFilter, From, Notice, Options, PublicEvent, Subscript
 use selvedge_store::conformance::Sketch;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use support::admission::{keyed, tokens};
 use support::flows::{Flow, broken};
 use support::side::{Side, claim_of, failed, fence, operator, waiting};
 use support::{LONG, Sandbox, until};
 
-/// Told of a worker or of all tokens, not of an execution or a flow: only those have tags.
-const UNTAGGED: [&str; 3] = ["lease.renewed", "operator.drain_requested", "operator.token_keys_rotated"];
+/// Told of a worker, of a gate or of all tokens, not of an execution or a flow: only those have tags.
+const UNTAGGED: [&str; 9] = [
+    "lease.renewed",
+    "operator.drain_requested",
+    "operator.token_keys_rotated",
+    "operator.gate_configured",
+    "operator.gate_removed",
+    "budget.used",
+    "budget.soft_breach",
+    "budget.hard_breach",
+    "budget.reset",
+];
 
 /// A draft of a kind of its own, with the tag.
 fn tagged(kind: &str) -> Draft {
@@ -158,6 +171,27 @@ async fn what_is_waited_for(side: &Side) {
     side.namespace.rotate_token_keys(1000, &operator()).await.expect("they are rotated");
 }
 
+/// One is held and goes on, and a budget is spent, set back and removed.
+async fn what_gates_do(side: &Side) {
+    let draft = Draft { draws: keyed("key", 1).draws, ..tagged("gated") };
+    side.submit_many(vec![draft; 2]).await;
+    let mut claim = claim_of("gated", 2);
+    claim.kinds = Some(vec!["gated".into()]);
+    let claimed = side.claim_as(claim).await;
+    assert_eq!(claimed.len(), 1, "the other is held");
+    side.complete(fence(&claimed[0])).await.expect("it holds the lease");
+    let limit = Limit { hard: Some(Amount::whole(10)), soft: Some(Amount::whole(5)) };
+    let config = Config { limits: [("tokens".to_owned(), limit)].into(), ..Config::default() };
+    let configure = |config| async {
+        let configured = side.namespace.configure(GateKind::Budget, "spent", config, &operator()).await;
+        configured.expect("it is configured");
+    };
+    configure(Some(config)).await;
+    side.namespace.spend("spent", tokens(10), None, None).await.expect("it is counted");
+    side.namespace.reset_budget("spent", &operator()).await.expect("it is set back");
+    configure(None).await;
+}
+
 async fn next(subscription: &mut Subscription) -> PublicEvent {
     match tokio::time::timeout(LONG, subscription.next()).await.expect("there is something") {
         Some(Notice::Event(event)) => *event,
@@ -195,6 +229,7 @@ async fn an_event_of_every_type_reaches_who_asks_for_its_namespace_and_its_tag()
     what_operators_do(&side).await;
     what_happens_to_flows(&side).await;
     what_is_waited_for(&side).await;
+    what_gates_do(&side).await;
     comes_but(&mut all, &[]).await;
     comes_but(&mut blue, &UNTAGGED).await;
     // Of all that, nothing reaches those who asked for something else.
@@ -209,7 +244,14 @@ async fn an_event_of_every_type_reaches_who_asks_for_its_namespace_and_its_tag()
         for event in unpack(row.get(0)).expect("it can be read") {
             let untagged = matches!(
                 event.fact,
-                Fact::Renewed { .. } | Fact::DrainRequested { .. } | Fact::TokenKeysRotated { .. }
+                Fact::Renewed { .. }
+                    | Fact::DrainRequested { .. }
+                    | Fact::TokenKeysRotated { .. }
+                    | Fact::GateConfigured { .. }
+                    | Fact::GateRemoved { .. }
+                    | Fact::Spent { .. }
+                    | Fact::LimitReached { .. }
+                    | Fact::BudgetReset { .. }
             );
             assert_eq!(event.tags.contains_key("team"), !untagged, "{event:?}");
             let whose = if event.execution == Some(there) { elsewhere.id() } else { side.namespace.id() };

@@ -104,7 +104,7 @@ async fn adding_to_the_counts_of_a_flow_is_a_heap_only_update() {
         .batch_execute(&format!("begin; prepare add as {}", statements["flows_add_counts"]))
         .await
         .expect("it begins");
-    let one_waits = "'{0}', '{1}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{1}'";
+    let one_waits = "'{0}', '{1}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{0}', '{1}'";
     for _ in 0..20 {
         let add = format!("execute add('{{{}}}', {one_waits})", id(1).0);
         client.batch_execute(&add).await.expect("it is counted");

@@ -47,6 +47,16 @@ async fn a_claim_that_waits_on_one_server_gets_what_is_submitted_on_another() {
 }
 
 #[tokio::test]
+async fn a_kind_that_another_server_was_the_first_to_submit_is_claimed_where_a_newer_one_was_submitted() {
+    let sandbox = Sandbox::new();
+    let (a, b) = (sandbox.side("a").await, sandbox.side("b").await);
+    let older = b.submit(Draft::new("older")).await;
+    let newer = a.submit(Draft::new("newer")).await;
+    assert_eq!(ids(&a.claim("one", 2).await), [older, newer]);
+    stop([&a.engine, &b.engine]).await;
+}
+
+#[tokio::test]
 async fn a_claim_that_waits_hears_of_a_lane_that_its_server_has_never_met() {
     let sandbox = Sandbox::new();
     let a = hearing(&sandbox, "a").await;

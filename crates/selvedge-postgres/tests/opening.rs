@@ -4,7 +4,7 @@ mod support;
 
 use selvedge_core::filter::Filter;
 use selvedge_core::state::StateName;
-use selvedge_core::{Draft, FlowId, NamespaceId};
+use selvedge_core::{Draft, FlowId, GateId, NamespaceId};
 use selvedge_postgres::PostgresStore;
 use selvedge_store::{Error, Store};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ async fn a_schema_without_flows_gets_them_and_keeps_what_it_holds() {
         )
         .await;
     let store = sandbox.store("store").await;
-    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 5);
+    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 6);
     let alone = Uuid::parse_str("00000000-0000-7000-8000-000000000001").expect("it is one");
     let filter = Filter { flow: Some(FlowId(alone)), ..Filter::all(NamespaceId(1)) };
     let listed = store.list(&filter, None, 10).await.expect("it is listed");
@@ -109,6 +109,46 @@ async fn a_schema_without_suspension_gets_it_and_keeps_its_flows() {
     let flow = store.fetch_flows(&[id]).await.expect("it is read").pop().expect("it is there");
     let counted = [StateName::Ready, StateName::Suspended, StateName::Success];
     assert_eq!(counted.map(|state| flow.counts.of(state)), [1, 0, 2]);
+}
+
+#[tokio::test]
+async fn a_schema_without_admission_gets_it_and_keeps_what_is_suspended_and_counted() {
+    let sandbox = Sandbox::new();
+    let plain = sandbox.plain().await;
+    plain.run(&format!("create schema {}", sandbox.schema)).await;
+    for migration in [
+        include_str!("../src/migrations/0001_foundation.sql"),
+        include_str!("../src/migrations/0002_flows.sql"),
+        include_str!("../src/migrations/0003_log.sql"),
+        include_str!("../src/migrations/0004_streams.sql"),
+        include_str!("../src/migrations/0005_suspension.sql"),
+    ] {
+        plain.run(migration).await;
+    }
+    plain
+        .run(
+            "create table schema_version (version integer not null, minimum_reader integer not null);
+             insert into schema_version values (5, 5);
+             insert into namespaces (name) values ('default');
+             insert into executions (
+               id, submitted_at, namespace, class, partition, input, version, epoch, state, priority, ready_order, history,
+               suspension
+             )
+             values ('00000000-0000-7000-8000-000000000001', now(), 1, 1, 0, 'null', 1, 0, 4, 0, now(), '', '');
+             insert into flows
+             values (
+               '00000000-0000-7000-8000-000000000001', now(), 1, null, null, '{}', 1, 0, null, null, null,
+               0, 1, 0, 0, 2, 0, 0, 0, 0, null, 3
+             )",
+        )
+        .await;
+    let store = sandbox.store("store").await;
+    let id = FlowId(Uuid::parse_str("00000000-0000-7000-8000-000000000001").expect("it is one"));
+    let flow = store.fetch_flows(&[id]).await.expect("it is read").pop().expect("it is there");
+    let counted = [StateName::Ready, StateName::Suspended, StateName::Held, StateName::Success];
+    assert_eq!(counted.map(|state| flow.counts.of(state)), [1, 3, 0, 2]);
+    assert_eq!(store.held_by(GateId(1), 10).await.expect("it is counted"), 0);
+    assert_eq!(store.overview().await.expect("it is read").gates, None);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use selvedge_postgres::testing;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use support::Sandbox;
+use support::plan_cases::{Case, SOME, gate_cases, record_cases};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// What the statements are asked among.
@@ -14,7 +15,7 @@ const FILL: &str = include_str!("support/plans_fill.sql");
 
 /// Tells the planner what the tables hold.
 const ANALYSE: &str = "analyze executions, class_priorities, tags, sessions, keys, history_pages, log, nodes, flows, flow_tags, \
-                       outbox, streams, frames, signals, steps, waitpoints";
+                       outbox, streams, frames, signals, steps, waitpoints, gates, ledger";
 
 /// The statistics stay as each test wants them.
 const NO_AUTOVACUUM: &str = "
@@ -29,19 +30,6 @@ end
 $$;
 ";
 
-/// A statement, what it is asked with, and how it must be answered.
-struct Case {
-    name: &'static str,
-    /// The arguments, as SQL writes them.
-    arguments: String,
-    /// The indexes that it uses, all of them.
-    indexes: &'static [&'static str],
-    /// How many pages it may read. Far fewer than a table has, and enough for the rows that it is about.
-    pages: i64,
-}
-
-const SOME: &str = "'{00000000-0000-7000-8000-000000000007,00000000-0000-7000-8000-0000000000ff,\
-                     00000000-0000-7000-8000-000000001000}'::uuid[]";
 const PAGE: &str = "2, '2026-01-02', 'ffffffff-ffff-ffff-ffff-ffffffffffff', '2020-01-01', '9999-01-01'";
 
 /// Bounds of two pairs, one of which is found with another generation.
@@ -50,15 +38,18 @@ const BOUNDS: &str = "'{65536,65537}', '{0,1}', '{2026-01-01 12:00,2026-01-01 13
 const CLAIM: &[&str] = &["class_priorities_pkey", "executions_claim"];
 
 /// Statements whose index has the order that they ask for.
-const IN_ORDER: [&str; 14] = [
-    "executions_candidates",
+const IN_ORDER: [&str; 17] = [
     "executions_due_of_kind",
+    "executions_find_held",
     "executions_list",
     "executions_list_by_flow",
+    "executions_lock_held",
     "flows_due_of_kind",
     "flows_list",
     "flows_list_by_tag",
     "frames_of",
+    "gates_due",
+    "gates_list",
     "log_after",
     "log_newest",
     "nodes_members",
@@ -68,23 +59,31 @@ const IN_ORDER: [&str; 14] = [
 ];
 
 /// Statements that lock rows in the order of the array that names them, and the table.
-const IN_ORDER_OF_ARRAY: [(&str, &str); 4] = [
+const IN_ORDER_OF_ARRAY: [(&str, &str); 7] = [
     ("executions_update", "executions"),
     ("flows_add_counts", "flows"),
     ("flows_delete", "flows"),
     ("flows_update", "flows"),
+    ("gates_delete", "gates"),
+    ("gates_free", "gates"),
+    ("gates_update", "gates"),
 ];
 
 fn cases() -> Vec<Case> {
     let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
     vec![
-        case("executions_candidates", format!("1, {BOUNDS}, 10, '{{}}'"), CLAIM, 120),
-        case("executions_candidates_of_many", format!("'{{1,4,7,11,12}}', {BOUNDS}, 10, '{{}}'"), CLAIM, 400),
+        case("executions_candidates", format!("'{{1}}', {BOUNDS}, '{{1}}', '{{10}}', '{{}}'"), CLAIM, 120),
+        case(
+            "executions_candidates",
+            format!("'{{1,4,7,11,12}}', {BOUNDS}, '{{1,1,1,2,2}}', '{{10,10,10,10,10}}', '{{}}'"),
+            CLAIM,
+            400,
+        ),
         case("bounds_first", format!("'{{1,4,7,11,12}}', {BOUNDS}"), CLAIM, 200),
         case(
             "executions_ahead",
             "1, 2::smallint, '2026-01-01 12:00', '00000000-0000-7000-8000-000000001000', 1000".into(),
-            &["executions_claim"],
+            CLAIM,
             300,
         ),
         case("executions_count_ready", "'{1,4,7}', 100".into(), &["executions_claim"], 300),
@@ -118,6 +117,8 @@ fn cases() -> Vec<Case> {
                 "classes_pkey",
                 "outbox_waiting",
                 "flows_due",
+                "gates_configured",
+                "gates_due",
             ],
             500,
         ),
@@ -142,6 +143,12 @@ fn cases() -> Vec<Case> {
         case(
             "executions_list_by_state",
             format!("{PAGE}, null, '{{4}}', 50"),
+            &["executions_list_by_state", "sessions_pkey"],
+            300,
+        ),
+        case(
+            "executions_list_by_state",
+            format!("{PAGE}, null, '{{5}}', 50"),
             &["executions_list_by_state", "sessions_pkey"],
             300,
         ),
@@ -176,6 +183,7 @@ fn cases() -> Vec<Case> {
             600,
         ),
         case("executions_lock", SOME.into(), &["executions_pkey"], 60),
+        case("executions_lock_known", SOME.into(), &["executions_pkey"], 60),
         case("executions_lock_free", SOME.into(), &["executions_pkey"], 60),
         case("executions_look", SOME.into(), &["executions_pkey"], 60),
         case("executions_fetch", SOME.into(), &["executions_pkey", "sessions_pkey"], 60),
@@ -216,6 +224,7 @@ fn cases() -> Vec<Case> {
     .chain(flow_cases())
     .chain(stream_cases())
     .chain(record_cases())
+    .chain(gate_cases())
     .collect()
 }
 
@@ -224,7 +233,7 @@ fn flow_cases() -> Vec<Case> {
     let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
     let none = "'{null,null,null}'";
     let three = |what: &str| format!("'{{{what},{what},{what}}}'");
-    let counts = [three("0"), three("1"), three("0"), three("0"), three("0")].join(", ");
+    let counts = [three("0"), three("1"), three("0"), three("0"), three("0"), three("0")].join(", ");
     let ended = [three("0"), three("0"), three("0"), three("0"), three("0"), three("1")].join(", ");
     vec![
         case("flows_lock", SOME.into(), &["flows_pkey"], 30),
@@ -327,51 +336,6 @@ fn stream_cases() -> Vec<Case> {
     ]
 }
 
-/// The statements about what is recorded beside executions. One of those that are asked about has most of it.
-fn record_cases() -> Vec<Case> {
-    let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
-    let (much, little) = ("00000000-0000-7000-8000-000000000007", "00000000-0000-7000-8000-0000000000ff");
-    let page = |from: u32| format!("'{much}', {from}, 100");
-    vec![
-        case("signals_load", format!("'{{{little}}}'"), &["signals_pkey"], 60),
-        case("signals_untaken", format!("'{{{much},{little}}}'"), &["signals_untaken"], 600),
-        case("signals_find", format!("'{{{much},{little}}}', '{{key20000,none}}'"), &["signals_key"], 20),
-        case("signals_of", page(20_000), &["signals_pkey"], 60),
-        case(
-            "signals_take",
-            format!("'{{{much},{little}}}', '{{20000,255}}', '{{2,2}}'"),
-            &["signals_pkey"],
-            60,
-        ),
-        case("signals_delete", format!("'{{{little}}}'"), &["signals_pkey"], 60),
-        case("steps_load", format!("'{{{little}}}'"), &["steps_pkey"], 60),
-        case("steps_find", format!("'{{{much},{little}}}', '{{step20000,none}}'"), &["steps_pkey"], 20),
-        case("steps_of", format!("'{little}', 1000, 10"), &["steps_pkey"], 60),
-        case(
-            "steps_upsert",
-            format!(
-                "'{{{much}}}', '{{20000}}', '{{step20000}}', '{{2}}', '{{1}}', '{{2026-01-01}}', '{{2026-01-01}}', '{{1}}'"
-            ),
-            &[],
-            30,
-        ),
-        case("steps_delete", format!("'{{{little}}}'"), &["steps_pkey"], 60),
-        case("waitpoints_load", format!("'{{{much},{little}}}'"), &["waitpoints_of_execution"], 120),
-        case("waitpoints_find", format!("'{little}'"), &["waitpoints_pkey"], 20),
-        case("waitpoints_of", page(10_000), &["waitpoints_of_execution"], 60),
-        case(
-            "waitpoints_upsert",
-            format!(
-                "'{{{little}}}', '{{1}}', '{{{little}}}', '{{255}}', '{{name}}', '{{source}}', '{{1}}', '{{2026-01-01}}', \
-                 '{{null}}', '{{1}}', '{{1}}', '{{0}}'"
-            ),
-            &[],
-            30,
-        ),
-        case("waitpoints_delete", format!("'{{{little}}}'"), &["waitpoints_of_execution"], 60),
-    ]
-}
-
 /// Leases three finished ones.
 fn update() -> String {
     let times = "'{2026-01-01,2026-01-01,2026-01-01}'";
@@ -395,6 +359,8 @@ fn update() -> String {
         none,
         none,
         &three(""),
+        none,
+        none,
         none,
         none,
         none,
@@ -467,6 +433,8 @@ impl Plan {
             "Seq Scan flows",
             "Seq Scan flow_tags",
             "Seq Scan outbox",
+            "Seq Scan gates",
+            "Seq Scan ledger",
         ];
         self.nodes.iter().all(|node| {
             !costly.contains(&node.as_str())

@@ -54,8 +54,8 @@ async fn a_claim_touches_as_many_pages_among_a_hundred_thousand_suspended_execut
     plain.run(&fill(0, 200_001, 200_020)).await;
     let (client, statements) = prepared(&sandbox).await;
     let claims = [
-        ("executions_candidates", "1, '{}', '{}', '{}', 10, '{}'"),
-        ("executions_candidates_of_many", "'{1,2}', '{}', '{}', '{}', 10, '{}'"),
+        ("executions_candidates", "'{1}', '{}', '{}', '{}', '{1}', '{10}', '{}'"),
+        ("executions_candidates", "'{1,2}', '{}', '{}', '{}', '{1,1}', '{10,10}', '{}'"),
     ];
     let mut alone = Vec::new();
     for (claim, arguments) in claims {

@@ -57,21 +57,43 @@ pub async fn submit_batch(caller: Caller, sent: Sent<LARGE>) -> Answer {
     {
         return Err(refusal.clone().into());
     }
-    let namespace = &caller.namespace;
-    let shown = submitted.into_iter().zip(inputs).map(|(submitted, input)| async move {
-        match submitted {
-            Ok(submitted) => {
-                let duplicate = submitted.duplicate;
-                let view = submitted_view(namespace, submitted, input).await?;
-                Ok(Ok((view, duplicate)))
-            }
-            Err(refusal) => Ok::<_, Error>(Err(refusal)),
-        }
-    });
-    let shown: Vec<Result<(View, bool), Refusal>> = stream::iter(shown).buffered(READS).try_collect().await?;
+    let shown = batch_views(&caller.namespace, submitted, inputs).await?;
     Ok(json::answer(StatusCode::OK, |object| {
         object.array("results", shown.into_iter().enumerate(), write_result);
     }))
+}
+
+/// What is answered to each of a batch. The new ones are known already and shown together; those that were there before are
+/// read.
+async fn batch_views(
+    namespace: &Namespace,
+    submitted: Vec<Result<Submitted, Refusal>>,
+    inputs: Vec<Bytes>,
+) -> Result<Vec<Result<(View, bool), Refusal>>, Error> {
+    let mut new = Vec::with_capacity(submitted.len());
+    let rest: Vec<Option<Result<Execution, Refusal>>> = submitted
+        .into_iter()
+        .zip(inputs)
+        .map(|(one, input)| match one {
+            Ok(one) if !one.duplicate => {
+                new.push(views::unfinished(one.execution, input));
+                None
+            }
+            one => Some(one.map(|one| one.execution)),
+        })
+        .collect();
+    let mut new = namespace.views(new).await?.into_iter();
+    let shown = rest.into_iter().map(|one| {
+        let one = one.ok_or_else(|| new.next());
+        async move {
+            match one {
+                Err(view) => Ok(Ok((view.ok_or(Error::Closed)?, false))),
+                Ok(Ok(known)) => Ok(Ok((current_view(namespace, known).await?, true))),
+                Ok(Err(refusal)) => Ok::<_, Error>(Err(refusal)),
+            }
+        }
+    });
+    stream::iter(shown).buffered(READS).try_collect().await
 }
 
 fn write_result(out: &mut Vec<u8>, (index, result): (usize, Result<(View, bool), Refusal>)) {

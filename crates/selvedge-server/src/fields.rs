@@ -28,6 +28,16 @@ pub struct Fields<'a> {
     asked: Vec<&'static str>,
 }
 
+/// A value under a name of the caller's own.
+pub struct Entry<'a> {
+    /// The name.
+    pub name: String,
+    /// Where the value stands.
+    pub pointer: String,
+    /// The value.
+    pub raw: &'a RawValue,
+}
+
 impl<'a> Fields<'a> {
     /// The fields of a body.
     pub fn of_body(body: &'a [u8]) -> Result<Self, Problem> {
@@ -200,6 +210,29 @@ impl<'a> Fields<'a> {
         items.into_iter().enumerate().map(text).collect::<Result<_, _>>().map(Some)
     }
 
+    /// Takes an object with at most `limit` names of the caller's own.
+    pub fn map(&mut self, name: &'static str, limit: usize) -> Result<Option<Vec<Entry<'a>>>, Refusal> {
+        let Some(Entries(entries)) = self.read::<Entries<'a>>(name, "an object")? else {
+            return Ok(None);
+        };
+        let at = self.pointer(name);
+        if entries.len() > limit {
+            let detail = format!("has {} entries; at most {limit} are allowed", entries.len());
+            return Err(self.refuse(name, detail));
+        }
+        for (index, (key, _)) in entries.iter().enumerate() {
+            if entries[..index].iter().any(|(other, _)| other == key) {
+                return Err(twice(&at, key));
+            }
+        }
+        let entry = |(key, raw): (Cow<'a, str>, &'a RawValue)| Entry {
+            pointer: join(&at, &key),
+            name: key.into_owned(),
+            raw,
+        };
+        Ok(Some(entries.into_iter().map(entry).collect()))
+    }
+
     /// Takes an object whose values are text.
     pub fn text_map(&mut self, name: &'static str) -> Result<Option<BTreeMap<String, String>>, Refusal> {
         let pointer = self.pointer(name);
@@ -247,17 +280,6 @@ impl<'a> Fields<'a> {
     /// A field that must be there.
     pub fn require<T>(&self, name: &str, value: Option<T>) -> Result<T, Refusal> {
         value.ok_or_else(|| self.refuse(name, "is missing"))
-    }
-
-    /// Refuses a field that will exist, and does not yet.
-    pub fn not_yet(&mut self, names: &[&'static str]) -> Result<(), Refusal> {
-        for name in names {
-            if self.take(name).is_some() {
-                return Err(self.refuse(name, "is not available yet; leave it out"));
-            }
-            self.asked.pop();
-        }
-        Ok(())
     }
 
     /// Nothing may be left.

@@ -10,9 +10,6 @@ use selvedge_core::{ExecutionId, FlowId, Outcome, Refusal, Timestamp};
 use selvedge_engine::Namespace;
 use uuid::Uuid;
 
-/// Public states that nothing can be in yet: a filter that names one is right and matches nothing.
-const NOT_YET: [&str; 1] = ["held"];
-
 /// A filter as a caller wrote it, not yet checked.
 pub struct Words {
     at: &'static str,
@@ -71,7 +68,6 @@ impl Words {
             for word in words.split(',') {
                 match StateName::parse(word) {
                     Some(state) => named.push(state),
-                    None if NOT_YET.contains(&word) => {}
                     None => return Err(self.refuse("state", no_such(word, state_words()))),
                 }
             }
@@ -105,7 +101,7 @@ impl Words {
 }
 
 fn state_words() -> impl Iterator<Item = &'static str> {
-    StateName::ALL.into_iter().map(StateName::public).chain(NOT_YET)
+    StateName::ALL.into_iter().map(StateName::public)
 }
 
 /// What is said of a word that is none of the known ones.

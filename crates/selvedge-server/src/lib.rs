@@ -6,10 +6,13 @@
 
 #![warn(missing_docs)]
 
+mod amounts;
 mod auth;
 mod body;
+mod budgets;
 mod bulk;
 mod closing;
+mod draws;
 mod events;
 mod executions;
 mod feed;
@@ -17,14 +20,18 @@ mod fields;
 mod filter;
 mod flow_views;
 mod flows;
+mod gates;
 mod graph;
 mod health;
 mod json;
+mod lanes;
+mod named;
 mod numbered;
 mod operators;
 mod page;
 mod problem;
 mod query;
+mod quotas;
 mod report;
 mod signals;
 mod sse;
@@ -162,6 +169,7 @@ fn routes(app: App) -> Router {
         .route("/v1/executions/{id}/signals", get(signals::list).post(signals::send))
         .route("/v1/executions/{id}/steps", get(steps::list))
         .route("/v1/executions/{id}/waitpoints", get(waitpoints::list))
+        .route("/v1/executions/{id}/usage", get(budgets::of_execution))
         .route("/v1/executions/{id}/cancel", post(operators::cancel))
         .route("/v1/executions/{id}/replay", post(operators::replay))
         .route("/v1/executions/{id}/reschedule", post(operators::reschedule))
@@ -185,6 +193,14 @@ fn routes(app: App) -> Router {
         .route("/v1/workers/{instance}/report", post(report::report))
         .route("/v1/workers/{instance}/drain", post(workers::drain))
         .route("/v1/events", get(events::page))
+        .route("/v1/lanes", get(lanes::list))
+        .route("/v1/lanes/{name}", get(lanes::get).put(lanes::put).delete(lanes::remove))
+        .route("/v1/quotas", get(quotas::list))
+        .route("/v1/quotas/{name}", get(quotas::get).put(quotas::put).delete(quotas::remove))
+        .route("/v1/budgets", get(budgets::list))
+        .route("/v1/budgets/{name}", get(budgets::get).put(budgets::put).delete(budgets::remove))
+        .route("/v1/budgets/{name}/usage", post(budgets::spend))
+        .route("/v1/budgets/{name}/reset", post(budgets::reset))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(auth::own_pages_only))

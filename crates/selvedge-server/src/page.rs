@@ -103,11 +103,14 @@ impl Shown {
         let columns = ["Execution", "Kind", "Lane", "State", "Attempts", "Submitted"];
         write_table(f, &columns, &self.newest, |f, view| {
             let row = &view.stored.execution;
-            let state = row.state.name().public();
+            let state = view.state().public();
             let more = match &row.state {
                 State::Leased(lease) => format!(" by {}", lease.worker),
                 State::Suspended(suspension) => format!(" for {}", awaited(suspension)),
-                State::Blocked | State::Ready | State::Delayed { .. } | State::Terminal(_) => String::new(),
+                State::Ready | State::Held(_) => {
+                    view.held_reason().map(|held| format!(" by {}", held.gate)).unwrap_or_default()
+                }
+                State::Blocked | State::Delayed { .. } | State::Terminal(_) => String::new(),
             };
             let id = row.id;
             write!(f, "<td class=\"id\"><a href=\"/v1/executions/{id}\">{id}</a></td>")?;

@@ -31,6 +31,7 @@ pub enum Code {
     IdempotencyMismatch,
     VersionMismatch,
     LimitReached,
+    LaneDraining,
     CursorExpired,
     PayloadTooLarge,
     InvalidField,
@@ -57,7 +58,7 @@ pub struct Declared {
 
 impl Code {
     /// Every code, in the order of their status.
-    pub const ALL: [Code; 25] = [
+    pub const ALL: [Code; 26] = [
         Self::InvalidJson,
         Self::InvalidCursor,
         Self::InvalidToken,
@@ -73,6 +74,7 @@ impl Code {
         Self::IdempotencyMismatch,
         Self::VersionMismatch,
         Self::LimitReached,
+        Self::LaneDraining,
         Self::CursorExpired,
         Self::PayloadTooLarge,
         Self::InvalidField,
@@ -119,6 +121,8 @@ impl Code {
                 "Read the execution again, decide anew, and send its current version in if_version."),
             Self::LimitReached => ("limit_reached", 409, "The execution has as many of these as it may have",
                 "Do the rest in another execution; the detail says what there is too much of."),
+            Self::LaneDraining => ("lane_draining", 409, "The lane takes nothing new",
+                "Submit to another lane, or make this one active again; what waits in it is still given out."),
             Self::CursorExpired => ("cursor_expired", 410, "The cursor is older than the log",
                 "Start again at the beginning; events between are gone from the log, each execution keeps its own history."),
             Self::PayloadTooLarge => ("payload_too_large", 413, "The payload is too large",
@@ -189,6 +193,7 @@ impl Problem {
             Refusal::Token { reason: TokenReason::Expired, .. } => Code::TokenExpired,
             Refusal::Token { reason: TokenReason::Revoked, .. } => Code::TokenRevoked,
             Refusal::LimitReached { .. } => Code::LimitReached,
+            Refusal::LaneDraining { .. } => Code::LaneDraining,
             Refusal::Unreadable { .. } => Code::UnreadableRow,
         };
         let detail = match refusal.pointer() {

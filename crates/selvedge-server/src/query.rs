@@ -70,6 +70,17 @@ impl FromRequestParts<App> for Instance {
     }
 }
 
+/// The name in a path.
+pub struct WithName(pub String);
+
+impl FromRequestParts<App> for WithName {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        path_part(parts, app, "name").await.map(WithName)
+    }
+}
+
 async fn path_part(parts: &mut Parts, app: &App, name: &str) -> Result<String, Problem> {
     let unreadable = || Problem::new(Code::NotFound, "the path is not UTF-8 text");
     let params = RawPathParams::from_request_parts(parts, app).await.map_err(|_| unreadable())?;

@@ -1,9 +1,11 @@
 //! Reports of workers, each on its own, and the next claim in the same round trip.
 
 use crate::Answer;
+use crate::amounts::read_amounts;
 use crate::auth::Caller;
 use crate::body::{LARGE, Sent};
 use crate::fields::Fields;
+use crate::filter::no_such;
 use crate::graph::{read_graph, word};
 use crate::json;
 use crate::problem::Problem;
@@ -15,7 +17,10 @@ use crate::waitpoints;
 use crate::workers::{claim_views, read_claim};
 use axum::http::StatusCode;
 use bytes::Bytes;
+use selvedge_core::gate::Amounts;
+use selvedge_core::name::KEY_LIMIT;
 use selvedge_core::plan::GraphDraft;
+use selvedge_core::rules::budget::Spend;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::report::{Fence, Op, Reported};
 use selvedge_core::rules::step::StepDraft;
@@ -23,15 +28,24 @@ use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::step::StepKind;
 use selvedge_core::stream::{FrameKind, FrameMode};
 use selvedge_core::suspension::WaitDraft;
-use selvedge_core::{ExecutionId, FailureClass, LeaseId, Refusal};
+use selvedge_core::{ExecutionId, FailureClass, LeaseId, Name, Refusal};
 use selvedge_engine::{ClaimWait, Error, Namespace, ReportItem};
 use std::collections::BTreeMap;
 
-/// The ops that work.
-const OPS: [&str; 10] =
-    ["complete", "fail", "progress", "delay", "release", "waitpoint", "suspend", "step", "frame", "spawn"];
-/// Ops that the API has and this version does not.
-const NOT_YET: [&str; 1] = ["usage"];
+/// The ops.
+const OPS: [&str; 11] = [
+    "complete",
+    "fail",
+    "progress",
+    "delay",
+    "release",
+    "waitpoint",
+    "suspend",
+    "step",
+    "frame",
+    "usage",
+    "spawn",
+];
 
 /// The payload where none is given.
 const NULL: Bytes = Bytes::from_static(b"null");
@@ -69,6 +83,8 @@ enum Read {
     Spawn { graph: GraphDraft, detach: bool },
     /// The engine knows the secret that its token is signed under.
     Waitpoint(WaitpointDraft),
+    /// The namespace is that of the caller, and who spent it that of the fence.
+    Usage { budget: Name, usage: Amounts, dedup_key: Option<Name> },
     /// The engine knows the secret that the tokens of its waitpoints are signed under.
     Suspend { waits: Vec<WaitDraft>, waitpoints: Vec<WaitpointDraft> },
 }
@@ -86,6 +102,10 @@ async fn planned(
         Read::Op(op) => Ok(op),
         Read::Spawn { graph, detach } => namespace.spawn(graph, detach).await,
         Read::Waitpoint(draft) => Ok(namespace.waitpoint(draft)),
+        Read::Usage { budget, usage, dedup_key } => {
+            let execution = Some(fence.execution);
+            Ok(Op::Usage(Spend { namespace: namespace.id(), budget, usage, dedup_key, execution }))
+        }
         Read::Suspend { waits, waitpoints } => Ok(namespace.suspend(waits, waitpoints)),
     };
     match op {
@@ -172,16 +192,8 @@ pub fn read_fence(fields: &mut Fields<'_>) -> Result<Fence, Refusal> {
 fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Read), Refusal> {
     let word = fields.text("op")?;
     let word = fields.require("op", word)?;
-    let refuse = |detail: String| Err(fields.refuse("op", detail));
-    match word.as_str() {
-        known if OPS.contains(&known) => {}
-        later if NOT_YET.contains(&later) => {
-            return refuse(format!(
-                "is {later:?}, which is not available yet; use one of {}",
-                OPS.join(", ")
-            ));
-        }
-        other => return refuse(format!("is {other:?}; it must be one of {}", OPS.join(", "))),
+    if !OPS.contains(&word.as_str()) {
+        return Err(fields.refuse("op", no_such(&word, OPS.into_iter())));
     }
     let fence = read_fence(&mut fields)?;
     let op_id = fields.text("op_id")?;
@@ -201,6 +213,7 @@ fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Read), Refu
             let graph = read_graph(&mut fields, &Defaults::default())?;
             Read::Spawn { graph, detach: fields.flag("detach")?.unwrap_or(false) }
         }
+        "usage" => read_usage(&mut fields)?,
         "waitpoint" => Read::Waitpoint(read_waitpoint(&mut fields)?),
         "suspend" => {
             let (waits, waitpoints) = read_suspend(&mut fields)?;
@@ -211,6 +224,16 @@ fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Read), Refu
     };
     fields.finish()?;
     Ok((fence, op_id, op))
+}
+
+fn read_usage(fields: &mut Fields<'_>) -> Result<Read, Refusal> {
+    let budget = fields.name("budget")?;
+    let budget = fields.require("budget", budget)?;
+    let usage = read_amounts(fields, "usage")?;
+    let usage = fields.require("usage", usage)?;
+    let key = fields.text("dedup_key")?;
+    let dedup_key = key.map(|key| Name::parse(&fields.pointer("dedup_key"), &key, KEY_LIMIT)).transpose()?;
+    Ok(Read::Usage { budget, usage, dedup_key })
 }
 
 fn read_step(fields: &mut Fields<'_>) -> Result<StepDraft, Refusal> {

@@ -1,11 +1,9 @@
 //! A submission on the wire, and what it means: a [`Draft`].
 
+use crate::draws::read_draws;
 use crate::fields::Fields;
 use bytes::Bytes;
 use selvedge_core::{Backoff, Draft, FailureClass, Policy, Refusal, Retry};
-
-/// Fields that the API has and this version does not.
-const NOT_YET: [&str; 4] = ["budgets", "quotas", "concurrency", "fairness_key"];
 
 /// Reads a submission.
 pub fn draft(fields: Fields<'_>) -> Result<Draft, Refusal> {
@@ -87,8 +85,8 @@ fn read(fields: &mut Fields<'_>, base: &Draft) -> Result<(Option<String>, Draft)
             deadline_ms: fields.integer("deadline_ms")?.or(policy.deadline_ms),
             retention_ms: fields.integer("retention_ms")?.unwrap_or(policy.retention_ms),
         },
+        draws: read_draws(fields, &base.draws)?,
     };
-    fields.not_yet(&NOT_YET)?;
     Ok((kind, draft))
 }
 

@@ -1,5 +1,7 @@
 //! The shapes of answers: how an execution, a claim, a fence, an attempt and an event are written.
 
+use crate::draws::write_draws;
+use crate::gates::write_name;
 use crate::json::{self, Object};
 use crate::times;
 use selvedge_core::explain::Explanation;
@@ -25,12 +27,17 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
     let (spec, detail) = (&row.spec, &row.detail);
     let delayed_until = match row.state {
         State::Delayed { until } => Some(until),
-        State::Blocked | State::Ready | State::Leased(_) | State::Suspended(_) | State::Terminal(_) => None,
+        State::Blocked
+        | State::Ready
+        | State::Leased(_)
+        | State::Held(_)
+        | State::Suspended(_)
+        | State::Terminal(_) => None,
     };
     let ready_at = match row.state {
         State::Ready | State::Leased(_) => Some(row.ready_order),
         State::Terminal(outcome) => Some(row.ready_order).filter(|_| outcome != Outcome::Skipped),
-        State::Blocked | State::Delayed { .. } | State::Suspended(_) => None,
+        State::Blocked | State::Delayed { .. } | State::Held(_) | State::Suspended(_) => None,
     };
     json::object(out, |object| {
         object.value("id", &row.id);
@@ -38,9 +45,9 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
         object.value("lane", view.class.lane.as_str());
         object.value("kind", view.class.kind.as_str());
         object.value("capabilities", &view.class.capabilities);
-        object.value("state", row.state.name().public());
+        object.value("state", view.state().public());
         object.value("outcome", &row.state.outcome());
-        object.null("held_reason");
+        held_reason(object, view);
         object.value("flow_id", &row.flow());
         object.value("node", &row.node());
         object.value("parent", &spec.node.as_ref().and_then(|node| node.parent));
@@ -73,7 +80,20 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
         object.value("deadline_ms", &spec.policy.deadline_ms);
         object.value("start_by_ms", &spec.policy.start_by_ms);
         object.value("retention_ms", &spec.policy.retention_ms);
+        write_draws(object, &spec.draws);
     });
+}
+
+/// Writes the field `held_reason`: which gate holds it and why, while one does.
+fn held_reason(object: &mut Object<'_>, view: &View) {
+    match view.held_reason() {
+        None => object.null("held_reason"),
+        Some(held) => object.object("held_reason", |object| {
+            object.object("gate", |object| write_name(object, &held.gate));
+            object.value("message", &held.message);
+            object.time("until_at", held.until);
+        }),
+    }
 }
 
 fn lease(object: &mut Object<'_>, view: &View) {
@@ -220,11 +240,11 @@ pub fn event(out: &mut Vec<u8>, event: PublicEvent) {
     });
 }
 
-/// Turns the milliseconds of fields named `…_at` into text.
+/// Turns the milliseconds of fields named `…_at` into text. What was spent goes by names of the caller's own, and is left.
 fn write_times(data: &mut Value) {
     match data {
         Value::Object(fields) => {
-            for (name, value) in fields {
+            for (name, value) in fields.iter_mut().filter(|(name, _)| *name != "usage") {
                 match value.as_i64().filter(|_| name.ends_with("_at")) {
                     Some(millis) => *value = times::text(Timestamp::from_millis(millis)).into(),
                     None => write_times(value),
@@ -243,11 +263,12 @@ mod tests {
 
     #[test]
     fn times_that_core_tells_become_text_at_every_depth() {
-        let mut data =
-            json!({ "until_at": 0, "at": 5, "set": { "seen_at": "7" }, "list": [{ "x_at": 1000 }] });
+        let mut data = json!({ "until_at": 0, "at": 5, "set": { "seen_at": "7" }, "list": [{ "x_at": 1000 }], "usage": { "x_at": 9 } });
         write_times(&mut data);
-        let list = json!([{ "x_at": "1970-01-01T00:00:01.000Z" }]);
-        let expected = json!({ "until_at": "1970-01-01T00:00:00.000Z", "at": 5, "set": { "seen_at": "7" }, "list": list });
+        let expected = json!({
+            "until_at": "1970-01-01T00:00:00.000Z", "at": 5, "set": { "seen_at": "7" },
+            "list": [{ "x_at": "1970-01-01T00:00:01.000Z" }], "usage": { "x_at": 9 },
+        });
         assert_eq!(data, expected);
     }
 }

@@ -4,9 +4,9 @@ use crate::Answer;
 use crate::auth::Caller;
 use crate::body::{LARGE, Sent};
 use crate::fields::Fields;
-use crate::filter::invalid_cursor;
 use crate::json;
-use crate::problem::{Problem, write_stale};
+use crate::named::{ByName, hex};
+use crate::problem::write_stale;
 use crate::query::{Instance, Query, wait};
 use crate::report::read_fence;
 use crate::views::{self, ClaimView};
@@ -133,11 +133,10 @@ pub async fn remove(caller: Caller, Instance(instance): Instance) -> Answer {
     }))
 }
 
-/// `GET /v1/workers`: by instance. A cursor is the last instance seen, in hexadecimal.
-pub async fn list(caller: Caller, mut query: Query) -> Answer {
-    let limit = query.limit()? as usize;
-    let after = query.text("cursor")?.map(|cursor| unhex(&cursor)).transpose()?;
-    query.finish()?;
+/// `GET /v1/workers`: by instance.
+pub async fn list(caller: Caller, query: Query) -> Answer {
+    let ByName { after, limit } = ByName::read(query)?;
+    let limit = limit as usize;
     let mut workers = caller.namespace.workers().await?;
     workers.retain(|worker| match (&after, instance_of(worker)) {
         (Some(after), instance) => instance > after.as_str(),
@@ -155,20 +154,6 @@ pub async fn list(caller: Caller, mut query: Query) -> Answer {
 
 fn instance_of(worker: &WorkerView) -> &str {
     worker.sessions.first().map_or("", |session| session.instance.as_str())
-}
-
-fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(cursor: &str) -> Result<String, Problem> {
-    let digits = cursor.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| {
-        let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2)?;
-        u8::from_str_radix(text, 16).ok()
-    };
-    let bytes: Option<Vec<u8>> = digits.map(byte).collect();
-    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid_cursor)
 }
 
 fn write_worker(out: &mut Vec<u8>, worker: &WorkerView) {

@@ -7,15 +7,13 @@ use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, Statement};
 use selvedge_core::rows::{Candidates, Needs, Rows};
 use selvedge_core::{ClassId, ExecutionId};
-use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
 use uuid::Uuid;
 
 /// A ready execution: its order among claims, and its place in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
-    priority: Reverse<i16>,
-    ready_order: i64,
+    rank: i64,
     id: ExecutionId,
     place: i64,
 }
@@ -77,10 +75,9 @@ fn first(
         let mut range = statement.query([class.0])?;
         while let Some(row) = range.next()? {
             let head = Head {
-                priority: Reverse(row.get(0)?),
-                ready_order: row.get(1)?,
-                id: ExecutionId(Uuid::from_bytes(row.get(2)?)),
-                place: row.get(3)?,
+                rank: row.get(0)?,
+                id: ExecutionId(Uuid::from_bytes(row.get(1)?)),
+                place: row.get(2)?,
             };
             if heads.len() >= limit && heads.peek().is_none_or(|last| *last < head) {
                 break;

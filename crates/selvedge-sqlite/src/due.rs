@@ -29,6 +29,8 @@ pub fn overview(connection: &Connection, now: Timestamp) -> rusqlite::Result<Ove
         next: earliest(connection, &sql::DUE_NEXT, &DueKind::ALL, DueKind::code)?,
         outbox: earliest(connection, &sql::OUTBOX_NEXT, &OutboxKind::ALL, OutboxKind::code)?,
         flows: earliest(connection, &sql::FLOW_DUE_NEXT, &FlowDue::ALL, FlowDue::code)?,
+        gates: crate::gates::next_due(connection)?,
+        lanes: crate::gates::has_lanes(connection)?,
         ..overview
     })
 }

@@ -2,7 +2,8 @@
 //!
 //! - `writer`: the thread that owns the writing connection; everything that waits shares one commit;
 //! - `decide`, `load`, `save`, `save_flow`: a decision in a transaction;
-//! - `stream`: streams and their frames; `record`: signals, steps and waitpoints; `log_window`: what leaves the log;
+//! - `stream`: streams and their frames; `record`: signals, steps and waitpoints; `gates`: gates, what they hold, and the
+//!   ledger; `log_window`: what leaves the log;
 //! - `readers`: a few connections for everything that only reads;
 //! - `schema`, `connection`, `lock`: the file, and that only one process has it;
 //! - `clock`: the time, kept from stepping back.
@@ -17,6 +18,7 @@ mod decide;
 mod due;
 mod failure;
 mod flow;
+mod gates;
 mod job;
 mod list;
 mod load;

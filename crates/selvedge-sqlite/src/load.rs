@@ -24,6 +24,7 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
         rows.flows.extend(crate::flow::fetch(connection, ids)?);
     }
     candidates(connection, needs, &mut rows)?;
+    crate::gates::load(connection, needs, &mut rows)?;
     inputs(connection, &needs.inputs, &mut rows)?;
     relatives(connection, &needs.relatives, &mut rows)?;
     for name in needs.streams.iter().chain(&needs.summaries) {

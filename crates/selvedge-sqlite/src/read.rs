@@ -2,9 +2,19 @@
 
 use crate::failure::not_understood;
 use crate::{row, sql};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use selvedge_core::{Execution, ExecutionId, NamespaceId, Session};
 use selvedge_store::{Entries, Entry, Stored};
+
+/// Every row of a statement.
+pub fn all<T>(
+    connection: &Connection,
+    statement: &str,
+    parameters: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    connection.prepare_cached(statement)?.query_map(parameters, read)?.collect()
+}
 
 /// Executions by id, in the order of asking; those that do not exist are left out.
 pub fn fetch(connection: &Connection, ids: &[ExecutionId]) -> rusqlite::Result<Vec<Stored>> {
@@ -42,8 +52,7 @@ pub fn ahead_of(connection: &Connection, execution: &Execution, bound: u64) -> r
         .query_row(
             params![
                 execution.class.0,
-                execution.priority,
-                execution.ready_order.micros(),
+                execution.rank(),
                 execution.id.0.as_bytes(),
                 i64::try_from(bound).unwrap_or(i64::MAX),
             ],

@@ -3,8 +3,9 @@
 //! Whoever changes any of it changes the execution's row too, so the guard on that row's version stands for all of it.
 
 use crate::failure::{is_not_understood, not_understood};
+use crate::read::all;
 use crate::{row, sql};
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use selvedge_core::signal::Effect;
 use selvedge_core::step::{Step, StepKind};
 use selvedge_core::token::{TokenKey, TokenKeyId};
@@ -65,15 +66,6 @@ pub fn token_keys(connection: &Connection) -> rusqlite::Result<Vec<TokenKey>> {
 pub fn keep_secret(connection: &Connection, new: &[u8]) -> rusqlite::Result<Vec<u8>> {
     connection.prepare_cached(&sql::SECRET_KEEP)?.execute([new])?;
     connection.prepare_cached(&sql::SECRET_READ)?.query_row((), |found| found.get(0))
-}
-
-fn all<T>(
-    connection: &Connection,
-    statement: &str,
-    parameters: impl Params,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<Vec<T>> {
-    connection.prepare_cached(statement)?.query_map(parameters, read)?.collect()
 }
 
 /// The signal in a row of all its columns and its payload.

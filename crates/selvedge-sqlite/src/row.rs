@@ -39,7 +39,7 @@ fn fixed(row: &Row<'_>, id: Uuid) -> rusqlite::Result<Fixed> {
         flow: optional_uuid(row, 4)?,
         submitted_at: row.get(5)?,
         spec: row.get(6)?,
-        wiring: row.get(24)?,
+        wiring: row.get(25)?,
     })
 }
 
@@ -62,6 +62,7 @@ fn moving(row: &Row<'_>) -> rusqlite::Result<Moving> {
         history: row.get(21)?,
         joined: row.get(22)?,
         suspension: row.get(23)?,
+        gate: row.get(24)?,
     })
 }
 
@@ -223,7 +224,8 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
-fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize, title: &str) -> rusqlite::Result<T> {
+/// What the JSON of a column says.
+pub fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize, title: &str) -> rusqlite::Result<T> {
     let text = row.get_ref(column)?.as_str()?;
     serde_json::from_str(text).map_err(|error| not_understood(&format!("column {title}: {error}")))
 }

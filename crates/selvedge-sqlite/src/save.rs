@@ -2,7 +2,7 @@
 
 use crate::row::to_json;
 use crate::save_flow::save_flows;
-use crate::{record, sql, stream};
+use crate::{gates, record, sql, stream};
 use rusqlite::{Connection, params};
 use selvedge_core::rows::{Changes, HistoryPage, Inserted, KeyName, KeyRow, ResultChange, TagEntry, Updated};
 use selvedge_core::{ExecutionId, FlowId, Session, SessionId, Timestamp, log};
@@ -51,6 +51,9 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
         Ok(emptied) => emptied,
         Err(guard) => return Ok(Saved::Refused(guard)),
     };
+    if let Some(guard) = gates::save(connection, changes, now)? {
+        return Ok(Saved::Refused(guard));
+    }
     let entry = append(connection, changes, now)?;
     Ok(Saved::All { entry, emptied })
 }
@@ -89,6 +92,7 @@ fn insert(connection: &Connection, inserted: &[Inserted]) -> rusqlite::Result<Op
             moving.history,
             moving.joined,
             moving.suspension,
+            moving.gate,
             fixed.wiring,
             (!apart).then_some(&one.input[..]),
             one.result.as_deref(),
@@ -138,6 +142,7 @@ fn update(connection: &Connection, updated: &[Updated]) -> rusqlite::Result<Opti
             moving.history,
             moving.joined,
             moving.suspension,
+            moving.gate,
             result_changes,
             result,
         ])?;

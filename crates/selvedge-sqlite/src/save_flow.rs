@@ -45,7 +45,7 @@ pub fn save_flows(
 /// Says whether its id was free.
 fn insert(connection: &Connection, flow: &Flow) -> rusqlite::Result<bool> {
     let columns = FlowColumns::of(flow);
-    let [blocked, waiting, delayed, active, suspended, completed, failed, cancelled, expired, skipped] =
+    let [blocked, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped] =
         columns.counts;
     let added = connection.prepare_cached(&sql::FLOW_INSERT)?.execute(params![
         columns.id.as_bytes(),
@@ -63,6 +63,7 @@ fn insert(connection: &Connection, flow: &Flow) -> rusqlite::Result<bool> {
         delayed,
         active,
         suspended,
+        held,
         completed,
         failed,
         cancelled,
@@ -210,8 +211,19 @@ fn count(
 ) -> rusqlite::Result<Vec<FlowId>> {
     let mut emptied = Vec::new();
     for (flow, more) in counted {
-        let [blocked, waiting, delayed, active, suspended, completed, failed, cancelled, expired, skipped] =
-            columns::counts(more);
+        let [
+            blocked,
+            waiting,
+            delayed,
+            active,
+            suspended,
+            held,
+            completed,
+            failed,
+            cancelled,
+            expired,
+            skipped,
+        ] = columns::counts(more);
         let unsettled = connection
             .prepare_cached(&sql::FLOW_COUNT)?
             .query_row(
@@ -222,6 +234,7 @@ fn count(
                     delayed,
                     active,
                     suspended,
+                    held,
                     completed,
                     failed,
                     cancelled,

@@ -14,7 +14,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 11] = [
+const MIGRATIONS: [Migration; 12] = [
     first(include_str!("migrations/0001_names.sql")),
     first(include_str!("migrations/0002_executions.sql")),
     first(include_str!("migrations/0003_keys.sql")),
@@ -26,6 +26,7 @@ const MIGRATIONS: [Migration; 11] = [
     streams(include_str!("migrations/0009_streams.sql")),
     suspension(include_str!("migrations/0010_suspension.sql")),
     suspension(include_str!("migrations/0011_records.sql")),
+    admission(include_str!("migrations/0012_admission.sql")),
 ];
 
 /// A migration of the first schema, which is of use only as a whole.
@@ -48,6 +49,12 @@ const fn streams(sql: &'static str) -> Migration {
 /// end flows whose members do.
 const fn suspension(sql: &'static str) -> Migration {
     Migration { sql, minimum_reader: 11 }
+}
+
+/// A migration for gates: a program that does not know them would claim past them, not understand what they hold, and end
+/// flows whose members are held.
+const fn admission(sql: &'static str) -> Migration {
+    Migration { sql, minimum_reader: 12 }
 }
 
 /// The newest version that this program knows.

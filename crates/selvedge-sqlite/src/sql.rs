@@ -1,14 +1,15 @@
 //! Every statement, by noun and verb. The columns of what is read as a whole row are written once, here.
 
+use selvedge_core::execution::AGEING_MS;
 use selvedge_store::columns::COUNTED;
 use std::sync::LazyLock;
 
 /// The columns of an execution, in the order in which `row` reads them.
 const COLUMNS: &str = "id, partition, namespace, class, flow, submitted_at, spec, version, state, priority, \
     ready_order, epoch, due_kind, due_at, session, lease_id, until_at, started_at, ended_at, tags, detail, history, \
-    joined, suspension, wiring";
+    joined, suspension, gate, wiring";
 /// How many there are.
-pub const WIDTH: usize = 25;
+pub const WIDTH: usize = 26;
 
 /// The columns of a session, in the order in which `row` reads them.
 const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
@@ -36,6 +37,17 @@ const WAITPOINT: &str =
 /// The columns of a key of tokens, in the order in which `record` reads them.
 const TOKEN_KEY: &str = "id, fingerprint, created_at, retires_at";
 
+/// The columns of a gate, in the order in which `gates` reads them.
+const GATE: &str = "id, namespace, kind, name, part, version, config, active, state, due_at";
+
+/// The columns of an entry of the ledger, in the order in which `gates` reads them.
+const LEDGER: &str = "gate, period, execution, spent";
+
+/// What a level of priority is worth, in microseconds.
+fn ageing() -> String {
+    (AGEING_MS * 1000).to_string()
+}
+
 fn flow() -> String {
     format!("{FLOW}, {}", COUNTED.map(|(column, _)| column).join(", "))
 }
@@ -46,6 +58,7 @@ macro_rules! statements {
             #[doc = concat!("`sql/", $file, ".sql`")]
             pub static $name: LazyLock<String> = LazyLock::new(|| {
                 include_str!(concat!("sql/", $file, ".sql"))
+                    .replace("{ageing}", &ageing())
                     .replace("{columns}", COLUMNS)
                     .replace("{session}", SESSION)
                     .replace("{flow}", &flow())
@@ -54,6 +67,8 @@ macro_rules! statements {
                     .replace("{step}", STEP)
                     .replace("{waitpoint}", WAITPOINT)
                     .replace("{token_key}", TOKEN_KEY)
+                    .replace("{gate}", GATE)
+                    .replace("{ledger}", LEDGER)
             });
         )*
 
@@ -98,6 +113,18 @@ statements! {
     FRAME_DROP = "frame_drop";
     FRAME_INSERT = "frame_insert";
     FRAME_LIST = "frame_list";
+    GATE_DELETE = "gate_delete";
+    GATE_DUE_FIND = "gate_due_find";
+    GATE_DUE_NEXT = "gate_due_next";
+    GATE_FREE = "gate_free";
+    GATE_HAS_LANES = "gate_has_lanes";
+    GATE_INSERT = "gate_insert";
+    GATE_LIST = "gate_list";
+    GATE_LIST_PARTS = "gate_list_parts";
+    GATE_READ = "gate_read";
+    GATE_UPDATE = "gate_update";
+    HELD_COUNT = "held_count";
+    HELD_FIND = "held_find";
     HISTORY_PAGE_DELETE = "history_page_delete";
     HISTORY_PAGE_INSERT = "history_page_insert";
     HISTORY_PAGE_LIST = "history_page_list";
@@ -110,6 +137,12 @@ statements! {
     KEY_READ = "key_read";
     LAPSED_FIND = "lapsed_find";
     LEASE_LIST = "lease_list";
+    LEDGER_DELETE = "ledger_delete";
+    LEDGER_INSERT = "ledger_insert";
+    LEDGER_LIST = "ledger_list";
+    LEDGER_LIST_OF = "ledger_list_of";
+    LEDGER_READ = "ledger_read";
+    LEDGER_WRITE = "ledger_write";
     LIST_ALL = "list_all";
     LIST_OF_FLOW = "list_of_flow";
     LIST_OF_LONE = "list_of_lone";

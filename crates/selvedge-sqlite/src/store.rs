@@ -2,10 +2,11 @@
 
 use crate::decide::decide;
 use crate::failure::failure;
-use crate::{SqliteStore, due, flow, held, list, names, read, record, sql, stream, wait_for};
+use crate::{SqliteStore, due, flow, gates, held, list, names, read, record, sql, stream, wait_for};
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
@@ -133,6 +134,45 @@ impl Store for SqliteStore {
     async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
         let new = new.to_vec();
         self.write(move |desk| record::keep_secret(desk.connection, &new).map_err(failure)).await
+    }
+
+    async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
+        let ids = ids.to_vec();
+        self.readers.read(move |connection| gates::fetch(connection, &ids)).await
+    }
+
+    async fn list_gates(
+        &self,
+        namespace: NamespaceId,
+        kind: GateKind,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        let after = after.cloned();
+        let list = move |connection: &_| gates::list(connection, namespace, kind, after.as_ref(), limit);
+        self.readers.read(list).await
+    }
+
+    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
+        let now = self.clock.now();
+        self.readers.read(move |connection| gates::due(connection, now, after, limit)).await
+    }
+
+    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
+        let gate = gate.clone();
+        self.readers.read(move |connection| gates::parts_of(connection, &gate, limit)).await
+    }
+
+    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
+        self.readers.read(move |connection| gates::ledger(connection, gate, period)).await
+    }
+
+    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
+        self.readers.read(move |connection| gates::ledger_of(connection, execution)).await
+    }
+
+    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
+        self.readers.read(move |connection| gates::held_by(connection, gate, bound)).await
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

@@ -26,3 +26,8 @@ fn random_commands_have_the_outcome_that_the_model_says() {
 fn random_graphs_come_to_the_end_that_the_model_says() {
     selvedge_store::conformance::flow_model::run(empty_store, 12);
 }
+
+#[test]
+fn random_admissions_pass_no_limit_and_leave_nothing_behind() {
+    selvedge_store::conformance::gate_model::run(empty_store, 12);
+}

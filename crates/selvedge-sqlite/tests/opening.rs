@@ -3,9 +3,15 @@
 mod support;
 
 use rusqlite::Connection;
+use selvedge_core::fact::LeaseRef;
 use selvedge_core::flow::Counts;
+use selvedge_core::gate::{GateKind, GateName};
+use selvedge_core::rows::{Candidates, HeldBy, ResultChange, Updated};
 use selvedge_core::state::StateName;
-use selvedge_core::{Changes, Draft, Execution, ExecutionId, FlowId, Outcome, State};
+use selvedge_core::{
+    Changes, ClassId, Draft, Execution, ExecutionId, FlowId, LeaseId, Name, Needs, Outcome, State,
+    Suspension, Timestamp,
+};
 use selvedge_sqlite::SqliteStore;
 use selvedge_store::conformance::Bench;
 use selvedge_store::{Error, Store};
@@ -151,45 +157,8 @@ async fn a_schema_that_needs_a_newer_program_is_refused() {
     assert_eq!(version, 99, "a newer schema that may be used is left alone");
 }
 
-/// A file as the first schema had it, with one execution that succeeded.
-const FIRST_SCHEMA: [&str; 6] = [
-    include_str!("../src/migrations/0001_names.sql"),
-    include_str!("../src/migrations/0002_executions.sql"),
-    include_str!("../src/migrations/0003_keys.sql"),
-    include_str!("../src/migrations/0004_sessions.sql"),
-    include_str!("../src/migrations/0005_log.sql"),
-    "
-    create table selvedge_schema (version integer not null, minimum_reader integer not null) strict;
-    insert into selvedge_schema values (5, 5);
-    insert into executions (
-      place, id, partition, namespace, class, submitted_at, version, state, priority, ready_order, epoch, ended_at,
-      history, input, result
-    )
-    values (7, x'00000000000070008000000000000001', 3, 1, 1, 10, 4, 10, 5, 10, 1, 20, x'', x'31', x'32');
-    ",
-];
-
-#[tokio::test]
-async fn a_file_of_the_first_schema_is_brought_up_to_date_with_its_rows() {
-    let directory = Directory::new();
-    let other = Connection::open(directory.database()).expect("the file opens");
-    for part in FIRST_SCHEMA {
-        other.execute_batch(part).expect("the first schema is made");
-    }
-    drop(other);
-    let bench = bench(&directory.database()).await;
-    let id = ExecutionId(uuid::Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0001));
-    let kept = bench.stored(id).await;
-    assert_eq!((&kept.input[..], kept.result.as_deref()), (&b"1"[..], Some(&b"2"[..])));
-    let row = kept.execution;
-    assert_eq!((row.version, row.priority, row.state), (4, 5, State::Terminal(Outcome::Success)));
-    assert!(row.wiring.is_none() && row.join.is_none());
-    let next = bench.submit(Draft::new("kind")).await;
-    assert_eq!(bench.row(next.id).await, next);
-}
-
-/// A file as the schema before suspensions had it: a flow with two members, of which one is ready and one has succeeded.
-const SCHEMA_BEFORE_SUSPENSION: [&str; 10] = [
+/// The migrations in their order, up to the one before admission.
+const MIGRATIONS: [&str; 11] = [
     include_str!("../src/migrations/0001_names.sql"),
     include_str!("../src/migrations/0002_executions.sql"),
     include_str!("../src/migrations/0003_keys.sql"),
@@ -199,36 +168,80 @@ const SCHEMA_BEFORE_SUSPENSION: [&str; 10] = [
     include_str!("../src/migrations/0007_flows.sql"),
     include_str!("../src/migrations/0008_log_window.sql"),
     include_str!("../src/migrations/0009_streams.sql"),
-    "
-    create table selvedge_schema (version integer not null, minimum_reader integer not null) strict;
-    insert into selvedge_schema values (9, 9);
-    insert into executions (
-      id, partition, namespace, class, flow, submitted_at, version, state, priority, ready_order, epoch, due_kind, due_at,
-      session, lease_id, until_at, ended_at, history, input, result
-    )
-    values
-      (x'00000000000070008000000000000002', 3, 1, 1, x'00000000000070008000000000000001', 10, 2, 0, 5, 10, 1, 2, 99,
-        null, null, null, null, x'', x'31', null),
-      (x'00000000000070008000000000000003', 3, 1, 1, x'00000000000070008000000000000001', 10, 4, 10, 5, 10, 1, null, null,
-        null, null, null, 20, x'', x'31', x'32');
-    insert into flows (
-      id, namespace, submitted_at, spec, version, state, blocked, waiting, delayed, active, completed, failed, cancelled,
-      expired, skipped
-    )
-    values (x'00000000000070008000000000000001', 1, 10, '{}', 7, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0);
-    ",
+    include_str!("../src/migrations/0010_suspension.sql"),
+    include_str!("../src/migrations/0011_records.sql"),
 ];
+
+const SCHEMA: &str = "
+create table selvedge_schema (version integer not null, minimum_reader integer not null) strict;
+";
+
+/// A file as a program left it that knew so many migrations, with these rows.
+fn file_of(directory: &Directory, version: usize, rows: &str) -> Connection {
+    let file = Connection::open(directory.database()).expect("the file opens");
+    for part in MIGRATIONS.iter().take(version).chain([&SCHEMA, &rows]) {
+        file.execute_batch(part).expect("the schema of before is made");
+    }
+    file.execute("insert into selvedge_schema values (?1, ?1)", [version as i32]).expect("a row is made");
+    file
+}
+
+fn id(last: u128) -> uuid::Uuid {
+    uuid::Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 + last)
+}
+
+fn counted(counts: &[(StateName, i32)]) -> Counts {
+    let mut sum = Counts::default();
+    counts.iter().for_each(|(state, more)| sum.add(*state, *more));
+    sum
+}
+
+/// One execution that succeeded.
+const FIRST_ROWS: &str = "
+insert into executions (
+  place, id, partition, namespace, class, submitted_at, version, state, priority, ready_order, epoch, ended_at,
+  history, input, result
+)
+values (7, x'00000000000070008000000000000001', 3, 1, 1, 10, 4, 10, 5, 10, 1, 20, x'', x'31', x'32');
+";
+
+#[tokio::test]
+async fn a_file_of_the_first_schema_is_brought_up_to_date_with_its_rows() {
+    let directory = Directory::new();
+    drop(file_of(&directory, 5, FIRST_ROWS));
+    let bench = bench(&directory.database()).await;
+    let kept = bench.stored(ExecutionId(id(1))).await;
+    assert_eq!((&kept.input[..], kept.result.as_deref()), (&b"1"[..], Some(&b"2"[..])));
+    let row = kept.execution;
+    assert_eq!((row.version, row.priority, row.state), (4, 5, State::Terminal(Outcome::Success)));
+    assert!(row.wiring.is_none() && row.join.is_none());
+    let next = bench.submit(Draft::new("kind")).await;
+    assert_eq!(bench.row(next.id).await, next);
+}
+
+/// A flow with two members, of which one is ready and one has succeeded.
+const ROWS_BEFORE_SUSPENSION: &str = "
+insert into executions (
+  id, partition, namespace, class, flow, submitted_at, version, state, priority, ready_order, epoch, due_kind, due_at,
+  session, lease_id, until_at, ended_at, history, input, result
+)
+values
+  (x'00000000000070008000000000000002', 3, 1, 1, x'00000000000070008000000000000001', 10, 2, 0, 5, 10, 1, 2, 99,
+    null, null, null, null, x'', x'31', null),
+  (x'00000000000070008000000000000003', 3, 1, 1, x'00000000000070008000000000000001', 10, 4, 10, 5, 10, 1, null, null,
+    null, null, null, 20, x'', x'31', x'32');
+insert into flows (
+  id, namespace, submitted_at, spec, version, state, blocked, waiting, delayed, active, completed, failed, cancelled,
+  expired, skipped
+)
+values (x'00000000000070008000000000000001', 1, 10, '{}', 7, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0);
+";
 
 #[tokio::test]
 async fn a_file_of_the_schema_before_suspension_is_brought_up_to_date_with_its_rows() {
     let directory = Directory::new();
-    let other = Connection::open(directory.database()).expect("the file opens");
-    for part in SCHEMA_BEFORE_SUSPENSION {
-        other.execute_batch(part).expect("the schema of before is made");
-    }
-    drop(other);
+    drop(file_of(&directory, 9, ROWS_BEFORE_SUSPENSION));
     let bench = bench(&directory.database()).await;
-    let id = |last: u128| uuid::Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0000 + last);
     let (ready, ended) = (bench.stored(ExecutionId(id(2))).await, bench.stored(ExecutionId(id(3))).await);
     assert_eq!((ready.execution.version, ready.execution.state), (2, State::Ready));
     assert_eq!(ended.execution.state, State::Terminal(Outcome::Success));
@@ -236,16 +249,88 @@ async fn a_file_of_the_schema_before_suspension_is_brought_up_to_date_with_its_r
 
     let flow = FlowId(id(1));
     let kept = bench.store.fetch_flows(&[flow]).await.expect("flows are read").remove(0);
-    let counted = |counts: &[(StateName, i32)]| {
-        let mut sum = Counts::default();
-        counts.iter().for_each(|(state, more)| sum.add(*state, *more));
-        sum
-    };
     assert_eq!(kept.counts, counted(&[(StateName::Ready, 1), (StateName::Success, 1)]));
     let suspends = counted(&[(StateName::Ready, -1), (StateName::Suspended, 1)]);
     let told = bench.save(Changes { counted: vec![(flow, suspends)], ..Changes::default() }).await;
     assert_eq!(told.emptied, [], "a flow with a suspended member is not over");
     let ends = counted(&[(StateName::Suspended, -1), (StateName::Failed, 1)]);
+    let told = bench.save(Changes { counted: vec![(flow, ends)], ..Changes::default() }).await;
+    assert_eq!(told.emptied, [flow]);
+}
+
+/// A flow whose only live member is suspended, and a lone execution that is ready with an input of its own.
+const ROWS_BEFORE_ADMISSION: &str = "
+insert into executions (
+  place, id, partition, namespace, class, flow, submitted_at, version, state, priority, ready_order, epoch, ended_at,
+  history, joined, wiring, input, result, suspension
+)
+values
+  (5, x'00000000000070008000000000000002', 3, 1, 1, x'00000000000070008000000000000001', 10, 2, 4, 5, 10, 1, null,
+    x'', null, null, x'31', null, x''),
+  (7, x'00000000000070008000000000000003', 3, 1, 1, x'00000000000070008000000000000001', 10, 4, 10, 5, 10, 1, 20,
+    x'', null, null, x'31', x'32', null),
+  (8, x'00000000000070008000000000000004', 3, 1, 1, null, 11, 1, 0, 5, 11, 0, null, x'', null, null, null, null, null);
+insert into inputs values (x'00000000000070008000000000000004', x'33');
+insert into flows (
+  id, namespace, submitted_at, spec, version, state, blocked, waiting, delayed, active, suspended, completed, failed,
+  cancelled, expired, skipped
+)
+values (x'00000000000070008000000000000001', 1, 10, '{}', 7, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0);
+";
+
+#[tokio::test]
+async fn a_file_of_the_schema_before_admission_is_brought_up_to_date_with_its_rows() {
+    let directory = Directory::new();
+    let file = file_of(&directory, 11, ROWS_BEFORE_ADMISSION);
+    let suspension = Suspension {
+        number: 1,
+        since: Timestamp::from_micros(15),
+        lease: LeaseRef {
+            id: LeaseId(id(9)),
+            epoch: 1,
+            worker: Name::trusted("ann"),
+            instance: Name::trusted("one"),
+        },
+        waits: Vec::new(),
+    };
+    file.execute("update executions set suspension = ?1 where state = 4", [suspension.encode()])
+        .expect("a row changes");
+    drop(file);
+    let bench = bench(&directory.database()).await;
+    let [suspended, ended, ready] = [2, 3, 4].map(|last| ExecutionId(id(last)));
+    let waits = bench.stored(suspended).await.execution;
+    assert_eq!((waits.version, &waits.state), (2, &State::Suspended(suspension.into())));
+    let ended = bench.stored(ended).await;
+    assert_eq!(ended.execution.state, State::Terminal(Outcome::Success));
+    assert_eq!((&ended.input[..], ended.result.as_deref()), (&b"1"[..], Some(&b"2"[..])));
+    let found = bench.load(Needs {
+        candidates: vec![Candidates { classes: vec![ClassId(1)], limit: 9 }],
+        ..Needs::default()
+    });
+    assert_eq!(found.await.inputs, [(ready, b"3"[..].into())]);
+
+    let gate = GateName::new(waits.namespace, GateKind::Key, Name::trusted("tenant"));
+    let held = Execution { state: State::Held(gate.clone().into()), version: 3, ..waits };
+    let flow = FlowId(id(1));
+    let changes = Changes {
+        updated: vec![Updated {
+            execution: held.clone(),
+            expected_version: 2,
+            result: ResultChange::Keep,
+            rewired: false,
+        }],
+        counted: vec![(flow, counted(&[(StateName::Suspended, -1), (StateName::Held, 1)]))],
+        ..Changes::default()
+    };
+    let told = bench.save(changes).await;
+    assert_eq!(told.emptied, [], "a flow with a held member is not over");
+    assert_eq!(bench.row(suspended).await, held);
+    let asked = HeldBy::first(gate.id(), 9);
+    let found = bench.load(Needs { held: vec![asked], ..Needs::default() }).await;
+    assert_eq!((found.held, found.executions), (vec![(asked, vec![suspended])], vec![held]));
+    let kept = bench.store.fetch_flows(&[flow]).await.expect("flows are read").remove(0);
+    assert_eq!(kept.counts, counted(&[(StateName::Held, 1), (StateName::Success, 1)]));
+    let ends = counted(&[(StateName::Held, -1), (StateName::Failed, 1)]);
     let told = bench.save(Changes { counted: vec![(flow, ends)], ..Changes::default() }).await;
     assert_eq!(told.emptied, [flow]);
 }

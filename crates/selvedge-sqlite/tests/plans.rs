@@ -11,14 +11,14 @@ use support::{Directory, text};
 const FILL: &str = "
 with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 100000)
 insert into executions (
-  id, partition, namespace, class, flow, submitted_at, version, state, priority, ready_order, epoch, due_kind, due_at,
-  session, lease_id, until_at, ended_at, history, suspension
+  id, partition, namespace, class, flow, submitted_at, version, state, priority, ready_order, rank, epoch, due_kind,
+  due_at, session, lease_id, until_at, ended_at, gate, history, suspension
 )
 select
   randomblob(16), 0, 1 + n % 3, 1 + n % 50, iif(n % 10 = 0, randomblob(16), null), n, 1,
-  iif(n % 7 > 3, 10 + n % 5, iif(n % 7 = 3, 4, n % 7)), n % 4, n, 1, 1 + n % 6, n,
+  iif(n % 7 > 3, 10 + n % 5, iif(n % 7 = 3, 4 + n % 2, n % 7)), n % 4, n, n - n % 4 * 3600000000, 1, 1 + n % 6, n,
   iif(n % 7 = 2, n % 20, null), iif(n % 7 = 2, randomblob(16), null), iif(n % 7 in (1, 2), n, null),
-  iif(n % 7 > 3, n, null), x'', iif(n % 7 = 3, x'', null)
+  iif(n % 7 > 3, n, null), iif(n % 7 = 3 and n % 2 = 1, n % 9, null), x'', iif(n % 7 = 3, x'', null)
 from numbers;
 insert into tags select namespace, 'colour:' || (place % 10), submitted_at, id from executions;
 insert into nodes select flow, 'node', submitted_at, id from executions where flow is not null;
@@ -43,6 +43,14 @@ insert into steps select id, 1, 'charge', 0, 0, 1, 1, x'31' from executions;
 insert into waitpoints
 select id, 1, randomblob(16), namespace, 'approval', 'ann', 1, 1, null, 0, null, null
 from executions;
+insert into gates
+select
+  place, namespace, 1 + place % 5, 'gate ' || (place % 100), iif(place % 3 = 0, 'part ' || place, null), 1,
+  iif(place % 4 = 0, '{}', null), 1, null, iif(place % 5 = 0, submitted_at, null)
+from executions;
+insert into ledger (gate, period, execution, spent)
+select place % 100, place % 10, iif(place > 1000, id, null), '{}' from executions where true
+on conflict do nothing;
 ";
 
 struct Case {
@@ -52,17 +60,14 @@ struct Case {
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 55] = [
+const CASES: [Case; 70] = [
     Case {
         statement: "candidate_find",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
     },
     Case {
         statement: "candidate_ahead",
-        uses: &[
-            "COVERING INDEX executions_claim (class=? AND priority>?)",
-            "COVERING INDEX executions_claim (class=? AND priority=? AND (ready_order,id)<(?,?))",
-        ],
+        uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=? AND (rank,id)<(?,?))"],
     },
     Case { statement: "due_find", uses: &["SEARCH executions USING INDEX executions_due (due_kind=? AND "] },
     Case {
@@ -216,6 +221,50 @@ const CASES: [Case; 55] = [
         uses: &["SEARCH waitpoints USING INDEX sqlite_autoindex_waitpoints_1 (id=?)"],
     },
     Case { statement: "waitpoint_delete", uses: &["SEARCH waitpoints USING PRIMARY KEY (execution=?)"] },
+    Case {
+        statement: "held_find",
+        uses: &["SEARCH executions USING COVERING INDEX executions_held (gate=? AND (rank,id)>(?,?))"],
+    },
+    // Those that are configured are few.
+    Case {
+        statement: "gate_has_lanes",
+        uses: &["SCAN CONSTANT ROW", "SCALAR SUBQUERY 1", "gates USING INDEX gates_configured"],
+    },
+    Case {
+        statement: "held_count",
+        uses: &["SEARCH executions USING COVERING INDEX executions_held (gate=?)"],
+    },
+    Case { statement: "gate_read", uses: &["SEARCH gates USING INTEGER PRIMARY KEY (rowid=?)"] },
+    Case { statement: "gate_update", uses: &["SEARCH gates USING INTEGER PRIMARY KEY (rowid=?)"] },
+    Case { statement: "gate_delete", uses: &["SEARCH gates USING INTEGER PRIMARY KEY (rowid=?)"] },
+    Case { statement: "gate_free", uses: &["SEARCH gates USING INTEGER PRIMARY KEY (rowid=?)"] },
+    Case {
+        statement: "gate_list",
+        uses: &["SEARCH gates USING INDEX gates_configured (namespace=? AND kind=? AND name>?)"],
+    },
+    Case {
+        statement: "gate_list_parts",
+        uses: &["SEARCH gates USING INDEX gates_parts (namespace=? AND kind=? AND name=?)"],
+    },
+    Case {
+        statement: "gate_due_find",
+        uses: &["SEARCH gates USING INDEX gates_due (due_at>? AND due_at<?)"],
+    },
+    Case { statement: "gate_due_next", uses: &["SEARCH gates USING COVERING INDEX gates_due"] },
+    Case {
+        statement: "ledger_list",
+        uses: &["SEARCH ledger USING INDEX ledger_entries (gate=? AND period=?)"],
+    },
+    Case {
+        statement: "ledger_read",
+        uses: &["SEARCH ledger USING INDEX ledger_entries (gate=? AND period=? AND <expr>=?)"],
+    },
+    // An execution spends of few budgets in few periods.
+    Case {
+        statement: "ledger_list_of",
+        uses: &["SEARCH ledger USING INDEX ledger_of (execution=?)", "USE TEMP B-TREE FOR ORDER BY"],
+    },
+    Case { statement: "ledger_delete", uses: &["SEARCH ledger USING INDEX ledger_of (execution=?)"] },
     Case { statement: "log_newest", uses: &["SEARCH log_window USING INTEGER PRIMARY KEY (rowid=?)"] },
     Case { statement: "outbox_read", uses: &["SEARCH outbox USING PRIMARY KEY (id=? AND kind=?)"] },
     Case { statement: "outbox_delete", uses: &["SEARCH outbox USING PRIMARY KEY (id=? AND kind=?)"] },

@@ -184,19 +184,19 @@ async fn the_secret_that_is_kept_is_the_first_one_even_after_reopening() {
 const SUSPENDED: &str = "
 with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
 insert into executions (
-  id, partition, namespace, class, submitted_at, version, state, priority, ready_order, epoch, due_kind, due_at, history,
-  suspension
+  id, partition, namespace, class, submitted_at, version, state, priority, ready_order, rank, epoch, due_kind, due_at,
+  history, suspension
 )
-select randomblob(16), 0, 1, 1, n, 1, 4, 0, n, 1, 5, 1000000 + n, x'', x'00'
+select randomblob(16), 0, 1, 1, n, 1, 4, 0, n, n, 1, 5, 1000000 + n, x'', x'00'
 from numbers
 ";
 
 /// One ready execution of class 1.
 const READY: &str = "
 insert into executions (
-  id, partition, namespace, class, submitted_at, version, state, priority, ready_order, epoch, history, input
+  id, partition, namespace, class, submitted_at, version, state, priority, ready_order, rank, epoch, history, input
 )
-values (randomblob(16), 0, 1, 1, 5, 1, 0, 0, 5, 0, x'', x'31')
+values (randomblob(16), 0, 1, 1, 5, 1, 0, 0, 5, 5, 0, x'', x'31')
 ";
 
 #[tokio::test]
@@ -211,7 +211,7 @@ async fn slow_a_claim_takes_as_many_steps_among_a_million_suspended_as_among_one
         [
             steps(&connection, "candidate_find", [1]),
             steps(&connection, "candidate_read", [place]),
-            steps(&connection, "candidate_ahead", params![1, 0, 6, b"", 100]),
+            steps(&connection, "candidate_ahead", params![1, 6, b"", 100]),
             steps(&connection, "lapsed_find", params![9, b"", 100]),
             steps(&connection, "due_find", params![5, 9, -1, b"", 100]),
         ]

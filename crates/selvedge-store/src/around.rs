@@ -7,6 +7,7 @@ use crate::{
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
@@ -147,6 +148,47 @@ pub trait Around: Send + Sync + 'static {
     /// [`Store::kept_secret`]
     async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
         self.inner().kept_secret(new).await
+    }
+
+    /// [`Store::fetch_gates`]
+    async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
+        self.inner().fetch_gates(ids).await
+    }
+
+    /// [`Store::list_gates`]
+    async fn list_gates(
+        &self,
+        namespace: NamespaceId,
+        kind: GateKind,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        self.inner().list_gates(namespace, kind, after, limit).await
+    }
+
+    /// [`Store::due_gates`]
+    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
+        self.inner().due_gates(after, limit).await
+    }
+
+    /// [`Store::held_by`]
+    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
+        self.inner().held_by(gate, bound).await
+    }
+
+    /// [`Store::parts_of`]
+    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
+        self.inner().parts_of(gate, limit).await
+    }
+
+    /// [`Store::ledger`]
+    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
+        self.inner().ledger(gate, period).await
+    }
+
+    /// [`Store::ledger_of`]
+    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
+        self.inner().ledger_of(execution).await
     }
 
     /// [`Store::overview`]
@@ -337,6 +379,40 @@ impl<T: Around> Store for T {
 
     async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
         Around::kept_secret(self, new).await
+    }
+
+    async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
+        Around::fetch_gates(self, ids).await
+    }
+
+    async fn list_gates(
+        &self,
+        namespace: NamespaceId,
+        kind: GateKind,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        Around::list_gates(self, namespace, kind, after, limit).await
+    }
+
+    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
+        Around::due_gates(self, after, limit).await
+    }
+
+    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
+        Around::held_by(self, gate, bound).await
+    }
+
+    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
+        Around::parts_of(self, gate, limit).await
+    }
+
+    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
+        Around::ledger(self, gate, period).await
+    }
+
+    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
+        Around::ledger_of(self, execution).await
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use selvedge_core::execution::{Detail, Due, ROOT, Spec};
 use selvedge_core::fact::Failure;
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
+use selvedge_core::gate::GateName;
 use selvedge_core::history::newest_claim;
 use selvedge_core::rows::Relative;
 use selvedge_core::state::StateName;
@@ -48,7 +49,7 @@ pub struct Moving {
     pub version: i32,
     /// `state`, see [`StateName::code`].
     pub state: i16,
-    /// `priority`
+    /// `priority`, as claims see it.
     pub priority: i16,
     /// `ready_order`, microseconds.
     pub ready_order: i64,
@@ -76,8 +77,10 @@ pub struct Moving {
     pub history: Vec<u8>,
     /// `joined`, the encoded join; null where there is none.
     pub joined: Option<Vec<u8>>,
-    /// `suspension`, encoded: what a suspended one waits for.
+    /// `suspension`, encoded: what a suspended one waits for, or the gate that refuses a held one.
     pub suspension: Option<Vec<u8>>,
+    /// `gate`: the number of the gate whose opening lets it go on, of one that is held or was suspended by it.
+    pub gate: Option<i64>,
 }
 
 static DEFAULT_SPEC: LazyLock<Arc<Spec>> = LazyLock::new(Arc::default);
@@ -107,7 +110,7 @@ impl Moving {
         Moving {
             version: row.version as i32,
             state: row.state.name().code(),
-            priority: row.priority,
+            priority: row.claim_priority(),
             ready_order: row.ready_order.micros(),
             epoch: row.epoch as i32,
             due_kind: due.map(|due| due.kind.code()),
@@ -117,7 +120,9 @@ impl Moving {
             until_at: match &row.state {
                 State::Delayed { until } => Some(until.micros()),
                 State::Leased(lease) => Some(lease.first_term().micros()),
-                State::Blocked | State::Ready | State::Suspended(_) | State::Terminal(_) => None,
+                State::Blocked | State::Ready | State::Suspended(_) | State::Held(_) | State::Terminal(_) => {
+                    None
+                }
             },
             started_at: row.started_at.map(Timestamp::micros),
             ended_at: row.ended_at.map(Timestamp::micros),
@@ -126,8 +131,20 @@ impl Moving {
                 .then(|| serde_json::to_string(&row.detail).unwrap_or_default()),
             history: row.history.as_bytes().to_vec(),
             joined: row.join.as_ref().map(Join::encode),
-            suspension: row.state.suspension().map(|suspension| suspension.encode()),
+            suspension: match &row.state {
+                State::Suspended(suspension) => Some(suspension.encode()),
+                State::Held(gate) => Some(gate.encode()),
+                _ => None,
+            },
+            gate: row.state.gate().map(|gate| gate.id().0),
         }
+    }
+}
+
+impl Moving {
+    /// Its rank among those with the same gate; none where there is no gate.
+    pub fn gate_rank(&self) -> Option<i64> {
+        self.gate.map(|_| selvedge_core::execution::rank(self.ready_order, self.priority))
     }
 }
 
@@ -202,6 +219,10 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
             let suspension = encoded("suspension", moving.suspension.as_deref(), Suspension::decode)?;
             State::Suspended(suspension.ok_or("suspension is missing")?.into())
         }
+        StateName::Held => {
+            let gate = encoded("suspension", moving.suspension.as_deref(), GateName::decode)?;
+            State::Held(gate.ok_or("suspension is missing")?.into())
+        }
         StateName::Success
         | StateName::Failed
         | StateName::Cancelled
@@ -221,7 +242,7 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
         tags: tags(moving.tags.as_deref())?,
         version: number("version", moving.version)?,
         state,
-        priority: moving.priority,
+        priority: detail.head.unwrap_or(moving.priority),
         ready_order: Timestamp::from_micros(moving.ready_order),
         epoch: number("epoch", moving.epoch)?,
         started_at: moving.started_at.map(Timestamp::from_micros),
@@ -275,12 +296,13 @@ pub struct FlowColumns {
 }
 
 /// The columns of counts and the states that they count: first those that are live.
-pub const COUNTED: [(&str, StateName); 10] = [
+pub const COUNTED: [(&str, StateName); 11] = [
     ("blocked", StateName::Blocked),
     ("waiting", StateName::Ready),
     ("delayed", StateName::Delayed),
     ("active", StateName::Leased),
     ("suspended", StateName::Suspended),
+    ("held", StateName::Held),
     ("completed", StateName::Success),
     ("failed", StateName::Failed),
     ("cancelled", StateName::Cancelled),

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
@@ -121,6 +122,10 @@ pub struct Overview {
     pub lapsed: bool,
     /// Whether a session may be forgotten, the key of an operation has expired, or a best-effort frame is too old.
     pub stale: bool,
+    /// When the next gate is to be looked at.
+    pub gates: Option<Timestamp>,
+    /// Whether a lane is configured.
+    pub lanes: bool,
     /// The newest class.
     pub newest_class: i32,
 }
@@ -246,6 +251,27 @@ pub trait Store: Send + Sync + 'static {
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error>;
     /// The root secret that the store keeps: from now on `new`, where it has kept none. Whoever asks gets the same.
     async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error>;
+
+    /// Gates by id; those that do not exist are left out.
+    async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error>;
+    /// The configured gates of a kind in a namespace, by name, after `after`.
+    async fn list_gates(
+        &self,
+        namespace: NamespaceId,
+        kind: GateKind,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error>;
+    /// Gates that are to be looked at, earliest first, after `after`.
+    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error>;
+    /// The parts of a gate that were counted on their own, in the order of their numbers.
+    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error>;
+    /// What was spent of a budget, or of a part of it, in a period.
+    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error>;
+    /// What an execution has spent.
+    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error>;
+    /// How many executions a gate holds, counted up to `bound`.
+    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error>;
 
     /// One cheap look at everything that may be due.
     async fn overview(&self) -> Result<Overview, Error>;

@@ -60,6 +60,7 @@ pub use worker::{
 };
 
 pub use selvedge_core as core;
+pub use selvedge_core::amount::Amount;
 pub use selvedge_core::flow::{CancelMode, FlowState};
 pub use selvedge_core::join::Condition;
 pub use selvedge_core::rows::Relative;

@@ -1,6 +1,6 @@
 //! What is submitted, put together step by step.
 
-use crate::{Backoff, Draft, Error, Namespace, Refusal, Retry, Submitted, Timestamp, When};
+use crate::{Amount, Backoff, Draft, Error, Name, Namespace, Refusal, Retry, Submitted, Timestamp, When};
 use bytes::Bytes;
 use serde::Serialize;
 use std::time::Duration;
@@ -108,6 +108,48 @@ impl Submission {
         self
     }
 
+    /// Whose turn it takes: of those that wait in a lane, executions with different keys take turns.
+    pub fn fairness_key(mut self, key: impl AsRef<str>) -> Self {
+        self.draft.draws.fairness_key = Some(Name::trusted(key.as_ref()));
+        self
+    }
+
+    /// One more budget that it draws on, without an estimate of what it costs.
+    pub fn budget(self, name: impl AsRef<str>) -> Self {
+        self.budget_reserving(name, [] as [(&str, Amount); 0])
+    }
+
+    /// One more budget that it draws on, and what it may cost at most by estimate: its claim reserves that, and it starts
+    /// only while the budget has so much left.
+    ///
+    /// ```
+    /// use selvedge::{Amount, Submission};
+    ///
+    /// let summarise = Submission::new("summarise").budget_reserving("month", [("tokens", Amount::whole(2000))]);
+    /// # drop(summarise);
+    /// ```
+    pub fn budget_reserving<D: Into<String>>(
+        mut self,
+        name: impl AsRef<str>,
+        reserve: impl IntoIterator<Item = (D, Amount)>,
+    ) -> Self {
+        let reserve = reserve.into_iter().map(|(dimension, amount)| (dimension.into(), amount)).collect();
+        self.draft.draws.budgets.push((Name::trusted(name.as_ref()), reserve));
+        self
+    }
+
+    /// One more quota that limits how often, and how many at once, may start.
+    pub fn quota(mut self, name: impl AsRef<str>) -> Self {
+        self.draft.draws.quotas.push(Name::trusted(name.as_ref()));
+        self
+    }
+
+    /// At most `limit` executions with this key run at once; the others are held until one of them ends.
+    pub fn concurrency(mut self, key: impl AsRef<str>, limit: u32) -> Self {
+        self.draft.draws.concurrency = Some((Name::trusted(key.as_ref()), limit));
+        self
+    }
+
     /// One more thing its worker must be capable of.
     pub fn capability(mut self, capability: impl Into<String>) -> Self {
         self.draft.capabilities.push(capability.into());
@@ -197,6 +239,15 @@ impl Submission {
             own.tags.clone_from(&usual.tags);
         }
         own.delay = own.delay.or(usual.delay);
+        let (draws, usual_draws) = (&mut own.draws, &usual.draws);
+        if draws.budgets.is_empty() {
+            draws.budgets.clone_from(&usual_draws.budgets);
+        }
+        if draws.quotas.is_empty() {
+            draws.quotas.clone_from(&usual_draws.quotas);
+        }
+        draws.concurrency = draws.concurrency.take().or_else(|| usual_draws.concurrency.clone());
+        draws.fairness_key = draws.fairness_key.take().or_else(|| usual_draws.fairness_key.clone());
         let (own, usual) = (&mut own.policy, &usual.policy);
         if !given.retry {
             own.retry = usual.retry.clone();
@@ -256,5 +307,40 @@ mod tests {
             (policy.retry.max_retries, policy.deadline_ms, policy.retention_ms),
             (9, Some(60_000), 1000)
         );
+    }
+
+    #[test]
+    fn what_it_draws_on_is_its_own_or_that_of_the_defaults_each_whole() {
+        let reserve = [("tokens", Amount::whole(5))];
+        let defaults = Submission::new("")
+            .fairness_key("tenant")
+            .budget("month")
+            .budget_reserving("day", reserve)
+            .quota("calls")
+            .concurrency("tenant", 2);
+        let own = Submission::new("k").budget("own").concurrency("other", 1);
+        let draws = Draft::from(own.with_defaults(&defaults)).draws;
+        assert_eq!(draws.budgets, [(Name::trusted("own"), Default::default())]);
+        assert_eq!(draws.concurrency, Some((Name::trusted("other"), 1)));
+        assert_eq!(
+            (draws.quotas, draws.fairness_key),
+            (vec![Name::trusted("calls")], Some(Name::trusted("tenant")))
+        );
+        let usual = Draft::from(Submission::new("k").with_defaults(&defaults)).draws;
+        assert_eq!(usual, Draft::from(defaults).draws);
+        assert_eq!(usual.budgets[1].1["tokens"], Amount::whole(5));
+    }
+
+    #[test]
+    fn what_it_draws_on_is_checked_when_it_is_submitted() {
+        for (submission, pointer) in [
+            (Submission::new("k").fairness_key(""), "/fairness_key"),
+            (Submission::new("k").quota("q").quota("q"), "/quotas/1"),
+            (Submission::new("k").budget("\0"), "/budgets/0"),
+            (Submission::new("k").concurrency("key", 0), "/concurrency/limit"),
+        ] {
+            let refusal = Draft::from(submission).check().expect_err("is refused");
+            assert_eq!(refusal.pointer(), Some(pointer));
+        }
     }
 }

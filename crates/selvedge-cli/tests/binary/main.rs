@@ -4,6 +4,7 @@ mod crash;
 mod dev;
 mod feed;
 mod refusals;
+mod reservations;
 mod secret;
 mod servers;
 mod support;

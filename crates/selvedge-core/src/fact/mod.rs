@@ -10,7 +10,9 @@ mod tell;
 
 pub use tell::{EVENT_TYPES, Told};
 
+use crate::amount::Amount;
 use crate::flow::{CancelMode, FlowState};
+use crate::gate::{Amounts, GateName};
 use crate::join::{Edge, JoinPolicy, Verdict};
 use crate::signal::Effect;
 use crate::step::StepKind;
@@ -75,6 +77,8 @@ pub enum Notice {
     Children,
     /// Nothing: the wait at this place has waited for too long, and goes on.
     Escalated(u32),
+    /// Room in the gate that it waits for.
+    Gate,
 }
 
 /// An edge that heard of its upstream.
@@ -419,6 +423,70 @@ pub enum Fact {
         /// How long tokens of the old ones are still accepted.
         grace_ms: i64,
     },
+    /// A gate refused it.
+    Held {
+        /// Which.
+        gate: GateName,
+        /// Why.
+        reason: String,
+        /// When the gate may be open.
+        until: Option<Timestamp>,
+    },
+    /// The gate that held it is open.
+    Admitted {
+        /// Which.
+        gate: GateName,
+    },
+    /// An operator configured a gate.
+    GateConfigured {
+        /// Which.
+        gate: GateName,
+    },
+    /// An operator removed the configuration of a gate.
+    GateRemoved {
+        /// Which.
+        gate: GateName,
+    },
+    /// A budget that it draws on is used up, and it was stopped.
+    Breached {
+        /// The lease that ended.
+        lease: LeaseRef,
+        /// The budget.
+        gate: GateName,
+        /// What followed.
+        next: Next,
+        /// What it waits for, where it is suspended.
+        suspension: Option<Suspension>,
+    },
+    /// Something was spent of a budget.
+    Spent {
+        /// The budget.
+        gate: GateName,
+        /// Who spent it.
+        execution: Option<ExecutionId>,
+        /// How much.
+        amounts: Amounts,
+    },
+    /// A limit of a budget is reached.
+    LimitReached {
+        /// The budget.
+        gate: GateName,
+        /// The dimension.
+        dimension: String,
+        /// The limit.
+        limit: Amount,
+        /// What was spent.
+        used: Amount,
+        /// Whether it is the hard one.
+        hard: bool,
+    },
+    /// The usage of a budget was set back to nothing.
+    BudgetReset {
+        /// The budget.
+        gate: GateName,
+        /// The period that begins.
+        period: u32,
+    },
 }
 
 impl Fact {
@@ -460,6 +528,9 @@ impl Fact {
                 Cause::Waitpoint
             }
             Fact::Stepped { .. } => Cause::Step,
+            Fact::Held { .. } => Cause::Hold,
+            Fact::Admitted { .. } => Cause::Admit,
+            Fact::Breached { .. } => Cause::Breach,
             Fact::Renewed { .. }
             | Fact::DrainRequested { .. }
             | Fact::FlowSubmitted { .. }
@@ -467,7 +538,12 @@ impl Fact {
             | Fact::FlowEnded { .. }
             | Fact::FlowReopened { .. }
             | Fact::FlowCancelRequested { .. }
-            | Fact::TokenKeysRotated { .. } => return None,
+            | Fact::TokenKeysRotated { .. }
+            | Fact::GateConfigured { .. }
+            | Fact::GateRemoved { .. }
+            | Fact::Spent { .. }
+            | Fact::LimitReached { .. }
+            | Fact::BudgetReset { .. } => return None,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Fact, Failure, HeardEdge, LeaseRef, Next, Notice};
 use crate::flow::FlowState;
+use crate::gate::GateName;
 use crate::{Outcome, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -176,6 +177,7 @@ impl Fact {
                 let of = match notice {
                     Notice::Time => "time",
                     Notice::Operator => "operator",
+                    Notice::Gate => "gate",
                     Notice::Children | Notice::Escalated(_) => "children",
                 };
                 vec![("execution.noticed", json!({ "of": of }))]
@@ -217,8 +219,51 @@ impl Fact {
                 let data = json!({ "key": key.to_string(), "grace_ms": grace_ms });
                 vec![("operator.token_keys_rotated", data)]
             }
+            Fact::Held { gate, reason, until } => {
+                let mut data = timed("until_at", *until);
+                data["gate"] = gate_data(gate);
+                data["reason"] = json!(reason);
+                vec![("execution.held", data)]
+            }
+            Fact::Admitted { gate } => vec![
+                ("execution.released", json!({ "gate": gate_data(gate) })),
+                ("execution.ready", json!({})),
+            ],
+            Fact::GateConfigured { gate } => {
+                vec![("operator.gate_configured", json!({ "gate": gate_data(gate) }))]
+            }
+            Fact::GateRemoved { gate } => {
+                vec![("operator.gate_removed", json!({ "gate": gate_data(gate) }))]
+            }
+            Fact::Breached { lease, gate, next, suspension } => {
+                let mut told = ended(lease, "breached", None, *next, "execution.delayed");
+                if let Some((_, data)) = told.last_mut() {
+                    *data = match suspension {
+                        Some(suspension) => suspension.tell(),
+                        None => json!({ "reason": "budget", "gate": gate_data(gate) }),
+                    };
+                }
+                told
+            }
+            Fact::Spent { gate, execution, amounts } => {
+                let data = json!({ "gate": gate_data(gate), "execution": execution, "usage": amounts });
+                vec![("budget.used", data)]
+            }
+            Fact::LimitReached { gate, dimension, limit, used, hard } => {
+                let data = json!({
+                    "gate": gate_data(gate), "dimension": dimension, "limit": limit, "used": used,
+                });
+                vec![(if *hard { "budget.hard_breach" } else { "budget.soft_breach" }, data)]
+            }
+            Fact::BudgetReset { gate, period } => {
+                vec![("budget.reset", json!({ "gate": gate_data(gate), "period": period }))]
+            }
         }
     }
+}
+
+fn gate_data(gate: &GateName) -> Value {
+    json!({ "kind": gate.kind.as_str(), "name": gate.name, "part": gate.part })
 }
 
 /// `edge.resolved`, for each edge.
@@ -260,6 +305,14 @@ pub const EVENT_TYPES: &[&str] = &[
     "waitpoint.revoked",
     "step.recorded",
     "operator.token_keys_rotated",
+    "execution.held",
+    "execution.released",
+    "operator.gate_configured",
+    "operator.gate_removed",
+    "budget.used",
+    "budget.soft_breach",
+    "budget.hard_breach",
+    "budget.reset",
     "attempt.ended",
     "lease.acquired",
     "lease.renewed",

@@ -1,7 +1,11 @@
 //! Claims: ready executions go to a worker under new leases, in order.
 
 use super::Operation;
+use super::admit::{self, lane_gate};
+use super::release;
+use crate::execution::Slots;
 use crate::fact::{Fact, LeaseRef};
+use crate::gate::{Gate, GateName};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{Candidates, Needs, Relative};
 use crate::session::SEEN_EVERY_MS;
@@ -141,11 +145,31 @@ impl Claim {
     pub fn needs(&self, classes: &[ClassId], handed_only: bool, needs: &mut Needs) {
         needs.sessions.push(self.session());
         let namespace = self.scope.namespace;
+        needs.lanes.extend(self.scope.lanes.iter().map(|lane| lane_gate(namespace, lane).id()));
         needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(namespace)));
         if !handed_only && !classes.is_empty() {
             match needs.candidates.iter_mut().find(|asked| asked.classes == classes) {
                 Some(asked) => asked.limit += self.max,
                 None => needs.candidates.push(Candidates { classes: classes.to_vec(), limit: self.max }),
+            }
+        }
+    }
+
+    /// Whether the lanes of the worker are here.
+    pub fn knows_lanes(&self, work: &Work) -> bool {
+        self.scope.lanes.iter().all(|lane| work.knows_gate(lane_gate(self.scope.namespace, lane).id()))
+    }
+
+    /// Once the lanes are here, the ready executions of those that give something out: as many as they have room for.
+    pub fn candidates(&self, classes: &[ClassId], work: &Work, needs: &mut Needs) {
+        for share in Lanes::of(&self.scope, classes, work).0 {
+            let gate = share.gate.as_ref().map(|name| work.gate(name));
+            let room = gate.and_then(|gate| gate.room(gate.config.as_ref()?, work.now()));
+            let limit = room.map_or(self.max, |room| room.min(self.max));
+            match needs.candidates.iter_mut().find(|asked| asked.classes == share.classes) {
+                _ if limit == 0 => {}
+                Some(asked) => asked.limit += limit,
+                None => needs.candidates.push(Candidates { classes: share.classes, limit }),
             }
         }
     }
@@ -205,13 +229,27 @@ impl Claim {
             return Vec::new();
         }
         self.see(known, work);
+        let mut lanes = Lanes::of(&self.scope, classes, work);
         let mut claimed: Vec<Claimed> = Vec::new();
         let mut bytes = 0;
         while claimed.len() < self.max as usize && bytes < CLAIM_BYTES {
-            let Some(id) = work.next_ready(classes) else { break };
-            let one = self.lease(id, work);
+            let Some((id, lane)) = lanes.next(work) else { break };
+            let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) else { break };
+            if let Some((gate, shut)) = admit::refuses(&row, work) {
+                admit::hold(work, id, gate, &shut);
+                work.pass_over(row.class);
+                if let Some(line) = admit::fair_gate(&row) {
+                    release::move_up(work, &line);
+                }
+                continue;
+            }
+            let slots = admit::take(&row, lane.as_ref(), work);
+            let one = self.lease(id, slots, work);
             bytes += one.bytes();
             claimed.push(one);
+            if let Some(line) = admit::fair_gate(&row) {
+                release::move_up(work, &line);
+            }
         }
         claimed
     }
@@ -239,7 +277,7 @@ impl Claim {
         }
     }
 
-    fn lease(&self, id: ExecutionId, work: &mut Work) -> Claimed {
+    fn lease(&self, id: ExecutionId, slots: Slots, work: &mut Work) -> Claimed {
         let now = work.now();
         let lease = Lease {
             id: work.entropy().lease_id(),
@@ -266,8 +304,76 @@ impl Claim {
             row.detail.interrupted = None;
             row.detail.progress = None;
             row.started_at = row.started_at.or(Some(now));
+            row.detail.slots = slots;
         });
         claimed(work.find(id).ok().flatten().expect("it was leased just now"), work)
+    }
+}
+
+/// The lanes of a claim that give something out, and their shares.
+struct Lanes(Vec<LaneShare>);
+
+struct LaneShare {
+    /// The lane, where it counts what goes through it.
+    gate: Option<GateName>,
+    classes: Vec<ClassId>,
+    weight: u32,
+}
+
+impl Lanes {
+    /// Lanes that have no weight are one share together, in the order of their executions; those that count what goes
+    /// through them are asked each on its own.
+    fn of(scope: &Scope, classes: &[ClassId], work: &Work) -> Lanes {
+        let mut shares: Vec<LaneShare> = Vec::new();
+        let mut rest = LaneShare { gate: None, classes: Vec::new(), weight: 1 };
+        let mut configured: Vec<(Name, Gate)> = Vec::new();
+        for lane in &scope.lanes {
+            let gate = work.gate(&lane_gate(scope.namespace, lane));
+            if gate.config.is_some() && configured.iter().all(|(known, _)| known != lane) {
+                configured.push((lane.clone(), gate.into_owned()));
+            }
+        }
+        for class in classes {
+            let lane = work.lane_of(*class);
+            match lane.and_then(|lane| configured.iter().position(|(known, _)| known == lane)) {
+                None => rest.classes.push(*class),
+                Some(place) => {
+                    let (name, gate) = &configured[place];
+                    let name = lane_gate(scope.namespace, name);
+                    let config = gate.config.clone().unwrap_or_default();
+                    match shares.iter_mut().find(|share| share.gate.as_ref() == Some(&name)) {
+                        Some(share) => share.classes.push(*class),
+                        None => shares.push(LaneShare {
+                            gate: Some(name),
+                            classes: vec![*class],
+                            weight: config.weight.unwrap_or(1),
+                        }),
+                    }
+                }
+            }
+        }
+        if !rest.classes.is_empty() {
+            shares.push(rest);
+        }
+        Lanes(shares)
+    }
+
+    /// The next execution, of the lane whose turn it is, and the lane where it counts what goes through it.
+    fn next(&mut self, work: &mut Work) -> Option<(ExecutionId, Option<GateName>)> {
+        let lane = |share: &LaneShare| share.gate.as_ref().map(GateName::id);
+        self.0.sort_by_key(|share| work.shares().of(&lane(share)));
+        for share in &self.0 {
+            let gate = share.gate.as_ref().map(|name| work.gate(name));
+            let config = gate.as_ref().and_then(|gate| gate.config.clone()).unwrap_or_default();
+            if gate.is_some_and(|gate| gate.refuses(&config, None, work.now()).is_some()) {
+                continue;
+            }
+            if let Some(id) = work.next_ready(&share.classes) {
+                work.serve_lane(lane(share), share.weight);
+                return Some((id, share.gate.clone().filter(|_| config.limits_starts())));
+            }
+        }
+        None
     }
 }
 

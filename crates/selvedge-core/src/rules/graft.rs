@@ -1,10 +1,12 @@
 //! Nodes and edges are added to a flow: by its submission, by growth, and by what a running execution spawns.
 
+use super::admit::line;
 use super::join::{News, decide, hear};
 use super::submit::new_row;
 use crate::fact::Fact;
 use crate::join::{Edge, Join, Resolution};
 use crate::plan::{DEPTH_LIMIT, End, Graph, Plan};
+use crate::rows::Needs;
 use crate::wiring::{Downstream, Node, Upstream, Wiring};
 use crate::{ClassId, Execution, ExecutionId, FlowId, NamespaceId, Refusal, State, Timestamp, Work};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -26,6 +28,14 @@ impl Planned {
         let waits: HashSet<End> = self.plan.edges().iter().map(|edge| edge.to).collect();
         let places = self.classes.iter().enumerate();
         places.filter(move |(place, _)| !waits.contains(&End::New(*place))).map(|(_, class)| *class)
+    }
+
+    /// The lines in which its nodes wait that have fairness keys.
+    pub(super) fn needs_lines(&self, namespace: NamespaceId, needs: &mut Needs) {
+        for (node, class) in self.plan.nodes().iter().zip(&self.classes) {
+            let key = node.submission.draws.fairness_key.as_ref();
+            needs.gates.extend(key.map(|key| line(namespace, *class, key).id()));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Operation;
 use super::graft::{Graft, Planned, depth};
+use super::submit::{check_lane, see_lanes};
 use crate::execution::ROOT;
 use crate::fact::Fact;
 use crate::flow::{Flow, FlowState};
@@ -36,9 +37,16 @@ impl Grow {
         needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
         needs.nodes.extend(names(self.flow, &self.planned));
         needs.executions.extend(self.planned.plan.ids().flatten());
+        self.planned.needs_lines(self.namespace, needs);
         if self.planned.plan.enters_existing() {
             needs.members.push(self.members());
         }
+    }
+
+    /// The lanes it goes to, one of which may take nothing new. Asked for only where lanes are configured.
+    pub fn needs_lanes(&self, needs: &mut Needs) {
+        let nodes = self.planned.plan.nodes().iter();
+        see_lanes(self.namespace, nodes.map(|node| &node.submission), needs);
     }
 
     /// What to see after that: the nodes that are there already, locked, so that none of them ends meanwhile.
@@ -71,6 +79,7 @@ impl Grow {
                     detail: format!("is in use for execution {id}; use a new id"),
                 });
             }
+            check_lane(self.namespace, &node.submission, work)?;
         }
         let old = existing(self.flow, &self.planned, work)?;
         self.check_order(&old, work)?;
@@ -192,11 +201,18 @@ pub struct Spawn {
 }
 
 impl Spawn {
+    /// The lanes it goes to in this namespace, one of which may take nothing new. Asked for only where lanes are configured.
+    pub fn needs_lanes(&self, namespace: NamespaceId, needs: &mut Needs) {
+        let nodes = self.planned.plan.nodes().iter();
+        see_lanes(namespace, nodes.map(|node| &node.submission), needs);
+    }
+
     /// What to see once the parent is known: its flow, locked, what of its nodes has these names, and those it waits for.
     pub fn needs_more(&self, parent: &Execution, work: &Work, needs: &mut Needs) {
         let flow = parent.flow();
         needs.flows.push(flow);
         needs.nodes.extend(names(flow, &self.planned));
+        self.planned.needs_lines(parent.namespace, needs);
         let plan = &self.planned.plan;
         needs.executions.extend(plan.existing().iter().filter_map(|name| work.node(flow, name)));
         needs.executions.extend(plan.ids().flatten());
@@ -250,6 +266,8 @@ impl Spawn {
                     pointer: format!("/nodes/{index}/id"),
                     detail: format!("is in use for execution {id}; use a new id"),
                 });
+            } else {
+                check_lane(parent.namespace, &node.submission, work)?;
             }
         }
         let old = existing(flow, &planned, work)?;

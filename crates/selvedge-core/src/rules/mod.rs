@@ -3,16 +3,20 @@
 //! Every family follows the same shape: a command struct, `needs` (which rows it must see) and `decide` (what it does to
 //! them, and its reply). A command that is refused has changed nothing.
 
+pub mod admit;
+pub mod budget;
 pub mod claim;
 pub mod clock;
 pub mod dispatch;
 pub mod flow;
 mod frame;
+pub mod gate;
 pub mod graft;
 pub mod grow;
 pub mod heartbeat;
 pub mod join;
 pub mod operator;
+pub mod release;
 pub mod report;
 pub mod signal;
 pub mod step;

@@ -1,5 +1,6 @@
 //! What operators do to an execution. Every event of theirs names the actor.
 
+use super::admit::fair_gate;
 use super::graft::join_again;
 use super::submit::key_names;
 use super::{follow, open_again, put_back, suspend, waitpoint};
@@ -87,6 +88,7 @@ impl Operate {
             && let Ok(row) = work.execution(self.namespace, self.execution)
         {
             needs.flows.extend(row.flow);
+            needs.gates.extend(fair_gate(row).map(|line| line.id()));
         }
         match (&self.action, work.execution(self.namespace, self.execution)) {
             (Action::Resume, Ok(row)) => suspend::needs(row, needs),
@@ -158,6 +160,7 @@ impl Operate {
             | State::Ready
             | State::Delayed { .. }
             | State::Leased(_)
+            | State::Held(_)
             | State::Suspended(_) => {
                 let fact = Fact::Cancelled { lease: row.lease_ref(), reason: reason.clone() };
                 self.apply(work, fact, |row| follow(row, Next::Terminal(Outcome::Cancelled)));
@@ -184,7 +187,10 @@ impl Operate {
         }
         if to != row.priority {
             let fact = Fact::Prioritised { from: row.priority, to };
-            self.apply(work, fact, |row| row.priority = to);
+            self.apply(work, fact, |row| {
+                row.priority = to;
+                row.detail.head = row.detail.head.map(|_| to);
+            });
         }
         Ok(())
     }
@@ -203,7 +209,7 @@ impl Operate {
             State::Suspended(_) => {
                 Err(self.wrong_state(row, "it waits for what its suspension says; resume it instead"))
             }
-            State::Ready | State::Delayed { .. } => {
+            State::Ready | State::Delayed { .. } | State::Held(_) => {
                 let next = put_back(row, Some(until), work.now());
                 self.apply(work, Fact::Rescheduled { next }, |row| follow(row, next));
                 Ok(())
@@ -218,7 +224,7 @@ impl Operate {
                 Ok(())
             }
             State::Terminal(_) => Err(terminal(row)),
-            State::Blocked | State::Ready | State::Delayed { .. } | State::Leased(_) => {
+            State::Blocked | State::Ready | State::Delayed { .. } | State::Held(_) | State::Leased(_) => {
                 Err(self.wrong_state(row, "only a suspended one can be resumed"))
             }
         }
@@ -326,7 +332,8 @@ fn terminal(row: &Execution) -> Refusal {
 
 /// Whether an execution has not started: it never was claimed in this generation.
 pub(super) fn is_unstarted(row: &Execution) -> bool {
-    row.started_at.is_none() && matches!(row.state, State::Blocked | State::Ready | State::Delayed { .. })
+    row.started_at.is_none()
+        && matches!(row.state, State::Blocked | State::Ready | State::Delayed { .. } | State::Held(_))
 }
 
 pub(super) fn check_reason(reason: &Option<String>) -> Result<(), Refusal> {

@@ -3,6 +3,7 @@
 //! The epoch is the fence, not the clock: until the lease was taken away, a late report of the current lease is accepted.
 //! A report that already succeeded, repeated, gives the same answer: the line of history that it wrote is its receipt.
 
+use super::budget::Spend;
 use super::frame::{self, Known};
 use super::grow::Spawn;
 use super::step::StepDraft;
@@ -106,6 +107,8 @@ pub enum Op {
     Suspend(Box<Suspend>),
     /// Record a step.
     Step(StepDraft),
+    /// Something was spent of a budget.
+    Usage(Spend),
 }
 
 /// One report.
@@ -173,6 +176,7 @@ impl Report {
             Op::Waitpoint { draft, .. } => draft.check(""),
             Op::Suspend(suspend) => suspend.check(),
             Op::Step(step) => step.check(),
+            Op::Usage(spend) => spend.check(),
         }
     }
 
@@ -189,6 +193,7 @@ impl Report {
             }
             Op::Suspend(suspend) => suspend.needs(execution, needs),
             Op::Step(step) => needs.steps.push((execution, step.name.clone())),
+            Op::Usage(spend) => spend.needs(needs),
             Op::Complete { .. }
             | Op::Fail { .. }
             | Op::Progress { .. }
@@ -206,6 +211,9 @@ impl Report {
     /// What to see after that.
     pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
         let Ok(row) = work.execution(self.namespace, self.fence.execution) else { return };
+        if let Op::Usage(spend) = &self.op {
+            spend.needs_more(work, needs);
+        }
         if !self.fence.holds(row) {
             return;
         }
@@ -221,9 +229,12 @@ impl Report {
     pub fn ends(&self) -> bool {
         match self.op {
             Op::Complete { .. } | Op::Fail { .. } | Op::Delay { .. } | Op::Release | Op::Suspend(_) => true,
-            Op::Progress { .. } | Op::Spawn(_) | Op::Frame { .. } | Op::Waitpoint { .. } | Op::Step(_) => {
-                false
-            }
+            Op::Progress { .. }
+            | Op::Spawn(_)
+            | Op::Frame { .. }
+            | Op::Waitpoint { .. }
+            | Op::Step(_)
+            | Op::Usage(_) => false,
         }
     }
 
@@ -243,6 +254,9 @@ impl Report {
         self.check()?;
         let id = self.fence.execution;
         let row = work.execution(self.namespace, id)?.clone();
+        if let Op::Usage(spend) = &self.op {
+            return self.spend(&row, spend, work);
+        }
         if !self.fence.holds(&row) {
             return self.repeat(&row, work);
         }
@@ -307,8 +321,29 @@ impl Report {
                 step.decide(&row, work)?;
                 return Ok(Reported::leased());
             }
+            Op::Usage(spend) => return self.spend(&row, spend, work),
         };
         Ok(reported(next))
+    }
+
+    /// What was spent counts whoever's turn it is by now: any lease that was once held may say so.
+    fn spend(&self, row: &Execution, spend: &Spend, work: &mut Work) -> Result<Reported, Refusal> {
+        let Fence { attempt, lease_id, epoch, .. } = self.fence;
+        let lines = row.history.lines();
+        let lines =
+            lines.map_err(|error| Refusal::Unreadable { execution: row.id, detail: error.to_string() })?;
+        let held = match lease_of(&lines, attempt) {
+            Some(lease) => lease.id == lease_id && lease.epoch == epoch,
+            // Older lines have left the row.
+            None => {
+                row.detail.history_pages > 0 && epoch <= row.epoch && attempt.checked_add(1) == Some(epoch)
+            }
+        };
+        if !held {
+            return Err(row.stale());
+        }
+        spend.decide(work)?;
+        Ok(Reported { state: row.state.name(), ..Reported::leased() })
     }
 
     /// The fence is not the current one: the answer of the same report if it succeeded before, else a refusal.
@@ -371,6 +406,7 @@ impl Report {
                 hasher.update(data);
             }
             Op::Waitpoint { .. } => hasher.update(b"waitpoint"),
+            Op::Usage(_) => hasher.update(b"usage"),
             Op::Step(step) => {
                 hasher.update(b"step");
                 hasher.update(step.name.as_bytes());

@@ -1,8 +1,9 @@
 //! Submission: new executions, each at most once for its id and its keys.
 
-use super::Operation;
+use super::{Operation, admit};
 use crate::execution::{Detail, Spec};
 use crate::fact::Fact;
+use crate::gate::LaneState;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
 use crate::{
     ClassId, Execution, ExecutionId, FlowId, History, Name, NamespaceId, Refusal, State, Submission,
@@ -69,7 +70,16 @@ impl Submit {
             }
             needs.flows_look.extend(submission.id.map(|id| FlowId(id.0)));
             needs.keys.extend(names(self.namespace, submission));
+            let line = submission.draws.fairness_key.as_ref();
+            needs.gates.extend(line.map(|key| admit::line(self.namespace, item.class, key).id()));
         }
+    }
+
+    /// The lanes it goes to, one of which may take nothing new. Asked for only where lanes are configured, so that it costs
+    /// nothing elsewhere.
+    pub fn needs_lanes(&self, needs: &mut Needs) {
+        let valid = self.items.iter().filter_map(|item| item.submission.as_ref().ok());
+        see_lanes(self.namespace, valid, needs);
     }
 
     /// What to see after the keys were loaded: the executions they stand for.
@@ -103,6 +113,10 @@ impl Submit {
             Ok(Some(answer)) => self.repeat(answer, work),
             Ok(None) => {
                 let replies = self.decide_each(again, work);
+                // A lane that drains does not do so for ever: where nothing was made, the same call may be made again.
+                if replies.iter().all(|reply| matches!(reply, Err(Refusal::LaneDraining { .. }))) {
+                    return replies;
+                }
                 let answer = |reply: &Result<Submitted, Refusal>| {
                     reply.as_ref().map(|done| done.execution.id).map_err(Clone::clone)
                 };
@@ -164,6 +178,7 @@ impl Submit {
             self.remember_key(submission, &first, work);
             return Ok(Submitted { execution: first, duplicate: true });
         }
+        check_lane(self.namespace, submission, work)?;
         Ok(Submitted { execution: self.create(item, submission, work), duplicate: false })
     }
 
@@ -191,7 +206,11 @@ impl Submit {
                     }
                     return Ok(Some(first.clone()));
                 }
-                KeyScope::Unique | KeyScope::Idempotency | KeyScope::Operation | KeyScope::Flow => {}
+                KeyScope::Unique
+                | KeyScope::Idempotency
+                | KeyScope::Operation
+                | KeyScope::Flow
+                | KeyScope::Usage => {}
             }
         }
         Ok(None)
@@ -235,6 +254,24 @@ impl Submit {
     }
 }
 
+/// The lanes of these submissions.
+pub(super) fn see_lanes<'a>(
+    namespace: NamespaceId,
+    submissions: impl Iterator<Item = &'a Submission>,
+    needs: &mut Needs,
+) {
+    needs.lanes.extend(submissions.map(|one| admit::lane_gate(namespace, &one.lane).id()));
+}
+
+/// Refuses what goes to a lane that takes nothing new. A lane that was not asked for takes everything.
+pub(super) fn check_lane(namespace: NamespaceId, one: &Submission, work: &Work) -> Result<(), Refusal> {
+    let lane = work.gate(&admit::lane_gate(namespace, &one.lane));
+    match lane.config.as_ref().is_some_and(|config| config.state == LaneState::Draining) {
+        true => Err(Refusal::LaneDraining { lane: one.lane.to_string() }),
+        false => Ok(()),
+    }
+}
+
 /// A new execution, alone: ready, or delayed.
 pub(super) fn new_row(
     namespace: NamespaceId,
@@ -257,6 +294,7 @@ pub(super) fn new_row(
             unique_while_active: submission.unique_while_active.clone(),
             digest: submission.id.map(|_| submission.digest),
             node: None,
+            draws: submission.draws.clone(),
         }),
         tags: submission.tags.clone(),
         version: 1,

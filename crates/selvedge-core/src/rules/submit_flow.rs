@@ -2,6 +2,7 @@
 
 use super::Operation;
 use super::graft::{Graft, Planned};
+use super::submit::{check_lane, see_lanes};
 use crate::fact::Fact;
 use crate::flow::{Counts, Flow, FlowDetail, FlowSpec, FlowState};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
@@ -126,6 +127,13 @@ impl SubmitFlow {
         needs.keys.extend(self.key());
         needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
         needs.executions.extend(self.planned.plan.ids().flatten());
+        self.planned.needs_lines(self.namespace, needs);
+    }
+
+    /// The lanes it goes to, one of which may take nothing new. Asked for only where lanes are configured.
+    pub fn needs_lanes(&self, needs: &mut Needs) {
+        let nodes = self.planned.plan.nodes().iter();
+        see_lanes(self.namespace, nodes.map(|node| &node.submission), needs);
     }
 
     /// What to see after the keys were loaded: the flows they stand for.
@@ -178,6 +186,9 @@ impl SubmitFlow {
                     detail: format!("is in use for execution {id}, which is not of this flow; use a new id"),
                 });
             }
+        }
+        for node in self.planned.plan.nodes() {
+            check_lane(self.namespace, &node.submission, work)?;
         }
         self.create(work)
     }

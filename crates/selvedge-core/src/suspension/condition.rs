@@ -1,5 +1,6 @@
 //! Conditions: trees that signals, times, operators and children make hold, leaf by leaf.
 
+use crate::gate::GateName;
 use crate::name::NAME_LIMIT;
 use crate::submission::{When, check_duration};
 use crate::{Name, Refusal, Timestamp};
@@ -84,6 +85,13 @@ pub enum Condition {
     Children {
         /// Whether they have.
         ended: bool,
+    },
+    /// A gate is open again. Only the engine itself waits for that.
+    Gate {
+        /// Which.
+        gate: GateName,
+        /// Whether it is.
+        open: bool,
     },
 }
 
@@ -180,7 +188,10 @@ impl Condition {
             Condition::Until { at: When::AfterMs(ms), .. } => {
                 check_duration(&format!("{pointer}/delay_ms"), *ms).map(|()| 1)
             }
-            Condition::Until { .. } | Condition::Operator { .. } | Condition::Children { .. } => Ok(1),
+            Condition::Until { .. }
+            | Condition::Operator { .. }
+            | Condition::Children { .. }
+            | Condition::Gate { .. } => Ok(1),
         }
     }
 
@@ -230,6 +241,7 @@ impl Condition {
             Condition::Until { passed, .. } => *passed,
             Condition::Operator { said } => *said,
             Condition::Children { ended } => *ended,
+            Condition::Gate { open, .. } => *open,
         }
     }
 
@@ -293,6 +305,9 @@ impl Condition {
             Condition::Until { at: When::AfterMs(ms), .. } => json!({ "delay_ms": ms }),
             Condition::Operator { .. } => json!({ "operator": true }),
             Condition::Children { .. } => json!({ "children": true }),
+            Condition::Gate { gate, .. } => {
+                json!({ "gate": { "kind": gate.kind.as_str(), "name": gate.name } })
+            }
         }
     }
 
@@ -323,6 +338,7 @@ impl Condition {
             Condition::Until { .. } => "a time".into(),
             Condition::Operator { .. } => "an operator".into(),
             Condition::Children { .. } => "the end of its children".into(),
+            Condition::Gate { gate, .. } => format!("room in {gate}"),
         }
     }
 

@@ -10,6 +10,7 @@ mod condition;
 pub use condition::{Arrival, Condition, DEPTH_MAX, Distinct, LEAVES_MAX, NAMES_MAX};
 
 use crate::fact::LeaseRef;
+use crate::gate::GateName;
 use crate::name::NAME_LIMIT;
 use crate::step::StepKind;
 use crate::submission::{When, check_duration};
@@ -239,6 +240,27 @@ impl Suspension {
             Condition::Operator { said } => !std::mem::replace(said, true),
             _ => false,
         })
+    }
+
+    /// Marks what waits for a gate. Says whether something had.
+    pub fn gate_opened(&mut self, opened: &GateName) -> bool {
+        self.mark(|leaf| match leaf {
+            Condition::Gate { gate, open } if gate == opened => !std::mem::replace(open, true),
+            _ => false,
+        })
+    }
+
+    /// The gate that it waits for, if it does.
+    pub fn gate(&self) -> Option<&GateName> {
+        let mut found = None;
+        for wait in &self.waits {
+            wait.condition.leaves(&mut |leaf| {
+                if let Condition::Gate { gate, open: false } = leaf {
+                    found = Some(gate);
+                }
+            });
+        }
+        found
     }
 
     /// Marks what waits for the children. Says whether something had.

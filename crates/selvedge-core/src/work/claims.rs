@@ -7,7 +7,7 @@ use crate::{ClassId, ExecutionId, Outcome, State};
 impl Work {
     /// The ready executions of these classes that are at hand.
     pub fn ready(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
-        classes.iter().filter_map(|class| self.ready.get(class)).flatten().map(|(_, _, id)| *id)
+        classes.iter().filter_map(|class| self.ready.get(class)).flatten().map(|(_, id)| *id)
     }
 
     /// The next execution that a claim on these classes takes, in order. Only those whose input is here can be handed out.
@@ -17,10 +17,10 @@ impl Work {
             .filter_map(|class| self.ready.get(class))
             .filter_map(|set| {
                 set.iter()
-                    .find(|(_, _, id)| self.executions.get(id).is_some_and(|entry| self.can_hand_out(entry)))
+                    .find(|(_, id)| self.executions.get(id).is_some_and(|entry| self.can_hand_out(entry)))
             })
             .min()
-            .map(|(_, _, id)| *id)
+            .map(|(_, id)| *id)
     }
 
     /// Whether everything that a claim carries is here: the input, how the upstreams and children ended, and the record.
@@ -30,6 +30,7 @@ impl Work {
         let children = wiring.children.iter().map(|child| child.execution);
         entry.input.is_some()
             && self.knows_record(entry.row.id)
+            && crate::rules::admit::knows(&entry.row, self)
             && upstreams.chain(children).all(|id| self.knows_end(id))
     }
 
@@ -44,10 +45,11 @@ impl Work {
     }
 
     /// The classes of which something that this transaction had in hand is ready when it ends. Made ready by it or not: a
-    /// claim that came meanwhile has passed over what was locked, and must look again.
+    /// claim that came meanwhile has passed over what was locked, and must look again. Also those of which its claims came
+    /// across something that was held: they have not seen what is behind it.
     pub fn left_ready(&self) -> Vec<ClassId> {
         let left = self.executions.values().filter(|entry| !entry.deleted && entry.row.state == State::Ready);
-        let mut classes: Vec<ClassId> = left.map(|entry| entry.row.class).collect();
+        let mut classes: Vec<ClassId> = left.map(|entry| entry.row.class).chain(self.passed_over()).collect();
         classes.sort_unstable();
         classes.dedup();
         classes

@@ -22,6 +22,7 @@ impl Work {
         let mut changes = Changes::default();
         self.finish_flows(&mut changes);
         std::mem::take(&mut self.records).finish(&mut changes);
+        std::mem::take(&mut self.gates).finish(&mut changes);
         for (id, entry) in self.executions {
             let changed = entry.stored != Some(entry.row.version);
             match (entry.stored, entry.deleted) {

@@ -8,8 +8,12 @@ mod beside;
 mod claims;
 mod finish;
 mod flows;
+mod gates;
 mod record;
 
+pub use gates::LaneShares;
+
+use crate::execution::{ClaimOrder, Slots};
 use crate::fact::Fact;
 use crate::filter::tag_text;
 use crate::flow::Counts;
@@ -19,6 +23,7 @@ use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{
     HeldLease, HistoryPage, KeyName, KeyRow, Members, NodeEntry, Relative, ResultChange, Rows, TagEntry,
 };
+use crate::state::StateName;
 use crate::stream::{Frame, Stream, StreamName};
 use crate::transition::allowed;
 use crate::wiring::Wiring;
@@ -27,11 +32,7 @@ use crate::{
     SessionId, State, Timestamp,
 };
 use bytes::Bytes;
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-
-/// A place in the order of claims: priority downwards, then the time it became ready.
-type ClaimOrder = (Reverse<i16>, Timestamp, ExecutionId);
 
 /// The rows of one transaction.
 #[derive(Debug)]
@@ -69,6 +70,7 @@ pub struct Work {
     frames: Vec<Frame>,
     frames_dropped: BTreeMap<StreamName, u32>,
     records: record::Records,
+    gates: gates::Gates,
     /// Ended or opened again by this transaction, and not yet told to their downstreams.
     turned: BTreeSet<ExecutionId>,
     events: Vec<Event>,
@@ -143,6 +145,7 @@ impl Work {
             frames: Vec::new(),
             frames_dropped: BTreeMap::new(),
             records: record::Records::default(),
+            gates: gates::Gates::default(),
             turned: BTreeSet::new(),
             events: Vec::new(),
         }
@@ -153,6 +156,7 @@ impl Work {
     pub fn load(&mut self, mut rows: Rows) {
         self.now = self.now.max(rows.now);
         self.records.load(&mut rows);
+        self.gates.load(&mut rows);
         for execution in rows.executions {
             self.see(execution);
         }
@@ -289,7 +293,7 @@ impl Work {
     ) {
         let now = self.now;
         let entry = self.executions.get_mut(&id).expect("a rule changes rows that it has seen");
-        let (from, was_order) = (entry.row.state.name(), claim_order(&entry.row));
+        let (from, was_order) = (entry.row.state.name(), entry.row.claim_order());
         let before = matches!(fact, Fact::Tagged { .. }).then(|| entry.row.tags.clone());
         edit(&mut entry.row);
         let to = entry.row.state.name();
@@ -317,6 +321,12 @@ impl Work {
             set.remove(&was_order);
         }
         entry.row.version += 1;
+        let slots = (from == StateName::Leased && to != StateName::Leased)
+            .then(|| std::mem::take(&mut entry.row.detail.slots))
+            .filter(|slots| *slots != Slots::default())
+            .map(|slots| (entry.row.clone(), slots));
+        let head = from == StateName::Ready && to != from && entry.row.detail.head.take().is_some();
+        let head = head.then(|| entry.row.clone());
         let (flow, outcome) = (entry.row.flow, entry.row.state.outcome());
         let orphans = entry.row.wiring().has_attached_children();
         self.record(id, fact, actor);
@@ -329,6 +339,12 @@ impl Work {
         }
         if turns && outcome.is_some() {
             self.leave_to_parent(id);
+        }
+        if let Some((row, slots)) = slots {
+            self.give_back(&row, &slots);
+        }
+        if let Some(row) = head {
+            self.leave_line(&row);
         }
     }
 
@@ -449,14 +465,26 @@ impl Work {
 
     /// Records something that is not about one execution.
     pub fn record_apart(&mut self, namespace: NamespaceId, fact: Fact, actor: Option<Name>) {
+        self.record_about(namespace, None, fact, actor);
+    }
+
+    /// Records something that an execution, which need not be here any more, had to do with and that does not change its row.
+    pub fn record_about(
+        &mut self,
+        namespace: NamespaceId,
+        execution: Option<ExecutionId>,
+        fact: Fact,
+        actor: Option<Name>,
+    ) {
+        let row = execution.and_then(|id| self.executions.get(&id)).map(|entry| &entry.row);
         self.events.push(Event {
             at: self.now,
             namespace,
-            execution: None,
-            flow: None,
+            execution,
+            flow: row.and_then(|row| row.flow),
             version: None,
             actor,
-            tags: BTreeMap::new(),
+            tags: row.map(|row| row.tags.clone()).unwrap_or_default(),
             fact,
         });
     }
@@ -465,7 +493,7 @@ impl Work {
         if let Some(entry) = self.executions.get(&id)
             && entry.row.state == State::Ready
         {
-            self.ready.entry(entry.row.class).or_default().insert(claim_order(&entry.row));
+            self.ready.entry(entry.row.class).or_default().insert(entry.row.claim_order());
         }
     }
 }
@@ -477,10 +505,6 @@ fn becomes_ready(cause: crate::transition::Cause) -> bool {
         cause,
         Cause::Tag | Cause::Prioritise | Cause::Hear | Cause::Wire | Cause::Signal | Cause::Waitpoint
     )
-}
-
-fn claim_order(row: &Execution) -> ClaimOrder {
-    (Reverse(row.priority), row.ready_order, row.id)
 }
 
 /// Undoes the opposite change of an entry where this transaction made one, else makes this one: so what is left in the

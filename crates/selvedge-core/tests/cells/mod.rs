@@ -1,21 +1,25 @@
 //! Rows of every state, the commands of every cause, and what becomes of the one under the other.
 
+mod gated;
 mod record;
 mod rows;
 
 pub use rows::rows;
 
 use bytes::Bytes;
+use gated::gates;
 use record::{
     CHILD, EARLY, GO, NEVER, fingerprint, secret, signals_of, token_keys, waitpoints, waitpoints_of,
 };
 use rows::{CLASS, FLOW, ID, LEASE, NAMESPACE, NODE, TTL_MS, UPSTREAMS, flow, now, session, upstream};
 use selvedge_core::fact::Fact;
 use selvedge_core::flow::{CancelMode, FlowCancel};
+use selvedge_core::gate::GateName;
 use selvedge_core::join::Condition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, NodeDraft, Onto};
 use selvedge_core::rows::{Members, Relative};
+use selvedge_core::rules::budget::Breach;
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
@@ -23,6 +27,7 @@ use selvedge_core::rules::graft::Planned;
 use selvedge_core::rules::grow::{Grow, Spawn};
 use selvedge_core::rules::join::CHUNK;
 use selvedge_core::rules::operator::{Action, Operate};
+use selvedge_core::rules::release::LookAtGate;
 use selvedge_core::rules::report::{Fence, Op, Report};
 use selvedge_core::rules::signal::{SignalDraft, Way};
 use selvedge_core::rules::step::StepDraft;
@@ -38,7 +43,7 @@ use selvedge_core::suspension::{Condition as Resume, WaitDraft};
 use selvedge_core::transition::Cause;
 use selvedge_core::{
     Changes, Draft, DueKind, Entropy, Execution, ExecutionId, FailureClass, Flow, FlowId, Name, Outcome,
-    Rows, Work,
+    Rows, State, Work,
 };
 use uuid::Uuid;
 
@@ -73,6 +78,10 @@ pub enum Command {
     Token(usize),
     /// Its child has ended like this or is live, and it is told.
     HearChildren(Option<Outcome>),
+    /// A gate is looked at.
+    LookAtGate(GateName),
+    /// A budget that may be used up stops it.
+    Breach(GateName),
 }
 
 /// The state of a row.
@@ -132,7 +141,7 @@ pub fn commands(cause: Cause) -> Vec<Command> {
                 [DueKind::Delay, DueKind::SuspensionTimeout].map(|kind| Command::Tick(What::Due(kind)));
             let children = [Some(Outcome::Failed), None].map(Command::HearChildren);
             let told = operate(Action::Resume).into_iter().chain(by_time).chain(children);
-            told.chain(deliveries()).chain(suspends()).collect()
+            told.chain(deliveries()).chain(suspends()).chain(looks()).collect()
         }
         Cause::SuspensionTimeout => tick(DueKind::SuspensionTimeout),
         Cause::Waitpoint => {
@@ -150,7 +159,15 @@ pub fn commands(cause: Cause) -> Vec<Command> {
             let step = StepDraft { name, kind, result: Bytes::from_static(b"1"), duration_ms: 1 };
             vec![Command::Report(Op::Step(step))]
         }
+        Cause::Hold => vec![Command::Claim],
+        Cause::Admit => looks(),
+        Cause::Breach => gates().iter().cloned().map(Command::Breach).collect(),
     }
+}
+
+/// Looks at every gate.
+fn looks() -> Vec<Command> {
+    gates().iter().cloned().map(Command::LookAtGate).collect()
 }
 
 /// Suspends until something comes that has not, that has, or that does at once; and makes a waitpoint along with it.
@@ -223,7 +240,7 @@ pub fn run(row: &Row, command: &Command) -> Vec<Cell> {
         waitpoints: row.iter().flat_map(waitpoints_of).collect(),
         token_keys: token_keys(),
         outbox: left(command).into_iter().collect(),
-        ..Rows::default()
+        ..gated::load(row.as_ref())
     });
     if row.as_ref().is_some_and(|row| row.flow.is_some()) || matches!(command, Command::Grow { .. }) {
         let nodes = row.iter().map(|_| (FLOW, Name::trusted(NODE), ID)).collect();
@@ -286,9 +303,12 @@ fn passed(fact: &Fact, from: Option<StateName>) -> StateName {
     }
 }
 
-/// Whether there is nothing to save, but for the row of the outbox that a dispatch works off, and the flow whose members it
-/// has told.
+/// Whether there is nothing to save, but for the row of the outbox that a dispatch works off, the flow whose members it
+/// has told, and when a gate is to be looked at again.
 fn is_nothing(changes: &Changes, command: &Command) -> bool {
+    if matches!(command, Command::LookAtGate(_)) {
+        return Changes { gates: vec![], ..changes.clone() }.is_empty();
+    }
     let Some(left) = left(command) else { return changes.is_empty() };
     let rest = Changes { outbox_removed: vec![], flows_updated: vec![], ..changes.clone() };
     let told = matches!(command, Command::CancelMembers(_)) || changes.flows_updated.is_empty();
@@ -347,7 +367,17 @@ fn decide(command: &Command, work: &mut Work) -> bool {
                 ttl_ms: TTL_MS,
                 operation: None,
             };
-            claim.decide(&[CLASS], work).is_ok_and(|claimed| !claimed.is_empty())
+            let claimed = claim.decide(&[CLASS], work);
+            let held = matches!(work.find(ID), Ok(Some(row)) if matches!(row.state, State::Held(_)));
+            claimed.is_ok_and(|claimed| held == claimed.is_empty())
+        }
+        Command::LookAtGate(gate) => {
+            let look = LookAtGate { gate: gate.clone(), stopped: false, now: true };
+            look.decide(work).released == 1
+        }
+        Command::Breach(gate) => {
+            let breach = Breach { execution: ID, gate: gate.clone() };
+            breach.decide(work) == Ok(true)
         }
         Command::Report(op) => {
             let (op_id, op) = (None, op.clone());

@@ -95,7 +95,8 @@ fn overdue(condition: Condition, on_timeout: OnTimeout) -> Wait {
     Wait { timeout_at: Some(now()), on_timeout, ..wait(condition) }
 }
 
-fn suspended(waits: Vec<Wait>) -> State {
+/// Suspended until one of these waits ends.
+pub fn suspended(waits: Vec<Wait>) -> State {
     let [worker, instance] = ["worker", "instance"].map(Name::trusted);
     let lease = LeaseRef { id: LEASE, epoch: 1, worker, instance };
     State::Suspended(Suspension { number: 1, since: now().minus_ms(1_000), lease, waits }.into())

@@ -1,6 +1,7 @@
 //! Rows of every state, in every variation that a rule looks at.
 
 use super::Row;
+use super::gated::{gated_rows, open_key};
 use super::record::{recorded_rows, waitpoints, waits_for_a_signal};
 use selvedge_core::execution::{CancelRequest, Detail, Record, Spec};
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
@@ -75,6 +76,7 @@ pub(super) fn states() -> impl Iterator<Item = State> {
         State::Delayed { until: now().minus_ms(1) },
         State::Delayed { until: now().plus_ms(1) },
         State::Leased(lease()),
+        State::Held(open_key().into()),
         waits_for_a_signal(),
     ];
     live.into_iter().chain(Outcome::ALL.into_iter().map(State::Terminal))
@@ -83,7 +85,7 @@ pub(super) fn states() -> impl Iterator<Item = State> {
 /// No row, and rows of every state in every variation.
 pub fn rows() -> Vec<Row> {
     let mut rows = vec![None];
-    rows.extend(wired_rows().into_iter().chain(recorded_rows()).map(Some));
+    rows.extend(wired_rows().into_iter().chain(recorded_rows()).chain(gated_rows()).map(Some));
     for state in states() {
         for policy in policies() {
             for charged in 0..=2 {
@@ -121,9 +123,12 @@ fn policies() -> Vec<Policy> {
 pub(super) fn asked_to_cancel(state: &State) -> Vec<Option<Timestamp>> {
     match state {
         State::Leased(_) => vec![None, Some(now().plus_ms(1)), Some(now())],
-        State::Blocked | State::Ready | State::Delayed { .. } | State::Suspended(_) | State::Terminal(_) => {
-            vec![None]
-        }
+        State::Blocked
+        | State::Ready
+        | State::Delayed { .. }
+        | State::Suspended(_)
+        | State::Held(_)
+        | State::Terminal(_) => vec![None],
     }
 }
 

@@ -5,6 +5,7 @@
 //! starves nothing, and nothing happens twice. Which there are: this folder's files.
 
 mod due;
+mod gates;
 mod lease_expiry;
 mod log_window;
 mod outbox;
@@ -116,6 +117,8 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(due::execution_deadline()),
         Arc::new(due::suspension_timeout()),
         Arc::new(due::waitpoint_expiry()),
+        Arc::new(gates::gate_release()),
+        Arc::new(gates::budget_reset()),
         Arc::new(outbox::dependency()),
         Arc::new(outbox::edge_cancel_dispatcher()),
         Arc::new(outbox::edge_cancel_reconciler()),

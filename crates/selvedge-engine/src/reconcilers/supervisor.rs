@@ -169,6 +169,9 @@ impl Watch {
                 return Instant::now() + LOOK_AGAIN;
             }
         };
+        if overview.lanes {
+            self.bench.committer.registry().expect_lanes();
+        }
         let now = Instant::now();
         let mut look_at = now + LOOK_EVERY;
         for turn in &mut self.turns {

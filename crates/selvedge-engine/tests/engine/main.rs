@@ -1,12 +1,15 @@
 //! What the engine promises, on the store in memory and mostly on a clock that the tests move.
 
+mod admission;
 mod cancel;
 mod faulty;
 mod flows;
+mod gates;
 mod hand_off;
 mod keys;
 mod limits;
 mod lists;
+mod namespaces;
 mod replay;
 mod retention;
 mod shutdown;

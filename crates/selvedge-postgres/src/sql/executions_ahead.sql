@@ -1,22 +1,18 @@
--- How many ready ones of a class come before a place, counted up to a bound. Index: executions_claim, two ranges.
+-- How many ready ones of a class come before a place, counted up to a bound. Index: class_priorities_pkey; executions_claim,
+-- once per priority.
 select count(*)
 from (
-  (
+  select
+  from class_priorities as pair
+  cross join lateral (
     select
     from executions
-    where class = $1
+    where executions.class = pair.class
+      and executions.priority = pair.priority
       and state = 0
-      and priority > $2
+      and (ready_order, id) < ($3::timestamptz + (pair.priority::integer - $2::smallint) * {ageing}, $4::uuid)
     limit $5
-  )
-  union all
-  (
-    select
-    from executions
-    where class = $1
-      and state = 0
-      and priority = $2
-      and (ready_order, id) < ($3, $4)
-    limit $5
-  )
+  ) as before
+  where pair.class = $1
+  limit $5
 ) as ahead

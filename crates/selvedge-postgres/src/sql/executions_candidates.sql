@@ -1,23 +1,52 @@
--- Locks: the first ready executions of one class that nobody else has. From priority to priority, as the inner order says,
--- and only as far as the limit: so nothing is locked that is not taken.
--- Index: class_priorities_pkey; executions_claim, once per priority, from its bound on.
+-- The first ready executions of some classes, by rank: so many for each ask, which names one or more classes. Where an ask has
+-- several pairs of class and priority, a look first says how many of each are among its first; then so many of each are
+-- locked, passing over those that somebody else has.
+-- Locks: those executions. Index: class_priorities_pkey; executions_claim, once or twice per pair, from its bound on.
+with pair as materialized (
+  select pair.class, pair.priority, asked.ask, asked.most, {bound} as bound,
+    count(*) over (partition by asked.ask) as pairs
+  from unnest($1::integer[], $5::integer[], $6::bigint[]) as asked (class, ask, most)
+  join class_priorities as pair on pair.class = asked.class
+), share as materialized (
+  select class, priority, bound, most as wanted
+  from pair
+  where pairs = 1
+  union all
+  select class, priority, bound, count(*)
+  from (
+    select pair.class, pair.priority, pair.bound, pair.ask, pair.most,
+      row_number() over (
+        partition by pair.ask
+        order by seen.ready_order - pair.priority * {ageing}, seen.id
+      ) as place
+    from pair
+    cross join lateral (
+      select ready_order, id
+      from executions
+      where executions.class = pair.class
+        and executions.priority = pair.priority
+        and state = 0
+        and ready_order >= pair.bound
+        and id <> all($7)
+      order by ready_order, id
+      limit pair.most
+    ) as seen
+    where pair.pairs > 1
+  ) as first
+  where place <= most
+  group by ask, class, priority, bound
+)
 select taken.*
-from (
-  select priority, {bound} as bound
-  from class_priorities as pair
-  where class = $1
-  order by priority desc
-) as pair
+from share
 cross join lateral (
   select {columns}, input
   from executions
-  where executions.class = $1
-    and executions.priority = pair.priority
+  where executions.class = share.class
+    and executions.priority = share.priority
     and state = 0
-    and ready_order >= pair.bound
-    and id <> all($6)
+    and ready_order >= share.bound
+    and id <> all($7)
   order by ready_order, id
-  limit $5
+  limit share.wanted
   for no key update skip locked
 ) as taken
-limit $5

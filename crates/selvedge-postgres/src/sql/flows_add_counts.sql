@@ -21,6 +21,7 @@ with counted as (
     delayed = flows.delayed + more.delayed,
     active = flows.active + more.active,
     suspended = flows.suspended + more.suspended,
+    held = flows.held + more.held,
     completed = flows.completed + more.completed,
     failed = flows.failed + more.failed,
     cancelled = flows.cancelled + more.cancelled,
@@ -28,8 +29,10 @@ with counted as (
     skipped = flows.skipped + more.skipped
   from unnest(
     $1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[],
-    $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::integer[]
-  ) as more (id, blocked, waiting, delayed, active, suspended, completed, failed, cancelled, expired, skipped, live)
+    $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::integer[], $13::integer[]
+  ) as more (
+    id, blocked, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped, live
+  )
   where flows.id = more.id
   returning flows.id, flows.due_kind
 )

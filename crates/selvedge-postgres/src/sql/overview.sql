@@ -1,7 +1,8 @@
 -- One look at everything that may be due: the head of each kind in the due index, lapsed leases, stale sessions, keys and
--- best-effort frames, and for each kind that is passed the oldest row of the outbox and the head of what is due of flows.
+-- best-effort frames, for each kind that is passed the oldest row of the outbox and the head of what is due of flows, and the
+-- first gate that is to be looked at.
 -- Index: executions_due once per kind, executions_lease and sessions_pkey once per session that holds
--- something, keys_expired, frames_old, classes_pkey, outbox_waiting and flows_due once per kind.
+-- something, keys_expired, frames_old, classes_pkey, outbox_waiting and flows_due once per kind, gates_due, gates_configured.
 -- The time is asked for once: an index condition cannot hold a function whose value changes.
 select
   clock_timestamp() as now,
@@ -72,4 +73,17 @@ select
       limit 1
     )
     from unnest($3::smallint[]) as asked (code)
-  ) as flows
+  ) as flows,
+  (
+    select due_at
+    from gates
+    where due_at is not null
+    order by due_at
+    limit 1
+  ) as gates,
+  exists (
+    select
+    from gates
+    where config is not null
+      and kind = 1
+  ) as lanes

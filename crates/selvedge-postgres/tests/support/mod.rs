@@ -1,11 +1,13 @@
 //! A schema of its own for each test, stores and engines on it, and plain connections beside them.
 #![allow(dead_code)]
 
+pub mod admission;
 pub mod cluster;
 pub mod crash;
 pub mod feed;
 pub mod flows;
 pub mod pages;
+pub mod plan_cases;
 pub mod proxy;
 #[path = "../../../selvedge-engine/tests/engine/side.rs"]
 pub mod side;

@@ -1,24 +1,26 @@
--- 100 000 executions: two in three have ended, and one in four is suspended; the rest is ready in 20 classes, delayed, or
--- leased by 40 sessions. One in ten is a member of one of 1000 flows; 20 000 flows, and as many rows of the outbox. 20 000
+-- 100 000 executions: two in three have ended, one in eight is suspended and as many are held by three gates; the rest is ready
+-- in 20 classes, delayed, or leased by 40 sessions. One in ten is a member of one of 1000 flows; 20 000 flows, and as many rows of the outbox. 20 000
 -- entries of the log over four days. 1000 streams, one of which has most of the 100 000 frames. One execution has most of the
--- 50 000 signals, nearly all of which were taken, and of the 50 000 steps.
+-- 50 000 signals, nearly all of which were taken, and of the 50 000 steps. 20 000 gates of all kinds, and 50 000 entries of the
+-- ledger, most of them of one budget.
 insert into executions
 select
   ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
   timestamptz '2026-01-01' + n * interval '1 s', 1 + n / 100 % 3, 1 + n / 100 % 20, 0,
   case when n % 10 = 0 then ('00000000-0000-7000-8000-' || lpad(to_hex(n - n % 100), 12, '0'))::uuid end, null, 'null',
   3, 1, s.state, n / 100 % 4,
-  case s.state when 0 then null when 1 then 1 when 2 then 3 when 4 then 5 else 4 end,
+  case s.state when 0 then null when 1 then 1 when 2 then 3 when 4 then 5 when 5 then 2 else 4 end,
   timestamptz '2026-01-01' + n * interval '1 s',
   case when s.state <> 0 then timestamptz '2026-01-01' + n * interval '1 s' end,
   case when s.state = 2 then n / 100 % 40 end,
   case when s.state in (1, 2) then timestamptz '2026-01-01' + n * interval '1 s' end,
   null, case when s.state >= 10 then timestamptz '2026-01-01' end,
   case when s.state = 2 then gen_random_uuid() end,
-  null, null, '', null, null, null, case when s.state = 4 then ''::bytea end
+  null, null, '', null, null, null, case when s.state in (4, 5) then ''::bytea end, case when s.state = 5 then n % 3 end,
+  case when s.state = 5 then n end
 from generate_series(1, 100000) as n
 cross join lateral (
-  select case n % 100 when 0 then 0 when 1 then 1 when 2 then 2 else (array[10, 10, 4, 10, 4, 11, 12, 13])[1 + n % 8] end
+  select case n % 100 when 0 then 0 when 1 then 1 when 2 then 2 else (array[10, 10, 4, 10, 5, 11, 12, 13])[1 + n % 8] end
 ) as s (state);
 insert into class_priorities
 select class, priority, 0
@@ -60,7 +62,7 @@ select
   case when n % 4 <> 0 then 2 when n % 8 = 0 then 1 end,
   case when n % 8 <> 4 then timestamptz '2026-01-01' + n * interval '1 s' end,
   case when n % 4 <> 0 then timestamptz '2026-01-01' end,
-  0, case when n % 8 = 4 then 3 else 0 end, 0, 0, 7, 0, 0, 0, 0, null, 0
+  0, case when n % 8 = 4 then 3 else 0 end, 0, 0, 7, 0, 0, 0, 0, null, 0, 0
 from generate_series(1, 20000) as n;
 insert into flow_tags
 select flows.namespace, 'colour:' || (flows.tags::json ->> 'colour'), flows.submitted_at, flows.id
@@ -85,3 +87,15 @@ select
   ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
   ('00000000-0000-7000-8000-' || lpad(to_hex(n % 1000), 12, '0'))::uuid, n, 1, now(), 'name', 'source', 1, 0
 from generate_series(1, 20000) as n;
+insert into gates (id, namespace, kind, version, active, limits, due_at, name, part, config, state)
+select
+  n - 10000, 1 + n / 1000 % 3, 1 + n % 5, 3, n % 7, n % 7 > 0,
+  case when n % 10 = 0 then timestamptz '2026-01-01' + n * interval '1 s' end,
+  case when n % 5 = 3 then 'budget' || n % 20 else 'gate' || n end, case when n % 5 = 3 then 'part' || n end,
+  case when n % 5 <> 3 and n % 3 = 0 then '{}' end, null
+from generate_series(1, 20000) as n;
+insert into ledger
+select
+  case when n > 10000 then 7 else n % 1000 end, n % 2,
+  case when n > 10 then ('00000000-0000-7000-8000-' || lpad(to_hex(n / 2), 12, '0'))::uuid end, '{"tokens":1.5}'
+from generate_series(9, 50000) as n;

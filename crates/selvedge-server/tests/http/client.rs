@@ -108,6 +108,43 @@ impl Server {
         self.send("POST", path, &[("content-type", "application/json")], body.into()).await
     }
 
+    pub async fn put(&self, path: &str, body: Value) -> Reply {
+        let json = [("content-type", "application/json")];
+        self.send("PUT", path, &json, body.to_string().into()).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Reply {
+        self.send("DELETE", path, &[], Vec::new()).await
+    }
+
+    /// Configures a lane, a quota or a budget, which must be allowed, and gives the answer.
+    pub async fn configure(&self, path: &str, body: Value) -> Value {
+        let reply = self.put(&format!("/v1/{path}"), body).await;
+        assert!(matches!(reply.status, 200 | 201), "{}", reply.text());
+        reply.json()
+    }
+
+    /// What a path shows, which must be there.
+    pub async fn shown(&self, path: &str) -> Value {
+        let reply = self.get(&format!("/v1/{path}")).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        reply.json()
+    }
+
+    /// Waits until an execution is in a state, and gives it.
+    pub async fn until_state(&self, id: &str, state: &str) -> Value {
+        within(async {
+            loop {
+                let shown = self.execution(id).await;
+                if shown["state"] == state {
+                    return shown;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+    }
+
     /// Submits one that must be new, and gives its id.
     pub async fn submit(&self, body: Value) -> String {
         let reply = self.post("/v1/executions", body).await;

@@ -84,7 +84,15 @@ async fn a_wrong_field_of_a_node_is_named() {
             json!({ "name": "b", "kind": "k", "unique_while_active": "x" }),
             field("/nodes/1/unique_while_active"),
         ),
-        (json!({ "name": "b", "kind": "k", "budgets": ["b"] }), field("/nodes/1/budgets")),
+        (json!({ "name": "b", "kind": "k", "budgets": ["b", ""] }), field("/nodes/1/budgets/1")),
+        (
+            json!({ "name": "b", "kind": "k", "budgets": [{ "name": "b", "reserve": { "tokens": -1 } }] }),
+            field("/nodes/1/budgets/0/reserve/tokens"),
+        ),
+        (
+            json!({ "name": "b", "kind": "k", "concurrency": { "key": "c", "limit": 0 } }),
+            field("/nodes/1/concurrency/limit"),
+        ),
         (json!({ "name": "b", "kind": "k", "nmae": 1 }), unknown("/nodes/1/nmae")),
         (
             json!({ "name": "b", "kind": "k", "input": "x".repeat(1024 * 1024) }),
@@ -118,7 +126,8 @@ async fn a_wrong_default_is_named_where_it_stands() {
         (json!({ "idempotency_key": "x" }), field("/defaults/idempotency_key")),
         (json!({ "idempotency_window_ms": 1 }), field("/defaults/idempotency_window_ms")),
         (json!({ "unique_while_active": "x" }), field("/defaults/unique_while_active")),
-        (json!({ "quotas": ["q"] }), field("/defaults/quotas")),
+        (json!({ "quotas": ["q", "q"] }), field("/defaults/quotas/1")),
+        (json!({ "concurrency": { "key": "", "limit": 1 } }), field("/defaults/concurrency/key")),
         (json!({ "name": "n" }), unknown("/defaults/name")),
         (json!({ "knid": "n" }), unknown("/defaults/knid")),
         (

@@ -35,7 +35,7 @@ async fn a_flow_is_answered_with_its_counts_and_executions() {
     let flow = &answer["flow"];
     let counts = json!({
         "total": 2, "waiting": 1, "delayed": 0, "waiting_dependencies": 1, "active": 0, "suspended": 0,
-        "completed": 0, "failed": 0, "cancelled": 0, "expired": 0, "skipped": 0,
+        "held": 0, "completed": 0, "failed": 0, "cancelled": 0, "expired": 0, "skipped": 0,
     });
     for (field, value) in [
         ("id", json!(ID)),

@@ -1,6 +1,8 @@
 //! The API over real HTTP on loopback, on the store in memory.
 
 mod bad_input;
+mod budget_breaches;
+mod budgets;
 mod client;
 mod conditions;
 mod events;
@@ -9,12 +11,17 @@ mod flow_ends;
 mod flow_problems;
 mod flow_work;
 mod flows;
+mod gate_problems;
+mod held;
 mod idempotency;
+mod lane_draining;
+mod lanes;
 mod lists;
 mod live;
 mod operators;
 mod pages;
 mod problems;
+mod quotas;
 mod shutdown;
 mod signals;
 mod steps;

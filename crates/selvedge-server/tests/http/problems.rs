@@ -9,7 +9,9 @@ async fn an_unknown_id_is_not_found() {
     let server = Server::start().await;
     let not_found = (404, "not_found".to_owned(), String::new());
     let id = Uuid::now_v7();
-    for path in ["", "/explain", "/attempts", "/events", "/result", "/signals", "/steps", "/waitpoints"] {
+    for path in
+        ["", "/explain", "/attempts", "/events", "/result", "/signals", "/steps", "/waitpoints", "/usage"]
+    {
         let reply = server.get(&format!("/v1/executions/{id}{path}")).await;
         assert_eq!(reply.problem(), not_found, "{path}");
         let reply = server.get(&format!("/v1/executions/seven{path}")).await;
@@ -41,9 +43,9 @@ async fn an_unknown_path_is_not_found() {
         "/v1/waitpoints".to_owned(),
         "/v1/nothing".to_owned(),
         "/v1/flows/".to_owned(),
-        "/v1/lanes/default".to_owned(),
+        "/v1/lanes/".to_owned(),
         "/v1/executions/".to_owned(),
-        format!("/v1/executions/{id}/usage"),
+        format!("/v1/executions/{id}/spent"),
     ] {
         let reply = server.post(&path, json!({})).await;
         assert_eq!(reply.problem(), (404, "not_found".into(), "".into()), "{path}");
@@ -59,6 +61,9 @@ async fn a_method_that_a_path_does_not_take_is_refused_with_those_it_takes() {
         ("PUT", "/v1/executions/batch", "POST"),
         ("POST", "/v1/events", "GET,HEAD"),
         ("GET", "/v1/workers/i", "DELETE"),
+        ("POST", "/v1/lanes/default", "DELETE,GET,HEAD,PUT"),
+        ("POST", "/v1/quotas", "GET,HEAD"),
+        ("GET", "/v1/budgets/b/reset", "POST"),
         ("OPTIONS", "/healthz", "GET,HEAD"),
     ] {
         let reply = server.send(method, path, &[], Vec::new()).await;

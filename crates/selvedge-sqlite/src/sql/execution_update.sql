@@ -1,11 +1,12 @@
 -- A changed execution; changes nothing unless the version is the expected one. Expects the unique index on id.
--- ?1 id, ?2 expected version, ?20 whether the result changes, ?21 the result it becomes
+-- ?1 id, ?2 expected version, ?21 whether the result changes, ?22 the result it becomes
 update executions
 set
   version = ?3,
   state = ?4,
   priority = ?5,
   ready_order = ?6,
+  rank = ?6 - ?5 * {ageing},
   epoch = ?7,
   due_kind = ?8,
   due_at = ?9,
@@ -19,6 +20,7 @@ set
   history = ?17,
   joined = ?18,
   suspension = ?19,
-  result = case when ?20 then ?21 else result end
+  gate = ?20,
+  result = case when ?21 then ?22 else result end
 where id = ?1
   and version = ?2

@@ -2,6 +2,7 @@
 
 use super::invariants::read_log;
 use super::rule::{ClaimOf, Rule, decision, run_rule};
+use super::subject::Advance;
 use super::worker::Worker;
 use crate::{Step, Store, Stored, Transaction};
 use selvedge_core::log::Event;
@@ -27,6 +28,7 @@ pub struct Bench {
     /// The namespace that cases use unless they say otherwise.
     pub namespace: NamespaceId,
     by_hand: Arc<AtomicBool>,
+    advance: Option<Advance>,
 }
 
 /// A fresh id.
@@ -44,7 +46,29 @@ impl Bench {
     pub async fn new(store: Arc<dyn Store>) -> Self {
         let name = Name::trusted("conformance");
         let namespace = store.namespace(&name).await.expect("a namespace is interned");
-        Bench { store, namespace, by_hand: Arc::default() }
+        Bench { store, namespace, by_hand: Arc::default(), advance: None }
+    }
+
+    /// The same bench; its store's clock can be moved.
+    pub fn with_clock(self, advance: Option<Advance>) -> Self {
+        Bench { advance, ..self }
+    }
+
+    /// Whether the store's clock moves only when it is moved.
+    pub fn is_manual(&self) -> bool {
+        self.advance.is_some()
+    }
+
+    /// Lets the store's time move on by more than this: by hand where that is possible, else by waiting for it, which a case
+    /// may do for a few milliseconds.
+    pub async fn pass(&self, ms: i64) {
+        if let Some(advance) = &self.advance {
+            return advance(ms + 1);
+        }
+        let until = self.now().await.plus_ms(ms);
+        while self.now().await <= until {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// The same store, with another namespace.
@@ -150,17 +174,17 @@ impl Bench {
         let known = self.store.classes_after(ClassId(0)).await;
         classes.add(known.expect("classes are read"));
         let scope = worker.scope(self.namespace);
-        ClaimOf {
-            classes: classes.covered(&scope),
-            claim: Claim {
-                scope,
-                worker: Name::trusted("worker"),
-                instance: Name::trusted(&worker.instance),
-                max,
-                ttl_ms: worker.ttl_ms,
-                operation: None,
-            },
-        }
+        let lane = |id: ClassId| classes.get(id).map(|class| (id, class.lane.clone()));
+        let covered = classes.covered(&scope).into_iter().filter_map(lane).collect();
+        let claim = Claim {
+            scope,
+            worker: Name::trusted("worker"),
+            instance: Name::trusted(&worker.instance),
+            max,
+            ttl_ms: worker.ttl_ms,
+            operation: None,
+        };
+        ClaimOf::new(claim, covered)
     }
 
     /// Claims up to `max` as the worker `one`.

@@ -36,6 +36,30 @@ pub async fn claims_go_by_priority_and_then_by_the_time_it_became_ready_across_c
     assert_eq!(got, expected);
 }
 
+pub async fn a_level_of_priority_is_worth_an_hour_of_waiting_so_low_is_late_and_not_never(bench: &Bench) {
+    let now = bench.now().await;
+    let mut rows = Vec::new();
+    for (lane, priority, minutes) in
+        [("a", 0, 150), ("b", 2, 0), ("a", 1, 120), ("b", 5, 0), ("a", -1, 60), ("b", 0, 30), ("a", 2, 1)]
+    {
+        let class = bench.class(lane, "kind").await;
+        let row = by_hand::row(bench, class, now.minus_ms(minutes * 60_000));
+        rows.push(Execution { priority, ..row });
+    }
+    by_hand::insert(bench, &rows).await;
+    for (place, row) in [3, 2, 0, 6, 1, 5, 4].into_iter().map(|index| &rows[index]).enumerate() {
+        let class = |index: &usize| rows[*index].class == row.class;
+        let ahead = [3, 2, 0, 6, 1, 5, 4].iter().take(place).filter(|index| class(index)).count();
+        assert_eq!(bench.store.ahead_of(row, 100).await.expect("is counted"), ahead as u64);
+    }
+    let worker = Worker::new("one").on(&["a", "b"]);
+    let mut got = Vec::new();
+    for max in [2, 1, 2, 9] {
+        got.extend(ids(&bench.claim_as(&worker, max).await));
+    }
+    assert_eq!(got, [3, 2, 0, 6, 1, 5, 4].map(|index: usize| rows[index].id));
+}
+
 pub async fn what_became_ready_in_one_transaction_keeps_its_order(bench: &Bench) {
     let rows = bench.submit_all(vec![draft("a", 0); 12]).await;
     let expected: Vec<ExecutionId> = rows.iter().map(|row| row.id).collect();

@@ -111,14 +111,6 @@ impl Bench {
             assert!(done < 100_000, "the outbox never drains");
         }
     }
-
-    /// Waits for the store's time to have moved on by this much, which a case may do for a few milliseconds.
-    pub async fn pass(&self, ms: i64) {
-        let until = self.now().await.plus_ms(ms);
-        while self.now().await <= until {
-            tokio::task::yield_now().await;
-        }
-    }
 }
 
 impl FlowBench {

@@ -192,6 +192,7 @@ impl Everything<'_> {
                 | State::Ready
                 | State::Delayed { .. }
                 | State::Leased(_)
+                | State::Held(_)
                 | State::Suspended(_) => true,
             },
         };

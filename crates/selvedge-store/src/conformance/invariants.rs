@@ -3,11 +3,12 @@
 //! The log is replayed execution by execution against the transition table; what comes out must be the
 //! row. Checked besides: entries rise, leases are never given twice, a key has one effect, and every execution that has
 //! not ended has a stated next cause. What holds of flows and their edges stands in `flow_invariants.rs`, what holds of
-//! signals, steps and waitpoints in `invariants/record.rs`.
+//! gates in `gate_invariants.rs`, what holds of signals, steps and waitpoints in `invariants/record.rs`.
 
 mod record;
 
 use super::flow_invariants::{self, Outcomes};
+use super::gate_invariants;
 use super::replay::{Recorded, Replay};
 use crate::Store;
 use selvedge_core::filter::{Filter, Place};
@@ -30,6 +31,8 @@ pub async fn check(store: &dyn Store) -> Vec<String> {
     let mut by_execution: BTreeMap<ExecutionId, Vec<&Event>> = BTreeMap::new();
     for event in log.iter().flat_map(|(_, events)| events) {
         match event.execution {
+            // What an execution has spent changes no row of its own.
+            Some(_) if event.version.is_none() && matches!(event.fact, Fact::Spent { .. }) => {}
             Some(id) => by_execution.entry(id).or_default().push(event),
             None if event.version.is_some() => {
                 broken.push(format!("a fact of no execution has a version: {event:?}"));
@@ -51,6 +54,7 @@ pub async fn check(store: &dyn Store) -> Vec<String> {
     broken.extend(check_keys(rows.values()));
     broken.extend(record::check(store, &rows, &recorded).await);
     broken.extend(flow_invariants::check(store, &rows, &outcomes).await);
+    broken.extend(gate_invariants::check(store, &rows).await);
     broken
 }
 

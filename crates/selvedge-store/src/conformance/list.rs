@@ -40,6 +40,7 @@ macro_rules! conformance_cases {
             }
             claims: {
                 claims_go_by_priority_and_then_by_the_time_it_became_ready_across_classes
+                a_level_of_priority_is_worth_an_hour_of_waiting_so_low_is_late_and_not_never
                 what_became_ready_in_one_transaction_keeps_its_order
                 a_change_of_priority_or_a_return_moves_it_in_the_order
                 a_claim_takes_no_more_than_it_asked_for_and_brings_the_inputs
@@ -366,6 +367,117 @@ macro_rules! conformance_cases {
                 a_suspended_child_is_cancelled_with_its_parent_and_one_with_its_flow
                 children_that_end_at_once_while_their_parent_suspends_are_not_missed
                 a_parent_that_is_no_longer_suspended_is_left_alone
+            }
+            lanes: {
+                a_paused_lane_gives_nothing_out_and_changes_no_row
+                what_runs_in_a_lane_that_is_paused_runs_on
+                a_draining_lane_gives_out_what_waits_in_it
+                a_lane_never_has_more_active_than_its_limit
+                claims_made_at_once_do_not_pass_the_limit_of_a_lane_together
+                a_lane_starts_no_more_in_any_window_than_its_rate
+                a_rate_of_a_lane_is_used_to_the_full_when_time_moves_on
+                a_limit_of_a_lane_that_is_changed_counts_at_once
+                lanes_that_limit_nothing_count_nothing
+                lanes_with_weights_share_a_claim_by_them
+                the_kinds_of_a_lane_share_its_limit_and_namespaces_do_not
+                a_slot_that_is_given_back_beside_a_claim_is_taken_once
+            }
+            quotas: {
+                what_a_key_refuses_is_held_and_hides_nothing_behind_it
+                a_key_never_has_more_active_than_its_limit
+                what_is_held_goes_on_by_priority_and_then_by_age
+                a_quota_limits_whatever_refers_to_it
+                a_quota_that_nobody_has_configured_refuses_nothing_and_counts
+                a_quota_starts_no_more_in_any_window_than_its_rate
+                what_a_rate_refuses_is_looked_at_when_the_window_has_room
+                a_rate_or_a_limit_of_nothing_is_opened_only_by_people
+                one_that_the_second_gate_refuses_takes_nothing_of_the_first
+                a_gate_whose_turn_was_taken_in_vain_lets_the_next_go_on
+                a_limit_that_is_raised_lowered_or_removed_counts_at_once
+                what_is_held_goes_on_in_bounded_chunks
+                every_way_a_lease_ends_gives_back_what_it_has_taken
+                every_way_time_ends_a_lease_gives_back_what_it_has_taken
+                the_cancel_of_a_flow_gives_back_what_its_members_have_taken
+                what_is_held_is_cancelled_and_expires_like_what_waits
+                what_is_held_may_be_rescheduled_and_is_asked_again
+                a_replay_draws_anew
+                an_end_and_a_claim_of_what_it_lets_go_on_share_one_transaction
+                keys_of_different_namespaces_are_different
+                each_one_brings_the_limit_of_its_key_along
+                slots_that_are_given_back_unseen_are_found
+                a_quota_that_limits_nothing_holds_nothing
+            }
+            budgets: {
+                a_claim_is_admitted_while_what_is_used_and_reserved_leaves_room
+                what_is_reserved_counts_as_if_it_were_spent
+                claims_made_at_once_do_not_reserve_more_than_there_is
+                amounts_are_exact_and_dimensions_are_apart
+                what_was_spent_is_counted_once_for_its_key
+                usage_is_accepted_from_any_attempt_that_once_held_a_lease
+                a_budget_that_nobody_has_configured_is_unknown_and_refuses_nothing
+                a_limit_that_is_reached_is_told_once
+                a_budget_of_flows_counts_each_flow_on_its_own
+                the_members_of_a_flow_share_its_part_of_a_budget
+                a_budget_of_lanes_counts_each_lane_on_its_own
+                a_period_that_is_over_sets_the_usage_back_and_lets_go_on
+                a_reset_by_hand_begins_a_period_and_lets_go_on
+                a_limit_that_is_raised_or_removed_lets_go_on
+                a_removed_budget_that_was_never_used_leaves_nothing
+                a_budget_that_is_used_up_may_let_what_runs_run_on
+                a_budget_that_is_used_up_may_fail_what_runs
+                a_budget_that_is_used_up_may_suspend_what_runs_until_there_is_room
+                one_that_a_budget_has_suspended_goes_on_when_an_operator_says_so
+                what_is_to_be_stopped_is_not_forgotten_when_something_ends
+                a_breach_that_is_over_stops_nothing
+                what_a_deleted_execution_has_spent_stays_spent
+                several_budgets_are_all_asked_and_the_first_that_refuses_holds
+            }
+            fairness: {
+                one_of_each_key_may_be_claimed_and_the_others_are_held_by_their_line
+                keys_take_turns_however_many_wait_with_one_of_them
+                those_without_a_key_stand_in_no_line
+                priority_counts_inside_of_a_key_and_keys_take_turns_whatever_it_is
+                the_first_of_a_line_keeps_its_turn_and_its_priority_when_that_is_changed
+                a_line_moves_up_however_its_first_one_leaves
+                one_that_comes_as_the_first_leaves_goes_to_the_end_of_the_line
+                one_that_leaves_its_line_from_behind_leaves_the_first_alone
+                a_claim_of_many_never_leaves_a_line_without_a_first_one
+                keys_in_different_classes_do_not_share_a_line
+                one_that_became_ready_in_any_way_takes_its_turn
+                a_replay_takes_its_turn
+                one_that_a_gate_refuses_leaves_its_line_to_the_next
+                claims_and_submissions_made_at_once_leave_nobody_behind_in_a_line
+            }
+            gate_changes: {
+                one_that_asks_for_more_than_is_left_keeps_nobody_behind_it_held
+                one_that_allows_fewer_keeps_nobody_behind_it_held_who_allows_more
+                what_a_part_of_a_budget_holds_goes_on_when_parts_are_not_counted_any_more
+                what_many_wait_for_in_a_budget_that_is_removed_goes_on_to_the_last
+                a_period_that_a_budget_is_given_later_counts_for_its_parts_too
+                limits_that_are_lowered_below_what_is_used_stop_what_runs
+                one_that_spends_on_under_a_budget_that_is_used_up_is_stopped
+                one_that_was_asked_to_cancel_is_cancelled_when_its_budget_is_used_up
+                what_was_spent_of_different_budgets_is_told_apart_whatever_their_names
+                one_that_a_budget_has_suspended_and_asks_for_less_than_the_held_goes_on_as_soon_as_there_is_room
+                a_rate_is_used_to_the_full_by_what_is_held_although_nothing_ends
+            }
+            gate_rows: {
+                a_gate_is_read_back_equal_in_every_field
+                a_gate_that_is_changed_is_read_back_equal
+                gates_that_were_asked_for_are_told_apart_from_those_that_are_there
+                configured_gates_are_listed_by_name_and_page_by_page
+                the_parts_of_a_gate_are_listed_by_number
+                gates_that_are_due_are_found_earliest_first_and_page_by_page
+                a_gate_that_has_moved_saves_nothing_and_is_begun_again
+                a_gate_that_several_make_at_once_is_made_once
+                slots_are_given_back_to_a_gate_that_was_not_read_and_never_more_than_were_taken
+                what_was_spent_adds_up_exactly_and_stays_when_who_spent_it_goes
+                what_waits_for_a_gate_is_read_back_equal
+                what_a_gate_holds_is_found_in_the_order_of_claims
+                a_held_execution_that_somebody_else_has_is_not_waited_for
+                a_flow_counts_what_is_held_and_is_not_over
+                the_key_of_what_was_spent_is_kept_until_it_expires
+                what_is_held_survives_beside_what_the_rules_change
             }
             life: {
                 a_store_answers_and_can_be_closed_twice

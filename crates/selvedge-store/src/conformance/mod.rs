@@ -12,7 +12,8 @@
 //! directory) until the case is over, or whose clock can be moved. The rules that run against the store are the real ones
 //! of core. After each case that went only by the rules, the [invariants] are checked over all rows and the whole log.
 //!
-//! [`model::run`] compares a store with a reference model over random commands, [`flow_model::run`] over random graphs.
+//! [`model::run`] compares a store with a reference model over random commands, [`flow_model::run`] over random graphs, and
+//! [`gate_model::run`] takes it through random admissions.
 
 mod bench;
 mod by_hand;
@@ -65,6 +66,16 @@ mod tags;
 mod timeouts;
 mod tokens;
 mod waitpoints;
+
+mod budgets;
+mod fairness;
+mod gate_bench;
+mod gate_changes;
+mod gate_invariants;
+pub mod gate_model;
+mod gate_rows;
+mod lanes;
+mod quotas;
 
 pub use bench::Bench;
 pub use flow_bench::FlowBench;

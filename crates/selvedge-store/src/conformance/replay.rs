@@ -144,8 +144,12 @@ impl Replay {
             Fact::Suspended { next: Next::Terminal(outcome), .. } => Next::Terminal(*outcome),
             // Ready at once where all had come before: that is told by the fact that follows.
             Fact::Suspended { .. } => Next::Suspended,
-            Fact::Resumed { .. } => Next::Ready,
-            Fact::SuspensionTimedOut { next, .. } => *next,
+            Fact::Resumed { .. } | Fact::Admitted { .. } => Next::Ready,
+            Fact::Held { .. } => {
+                self.until = None;
+                return Some(StateName::Held);
+            }
+            Fact::SuspensionTimedOut { next, .. } | Fact::Breached { next, .. } => *next,
             Fact::Renewed { .. }
             | Fact::DrainRequested { .. }
             | Fact::FlowSubmitted { .. }
@@ -153,7 +157,12 @@ impl Replay {
             | Fact::FlowEnded { .. }
             | Fact::FlowReopened { .. }
             | Fact::FlowCancelRequested { .. }
-            | Fact::TokenKeysRotated { .. } => return None,
+            | Fact::TokenKeysRotated { .. }
+            | Fact::GateConfigured { .. }
+            | Fact::GateRemoved { .. }
+            | Fact::Spent { .. }
+            | Fact::LimitReached { .. }
+            | Fact::BudgetReset { .. } => return None,
         };
         self.until = match next {
             Next::Delayed(until) => Some(until),
@@ -191,6 +200,7 @@ impl Replay {
             | Fact::Delayed { lease, .. }
             | Fact::Released { lease, .. }
             | Fact::Orphaned { lease, .. }
+            | Fact::Breached { lease, .. }
             | Fact::Revoked { lease, .. } => Ended::Lease(lease),
             Fact::Suspended { suspension, .. } => Ended::Lease(&suspension.lease),
             Fact::Cancelled { lease, .. } | Fact::DeadlinePassed { lease } => match lease {
@@ -227,6 +237,13 @@ impl Replay {
             | Fact::WaitpointRevoked { .. }
             | Fact::Stepped { .. }
             | Fact::TokenKeysRotated { .. }
+            | Fact::Held { .. }
+            | Fact::Admitted { .. }
+            | Fact::GateConfigured { .. }
+            | Fact::GateRemoved { .. }
+            | Fact::Spent { .. }
+            | Fact::LimitReached { .. }
+            | Fact::BudgetReset { .. }
             | Fact::Reopened { .. }
             | Fact::ReplayedBlocked { .. } => Ended::No,
         };
@@ -292,7 +309,15 @@ impl Replay {
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
             | Fact::Stepped { .. }
-            | Fact::TokenKeysRotated { .. } => {}
+            | Fact::TokenKeysRotated { .. }
+            | Fact::Held { .. }
+            | Fact::Admitted { .. }
+            | Fact::GateConfigured { .. }
+            | Fact::GateRemoved { .. }
+            | Fact::Breached { .. }
+            | Fact::Spent { .. }
+            | Fact::LimitReached { .. }
+            | Fact::BudgetReset { .. } => {}
         }
     }
 
@@ -361,9 +386,12 @@ impl Replay {
         };
         let until = match row.state {
             State::Delayed { until } => Some(until),
-            State::Blocked | State::Ready | State::Leased(_) | State::Suspended(_) | State::Terminal(_) => {
-                None
-            }
+            State::Blocked
+            | State::Ready
+            | State::Leased(_)
+            | State::Suspended(_)
+            | State::Held(_)
+            | State::Terminal(_) => None,
         };
         let lease = row.state.lease().map(|lease| lease.id);
         same("the state", format!("{:?}", self.state), format!("{:?}", Some(row.state.name())));

@@ -5,7 +5,7 @@ use super::bench::{Bench, fence, mint};
 use super::rule::Rule;
 use super::{by_hand, side_by_side};
 use bytes::Bytes;
-use selvedge_core::execution::{CancelRequest, Detail, Progress, Record};
+use selvedge_core::execution::{CancelRequest, Detail, Progress, Record, Slots};
 use selvedge_core::fact::{Failure, LeaseRef};
 use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
@@ -154,6 +154,8 @@ pub async fn a_row_with_every_rare_field_is_read_back_equal(bench: &Bench) {
             progress: Some(Progress { percent: Some(0.1), message: None }),
             history_pages: 12,
             record: Record::default(),
+            slots: Slots::default(),
+            head: None,
         },
         ..by_hand::row(bench, class, now.minus_ms(1_000_000))
     };

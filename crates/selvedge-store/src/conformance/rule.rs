@@ -2,14 +2,18 @@
 
 use crate::{Decision, Error, Step, Store, Transaction};
 use selvedge_core::flow::FlowState;
+use selvedge_core::rules::admit;
+use selvedge_core::rules::budget::{Breach, Reset, Spend};
 use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::clock::{Tick, Ticked};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::flow::{CancelFlow, ForgetFlow, Settle};
+use selvedge_core::rules::gate::{Configure, Configured};
 use selvedge_core::rules::grow::Grow;
 use selvedge_core::rules::heartbeat::{Beat, Heartbeat};
 use selvedge_core::rules::join::hop;
 use selvedge_core::rules::operator::Operate;
+use selvedge_core::rules::release::{self, LookAtGate, LookedAt};
 use selvedge_core::rules::report::{Fence, Report, Reported};
 use selvedge_core::rules::signal::{Deliver, Delivered};
 use selvedge_core::rules::submit::{Submit, Submitted};
@@ -17,8 +21,10 @@ use selvedge_core::rules::submit_flow::{FlowSubmitted, SubmitFlow};
 use selvedge_core::rules::waitpoint::Rotate;
 use selvedge_core::rules::worker::{Depart, Drain, Forget, PutBack};
 use selvedge_core::token::TokenKey;
-use selvedge_core::{ClassId, Entropy, Execution, ExecutionId, Flow, Loading, Needs, Refusal, Rows, Work};
-use std::sync::atomic::{AtomicU64, Ordering};
+use selvedge_core::{
+    ClassId, Entropy, Execution, ExecutionId, Flow, Loading, Name, Needs, Refusal, Rows, Work,
+};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A command of core with its rule. Several share a transaction as a tuple or a vector of them.
@@ -29,17 +35,38 @@ pub trait Rule: Send + 'static {
     fn needs(&self, again: bool, needs: &mut Needs);
     /// What to see after that.
     fn needs_more(&self, _work: &Work, _needs: &mut Needs) {}
+    /// Says which lanes its classes are of.
+    fn name_lanes(&self, _work: &mut Work) {}
     /// Does it.
     fn decide(&self, again: bool, work: &mut Work) -> Self::Reply;
 }
 
-/// A claim and the classes that its scope covers.
-#[derive(Clone, Debug)]
+/// A claim and the classes that its scope covers, with their lanes.
+#[derive(Debug)]
 pub struct ClaimOf {
     /// The claim.
     pub claim: Claim,
     /// The classes.
-    pub classes: Vec<ClassId>,
+    pub classes: Vec<(ClassId, Name)>,
+    /// Whether candidates were asked for.
+    asked: AtomicBool,
+}
+
+impl Clone for ClaimOf {
+    fn clone(&self) -> Self {
+        ClaimOf::new(self.claim.clone(), self.classes.clone())
+    }
+}
+
+impl ClaimOf {
+    /// A claim of what is of these classes.
+    pub fn new(claim: Claim, classes: Vec<(ClassId, Name)>) -> Self {
+        ClaimOf { claim, classes, asked: AtomicBool::new(false) }
+    }
+
+    fn ids(&self) -> Vec<ClassId> {
+        self.classes.iter().map(|(class, _)| *class).collect()
+    }
 }
 
 impl Rule for Submit {
@@ -81,16 +108,25 @@ impl Rule for Grow {
     }
 }
 
+/// Candidates are asked for once the lanes are here, and what others of its transaction have opened goes on before it claims.
 impl Rule for ClaimOf {
     type Reply = Result<Vec<Claimed>, Refusal>;
     fn needs(&self, _again: bool, needs: &mut Needs) {
-        self.claim.needs(&self.classes, false, needs);
+        self.asked.store(false, Ordering::Relaxed);
+        self.claim.needs(&[], true, needs);
     }
     fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        self.claim.needs_more(&self.classes, work, needs);
+        if self.claim.knows_lanes(work) && !self.asked.swap(true, Ordering::Relaxed) {
+            self.claim.candidates(&self.ids(), work, needs);
+        }
+        self.claim.needs_more(&self.ids(), work, needs);
+    }
+    fn name_lanes(&self, work: &mut Work) {
+        work.name_lanes(self.classes.iter().cloned());
     }
     fn decide(&self, _again: bool, work: &mut Work) -> Self::Reply {
-        self.claim.decide(&self.classes, work)
+        release::open(work);
+        self.claim.decide(&self.ids(), work)
     }
 }
 
@@ -127,6 +163,11 @@ plain_rules! {
     Drain => Result<(), Refusal>;
     Depart => Result<Vec<Fence>, Refusal>;
     Forget => usize;
+    Configure => Result<Configured, Refusal>;
+    LookAtGate => LookedAt, needs_more;
+    Spend => Result<bool, Refusal>, needs_more;
+    Reset => Result<(), Refusal>;
+    Breach => Result<bool, Refusal>;
 }
 
 impl<R: Rule> Rule for Vec<R> {
@@ -136,6 +177,9 @@ impl<R: Rule> Rule for Vec<R> {
     }
     fn needs_more(&self, work: &Work, needs: &mut Needs) {
         self.iter().for_each(|rule| rule.needs_more(work, needs));
+    }
+    fn name_lanes(&self, work: &mut Work) {
+        self.iter().for_each(|rule| rule.name_lanes(work));
     }
     fn decide(&self, again: bool, work: &mut Work) -> Self::Reply {
         self.iter().map(|rule| rule.decide(again, work)).collect()
@@ -151,6 +195,10 @@ impl<A: Rule, B: Rule> Rule for (A, B) {
     fn needs_more(&self, work: &Work, needs: &mut Needs) {
         self.0.needs_more(work, needs);
         self.1.needs_more(work, needs);
+    }
+    fn name_lanes(&self, work: &mut Work) {
+        self.0.name_lanes(work);
+        self.1.name_lanes(work);
     }
     fn decide(&self, again: bool, work: &mut Work) -> Self::Reply {
         (self.0.decide(again, work), self.1.decide(again, work))
@@ -186,7 +234,7 @@ impl<R: Rule> Rule for Hopping<R> {
 /// Where a decision leaves its reply.
 type Reply<T> = Arc<Mutex<Option<T>>>;
 
-/// The decision that runs a rule.
+/// The decision that runs a rule, with the gates of everything that it touches: as an engine runs it.
 pub struct Run<R: Rule> {
     rule: R,
     /// Rows that are known from before, believed at the first try only.
@@ -214,9 +262,15 @@ impl<R: Rule> Decision for Run<R> {
     fn begin(&mut self, again: u32) -> Needs {
         self.again = again > 0;
         self.loading = Loading::default();
+        self.loading.expect_gates();
         self.work = work();
+        self.rule.name_lanes(&mut self.work);
         let mut needs = Needs::default();
         self.rule.needs(self.again, &mut needs);
+        if !needs.gates.is_empty() {
+            // A budget may count each lane on its own.
+            needs.classes_after = Some(ClassId(0));
+        }
         if !self.again {
             let known = |id| self.remembered.iter().any(|row| row.id == id);
             needs.executions.retain(|id| !known(*id));
@@ -224,18 +278,22 @@ impl<R: Rule> Decision for Run<R> {
         self.loading.first(needs, true)
     }
 
-    fn next(&mut self, rows: Rows) -> Step {
+    fn next(&mut self, mut rows: Rows) -> Step {
+        let classes = std::mem::take(&mut rows.classes);
+        self.work.name_lanes(classes.into_iter().map(|(id, class)| (id, class.lane)));
         self.work.load(rows);
         if !self.again {
             self.remembered.drain(..).for_each(|row| self.work.remember(row));
         }
         let mut needs = Needs::default();
+        admit::needs(&self.work, &mut needs);
         self.rule.needs_more(&self.work, &mut needs);
         if let Some(needs) = self.loading.next(needs) {
             return Step::Load(needs);
         }
         let reply = self.rule.decide(self.again, &mut self.work);
         hop(&mut self.work, |id| self.loading.locks(id));
+        release::open(&mut self.work);
         *self.reply.lock().expect("nobody panics with a reply") = Some(reply);
         Step::Save(Box::new(std::mem::replace(&mut self.work, work()).finish()))
     }

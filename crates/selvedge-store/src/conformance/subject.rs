@@ -45,7 +45,7 @@ where
 {
     runtime().block_on(async {
         let subject: Subject = make().await.into();
-        let bench = Bench::new(subject.store.clone()).await;
+        let bench = Bench::new(subject.store.clone()).await.with_clock(subject.advance.clone());
         case(&bench).await;
         if bench.went_by_the_rules() {
             let broken = invariants::check(&*subject.store).await;

@@ -139,7 +139,8 @@ pub fn settle(ending: Ending, result: Result<Reported, Error>, drained: &mut Dra
                 | Op::Spawn(_)
                 | Op::Frame { .. }
                 | Op::Waitpoint { .. }
-                | Op::Step(_) => {}
+                | Op::Step(_)
+                | Op::Usage(_) => {}
             }
             return Follows::Nothing;
         }
@@ -175,6 +176,7 @@ fn is_correctable(refusal: &Refusal, op: &Op) -> bool {
         | Refusal::Cycle { .. }
         | Refusal::UnknownNode { .. }
         | Refusal::FlowEnded { .. }
+        | Refusal::LaneDraining { .. }
         | Refusal::Unreadable { .. } => false,
     };
     content && !matches!(op, Op::Fail { .. })

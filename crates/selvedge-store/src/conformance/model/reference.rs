@@ -10,7 +10,6 @@ use selvedge_core::rules::report::Fence;
 use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
 use selvedge_core::{DueKind, ExecutionId, Outcome, Timestamp};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How many workers there are.
@@ -174,6 +173,12 @@ impl Known {
         limits.chain(other).chain(timeout).chain(expiry).min()
     }
 
+    /// Its place among the ready ones: a level of priority counts as an hour of waiting.
+    fn rank(&self) -> i64 {
+        let ready = self.ready_order.map_or(i64::MAX, Timestamp::micros);
+        ready.saturating_sub(i64::from(self.priority) * 3_600_000_000)
+    }
+
     /// Puts it somewhere else. Whatever its worker was asked is over.
     pub fn put(&mut self, place: Place, now: i64) {
         if place == Place::Ready {
@@ -229,10 +234,10 @@ impl Reference {
             .executions
             .values()
             .filter(|known| known.place == Place::Ready && (both_lanes || !known.content.second_lane))
-            .map(|known| (Reverse(known.priority), known.ready_order, known.id))
+            .map(|known| (known.rank(), known.id))
             .collect();
         ready.sort();
-        ready.into_iter().take(max as usize).map(|(_, _, id)| id).collect()
+        ready.into_iter().take(max as usize).map(|(_, id)| id).collect()
     }
 
     /// Takes in that a worker was given a lease.

@@ -159,7 +159,16 @@ impl Recorded {
                 (self.opened_at, self.resumed_by) = (event.at, None);
                 vec![]
             }
+            Fact::Breached { suspension: Some(suspension), .. } => self.breach(suspension),
             Fact::DelayOver
+            | Fact::Held { .. }
+            | Fact::Admitted { .. }
+            | Fact::GateConfigured { .. }
+            | Fact::GateRemoved { .. }
+            | Fact::Breached { suspension: None, .. }
+            | Fact::Spent { .. }
+            | Fact::LimitReached { .. }
+            | Fact::BudgetReset { .. }
             | Fact::Claimed { .. }
             | Fact::Completed { .. }
             | Fact::Failed { .. }
@@ -249,12 +258,29 @@ impl Recorded {
         broken
     }
 
+    /// A budget that is used up has suspended it.
+    fn breach(&mut self, suspension: &Suspension) -> Vec<String> {
+        self.suspensions += 1;
+        self.resumed_by = None;
+        let wrong = suspension.number != self.suspensions;
+        self.suspension = Some(suspension.clone());
+        wrong
+            .then(|| format!("suspension {} follows {}", suspension.number, self.suspensions - 1))
+            .into_iter()
+            .collect()
+    }
+
     fn notice(&mut self, notice: Notice, at: Timestamp) -> Vec<String> {
         let Some(suspension) = &mut self.suspension else { return vec!["it waits for nothing".to_owned()] };
         let news = match notice {
             Notice::Time => suspension.pass(at),
             Notice::Operator => suspension.allow(),
             Notice::Children => suspension.children_ended(),
+            // Which gate stands in the suspension itself.
+            Notice::Gate => match suspension.gate().cloned() {
+                Some(gate) => suspension.gate_opened(&gate),
+                None => false,
+            },
             Notice::Escalated(place) => {
                 let overdue = suspension.overdue(at) == Some(place as usize);
                 let wait = suspension.waits.get_mut(place as usize);
@@ -278,9 +304,12 @@ impl Recorded {
         let mut broken = Vec::new();
         let forced: Vec<usize> = match by {
             ResumedBy::Condition => {
-                // By a signal it holds already; else a time has come, or the children have ended.
+                // By a signal it holds already; else a time has come, the children have ended, or a gate was opened.
                 if !suspension.holds() && (!suspension.pass(at) || !suspension.holds()) {
                     suspension.children_ended();
+                }
+                if let Some(gate) = suspension.gate().cloned().filter(|_| !suspension.holds()) {
+                    suspension.gate_opened(&gate);
                 }
                 vec![]
             }

@@ -1,0 +1,326 @@
+//! Budgets: what was spent is counted, always and once; what is used up holds, and by policy stops what runs.
+
+use super::admit::{own_reserve, part_of};
+use super::follow;
+use crate::fact::{Fact, Failure, Next};
+use crate::gate::{Amounts, Config, Gate, GateKind, GateName, LedgerEntry, OnHard, add};
+use crate::name::{KEY_LIMIT, NAME_LIMIT};
+use crate::rows::{HeldBy, KeyName, KeyRow, KeyScope, Needs};
+use crate::state::State;
+use crate::suspension::{Condition, OnTimeout, Suspension, Wait};
+use crate::{Execution, ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, Timestamp, Work};
+use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How long the key of what was spent is remembered: 30 days.
+const KEY_WINDOW_MS: i64 = 30 * 24 * 3600 * 1000;
+/// The most dimensions that are spent at once.
+const DIMENSIONS_MAX: usize = 64;
+
+/// Something was spent of a budget.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spend {
+    /// In which namespace.
+    pub namespace: NamespaceId,
+    /// Of which budget.
+    pub budget: Name,
+    /// How much.
+    pub usage: Amounts,
+    /// The same again with it is counted once.
+    pub dedup_key: Option<Name>,
+    /// Who spent it.
+    pub execution: Option<ExecutionId>,
+}
+
+impl Spend {
+    /// Checks every field; the first wrong one is named.
+    pub fn check(&self) -> Result<(), Refusal> {
+        Name::parse("/budget", &self.budget, NAME_LIMIT)?;
+        if let Some(key) = &self.dedup_key {
+            Name::parse("/dedup_key", key, KEY_LIMIT - NAME_LIMIT - 1)?;
+        }
+        if self.usage.len() > DIMENSIONS_MAX {
+            let detail = format!("has {} dimensions; at most {DIMENSIONS_MAX} are allowed", self.usage.len());
+            return Err(Refusal::field("/usage", detail));
+        }
+        for dimension in self.usage.keys() {
+            let pointer = format!("/usage/{}", dimension.replace('~', "~0").replace('/', "~1"));
+            Name::parse(&pointer, dimension, NAME_LIMIT)?;
+        }
+        Ok(())
+    }
+
+    fn whole(&self) -> GateName {
+        GateName::new(self.namespace, GateKind::Budget, self.budget.clone())
+    }
+
+    fn key(&self) -> Option<KeyName> {
+        let key = self.dedup_key.as_ref()?;
+        // Names may have colons: by its length it is known where that of the budget ends.
+        let key = Name::trusted(&format!("{}:{}:{key}", self.budget.len(), self.budget));
+        Some(KeyName { namespace: self.namespace, scope: KeyScope::Usage, key })
+    }
+
+    /// What to see first.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.gates.push(self.whole().id());
+        needs.keys.extend(self.key());
+        needs.look.extend(self.execution);
+    }
+
+    /// What to see after that: the part of the budget that counts for the execution.
+    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        let counted = self.counted(work);
+        if counted.part.is_some() {
+            needs.parts.push(counted.id());
+        }
+    }
+
+    fn counted(&self, work: &Work) -> GateName {
+        let whole = self.whole();
+        let scope = work.gate(&whole).config.as_ref().map(|config| config.scope).unwrap_or_default();
+        let row = self.execution.and_then(|id| work.execution(self.namespace, id).ok());
+        match row.and_then(|row| part_of(row, scope, work)) {
+            Some(part) => whole.part(part),
+            None => whole,
+        }
+    }
+
+    /// Counts it, once.
+    pub fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
+        self.check()?;
+        let Some(config) = work.gate(&self.whole()).config.clone() else {
+            return Err(Refusal::NotFound { what: "budget".into(), id: self.budget.to_string() });
+        };
+        let now = work.now();
+        let digest = xxh3_64(&postcard::to_stdvec(&(&self.usage, self.execution)).unwrap_or_default());
+        if let Some(name) = self.key() {
+            if let Some(known) = work.key(&name).filter(|known| known.expires_at.is_none_or(|at| at > now)) {
+                return match known.digest == digest {
+                    true => Ok(false),
+                    false => Err(Refusal::IdempotencyMismatch {
+                        pointer: "/dedup_key".into(),
+                        detail: "was used for something else that was spent; use a new key".into(),
+                    }),
+                };
+            }
+            let expires_at = Some(now.plus_ms(KEY_WINDOW_MS));
+            work.put_key(KeyRow { name, execution: None, digest, answer: Bytes::new(), expires_at });
+        }
+        self.count(&config, work);
+        Ok(true)
+    }
+
+    fn count(&self, config: &Config, work: &mut Work) {
+        let name = self.counted(work);
+        let gate = work.gate(&name);
+        let now = work.now();
+        let passed = |hard| gate.passes(&config.limits, &self.usage, hard);
+        let (soft, hard, period) = (passed(false), passed(true), gate.state.period);
+        let runs = self.execution.and_then(|id| work.execution(self.namespace, id).ok());
+        let runs = runs.is_some_and(|row| row.state.lease().is_some() && draws_on(row, &name));
+        work.change_gate(&name, |gate| {
+            add(&mut gate.state.used, &self.usage);
+            if gate.state.resets_at.is_none() {
+                gate.state.resets_at = config.period_ms.map(|ms| now.plus_ms(ms));
+                gate.due_at = gate.due_at.into_iter().chain(gate.state.resets_at).min();
+            }
+            // One that still runs under a budget that was used up before: its limits were lowered since.
+            if !hard.is_empty() || (runs && gate.is_used_up(&config.limits)) {
+                stop(gate, config, now);
+            }
+        });
+        work.enter(LedgerEntry {
+            gate: name.id(),
+            period,
+            execution: self.execution,
+            spent: self.usage.clone(),
+        });
+        let (execution, amounts) = (self.execution, self.usage.clone());
+        let fact = Fact::Spent { gate: name.clone(), execution, amounts };
+        work.record_about(self.namespace, execution, fact, None);
+        for (passed, hard) in [(soft, false), (hard, true)] {
+            for (dimension, limit) in passed {
+                let used = work.gate(&name).state.used.get(&dimension).copied().unwrap_or_default();
+                let fact = Fact::LimitReached { gate: name.clone(), dimension, limit, used, hard };
+                work.record_apart(self.namespace, fact, None);
+            }
+        }
+    }
+}
+
+/// What runs under a budget that is used up is to be stopped, if its policy says so.
+pub(super) fn stop(gate: &mut Gate, config: &Config, now: Timestamp) {
+    if config.on_hard != OnHard::Hold {
+        gate.state.stops = true;
+        gate.due_at = Some(now);
+    }
+}
+
+/// Looks at what a budget, or a part of it, has counted: a period that is over ends, one that was configured since begins, and
+/// what is counted for a budget that was removed is forgotten.
+pub fn keep(name: &GateName, work: &mut Work) {
+    let whole = GateName { part: None, ..name.clone() };
+    let (gate, now) = (work.gate(name), work.now());
+    let Some(config) = work.gate(&whole).config.clone() else {
+        if gate.state != forgotten(&gate).state {
+            work.change_gate(name, |gate| *gate = forgotten(gate));
+        }
+        return;
+    };
+    if gate.state.resets_at.is_some_and(|at| at <= now) {
+        return reset(name, None, work);
+    }
+    let begun = gate.state.resets_at.is_some() || !gate.state.used.is_empty();
+    let latest = config.period_ms.map(|ms| now.plus_ms(ms)).filter(|_| begun);
+    let resets_at = latest.map(|latest| gate.state.resets_at.map_or(latest, |at| at.min(latest)));
+    if resets_at != gate.state.resets_at {
+        work.change_gate(name, |gate| gate.state.resets_at = resets_at);
+    }
+}
+
+/// A budget that was removed: what was spent is forgotten. What those may spend that run stays, until they give it back; and
+/// what is spent under the same name later is of another period.
+pub fn forgotten(gate: &Gate) -> Gate {
+    let mut state = gate.state.clone();
+    state.period += u32::from(!state.used.is_empty());
+    state.used.clear();
+    (state.starts, state.resets_at, state.stops) = Default::default();
+    Gate { state, due_at: None, ..gate.clone() }
+}
+
+/// The usage of a budget is set back to nothing: a new period begins.
+pub fn reset(name: &GateName, actor: Option<Name>, work: &mut Work) {
+    let now = work.now();
+    let whole = GateName { part: None, ..name.clone() };
+    let period_ms = work.gate(&whole).config.as_ref().and_then(|config| config.period_ms);
+    work.change_gate(name, |gate| {
+        gate.state.used.clear();
+        gate.state.period += 1;
+        gate.state.stops = false;
+        // Periods that nobody was there for are passed over.
+        gate.state.resets_at = period_ms.map(|ms| {
+            let last = gate.state.resets_at.filter(|at| *at <= now).unwrap_or(now);
+            let over = now.ms_since(last) / ms.max(1);
+            last.plus_ms((over + 1).saturating_mul(ms)).max(now.plus_ms(1))
+        });
+        gate.due_at = gate.state.resets_at;
+    });
+    let period = work.gate(name).state.period;
+    work.record_apart(name.namespace, Fact::BudgetReset { gate: name.clone(), period }, actor);
+}
+
+/// Set the usage of a budget back to nothing.
+#[derive(Clone, Debug)]
+pub struct Reset {
+    /// Which.
+    pub gate: GateName,
+    /// Who asks.
+    pub actor: Name,
+}
+
+impl Reset {
+    /// What to see.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.gates.push(GateName { part: None, ..self.gate.clone() }.id());
+        if self.gate.part.is_some() {
+            needs.parts.push(self.gate.id());
+        }
+        needs.held.push(HeldBy::first(self.gate.id(), super::release::CHUNK));
+    }
+
+    /// Does it, and lets what is held go on.
+    pub fn decide(&self, work: &mut Work) -> Result<(), Refusal> {
+        let whole = GateName { part: None, ..self.gate.clone() };
+        if work.gate(&whole).config.is_none() {
+            return Err(Refusal::NotFound { what: "budget".into(), id: self.gate.name.to_string() });
+        }
+        reset(&self.gate, Some(self.actor.clone()), work);
+        super::release::release(work, &self.gate, true);
+        Ok(())
+    }
+}
+
+/// A budget is used up: stop an execution that draws on it, as its policy says.
+#[derive(Clone, Debug)]
+pub struct Breach {
+    /// Which.
+    pub execution: ExecutionId,
+    /// The budget, or the part of it.
+    pub gate: GateName,
+}
+
+impl Breach {
+    /// What to see: the row, waiting for whoever has it, since nobody else comes to stop it. Its gates come with it.
+    pub fn needs(&self, needs: &mut Needs) {
+        needs.executions.push(self.execution);
+    }
+
+    /// Stops it, if the budget is still used up. Says whether it did.
+    pub fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
+        let Some(row) = work.find(self.execution)?.cloned() else { return Ok(false) };
+        let whole = GateName { part: None, ..self.gate.clone() };
+        let Some(config) = work.gate(&whole).config.clone() else { return Ok(false) };
+        let (Some(lease), true) = (row.lease_ref(), draws_on(&row, &self.gate)) else { return Ok(false) };
+        if !work.gate(&self.gate).is_used_up(&config.limits) {
+            return Ok(false);
+        }
+        let gate = self.gate.clone();
+        let message = format!("{gate} is used up");
+        match config.on_hard {
+            OnHard::Hold => return Ok(false),
+            // Its worker was asked to cancel it, and does not hold it any more.
+            OnHard::Fail | OnHard::Suspend if row.detail.cancel.is_some() => {
+                let next = Next::Terminal(Outcome::Cancelled);
+                let fact = Fact::Breached { lease, gate, next, suspension: None };
+                work.apply(row.id, fact, None, |row| follow(row, next));
+            }
+            OnHard::Fail => {
+                let next = Next::Terminal(Outcome::Failed);
+                let fact = Fact::Breached { lease, gate, next, suspension: None };
+                work.apply(row.id, fact, None, |row| {
+                    follow(row, next);
+                    row.detail.error = Some(Failure { message, class: FailureClass::Permanent });
+                });
+            }
+            OnHard::Suspend => {
+                let condition = Condition::Any(vec![
+                    Condition::operator(),
+                    Condition::Gate { gate: gate.clone(), open: false },
+                ]);
+                let wait = Wait {
+                    step: None,
+                    condition,
+                    timeout_at: None,
+                    on_timeout: OnTimeout::Fail,
+                    escalated: false,
+                };
+                let suspension = Suspension {
+                    number: row.detail.record.suspensions + 1,
+                    since: work.now(),
+                    lease: lease.clone(),
+                    waits: vec![wait],
+                };
+                let next = Next::Suspended;
+                let fact = Fact::Breached { lease, gate, next, suspension: Some(suspension.clone()) };
+                // It waits for the budget as one does that was held.
+                if let Some(state) = work.gate(&self.gate).holds(None, own_reserve(&row, &self.gate)) {
+                    work.change_gate(&self.gate, |gate| gate.state = state);
+                }
+                work.apply(row.id, fact, None, |row| {
+                    row.state = State::Suspended(suspension.into());
+                    row.detail.record.suspensions += 1;
+                    row.detail.record.resumed_by = None;
+                });
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whether an execution that runs draws on a budget, or on this part of it.
+pub fn draws_on(row: &Execution, gate: &GateName) -> bool {
+    let budgets = row.spec.draws.budgets.iter().zip(&row.detail.slots.parts);
+    let mut drawn = budgets.map(|((name, _), part)| (name, part));
+    row.namespace == gate.namespace && drawn.any(|(name, part)| *name == gate.name && *part == gate.part)
+}

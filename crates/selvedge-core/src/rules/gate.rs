@@ -1,0 +1,95 @@
+//! Lanes, quotas and budgets are configured.
+
+use super::budget::{forgotten, stop};
+use super::release::{self, CHUNK};
+use crate::fact::Fact;
+use crate::gate::{Config, Gate, GateKind, GateName, OnHard};
+use crate::rows::{HeldBy, Needs};
+use crate::window::Window;
+use crate::{Name, Refusal, Work};
+
+/// Configure a gate, or remove its configuration.
+#[derive(Clone, Debug)]
+pub struct Configure {
+    /// Which.
+    pub gate: GateName,
+    /// How; none to remove.
+    pub config: Option<Config>,
+    /// Who asks.
+    pub actor: Name,
+}
+
+/// A gate that was configured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Configured {
+    /// As it stands.
+    pub gate: Gate,
+    /// Whether it was not configured before.
+    pub created: bool,
+}
+
+impl Configure {
+    /// What to see.
+    pub fn needs(&self, needs: &mut Needs) {
+        let id = self.gate.id();
+        // A lane is locked like any other gate here: whoever claims from it meanwhile waits for this. One that limits something
+        // is locked together with the other lanes, so that all are in order.
+        needs.gates.push(id);
+        if self.gate.kind == GateKind::Lane {
+            needs.lanes.push(id);
+        }
+        if self.gate.kind != GateKind::Lane {
+            needs.held.push(HeldBy::first(id, CHUNK));
+        }
+    }
+
+    /// Does it, and lets what is held go on if there is room now.
+    pub fn decide(&self, work: &mut Work) -> Result<Configured, Refusal> {
+        self.config.as_ref().map_or(Ok(()), Config::check)?;
+        let before = work.gate(&self.gate);
+        let created = before.config.is_none();
+        if self.config.is_none() && created {
+            let what = self.gate.kind.as_str().into();
+            return Err(Refusal::NotFound { what, id: self.gate.name.to_string() });
+        }
+        if before.config != self.config {
+            let fact = match self.config {
+                Some(_) => Fact::GateConfigured { gate: self.gate.clone() },
+                None => Fact::GateRemoved { gate: self.gate.clone() },
+            };
+            let now = work.now();
+            let period = |config: &Option<Config>| config.as_ref().and_then(|config| config.period_ms);
+            let same_period = period(&before.config) == period(&self.config);
+            let stops = |config: &Option<Config>| {
+                let stopping = config.as_ref().filter(|config| config.on_hard != OnHard::Hold);
+                stopping.is_some_and(|config| before.is_used_up(&config.limits))
+            };
+            let stops_anew = stops(&self.config) && !stops(&before.config);
+            work.change_gate(&self.gate, |gate| {
+                gate.config.clone_from(&self.config);
+                if !same_period {
+                    gate.state.resets_at = period(&self.config).map(|ms| now.plus_ms(ms));
+                }
+                gate.due_at = gate.due_at.into_iter().chain(gate.state.resets_at).min();
+                if self.config.as_ref().is_none_or(|config| config.rate.is_none()) {
+                    gate.state.starts = Window::default();
+                }
+                if self.config.is_none() && self.gate.kind == GateKind::Budget {
+                    *gate = forgotten(gate);
+                }
+                // It is used up because its limits were lowered, or what runs runs on that is to be stopped from now on.
+                if let Some(config) = self.config.as_ref().filter(|_| stops_anew) {
+                    stop(gate, config, now);
+                }
+            });
+            work.record_apart(self.gate.namespace, fact, Some(self.actor.clone()));
+            match self.gate.kind {
+                GateKind::Lane => work.open_gate(self.gate.id()),
+                GateKind::Key | GateKind::Quota | GateKind::Budget | GateKind::Fair => {
+                    release::release(work, &self.gate, true);
+                }
+            }
+        }
+        Ok(Configured { gate: work.gate(&self.gate).into_owned(), created })
+    }
+}

@@ -1,0 +1,102 @@
+//! Rows that go through gates, in every way that a rule looks at, and the gates.
+
+use super::record::suspended;
+use super::rows::{ID, NAMESPACE, asked_to_cancel, row, states};
+use selvedge_core::amount::Amount;
+use selvedge_core::execution::{Slots, Spec};
+use selvedge_core::gate::{Amounts, Config, Draws, GateId, GateKind, GateName, Limit, OnHard};
+use selvedge_core::rows::HeldBy;
+use selvedge_core::rules::release::CHUNK;
+use selvedge_core::suspension::{Condition, OnTimeout, Wait};
+use selvedge_core::{Execution, Gate, Name, Policy, Rows, State};
+use std::sync::{Arc, LazyLock};
+
+/// A key with no slot taken.
+pub fn open_key() -> GateName {
+    GateName::new(NAMESPACE, GateKind::Key, Name::trusted("open"))
+}
+
+/// A key whose only slot is taken.
+fn full_key() -> GateName {
+    GateName::new(NAMESPACE, GateKind::Key, Name::trusted("full"))
+}
+
+/// The budget that does this with what runs.
+fn budget(on_hard: OnHard) -> GateName {
+    GateName::new(NAMESPACE, GateKind::Budget, Name::trusted(on_hard.as_str()))
+}
+
+/// Every gate that a row may go through, or be held by.
+pub fn gates() -> &'static [GateName] {
+    static GATES: LazyLock<Vec<GateName>> =
+        LazyLock::new(|| [open_key(), full_key()].into_iter().chain(OnHard::ALL.map(budget)).collect());
+    &GATES
+}
+
+fn one() -> Amounts {
+    [("tokens".to_owned(), Amount::whole(1))].into()
+}
+
+/// The gates as they stand.
+fn stand() -> Vec<Gate> {
+    let full = Gate { version: 3, active: 1, ..Gate::new(full_key()) };
+    let used_up = OnHard::ALL.map(|on_hard| {
+        let limit = Limit { hard: Some(Amount::whole(1)), soft: None };
+        let limits = [("tokens".to_owned(), limit)].into();
+        let mut gate = Gate { version: 3, ..Gate::new(budget(on_hard)) };
+        gate.config = Some(Config { limits, on_hard, ..Config::default() });
+        (gate.state.used, gate.state.reserved) = (one(), one());
+        gate
+    });
+    [full].into_iter().chain(used_up).collect()
+}
+
+/// The gates as they stand, and which of them holds this row; nothing of gates for one that no gate is about.
+pub fn load(row: Option<&Execution>) -> Rows {
+    let Some(row) = row.filter(|row| !row.spec.draws.is_empty() || row.state.gate().is_some()) else {
+        return Rows::default();
+    };
+    static STAND: LazyLock<Vec<Gate>> = LazyLock::new(stand);
+    static IDS: LazyLock<Vec<GateId>> = LazyLock::new(|| gates().iter().map(GateName::id).collect());
+    let holds = row.state.gate().map(GateName::id);
+    let held = |gate: &GateId| {
+        let held = (holds == Some(*gate)).then_some(ID);
+        (HeldBy::first(*gate, CHUNK), held.into_iter().collect())
+    };
+    Rows {
+        gates_asked: IDS.clone(),
+        gates: STAND.clone(),
+        held: IDS.iter().map(held).collect(),
+        ..Rows::default()
+    }
+}
+
+/// Suspended until this gate is open.
+fn waits_for(gate: GateName) -> State {
+    let condition = Condition::Any(vec![Condition::operator(), Condition::Gate { gate, open: false }]);
+    let on_timeout = OnTimeout::Fail;
+    suspended(vec![Wait { step: None, condition, timeout_at: None, on_timeout, escalated: false }])
+}
+
+/// Rows of every state that go through each of the gates; what runs has taken something of it.
+pub fn gated_rows() -> Vec<Execution> {
+    let key = |name: GateName| Draws { concurrency: Some((name.name, 1)), ..Draws::default() };
+    let spending = |on_hard| Draws { budgets: vec![(budget(on_hard).name, one())], ..Draws::default() };
+    let draws = [key(open_key()), key(full_key())].into_iter().chain(OnHard::ALL.map(spending));
+    let more = [State::Held(full_key().into()), waits_for(open_key()), waits_for(budget(OnHard::Suspend))];
+    let mut rows = Vec::new();
+    for draws in draws {
+        for state in states().chain(more.clone()) {
+            for asked in asked_to_cancel(&state) {
+                let mut row = row(state.clone(), Policy { retention_ms: 0, ..Policy::default() }, 0, asked);
+                row.spec = Arc::new(Spec { draws: draws.clone(), ..Spec::clone(&row.spec) });
+                if row.state.lease().is_some() {
+                    let parts = draws.budgets.iter().map(|_| None).collect();
+                    row.detail.slots = Slots { lane: None, drawn: true, parts };
+                }
+                rows.push(row);
+            }
+        }
+    }
+    rows
+}

@@ -1,0 +1,166 @@
+//! Gates, and what they hold.
+
+use crate::tables::strike;
+use selvedge_core::execution::ClaimOrder;
+use selvedge_core::gate::{Amounts, Gate, GateId, GateKind, GateName, LedgerEntry, add};
+use selvedge_core::{Changes, Execution, ExecutionId, Name, NamespaceId, Needs, Rows, Timestamp};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
+
+/// The tables of gates.
+#[derive(Debug, Default)]
+pub struct Gates {
+    pub rows: BTreeMap<GateId, Gate>,
+    due: BTreeSet<(Timestamp, GateId)>,
+    held: HashMap<GateId, BTreeSet<ClaimOrder>>,
+    ledger: BTreeMap<(GateId, u32, Option<ExecutionId>), Amounts>,
+}
+
+impl Gates {
+    /// An execution is held, or not any more.
+    pub fn put_held(&mut self, row: &Execution) {
+        if let Some(gate) = row.state.gate() {
+            self.held.entry(gate.id()).or_default().insert(row.claim_order());
+        }
+    }
+
+    /// Takes an execution out of what its gate holds.
+    pub fn take_held(&mut self, row: &Execution) {
+        if let Some(gate) = row.state.gate() {
+            strike(&mut self.held, &gate.id(), &row.claim_order());
+        }
+    }
+
+    /// Loads what `needs` names; gives the executions that are held.
+    pub fn load(&self, needs: &Needs, rows: &mut Rows) -> Vec<ExecutionId> {
+        for id in needs.lanes.iter().chain(&needs.gates).chain(&needs.parts) {
+            rows.gates_asked.push(*id);
+            rows.gates.extend(self.rows.get(id).cloned());
+        }
+        let mut all = Vec::new();
+        for asked in &needs.held {
+            let after = asked.after.map_or(Unbounded, Excluded);
+            let held = self.held.get(&asked.gate).into_iter();
+            let held = held.flat_map(|held| held.range((after, Unbounded))).take(asked.limit as usize);
+            let held: Vec<ExecutionId> = held.map(|(_, id)| *id).collect();
+            all.extend(&held);
+            rows.held.push((*asked, held));
+        }
+        all
+    }
+
+    /// Whether every gate that is written or deleted has its expected version.
+    pub fn guards_hold(&self, changes: &Changes) -> bool {
+        let version = |id: GateId| self.rows.get(&id).map(|gate| gate.version);
+        let written = changes.gates.iter().map(|(gate, expected)| (gate.id(), *expected));
+        let deleted = changes.gates_deleted.iter().map(|(id, expected)| (*id, Some(*expected)));
+        written.chain(deleted).all(|(id, expected)| version(id) == expected)
+    }
+
+    /// Saves gates. One that slots were given back to without it having been read is to be looked at, because nobody knows
+    /// what it holds.
+    pub fn save(&mut self, changes: &Changes, now: Timestamp) {
+        for (id, _) in &changes.gates_deleted {
+            self.remove(*id);
+        }
+        for (gate, _) in &changes.gates {
+            self.put(gate.clone());
+        }
+        for entry in &changes.ledger {
+            let spent = self.ledger.entry((entry.gate, entry.period, entry.execution)).or_default();
+            add(spent, &entry.spent);
+        }
+        // What a deleted execution has spent stays spent.
+        for (id, _) in &changes.deleted {
+            let of = |name: &&(GateId, u32, Option<ExecutionId>)| name.2 == Some(*id);
+            let names: Vec<_> = self.ledger.keys().filter(of).copied().collect();
+            for (gate, period, execution) in names {
+                let spent = self.ledger.remove(&(gate, period, execution)).unwrap_or_default();
+                add(self.ledger.entry((gate, period, None)).or_default(), &spent);
+            }
+        }
+        for (id, count) in &changes.gates_freed {
+            if let Some(mut gate) = self.rows.get(id).cloned() {
+                gate.active = gate.active.saturating_sub(*count);
+                gate.version += 1;
+                gate.due_at = Some(gate.due_at.map_or(now, |at| at.min(now)));
+                self.put(gate);
+            }
+        }
+    }
+
+    fn put(&mut self, gate: Gate) {
+        self.remove(gate.id());
+        self.due.extend(gate.due_at.map(|at| (at, gate.id())));
+        self.rows.insert(gate.id(), gate);
+    }
+
+    fn remove(&mut self, id: GateId) {
+        if let Some(at) = self.rows.remove(&id).and_then(|gate| gate.due_at) {
+            self.due.remove(&(at, id));
+        }
+    }
+
+    pub fn has_lanes(&self) -> bool {
+        self.rows.values().any(|gate| gate.name.kind == GateKind::Lane && gate.config.is_some())
+    }
+
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    pub fn due(&self, after: Option<(Timestamp, GateId)>, limit: u32, now: Timestamp) -> Vec<Gate> {
+        let from = after.map_or(Unbounded, Excluded);
+        let due = self.due.range((from, Unbounded)).take_while(|(at, _)| *at <= now).take(limit as usize);
+        due.filter_map(|(_, id)| self.rows.get(id).cloned()).collect()
+    }
+
+    pub fn list(
+        &self,
+        namespace: NamespaceId,
+        kind: GateKind,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Vec<Gate> {
+        let wanted = |gate: &&Gate| {
+            let name = &gate.name;
+            (name.namespace, name.kind) == (namespace, kind)
+                && gate.config.is_some()
+                && after.is_none_or(|after| name.name > *after)
+        };
+        let mut gates: Vec<Gate> = self.rows.values().filter(wanted).cloned().collect();
+        gates.sort_by(|a, b| a.name.cmp(&b.name));
+        gates.truncate(limit as usize);
+        gates
+    }
+
+    pub fn ledger(&self, gate: GateId, period: u32) -> Vec<LedgerEntry> {
+        let entries =
+            self.ledger.iter().filter(|((of, in_period, _), _)| (*of, *in_period) == (gate, period));
+        let entry = |((gate, period, execution), spent): (&(GateId, u32, Option<ExecutionId>), &Amounts)| {
+            LedgerEntry { gate: *gate, period: *period, execution: *execution, spent: spent.clone() }
+        };
+        entries.map(entry).collect()
+    }
+
+    pub fn ledger_of(&self, execution: ExecutionId) -> Vec<LedgerEntry> {
+        let entries = self.ledger.iter().filter(|((_, _, of), _)| *of == Some(execution));
+        let entry = |((gate, period, execution), spent): (&(GateId, u32, Option<ExecutionId>), &Amounts)| {
+            LedgerEntry { gate: *gate, period: *period, execution: *execution, spent: spent.clone() }
+        };
+        entries.map(entry).collect()
+    }
+
+    pub fn parts_of(&self, name: &GateName, limit: u32) -> Vec<Gate> {
+        let part = |gate: &&Gate| {
+            let other = &gate.name;
+            (other.namespace, other.kind, &other.name) == (name.namespace, name.kind, &name.name)
+                && other.part.is_some()
+        };
+        self.rows.values().filter(part).take(limit as usize).cloned().collect()
+    }
+
+    pub fn count_held(&self, gate: GateId, bound: u64) -> u64 {
+        self.held.get(&gate).map_or(0, |held| (held.len() as u64).min(bound))
+    }
+}

@@ -1,0 +1,342 @@
+//! Gates, what they hold, and the ledger of what was spent: read, loaded and saved.
+//!
+//! A gate that counts something is locked by whoever changes it, before what it holds is read: so what one transaction holds
+//! is seen by the one that opens the gate after it. An execution that a gate holds is never waited for. One that somebody else
+//! has is named without its row, so that the rules know that there is more.
+
+use crate::load::gather_execution;
+use crate::pipeline::{Parameters, Pipeline};
+use crate::row::Micros;
+use crate::save::{Saving, column};
+use crate::{PostgresStore, sql};
+use deadpool_postgres::Object;
+use selvedge_core::gate::{Amounts, Gate, GateId, GateKind, GateName, GateState, LedgerEntry, add};
+use selvedge_core::rows::{Changes, HeldBy};
+use selvedge_core::{ExecutionId, Name, NamespaceId, Rows, Timestamp};
+use selvedge_store::Error;
+use std::collections::{BTreeMap, HashSet};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+/// How often it is looked behind held executions that cannot be read, and how far at most in one go.
+const LOOKS: u32 = 16;
+const LOOK_LIMIT: u32 = 500;
+
+impl PostgresStore {
+    pub(crate) async fn read_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
+        self.query(&sql::GATES_FETCH, &[&numbers(ids)]).await?.iter().map(gate).collect()
+    }
+
+    pub(crate) async fn find_gates(
+        &self,
+        namespace: NamespaceId,
+        kind: GateKind,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        let (mut listed, mut after) = (Vec::new(), after.map_or_else(String::new, Name::to_string));
+        loop {
+            let left = limit - listed.len() as u32;
+            let parameters: [&(dyn ToSql + Sync); 4] = [&namespace.0, &kind.code(), &after, &i64::from(left)];
+            let found = self.query(&sql::GATES_LIST, &parameters).await?;
+            listed.extend(readable(&found));
+            // A page that is short only because of damaged rows is filled with what comes behind them.
+            match found.last() {
+                Some(last) if found.len() as u32 == left && (listed.len() as u32) < limit => {
+                    after = last.get(3);
+                }
+                _ => return Ok(listed),
+            }
+        }
+    }
+
+    pub(crate) async fn find_parts(&self, of: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
+        let parameters: [&(dyn ToSql + Sync); 4] =
+            [&of.namespace.0, &of.kind.code(), &of.name.as_str(), &i64::from(limit)];
+        Ok(readable(&self.query(&sql::GATES_LIST_PARTS, &parameters).await?).collect())
+    }
+
+    /// One that cannot be read is left out, and another takes its place: what the others hold is not to wait for it.
+    pub(crate) async fn find_due_gates(
+        &self,
+        after: Option<(Timestamp, GateId)>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        let (mut due, mut place) = (Vec::new(), after.map(|(at, id)| (Micros::from(at), id.0)));
+        loop {
+            let left = limit - due.len() as u32;
+            let (at, id) = place.unwrap_or((Micros(0), i64::MIN));
+            let found = self.query(&sql::GATES_DUE, &[&at, &id, &i64::from(left)]).await?;
+            due.extend(readable(&found));
+            match found.last() {
+                Some(last) if found.len() as u32 == left && (due.len() as u32) < limit => {
+                    place = Some((last.get(9), last.get(0)));
+                }
+                _ => return Ok(due),
+            }
+        }
+    }
+
+    pub(crate) async fn read_ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
+        let Ok(period) = i32::try_from(period) else { return Ok(Vec::new()) };
+        self.query(&sql::LEDGER_LIST, &[&gate.0, &period]).await?.iter().map(entry).collect()
+    }
+
+    pub(crate) async fn read_ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
+        self.query(&sql::LEDGER_LIST_OF, &[&execution.0]).await?.iter().map(entry).collect()
+    }
+
+    pub(crate) async fn count_held(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
+        let bound = i64::try_from(bound).unwrap_or(i64::MAX);
+        let rows = self.query(&sql::EXECUTIONS_COUNT_HELD, &[&gate.0, &bound]).await?;
+        Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0) as u64))
+    }
+}
+
+fn numbers(ids: &[GateId]) -> Vec<i64> {
+    ids.iter().map(|id| id.0).collect()
+}
+
+/// One damaged row must not hide the others.
+fn readable(found: &[Row]) -> impl Iterator<Item = Gate> {
+    found.iter().filter_map(|row| match gate(row) {
+        Ok(gate) => Some(gate),
+        Err(error) => {
+            tracing::error!(%error, "left out of a list");
+            None
+        }
+    })
+}
+
+/// The gate in a row of `{gate}`, or which one cannot be read and why.
+fn gate(row: &Row) -> Result<Gate, Error> {
+    let id: i64 = row.get(0);
+    let wrong = |detail: String| Error::Failed(format!("gate {id} cannot be read: {detail}"));
+    let json = |column: &str, error: serde_json::Error| wrong(format!("column {column}: {error}"));
+    let code: i16 = row.get(2);
+    let config = row.get::<_, Option<&str>>(6).map(serde_json::from_str).transpose();
+    let state = row.get::<_, Option<&str>>(8).map(serde_json::from_str).transpose();
+    Ok(Gate {
+        name: GateName {
+            namespace: NamespaceId(row.get(1)),
+            kind: GateKind::from_code(code).ok_or_else(|| wrong(format!("unknown kind {code}")))?,
+            name: Name::trusted(row.get(3)),
+            part: row.get::<_, Option<&str>>(4).map(Name::trusted),
+        },
+        version: row.get::<_, i32>(5) as u32,
+        config: config.map_err(|error| json("config", error))?,
+        active: row.get::<_, i32>(7) as u32,
+        state: state.map_err(|error| json("state", error))?.unwrap_or_default(),
+        due_at: row.get::<_, Option<Micros>>(9).map(Micros::time),
+    })
+}
+
+/// The entry of the ledger in a row of all its columns.
+fn entry(row: &Row) -> Result<LedgerEntry, Error> {
+    let (gate, period): (i64, i32) = (row.get(0), row.get(1));
+    let wrong = |error| Error::Failed(format!("the ledger of gate {gate} cannot be read: {error}"));
+    Ok(LedgerEntry {
+        gate: GateId(gate),
+        period: period as u32,
+        execution: row.get::<_, Option<Uuid>>(2).map(ExecutionId),
+        spent: serde_json::from_str(row.get(3)).map_err(wrong)?,
+    })
+}
+
+/// What statements about gates are asked with.
+pub fn ids(ids: &[GateId]) -> Parameters<'static> {
+    vec![Box::new(numbers(ids))]
+}
+
+/// Takes in gates.
+pub fn gather(answer: &[Row], rows: &mut Rows) -> Result<(), Error> {
+    for row in answer {
+        rows.gates.push(gate(row)?);
+    }
+    Ok(())
+}
+
+/// What `executions_find_held` is asked with.
+pub fn held(asked: &[HeldBy]) -> Parameters<'static> {
+    vec![
+        Box::new(asked.iter().map(|one| one.gate.0).collect::<Vec<i64>>()),
+        Box::new(asked.iter().map(|one| i64::from(one.limit)).collect::<Vec<i64>>()),
+        Box::new(asked.iter().map(|one| one.after.map_or(i64::MIN, |(rank, _)| rank)).collect::<Vec<i64>>()),
+        Box::new(
+            asked.iter().map(|one| one.after.map_or(Uuid::nil(), |(_, id)| id.0)).collect::<Vec<Uuid>>(),
+        ),
+    ]
+}
+
+/// What `executions_lock_held` is asked with.
+pub fn held_but(asked: &[HeldBy], passed: &[ExecutionId]) -> Parameters<'static> {
+    let mut parameters = held(asked);
+    parameters.push(Box::new(passed.iter().map(|id| id.0).collect::<Vec<Uuid>>()));
+    parameters
+}
+
+/// Takes in what gates hold, as far as it could be locked. Says which of the asked have a row that cannot be read.
+pub fn gather_locked(answer: &[Row], asked: &[HeldBy], rows: &mut Rows) -> Vec<usize> {
+    rows.held = asked.iter().map(|one| (*one, Vec::new())).collect();
+    let places: Vec<usize> = (0..asked.len()).collect();
+    gather_behind(answer, &places, rows)
+}
+
+/// The same for the asked at these places.
+fn gather_behind(answer: &[Row], places: &[usize], rows: &mut Rows) -> Vec<usize> {
+    let mut damaged = Vec::new();
+    for row in answer {
+        let place = places[row.get::<_, i64>(sql::COLUMN_COUNT) as usize - 1];
+        match gather_execution(row, rows) {
+            Some(id) => rows.held[place].1.push(id),
+            None => damaged.push(place),
+        }
+    }
+    damaged
+}
+
+/// Names what gates hold that somebody else has.
+pub fn gather_found(answer: &[Row], rows: &mut Rows) {
+    let here = rows.executions.iter().map(|row| row.id).chain(rows.unreadable.iter().map(|(id, _)| *id));
+    let here: HashSet<ExecutionId> = here.collect();
+    for row in answer {
+        let (id, number): (Uuid, i64) = (row.get(0), row.get(1));
+        if !here.contains(&ExecutionId(id)) {
+            rows.held[number as usize - 1].1.push(ExecutionId(id));
+        }
+    }
+}
+
+/// Looks behind held executions that cannot be read, further each time: what comes after them is not to wait for them.
+pub async fn look_behind(
+    client: &Object,
+    mut damaged: Vec<usize>,
+    rows: &mut Rows,
+) -> Result<(), tokio_postgres::Error> {
+    for look in 0..LOOKS {
+        damaged.sort_unstable();
+        damaged.dedup();
+        damaged.retain(|place| rows.held[*place].1.len() < rows.held[*place].0.limit as usize);
+        if damaged.is_empty() {
+            break;
+        }
+        let further = |place: &usize| {
+            let asked = rows.held[*place].0;
+            HeldBy { limit: asked.limit.max((asked.limit << look.min(8)).min(LOOK_LIMIT)), ..asked }
+        };
+        let asked: Vec<HeldBy> = damaged.iter().map(further).collect();
+        let known = rows.held.iter().flat_map(|(_, held)| held);
+        let passed: Vec<ExecutionId> =
+            known.chain(rows.unreadable.iter().map(|(id, _)| id)).copied().collect();
+        let mut pipeline = Pipeline::new(client);
+        pipeline.add(&sql::EXECUTIONS_LOCK_HELD, held_but(&asked, &passed)).await?;
+        pipeline.add("select clock_timestamp()", vec![]).await?;
+        let mut answers = pipeline.run().await.into_iter();
+        let behind = answers.next().transpose()?.unwrap_or_default();
+        damaged = gather_behind(&behind, &damaged, rows);
+        let now = answers.next().transpose()?.unwrap_or_default();
+        rows.now = now.first().map_or(rows.now, |row| row.get::<_, Micros>(0).time());
+    }
+    Ok(())
+}
+
+/// The columns of a gate that is written.
+struct Written<'a> {
+    gate: &'a Gate,
+    limits: bool,
+    config: Option<String>,
+    state: Option<String>,
+}
+
+impl<'a> Written<'a> {
+    fn of(gate: &'a Gate) -> Self {
+        let config = gate.config.as_ref();
+        Written {
+            gate,
+            limits: gate.active > 0 || config.is_some_and(|config| config.limits_starts()),
+            config: config.map(|config| serde_json::to_string(config).unwrap_or_default()),
+            state: (gate.state != GateState::default())
+                .then(|| serde_json::to_string(&gate.state).unwrap_or_default()),
+        }
+    }
+}
+
+/// An entry of the ledger, with what is added to it as JSON.
+type Added = ((GateId, u32, Option<ExecutionId>), String);
+
+/// What a decision says of gates, as columns.
+pub struct GateRows<'a> {
+    inserted: Vec<Written<'a>>,
+    updated: Vec<(Written<'a>, u32)>,
+    ledger: Vec<Added>,
+}
+
+impl<'a> GateRows<'a> {
+    /// What these changes say.
+    pub fn of(changes: &'a Changes) -> Self {
+        let new = changes.gates.iter().filter(|(_, expected)| expected.is_none());
+        let changed = changes.gates.iter().filter_map(|(gate, expected)| Some((gate, (*expected)?)));
+        // A statement writes each entry once.
+        let mut ledger: BTreeMap<_, Amounts> = BTreeMap::new();
+        for LedgerEntry { gate, period, execution, spent } in &changes.ledger {
+            add(ledger.entry((*gate, *period, *execution)).or_default(), spent);
+        }
+        let text = |(name, spent)| (name, serde_json::to_string(&spent).unwrap_or_default());
+        GateRows {
+            inserted: new.map(|(gate, _)| Written::of(gate)).collect(),
+            updated: changed.map(|(gate, expected)| (Written::of(gate), expected)).collect(),
+            ledger: ledger.into_iter().map(text).collect(),
+        }
+    }
+
+    /// Saves gates and the ledger. Those that are changed or deleted were locked when they were loaded.
+    pub fn save(&'a self, changes: &'a Changes, saving: &mut Saving<'a>) {
+        saving.rows(&changes.gates_deleted, &sql::GATES_DELETE, |gates| {
+            vec![column(gates, |(id, _)| id.0), column(gates, |(_, version)| *version as i32)]
+        });
+        saving.rows(&self.updated, &sql::GATES_UPDATE, update);
+        saving.rows(&self.inserted, &sql::GATES_INSERT, insert);
+        saving.rows(&changes.gates_freed, &sql::GATES_FREE, |freed| {
+            vec![column(freed, |(id, _)| id.0), column(freed, |(_, count)| *count as i32)]
+        });
+        saving.rows(&self.ledger, &sql::LEDGER_ADD, |added| {
+            vec![
+                column(added, |((gate, ..), _)| gate.0),
+                column(added, |((_, period, _), _)| *period as i32),
+                column(added, |((.., execution), _)| execution.map(|id| id.0)),
+                column(added, |(_, spent)| spent.as_str()),
+            ]
+        });
+        saving.rows(&changes.deleted, &sql::LEDGER_FOLD, |rows| vec![column(rows, |(id, _)| id.0)]);
+    }
+}
+
+fn insert<'a>(rows: &'a [Written<'a>]) -> Parameters<'a> {
+    vec![
+        column(rows, |row| row.gate.id().0),
+        column(rows, |row| row.gate.name.namespace.0),
+        column(rows, |row| row.gate.name.kind.code()),
+        column(rows, |row| row.gate.name.name.as_str()),
+        column(rows, |row| row.gate.name.part.as_ref().map(Name::as_str)),
+        column(rows, |row| row.gate.version as i32),
+        column(rows, |row| row.limits),
+        column(rows, |row| row.config.as_deref()),
+        column(rows, |row| row.gate.active as i32),
+        column(rows, |row| row.state.as_deref()),
+        column(rows, |row| row.gate.due_at.map(Micros::from)),
+    ]
+}
+
+fn update<'a>(rows: &'a [(Written<'a>, u32)]) -> Parameters<'a> {
+    vec![
+        column(rows, |(row, _)| row.gate.id().0),
+        column(rows, |(_, expected)| *expected as i32),
+        column(rows, |(row, _)| row.gate.version as i32),
+        column(rows, |(row, _)| row.limits),
+        column(rows, |(row, _)| row.config.as_deref()),
+        column(rows, |(row, _)| row.gate.active as i32),
+        column(rows, |(row, _)| row.state.as_deref()),
+        column(rows, |(row, _)| row.gate.due_at.map(Micros::from)),
+    ]
+}

@@ -1,0 +1,12 @@
+-- Which executions each gate holds, whoever has them, in claim order. Locks: nothing. Index: executions_held, once per gate.
+select held.id, asked.number
+from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::uuid[]) with ordinality as asked (gate, most, rank, id, number)
+cross join lateral (
+  select id
+  from executions
+  where executions.gate = asked.gate
+    and executions.gate is not null
+    and (executions.gate_rank, executions.id) > (asked.rank, asked.id)
+  order by gate_rank, id
+  limit asked.most
+) as held

@@ -1,0 +1,15 @@
+-- Locks: the first executions that each gate holds, in claim order, unless somebody else has them. Gates are numbered from 1
+-- as they are asked for. Index: executions_held, once per gate.
+select held.*, asked.number
+from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::uuid[]) with ordinality as asked (gate, most, rank, id, number)
+cross join lateral (
+  select {columns}
+  from executions
+  where executions.gate = asked.gate
+    and executions.gate is not null
+    and (executions.gate_rank, executions.id) > (asked.rank, asked.id)
+    and executions.id <> all($5)
+  order by gate_rank, id
+  limit asked.most
+  for no key update skip locked
+) as held

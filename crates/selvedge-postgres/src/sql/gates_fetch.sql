@@ -1,0 +1,4 @@
+-- Locks: nothing. Index: gates_pkey.
+select {gate}
+from gates
+where gates.id = any($1)

@@ -1,0 +1,263 @@
+//! Gates, what they hold, and the ledger of what was spent: read, loaded and saved.
+
+use crate::failure::{is_not_understood, not_understood};
+use crate::read::all;
+use crate::{row, sql};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use selvedge_core::gate::{Amounts, Config, Gate, GateId, GateKind, GateName, GateState, LedgerEntry, add};
+use selvedge_core::rows::HeldBy;
+use selvedge_core::{Changes, ExecutionId, Name, NamespaceId, Needs, Rows, Timestamp};
+use uuid::Uuid;
+
+/// Gates by id, in the order of asking; those that do not exist are left out.
+pub fn fetch(connection: &Connection, ids: &[GateId]) -> rusqlite::Result<Vec<Gate>> {
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        found.extend(connection.prepare_cached(&sql::GATE_READ)?.query_row([id.0], gate).optional()?);
+    }
+    Ok(found)
+}
+
+/// The configured gates of a kind in a namespace, by name, after `after`.
+pub fn list(
+    connection: &Connection,
+    namespace: NamespaceId,
+    kind: GateKind,
+    after: Option<&Name>,
+    limit: u32,
+) -> rusqlite::Result<Vec<Gate>> {
+    let after = after.map_or("", Name::as_str);
+    all(connection, &sql::GATE_LIST, params![namespace.0, kind.code(), after, limit], gate)
+}
+
+/// The parts of a gate, in the order of their numbers.
+pub fn parts_of(connection: &Connection, of: &GateName, limit: u32) -> rusqlite::Result<Vec<Gate>> {
+    let parameters = params![of.namespace.0, of.kind.code(), of.name.as_str(), limit];
+    all(connection, &sql::GATE_LIST_PARTS, parameters, gate)
+}
+
+/// Gates that are to be looked at, earliest first, after `after`. One that cannot be read is left out, and another takes
+/// its place: what the others hold is not to wait for it.
+pub fn due(
+    connection: &Connection,
+    now: Timestamp,
+    after: Option<(Timestamp, GateId)>,
+    limit: u32,
+) -> rusqlite::Result<Vec<Gate>> {
+    let (at, id) = after.map_or((-1, i64::MIN), |(at, id)| (at.micros(), id.0));
+    let mut statement = connection.prepare_cached(&sql::GATE_DUE_FIND)?;
+    let mut found = statement.query(params![now.micros(), at, id])?;
+    let mut due = Vec::new();
+    while due.len() < limit as usize {
+        let Some(row) = found.next()? else { break };
+        match gate(row) {
+            Ok(gate) => due.push(gate),
+            Err(error) if is_not_understood(&error) => {
+                tracing::error!(%error, "left out of the gates that are to be looked at");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(due)
+}
+
+/// When the next gate is to be looked at.
+pub fn next_due(connection: &Connection) -> rusqlite::Result<Option<Timestamp>> {
+    connection.prepare_cached(&sql::GATE_DUE_NEXT)?.query_row((), |found| row::optional_time(found, 0))
+}
+
+/// Whether a lane is configured.
+pub fn has_lanes(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare_cached(&sql::GATE_HAS_LANES)?.query_row([GateKind::Lane.code()], |found| found.get(0))
+}
+
+/// What was spent of a budget, or of a part of it, in a period.
+pub fn ledger(connection: &Connection, gate: GateId, period: u32) -> rusqlite::Result<Vec<LedgerEntry>> {
+    all(connection, &sql::LEDGER_LIST, params![gate.0, period], entry)
+}
+
+/// What an execution has spent.
+pub fn ledger_of(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<Vec<LedgerEntry>> {
+    all(connection, &sql::LEDGER_LIST_OF, [execution.0.as_bytes()], entry)
+}
+
+/// How many executions a gate holds, counted up to `bound`.
+pub fn held_by(connection: &Connection, gate: GateId, bound: u64) -> rusqlite::Result<u64> {
+    let bound = i64::try_from(bound).unwrap_or(i64::MAX);
+    connection
+        .prepare_cached(&sql::HELD_COUNT)?
+        .query_row([gate.0, bound], |found| found.get::<_, i64>(0))
+        .map(|count| count as u64)
+}
+
+/// The gate in a row of all its columns.
+fn gate(found: &Row<'_>) -> rusqlite::Result<Gate> {
+    let id: i64 = found.get(0)?;
+    readable_gate(found).map_err(|error| match is_not_understood(&error) {
+        true => not_understood(&format!("gate {id} cannot be read: {error}")),
+        false => error,
+    })
+}
+
+fn readable_gate(found: &Row<'_>) -> rusqlite::Result<Gate> {
+    let kind = found.get(2)?;
+    let unknown = || not_understood(&format!("unknown kind {kind}"));
+    let is_null = |column| Ok::<_, rusqlite::Error>(found.get_ref(column)?.data_type() == Type::Null);
+    Ok(Gate {
+        name: GateName {
+            namespace: NamespaceId(found.get(1)?),
+            kind: GateKind::from_code(kind).ok_or_else(unknown)?,
+            name: row::name(found, 3)?,
+            part: row::optional_name(found, 4)?,
+        },
+        version: found.get(5)?,
+        config: match is_null(6)? {
+            true => None,
+            false => Some(row::json::<Config>(found, 6, "config")?),
+        },
+        active: found.get(7)?,
+        state: match is_null(8)? {
+            true => GateState::default(),
+            false => row::json(found, 8, "state")?,
+        },
+        due_at: row::optional_time(found, 9)?,
+    })
+}
+
+/// The entry of the ledger in a row of all its columns.
+fn entry(found: &Row<'_>) -> rusqlite::Result<LedgerEntry> {
+    Ok(LedgerEntry {
+        gate: GateId(found.get(0)?),
+        period: found.get(1)?,
+        execution: row::optional_uuid(found, 2)?.map(ExecutionId),
+        spent: row::json(found, 3, "spent")?,
+    })
+}
+
+/// Loads the gates that `needs` names, and what they hold.
+pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
+    for ids in [&needs.lanes, &needs.gates, &needs.parts] {
+        rows.gates_asked.extend(ids);
+        rows.gates.extend(fetch(connection, ids)?);
+    }
+    needs.held.iter().try_for_each(|asked| held(connection, *asked, rows))
+}
+
+/// Loads the first executions that a gate holds, in claim order. A row that cannot be understood is passed over, and
+/// another takes its turn.
+fn held(connection: &Connection, asked: HeldBy, rows: &mut Rows) -> rusqlite::Result<()> {
+    let mut find = connection.prepare_cached(&sql::HELD_FIND)?;
+    let mut read = connection.prepare_cached(&sql::EXECUTION_READ)?;
+    let (rank, id) = asked.after.unwrap_or((i64::MIN, ExecutionId(Uuid::nil())));
+    let mut range = find.query(params![asked.gate.0, rank, id.0.as_bytes()])?;
+    let mut held = Vec::new();
+    while held.len() < asked.limit as usize {
+        let Some(found) = range.next()? else { break };
+        let id = ExecutionId(row::uuid(found, 0)?);
+        match read.query_row([id.0.as_bytes()], row::execution)? {
+            Ok(execution) => {
+                held.push(id);
+                rows.executions.push(execution);
+            }
+            Err(unreadable) => rows.unreadable.push(unreadable),
+        }
+    }
+    rows.held.push((asked, held));
+    Ok(())
+}
+
+/// Saves gates and the ledger, or stops at the first guard that fails and says which.
+pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusqlite::Result<Option<String>> {
+    for (id, version) in &changes.gates_deleted {
+        if connection.prepare_cached(&sql::GATE_DELETE)?.execute(params![id.0, version])? == 0 {
+            return Ok(Some(format!("gate {} has moved", id.0)));
+        }
+    }
+    for (gate, expected) in &changes.gates {
+        if !write(connection, gate, *expected)? {
+            let moved = if expected.is_some() { "has moved" } else { "exists" };
+            return Ok(Some(format!("{} {moved}", gate.name)));
+        }
+    }
+    for entry in &changes.ledger {
+        enter(connection, entry)?;
+    }
+    for (id, _) in &changes.deleted {
+        fold(connection, *id)?;
+    }
+    for (id, count) in &changes.gates_freed {
+        connection.prepare_cached(&sql::GATE_FREE)?.execute(params![id.0, count, now.micros()])?;
+    }
+    Ok(None)
+}
+
+/// Says whether it was new, or had the expected version.
+fn write(connection: &Connection, gate: &Gate, expected: Option<u32>) -> rusqlite::Result<bool> {
+    let config = gate.config.as_ref().map(row::to_json).transpose()?;
+    let state = (gate.state != GateState::default()).then(|| row::to_json(&gate.state)).transpose()?;
+    let (id, due_at) = (gate.id().0, gate.due_at.map(Timestamp::micros));
+    let written = match expected {
+        None => connection.prepare_cached(&sql::GATE_INSERT)?.execute(params![
+            id,
+            gate.name.namespace.0,
+            gate.name.kind.code(),
+            gate.name.name.as_str(),
+            gate.name.part.as_ref().map(Name::as_str),
+            gate.version,
+            config,
+            gate.active,
+            state,
+            due_at,
+        ])?,
+        Some(version) => connection.prepare_cached(&sql::GATE_UPDATE)?.execute(params![
+            id,
+            version,
+            gate.version,
+            config,
+            gate.active,
+            state,
+            due_at,
+        ])?,
+    };
+    Ok(written > 0)
+}
+
+/// Adds to what the ledger has for the same budget, period and execution.
+fn enter(connection: &Connection, entry: &LedgerEntry) -> rusqlite::Result<()> {
+    let execution = entry.execution.as_ref().map(|id| id.0.as_bytes());
+    // Most entries are the first of their execution.
+    let written = connection.prepare_cached(&sql::LEDGER_INSERT)?.execute(params![
+        entry.gate.0,
+        entry.period,
+        execution,
+        row::to_json(&entry.spent)?,
+    ])?;
+    if written == 1 {
+        return Ok(());
+    }
+    let before = connection
+        .prepare_cached(&sql::LEDGER_READ)?
+        .query_row(params![entry.gate.0, entry.period, execution], |found| row::json(found, 0, "spent"))
+        .optional()?;
+    let mut spent: Amounts = before.unwrap_or_default();
+    add(&mut spent, &entry.spent);
+    connection.prepare_cached(&sql::LEDGER_WRITE)?.execute(params![
+        entry.gate.0,
+        entry.period,
+        execution,
+        row::to_json(&spent)?,
+    ])?;
+    Ok(())
+}
+
+/// What a deleted execution has spent stays spent, by none.
+fn fold(connection: &Connection, id: ExecutionId) -> rusqlite::Result<()> {
+    let entries = ledger_of(connection, id)?;
+    if entries.is_empty() {
+        return Ok(());
+    }
+    connection.prepare_cached(&sql::LEDGER_DELETE)?.execute([id.0.as_bytes()])?;
+    let by_none = |entry| LedgerEntry { execution: None, ..entry };
+    entries.into_iter().map(by_none).try_for_each(|entry| enter(connection, &entry))
+}

@@ -1,0 +1,10 @@
+-- The parts of a gate, by id. Expects the index gates_parts.
+-- ?1 namespace, ?2 kind, ?3 name, ?4 limit
+select {gate}
+from gates indexed by gates_parts
+where part is not null
+  and namespace = ?1
+  and kind = ?2
+  and name = ?3
+order by id
+limit ?4
