@@ -422,7 +422,8 @@ pub struct Changes {
     /// Changed flows and the version they had, in id order. All but their counts is written; their namespace, tags and time of
     /// submission never change.
     pub flows_updated: Vec<(Flow, u32)>,
-    /// Deleted flows and the version they had, in id order.
+    /// Deleted flows and the version they had, in id order. The parts of budgets that counted for them go with them, and those
+    /// of deleted executions that were alone.
     pub flows_deleted: Vec<(FlowId, u32)>,
     /// What is added to the counts of flows, in id order, after they were updated; each addition raises the version by one. A
     /// flow that has live members after it is running and has no end.

@@ -4,7 +4,7 @@ use crate::tables::strike;
 use selvedge_core::execution::ClaimOrder;
 use selvedge_core::gate::{Amounts, Gate, GateId, GateKind, GateName, LedgerEntry, add};
 use selvedge_core::{Changes, Execution, ExecutionId, Name, NamespaceId, Needs, Rows, Timestamp};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
 /// The tables of gates.
@@ -78,6 +78,21 @@ impl Gates {
                 let spent = self.ledger.remove(&(gate, period, execution)).unwrap_or_default();
                 add(self.ledger.entry((gate, period, None)).or_default(), &spent);
             }
+        }
+        let flows = changes.flows_deleted.iter().map(|(id, _)| id.0);
+        let gone: HashSet<String> =
+            flows.chain(changes.deleted.iter().map(|(id, _)| id.0)).map(|id| id.to_string()).collect();
+        let parts = self.rows.values().filter(|gate| {
+            let part = gate.name.part.as_ref().filter(|_| gate.name.kind == GateKind::Budget);
+            part.is_some_and(|part| gone.contains(part.as_str()))
+        });
+        let parts: HashSet<GateId> =
+            if gone.is_empty() { HashSet::new() } else { parts.map(Gate::id).collect() };
+        for id in &parts {
+            self.remove(*id);
+        }
+        if !parts.is_empty() {
+            self.ledger.retain(|(gate, _, _), _| !parts.contains(gate));
         }
         for (id, count) in &changes.gates_freed {
             if let Some(mut gate) = self.rows.get(id).cloned() {

@@ -270,6 +270,8 @@ pub struct GateRows<'a> {
     inserted: Vec<Written<'a>>,
     updated: Vec<(Written<'a>, u32)>,
     ledger: Vec<Added>,
+    /// Flows that are deleted, and executions that may have been alone, as parts of budgets name them.
+    gone: Vec<String>,
 }
 
 impl<'a> GateRows<'a> {
@@ -283,10 +285,12 @@ impl<'a> GateRows<'a> {
             add(ledger.entry((*gate, *period, *execution)).or_default(), spent);
         }
         let text = |(name, spent)| (name, serde_json::to_string(&spent).unwrap_or_default());
+        let flows = changes.flows_deleted.iter().map(|(id, _)| id.0);
         GateRows {
             inserted: new.map(|(gate, _)| Written::of(gate)).collect(),
             updated: changed.map(|(gate, expected)| (Written::of(gate), expected)).collect(),
             ledger: ledger.into_iter().map(text).collect(),
+            gone: flows.chain(changes.deleted.iter().map(|(id, _)| id.0)).map(|id| id.to_string()).collect(),
         }
     }
 
@@ -309,6 +313,7 @@ impl<'a> GateRows<'a> {
             ]
         });
         saving.rows(&changes.deleted, &sql::LEDGER_FOLD, |rows| vec![column(rows, |(id, _)| id.0)]);
+        saving.rows(&self.gone, &sql::GATES_DELETE_PARTS, |gone| vec![column(gone, String::as_str)]);
     }
 }
 

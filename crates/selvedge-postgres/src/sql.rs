@@ -164,6 +164,7 @@ statements! {
     FRAMES_INSERT = "frames_insert";
     FRAMES_OF = "frames_of";
     GATES_DELETE = "gates_delete";
+    GATES_DELETE_PARTS = "gates_delete_parts";
     GATES_DUE = "gates_due";
     GATES_FETCH = "gates_fetch";
     GATES_FREE = "gates_free";

@@ -186,6 +186,12 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
     for (id, _) in &changes.deleted {
         fold(connection, *id)?;
     }
+    let flows = changes.flows_deleted.iter().map(|(id, _)| id.0);
+    for id in flows.chain(changes.deleted.iter().map(|(id, _)| id.0)) {
+        let part = id.to_string();
+        connection.prepare_cached(&sql::LEDGER_DELETE_PARTS)?.execute([&part])?;
+        connection.prepare_cached(&sql::GATE_DELETE_PARTS)?.execute([&part])?;
+    }
     for (id, count) in &changes.gates_freed {
         connection.prepare_cached(&sql::GATE_FREE)?.execute(params![id.0, count, now.micros()])?;
     }

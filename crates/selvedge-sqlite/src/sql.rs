@@ -114,6 +114,7 @@ statements! {
     FRAME_INSERT = "frame_insert";
     FRAME_LIST = "frame_list";
     GATE_DELETE = "gate_delete";
+    GATE_DELETE_PARTS = "gate_delete_parts";
     GATE_DUE_FIND = "gate_due_find";
     GATE_DUE_NEXT = "gate_due_next";
     GATE_FREE = "gate_free";
@@ -138,6 +139,7 @@ statements! {
     LAPSED_FIND = "lapsed_find";
     LEASE_LIST = "lease_list";
     LEDGER_DELETE = "ledger_delete";
+    LEDGER_DELETE_PARTS = "ledger_delete_parts";
     LEDGER_INSERT = "ledger_insert";
     LEDGER_LIST = "ledger_list";
     LEDGER_LIST_OF = "ledger_list_of";

@@ -60,7 +60,7 @@ struct Case {
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 70] = [
+const CASES: [Case; 72] = [
     Case {
         statement: "candidate_find",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
@@ -224,6 +224,15 @@ const CASES: [Case; 70] = [
     Case {
         statement: "held_find",
         uses: &["SEARCH executions USING COVERING INDEX executions_held (gate=? AND (rank,id)>(?,?))"],
+    },
+    Case { statement: "gate_delete_parts", uses: &["SEARCH gates USING INDEX gates_of_flow (part=?)"] },
+    Case {
+        statement: "ledger_delete_parts",
+        uses: &[
+            "SEARCH ledger USING COVERING INDEX ledger_entries (gate=?)",
+            "LIST SUBQUERY 1",
+            "SEARCH gates USING COVERING INDEX gates_of_flow (part=?)",
+        ],
     },
     // Those that are configured are few.
     Case {

@@ -71,6 +71,8 @@ create index gates_due on gates (due_at, id) where due_at is not null;
 -- Lists, by name.
 create index gates_configured on gates (namespace, kind, name) where config is not null;
 create index gates_parts on gates (namespace, kind, name, id) where part is not null;
+-- The parts of budgets that count for one flow.
+create index gates_of_flow on gates (part) where kind = 4 and part is not null;
 
 -- What was spent of a budget, or of a part of it, in a period: by an execution, or by none, which is also where that goes
 -- which a deleted execution has spent. An entry is a JSON object of exact numbers; no index knows of it.

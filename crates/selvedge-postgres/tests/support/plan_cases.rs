@@ -95,6 +95,12 @@ pub fn gate_cases() -> Vec<Case> {
         case("executions_count_held", "1, 100".into(), &["executions_held"], 200),
         case("ledger_list", "500, 0".into(), &["ledger_entries"], 40),
         case("ledger_list_of", "'00000000-0000-7000-8000-000000000007'".into(), &["ledger_of"], 20),
+        case(
+            "gates_delete_parts",
+            "'{00000000-0000-7000-8000-000000000001,00000000-0000-7000-8000-000000000002}'".into(),
+            &["gates_of_flow", "ledger_entries"],
+            40,
+        ),
         case("ledger_fold", SOME.into(), &["ledger_of"], 120),
         case(
             "ledger_add",

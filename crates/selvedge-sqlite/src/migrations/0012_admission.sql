@@ -122,6 +122,10 @@ create index gates_parts
 on gates (namespace, kind, name)
 where part is not null;
 
+create index gates_of_flow
+on gates (part)
+where kind = 4;
+
 -- What was spent of a budget, or of a part of it, in a period, by an execution; by none for what no execution did, or one
 -- that is deleted. `spent` is a JSON object of amounts.
 create table ledger (

@@ -485,6 +485,28 @@ pub async fn what_a_deleted_execution_has_spent_stays_spent(bench: &Bench) {
     assert_eq!(bench.used_and_reserved(&budget).await.0, tokens(17));
 }
 
+pub async fn what_a_budget_counts_for_a_flow_goes_with_the_flow(bench: &Bench) {
+    let budget = bench.budget("month");
+    bench.configure(&budget, Config { scope: BudgetScope::Flow, ..at_most(100) }).await;
+    let policy = Policy { retention_ms: 0, ..Policy::default() };
+    let mut parts = Vec::new();
+    for count in [3, 4] {
+        let claimed = bench.leased(Draft { policy: policy.clone(), ..spending("month", 5) }).await;
+        bench.use_up(&claimed, "month", count).await.expect("it is counted");
+        bench.complete(&claimed, b"1").await;
+        let id = claimed.execution.id;
+        let part = budget.clone().part(Name::trusted(&id.to_string()));
+        assert_eq!(bench.used_and_reserved(&part).await.0, tokens(count));
+        parts.push((id, part));
+    }
+    let (gone, stays) = (&parts[0], &parts[1]);
+    bench.due(gone.0, DueKind::Retention).await;
+    assert_eq!(bench.find_gate(&gone.1).await, None);
+    assert!(bench.store.ledger(gone.1.id(), 0).await.expect("the ledger is read").is_empty());
+    assert_eq!(bench.used_and_reserved(&stays.1).await.0, tokens(4));
+    assert_eq!(bench.store.ledger(stays.1.id(), 0).await.expect("the ledger is read").len(), 1);
+}
+
 pub async fn several_budgets_are_all_asked_and_the_first_that_refuses_holds(bench: &Bench) {
     let [wide, narrow] = ["wide", "narrow"].map(|name| bench.budget(name));
     bench.configure(&wide, at_most(100)).await;

@@ -430,6 +430,7 @@ macro_rules! conformance_cases {
                 what_is_to_be_stopped_is_not_forgotten_when_something_ends
                 a_breach_that_is_over_stops_nothing
                 what_a_deleted_execution_has_spent_stays_spent
+                what_a_budget_counts_for_a_flow_goes_with_the_flow
                 several_budgets_are_all_asked_and_the_first_that_refuses_holds
             }
             fairness: {
