@@ -3,7 +3,7 @@
 //! workers offer three of them; and one whose batches ask for all sets, so that each worker gets a tenth of a batch at most.
 //! In turn, and on stores of their own.
 
-use crate::limits::compare;
+use crate::limits::{compare, report};
 use crate::report::{Report, rounded};
 use crate::terms::{Asks, Terms, in_turn};
 use crate::{Error, Load, Place, floor};
@@ -55,24 +55,8 @@ pub async fn run(place: &Place, load: &Load) -> Result<Report, Error> {
     let [without, with, several, mixed] = &turns[..] else {
         return Err(Error::Usage("four loads were to be driven".into()));
     };
-    let mut report = Report {
-        scenario: "capability",
-        store: place.name(),
-        transport: if load.http { "http" } else { "in_process" },
-        executions: with.executions,
-        throughput: Some(with.per_second),
-        times: with.times,
-        commits: with.commits,
-        wal_bytes: with.wal_bytes,
-        floor: Some(floor.per_second),
-        commit_ms: Some(floor.commit.p50),
-        ..Report::default()
-    };
+    let mut report = report("capability", place, load, &floor, with);
     report.settings.extend([
-        ("batch".to_owned(), json!(load.batch)),
-        ("submitters".to_owned(), json!(load.submitters)),
-        ("workers".to_owned(), json!(load.workers)),
-        ("outstanding".to_owned(), json!(load.outstanding)),
         ("turns".to_owned(), json!(TURNS)),
         ("sets".to_owned(), json!(SETS)),
         ("several".to_owned(), json!(SEVERAL)),

@@ -4,6 +4,7 @@
 //! No limit is reached: the lane may have as many active as may be outstanding. But all is counted, by every claim and every
 //! end, on the same two rows.
 
+use crate::floor::Floor;
 use crate::report::{Report, Times, rounded};
 use crate::terms::{Spends, Terms, Turns, budget_of, in_turn, tokens};
 use crate::{Error, Load, Place, floor};
@@ -65,8 +66,23 @@ pub async fn run(place: &Place, load: &Load, limits: Limits) -> Result<Report, E
     let [without, with] = &turns[..] else {
         return Err(Error::Usage("two loads were to be driven".into()));
     };
+    let mut report = report("queue", place, load, &floor, with);
+    report.settings.extend([
+        ("turns".to_owned(), json!(TURNS)),
+        ("lane_limit".to_owned(), json!(limits.lane)),
+        ("budget".to_owned(), json!(limits.budget)),
+        ("usage".to_owned(), json!(limits.usage)),
+    ]);
+    compare(&mut report, "without_limits", without);
+    report.more.insert("limits_ratio".into(), rounded(with.per_second / without.per_second));
+    report.more.insert("goal_limits_ratio".into(), json!(GOAL));
+    Ok(report)
+}
+
+/// A report about one of several loads that were driven in turn.
+pub fn report(scenario: &'static str, place: &Place, load: &Load, floor: &Floor, with: &Turns) -> Report {
     let mut report = Report {
-        scenario: "queue",
+        scenario,
         store: place.name(),
         transport: if load.http { "http" } else { "in_process" },
         executions: with.executions,
@@ -83,15 +99,8 @@ pub async fn run(place: &Place, load: &Load, limits: Limits) -> Result<Report, E
         ("submitters".to_owned(), json!(load.submitters)),
         ("workers".to_owned(), json!(load.workers)),
         ("outstanding".to_owned(), json!(load.outstanding)),
-        ("turns".to_owned(), json!(TURNS)),
-        ("lane_limit".to_owned(), json!(limits.lane)),
-        ("budget".to_owned(), json!(limits.budget)),
-        ("usage".to_owned(), json!(limits.usage)),
     ]);
-    compare(&mut report, "without_limits", without);
-    report.more.insert("limits_ratio".into(), rounded(with.per_second / without.per_second));
-    report.more.insert("goal_limits_ratio".into(), json!(GOAL));
-    Ok(report)
+    report
 }
 
 /// The figures of the load that the report's own are compared with.
