@@ -85,3 +85,19 @@ create table ledger (
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02);
 create unique index ledger_entries on ledger (gate, period, execution) nulls not distinct;
 create index ledger_of on ledger (execution) where execution is not null;
+
+-- A plan that was made while a table was known to have a few rows is kept while it grows, until statistics come again: so they
+-- come first when there are many.
+alter table executions set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table tags set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table keys set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table history_pages set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table flows set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table flow_tags set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table nodes set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table streams set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table frames set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table signals set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table steps set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table waitpoints set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
+alter table ledger set (autovacuum_vacuum_threshold = 1000, autovacuum_analyze_threshold = 1000);
