@@ -8,27 +8,27 @@ use crate::Error;
 use crate::behind::Behind;
 use crate::command::{Command, LAST, Reply};
 use crate::committer::Pending;
+use crate::expected::expected;
 use crate::memory::Memory;
 use crate::parked::Parked;
 use crate::registry::Registry;
 use selvedge_core::fact::Fact;
 use selvedge_core::gate::GateKind;
 use selvedge_core::history::ending;
-use selvedge_core::join::Verdict;
 use selvedge_core::log::Event;
-use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::outbox::OutboxRow;
 use selvedge_core::rows::Candidates;
 use selvedge_core::rules::admit;
 use selvedge_core::rules::claim::carried;
-use selvedge_core::rules::join::{CHUNK, News, hop};
+use selvedge_core::rules::join::{CHUNK, hop};
 use selvedge_core::rules::release;
-use selvedge_core::rules::report::{Op, Report};
+use selvedge_core::rules::report::Op;
 use selvedge_core::{
     Changes, ClassId, Entropy, Execution, ExecutionId, Loading, Needs, Rows, SessionId, State, Timestamp,
     Work,
 };
 use selvedge_store::{Decision, News as Told, Step};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
@@ -534,55 +534,6 @@ fn may_be_refused(op: &Op) -> bool {
 /// Whether a report may be the end of its execution.
 fn may_end(op: &Op) -> bool {
     matches!(op, Op::Complete { .. } | Op::Fail { .. })
-}
-
-/// The blocked and suspended executions at hand that these commands let run, if all goes well, and their classes.
-fn expected(commands: &[Command], work: &Work) -> Vec<(ExecutionId, ClassId)> {
-    let mut news: BTreeMap<ExecutionId, Vec<News>> = BTreeMap::new();
-    let mut tell = |id: ExecutionId, ends_as: Option<selvedge_core::Outcome>| {
-        let Ok(Some(row)) = work.find(id) else { return };
-        for downstream in &row.wiring().downstreams {
-            let mut one = News::of(row, downstream.edge);
-            one.outcome = ends_as.or(one.outcome);
-            news.entry(downstream.execution).or_default().push(one);
-        }
-    };
-    let mut resumed: Vec<(ExecutionId, ClassId)> = Vec::new();
-    for command in commands {
-        match command {
-            Command::Deliver(deliver) => {
-                let row = work.find(deliver.execution).ok().flatten();
-                let row = row.filter(|row| deliver.may_resume(row, work));
-                resumed.extend(row.map(|row| (row.id, row.class)));
-            }
-            Command::Report(reports) => {
-                for Report { fence, op, .. } in reports {
-                    match op {
-                        Op::Complete { .. } => tell(fence.execution, Some(selvedge_core::Outcome::Success)),
-                        Op::Fail { .. } => tell(fence.execution, Some(selvedge_core::Outcome::Failed)),
-                        _ => {}
-                    }
-                }
-            }
-            Command::Dispatch(dispatch) if dispatch.row.name.kind == OutboxKind::Edges => {
-                tell(ExecutionId(dispatch.row.name.id), None);
-            }
-            _ => {}
-        }
-    }
-    let ready = |(id, news): (ExecutionId, Vec<News>)| {
-        let row = work.find(id).ok().flatten().filter(|row| row.state == State::Blocked)?;
-        let delayed = row.spec.node.as_ref().is_some_and(|node| node.delay.is_some());
-        let mut join = row.join.clone().filter(|_| !delayed)?;
-        for News { edge, generation, outcome } in news {
-            let when = row.wiring().upstreams.get(edge as usize)?.when;
-            join.hear(edge as usize, when, generation, outcome);
-        }
-        (join.verdict() == Verdict::Satisfied).then_some((id, row.class))
-    };
-    resumed.sort_unstable();
-    resumed.dedup();
-    news.into_iter().filter_map(ready).chain(resumed).collect()
 }
 
 /// The key under which the heartbeats of an instance wait.

@@ -15,6 +15,7 @@ mod committer;
 mod dispatcher;
 mod error;
 mod events;
+mod expected;
 mod explain;
 mod flows;
 mod gates;
