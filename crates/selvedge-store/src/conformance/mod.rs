@@ -14,9 +14,14 @@
 //!
 //! [`model::run`] compares a store with a reference model over random commands, [`flow_model::run`] over random graphs, and
 //! [`gate_model::run`] takes it through random admissions.
+//!
+//! [`fixtures`] finds the stores that earlier builds wrote; [`copy`](mod@copy) and [`complete`] check what a build makes of them.
 
 mod bench;
 mod by_hand;
+pub mod complete;
+pub mod copy;
+pub mod fixtures;
 mod flow_bench;
 mod flow_invariants;
 pub mod flow_model;
