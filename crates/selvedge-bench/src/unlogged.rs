@@ -4,7 +4,7 @@
 
 use async_trait::async_trait;
 use selvedge_core::{Needs, Rows};
-use selvedge_store::{Around, Decision, Error, Step, Store, Transaction};
+use selvedge_store::{Around, Decision, Demand, Error, Store, Transaction};
 use std::sync::Arc;
 
 /// The store.
@@ -18,13 +18,13 @@ impl Decision for Silent {
         self.0.begin(again)
     }
 
-    fn next(&mut self, rows: Rows) -> Step {
+    fn next(&mut self, rows: Rows) -> Demand {
         match self.0.next(rows) {
-            Step::Save(mut changes) => {
+            Demand::Save(mut changes) => {
                 changes.events.clear();
-                Step::Save(changes)
+                Demand::Save(changes)
             }
-            load @ Step::Load(_) => load,
+            other @ (Demand::Load(_) | Demand::Abort(_)) => other,
         }
     }
 }

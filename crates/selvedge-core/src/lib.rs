@@ -1,23 +1,26 @@
 //! The rules of Selvedge, and the rows they are about.
 //!
 //! Everything here is plain synchronous Rust: no I/O, no clock, no randomness of its own. A rule takes rows as they
-//! are, a command and the time, and gives rows as they become, the facts that happened, and a reply:
+//! are, an operation and the time, and gives rows as they become, the facts that happened, and a reply:
 //!
 //! ```text
-//! (rows, command, now)  ->  (rows, facts, reply)
+//! (rows, operation, now)  ->  (rows, facts, reply)
 //! ```
 //!
 //! A store loads the rows that [`Needs`] names and saves what [`Changes`] says. It knows no rule.
 //!
 //! Where to look:
 //! - [`transition`]: the one table of legal changes of state;
-//! - [`rules`]: one file per family of commands;
+//! - [`rule`]: the trait that every operation implements;
+//! - [`rules`]: one file per family of operations;
+//! - [`driver`]: the transaction driver, which loads, decides in phases, propagates, and says what to save;
 //! - [`Work`]: the rows of one transaction, and the only place through which a row changes;
 //! - [`fact`], [`history`], [`log`]: what is recorded, in a row's own history and in the event log;
 //! - [`explain`](mod@explain): why something does not run.
 
 pub mod amount;
 pub mod class;
+pub mod driver;
 pub mod entropy;
 pub mod execution;
 pub mod explain;
@@ -29,7 +32,6 @@ pub mod graph;
 pub mod history;
 pub mod id;
 pub mod join;
-pub mod loading;
 pub mod log;
 pub mod name;
 pub mod outbox;
@@ -37,6 +39,7 @@ pub mod plan;
 pub mod policy;
 pub mod refusal;
 pub mod rows;
+pub mod rule;
 pub mod rules;
 pub mod session;
 pub mod shares;
@@ -55,6 +58,7 @@ pub mod wiring;
 pub mod work;
 
 pub use class::{Class, Classes, Scope};
+pub use driver::{Demand, Driver};
 pub use entropy::Entropy;
 pub use execution::{Due, DueKind, Execution};
 pub use fact::Fact;
@@ -63,11 +67,11 @@ pub use gate::{Gate, GateId};
 pub use history::History;
 pub use id::{ClassId, ExecutionId, FlowId, LeaseId, NamespaceId, SessionId};
 pub use join::Join;
-pub use loading::Loading;
 pub use name::Name;
 pub use policy::{Backoff, FailureClass, Policy, Retry};
 pub use refusal::Refusal;
 pub use rows::{Changes, Needs, Rows};
+pub use rule::Rule;
 pub use session::Session;
 pub use signal::Signal;
 pub use state::{Lease, Outcome, State};

@@ -14,8 +14,8 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// What a decision needs to see. A store loads the parts in the order in which they stand here, which is the order in
-/// which locks are taken.
+/// What a decision needs to see. A store loads the parts in the lock order, which [`Stage`](crate::driver::Stage) lists, and
+/// reads the others after them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs {
     /// Flows that only one transaction at a time may grow: whoever names one here waits for the others that do.
@@ -104,7 +104,9 @@ impl Needs {
         new(&mut self.growing, &mut seen.growing);
         new(&mut self.nodes, &mut seen.nodes);
         new(&mut self.members, &mut seen.members);
+        self.executions.retain(|id| seen.executions_known.binary_search(id).is_err());
         new(&mut self.executions, &mut seen.executions);
+        self.executions_known.retain(|id| seen.executions.binary_search(id).is_err());
         new(&mut self.executions_known, &mut seen.executions_known);
         self.executions_if_free.retain(|id| self.executions.binary_search(id).is_err());
         self.executions_if_free.retain(|id| seen.executions.binary_search(id).is_err());
@@ -135,6 +137,9 @@ impl Needs {
         new(&mut self.sessions, &mut seen.sessions);
         new(&mut self.sessions_locked, &mut seen.sessions_locked);
         new(&mut self.instances, &mut seen.instances);
+        // Read after every row that is loaded with it, so once is enough.
+        self.classes_after = self.classes_after.filter(|_| seen.classes_after.is_none());
+        seen.classes_after = seen.classes_after.or(self.classes_after);
     }
 }
 
@@ -183,6 +188,9 @@ pub struct Rows {
     pub now: Timestamp,
     /// Executions, of all kinds of asking.
     pub executions: Vec<Execution>,
+    /// Executions that were asked for if free, and that another transaction has locked. They may be among the executions all the
+    /// same, where they were also asked for without a lock.
+    pub skipped: Vec<ExecutionId>,
     /// Which of them are candidates, in claim order.
     pub candidates: Vec<ExecutionId>,
     /// Which gates were asked for, lanes too.

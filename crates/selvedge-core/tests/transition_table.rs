@@ -9,7 +9,7 @@ mod cells;
 use cells::{Cell, Command, Row, commands, name, rows, run};
 use selvedge_core::flow::CancelMode;
 use selvedge_core::state::StateName;
-use selvedge_core::transition::{Cause, TABLE, allowed, diagram};
+use selvedge_core::transition::{Cause, TABLE, diagram};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -37,7 +37,8 @@ fn the_rules_make_exactly_the_changes_that_the_table_allows() {
     let mut made: BTreeSet<Cell> = BTreeSet::new();
     let (rows, commands) = (rows(), Cause::ALL.map(commands).concat());
     let mut run_before: BTreeSet<String> = BTreeSet::new();
-    // Some causes share their commands: each runs once.
+    // Every command meets every row, so a cell that is illegal is walked as well. Some causes share their commands: each runs
+    // once.
     for command in commands.iter().filter(|command| run_before.insert(format!("{command:?}"))) {
         for row in &rows {
             made.extend(run(row, command));
@@ -51,24 +52,13 @@ fn the_rules_make_exactly_the_changes_that_the_table_allows() {
 }
 
 #[test]
-fn a_command_in_a_state_that_its_cause_does_not_leave_changes_nothing_by_that_cause() {
-    let mut walked = BTreeSet::new();
-    let rows = rows();
+fn rows_of_every_state_meet_commands_of_every_cause() {
+    let met: BTreeSet<Option<StateName>> = rows().iter().map(name).collect();
+    let states: BTreeSet<_> = StateName::ALL.into_iter().map(Some).chain([None]).collect();
+    assert_eq!(met, states);
     for cause in Cause::ALL {
-        let commands = commands(cause);
-        for row in &rows {
-            let from = name(row);
-            let legal = StateName::ALL.into_iter().any(|to| allowed(from, cause, to));
-            walked.insert((from, cause));
-            for command in commands.iter().filter(|_| !legal) {
-                let made = run(row, command);
-                let by_cause = made.iter().find(|(before, by, _)| *before == from && *by == cause);
-                assert_eq!(by_cause, None, "{from:?} by {cause:?}");
-            }
-        }
+        assert!(!commands(cause).is_empty(), "{cause:?}");
     }
-    let states = StateName::ALL.len() + 1;
-    assert_eq!(walked.len(), states * Cause::ALL.len(), "every cell was walked");
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! One action on many executions: by ids, or by the filter that lists.
 
-use crate::command::{Command, Reply};
-use crate::committer::Pending;
 use crate::{Error, Namespace};
 use selvedge_core::filter::Filter;
 use selvedge_core::rules::operator::{Action, Operate};
@@ -62,26 +60,18 @@ impl Namespace {
             return Ok(bulked);
         }
         for chunk in ids.chunks(CHUNK) {
-            let (commands, replies): (Vec<_>, Vec<_>) = chunk
-                .iter()
-                .map(|id| {
-                    Pending::new(Command::Operate(Operate {
-                        namespace: self.id(),
-                        execution: *id,
-                        actor: actor.clone(),
-                        if_version: None,
-                        action: bulk.action.clone(),
-                    }))
-                })
-                .unzip();
-            self.inner().committer.enqueue(commands)?;
+            let operate = |id: &ExecutionId| Operate {
+                namespace: self.id(),
+                execution: *id,
+                actor: actor.clone(),
+                if_version: None,
+                action: bulk.action.clone(),
+            };
+            let replies = self.inner().committer.run_all(chunk.iter().map(operate)).await?;
             for (id, reply) in chunk.iter().zip(replies) {
-                match reply.await.unwrap_or(Err(Error::Closed))? {
-                    Reply::Operate(done) => match *done {
-                        Ok(_) => bulked.ids.push(*id),
-                        Err(refusal) => bulked.refused.push((*id, refusal)),
-                    },
-                    other => return Err(crate::unexpected(&other)),
+                match reply {
+                    Ok(_) => bulked.ids.push(*id),
+                    Err(refusal) => bulked.refused.push((*id, refusal)),
                 }
             }
         }

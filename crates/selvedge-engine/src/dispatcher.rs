@@ -4,75 +4,85 @@
 //! times and then left to them.
 
 use crate::Error;
-use crate::command::{Command, Reply};
-use crate::committer::{Committer, Pending};
-use selvedge_core::FlowId;
+use crate::committer::Committer;
+use crate::task::{Reply, answer, post};
 use selvedge_core::outbox::OutboxRow;
-use selvedge_core::rules::dispatch::Dispatch;
+use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::flow::Settle;
+use selvedge_core::{FlowId, Refusal, Rule};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::oneshot;
 
 /// How long a conflict is waited for before it is tried again.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(5), Duration::from_millis(10), Duration::from_millis(20)];
 
-/// What a commit left to be done.
+/// Work that a commit left to be done.
 #[derive(Debug, Default)]
-pub struct Left {
+pub struct FollowUp {
     /// Rows of the outbox.
     pub outbox: Vec<OutboxRow>,
     /// Flows whose end is to be settled.
     pub emptied: Vec<FlowId>,
 }
 
-impl Left {
+impl FollowUp {
     /// Whether nothing was left.
     pub fn is_empty(&self) -> bool {
         self.outbox.is_empty() && self.emptied.is_empty()
     }
 }
 
-/// Does what is left, until nobody leaves anything any more.
-pub async fn run(committer: Weak<Committer>, mut left: UnboundedReceiver<Left>) {
+/// Runs follow-up work until the channel closes.
+pub async fn run(committer: Weak<Committer>, mut left: UnboundedReceiver<FollowUp>) {
     while let Some(left) = left.recv().await {
         let Some(committer) = committer.upgrade() else { return };
-        let dispatch = |row| Command::Dispatch(Dispatch { row, only_close: false });
-        let settle = |flow| Command::Settle(Settle { flow });
-        let outbox = left.outbox.into_iter().map(dispatch);
-        let commands: Vec<Command> = outbox.chain(left.emptied.into_iter().map(settle)).collect();
-        let Ok(replies) = start(&committer, &commands) else { return };
-        tokio::spawn(finish(committer, commands, replies));
+        let dispatches = left.outbox.into_iter().map(|row| Dispatch { row, only_close: false }).collect();
+        let settles = left.emptied.into_iter().map(|flow| Settle { flow }).collect();
+        let log = |done: Result<Dispatched, Refusal>| {
+            if let Err(refusal) = done {
+                tracing::error!(%refusal, "left to the reconcilers");
+            }
+        };
+        // Both are enqueued before either is waited for, so that they share batches with what comes.
+        let Ok(dispatches) = start(&committer, dispatches) else { return };
+        let Ok(settles) = start(&committer, settles) else { return };
+        tokio::spawn(finish(committer.clone(), dispatches, log));
+        tokio::spawn(finish(committer, settles, drop));
     }
 }
 
-type Replies = Vec<oneshot::Receiver<Result<Reply, Error>>>;
+/// Rules with their replies.
+type Started<R> = Vec<(R, Reply<R>)>;
 
-fn start(committer: &Arc<Committer>, commands: &[Command]) -> Result<Replies, Error> {
-    let (pending, replies) = commands.iter().cloned().map(Pending::new).unzip();
-    committer.enqueue(pending)?;
-    Ok(replies)
+fn start<R: Rule + Clone>(committer: &Arc<Committer>, rules: Vec<R>) -> Result<Started<R>, Error> {
+    let (tasks, replies): (Vec<_>, Vec<_>) = rules.iter().cloned().map(post).unzip();
+    if !tasks.is_empty() {
+        committer.enqueue(tasks)?;
+    }
+    Ok(rules.into_iter().zip(replies).collect())
 }
 
-/// Waits for the replies, and tries what met a conflict again.
-async fn finish(committer: Arc<Committer>, mut commands: Vec<Command>, mut replies: Replies) {
+/// Waits for the replies, and retries rules that met a conflict.
+async fn finish<R: Rule + Clone>(
+    committer: Arc<Committer>,
+    mut started: Started<R>,
+    done: impl Fn(R::Reply) + Send,
+) {
     for pause in PAUSES.into_iter().map(Some).chain([None]) {
         let mut again = Vec::new();
-        for (command, reply) in commands.into_iter().zip(replies) {
-            match reply.await.unwrap_or(Err(Error::Closed)) {
-                Err(Error::Store(selvedge_store::Error::Contended(_))) => again.push(command),
+        for (rule, reply) in started {
+            match answer(reply).await {
+                Err(Error::Store(selvedge_store::Error::Contended(_))) => again.push(rule),
                 Err(error) => tracing::debug!(%error, "left to the reconcilers"),
-                Ok(Reply::Dispatch(Err(refusal))) => tracing::error!(%refusal, "left to the reconcilers"),
-                Ok(_) => {}
+                Ok(reply) => done(reply),
             }
         }
         let Some(pause) = pause.filter(|_| !again.is_empty()) else { return };
         tokio::time::sleep(pause).await;
-        commands = again;
-        replies = match start(&committer, &commands) {
-            Ok(replies) => replies,
+        started = match start(&committer, again) {
+            Ok(started) => started,
             Err(_closed) => return,
         };
     }

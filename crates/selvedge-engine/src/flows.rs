@@ -1,8 +1,7 @@
 //! Flows, as callers see them: submitted whole, grown, cancelled, waited for, listed and drawn.
 
-use crate::command::{Command, Reply};
-use crate::namespace::{SUBMIT_PATIENCE, WAIT_MAX};
-use crate::{Ended, Error, Namespace, unexpected};
+use crate::namespace::WAIT_MAX;
+use crate::{Ended, Error, Namespace};
 use selvedge_core::execution::ROOT;
 use selvedge_core::flow::{CancelMode, Counts, FlowFilter, FlowPlace, FlowState};
 use selvedge_core::graph::FlowGraph;
@@ -67,16 +66,10 @@ impl Namespace {
         let planned = self.plan(plan).await?;
         let names = names(&planned);
         let id = submission.id().unwrap_or_else(|| FlowId(Uuid::now_v7()));
-        let submit = SubmitFlow { namespace: self.id(), id, submission, planned, operation };
-        let command = |again| Command::SubmitFlow { submit: Box::new(submit.clone()), again };
-        match self.insist(command).await? {
-            Reply::SubmitFlow(done) => {
-                let done = (*done)?;
-                let executions = if done.duplicate { self.names_of(done.flow.id).await? } else { names };
-                Ok(Grown { flow: done.flow, executions, duplicate: done.duplicate })
-            }
-            other => Err(unexpected(&other)),
-        }
+        let submit = SubmitFlow { namespace: self.id(), id, submission, planned, operation, repeated: false };
+        let done = self.insist(|repeated| SubmitFlow { repeated, ..submit.clone() }).await??;
+        let executions = if done.duplicate { self.names_of(done.flow.id).await? } else { names };
+        Ok(Grown { flow: done.flow, executions, duplicate: done.duplicate })
     }
 
     /// Adds nodes and edges to a flow.
@@ -88,12 +81,8 @@ impl Namespace {
     ) -> Result<Grown, Error> {
         let planned = self.plan(graph.check(Onto::Flow)?).await?;
         let names = names(&planned);
-        let grow = Grow { namespace: self.id(), flow, planned, operation };
-        let command = |again| Command::Grow { grow: Box::new(grow.clone()), again };
-        let flow = match self.insist(command).await? {
-            Reply::Flow(done) => (*done)?,
-            other => return Err(unexpected(&other)),
-        };
+        let grow = Grow { namespace: self.id(), flow, planned, operation, repeated: false };
+        let flow = self.insist(|repeated| Grow { repeated, ..grow.clone() }).await??;
         // A call that was answered before is answered with the nodes it made then.
         let wanted: Vec<&Name> = names.iter().map(|(name, _)| name).collect();
         let executions = match grow.operation {
@@ -118,22 +107,6 @@ impl Namespace {
         let mint = |id: Option<ExecutionId>| id.unwrap_or_else(|| ExecutionId(Uuid::now_v7()));
         let ids = plan.ids().map(mint).collect();
         Ok(Planned { plan, ids, classes })
-    }
-
-    /// Runs a command whose ids were minted here, so that trying again after a lost answer finds what the first try wrote.
-    async fn insist(&self, command: impl Fn(bool) -> Command) -> Result<Reply, Error> {
-        let deadline = Instant::now() + SUBMIT_PATIENCE;
-        let mut again = false;
-        loop {
-            match self.run(command(again)).await {
-                Err(Error::Store(error)) if error.is_transient() && Instant::now() < deadline => {
-                    tracing::debug!(%error, "trying a flow again");
-                    again = true;
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-                answer => return answer,
-            }
-        }
     }
 
     async fn names_of(&self, flow: FlowId) -> Result<Vec<(Name, ExecutionId)>, Error> {
@@ -177,10 +150,7 @@ impl Namespace {
     }
 
     async fn settle(&self, flow: FlowId) -> Result<(), Error> {
-        match self.run(Command::Settle(Settle { flow })).await? {
-            Reply::Settle(_) => Ok(()),
-            other => Err(unexpected(&other)),
-        }
+        self.run(Settle { flow }).await.map(drop)
     }
 
     /// A page of flows, newest first, and the place to go on from; none at the end.
@@ -275,10 +245,7 @@ impl Namespace {
         }
         let deadline = Instant::now() + wait.min(WAIT_MAX);
         let cancel = CancelFlow { namespace: self.id(), flow: id, mode, reason, actor: actor.clone() };
-        match self.run(Command::CancelFlow(cancel)).await? {
-            Reply::Flow(done) => drop((*done)?),
-            other => return Err(unexpected(&other)),
-        }
+        self.run(cancel).await??;
         let bell = self.inner().bells.wait_ended(ExecutionId(id.0));
         loop {
             let rings = bell.rings();

@@ -1,8 +1,7 @@
 //! Lanes, quotas and budgets, as callers see them: configured, listed with their current use, spent, reset and removed.
 
-use crate::command::{Command, Reply};
-use crate::committer::Pending;
-use crate::{Error, Namespace, unexpected};
+use crate::{Error, Namespace};
+use selvedge_core::Rule;
 use selvedge_core::filter::Filter;
 use selvedge_core::gate::{Amounts, Config, Gate, GateKind, GateName};
 use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
@@ -44,17 +43,11 @@ impl Namespace {
         actor: &Name,
     ) -> Result<Configured, Error> {
         let configure = Configure { gate: self.gate_name(kind, name)?, config, actor: actor.clone() };
-        match self.run(Command::Configure(Box::new(configure))).await? {
-            Reply::Configure(done) => {
-                let done = (*done)?;
-                self.inner().registry.see_gates(std::slice::from_ref(&done.gate));
-                if kind == GateKind::Budget {
-                    self.look_at_parts(&done.gate.name).await?;
-                }
-                Ok(done)
-            }
-            other => Err(unexpected(&other)),
+        let done = self.run(configure).await??;
+        if kind == GateKind::Budget {
+            self.look_at_parts(&done.gate.name).await?;
         }
+        Ok(done)
     }
 
     /// A budget was configured: what its parts hold may go on. One that holds something is to be looked at some time.
@@ -62,19 +55,15 @@ impl Namespace {
         let parts = self.inner().store.parts_of(name, PARTS_MAX).await?.into_iter();
         let parts = parts.filter(|part| part.due_at.is_some());
         let look = |part: Gate| LookAtGate { gate: part.name, stopped: false, now: true };
-        self.run_all(parts.map(|part| Command::LookAtGate(look(part))).collect()).await?;
+        self.run_all(parts.map(look).collect()).await?;
         Ok(())
     }
 
-    /// Runs commands that do not depend on each other, some at a time: as many as there are parts of a budget.
-    async fn run_all(&self, commands: Vec<Command>) -> Result<Vec<Reply>, Error> {
-        let mut replies = Vec::with_capacity(commands.len());
-        for some in commands.chunks(AT_A_TIME) {
-            let (pending, waiting): (Vec<_>, Vec<_>) = some.iter().cloned().map(Pending::new).unzip();
-            self.inner().committer.enqueue(pending)?;
-            for reply in waiting {
-                replies.push(reply.await.unwrap_or(Err(Error::Closed))?);
-            }
+    /// Runs rules that do not depend on each other, some at a time: there are as many as a budget has parts.
+    async fn run_all<R: Rule + Clone>(&self, rules: Vec<R>) -> Result<Vec<R::Reply>, Error> {
+        let mut replies = Vec::with_capacity(rules.len());
+        for some in rules.chunks(AT_A_TIME) {
+            replies.extend(self.inner().committer.run_all(some.iter().cloned()).await?);
         }
         Ok(replies)
     }
@@ -94,10 +83,7 @@ impl Namespace {
         }
         let spend = Spend { namespace: self.id(), budget, usage, dedup_key, execution };
         spend.check()?;
-        match self.run(Command::Spend(spend)).await? {
-            Reply::Spend(counted) => Ok(counted?),
-            other => Err(unexpected(&other)),
-        }
+        Ok(self.run(spend).await??)
     }
 
     /// Sets the usage of a budget, and of all its parts, back to nothing.
@@ -105,12 +91,9 @@ impl Namespace {
         let whole = self.gate_name(GateKind::Budget, name)?;
         let parts = self.inner().store.parts_of(&whole, PARTS_MAX).await?;
         let gates = [whole].into_iter().chain(parts.into_iter().map(|part| part.name));
-        let reset = |gate: GateName| Command::Reset(Reset { gate, actor: actor.clone() });
+        let reset = |gate: GateName| Reset { gate, actor: actor.clone() };
         for reply in self.run_all(gates.map(reset).collect()).await? {
-            match reply {
-                Reply::Reset(done) => done?,
-                other => return Err(unexpected(&other)),
-            }
+            reply?;
         }
         self.gate(GateKind::Budget, name).await
     }

@@ -1,37 +1,38 @@
 //! The engine: the only place that brings the rules and a store together.
 //!
-//! It batches commands (`committer`), hands work to waiting claims (`parked`), wakes waiters (`bells`), tells the
+//! It batches rules (`committer`), hands work to waiting claims (`waiting_claims`), wakes waiters (`bells`), notifies the
 //! other servers, and runs the [`reconcilers`]. Everything a caller does goes through a [`Namespace`], which only
 //! [`Engine::namespace`] makes: no request can name a tenant by itself.
 
 #![warn(missing_docs)]
 
-mod batch;
-mod behind;
 mod bells;
 mod bulk;
-mod command;
 mod committer;
 mod dispatcher;
 mod error;
 mod events;
-mod expected;
 mod explain;
 mod flows;
 mod gates;
-mod memory;
+mod lease_cache;
 mod namespace;
 mod namespaces;
 mod news;
-mod parked;
+mod outcome;
+mod process;
 mod reads;
 pub mod reconcilers;
 mod registry;
+mod schedule;
 mod signals;
 mod streams;
 mod subscriptions;
+mod suite;
 mod tail;
+mod task;
 mod told;
+mod waiting_claims;
 mod workers;
 
 pub use bulk::{Bulk, BulkTarget, Bulked};
@@ -51,7 +52,7 @@ pub use workers::{Heartbeaten, WorkerView};
 
 use bells::Bells;
 use committer::{Aftermath, Committer};
-use parked::Parked;
+use process::Process;
 use reconcilers::Supervisor;
 use registry::Registry;
 use selvedge_core::Name;
@@ -61,6 +62,7 @@ use selvedge_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use waiting_claims::WaitingClaims;
 
 /// How an engine runs.
 #[derive(Clone, Debug)]
@@ -109,7 +111,7 @@ struct Inner {
     store: Arc<dyn Store>,
     registry: Arc<Registry>,
     committer: Arc<Committer>,
-    parked: Arc<Parked>,
+    waiting: Arc<WaitingClaims>,
     bells: Arc<Bells>,
     told: told::Told,
     tail: Arc<tail::Tail>,
@@ -125,7 +127,7 @@ impl Engine {
     pub async fn start(store: Arc<dyn Store>, options: Options) -> Result<Engine, Error> {
         let registry = Arc::new(Registry::load(store.clone()).await?);
         let secret = Arc::new(signals::secret(&*store, options.secret.clone()).await?);
-        let parked = Arc::new(Parked::new(registry.clone()));
+        let waiting = Arc::new(WaitingClaims::new(registry.clone()));
         let bells = Arc::new(Bells::default());
         let (news_sender, news_receiver) = mpsc::unbounded_channel();
         let (due_sender, due_receiver) = mpsc::unbounded_channel();
@@ -133,19 +135,19 @@ impl Engine {
         let (tail, tail_task) = tail::Tail::start(store.clone(), options.notifications);
         let aftermath =
             Aftermath { news: news_sender, due: due_sender, left: left_sender, tail: tail.clone() };
-        let committer =
-            Committer::new(store.clone(), registry.clone(), parked.clone(), bells.clone(), aftermath);
+        let process = Process { registry: registry.clone(), cache: Arc::default(), waiting: waiting.clone() };
+        let committer = Committer::new(store.clone(), process, bells.clone(), aftermath);
         if options.dispatch {
             tokio::spawn(dispatcher::run(Arc::downgrade(&committer), left_receiver));
         }
         let supervisor = Supervisor::start(store.clone(), committer.clone(), due_receiver, &options);
         let news =
-            news::Tasks::start(store.clone(), committer.clone(), parked.clone(), news_receiver, &options);
+            news::Tasks::start(store.clone(), committer.clone(), waiting.clone(), news_receiver, &options);
         let inner = Inner {
             store,
             registry,
             committer,
-            parked,
+            waiting,
             bells,
             told: told::Told::default(),
             tail,
@@ -182,7 +184,7 @@ impl Engine {
 
     /// How many batches were committed, how many claims wait.
     pub fn activity(&self) -> (u64, usize) {
-        (self.inner.committer.batches(), self.inner.parked.len())
+        (self.inner.committer.batches(), self.inner.waiting.len())
     }
 
     /// What each reconciler has done so far.
@@ -209,15 +211,10 @@ impl Engine {
         // A store that does not answer keeps nobody here for longer than that.
         let _ = tokio::time::timeout(self.inner.options.grace, self.inner.committer.close()).await;
         // After the close: a claim that is woken earlier would find nothing and wait again.
-        self.inner.parked.wake_all();
+        self.inner.waiting.wake_all();
         self.inner.bells.ring_all();
         self.inner.tail.end();
         self.inner.store.close().await;
         aborted
     }
-}
-
-/// A reply of another kind than its command: a defect of the engine.
-fn unexpected(reply: &command::Reply) -> Error {
-    selvedge_store::Error::Failed(format!("a command got a reply of another kind: {reply:?}")).into()
 }

@@ -1,14 +1,14 @@
 //! What callers and workers do: submit, claim, report, and the actions of operators, all inside one namespace.
 
-use crate::batch::instance_key;
-use crate::command::{Command, Reply};
-use crate::committer::Pending;
-use crate::parked::{Wake, claims};
-use crate::{Engine, Error, Inner, unexpected};
+use crate::outcome::instance_key;
+use crate::task::{answer, post};
+use crate::waiting_claims::Wake;
+use crate::{Engine, Error, Inner};
+use selvedge_core::rule::Rule;
 use selvedge_core::rules::Operation;
-use selvedge_core::rules::claim::{Claim, ClaimDraft, Claimed};
+use selvedge_core::rules::claim::{Claim, ClaimDraft, Claimed, Nothing};
 use selvedge_core::rules::operator::{Action, Operate};
-use selvedge_core::rules::report::{Fence, Op, Report, Reported};
+use selvedge_core::rules::report::{Fence, Op, Report, Reported, Reports};
 use selvedge_core::rules::submit::{Item, Submit, Submitted};
 use selvedge_core::{Class, ClassId, Draft, Execution, ExecutionId, Name, NamespaceId, Refusal, Submission};
 use std::time::Duration;
@@ -16,7 +16,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 /// How long a submission is tried again while the store is away.
-pub const SUBMIT_PATIENCE: Duration = Duration::from_secs(5);
+const SUBMIT_PATIENCE: Duration = Duration::from_secs(5);
+/// How long after a failed submission the next try begins.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// The longest a call may wait.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -66,8 +68,25 @@ impl Namespace {
         &self.engine.inner
     }
 
-    pub(crate) async fn run(&self, command: Command) -> Result<Reply, Error> {
-        self.inner().committer.run(command).await
+    pub(crate) async fn run<R: Rule>(&self, rule: R) -> Result<R::Reply, Error> {
+        self.inner().committer.run(rule).await
+    }
+
+    /// Runs a rule whose ids were minted here, so that a repeat after a lost answer finds what the first try wrote. `rule` is
+    /// told whether it is repeated.
+    pub(crate) async fn insist<R: Rule>(&self, rule: impl Fn(bool) -> R) -> Result<R::Reply, Error> {
+        let deadline = Instant::now() + SUBMIT_PATIENCE;
+        let mut repeated = false;
+        loop {
+            match self.run(rule(repeated)).await {
+                Err(Error::Store(error)) if error.is_transient() && Instant::now() < deadline => {
+                    tracing::debug!(%error, "retrying a submission");
+                    repeated = true;
+                    tokio::time::sleep(RETRY_AFTER).await;
+                }
+                reply => return reply,
+            }
+        }
     }
 
     /// Submits one execution.
@@ -100,22 +119,8 @@ impl Namespace {
                 Item { submission, class, id }
             })
             .collect();
-        let submit = Submit { namespace: self.id, items, operation };
-        let deadline = Instant::now() + SUBMIT_PATIENCE;
-        let mut again = false;
-        loop {
-            // The ids were minted here, so trying again after a lost answer finds what the first try wrote.
-            match self.run(Command::Submit { submit: submit.clone(), again }).await {
-                Ok(Reply::Submit(replies)) => return Ok(replies),
-                Ok(other) => return Err(unexpected(&other)),
-                Err(Error::Store(error)) if error.is_transient() && Instant::now() < deadline => {
-                    tracing::debug!(%error, "trying a submission again");
-                    again = true;
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let submit = Submit { namespace: self.id, items, operation, repeated: false };
+        self.insist(|repeated| Submit { repeated, ..submit.clone() }).await
     }
 
     /// Claims, waiting for work if there is none.
@@ -126,40 +131,53 @@ impl Namespace {
     }
 
     async fn claim_until(&self, claim: Claim, deadline: Instant) -> Result<Vec<Claimed>, Error> {
-        let parked = &self.inner().parked;
+        let waiting = &self.inner().waiting;
+        let mut seen = waiting.seen(&claim);
+        // The report before it asked already; a caller that does not wait gets a fresh answer.
+        let mut asks = Instant::now() >= deadline || !waiting.is_still_empty(&claim, seen);
         let mut woken = false;
         loop {
-            let seen = parked.seen(&claim);
-            let command = Command::Claim { claim: claim.clone(), handed_only: false };
             let mut until = deadline;
-            let claimed = match self.run(command).await {
-                Ok(Reply::OpensIn(ms)) => {
-                    until = deadline.min(Instant::now() + Duration::from_millis(ms.max(1) as u64));
-                    Vec::new()
+            if asks {
+                seen = waiting.seen(&claim);
+                let claims = match self.run(claim.clone()).await {
+                    Err(Error::Closed) if woken => return Ok(Vec::new()),
+                    claims => claims??,
+                };
+                match claims.nothing {
+                    Some(Nothing::Draining) => return self.wait_aside(&claim, deadline).await,
+                    Some(Nothing::Answered) => return Ok(Vec::new()),
+                    Some(Nothing::OpensInMs(ms)) => {
+                        until = deadline.min(Instant::now() + Duration::from_millis(ms.max(1) as u64));
+                    }
+                    Some(Nothing::Ready) | None => {}
                 }
-                Err(Error::Closed) if woken => return Ok(Vec::new()),
-                Ok(Reply::Shut { drains: true }) => return self.wait_aside(&claim, deadline).await,
-                Ok(Reply::Shut { drains: false }) => return Ok(Vec::new()),
-                reply => claims(reply?)?,
-            };
-            if !claimed.is_empty() || Instant::now() >= deadline {
-                if woken && claimed.len() == claim.max as usize {
-                    // There may be more than this one could take: wake the next.
-                    parked.wake(&self.inner().registry.covered(&claim.scope));
+                if !claims.claimed.is_empty() || Instant::now() >= deadline {
+                    if woken && claims.claimed.len() == claim.max as usize {
+                        // There may be more than this claim could take: wake the next.
+                        waiting.wake(&self.inner().registry.covered(&claim.scope));
+                    }
+                    return Ok(claims.claimed);
                 }
-                return Ok(claimed);
             }
-            let Some(mut place) = parked.park(&claim, seen) else {
+            asks = true;
+            let Some(mut place) = waiting.wait(&claim, seen) else {
                 continue;
             };
             woken = true;
-            match tokio::time::timeout_at(until, &mut place.wake).await {
-                Err(_elapsed) if until < deadline => {}
-                Err(_elapsed) => return Ok(Vec::new()),
+            let wake = match tokio::time::timeout_at(until, &mut place.wake).await {
+                Ok(Ok(wake)) => Some(wake),
                 Ok(Err(_gone)) => return Ok(Vec::new()),
-                Ok(Ok(Wake::Ask)) => {}
-                Ok(Ok(Wake::Handed(reply))) => {
-                    let claimed = claims(reply.await.unwrap_or(Err(Error::Closed))?)?;
+                Err(_elapsed) => place.leave(),
+            };
+            match wake {
+                None if until < deadline => {}
+                None => return Ok(Vec::new()),
+                Some(Wake::Ask) => {}
+                Some(Wake::Handed(reply)) => {
+                    // A closed channel says that the transaction failed: the claim asks for itself.
+                    let Ok(claims) = reply.await else { continue };
+                    let claimed = claims??.claimed;
                     if !claimed.is_empty() {
                         return Ok(claimed);
                     }
@@ -168,7 +186,7 @@ impl Namespace {
         }
     }
 
-    /// Waits without a place among the parked claims: what becomes ready is for others.
+    /// Waits without a place among the waiting claims: what becomes ready is for others.
     pub(crate) async fn wait_aside(&self, claim: &Claim, deadline: Instant) -> Result<Vec<Claimed>, Error> {
         let bell = self.inner().bells.wait_instance(instance_key(self.id, &claim.instance));
         let rings = bell.rings();
@@ -197,26 +215,25 @@ impl Namespace {
                 Err(refusal) => results.push(Some(Err(refusal))),
             }
         }
-        let (report, reported) = Pending::new(Command::Report(reports));
-        let mut commands = vec![report];
+        let (report, reported) = post(Reports(reports));
+        let mut tasks = vec![report];
         let claimed = claim.map(|claim| {
-            let (pending, reply) = Pending::new(Command::Claim { claim, handed_only: false });
-            commands.push(pending);
-            reply
+            let seen = self.inner().waiting.seen(&claim);
+            let (task, reply) = post(claim.clone());
+            tasks.push(task);
+            (claim, seen, reply)
         });
-        self.inner().committer.enqueue(commands)?;
-        let mut reported = match reported.await.unwrap_or(Err(Error::Closed))? {
-            Reply::Report(reported) => reported.into_iter(),
-            other => return Err(unexpected(&other)),
-        };
+        self.inner().committer.enqueue(tasks)?;
+        let mut reported = answer(reported).await?.into_iter();
         let no_answer = || Err(Refusal::field("/ops", "has no answer"));
-        let answer = |refused: Option<_>| refused.or_else(|| reported.next()).unwrap_or_else(no_answer);
-        let results = results.into_iter().map(answer).collect();
-        let claimed = match claimed {
-            Some(reply) => claims(reply.await.unwrap_or(Err(Error::Closed))?)?,
-            None => Vec::new(),
-        };
-        Ok((results, claimed))
+        let result = |refused: Option<_>| refused.or_else(|| reported.next()).unwrap_or_else(no_answer);
+        let results = results.into_iter().map(result).collect();
+        let Some((claim, seen, reply)) = claimed else { return Ok((results, Vec::new())) };
+        let claims = answer(reply).await??;
+        if claims.nothing == Some(Nothing::Ready) {
+            self.inner().waiting.found_nothing(&claim, seen);
+        }
+        Ok((results, claims.claimed))
     }
 
     /// Does one action to one execution.
@@ -228,9 +245,6 @@ impl Namespace {
         actor: &Name,
     ) -> Result<Execution, Error> {
         let operate = Operate { namespace: self.id, execution, actor: actor.clone(), if_version, action };
-        match self.run(Command::Operate(operate)).await? {
-            Reply::Operate(done) => Ok((*done)?),
-            other => Err(unexpected(&other)),
-        }
+        Ok(self.run(operate).await??)
     }
 }

@@ -3,12 +3,11 @@
 //! Each namespace is asked by a claim of its own, for no more than its share of what the worker takes; what one does not need
 //! goes to the others. One that had nothing is not asked again until something of it may have become ready.
 
-use crate::command::{Command, Reply};
-use crate::committer::Pending;
 use crate::namespace::WAIT_MAX;
-use crate::parked::{Place, Seen, claims};
+use crate::task::{answer, post};
+use crate::waiting_claims::{Place, Seen};
 use crate::{ClaimWait, Engine, Error, Namespace};
-use selvedge_core::rules::claim::{Claim, Claimed};
+use selvedge_core::rules::claim::{Claim, Claimed, Nothing};
 use selvedge_core::shares::Shares;
 use selvedge_core::{NamespaceId, Refusal, Scope};
 use std::collections::HashMap;
@@ -66,10 +65,10 @@ impl Namespaces {
         let check = |(member, _): &(Namespace, u32)| wanted.claim.clone().check(member.id(), None);
         let asks: Vec<Claim> = self.members.iter().map(check).collect::<Result<_, _>>()?;
         let deadline = Instant::now() + wanted.wait.min(WAIT_MAX);
-        let parked = &self.engine.inner.parked;
+        let waiting = &self.engine.inner.waiting;
         let mut woken = false;
         loop {
-            let seen: Vec<Seen> = asks.iter().map(|ask| parked.seen(ask)).collect();
+            let seen: Vec<Seen> = asks.iter().map(|ask| waiting.seen(ask)).collect();
             let asked = match self.ask(&asks, &seen, wanted.claim.max).await {
                 Err(Error::Closed) if woken => return Ok(Vec::new()),
                 asked => asked?,
@@ -78,7 +77,7 @@ impl Namespaces {
                 if woken && asked.claimed.len() == wanted.claim.max as usize {
                     // There may be more than this one could take: wake the next.
                     let covered = asks.iter().flat_map(|ask| self.engine.inner.registry.covered(&ask.scope));
-                    parked.wake(&covered.collect::<Vec<_>>());
+                    waiting.wake(&covered.collect::<Vec<_>>());
                 }
                 return Ok(asked.claimed);
             }
@@ -88,7 +87,7 @@ impl Namespaces {
             if asked.drain == asks.len() {
                 return first.wait_aside(ask, deadline).await;
             }
-            let places = asks.iter().zip(&seen).map(|(ask, seen)| parked.park_to_ask(ask, *seen));
+            let places = asks.iter().zip(&seen).map(|(ask, seen)| waiting.wait_to_ask(ask, *seen));
             let Some(mut places) = places.collect::<Option<Vec<_>>>() else { continue };
             woken = true;
             let until = asked.opens_at.map_or(deadline, |at| at.min(deadline));
@@ -121,39 +120,37 @@ impl Namespaces {
             if portions.is_empty() {
                 return Ok(asked);
             }
-            let mut commands = Vec::with_capacity(portions.len());
+            let mut tasks = Vec::with_capacity(portions.len());
             let mut replies = Vec::with_capacity(portions.len());
             for (index, portion) in portions {
                 let claim = Claim { max: portion, ..asks[index].clone() };
-                let (pending, reply) = Pending::new(Command::Claim { claim, handed_only: false });
-                commands.push(pending);
+                let (task, reply) = post(claim);
+                tasks.push(task);
                 replies.push((index, portion, reply));
             }
-            self.engine.inner.committer.enqueue(commands)?;
+            self.engine.inner.committer.enqueue(tasks)?;
             let mut failed = None;
             for (index, portion, reply) in replies {
-                let got = match reply.await.unwrap_or(Err(Error::Closed)) {
-                    Ok(Reply::OpensIn(ms)) => {
-                        let at = Instant::now() + Duration::from_millis(ms.max(1) as u64);
-                        asked.opens_at = asked.opens_at.into_iter().chain([at]).min();
-                        Some(Vec::new())
-                    }
-                    Ok(Reply::Shut { drains }) => {
-                        asked.drain += usize::from(drains);
-                        Some(Vec::new())
-                    }
-                    reply => match reply.and_then(claims) {
-                        Ok(claimed) => {
-                            self.took(&asks[index], seen[index], portion, claimed.len());
-                            Some(claimed)
+                let got = match answer(reply).await.and_then(|claims| Ok(claims?)) {
+                    Ok(claims) => {
+                        match claims.nothing {
+                            Some(Nothing::OpensInMs(ms)) => {
+                                let at = Instant::now() + Duration::from_millis(ms.max(1) as u64);
+                                asked.opens_at = asked.opens_at.into_iter().chain([at]).min();
+                            }
+                            Some(Nothing::Draining) => asked.drain += 1,
+                            Some(Nothing::Answered) => {}
+                            Some(Nothing::Ready) | None => {
+                                self.took(&asks[index], seen[index], portion, claims.claimed.len());
+                            }
                         }
-                        Err(error) => {
-                            failed = failed.or(Some(error));
-                            None
-                        }
-                    },
+                        claims.claimed
+                    }
+                    Err(error) => {
+                        failed = failed.or(Some(error));
+                        Vec::new()
+                    }
                 };
-                let got = got.unwrap_or_default();
                 if got.len() < portion as usize {
                     open.retain(|other| *other != index);
                 }

@@ -5,7 +5,7 @@
 
 use crate::Options;
 use crate::committer::Committer;
-use crate::parked::Parked;
+use crate::waiting_claims::WaitingClaims;
 use selvedge_store::{News, Store};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Tasks {
     pub fn start(
         store: Arc<dyn Store>,
         committer: Arc<Committer>,
-        parked: Arc<Parked>,
+        waiting: Arc<WaitingClaims>,
         news: UnboundedReceiver<News>,
         options: &Options,
     ) -> Self {
@@ -32,7 +32,7 @@ impl Tasks {
         if shared {
             tasks.push(tokio::spawn(hear(store, committer)));
         }
-        tasks.push(tokio::spawn(poll(parked, options.poll)));
+        tasks.push(tokio::spawn(poll(waiting, options.poll)));
         Tasks(Mutex::new(tasks))
     }
 
@@ -79,9 +79,9 @@ async fn hear(store: Arc<dyn Store>, committer: Arc<Committer>) {
     }
 }
 
-async fn poll(parked: Arc<Parked>, every: Duration) {
+async fn poll(waiting: Arc<WaitingClaims>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
-        parked.wake_all();
+        waiting.wake_all();
     }
 }

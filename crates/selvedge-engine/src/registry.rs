@@ -17,7 +17,7 @@ const LANES_MAX: u32 = 10_000;
 /// What is known of interned names.
 pub struct Registry {
     store: Arc<dyn Store>,
-    classes: RwLock<Classes>,
+    classes: RwLock<Arc<Classes>>,
     namespaces: RwLock<HashMap<NamespaceId, Name>>,
     shares: Mutex<LaneShares>,
     has_limits: AtomicBool,
@@ -35,7 +35,7 @@ impl Registry {
         let namespaces = store.namespaces().await?.into_iter().collect();
         let registry = Registry {
             store,
-            classes: RwLock::new(classes),
+            classes: RwLock::new(Arc::new(classes)),
             namespaces: RwLock::new(namespaces),
             shares: Mutex::default(),
             has_limits: AtomicBool::new(false),
@@ -45,7 +45,8 @@ impl Registry {
         };
         let namespaces = registry.namespaces.read().unwrap_or_else(PoisonError::into_inner).clone();
         for namespace in namespaces.into_keys() {
-            registry.see_gates(&registry.store.list_gates(namespace, GateKind::Lane, None, LANES_MAX).await?);
+            let lanes = registry.store.list_gates(namespace, GateKind::Lane, None, LANES_MAX).await?;
+            registry.see_gates(lanes.iter());
         }
         Ok(registry)
     }
@@ -74,20 +75,18 @@ impl Registry {
         wanted.iter().map(find).collect()
     }
 
-    /// Takes in what a transaction saw of gates.
-    pub fn see_gates(&self, gates: &[Gate]) {
-        let limits = |gate: &Gate| gate.config.as_ref().is_some_and(|config| config.limits_starts());
-        if gates.iter().any(|gate| gate.name.kind != GateKind::Lane || limits(gate)) {
-            self.expect_gates();
-        }
-        for config in gates
-            .iter()
-            .filter(|gate| gate.name.kind == GateKind::Lane)
-            .filter_map(|gate| gate.config.as_ref())
-        {
-            self.expect_lanes();
-            if config.limits_starts() {
-                self.has_limits.store(true, Ordering::Relaxed);
+    /// Learns from gates that a transaction has read or written.
+    pub fn see_gates<'a>(&self, gates: impl Iterator<Item = &'a Gate>) {
+        for gate in gates {
+            let limits = gate.config.as_ref().is_some_and(|config| config.limits_starts());
+            if gate.name.kind != GateKind::Lane || limits {
+                self.expect_gates();
+            }
+            if gate.name.kind == GateKind::Lane && gate.config.is_some() {
+                self.expect_lanes();
+                if limits {
+                    self.has_limits.store(true, Ordering::Relaxed);
+                }
             }
         }
     }
@@ -146,10 +145,9 @@ impl Registry {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner).clone_from(shares);
     }
 
-    /// The lanes of these classes.
-    pub fn lanes<'a>(&self, classes: impl Iterator<Item = &'a ClassId>) -> Vec<(ClassId, Name)> {
-        let known = self.classes.read().unwrap_or_else(PoisonError::into_inner);
-        classes.filter_map(|id| Some((*id, known.get(*id)?.lane.clone()))).collect()
+    /// The classes that are known, as they are now.
+    pub fn classes(&self) -> Arc<Classes> {
+        self.classes.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The lanes of a namespace in which something was ever submitted.
@@ -168,7 +166,7 @@ impl Registry {
     /// Takes in classes that a transaction saw.
     pub fn add(&self, classes: Vec<(ClassId, Class)>) {
         if !classes.is_empty() {
-            self.classes.write().unwrap_or_else(PoisonError::into_inner).add(classes);
+            Arc::make_mut(&mut *self.classes.write().unwrap_or_else(PoisonError::into_inner)).add(classes);
         }
     }
 

@@ -1,7 +1,6 @@
 //! Signals, waitpoints and their tokens, and the steps of executions.
 
-use crate::command::{Command, Reply};
-use crate::{Engine, Error, Namespace, unexpected};
+use crate::{Engine, Error, Namespace};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::signal::{Delivered, SignalDraft, Way};
@@ -51,10 +50,7 @@ impl Engine {
         let execution = known.ok_or_else(|| no_waitpoint(waitpoint))?.execution;
         let way = Way::Token { waitpoint, token: token.to_owned(), secret: self.inner.secret.clone() };
         let deliver = draft.check(execution, way)?;
-        match self.inner.committer.run(Command::Deliver(Box::new(deliver))).await? {
-            Reply::Deliver(delivered) => Ok(delivered?),
-            other => Err(unexpected(&other)),
-        }
+        Ok(self.inner.committer.run(deliver).await??)
     }
 }
 
@@ -68,10 +64,7 @@ impl Namespace {
     ) -> Result<Delivered, Error> {
         let way = Way::Direct { namespace: self.id(), source: source.clone() };
         let deliver = draft.check(execution, way)?;
-        match self.run(Command::Deliver(Box::new(deliver))).await? {
-            Reply::Deliver(delivered) => Ok(delivered?),
-            other => Err(unexpected(&other)),
-        }
+        Ok(self.run(deliver).await??)
     }
 
     /// The report by which a running execution makes a waitpoint.
@@ -104,10 +97,7 @@ impl Namespace {
     pub async fn rotate_token_keys(&self, grace_ms: i64, actor: &Name) -> Result<TokenKey, Error> {
         let fingerprint = self.inner().secret.fingerprint();
         let rotate = Rotate { namespace: self.id(), grace_ms, fingerprint, actor: actor.clone() };
-        match self.run(Command::Rotate(rotate)).await? {
-            Reply::Rotate(key) => Ok(key?),
-            other => Err(unexpected(&other)),
-        }
+        Ok(self.run(rotate).await??)
     }
 
     /// The signals of an execution after this number, oldest first.

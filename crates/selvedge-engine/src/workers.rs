@@ -1,10 +1,8 @@
 //! Workers: heartbeats that may wait, drain, leaving, and who is there.
 
-use crate::batch::instance_key;
-use crate::command::{Command, Reply};
-use crate::committer::Pending;
 use crate::namespace::WAIT_MAX;
-use crate::{Error, Namespace, unexpected};
+use crate::outcome::instance_key;
+use crate::{Error, Namespace};
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::report::Fence;
@@ -57,10 +55,7 @@ impl Namespace {
             let rings = bell.rings();
             tokio::pin!(rings);
             rings.as_mut().enable();
-            let beat = match self.run(Command::Heartbeat(heartbeat.clone())).await? {
-                Reply::Heartbeat(beat) => beat,
-                other => return Err(unexpected(&other)),
-            };
+            let beat = self.run(heartbeat.clone()).await?;
             if orphaned.is_none() {
                 // Only of the first look: what is claimed while this call waits could not be named in it.
                 orphaned = Some(self.put_back(&beat.orphans, Why::Orphaned).await?);
@@ -95,21 +90,10 @@ impl Namespace {
 
     /// Puts leases back without charge; gives those that were still held.
     async fn put_back(&self, fences: &[Fence], why: Why) -> Result<Vec<Fence>, Error> {
-        let (commands, replies): (Vec<_>, Vec<_>) = fences
-            .iter()
-            .map(|fence| Pending::new(Command::PutBack(PutBack { namespace: self.id(), fence: *fence, why })))
-            .unzip();
-        if commands.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.inner().committer.enqueue(commands)?;
-        let mut back = Vec::new();
-        for (fence, reply) in fences.iter().zip(replies) {
-            if let Reply::PutBack(Ok(true)) = reply.await.unwrap_or(Err(Error::Closed))? {
-                back.push(*fence);
-            }
-        }
-        Ok(back)
+        let put_back = |fence: &Fence| PutBack { namespace: self.id(), fence: *fence, why };
+        let replies = self.inner().committer.run_all(fences.iter().map(put_back)).await?;
+        let held = fences.iter().zip(replies).filter(|(_, reply)| matches!(reply, Ok(true)));
+        Ok(held.map(|(fence, _)| *fence).collect())
     }
 
     /// Asks a worker to drain.
@@ -117,10 +101,7 @@ impl Namespace {
         let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
         let key = instance_key(self.id(), &instance);
         let drain = Drain { namespace: self.id(), instance, actor: actor.clone() };
-        match self.run(Command::Drain(drain)).await? {
-            Reply::Drain(done) => done?,
-            other => return Err(unexpected(&other)),
-        }
+        self.run(drain).await??;
         self.inner().bells.ring_instance(key);
         Ok(())
     }
@@ -130,10 +111,7 @@ impl Namespace {
         let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
         let key = instance_key(self.id(), &instance);
         let depart = Depart { namespace: self.id(), instance };
-        let leases = match self.run(Command::Depart(depart)).await? {
-            Reply::Depart(leases) => leases?,
-            other => return Err(unexpected(&other)),
-        };
+        let leases = self.run(depart).await??;
         let back = self.put_back(&leases, Why::Gone).await;
         self.inner().bells.ring_instance(key);
         back

@@ -30,7 +30,7 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Step, Store, Stored,
+    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
     Transaction,
 };
 use std::any::Any;
@@ -77,12 +77,13 @@ impl MemoryStore {
         let mut needs = decision.begin(again);
         loop {
             match decision.next(tables.load(&needs, now)) {
-                Step::Load(more) => needs = more,
-                Step::Save(changes) => {
+                Demand::Load(more) => needs = more,
+                Demand::Save(changes) => {
                     let tries = again + 1;
                     let saved = tables.save(*changes, now);
                     return Ok(saved.map(|(entry, emptied)| Transaction { entry, tries, emptied }));
                 }
+                Demand::Abort(reason) => return Err(Error::Failed(reason)),
             }
         }
     }

@@ -20,6 +20,7 @@ use selvedge_core::outbox::OutboxName;
 use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, Members};
 use selvedge_core::{ClassId, ExecutionId, FlowId, Name, NamespaceId, Needs, Rows, SessionId};
 use selvedge_store::Error;
+use std::collections::HashSet;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -31,6 +32,7 @@ enum Asked {
     Nodes,
     Members,
     Executions,
+    FreeExecutions,
     Keys,
     Outbox,
     Flows,
@@ -127,7 +129,7 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
             asking.about(&all, Asked::Executions, &sql::EXECUTIONS_LOCK, ids);
         }
     }
-    asking.about(&needs.executions_if_free, Asked::Executions, &sql::EXECUTIONS_LOCK_FREE, ids);
+    asking.about(&needs.executions_if_free, Asked::FreeExecutions, &sql::EXECUTIONS_LOCK_FREE, ids);
     asking.about(&needs.keys, Asked::Keys, &sql::KEYS_FIND, keys);
     asking.about(&needs.outbox, Asked::Outbox, &sql::OUTBOX_LOCK, outbox);
     asking.about(&needs.flows_look, Asked::Flows, &sql::FLOWS_FETCH, flows);
@@ -177,6 +179,14 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
         Asked::Executions => answer.iter().for_each(|row| {
             gather_execution(row, rows);
         }),
+        Asked::FreeExecutions => {
+            let locked: HashSet<ExecutionId> = answer.iter().map(|row| row::place(row).id).collect();
+            let asked = needs.executions_if_free.iter();
+            rows.skipped.extend(asked.filter(|id| !locked.contains(id)));
+            answer.iter().for_each(|row| {
+                gather_execution(row, rows);
+            });
+        }
         Asked::Candidates => {
             for answer in answer {
                 if let Some(id) = gather_execution(answer, rows) {

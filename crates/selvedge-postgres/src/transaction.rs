@@ -10,7 +10,7 @@ use crate::save::Saved;
 use crate::{PostgresStore, load, save};
 use deadpool_postgres::Object;
 use selvedge_core::{Needs, Rows};
-use selvedge_store::{Decision, Error, Step, Transaction};
+use selvedge_store::{Decision, Demand, Error, Transaction};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -121,13 +121,18 @@ impl PostgresStore {
         let began = rows.now;
         loop {
             match guard_panic(|| decision.next(rows))? {
-                Step::Load(needs) => rows = self.load(&guarded, &needs, false).await?,
-                Step::Save(changes) if changes.is_empty() => {
+                Demand::Load(needs) => rows = self.load(&guarded, &needs, false).await?,
+                Demand::Abort(reason) => {
+                    guarded.client().batch_execute("rollback").await?;
+                    guarded.end();
+                    return Err(Error::Failed(reason).into());
+                }
+                Demand::Save(changes) if changes.is_empty() => {
                     guarded.client().batch_execute("rollback").await?;
                     guarded.end();
                     return Ok(Saved::default());
                 }
-                Step::Save(changes) => {
+                Demand::Save(changes) => {
                     let pairs = self.bounds.to_write(&changes, began);
                     let answer = save::save_and_commit(guarded.client(), &changes, &pairs).await?;
                     return match answer {

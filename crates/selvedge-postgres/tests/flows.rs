@@ -8,7 +8,7 @@ use selvedge_core::rows::NodeEntry;
 use selvedge_core::state::StateName;
 use selvedge_core::{Changes, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows, Timestamp};
 use selvedge_postgres::{PostgresStore, testing};
-use selvedge_store::{Decision, Error, FlowDue, Step, Store, Transaction};
+use selvedge_store::{Decision, Demand, Error, FlowDue, Store, Transaction};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use support::Sandbox;
@@ -27,9 +27,9 @@ impl Decision for Once {
         self.needs.clone()
     }
 
-    fn next(&mut self, rows: Rows) -> Step {
+    fn next(&mut self, rows: Rows) -> Demand {
         *self.seen.lock().expect("nobody panics with the rows") = rows;
-        Step::Save(Box::new(self.changes.clone()))
+        Demand::Save(Box::new(self.changes.clone()))
     }
 }
 

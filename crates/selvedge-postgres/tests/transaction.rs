@@ -9,7 +9,7 @@ use selvedge_engine::core::{Class, ClassId, Draft, ExecutionId, Name, Timestamp}
 use selvedge_engine::store::{Error, News, Store};
 use selvedge_engine::{Error as EngineError, Namespace};
 use selvedge_postgres::{PostgresStore, Settings};
-use selvedge_store::conformance::{Bench, Worker, run_rule};
+use selvedge_store::conformance::{Bench, Both, Worker, run_rule};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -69,8 +69,8 @@ async fn is_cut_off_everywhere(on_a_known_connection: bool) {
         };
         let submit = bench.submit_command(vec![draft]).await;
         let id = submit.items[0].id;
-        let claim = bench.claim_command(&Worker::new("one").on(&[lane]), 1).await;
-        (id, polled(run_rule(&*store, (submit, claim)), times).await)
+        let claim = bench.claim_command(&Worker::new("one").on(&[lane]), 1);
+        (id, polled(run_rule(&bench.store, Both(submit, claim)), times).await)
     };
     let mut happened = 0;
     for times in 0.. {
@@ -217,10 +217,10 @@ async fn nothing_of_a_transaction_is_there_when_its_commit_never_arrives() {
     };
     let bench = Bench::new(side.engine.store().clone()).await;
     let submit = bench.submit_command(vec![draft]).await;
-    let claim = bench.claim_command(&Worker::new("one"), 1).await;
+    let claim = bench.claim_command(&Worker::new("one"), 1);
     let id = submit.items[0].id;
     proxy.cut_next(Cut::BeforeCommit);
-    let answer = run_rule(&*bench.store, (submit, claim)).await;
+    let answer = run_rule(&bench.store, Both(submit, claim)).await;
     assert!(matches!(answer, Err(Error::Unavailable(_))));
     assert_eq!(proxy.cuts(), 1);
     sandbox.is_at_rest("proxied").await;
@@ -337,7 +337,7 @@ async fn a_statement_that_cannot_be_prepared_in_time_leaves_no_transaction_open(
     let submit = bench.submit_command(vec![Draft::new("kind")]).await;
     // Nobody can even prepare a statement about the log, which is the last that a transaction needs.
     plain.run("begin; lock table log in access exclusive mode").await;
-    let answer = run_rule(&*store, submit).await;
+    let answer = run_rule(&bench.store, submit).await;
     assert!(matches!(answer, Err(Error::Contended(_))), "the lock was in the way");
     sandbox.is_at_rest("store").await;
     plain.release().await;

@@ -32,20 +32,58 @@ use selvedge_core::{ExecutionId, FailureClass, LeaseId, Name, Refusal};
 use selvedge_engine::{ClaimWait, Error, Namespace, ReportItem};
 use std::collections::BTreeMap;
 
-/// The ops.
-const OPS: [&str; 11] = [
-    "complete",
-    "fail",
-    "progress",
-    "delay",
-    "release",
-    "waitpoint",
-    "suspend",
-    "step",
-    "frame",
-    "usage",
-    "spawn",
-];
+/// The op of a report, as it is named in a request.
+#[derive(Clone, Copy)]
+enum OpName {
+    Complete,
+    Fail,
+    Progress,
+    Delay,
+    Release,
+    Waitpoint,
+    Suspend,
+    Step,
+    Frame,
+    Usage,
+    Spawn,
+}
+
+impl OpName {
+    /// Every op.
+    const ALL: [OpName; 11] = [
+        OpName::Complete,
+        OpName::Fail,
+        OpName::Progress,
+        OpName::Delay,
+        OpName::Release,
+        OpName::Waitpoint,
+        OpName::Suspend,
+        OpName::Step,
+        OpName::Frame,
+        OpName::Usage,
+        OpName::Spawn,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            OpName::Complete => "complete",
+            OpName::Fail => "fail",
+            OpName::Progress => "progress",
+            OpName::Delay => "delay",
+            OpName::Release => "release",
+            OpName::Waitpoint => "waitpoint",
+            OpName::Suspend => "suspend",
+            OpName::Step => "step",
+            OpName::Frame => "frame",
+            OpName::Usage => "usage",
+            OpName::Spawn => "spawn",
+        }
+    }
+
+    fn parse(word: &str) -> Option<OpName> {
+        OpName::ALL.into_iter().find(|op| op.as_str() == word)
+    }
+}
 
 /// The payload where none is given.
 const NULL: Bytes = Bytes::from_static(b"null");
@@ -192,35 +230,35 @@ pub fn read_fence(fields: &mut Fields<'_>) -> Result<Fence, Refusal> {
 fn read_op(mut fields: Fields<'_>) -> Result<(Fence, Option<String>, Read), Refusal> {
     let word = fields.text("op")?;
     let word = fields.require("op", word)?;
-    if !OPS.contains(&word.as_str()) {
-        return Err(fields.refuse("op", no_such(&word, OPS.into_iter())));
-    }
+    let Some(name) = OpName::parse(&word) else {
+        return Err(fields.refuse("op", no_such(&word, OpName::ALL.into_iter().map(OpName::as_str))));
+    };
     let fence = read_fence(&mut fields)?;
     let op_id = fields.text("op_id")?;
-    let op = match word.as_str() {
-        "complete" => Read::Op(Op::Complete { result: fields.payload("result")?.unwrap_or(NULL) }),
-        "fail" => Read::Op(read_fail(&mut fields)?),
-        "progress" => {
+    let op = match name {
+        OpName::Complete => Read::Op(Op::Complete { result: fields.payload("result")?.unwrap_or(NULL) }),
+        OpName::Fail => Read::Op(read_fail(&mut fields)?),
+        OpName::Progress => {
             Read::Op(Op::Progress { percent: fields.number("percent")?, message: fields.text("message")? })
         }
-        "delay" => {
+        OpName::Delay => {
             let until = fields.when("until_at", "delay_ms")?;
             let missing = || fields.refuse("until_at", "is missing; give until_at or delay_ms");
             Read::Op(Op::Delay { until: until.ok_or_else(missing)? })
         }
-        "frame" => Read::Op(read_frame(&mut fields)?),
-        "spawn" => {
+        OpName::Frame => Read::Op(read_frame(&mut fields)?),
+        OpName::Spawn => {
             let graph = read_graph(&mut fields, &Defaults::default())?;
             Read::Spawn { graph, detach: fields.flag("detach")?.unwrap_or(false) }
         }
-        "usage" => read_usage(&mut fields)?,
-        "waitpoint" => Read::Waitpoint(read_waitpoint(&mut fields)?),
-        "suspend" => {
+        OpName::Usage => read_usage(&mut fields)?,
+        OpName::Waitpoint => Read::Waitpoint(read_waitpoint(&mut fields)?),
+        OpName::Suspend => {
             let (waits, waitpoints) = read_suspend(&mut fields)?;
             Read::Suspend { waits, waitpoints }
         }
-        "step" => Read::Op(Op::Step(read_step(&mut fields)?)),
-        _ => Read::Op(Op::Release),
+        OpName::Step => Read::Op(Op::Step(read_step(&mut fields)?)),
+        OpName::Release => Read::Op(Op::Release),
     };
     fields.finish()?;
     Ok((fence, op_id, op))

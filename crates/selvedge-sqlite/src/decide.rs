@@ -7,7 +7,7 @@ use crate::failure::failure;
 use crate::job::Desk;
 use crate::load::load;
 use crate::save::{Saved, save};
-use selvedge_store::{Decision, Error, Step, Transaction};
+use selvedge_store::{Decision, Demand, Error, Transaction};
 
 /// How often a decision is begun before its caller is told to come back later.
 const TRIES: u32 = 10;
@@ -21,8 +21,9 @@ pub fn decide(decision: &mut dyn Decision, desk: &Desk<'_>) -> Result<Transactio
         let changes = loop {
             let rows = load(desk.connection, &needs, desk.now).map_err(failure)?;
             match decision.next(rows) {
-                Step::Load(more) => needs = more,
-                Step::Save(changes) => break changes,
+                Demand::Load(more) => needs = more,
+                Demand::Save(changes) => break changes,
+                Demand::Abort(reason) => return Err(Error::Failed(reason)),
             }
         };
         if changes.is_empty() {

@@ -10,7 +10,7 @@ use selvedge_core::wiring::Child;
 use selvedge_core::{Changes, Draft, Execution, Flow, FlowId, Name, Needs, Wiring};
 use selvedge_sqlite::SqliteStore;
 use selvedge_store::conformance::{Bench, decision};
-use selvedge_store::{Decision, FlowDue, Step};
+use selvedge_store::{Decision, Demand, FlowDue};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use support::Directory;
@@ -46,7 +46,7 @@ async fn flow(bench: &Bench) -> Flow {
 
 fn counting(flow: FlowId, more: Counts) -> Box<dyn Decision> {
     let changes = Changes { counted: vec![(flow, more)], ..Changes::default() };
-    decision(|_| Needs::default(), move |_| Step::Save(Box::new(changes.clone())))
+    decision(|_| Needs::default(), move |_| Demand::Save(Box::new(changes.clone())))
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn transactions_that_share_a_commit_are_each_told_what_they_emptied() {
             told.recv().expect("it is told to go on");
             Needs::default()
         },
-        |_| Step::Save(Box::default()),
+        |_| Demand::Save(Box::default()),
     );
     let ends = counts(&[(StateName::Ready, -1), (StateName::Success, 1)]);
     let begins = counts(&[(StateName::Ready, 1)]);

@@ -11,7 +11,7 @@ use selvedge_core::rows::{HeldBy, ResultChange, Updated};
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, Needs, State, Timestamp};
 use selvedge_sqlite::SqliteStore;
 use selvedge_store::conformance::{Bench, decision};
-use selvedge_store::{Error, Step, Store, Transaction};
+use selvedge_store::{Demand, Error, Store, Transaction};
 use std::sync::Arc;
 use support::{Directory, steps};
 
@@ -56,7 +56,7 @@ async fn listed(bench: &Bench, kind: GateKind, after: Option<&str>) -> Vec<Gate>
 }
 
 async fn try_save(bench: &Bench, changes: Changes) -> Result<Transaction, Error> {
-    let save = decision(|_| Needs::default(), move |_| Step::Save(Box::new(changes.clone())));
+    let save = decision(|_| Needs::default(), move |_| Demand::Save(Box::new(changes.clone())));
     bench.store.transact(save).await
 }
 

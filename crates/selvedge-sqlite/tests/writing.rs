@@ -6,8 +6,8 @@ use rusqlite::Connection;
 use selvedge_core::rows::{Candidates, Inserted};
 use selvedge_core::{Changes, Draft, Needs};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::conformance::{Bench, Run, decision};
-use selvedge_store::{Decision, Error, Step};
+use selvedge_store::conformance::{Bench, decision, decision_of};
+use selvedge_store::{Decision, Demand, Error};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use support::Directory;
@@ -25,14 +25,14 @@ fn busy() -> (Box<dyn Decision>, Sender<()>) {
             told.recv().expect("it is told to go on");
             Needs::default()
         },
-        |_| Step::Save(Box::default()),
+        |_| Demand::Save(Box::default()),
     );
     (wait, go_on)
 }
 
 async fn submission(bench: &Bench) -> Box<dyn Decision> {
     let command = bench.submit_command(vec![Draft::new("kind")]).await;
-    Box::new(Run::new(command, Vec::new()))
+    decision_of(command)
 }
 
 async fn commits(bench: &Bench) -> i64 {
@@ -92,7 +92,7 @@ async fn a_decision_that_never_holds_takes_back_only_its_own_part_of_the_group()
         inserted: vec![Inserted { execution: taken.execution, input: Default::default(), result: None }],
         ..Changes::default()
     };
-    let never = decision(|_| Needs::default(), move |_| Step::Save(Box::new(changes.clone())));
+    let never = decision(|_| Needs::default(), move |_| Demand::Save(Box::new(changes.clone())));
     let (one, two) = (submission(&bench).await, submission(&bench).await);
     let (wait, go_on) = busy();
     let (_, one, contended, two, _) = tokio::join!(

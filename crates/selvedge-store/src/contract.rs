@@ -3,6 +3,7 @@
 use crate::Error;
 use async_trait::async_trait;
 use bytes::Bytes;
+use selvedge_core::driver::{Driver, Host};
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::flow::{FlowFilter, FlowPlace};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
@@ -12,10 +13,11 @@ use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::{
-    Changes, Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
+    Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
     Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 
 /// A decision over rows: asked for what it needs, shown that, until it says what to save.
@@ -23,16 +25,18 @@ pub trait Decision: Send {
     /// Starts, or starts again from nothing: `again` counts how often it was begun before. Says what to load first.
     fn begin(&mut self, again: u32) -> Needs;
     /// Shown what was loaded; loads more, or saves.
-    fn next(&mut self, rows: Rows) -> Step;
+    fn next(&mut self, rows: Rows) -> Demand;
 }
 
-/// What a decision wants next. Made once or twice per transaction, so its size does not matter.
-#[allow(clippy::large_enum_variant)]
-pub enum Step {
-    /// Load more, in the same transaction.
-    Load(Needs),
-    /// Save this and commit. Empty changes commit nothing.
-    Save(Box<Changes>),
+/// A driver whose tasks the caller takes back after the commit.
+impl<H: Host + 'static> Decision for Arc<Mutex<Driver<H>>> {
+    fn begin(&mut self, again: u32) -> Needs {
+        self.lock().unwrap_or_else(PoisonError::into_inner).begin(again)
+    }
+
+    fn next(&mut self, rows: Rows) -> Demand {
+        self.lock().unwrap_or_else(PoisonError::into_inner).next(rows)
+    }
 }
 
 /// What became of a transaction.
@@ -194,7 +198,7 @@ pub trait Store: Send + Sync + 'static {
     fn describe(&self) -> Description;
 
     /// Runs a decision in one transaction. When it returns without an error, everything is saved and on disk; the
-    /// decision is not asked again after it said [`Step::Save`] unless the save failed its guards, and then it is begun
+    /// decision is not asked again after it said [`Demand::Save`] unless the save failed its guards, and then it is begun
     /// anew. On an error nothing is known to have been saved, except that after [`Error::Unavailable`] it may have been.
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error>;
 

@@ -19,7 +19,8 @@ mod error;
 
 pub use around::Around;
 pub use contract::{
-    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, News, Overview, Step, Store, Stored,
+    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, News, Overview, Store, Stored,
     Transaction,
 };
 pub use error::Error;
+pub use selvedge_core::Demand;

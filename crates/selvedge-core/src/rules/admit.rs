@@ -4,7 +4,6 @@
 //! refused is held by the gate that refused it, and is out of the way of those behind it. Whoever gives something back to a
 //! gate lets what it holds go on, in the same transaction and in order; what is left then, a reconciler finds.
 
-use super::claim::carried;
 use super::release::CHUNK;
 use crate::execution::Slots;
 use crate::fact::Fact;
@@ -122,17 +121,13 @@ pub fn knows(row: &Execution, work: &Work) -> bool {
             .all(|budget| work.knows_gate(budget.whole.id()) && work.knows_gate(budget.counted().id()))
 }
 
-/// What to see of the gates of everything at hand: those that a claim goes through, and those that an end opens, with as many
-/// of what they hold as may then go on.
-pub fn needs(work: &Work, needs: &mut Needs) {
-    needs_but(work, |_| false, needs);
-}
-
-/// The same, but for executions that are only looked at: nothing is taken for them or given back.
-pub fn needs_but(work: &Work, looks: impl Fn(ExecutionId) -> bool, needs: &mut Needs) {
+/// The gates of every loaded execution: those that a claim goes through, and those that the end of a lease opens, with as many
+/// of the executions they hold as may then go on. Leaves out executions for which `skips` holds: nothing is taken for them or
+/// given back.
+pub fn needs(work: &Work, skips: impl Fn(ExecutionId) -> bool, needs: &mut Needs) {
     let mut opens: BTreeMap<GateId, u32> = BTreeMap::new();
     let mut lines: BTreeSet<GateId> = BTreeSet::new();
-    for row in work.gated().filter(|row| !looks(row.id)) {
+    for row in work.gated().filter(|row| !skips(row.id)) {
         if let Some(line) = fair_gate(row).filter(|_| row.state.outcome().is_none()) {
             needs.gates.push(line.id());
             if row.state == State::Ready && !work.has_asked_held(line.id()) {
@@ -164,14 +159,11 @@ pub fn needs_but(work: &Work, looks: impl Fn(ExecutionId) -> bool, needs: &mut N
                     *opens.entry(budget.counted().id()).or_default() += 1;
                 }
             }
-            // One that may go on in this transaction may be claimed in it too, if its gates are here.
-            State::Held(_) => {
-                if work.input(row.id).is_none() {
-                    needs.inputs.push(row.id);
-                }
-                carried(row.id, work, needs);
-            }
-            State::Blocked | State::Delayed { .. } | State::Suspended(_) | State::Terminal(_) => {}
+            State::Held(_)
+            | State::Blocked
+            | State::Delayed { .. }
+            | State::Suspended(_)
+            | State::Terminal(_) => {}
         }
     }
     let of_each = (LINES_CHUNK / lines.len().max(1) as u32).clamp(2, LINE_CHUNK);
@@ -184,12 +176,6 @@ pub fn needs_but(work: &Work, looks: impl Fn(ExecutionId) -> bool, needs: &mut N
     needs.held.extend(
         held.into_iter().map(|(gate, count)| HeldBy::first(gate, count.next_power_of_two().min(CHUNK))),
     );
-}
-
-/// The held executions at hand: those that may go on if what is expected of the others comes true, and their classes.
-pub fn expected(work: &Work) -> Vec<(ExecutionId, ClassId)> {
-    let held = work.gated().filter(|row| matches!(row.state, State::Held(_)));
-    held.map(|row| (row.id, row.class)).collect()
 }
 
 /// Why an execution may not start now, and which gate says so. The lane aside, which the claim has asked before.

@@ -6,6 +6,7 @@ use crate::fact::{Fact, Failure, Next};
 use crate::gate::{Amounts, Config, Gate, GateKind, GateName, LedgerEntry, OnHard, add};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{HeldBy, KeyName, KeyRow, KeyScope, Needs};
+use crate::rule::{Phase, Profile, Rule};
 use crate::state::State;
 use crate::suspension::{Condition, OnTimeout, Suspension, Wait};
 use crate::{Execution, ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, Timestamp, Work};
@@ -61,21 +62,6 @@ impl Spend {
         Some(KeyName { namespace: self.namespace, scope: KeyScope::Usage, key })
     }
 
-    /// What to see first.
-    pub fn needs(&self, needs: &mut Needs) {
-        needs.gates.push(self.whole().id());
-        needs.keys.extend(self.key());
-        needs.look.extend(self.execution);
-    }
-
-    /// What to see after that: the part of the budget that counts for the execution.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        let counted = self.counted(work);
-        if counted.part.is_some() {
-            needs.parts.push(counted.id());
-        }
-    }
-
     fn counted(&self, work: &Work) -> GateName {
         let whole = self.whole();
         let scope = work.gate(&whole).config.as_ref().map(|config| config.scope).unwrap_or_default();
@@ -84,31 +70,6 @@ impl Spend {
             Some(part) => whole.part(part),
             None => whole,
         }
-    }
-
-    /// Counts it, once.
-    pub fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
-        self.check()?;
-        let Some(config) = work.gate(&self.whole()).config.clone() else {
-            return Err(Refusal::NotFound { what: "budget".into(), id: self.budget.to_string() });
-        };
-        let now = work.now();
-        let digest = xxh3_64(&postcard::to_stdvec(&(&self.usage, self.execution)).unwrap_or_default());
-        if let Some(name) = self.key() {
-            if let Some(known) = work.key(&name).filter(|known| known.expires_at.is_none_or(|at| at > now)) {
-                return match known.digest == digest {
-                    true => Ok(false),
-                    false => Err(Refusal::IdempotencyMismatch {
-                        pointer: "/dedup_key".into(),
-                        detail: "was used for something else that was spent; use a new key".into(),
-                    }),
-                };
-            }
-            let expires_at = Some(now.plus_ms(KEY_WINDOW_MS));
-            work.put_key(KeyRow { name, execution: None, digest, answer: Bytes::new(), expires_at });
-        }
-        self.count(&config, work);
-        Ok(true)
     }
 
     fn count(&self, config: &Config, work: &mut Work) {
@@ -146,6 +107,61 @@ impl Spend {
                 work.record_apart(self.namespace, fact, None);
             }
         }
+    }
+}
+
+impl Rule for Spend {
+    /// Whether the usage is counted now, and was not before.
+    type Reply = Result<bool, Refusal>;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        Profile::weighing(1)
+    }
+
+    /// The budget and the execution; then the part of the budget that counts for it.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        let whole = self.whole().id();
+        if !work.knows_gate(whole) {
+            needs.gates.push(whole);
+            needs.keys.extend(self.key());
+            needs.look.extend(self.execution);
+            return;
+        }
+        let row = self.execution.and_then(|id| work.find(id).ok().flatten());
+        if row.is_some_and(|row| work.lane_of(row.class).is_none()) {
+            // A budget may count each lane on its own, and another server may have interned the class.
+            needs.classes_after = Some(work.newest_class());
+        }
+        let counted = self.counted(work);
+        if counted.part.is_some() {
+            needs.parts.push(counted.id());
+        }
+    }
+
+    /// Counts the usage, once for each key.
+    fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
+        self.check()?;
+        let Some(config) = work.gate(&self.whole()).config.clone() else {
+            return Err(Refusal::NotFound { what: "budget".into(), id: self.budget.to_string() });
+        };
+        let now = work.now();
+        let digest = xxh3_64(&postcard::to_stdvec(&(&self.usage, self.execution)).unwrap_or_default());
+        if let Some(name) = self.key() {
+            if let Some(known) = work.key(&name).filter(|known| known.expires_at.is_none_or(|at| at > now)) {
+                return match known.digest == digest {
+                    true => Ok(false),
+                    false => Err(Refusal::IdempotencyMismatch {
+                        pointer: "/dedup_key".into(),
+                        detail: "was used for something else that was spent; use a new key".into(),
+                    }),
+                };
+            }
+            let expires_at = Some(now.plus_ms(KEY_WINDOW_MS));
+            work.put_key(KeyRow { name, execution: None, digest, answer: Bytes::new(), expires_at });
+        }
+        self.count(&config, work);
+        Ok(true)
     }
 }
 
@@ -219,9 +235,15 @@ pub struct Reset {
     pub actor: Name,
 }
 
-impl Reset {
-    /// What to see.
-    pub fn needs(&self, needs: &mut Needs) {
+impl Rule for Reset {
+    type Reply = Result<(), Refusal>;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        Profile::weighing(32)
+    }
+
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
         needs.gates.push(GateName { part: None, ..self.gate.clone() }.id());
         if self.gate.part.is_some() {
             needs.parts.push(self.gate.id());
@@ -229,8 +251,8 @@ impl Reset {
         needs.held.push(HeldBy::first(self.gate.id(), super::release::CHUNK));
     }
 
-    /// Does it, and lets what is held go on.
-    pub fn decide(&self, work: &mut Work) -> Result<(), Refusal> {
+    /// Resets the usage, and releases held executions.
+    fn decide(&self, work: &mut Work) -> Result<(), Refusal> {
         let whole = GateName { part: None, ..self.gate.clone() };
         if work.gate(&whole).config.is_none() {
             return Err(Refusal::NotFound { what: "budget".into(), id: self.gate.name.to_string() });
@@ -250,14 +272,21 @@ pub struct Breach {
     pub gate: GateName,
 }
 
-impl Breach {
-    /// What to see: the row, waiting for whoever has it, since nobody else comes to stop it. Its gates come with it.
-    pub fn needs(&self, needs: &mut Needs) {
+impl Rule for Breach {
+    type Reply = Result<bool, Refusal>;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        Profile::on(self.execution)
+    }
+
+    /// The row, waiting for its lock: nobody else comes to stop the execution. Its gates are loaded with it.
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
         needs.executions.push(self.execution);
     }
 
-    /// Stops it, if the budget is still used up. Says whether it did.
-    pub fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
+    /// Stops the execution if the budget is still used up; returns whether it did.
+    fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
         let Some(row) = work.find(self.execution)?.cloned() else { return Ok(false) };
         let whole = GateName { part: None, ..self.gate.clone() };
         let Some(config) = work.gate(&whole).config.clone() else { return Ok(false) };

@@ -1,13 +1,16 @@
 //! Claims: ready executions go to a worker under new leases, in order.
 
 use super::Operation;
-use super::admit::{self, lane_gate};
+use super::admit::{self, lane_gate, lanes_open_at};
 use super::release;
+use super::report::Fence;
+use super::worker::{PutBack, Why};
 use crate::execution::Slots;
 use crate::fact::{Fact, LeaseRef};
 use crate::gate::{Gate, GateName};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{Candidates, Needs, Relative};
+use crate::rule::{Phase, Profile, Rule};
 use crate::session::SEEN_EVERY_MS;
 use crate::signal::{ENGINE, Effect, Signal, TIMEOUT};
 use crate::step::{Step, StepKind, Waited};
@@ -81,6 +84,7 @@ impl ClaimDraft {
             max: self.max,
             ttl_ms: self.lease_ttl_ms,
             operation,
+            handed_only: false,
         })
     }
 }
@@ -112,6 +116,8 @@ pub struct Claim {
     pub ttl_ms: i64,
     /// The caller's key for this call.
     pub operation: Option<Operation>,
+    /// Whether it takes only executions that its own transaction makes ready, and looks for none in the store.
+    pub handed_only: bool,
 }
 
 /// A claimed execution.
@@ -135,66 +141,120 @@ pub struct Claimed {
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer(Vec<(ExecutionId, u32)>);
 
+/// The reply to a claim.
+#[derive(Clone, Debug)]
+pub struct Claims {
+    /// The executions it got, in claim order.
+    pub claimed: Vec<Claimed>,
+    /// Why it got none; none if it got some.
+    pub nothing: Option<Nothing>,
+}
+
+/// Why a claim got nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nothing {
+    /// Nothing that the worker may take is ready.
+    Ready,
+    /// A lane that has used up its rate has room again in so many milliseconds.
+    OpensInMs(i64),
+    /// The worker drains: it gets nothing, however much becomes ready.
+    Draining,
+    /// The same keyed call was answered before, and its leases are over.
+    Answered,
+}
+
+impl Rule for Claim {
+    type Reply = Result<Claims, Refusal>;
+    const PHASE: Phase = Phase::Claims;
+
+    fn profile(&self) -> Profile {
+        Profile {
+            claims: Some(self.scope.clone()),
+            finds: if self.handed_only { 0 } else { self.max as usize },
+            // How many it takes is not known: most claims that ask for many get few.
+            ..Profile::weighing(self.max.min(32) as usize / 4 + 1)
+        }
+    }
+
+    /// The session, the lanes, ready executions and everything they carry. For a keyed call made before, the executions it got.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        let namespace = self.scope.namespace;
+        needs.sessions.push(self.session());
+        needs.lanes.extend(self.scope.lanes.iter().map(|lane| lane_gate(namespace, lane).id()));
+        needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(namespace)));
+        let classes = work.covered(&self.scope);
+        for id in work.ready(&classes).chain(work.lined_up(&classes)) {
+            needs_carried(id, work, needs);
+        }
+        if !self.handed_only && !classes.is_empty() {
+            self.needs_candidates(classes, work, needs);
+        }
+        let stored = self.operation.as_ref().map(|operation| operation.stored(namespace, work));
+        let Some(Ok(Some(Answer(claimed)))) = stored else { return };
+        for (id, _) in claimed {
+            if !work.knows(id) {
+                needs.look.push(id);
+            }
+            needs_carried(id, work, needs);
+        }
+    }
+
+    /// Leases what the worker gets.
+    fn decide(&self, work: &mut Work) -> Self::Reply {
+        let claimed = self.claim(&work.covered(&self.scope), work)?;
+        let nothing = claimed.is_empty().then(|| self.nothing(work));
+        Ok(Claims { claimed, nothing })
+    }
+
+    /// A claimer that left never learns of its leases.
+    fn undelivered(reply: Self::Reply) -> Vec<PutBack> {
+        let claimed = reply.map(|claims| claims.claimed).unwrap_or_default();
+        let put_back = |one: &Claimed| {
+            let fence = Fence::of(&one.execution)?;
+            Some(PutBack { namespace: one.execution.namespace, fence, why: Why::Orphaned })
+        };
+        claimed.iter().filter_map(put_back).collect()
+    }
+}
+
 impl Claim {
     /// The session of its leases.
     pub fn session(&self) -> SessionId {
         SessionId::of(self.scope.namespace, &self.instance, self.ttl_ms)
     }
 
-    /// What to see first: the session, and ready executions of the worker's classes unless `handed_only`.
-    pub fn needs(&self, classes: &[ClassId], handed_only: bool, needs: &mut Needs) {
-        needs.sessions.push(self.session());
-        let namespace = self.scope.namespace;
-        needs.lanes.extend(self.scope.lanes.iter().map(|lane| lane_gate(namespace, lane).id()));
-        needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(namespace)));
-        if !handed_only && !classes.is_empty() {
-            match needs.candidates.iter_mut().find(|asked| asked.classes == classes) {
-                Some(asked) => asked.limit += self.max,
-                None => needs.candidates.push(Candidates { classes: classes.to_vec(), limit: self.max }),
-            }
-        }
-    }
-
-    /// Whether the lanes of the worker are here.
+    /// Whether the lanes of the worker are loaded.
     pub fn knows_lanes(&self, work: &Work) -> bool {
         self.scope.lanes.iter().all(|lane| work.knows_gate(lane_gate(self.scope.namespace, lane).id()))
     }
 
-    /// Once the lanes are here, the ready executions of those that give something out: as many as they have room for.
-    pub fn candidates(&self, classes: &[ClassId], work: &Work, needs: &mut Needs) {
-        for share in Lanes::of(&self.scope, classes, work).0 {
+    /// Ready executions in the store: as many as the lanes have room for, once these are loaded.
+    fn needs_candidates(&self, classes: Vec<ClassId>, work: &Work, needs: &mut Needs) {
+        let mut add = |classes: Vec<ClassId>, limit: u32| match needs
+            .candidates
+            .iter_mut()
+            .find(|asked| asked.classes == classes)
+        {
+            Some(asked) => asked.limit += limit,
+            None => needs.candidates.push(Candidates { classes, limit }),
+        };
+        if !work.expects_lanes() {
+            return add(classes, self.max);
+        }
+        if !self.knows_lanes(work) {
+            return;
+        }
+        for share in Lanes::of(&self.scope, &classes, work).0 {
             let gate = share.gate.as_ref().map(|name| work.gate(name));
             let room = gate.and_then(|gate| gate.room(gate.config.as_ref()?, work.now()));
             let limit = room.map_or(self.max, |room| room.min(self.max));
-            match needs.candidates.iter_mut().find(|asked| asked.classes == share.classes) {
-                _ if limit == 0 => {}
-                Some(asked) => asked.limit += limit,
-                None => needs.candidates.push(Candidates { classes: share.classes, limit }),
+            if limit > 0 {
+                add(share.classes, limit);
             }
         }
     }
 
-    /// What to see after that: what it carries of what it may take, and, where the same call was
-    /// made before, what that one claimed.
-    pub fn needs_more(&self, classes: &[ClassId], work: &Work, needs: &mut Needs) {
-        for id in work.ready(classes) {
-            carried(id, work, needs);
-        }
-        let stored = self.operation.as_ref().map(|operation| operation.stored(self.scope.namespace, work));
-        let Some(Ok(Some(Answer(claimed)))) = stored else { return };
-        for (id, _) in claimed {
-            if !work.knows(id) {
-                needs.look.push(id);
-            }
-            if work.input(id).is_none() {
-                needs.inputs.push(id);
-            }
-            carried(id, work, needs);
-        }
-    }
-
-    /// What the worker got, in claim order. `classes` are those its scope covers.
-    pub fn decide(&self, classes: &[ClassId], work: &mut Work) -> Result<Vec<Claimed>, Refusal> {
+    fn claim(&self, classes: &[ClassId], work: &mut Work) -> Result<Vec<Claimed>, Refusal> {
         let Some(operation) = &self.operation else { return Ok(self.take(classes, work)) };
         if let Some(Answer(made)) = operation.stored(self.scope.namespace, work)? {
             return Ok(made.into_iter().filter_map(|(id, epoch)| self.still_held(id, epoch, work)).collect());
@@ -207,14 +267,23 @@ impl Claim {
         Ok(claimed)
     }
 
-    /// Whether it gets nothing, however much becomes ready: its worker drains, or the call was answered before.
-    pub fn is_shut(&self, work: &Work) -> bool {
+    /// Why it got nothing.
+    fn nothing(&self, work: &Work) -> Nothing {
         let stored = self.operation.as_ref().map(|one| one.stored::<Answer>(self.scope.namespace, work));
-        self.drains(work) || matches!(stored, Some(Ok(Some(_))))
+        if self.drains(work) {
+            return Nothing::Draining;
+        }
+        if matches!(stored, Some(Ok(Some(_)))) {
+            return Nothing::Answered;
+        }
+        match lanes_open_at(self.scope.namespace, &self.scope.lanes, work) {
+            Some(at) => Nothing::OpensInMs(at.ms_since(work.now())),
+            None => Nothing::Ready,
+        }
     }
 
     /// Whether its worker drains: from the moment it was asked to until it has said that it has gone.
-    pub fn drains(&self, work: &Work) -> bool {
+    fn drains(&self, work: &Work) -> bool {
         work.session(self.session()).is_some_and(|session| session.draining)
     }
 
@@ -225,7 +294,8 @@ impl Claim {
 
     fn take(&self, classes: &[ClassId], work: &mut Work) -> Vec<Claimed> {
         let known = work.session(self.session()).cloned();
-        if self.drains(work) {
+        // Without its lanes at hand a claim could pass their limits.
+        if self.drains(work) || !self.knows_lanes(work) {
             return Vec::new();
         }
         self.see(known, work);
@@ -234,7 +304,15 @@ impl Claim {
         let mut bytes = 0;
         while claimed.len() < self.max as usize && bytes < CLAIM_BYTES {
             let Some((id, lane)) = lanes.next(work) else { break };
-            let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) else { break };
+            let Ok(Some(row)) = work.find(id) else { break };
+            if lane.is_none() && row.spec.draws.is_empty() {
+                // The most frequent case: it goes through no gate, and its row is not copied.
+                let one = self.lease(id, Slots::default(), work);
+                bytes += one.bytes();
+                claimed.push(one);
+                continue;
+            }
+            let row = row.clone();
             if let Some((gate, shut)) = admit::refuses(&row, work) {
                 admit::hold(work, id, gate, &shut);
                 work.pass_over(row.class);
@@ -475,8 +553,12 @@ impl<'a> TakenSignal<'a> {
     }
 }
 
-/// What to see of an execution before it can be handed out: its upstreams and children, its steps and signals.
-pub fn carried(id: ExecutionId, work: &Work, needs: &mut Needs) {
+/// The rows without which an execution cannot be handed out: its input, the ends of its upstreams and children, its steps and
+/// signals.
+pub fn needs_carried(id: ExecutionId, work: &Work, needs: &mut Needs) {
+    if work.input(id).is_none() {
+        needs.inputs.push(id);
+    }
     let Ok(Some(row)) = work.find(id) else { return };
     let wiring = row.wiring();
     let upstreams = wiring.upstreams.iter().map(|one| one.execution);

@@ -6,6 +6,7 @@
 use super::{after_failure, after_interruption, follow, suspend, waitpoint};
 use crate::fact::{Fact, Failure, Next};
 use crate::rows::Needs;
+use crate::rule::{IfLocked, Locks, Phase, Profile, Rule};
 use crate::{DueKind, Execution, ExecutionId, FailureClass, Outcome, Refusal, State, Work};
 
 /// One thing that seems due.
@@ -37,14 +38,18 @@ pub enum Ticked {
     NotDue,
 }
 
-impl Tick {
-    /// What to see: the row, unless another server has it.
-    pub fn needs(&self, needs: &mut Needs) {
-        needs.executions_if_free.push(self.execution);
+impl Rule for Tick {
+    type Reply = Result<Ticked, Refusal>;
+    const PHASE: Phase = Phase::Timers;
+
+    fn profile(&self) -> Profile {
+        let locks = Locks { sessions: self.what == What::Lapse, ..Locks::default() };
+        Profile { if_locked: IfLocked::Skip, locks, ..Profile::on(self.execution) }
     }
 
-    /// What to see after that: the session, locked, where a lease may have lapsed; what is recorded of a suspension.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+    /// The row, unless another server has it; the session, locked, where a lease may have lapsed; the record of a suspension.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        needs.executions_if_free.push(self.execution);
         let Ok(Some(row)) = work.find(self.execution) else { return };
         match self.what {
             What::Lapse => needs.sessions_locked.extend(row.state.lease().map(|lease| lease.session)),
@@ -54,8 +59,8 @@ impl Tick {
     }
 
     /// Acts if it is still due.
-    pub fn decide(&self, work: &mut Work) -> Result<Ticked, Refusal> {
-        let Some(row) = work.find(self.execution)?.cloned() else {
+    fn decide(&self, work: &mut Work) -> Result<Ticked, Refusal> {
+        let Some(row) = work.find(self.execution)?.cloned().filter(|row| !work.is_skipped(row.id)) else {
             return Ok(Ticked::Lost);
         };
         match self.what {

@@ -9,6 +9,7 @@ use crate::flow::CancelMode;
 use crate::join::{Resolution, Verdict};
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{Members, Needs};
+use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::{Execution, ExecutionId, FlowId, Outcome, Refusal, State, Work};
 
 /// Do a chunk of the work that a row of the outbox stands for.
@@ -34,47 +35,56 @@ pub enum Dispatched {
     Nothing,
 }
 
-impl Dispatch {
-    fn name(&self) -> OutboxName {
-        self.row.name
+impl Rule for Dispatch {
+    type Reply = Result<Dispatched, Refusal>;
+    const PHASE: Phase = Phase::Outbox;
+
+    fn profile(&self) -> Profile {
+        let flows = self.row.name.kind == OutboxKind::Flow;
+        Profile {
+            ends_unnamed_leases: true,
+            locks: Locks { later_executions: true, flows, sessions: false },
+            runs_alone: true,
+            ..Profile::weighing(8)
+        }
     }
 
-    fn execution(&self) -> ExecutionId {
-        ExecutionId(self.row.name.id)
-    }
-
-    fn members(&self) -> Members {
-        Members { flow: FlowId(self.row.name.id), skip: self.row.position, limit: CHUNK as u32 }
-    }
-
-    /// What to see first.
-    pub fn needs(&self, needs: &mut Needs) {
-        match self.row.name.kind {
-            OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children => {
-                needs.look.push(self.execution())
+    /// The row the work is about, read without a lock; then everything that the chunk touches, locked by one statement, and the
+    /// outbox row.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        let chunk = match self.row.name.kind {
+            OutboxKind::Parent => {
+                needs.executions.push(self.execution());
+                if work.was_asked_for(self.execution()) {
+                    needs.outbox.push(self.name());
+                }
+                return self.needs_children(work, needs);
             }
             OutboxKind::Flow => {
                 needs.members.push(self.members());
                 needs.flows.push(FlowId(self.row.name.id));
+                if !work.knows_members(&self.members()) {
+                    return;
+                }
+                work.members(&self.members()).to_vec()
             }
-            OutboxKind::Parent => needs.executions.push(self.execution()),
-        }
-    }
-
-    /// What to see after that: everything that the chunk touches, locked in one go, and the row itself.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        needs.outbox.push(self.name());
-        let chunk = match self.row.name.kind {
-            OutboxKind::Parent => return self.needs_children(work, needs),
-            OutboxKind::Flow => work.members(&self.members()).to_vec(),
             OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children => {
-                let Ok(Some(row)) = work.find(self.execution()) else { return };
-                needs.executions.push(row.id);
-                self.chunk(row).into_iter().map(|(id, _)| id).collect()
+                needs.look.push(self.execution());
+                if !work.was_asked_for(self.execution()) {
+                    return;
+                }
+                match work.find(self.execution()) {
+                    Ok(Some(row)) => {
+                        needs.executions.push(row.id);
+                        self.chunk(row).into_iter().map(|(id, _)| id).collect()
+                    }
+                    Ok(None) | Err(_) => Vec::new(),
+                }
             }
         };
+        needs.outbox.push(self.name());
         if self.row.name.kind == OutboxKind::Siblings {
-            // Whether another group still needs a sibling: looked at once the sibling is locked, and its edges with it.
+            // Whether another group still needs a sibling is read once the sibling is locked, and its edges with it.
             for sibling in chunk.iter().filter_map(|id| work.find(*id).ok().flatten()) {
                 let others = sibling.wiring().downstreams.iter().map(|one| one.execution);
                 needs.look.extend(others.filter(|id| *id != self.execution()));
@@ -83,43 +93,8 @@ impl Dispatch {
         needs.executions.extend(chunk);
     }
 
-    /// The children are read once the parent and the row of the outbox are locked: whoever ends after that writes it anew.
-    fn needs_children(&self, work: &Work, needs: &mut Needs) {
-        let Ok(Some(row)) = work.find(self.execution()) else { return };
-        if row.state.suspension().is_some_and(|suspension| suspension.waits_for_children()) {
-            suspend::needs(row, needs);
-            suspend::children(row, work, needs);
-        }
-    }
-
-    /// Whom this chunk is about, and the place of each.
-    fn chunk(&self, row: &Execution) -> Vec<(ExecutionId, usize)> {
-        let from = self.row.position as usize;
-        let wiring = row.wiring();
-        let places = |ids: Vec<ExecutionId>| ids.into_iter().enumerate().skip(from).map(|(at, id)| (id, at));
-        match self.row.name.kind {
-            OutboxKind::Edges => {
-                let ids = wiring.downstreams.iter().map(|one| one.execution).collect();
-                places(ids).take(CHUNK).collect()
-            }
-            OutboxKind::Children => {
-                let attached = wiring.children.iter().filter(|child| !child.detached);
-                places(attached.map(|child| child.execution).collect()).take(CHUNK).collect()
-            }
-            OutboxKind::Siblings => {
-                let pending = |place: usize| {
-                    let edge = row.join.as_ref().and_then(|join| join.edges.get(place));
-                    edge.is_some_and(|edge| edge.resolution == Resolution::Pending)
-                };
-                let ids = wiring.upstreams.iter().map(|one| one.execution).collect();
-                places(ids).filter(|(_, place)| pending(*place)).take(CHUNK).collect()
-            }
-            OutboxKind::Flow | OutboxKind::Parent => Vec::new(),
-        }
-    }
-
     /// Does the chunk.
-    pub fn decide(&self, work: &mut Work) -> Result<Dispatched, Refusal> {
+    fn decide(&self, work: &mut Work) -> Result<Dispatched, Refusal> {
         let stored = work.outbox(self.name()).cloned();
         let Some(stored) = stored.filter(|stored| stored.position == self.row.position) else {
             return Ok(Dispatched::Nothing);
@@ -159,6 +134,55 @@ impl Dispatch {
         let position = chunk.last().map_or(self.row.position, |(_, place)| *place as u32 + 1);
         let full = chunk.len() == CHUNK;
         Ok(self.advance(stored, position, full, changed, work))
+    }
+}
+
+impl Dispatch {
+    fn name(&self) -> OutboxName {
+        self.row.name
+    }
+
+    fn execution(&self) -> ExecutionId {
+        ExecutionId(self.row.name.id)
+    }
+
+    fn members(&self) -> Members {
+        Members { flow: FlowId(self.row.name.id), skip: self.row.position, limit: CHUNK as u32 }
+    }
+
+    /// The children are read once the parent and the row of the outbox are locked: whoever ends after that writes it anew.
+    fn needs_children(&self, work: &Work, needs: &mut Needs) {
+        let Ok(Some(row)) = work.find(self.execution()) else { return };
+        if row.state.suspension().is_some_and(|suspension| suspension.waits_for_children()) {
+            suspend::needs(row, needs);
+            suspend::children(row, work, needs);
+        }
+    }
+
+    /// Whom this chunk is about, and the place of each.
+    fn chunk(&self, row: &Execution) -> Vec<(ExecutionId, usize)> {
+        let from = self.row.position as usize;
+        let wiring = row.wiring();
+        let places = |ids: Vec<ExecutionId>| ids.into_iter().enumerate().skip(from).map(|(at, id)| (id, at));
+        match self.row.name.kind {
+            OutboxKind::Edges => {
+                let ids = wiring.downstreams.iter().map(|one| one.execution).collect();
+                places(ids).take(CHUNK).collect()
+            }
+            OutboxKind::Children => {
+                let attached = wiring.children.iter().filter(|child| !child.detached);
+                places(attached.map(|child| child.execution).collect()).take(CHUNK).collect()
+            }
+            OutboxKind::Siblings => {
+                let pending = |place: usize| {
+                    let edge = row.join.as_ref().and_then(|join| join.edges.get(place));
+                    edge.is_some_and(|edge| edge.resolution == Resolution::Pending)
+                };
+                let ids = wiring.upstreams.iter().map(|one| one.execution).collect();
+                places(ids).filter(|(_, place)| pending(*place)).take(CHUNK).collect()
+            }
+            OutboxKind::Flow | OutboxKind::Parent => Vec::new(),
+        }
     }
 
     /// The row moves on, or leaves.

@@ -5,6 +5,7 @@ use crate::flow::{CancelMode, Counts, Flow, FlowCancel, FlowState};
 use crate::join::{Join, Resolution, Verdict};
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{Members, Needs};
+use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::state::StateName;
 use crate::{Execution, FlowId, Name, NamespaceId, Outcome, Refusal, Work};
 
@@ -26,14 +27,20 @@ pub struct CancelFlow {
     pub actor: Name,
 }
 
-impl CancelFlow {
-    /// What to see.
-    pub fn needs(&self, needs: &mut Needs) {
+impl Rule for CancelFlow {
+    type Reply = Result<Flow, Refusal>;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        Profile { locks: Locks { flows: true, ..Locks::default() }, ..Profile::weighing(1) }
+    }
+
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
         needs.flows.push(self.flow);
     }
 
-    /// Asks for the cancel. A cancel of all after one of what is pending widens it; the same again changes nothing.
-    pub fn decide(&self, work: &mut Work) -> Result<Flow, Refusal> {
+    /// Records the request. Cancelling all after cancelling the pending ones widens it; the same again changes nothing.
+    fn decide(&self, work: &mut Work) -> Result<Flow, Refusal> {
         super::operator::check_reason(&self.reason)?;
         let flow = work.flow(self.namespace, self.flow)?.clone();
         let asked = flow.detail.cancel.as_ref().map(|cancel| cancel.mode);
@@ -77,22 +84,27 @@ impl Settle {
     fn members(&self) -> Members {
         Members { flow: self.flow, skip: 0, limit: u32::MAX }
     }
+}
 
-    /// What to see first: the flow, locked. While it is, no change of a member is committed, because it would be counted.
-    pub fn needs(&self, needs: &mut Needs) {
-        needs.flows.push(self.flow);
+impl Rule for Settle {
+    type Reply = Option<FlowState>;
+    const PHASE: Phase = Phase::FlowEnds;
+
+    fn profile(&self) -> Profile {
+        Profile::weighing(1)
     }
 
-    /// What to see after that: its members, if any of them failed.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+    /// The flow, locked: no change of a member commits meanwhile, because it would be counted. Then its members, if any failed.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        needs.flows.push(self.flow);
         let Some(flow) = work.find_flow(self.flow).filter(|flow| flow.is_unsettled()) else { return };
         if flow.detail.cancel.is_none() && has_failures(&flow.counts) {
             needs.members.push(self.members());
         }
     }
 
-    /// Settles it, if that is still to be done. Says how.
-    pub fn decide(&self, work: &mut Work) -> Option<FlowState> {
+    /// Settles the flow if that is still to be done; returns its final state.
+    fn decide(&self, work: &mut Work) -> Option<FlowState> {
         let flow = work.find_flow(self.flow)?.clone();
         let counts = work.counts(&flow);
         if flow.state != FlowState::Running || counts.live() != 0 {
@@ -152,20 +164,36 @@ impl ForgetFlow {
     fn members(&self) -> Members {
         Members { flow: self.flow, skip: 0, limit: DELETE_CHUNK }
     }
+}
 
-    /// What to see first.
-    pub fn needs(&self, needs: &mut Needs) {
-        needs.members.push(self.members());
-        needs.flows.push(self.flow);
+/// A flow of which a chunk was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The flow.
+    pub flow: FlowId,
+    /// Whether there is more to delete.
+    pub goes_on: bool,
+}
+
+impl Rule for ForgetFlow {
+    /// None if the flow was not due.
+    type Reply = Option<Forgotten>;
+    const PHASE: Phase = Phase::FlowEnds;
+
+    fn profile(&self) -> Profile {
+        let locks = Locks { later_executions: true, flows: true, sessions: false };
+        Profile { locks, runs_alone: true, ..Profile::weighing(64) }
     }
 
-    /// What to see after that: the members, locked.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+    /// The flow and its members, locked.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        needs.members.push(self.members());
+        needs.flows.push(self.flow);
         needs.executions.extend(work.members(&self.members()));
     }
 
-    /// Deletes a chunk, the flow itself with the last. Says whether there is more; none if it was not due.
-    pub fn decide(&self, work: &mut Work) -> Option<bool> {
+    /// Deletes a chunk of members, and the flow itself with the last.
+    fn decide(&self, work: &mut Work) -> Option<Forgotten> {
         let flow = work.find_flow(self.flow)?.clone();
         let due = flow.delete_at().is_some_and(|at| at <= work.now());
         if !due || flow.state == FlowState::Running || work.counts(&flow).live() != 0 {
@@ -179,6 +207,6 @@ impl ForgetFlow {
         } else if !flow.detail.deleting {
             work.apply_flow(self.flow, None, None, |flow| flow.detail.deleting = true);
         }
-        Some(more)
+        Some(Forgotten { flow: self.flow, goes_on: more })
     }
 }

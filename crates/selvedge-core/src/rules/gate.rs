@@ -5,6 +5,7 @@ use super::release::{self, CHUNK};
 use crate::fact::Fact;
 use crate::gate::{Config, Gate, GateKind, GateName, OnHard};
 use crate::rows::{HeldBy, Needs};
+use crate::rule::{Phase, Profile, Rule};
 use crate::window::Window;
 use crate::{Name, Refusal, Work};
 
@@ -28,9 +29,15 @@ pub struct Configured {
     pub created: bool,
 }
 
-impl Configure {
-    /// What to see.
-    pub fn needs(&self, needs: &mut Needs) {
+impl Rule for Configure {
+    type Reply = Result<Configured, Refusal>;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        Profile::weighing(32)
+    }
+
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
         let id = self.gate.id();
         // A lane is locked like any other gate here: whoever claims from it meanwhile waits for this. One that limits something
         // is locked together with the other lanes, so that all are in order.
@@ -43,8 +50,8 @@ impl Configure {
         }
     }
 
-    /// Does it, and lets what is held go on if there is room now.
-    pub fn decide(&self, work: &mut Work) -> Result<Configured, Refusal> {
+    /// Configures the gate, and releases held executions if there is room now.
+    fn decide(&self, work: &mut Work) -> Result<Configured, Refusal> {
         self.config.as_ref().map_or(Ok(()), Config::check)?;
         let before = work.gate(&self.gate);
         let created = before.config.is_none();

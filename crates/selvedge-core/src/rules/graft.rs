@@ -2,7 +2,7 @@
 
 use super::admit::line;
 use super::join::{News, decide, hear};
-use super::submit::new_row;
+use super::submit::{needs_lanes, new_row};
 use crate::fact::Fact;
 use crate::join::{Edge, Join, Resolution};
 use crate::plan::{DEPTH_LIMIT, End, Graph, Plan};
@@ -30,8 +30,9 @@ impl Planned {
         places.filter(move |(place, _)| !waits.contains(&End::New(*place))).map(|(_, class)| *class)
     }
 
-    /// The lines in which its nodes wait that have fairness keys.
-    pub(super) fn needs_lines(&self, namespace: NamespaceId, needs: &mut Needs) {
+    /// The lanes its nodes go to, and the lines of those with fairness keys.
+    pub(super) fn needs(&self, namespace: NamespaceId, work: &Work, needs: &mut Needs) {
+        needs_lanes(namespace, self.plan.nodes().iter().map(|node| &node.submission), work, needs);
         for (node, class) in self.plan.nodes().iter().zip(&self.classes) {
             let key = node.submission.draws.fairness_key.as_ref();
             needs.gates.extend(key.map(|key| line(namespace, *class, key).id()));

@@ -2,12 +2,13 @@
 
 use super::Operation;
 use super::graft::{Graft, Planned, depth};
-use super::submit::{check_lane, see_lanes};
+use super::submit::check_lane;
 use crate::execution::ROOT;
 use crate::fact::Fact;
 use crate::flow::{Flow, FlowState};
 use crate::plan::{End, Graph};
 use crate::rows::{Members, Needs};
+use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::wiring::Child;
 use crate::{Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, Work};
 use std::collections::HashMap;
@@ -23,40 +24,37 @@ pub struct Grow {
     pub planned: Planned,
     /// The caller's key for the call.
     pub operation: Option<Operation>,
+    /// Whether the same call was made before and its answer was lost.
+    pub repeated: bool,
 }
 
-impl Grow {
-    fn members(&self) -> Members {
-        Members { flow: self.flow, skip: 0, limit: u32::MAX }
+impl Rule for Grow {
+    type Reply = Result<Flow, Refusal>;
+    const PHASE: Phase = Phase::Submissions;
+
+    fn profile(&self) -> Profile {
+        let locks = Locks { later_executions: true, flows: true, sessions: false };
+        Profile { locks, runs_alone: true, ..Profile::weighing(self.planned.ids.len()) }
     }
 
-    /// What to see first. While it is decided no other growth of the same flow is, so two cannot close a cycle together.
-    pub fn needs(&self, needs: &mut Needs) {
+    /// The growth of a flow is serialised, so that two calls cannot close a cycle together. Existing nodes are locked, so that
+    /// none of them ends meanwhile.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.growing.push(self.flow);
         needs.flows.push(self.flow);
         needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
         needs.nodes.extend(names(self.flow, &self.planned));
         needs.executions.extend(self.planned.plan.ids().flatten());
-        self.planned.needs_lines(self.namespace, needs);
+        self.planned.needs(self.namespace, work, needs);
         if self.planned.plan.enters_existing() {
             needs.members.push(self.members());
         }
-    }
-
-    /// The lanes it goes to, one of which may take nothing new. Asked for only where lanes are configured.
-    pub fn needs_lanes(&self, needs: &mut Needs) {
-        let nodes = self.planned.plan.nodes().iter();
-        see_lanes(self.namespace, nodes.map(|node| &node.submission), needs);
-    }
-
-    /// What to see after that: the nodes that are there already, locked, so that none of them ends meanwhile.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
         let existing = self.planned.plan.existing().iter();
         needs.executions.extend(existing.filter_map(|name| work.node(self.flow, name)));
     }
 
-    /// Grows it, or says why not. `again` says that this very call may have committed before.
-    pub fn decide(&self, again: bool, work: &mut Work) -> Result<Flow, Refusal> {
+    /// Adds the nodes and edges, or refuses with a reason.
+    fn decide(&self, work: &mut Work) -> Result<Flow, Refusal> {
         if let Some(operation) = &self.operation
             && operation.stored::<FlowId>(self.namespace, work)?.is_some()
         {
@@ -64,7 +62,7 @@ impl Grow {
         }
         let flow = work.flow(self.namespace, self.flow)?.clone();
         let plan = &self.planned.plan;
-        if again && self.is_there(work) {
+        if (self.repeated || work.is_repeated()) && self.is_there(work) {
             return Ok(flow);
         }
         check_open(&flow, work)?;
@@ -101,6 +99,12 @@ impl Grow {
         }
         let counts = work.counts(&flow);
         Ok(Flow { counts, ..flow })
+    }
+}
+
+impl Grow {
+    fn members(&self) -> Members {
+        Members { flow: self.flow, skip: 0, limit: u32::MAX }
     }
 
     /// Whether this very call has committed: its nodes are there under its ids, or, where it has none, its edges.
@@ -201,18 +205,12 @@ pub struct Spawn {
 }
 
 impl Spawn {
-    /// The lanes it goes to in this namespace, one of which may take nothing new. Asked for only where lanes are configured.
-    pub fn needs_lanes(&self, namespace: NamespaceId, needs: &mut Needs) {
-        let nodes = self.planned.plan.nodes().iter();
-        see_lanes(namespace, nodes.map(|node| &node.submission), needs);
-    }
-
-    /// What to see once the parent is known: its flow, locked, what of its nodes has these names, and those it waits for.
-    pub fn needs_more(&self, parent: &Execution, work: &Work, needs: &mut Needs) {
+    /// Once the parent is loaded: its flow, locked, the nodes that have these names, and those the children wait for.
+    pub fn needs(&self, parent: &Execution, work: &Work, needs: &mut Needs) {
         let flow = parent.flow();
         needs.flows.push(flow);
         needs.nodes.extend(names(flow, &self.planned));
-        self.planned.needs_lines(parent.namespace, needs);
+        self.planned.needs(parent.namespace, work, needs);
         let plan = &self.planned.plan;
         needs.executions.extend(plan.existing().iter().filter_map(|name| work.node(flow, name)));
         needs.executions.extend(plan.ids().flatten());

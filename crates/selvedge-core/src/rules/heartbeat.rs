@@ -6,6 +6,7 @@
 use super::report::Fence;
 use crate::fact::{Fact, RenewedLease};
 use crate::rows::{HeldLease, Needs};
+use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::{Name, NamespaceId, Refusal, SessionId, Work};
 use std::collections::{BTreeSet, HashMap};
 
@@ -37,14 +38,21 @@ pub struct Beat {
     pub renew_within_ms: Option<i64>,
 }
 
-impl Heartbeat {
-    /// What to see first: the sessions, locked, and then their leases.
-    pub fn needs(&self, needs: &mut Needs) {
-        needs.instances.push((self.namespace, self.instance.clone()));
+impl Rule for Heartbeat {
+    type Reply = Beat;
+    const PHASE: Phase = Phase::Heartbeats;
+
+    fn profile(&self) -> Profile {
+        let locks = Locks { sessions: true, ..Locks::default() };
+        Profile { locks, ..Profile::weighing(1 + self.leases.len() / 4) }
     }
 
-    /// What to see after that: the executions whose leases are gone, to say why.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+    /// The sessions, locked, and their leases; then the executions whose leases are gone, to say why.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        needs.instances.push((self.namespace, self.instance.clone()));
+        if !work.knows_instance(self.namespace, &self.instance) {
+            return;
+        }
         let held = self.held(work);
         for fence in &self.leases {
             if !held.contains_key(fence) && !work.knows(fence.execution) {
@@ -53,17 +61,8 @@ impl Heartbeat {
         }
     }
 
-    /// The leases that are held, less those that this very transaction has ended.
-    fn held<'a>(&self, work: &'a Work) -> HashMap<Fence, &'a HeldLease> {
-        let sessions = work.sessions_of(self.namespace, &self.instance);
-        let leases = sessions.into_iter().flat_map(|session| work.leases_of(session.id).collect::<Vec<_>>());
-        let held = leases.map(|lease| (fence(lease), lease));
-        held.filter(|(fence, _)| !matches!(work.find(fence.execution), Ok(Some(row)) if !fence.holds(row)))
-            .collect()
-    }
-
-    /// Renews, and says what is lost, orphaned, asked to cancel or to drain.
-    pub fn decide(&self, work: &mut Work) -> Beat {
+    /// Renews the sessions; returns which leases are lost, orphaned, or asked to cancel, and whether to drain.
+    fn decide(&self, work: &mut Work) -> Beat {
         let now = work.now();
         let mut beat = Beat::default();
         let mut renewed_sessions: BTreeSet<SessionId> = BTreeSet::new();
@@ -110,6 +109,17 @@ impl Heartbeat {
         }
         beat.orphans.sort_by_key(|fence| fence.execution);
         beat
+    }
+}
+
+impl Heartbeat {
+    /// The leases that are held, less those that this very transaction has ended.
+    fn held<'a>(&self, work: &'a Work) -> HashMap<Fence, &'a HeldLease> {
+        let sessions = work.sessions_of(self.namespace, &self.instance);
+        let leases = sessions.into_iter().flat_map(|session| work.leases_of(session.id).collect::<Vec<_>>());
+        let held = leases.map(|lease| (fence(lease), lease));
+        held.filter(|(fence, _)| !matches!(work.find(fence.execution), Ok(Some(row)) if !fence.holds(row)))
+            .collect()
     }
 
     fn record(&self, worker: &Name, session: SessionId, renewed: &[Fence], work: &mut Work) {

@@ -32,10 +32,10 @@ impl News {
     }
 }
 
-/// Tells the downstreams of everything that this transaction has ended or opened again, where they are all at hand, locked
-/// or new, and not too many. The rest goes to the outbox, and so does what this very telling ends: one hop per transaction.
-/// What was only looked at is not at hand: to change it now would lock it out of order. Says how many edges changed.
-pub fn hop(work: &mut Work, locked: impl Fn(ExecutionId) -> bool) -> u32 {
+/// Propagates every end and reopening of this transaction to its downstreams, if all of them are loaded, locked or new, and not
+/// too many. The rest goes to the outbox, and so does everything that this very propagation ends: one level per transaction.
+/// A downstream that was only read is left: changing it would lock it out of order. Returns how many edges changed.
+pub fn propagate(work: &mut Work, locked: impl Fn(ExecutionId) -> bool) -> u32 {
     let mut news: BTreeMap<ExecutionId, Vec<News>> = BTreeMap::new();
     for id in work.turned() {
         let Ok(Some(row)) = work.find(id) else { continue };

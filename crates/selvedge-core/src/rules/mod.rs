@@ -1,7 +1,7 @@
-//! The rules, one file per family of commands.
+//! The rules, one file per family of operations.
 //!
-//! Every family follows the same shape: a command struct, `needs` (which rows it must see) and `decide` (what it does to
-//! them, and its reply). A command that is refused has changed nothing.
+//! Each operation is a struct that implements [`Rule`](crate::rule::Rule): `profile`, `needs` and `decide`. An operation that is
+//! refused has changed nothing.
 
 pub mod admit;
 pub mod budget;

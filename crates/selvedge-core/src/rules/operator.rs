@@ -9,6 +9,7 @@ use crate::fact::{Fact, Next};
 use crate::flow::FlowState;
 use crate::join::Verdict;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs, ResultChange};
+use crate::rule::{IfLocked, Locks, Phase, Profile, Rule};
 use crate::submission::{When, check_duration, check_priority, check_tags};
 use crate::{Execution, ExecutionId, Name, NamespaceId, Outcome, Refusal, State, WaitpointId, Work};
 use bytes::Bytes;
@@ -75,15 +76,20 @@ pub enum Action {
     },
 }
 
-impl Operate {
-    /// What to see.
-    pub fn needs(&self, needs: &mut Needs) {
-        needs.executions.push(self.execution);
+impl Rule for Operate {
+    type Reply = Result<Execution, Refusal>;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        let replays = self.action == Action::Replay;
+        let if_locked = if replays { IfLocked::Wait } else { IfLocked::Defer(self.execution) };
+        let locks = Locks { later_executions: replays, flows: replays, sessions: false };
+        Profile { if_locked, locks, ..Profile::on(self.execution) }
     }
 
-    /// What to see after that, and once more: for a replay, its flow, the key that only one active execution may have, and
-    /// whom it stands for.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+    /// The row; for a replay also its flow, the key that only one active execution may have, and the execution it stands for.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        needs.executions.push(self.execution);
         if self.action == Action::Replay
             && let Ok(row) = work.execution(self.namespace, self.execution)
         {
@@ -102,15 +108,8 @@ impl Operate {
         }
     }
 
-    /// The uniqueness key of an execution that is to be replayed, also where it has yet to end in the same transaction.
-    fn unique_key(&self, work: &Work) -> Option<KeyName> {
-        let row =
-            work.execution(self.namespace, self.execution).ok().filter(|_| self.action == Action::Replay)?;
-        key_names(row).find(|name| name.scope == KeyScope::Unique)
-    }
-
-    /// Does it, or says why not; the answer is the execution as it becomes.
-    pub fn decide(&self, work: &mut Work) -> Result<Execution, Refusal> {
+    /// Acts, or refuses with a reason; returns the execution as it becomes.
+    fn decide(&self, work: &mut Work) -> Result<Execution, Refusal> {
         let row = work.execution(self.namespace, self.execution)?.clone();
         if let Some(expected) = self.if_version.filter(|expected| *expected != row.version) {
             return Err(Refusal::VersionMismatch { execution: row.id, expected, actual: row.version });
@@ -128,6 +127,15 @@ impl Operate {
             Action::Tag { set, remove } => self.tag(&row, set, remove, work)?,
         }
         work.execution(self.namespace, self.execution).cloned()
+    }
+}
+
+impl Operate {
+    /// The uniqueness key of an execution that is to be replayed, also where it has yet to end in the same transaction.
+    fn unique_key(&self, work: &Work) -> Option<KeyName> {
+        let row =
+            work.execution(self.namespace, self.execution).ok().filter(|_| self.action == Action::Replay)?;
+        key_names(row).find(|name| name.scope == KeyScope::Unique)
     }
 
     fn apply(&self, work: &mut Work, fact: Fact, edit: impl FnOnce(&mut Execution)) {

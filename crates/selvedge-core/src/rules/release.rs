@@ -6,6 +6,7 @@ use crate::execution::ClaimOrder;
 use crate::fact::{Fact, Notice};
 use crate::gate::{Config, Gate, GateKind, GateName, Looked, add};
 use crate::rows::{HeldBy, Needs};
+use crate::rule::{Phase, Profile, Rule};
 use crate::state::State;
 use crate::suspension::{ResumedBy, Suspension};
 use crate::{Execution, Work};
@@ -211,19 +212,22 @@ pub struct LookAtGate {
     pub now: bool,
 }
 
-impl LookAtGate {
-    /// What to see.
-    pub fn needs(&self, needs: &mut Needs) {
+impl Rule for LookAtGate {
+    type Reply = LookedAt;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        Profile::weighing(32)
+    }
+
+    /// The gate, locked; then the executions it holds, from where the last look ended.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
         if self.gate.kind == GateKind::Budget && self.gate.part.is_some() {
             needs.gates.push(GateName { part: None, ..self.gate.clone() }.id());
             needs.parts.push(self.gate.id());
         } else {
             needs.gates.push(self.gate.id());
         }
-    }
-
-    /// What to see after that: what it holds, from where the last look has come to.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
         let id = self.gate.id();
         if work.knows_gate(id) && !work.has_asked_held(id) {
             let after = work.gate(&self.gate).state.looked.map(|looked| looked.after);
@@ -231,8 +235,8 @@ impl LookAtGate {
         }
     }
 
-    /// Lets go on what may, after the period was ended that is over.
-    pub fn decide(&self, work: &mut Work) -> LookedAt {
+    /// Ends a period that is over, and releases the executions that may go on.
+    fn decide(&self, work: &mut Work) -> LookedAt {
         let now = work.now();
         let gate = work.gate(&self.gate).into_owned();
         if self.stopped && gate.state.stops {

@@ -15,6 +15,7 @@ use crate::fact::{Fact, Failure, Next};
 use crate::history::{ending_of, lease_of};
 use crate::name::{KEY_LIMIT, Name};
 use crate::rows::{Needs, ResultChange};
+use crate::rule::{LeaseEffect, Locks, Phase, Profile, Rule, Touch};
 use crate::state::StateName;
 use crate::stream::{FrameKind, FrameMode, StreamName};
 use crate::submission::{When, check_duration, check_payload};
@@ -149,6 +150,81 @@ impl Reported {
     }
 }
 
+/// The reports of one call, each accepted or refused on its own.
+#[derive(Clone, Debug)]
+pub struct Reports(pub Vec<Report>);
+
+impl Rule for Reports {
+    /// One answer per report, in order.
+    type Reply = Vec<Result<Reported, Refusal>>;
+    const PHASE: Phase = Phase::Reports;
+
+    fn profile(&self) -> Profile {
+        profile(&self.0)
+    }
+
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        self.0.iter().for_each(|report| report.needs(work, needs));
+    }
+
+    fn decide(&self, work: &mut Work) -> Self::Reply {
+        let known = frame::known(&self.0, work);
+        self.0.iter().zip(known).map(|(report, known)| report.decide_knowing(known, work)).collect()
+    }
+}
+
+fn profile(reports: &[Report]) -> Profile {
+    // Usage is counted in rows that the batch has anyway.
+    let counts = |report: &&Report| !matches!(report.op, Op::Usage(_));
+    let spawns = reports.iter().any(|report| matches!(report.op, Op::Spawn(_)));
+    Profile {
+        executions: reports.iter().map(Report::touch).collect(),
+        locks: Locks { later_executions: spawns, flows: spawns, sessions: false },
+        ..Profile::weighing(1 + reports.iter().filter(counts).count())
+    }
+}
+
+/// A call with one report.
+impl Rule for Report {
+    type Reply = Result<Reported, Refusal>;
+    const PHASE: Phase = Phase::Reports;
+
+    fn profile(&self) -> Profile {
+        profile(std::slice::from_ref(self))
+    }
+
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        let execution = self.fence.execution;
+        needs.executions.push(execution);
+        let row = work.execution(self.namespace, execution).ok();
+        let held = row.filter(|row| self.fence.holds(row));
+        match &self.op {
+            Op::Frame { mode: FrameMode::Summary, .. } => needs.summaries.push(self.stream()),
+            Op::Frame { .. } => needs.streams.push(self.stream()),
+            Op::Waitpoint { .. } => {
+                needs.waitpoints.push(execution);
+                needs.token_keys = true;
+                needs.untaken.extend(held.filter(|row| row.detail.record.untaken > 0).map(|row| row.id));
+            }
+            Op::Suspend(suspend) => suspend.needs(execution, held, work, needs),
+            Op::Step(step) => needs.steps.push((execution, step.name.clone())),
+            Op::Usage(spend) => spend.needs(work, needs),
+            Op::Spawn(spawn) => {
+                if let Some(row) = held {
+                    spawn.needs(row, work, needs);
+                }
+            }
+            Op::Complete { .. } | Op::Fail { .. } | Op::Progress { .. } | Op::Delay { .. } | Op::Release => {}
+        }
+    }
+
+    /// Applies the report, or refuses it with a reason.
+    fn decide(&self, work: &mut Work) -> Self::Reply {
+        let known = frame::known(std::slice::from_ref(self), work).pop();
+        self.decide_knowing(known.unwrap_or_default(), work)
+    }
+}
+
 impl Report {
     /// Checks what can be checked without rows.
     pub fn check(&self) -> Result<(), Refusal> {
@@ -180,80 +256,37 @@ impl Report {
         }
     }
 
-    /// What to see.
-    pub fn needs(&self, needs: &mut Needs) {
-        needs.executions.push(self.fence.execution);
-        let execution = self.fence.execution;
-        match &self.op {
-            Op::Frame { mode: FrameMode::Summary, .. } => needs.summaries.push(self.stream()),
-            Op::Frame { .. } => needs.streams.push(self.stream()),
-            Op::Waitpoint { .. } => {
-                needs.waitpoints.push(execution);
-                needs.token_keys = true;
-            }
-            Op::Suspend(suspend) => suspend.needs(execution, needs),
-            Op::Step(step) => needs.steps.push((execution, step.name.clone())),
-            Op::Usage(spend) => spend.needs(needs),
-            Op::Complete { .. }
-            | Op::Fail { .. }
-            | Op::Progress { .. }
-            | Op::Delay { .. }
-            | Op::Release
-            | Op::Spawn(_) => {}
-        }
-    }
-
     /// The stream of its attempt.
     pub(super) fn stream(&self) -> StreamName {
         StreamName { execution: self.fence.execution, attempt: self.fence.attempt }
     }
 
-    /// What to see after that.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        let Ok(row) = work.execution(self.namespace, self.fence.execution) else { return };
-        if let Op::Usage(spend) = &self.op {
-            spend.needs_more(work, needs);
-        }
-        if !self.fence.holds(row) {
-            return;
-        }
-        match &self.op {
-            Op::Spawn(spawn) => spawn.needs_more(row, work, needs),
-            Op::Suspend(suspend) => suspend.needs_more(row, work, needs),
-            Op::Waitpoint { .. } if row.detail.record.untaken > 0 => needs.untaken.push(row.id),
-            _ => {}
-        }
-    }
-
-    /// Whether it ends its lease.
-    pub fn ends(&self) -> bool {
-        match self.op {
-            Op::Complete { .. } | Op::Fail { .. } | Op::Delay { .. } | Op::Release | Op::Suspend(_) => true,
-            Op::Progress { .. }
-            | Op::Spawn(_)
-            | Op::Frame { .. }
-            | Op::Waitpoint { .. }
-            | Op::Step(_)
-            | Op::Usage(_) => false,
-        }
-    }
-
-    /// Does several that came together, each on its own.
-    pub fn decide_all(reports: &[Report], work: &mut Work) -> Vec<Result<Reported, Refusal>> {
-        let known = frame::known(reports, work);
-        reports.iter().zip(known).map(|(report, known)| report.decide_knowing(known, work)).collect()
-    }
-
-    /// Does it, or says why not.
-    pub fn decide(&self, work: &mut Work) -> Result<Reported, Refusal> {
-        let known = frame::known(std::slice::from_ref(self), work).pop();
-        self.decide_knowing(known.unwrap_or_default(), work)
+    /// What it does to its execution.
+    fn touch(&self) -> Touch {
+        let (lease, may_finish) = match &self.op {
+            Op::Complete { .. } | Op::Fail { .. } => (LeaseEffect::Ends, true),
+            Op::Delay { .. } | Op::Release => (LeaseEffect::Ends, false),
+            // Its steps or its waitpoints may refuse it, although its lease is the current one.
+            Op::Suspend(suspend) if suspend.may_be_refused() => (LeaseEffect::Any, false),
+            Op::Suspend(_) => (LeaseEffect::Ends, false),
+            Op::Usage(_) => (LeaseEffect::Unchanged, false),
+            Op::Progress { .. } | Op::Spawn(_) | Op::Frame { .. } | Op::Waitpoint { .. } | Op::Step(_) => {
+                (LeaseEffect::Keeps, false)
+            }
+        };
+        Touch { execution: self.fence.execution, fence: Some(self.fence), lease, may_finish }
     }
 
     fn decide_knowing(&self, known: Known, work: &mut Work) -> Result<Reported, Refusal> {
         self.check()?;
         let id = self.fence.execution;
-        let row = work.execution(self.namespace, id)?.clone();
+        let row = work.execution(self.namespace, id)?;
+        if let Op::Complete { result } = &self.op
+            && self.fence.holds(row)
+        {
+            return Ok(self.complete(result, work));
+        }
+        let row = row.clone();
         if let Op::Usage(spend) = &self.op {
             return self.spend(&row, spend, work);
         }
@@ -263,14 +296,7 @@ impl Report {
         let lease = row.lease_ref().ok_or_else(|| row.stale())?;
         let (now, digest) = (work.now(), self.digest());
         let next = match &self.op {
-            Op::Complete { result } => {
-                work.apply(id, Fact::Completed { attempt: self.fence.attempt, digest }, None, |row| {
-                    follow(row, Next::Terminal(Outcome::Success));
-                    row.detail.error = None;
-                });
-                work.set_result(id, ResultChange::Set(result.clone()));
-                Next::Terminal(Outcome::Success)
-            }
+            Op::Complete { result } => return Ok(self.complete(result, work)),
             Op::Fail { message, class, retry_after_ms } => {
                 let error = Failure { message: message.clone(), class: *class };
                 let next = after_failure(work, &row, *class, *retry_after_ms);
@@ -324,6 +350,17 @@ impl Report {
             Op::Usage(spend) => return self.spend(&row, spend, work),
         };
         Ok(reported(next))
+    }
+
+    /// The execution ends as a success. The most frequent report, so the row is not copied.
+    fn complete(&self, result: &Bytes, work: &mut Work) -> Reported {
+        let (id, digest) = (self.fence.execution, self.digest());
+        work.apply(id, Fact::Completed { attempt: self.fence.attempt, digest }, None, |row| {
+            follow(row, Next::Terminal(Outcome::Success));
+            row.detail.error = None;
+        });
+        work.set_result(id, ResultChange::Set(result.clone()));
+        reported(Next::Terminal(Outcome::Success))
     }
 
     /// What was spent counts whoever's turn it is by now: any lease that was once held may say so.

@@ -7,6 +7,7 @@ use crate::fact::Fact;
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::refusal::TokenReason;
 use crate::rows::Needs;
+use crate::rule::{IfLocked, Phase, Profile, Rule};
 use crate::signal::{Effect, SIGNAL_LIMIT, SIGNALS_MAX, Signal};
 use crate::state::State;
 use crate::submission::check_payload;
@@ -108,46 +109,28 @@ impl SignalDraft {
     }
 }
 
-impl Deliver {
-    /// What to see first.
-    pub fn needs(&self, needs: &mut Needs) {
+impl Rule for Deliver {
+    type Reply = Result<Delivered, Refusal>;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        Profile { if_locked: IfLocked::Defer(self.execution), ..Profile::on(self.execution) }
+    }
+
+    fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.executions.push(self.execution);
         needs.signal_keys.extend(self.key.iter().map(|key| (self.execution, key.clone())));
         if let Way::Token { .. } = self.way {
             needs.waitpoints.push(self.execution);
             needs.token_keys = true;
         }
-    }
-
-    /// What to see after that.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
         if let Ok(Some(row)) = work.find(self.execution) {
             suspend::needs(row, needs);
         }
     }
 
-    /// Whether it makes an execution ready that stands like this, as far as that can be foreseen.
-    pub fn may_resume(&self, row: &Execution, work: &Work) -> bool {
-        let Some(suspension) = row.state.suspension() else { return false };
-        let waitpoint = match &self.way {
-            Way::Direct { .. } => None,
-            Way::Token { waitpoint, .. } => work.waitpoint(row.id, *waitpoint),
-        };
-        let (source, name) = match (&self.way, waitpoint) {
-            (Way::Direct { source, .. }, _) => (source, self.name.as_ref()),
-            (Way::Token { .. }, Some(waitpoint)) => {
-                (&waitpoint.source, self.name.as_ref().or(Some(&waitpoint.name)))
-            }
-            (Way::Token { .. }, None) => return false,
-        };
-        let Some(name) = name else { return false };
-        let mut suspension = Suspension::clone(suspension);
-        let waitpoint = waitpoint.map(|waitpoint| &waitpoint.name);
-        suspension.hear(Arrival { number: u32::MAX, name, source, waitpoint }) && suspension.holds()
-    }
-
-    /// Does it, or says why not.
-    pub fn decide(&self, work: &mut Work) -> Result<Delivered, Refusal> {
+    /// Delivers the signal, or refuses with a reason.
+    fn decide(&self, work: &mut Work) -> Result<Delivered, Refusal> {
         let (row, source, waitpoint) = match &self.way {
             Way::Direct { namespace, source } => {
                 (work.execution(*namespace, self.execution)?.clone(), source.clone(), None)
@@ -178,7 +161,9 @@ impl Deliver {
         check_room(&row, self.payload.len())?;
         Ok(self.deliver(&row, (name, source), waitpoint, digest, work))
     }
+}
 
+impl Deliver {
     fn deliver(
         &self,
         row: &Execution,

@@ -5,6 +5,7 @@ use crate::execution::{Detail, Spec};
 use crate::fact::Fact;
 use crate::gate::LaneState;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
+use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::{
     ClassId, Execution, ExecutionId, FlowId, History, Name, NamespaceId, Refusal, State, Submission,
     Timestamp, Work,
@@ -22,6 +23,8 @@ pub struct Submit {
     pub items: Vec<Item>,
     /// The caller's key for the whole call.
     pub operation: Option<Operation>,
+    /// Whether the same call was made before and its answer was lost.
+    pub repeated: bool,
 }
 
 /// One submission.
@@ -48,72 +51,60 @@ pub struct Submitted {
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer(Vec<Result<ExecutionId, Refusal>>);
 
-impl Submit {
-    /// Whether it has keys, which may stand for executions that are known only when the keys are.
-    pub fn has_keys(&self) -> bool {
-        let keyed = |item: &Item| {
-            item.submission.as_ref().is_ok_and(|one| names(self.namespace, one).next().is_some())
-        };
-        self.operation.is_some() || self.items.iter().any(keyed)
-    }
+impl Rule for Submit {
+    /// One answer per item, in order.
+    type Reply = Vec<Result<Submitted, Refusal>>;
+    const PHASE: Phase = Phase::Submissions;
 
-    /// What to see first. Ids that the engine minted are looked for only when `again`: the first try may have committed
-    /// without its answer arriving.
-    pub fn needs(&self, again: bool, needs: &mut Needs) {
-        needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
-        for item in &self.items {
-            let Ok(submission) = &item.submission else {
-                continue;
-            };
-            if submission.id.is_some() || again {
-                needs.executions.push(item.id);
-            }
-            needs.flows_look.extend(submission.id.map(|id| FlowId(id.0)));
-            needs.keys.extend(names(self.namespace, submission));
-            let line = submission.draws.fairness_key.as_ref();
-            needs.gates.extend(line.map(|key| admit::line(self.namespace, item.class, key).id()));
+    fn profile(&self) -> Profile {
+        let valid = self.items.iter().filter(|item| item.submission.is_ok());
+        Profile {
+            makes_ready: valid.map(|item| item.class).collect(),
+            locks: Locks { later_executions: self.has_keys(), ..Locks::default() },
+            ..Profile::weighing(self.items.len())
         }
     }
 
-    /// The lanes it goes to, one of which may take nothing new. Asked for only where lanes are configured, so that it costs
-    /// nothing elsewhere.
-    pub fn needs_lanes(&self, needs: &mut Needs) {
-        let valid = self.items.iter().filter_map(|item| item.submission.as_ref().ok());
-        see_lanes(self.namespace, valid, needs);
-    }
-
-    /// What to see after the keys were loaded: the executions they stand for.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        let mut want = |id: ExecutionId| {
-            if !work.knows(id) {
-                needs.executions.push(id);
-            }
-        };
+    /// The keys, and the executions they stand for. Ids that the engine minted are looked up only when the call may have
+    /// committed before. Lanes are read only where some are configured, so that they cost nothing elsewhere.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        let may_exist = self.may_have_committed(work);
+        needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
         let stored =
             self.operation.as_ref().map(|operation| operation.stored::<Answer>(self.namespace, work));
         if let Some(Ok(Some(answer))) = stored {
-            answer.0.into_iter().flatten().for_each(&mut want);
+            needs.executions.extend(answer.0.into_iter().flatten().filter(|id| !work.knows(*id)));
         }
         for item in &self.items {
             let Ok(submission) = &item.submission else {
                 continue;
             };
-            let names = names(self.namespace, submission);
-            names.filter_map(|name| work.key(&name)?.execution).for_each(&mut want);
+            if submission.id.is_some() || may_exist {
+                needs.executions.push(item.id);
+            }
+            needs.flows_look.extend(submission.id.map(|id| FlowId(id.0)));
+            for name in names(self.namespace, submission) {
+                let first = work.key(&name).and_then(|key| key.execution);
+                needs.executions.extend(first.filter(|id| !work.knows(*id)));
+                needs.keys.push(name);
+            }
+            let line = submission.draws.fairness_key.as_ref();
+            needs.gates.extend(line.map(|key| admit::line(self.namespace, item.class, key).id()));
         }
+        let valid = self.items.iter().filter_map(|item| item.submission.as_ref().ok());
+        needs_lanes(self.namespace, valid, work, needs);
     }
 
-    /// One answer per item, in order. `again` says that this very call may have committed before.
-    pub fn decide(&self, again: bool, work: &mut Work) -> Vec<Result<Submitted, Refusal>> {
+    fn decide(&self, work: &mut Work) -> Self::Reply {
         let Some(operation) = &self.operation else {
-            return self.decide_each(again, work);
+            return self.decide_each(work);
         };
         match operation.stored::<Answer>(self.namespace, work) {
             Err(refusal) => self.items.iter().map(|_| Err(refusal.clone())).collect(),
             Ok(Some(answer)) => self.repeat(answer, work),
             Ok(None) => {
-                let replies = self.decide_each(again, work);
-                // A lane that drains does not do so for ever: where nothing was made, the same call may be made again.
+                let replies = self.decide_each(work);
+                // A draining lane does not drain for ever: if nothing was created, the same call may be made again.
                 if replies.iter().all(|reply| matches!(reply, Err(Refusal::LaneDraining { .. }))) {
                     return replies;
                 }
@@ -125,6 +116,21 @@ impl Submit {
                 replies
             }
         }
+    }
+}
+
+impl Submit {
+    /// Whether it has keys, which may stand for executions that are known only when the keys are.
+    pub fn has_keys(&self) -> bool {
+        let keyed = |item: &Item| {
+            item.submission.as_ref().is_ok_and(|one| names(self.namespace, one).next().is_some())
+        };
+        self.operation.is_some() || self.items.iter().any(keyed)
+    }
+
+    /// Whether this very call may have committed before without its answer arriving.
+    fn may_have_committed(&self, work: &Work) -> bool {
+        self.repeated || work.is_repeated()
     }
 
     /// The answers of the same call, made before.
@@ -139,11 +145,11 @@ impl Submit {
             .collect()
     }
 
-    fn decide_each(&self, again: bool, work: &mut Work) -> Vec<Result<Submitted, Refusal>> {
+    fn decide_each(&self, work: &mut Work) -> Vec<Result<Submitted, Refusal>> {
         self.items
             .iter()
             .map(|item| match &item.submission {
-                Ok(submission) => self.decide_one(item, submission, again, work),
+                Ok(submission) => self.decide_one(item, submission, work),
                 Err(refusal) => Err(refusal.clone()),
             })
             .collect()
@@ -153,7 +159,6 @@ impl Submit {
         &self,
         item: &Item,
         submission: &Submission,
-        again: bool,
         work: &mut Work,
     ) -> Result<Submitted, Refusal> {
         if let Some(row) = work.find(item.id)? {
@@ -161,7 +166,10 @@ impl Submit {
             let same =
                 row.namespace == self.namespace && (minted || row.spec.digest == Some(submission.digest));
             return match same {
-                true => Ok(Submitted { execution: row.clone(), duplicate: !(again && minted) }),
+                true => Ok(Submitted {
+                    execution: row.clone(),
+                    duplicate: !(minted && self.may_have_committed(work)),
+                }),
                 false => Err(Refusal::IdempotencyMismatch {
                     pointer: "/id".into(),
                     detail: "is in use for an execution with other content; use a new id".into(),
@@ -254,13 +262,16 @@ impl Submit {
     }
 }
 
-/// The lanes of these submissions.
-pub(super) fn see_lanes<'a>(
+/// The lanes of these submissions, one of which may be draining. Asked for only where lanes are configured.
+pub(super) fn needs_lanes<'a>(
     namespace: NamespaceId,
     submissions: impl Iterator<Item = &'a Submission>,
+    work: &Work,
     needs: &mut Needs,
 ) {
-    needs.lanes.extend(submissions.map(|one| admit::lane_gate(namespace, &one.lane).id()));
+    if work.expects_lanes() {
+        needs.lanes.extend(submissions.map(|one| admit::lane_gate(namespace, &one.lane).id()));
+    }
 }
 
 /// Refuses what goes to a lane that takes nothing new. A lane that was not asked for takes everything.

@@ -2,13 +2,14 @@
 
 use super::Operation;
 use super::graft::{Graft, Planned};
-use super::submit::{check_lane, see_lanes};
+use super::submit::check_lane;
 use crate::fact::Fact;
 use crate::flow::{Counts, Flow, FlowDetail, FlowSpec, FlowState};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::plan::{GraphDraft, Onto, Plan};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
+use crate::rule::{Phase, Profile, Rule};
 use crate::submission::{check_duration, check_tags};
 use crate::{ExecutionId, FlowId, Name, NamespaceId, Refusal, Work};
 use bytes::Bytes;
@@ -96,6 +97,8 @@ pub struct SubmitFlow {
     pub planned: Planned,
     /// The caller's key for the call.
     pub operation: Option<Operation>,
+    /// Whether the same call was made before and its answer was lost.
+    pub repeated: bool,
 }
 
 /// An accepted flow.
@@ -107,63 +110,66 @@ pub struct FlowSubmitted {
     pub duplicate: bool,
 }
 
-impl SubmitFlow {
-    fn key(&self) -> Option<KeyName> {
-        let (namespace, scope) = (self.namespace, KeyScope::Flow);
-        self.submission.key.clone().map(|key| KeyName { namespace, scope, key })
+impl Rule for SubmitFlow {
+    type Reply = Result<FlowSubmitted, Refusal>;
+    const PHASE: Phase = Phase::Submissions;
+
+    fn profile(&self) -> Profile {
+        let makes_ready = self.planned.roots().collect();
+        Profile { makes_ready, ..Profile::weighing(self.planned.ids.len()) }
     }
 
-    /// Whether it has keys, which may stand for flows that are known only when the keys are.
-    pub fn has_keys(&self) -> bool {
-        self.operation.is_some() || self.submission.key.is_some()
-    }
-
-    /// What to see first. What the engine minted is looked for only when `again`.
-    pub fn needs(&self, again: bool, needs: &mut Needs) {
-        if self.submission.id.is_some() || again {
+    /// The keys, the flows they stand for, and the ids that the caller chose. Ids that the engine minted are looked up only
+    /// when the call may have committed before.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        if self.submission.id.is_some() || self.may_have_committed(work) {
             needs.flows_look.push(self.id);
         }
         needs.executions.extend(self.submission.id.map(|id| ExecutionId(id.0)));
         needs.keys.extend(self.key());
         needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
         needs.executions.extend(self.planned.plan.ids().flatten());
-        self.planned.needs_lines(self.namespace, needs);
-    }
-
-    /// The lanes it goes to, one of which may take nothing new. Asked for only where lanes are configured.
-    pub fn needs_lanes(&self, needs: &mut Needs) {
-        let nodes = self.planned.plan.nodes().iter();
-        see_lanes(self.namespace, nodes.map(|node| &node.submission), needs);
-    }
-
-    /// What to see after the keys were loaded: the flows they stand for.
-    pub fn needs_more(&self, work: &Work, needs: &mut Needs) {
+        self.planned.needs(self.namespace, work, needs);
         let by_key = self.key().and_then(|key| work.key(&key)?.execution);
         needs.flows_look.extend(by_key.map(|id| FlowId(id.0)));
         let stored = self.operation.as_ref().map(|one| one.stored::<FlowId>(self.namespace, work));
         needs.flows_look.extend(stored.and_then(Result::ok).flatten());
     }
 
-    /// Submits it, or says why not.
-    pub fn decide(&self, again: bool, work: &mut Work) -> Result<FlowSubmitted, Refusal> {
+    fn decide(&self, work: &mut Work) -> Self::Reply {
         if let Some(operation) = &self.operation
             && let Some(id) = operation.stored::<FlowId>(self.namespace, work)?
         {
             let flow = work.flow(self.namespace, id)?.clone();
             return Ok(FlowSubmitted { flow, duplicate: true });
         }
-        let submitted = self.decide_new(again, work)?;
+        let submitted = self.decide_new(work)?;
         if let Some(operation) = &self.operation {
             operation.store(self.namespace, &submitted.flow.id, work);
         }
         Ok(submitted)
     }
+}
 
-    fn decide_new(&self, again: bool, work: &mut Work) -> Result<FlowSubmitted, Refusal> {
+impl SubmitFlow {
+    fn key(&self) -> Option<KeyName> {
+        let (namespace, scope) = (self.namespace, KeyScope::Flow);
+        self.submission.key.clone().map(|key| KeyName { namespace, scope, key })
+    }
+
+    /// Whether this very call may have committed before without its answer arriving.
+    fn may_have_committed(&self, work: &Work) -> bool {
+        self.repeated || work.is_repeated()
+    }
+
+    fn decide_new(&self, work: &mut Work) -> Result<FlowSubmitted, Refusal> {
         let minted = self.submission.id.is_none();
         if let Some(flow) = work.find_flow(self.id) {
             if flow.namespace == self.namespace && flow.spec.digest == self.submission.digest {
-                return Ok(FlowSubmitted { flow: flow.clone(), duplicate: !(again && minted) });
+                return Ok(FlowSubmitted {
+                    flow: flow.clone(),
+                    duplicate: !(minted && self.may_have_committed(work)),
+                });
             }
             return Err(Refusal::IdempotencyMismatch {
                 pointer: "/id".into(),

@@ -52,18 +52,20 @@ impl Suspend {
         Ok(())
     }
 
-    /// What to see first.
-    pub fn needs(&self, execution: ExecutionId, needs: &mut Needs) {
+    /// Whether it may be refused although its lease is the current one: for its waitpoints, or for a step of that name.
+    pub fn may_be_refused(&self) -> bool {
+        !self.waitpoints.is_empty() || self.waits.iter().any(|wait| wait.step.is_some())
+    }
+
+    /// Its waitpoints and steps; once the row is loaded and held by the worker, the signals and children that came already.
+    pub fn needs(&self, execution: ExecutionId, held: Option<&Execution>, work: &Work, needs: &mut Needs) {
         if !self.waitpoints.is_empty() {
             needs.waitpoints.push(execution);
             needs.token_keys = true;
         }
         let steps = self.waits.iter().filter_map(|wait| wait.step.as_ref());
         needs.steps.extend(steps.map(|(name, _)| (execution, name.clone())));
-    }
-
-    /// What to see once the row is here: what has come already.
-    pub fn needs_more(&self, row: &Execution, work: &Work, needs: &mut Needs) {
+        let Some(row) = held else { return };
         if row.detail.record.untaken > 0 {
             needs.untaken.push(row.id);
         }

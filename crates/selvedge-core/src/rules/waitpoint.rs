@@ -2,6 +2,7 @@
 
 use crate::fact::Fact;
 use crate::name::NAME_LIMIT;
+use crate::rule::{Phase, Profile, Rule};
 use crate::submission::check_duration;
 use crate::token::{TokenKey, TokenKeyId};
 use crate::waitpoint::{WAITPOINTS_MAX, Waitpoint, WaitpointState};
@@ -195,14 +196,20 @@ pub struct Rotate {
     pub actor: Name,
 }
 
-impl Rotate {
-    /// What to see.
-    pub fn needs(&self, needs: &mut Needs) {
+impl Rule for Rotate {
+    type Reply = Result<TokenKey, Refusal>;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        Profile::weighing(1)
+    }
+
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
         needs.token_keys = true;
     }
 
-    /// Does it; gives the new key.
-    pub fn decide(&self, work: &mut Work) -> Result<TokenKey, Refusal> {
+    /// Retires the signing keys and returns the new one.
+    fn decide(&self, work: &mut Work) -> Result<TokenKey, Refusal> {
         check_duration("/grace_ms", self.grace_ms)?;
         let now = work.now();
         let retires_at = now.plus_ms(self.grace_ms);

@@ -5,6 +5,7 @@ use super::report::Fence;
 use super::{follow, put_back};
 use crate::fact::Fact;
 use crate::rows::Needs;
+use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::{Name, NamespaceId, Refusal, SessionId, Work};
 
 /// Put a lease back.
@@ -27,14 +28,20 @@ pub enum Why {
     Gone,
 }
 
-impl PutBack {
-    /// What to see.
-    pub fn needs(&self, needs: &mut Needs) {
+impl Rule for PutBack {
+    type Reply = Result<bool, Refusal>;
+    const PHASE: Phase = Phase::PutBacks;
+
+    fn profile(&self) -> Profile {
+        Profile::on(self.fence.execution)
+    }
+
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
         needs.executions.push(self.fence.execution);
     }
 
-    /// Puts it back if that lease is still the current one; says whether it was.
-    pub fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
+    /// Puts the lease back if it is still the current one; returns whether it was.
+    fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
         let row = work.execution(self.namespace, self.fence.execution)?.clone();
         let Some(lease) = row.lease_ref().filter(|_| self.fence.holds(&row)) else {
             return Ok(false);
@@ -60,14 +67,25 @@ pub struct Drain {
     pub actor: Name,
 }
 
-impl Drain {
-    /// What to see.
-    pub fn needs(&self, needs: &mut Needs) {
+/// The profile of a rule that locks the sessions of a worker, or some sessions.
+fn locks_sessions() -> Profile {
+    Profile { locks: Locks { sessions: true, ..Locks::default() }, ..Profile::weighing(1) }
+}
+
+impl Rule for Drain {
+    type Reply = Result<(), Refusal>;
+    const PHASE: Phase = Phase::Drains;
+
+    fn profile(&self) -> Profile {
+        locks_sessions()
+    }
+
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
         needs.instances.push((self.namespace, self.instance.clone()));
     }
 
     /// Marks every session of the instance.
-    pub fn decide(&self, work: &mut Work) -> Result<(), Refusal> {
+    fn decide(&self, work: &mut Work) -> Result<(), Refusal> {
         let sessions = work.sessions_of(self.namespace, &self.instance);
         if sessions.is_empty() {
             return Err(no_worker(&self.instance));
@@ -93,14 +111,20 @@ pub struct Depart {
     pub instance: Name,
 }
 
-impl Depart {
-    /// What to see.
-    pub fn needs(&self, needs: &mut Needs) {
+impl Rule for Depart {
+    type Reply = Result<Vec<Fence>, Refusal>;
+    const PHASE: Phase = Phase::Departures;
+
+    fn profile(&self) -> Profile {
+        locks_sessions()
+    }
+
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
         needs.instances.push((self.namespace, self.instance.clone()));
     }
 
-    /// Its sessions are over; the leases that it still holds are to be put back.
-    pub fn decide(&self, work: &mut Work) -> Result<Vec<Fence>, Refusal> {
+    /// Ends its sessions; returns the leases it still holds, which are to be put back.
+    fn decide(&self, work: &mut Work) -> Result<Vec<Fence>, Refusal> {
         let sessions = work.sessions_of(self.namespace, &self.instance);
         if sessions.is_empty() {
             return Err(no_worker(&self.instance));
@@ -122,14 +146,20 @@ pub struct Forget {
     pub sessions: Vec<SessionId>,
 }
 
-impl Forget {
-    /// What to see.
-    pub fn needs(&self, needs: &mut Needs) {
+impl Rule for Forget {
+    type Reply = usize;
+    const PHASE: Phase = Phase::Cleanup;
+
+    fn profile(&self) -> Profile {
+        locks_sessions()
+    }
+
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
         needs.sessions_locked.extend(&self.sessions);
     }
 
-    /// How many were forgotten.
-    pub fn decide(&self, work: &mut Work) -> usize {
+    /// Deletes those that were not seen for long; returns how many.
+    fn decide(&self, work: &mut Work) -> usize {
         let now = work.now();
         let forgotten: Vec<SessionId> = self
             .sessions

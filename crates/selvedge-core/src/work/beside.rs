@@ -28,6 +28,11 @@ impl Work {
         self.sessions.get(&id).filter(|_| !gone)
     }
 
+    /// Whether the sessions of an instance were asked for, found or not.
+    pub fn knows_instance(&self, namespace: NamespaceId, instance: &Name) -> bool {
+        self.asked_instances.contains(&(namespace, instance.clone()))
+    }
+
     /// The sessions of an instance, in id order.
     pub fn sessions_of(&self, namespace: NamespaceId, instance: &Name) -> Vec<Session> {
         let mut sessions: Vec<Session> = self

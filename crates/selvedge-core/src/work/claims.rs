@@ -3,6 +3,7 @@
 use super::{Entry, Work};
 use crate::rows::ResultChange;
 use crate::{ClassId, ExecutionId, Outcome, State};
+use std::collections::BTreeSet;
 
 impl Work {
     /// The ready executions of these classes that are at hand.
@@ -41,7 +42,22 @@ impl Work {
         };
         self.relatives.contains_key(&id)
             || self.unreadable.contains_key(&id)
-            || self.executions.get(&id).is_some_and(known)
+            || self.executions.get(&id).is_some_and(|entry| known(entry))
+    }
+
+    /// The classes of the executions that this transaction has made ready and may hand out, one entry for each.
+    pub fn made_ready(&self) -> Vec<ClassId> {
+        let ids = self.ready.values().flatten().map(|(_, id)| id);
+        let made = ids.filter_map(|id| self.executions.get(id)).filter(|entry| !entry.is_untouched());
+        let made = made.filter(|entry| crate::rules::admit::knows(&entry.row, self));
+        made.map(|entry| entry.row.class).collect()
+    }
+
+    /// The classes of the loaded executions that have not ended.
+    pub fn live_classes(&self) -> BTreeSet<ClassId> {
+        let live =
+            self.executions.values().filter(|entry| !entry.deleted && entry.row.state.outcome().is_none());
+        live.map(|entry| entry.row.class).collect()
     }
 
     /// The classes of which something that this transaction had in hand is ready when it ends. Made ready by it or not: a

@@ -23,7 +23,11 @@ impl Work {
         self.finish_flows(&mut changes);
         std::mem::take(&mut self.records).finish(&mut changes);
         std::mem::take(&mut self.gates).finish(&mut changes);
-        for (id, entry) in self.executions {
+        // Sorted before they are unpacked: rows are large.
+        let mut entries: Vec<_> = self.executions.into_iter().collect();
+        entries.sort_unstable_by_key(|(id, _)| *id);
+        for (id, entry) in entries {
+            let entry = *entry;
             let changed = entry.stored != Some(entry.row.version);
             match (entry.stored, entry.deleted) {
                 (Some(version), true) => changes.deleted.push((id, version)),
@@ -47,8 +51,6 @@ impl Work {
                 (Some(_), false) => {}
             }
         }
-        changes.inserted.sort_unstable_by_key(|row| row.execution.id);
-        changes.updated.sort_unstable_by_key(|row| row.execution.id);
         let deleted: HashSet<ExecutionId> = changes.deleted.iter().map(|(id, _)| *id).collect();
         changes.deleted.extend(self.replaced);
         changes.deleted.sort_unstable();

@@ -1,6 +1,6 @@
 //! Flows, the names of their nodes, the outbox and streams, in the rows of one transaction.
 
-use super::{Entry, FlowEntry, Work};
+use super::{FlowEntry, Work};
 use crate::fact::Fact;
 use crate::flow::Counts;
 use crate::log::Event;
@@ -8,6 +8,7 @@ use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{KeyName, KeyScope, Members};
 use crate::stream::{Frame, Stream, StreamName};
 use crate::{ExecutionId, Flow, FlowId, Name, NamespaceId, Refusal};
+use std::collections::BTreeSet;
 
 impl Work {
     /// A flow of this namespace.
@@ -81,6 +82,11 @@ impl Work {
         self.nodes.get(&(flow, name.clone())).copied()
     }
 
+    /// Whether these members were asked for.
+    pub fn knows_members(&self, asked: &Members) -> bool {
+        self.members.contains_key(asked)
+    }
+
     /// The members that were asked for, in order.
     pub fn members(&self, asked: &Members) -> &[ExecutionId] {
         self.members.get(asked).map_or(&[], Vec::as_slice)
@@ -107,14 +113,14 @@ impl Work {
 
     /// Leaves work about an execution to be done after this commit, from its beginning.
     pub fn leave(&mut self, kind: OutboxKind, id: ExecutionId) {
-        let Some(Entry { row, .. }) = self.executions.get(&id) else { return };
+        let Some(row) = self.executions.get(&id).map(|entry| &entry.row) else { return };
         let (at, namespace, tags) = (self.now, row.namespace, row.tags.clone());
         self.put_outbox(OutboxRow { name: OutboxName { id: id.0, kind }, at, position: 0, namespace, tags });
     }
 
     /// Whoever spawned an execution that has ended may wait for that.
     pub(super) fn leave_to_parent(&mut self, id: ExecutionId) {
-        let Some(Entry { row, .. }) = self.executions.get(&id) else { return };
+        let Some(row) = self.executions.get(&id).map(|entry| &entry.row) else { return };
         let Some(parent) = row.spec.node.as_ref().and_then(|node| node.parent) else { return };
         let name = OutboxName { id: parent.0, kind: OutboxKind::Parent };
         let (at, namespace, tags) = (self.now, row.namespace, row.tags.clone());
@@ -155,6 +161,12 @@ impl Work {
     /// Whom this transaction has ended or opened again, and has not yet told to their downstreams.
     pub fn turned(&self) -> Vec<ExecutionId> {
         self.turned.iter().copied().collect()
+    }
+
+    /// The downstreams of everything that this transaction has ended or opened again.
+    pub fn downstreams_of_turned(&self) -> BTreeSet<ExecutionId> {
+        let turned = self.turned.iter().filter_map(|id| self.executions.get(id));
+        turned.flat_map(|entry| entry.row.wiring().downstreams.iter().map(|one| one.execution)).collect()
     }
 
     /// The downstreams of an execution were told.

@@ -6,7 +6,7 @@ use crate::gate::{Gate, GateId, GateKind, GateName, LedgerEntry, subtract};
 use crate::rows::{Changes, Rows};
 use crate::rules::admit::{Taken, fair_gate, taken};
 use crate::shares::Shares;
-use crate::{ClassId, Execution, ExecutionId, Name};
+use crate::{ClassId, Execution, ExecutionId};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -26,7 +26,6 @@ pub(super) struct Gates {
     asked_held: HashMap<GateId, Option<ClaimOrder>>,
     /// Whether as many as were asked for are held, so that there may be more.
     held_more: HashSet<GateId>,
-    lanes: HashMap<ClassId, Name>,
     /// Classes of which something was held that a claim came across.
     passed_over: BTreeSet<ClassId>,
     shares: LaneShares,
@@ -34,6 +33,11 @@ pub(super) struct Gates {
 }
 
 impl Gates {
+    /// No gate is loaded; lanes are so far with their shares.
+    pub fn sharing(shares: LaneShares) -> Self {
+        Gates { shares, ..Gates::default() }
+    }
+
     /// Takes in what the store found.
     pub fn load(&mut self, rows: &mut Rows) {
         self.known.extend(std::mem::take(&mut rows.gates_asked));
@@ -73,21 +77,6 @@ impl Gates {
 }
 
 impl Work {
-    /// Says which lane a class is of.
-    pub fn name_lanes(&mut self, lanes: impl IntoIterator<Item = (ClassId, Name)>) {
-        self.gates.lanes.extend(lanes);
-    }
-
-    /// The lane of a class, where that was said.
-    pub fn lane_of(&self, class: ClassId) -> Option<&Name> {
-        self.gates.lanes.get(&class)
-    }
-
-    /// Says how far the lanes are with their shares.
-    pub fn share_lanes(&mut self, shares: LaneShares) {
-        self.gates.shares = shares;
-    }
-
     /// How far the lanes are with their shares.
     pub fn shares(&self) -> &LaneShares {
         &self.gates.shares
@@ -155,6 +144,18 @@ impl Work {
             }
         }
         None
+    }
+
+    /// The loaded executions of these classes that wait in the line of their fairness key: a claim that takes the first of a
+    /// line may go on to the next.
+    pub fn lined_up(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
+        let held = self.gates.held.values().flatten().copied();
+        held.filter(|id| {
+            self.executions.get(id).is_some_and(|entry| {
+                let gate = entry.row.state.gate();
+                gate.is_some_and(|gate| gate.kind == GateKind::Fair) && classes.contains(&entry.row.class)
+            })
+        })
     }
 
     /// Whether an execution that a gate holds is at hand.
@@ -297,7 +298,7 @@ impl Work {
         };
         let ready = self.ready.values().flatten();
         let mut found: Vec<_> =
-            ready.filter(|(_, id)| self.executions.get(id).is_some_and(outside)).collect();
+            ready.filter(|(_, id)| self.executions.get(id).is_some_and(|entry| outside(entry))).collect();
         found.sort_unstable();
         found.into_iter().map(|(_, id)| *id).collect()
     }

@@ -21,26 +21,53 @@ use crate::history::Line;
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{
-    HeldLease, HistoryPage, KeyName, KeyRow, Members, NodeEntry, Relative, ResultChange, Rows, TagEntry,
+    HeldLease, HistoryPage, KeyName, KeyRow, Members, Needs, NodeEntry, Relative, ResultChange, Rows,
+    TagEntry,
 };
 use crate::state::StateName;
 use crate::stream::{Frame, Stream, StreamName};
 use crate::transition::allowed;
 use crate::wiring::Wiring;
 use crate::{
-    ClassId, Entropy, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Outcome, Refusal, Session,
-    SessionId, State, Timestamp,
+    ClassId, Classes, Entropy, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Outcome, Refusal,
+    Scope, Session, SessionId, State, Timestamp,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+/// What a transaction knows before it loads anything.
+#[derive(Debug)]
+pub struct Context {
+    /// The source of lease ids and jitter.
+    pub entropy: Entropy,
+    /// The classes that are known.
+    pub classes: Arc<Classes>,
+    /// How far lanes are with their shares.
+    pub shares: LaneShares,
+    /// Whether the transaction was begun before, and may have committed without its answer arriving.
+    pub repeated: bool,
+    /// Whether a lane may be configured.
+    pub lanes: bool,
+}
 
 /// The rows of one transaction.
 #[derive(Debug)]
 pub struct Work {
     now: Timestamp,
+    /// Whether the time stands still, because something was decided with it.
+    stopped: bool,
+    repeated: bool,
+    expects_lanes: bool,
+    classes: Arc<Classes>,
+    /// Executions and worker instances that were asked for, found or not.
+    asked_executions: HashSet<ExecutionId>,
+    asked_instances: HashSet<(NamespaceId, Name)>,
+    /// Executions that another transaction has locked.
+    skipped: HashSet<ExecutionId>,
     entropy: Entropy,
     readied: i64,
-    executions: HashMap<ExecutionId, Entry>,
+    executions: HashMap<ExecutionId, Box<Entry>>,
     unreadable: HashMap<ExecutionId, String>,
     relatives: HashMap<ExecutionId, Relative>,
     ready: HashMap<ClassId, BTreeSet<ClaimOrder>>,
@@ -98,9 +125,18 @@ struct Entry {
 }
 
 impl Entry {
-    fn of(row: Execution, stored: Option<u32>, input: Option<Bytes>) -> Self {
+    /// Boxed, because rows are large and are moved often.
+    fn of(row: Execution, stored: Option<u32>, input: Option<Bytes>) -> Box<Self> {
         let bare = !row.detail.record.is_carried();
-        Entry { row, stored, input, result: ResultChange::Keep, rewired: false, bare, deleted: false }
+        Box::new(Entry {
+            row,
+            stored,
+            input,
+            result: ResultChange::Keep,
+            rewired: false,
+            bare,
+            deleted: false,
+        })
     }
 
     /// Whether it stands as it was loaded.
@@ -112,8 +148,27 @@ impl Entry {
 impl Work {
     /// An empty workplace.
     pub fn new(entropy: Entropy) -> Self {
+        Work::begin(Context {
+            entropy,
+            classes: Arc::default(),
+            shares: LaneShares::default(),
+            repeated: false,
+            lanes: true,
+        })
+    }
+
+    /// The rows of a transaction that has loaded nothing.
+    pub fn begin(context: Context) -> Self {
+        let Context { entropy, classes, shares, repeated, lanes } = context;
         Work {
             now: Timestamp::default(),
+            stopped: false,
+            repeated,
+            expects_lanes: lanes,
+            classes,
+            asked_executions: HashSet::new(),
+            asked_instances: HashSet::new(),
+            skipped: HashSet::new(),
             entropy,
             readied: 0,
             executions: HashMap::new(),
@@ -145,16 +200,21 @@ impl Work {
             frames: Vec::new(),
             frames_dropped: BTreeMap::new(),
             records: record::Records::default(),
-            gates: gates::Gates::default(),
+            gates: gates::Gates::sharing(shares),
             turned: BTreeSet::new(),
             events: Vec::new(),
         }
     }
 
-    /// Takes in what the store found. The latest time that is told is the time of the whole transaction: no row that was
-    /// loaded is from after it.
-    pub fn load(&mut self, mut rows: Rows) {
-        self.now = self.now.max(rows.now);
+    /// Adds the rows that the store found for `asked`. The latest time it reports is the time of the whole transaction, so that
+    /// no loaded row is from after it; once something was decided, the time stands still.
+    pub fn load(&mut self, asked: &Needs, mut rows: Rows) {
+        if !self.stopped {
+            self.now = self.now.max(rows.now);
+        }
+        self.asked_executions.extend(asked.executions.iter().chain(&asked.look));
+        self.asked_instances.extend(asked.instances.iter().cloned());
+        self.skipped.extend(std::mem::take(&mut rows.skipped));
         self.records.load(&mut rows);
         self.gates.load(&mut rows);
         for execution in rows.executions {
@@ -226,6 +286,51 @@ impl Work {
     /// The transaction's time.
     pub fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// Stops the transaction's time: rows were changed with it, and loads that follow only read.
+    pub fn stop_clock(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Whether the transaction was begun before, and may have committed without its answer arriving.
+    pub fn is_repeated(&self) -> bool {
+        self.repeated
+    }
+
+    /// Whether a lane may be configured, so that lanes must be read.
+    pub fn expects_lanes(&self) -> bool {
+        self.expects_lanes
+    }
+
+    /// Replaces the classes that are known.
+    pub fn set_classes(&mut self, classes: Arc<Classes>) {
+        self.classes = classes;
+    }
+
+    /// The classes that a worker with this scope may take, in id order.
+    pub fn covered(&self, scope: &Scope) -> Vec<ClassId> {
+        self.classes.covered(scope)
+    }
+
+    /// The newest class that is known.
+    pub fn newest_class(&self) -> ClassId {
+        self.classes.newest()
+    }
+
+    /// The lane of a class, where the class is known.
+    pub fn lane_of(&self, class: ClassId) -> Option<&Name> {
+        self.classes.get(class).map(|class| &class.lane)
+    }
+
+    /// Whether another transaction has locked an execution that was asked for if free.
+    pub fn is_skipped(&self, id: ExecutionId) -> bool {
+        self.skipped.contains(&id)
+    }
+
+    /// Whether an execution was asked for by its id, found or not.
+    pub fn was_asked_for(&self, id: ExecutionId) -> bool {
+        self.asked_executions.contains(&id)
     }
 
     /// Chance.

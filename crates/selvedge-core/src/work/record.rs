@@ -29,8 +29,10 @@ impl Records {
     /// Takes in what the store found. What this transaction has changed stays as it is.
     pub fn load(&mut self, rows: &mut Rows) {
         self.whole.extend(std::mem::take(&mut rows.recorded));
-        for signal in std::mem::take(&mut rows.signals) {
+        for mut signal in std::mem::take(&mut rows.signals) {
             let name = (signal.execution, signal.number);
+            // It may have been taken before it was loaded: a claim of the same transaction loads what it carries later.
+            signal.taken = self.signals_taken.get(&name).copied().or(signal.taken);
             let known = self.signals.get_mut(&name);
             match known {
                 Some(known) if known.payload.is_none() => known.payload = signal.payload,

@@ -1,14 +1,12 @@
 //! Rows that go through gates, in every way that a rule looks at, and the gates.
 
 use super::record::suspended;
-use super::rows::{ID, NAMESPACE, asked_to_cancel, row, states};
+use super::rows::{NAMESPACE, asked_to_cancel, row, states};
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::{Slots, Spec};
 use selvedge_core::gate::{Amounts, Config, Draws, GateId, GateKind, GateName, Limit, OnHard};
-use selvedge_core::rows::HeldBy;
-use selvedge_core::rules::release::CHUNK;
 use selvedge_core::suspension::{Condition, OnTimeout, Wait};
-use selvedge_core::{Execution, Gate, Name, Policy, Rows, State};
+use selvedge_core::{Execution, Gate, Name, Policy, State};
 use std::sync::{Arc, LazyLock};
 
 /// A key with no slot taken.
@@ -37,38 +35,28 @@ fn one() -> Amounts {
     [("tokens".to_owned(), Amount::whole(1))].into()
 }
 
-/// The gates as they stand.
-fn stand() -> Vec<Gate> {
-    let full = Gate { version: 3, active: 1, ..Gate::new(full_key()) };
-    let used_up = OnHard::ALL.map(|on_hard| {
-        let limit = Limit { hard: Some(Amount::whole(1)), soft: None };
-        let limits = [("tokens".to_owned(), limit)].into();
-        let mut gate = Gate { version: 3, ..Gate::new(budget(on_hard)) };
-        gate.config = Some(Config { limits, on_hard, ..Config::default() });
-        (gate.state.used, gate.state.reserved) = (one(), one());
-        gate
+/// The gates as they stand. The open key has no row: nothing went through it.
+pub fn stand() -> &'static [Gate] {
+    static STAND: LazyLock<Vec<Gate>> = LazyLock::new(|| {
+        let full = Gate { version: 3, active: 1, ..Gate::new(full_key()) };
+        [full].into_iter().chain(OnHard::ALL.map(used_up)).collect()
     });
-    [full].into_iter().chain(used_up).collect()
+    &STAND
 }
 
-/// The gates as they stand, and which of them holds this row; nothing of gates for one that no gate is about.
-pub fn load(row: Option<&Execution>) -> Rows {
-    let Some(row) = row.filter(|row| !row.spec.draws.is_empty() || row.state.gate().is_some()) else {
-        return Rows::default();
-    };
-    static STAND: LazyLock<Vec<Gate>> = LazyLock::new(stand);
-    static IDS: LazyLock<Vec<GateId>> = LazyLock::new(|| gates().iter().map(GateName::id).collect());
-    let holds = row.state.gate().map(GateName::id);
-    let held = |gate: &GateId| {
-        let held = (holds == Some(*gate)).then_some(ID);
-        (HeldBy::first(*gate, CHUNK), held.into_iter().collect())
-    };
-    Rows {
-        gates_asked: IDS.clone(),
-        gates: STAND.clone(),
-        held: IDS.iter().map(held).collect(),
-        ..Rows::default()
-    }
+/// The budget that does this with what runs, used up.
+fn used_up(on_hard: OnHard) -> Gate {
+    let limit = Limit { hard: Some(Amount::whole(1)), soft: None };
+    let limits = [("tokens".to_owned(), limit)].into();
+    let mut gate = Gate { version: 3, ..Gate::new(budget(on_hard)) };
+    gate.config = Some(Config { limits, on_hard, ..Config::default() });
+    (gate.state.used, gate.state.reserved) = (one(), one());
+    gate
+}
+
+/// The gate that a row is held by or waits for.
+pub fn held_by(row: &Execution) -> Option<GateId> {
+    row.state.gate().map(GateName::id)
 }
 
 /// Suspended until this gate is open.

@@ -3,29 +3,27 @@
 mod gated;
 mod record;
 mod rows;
+mod scene;
 
 pub use rows::rows;
 
 use bytes::Bytes;
 use gated::gates;
-use record::{
-    CHILD, EARLY, GO, NEVER, fingerprint, secret, signals_of, token_keys, waitpoints, waitpoints_of,
-};
-use rows::{CLASS, FLOW, ID, LEASE, NAMESPACE, NODE, TTL_MS, UPSTREAMS, flow, now, session, upstream};
+use record::{EARLY, GO, NEVER, fingerprint, secret, waitpoints, waitpoints_of};
+use rows::{CLASS, FLOW, ID, LEASE, NAMESPACE, NODE, TTL_MS, UPSTREAMS, now, session};
+use scene::Scene;
 use selvedge_core::fact::Fact;
-use selvedge_core::flow::{CancelMode, FlowCancel};
+use selvedge_core::flow::CancelMode;
 use selvedge_core::gate::GateName;
 use selvedge_core::join::Condition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, NodeDraft, Onto};
-use selvedge_core::rows::{Members, Relative};
 use selvedge_core::rules::budget::Breach;
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::graft::Planned;
 use selvedge_core::rules::grow::{Grow, Spawn};
-use selvedge_core::rules::join::CHUNK;
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::release::LookAtGate;
 use selvedge_core::rules::report::{Fence, Op, Report};
@@ -42,8 +40,7 @@ use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition as Resume, WaitDraft};
 use selvedge_core::transition::Cause;
 use selvedge_core::{
-    Changes, Draft, DueKind, Entropy, Execution, ExecutionId, FailureClass, Flow, FlowId, Name, Outcome,
-    Rows, State, Work,
+    Changes, Draft, DueKind, Execution, ExecutionId, FailureClass, FlowId, Name, Outcome, State,
 };
 use uuid::Uuid;
 
@@ -225,45 +222,10 @@ fn planned(from: &str, to: &str, id: Option<ExecutionId>) -> Planned {
     Planned { classes: vec![CLASS; plan.nodes().len()], ids, plan }
 }
 
-/// Runs a command on a row. What it changed, if it changed anything; then the row's version has risen by one for each of
-/// these, and the facts that were recorded tell them. If it did not, there is nothing to save.
+/// Runs a command on a row. Returns the changes of its state in order. Checks that each of them is one version and one recorded
+/// fact, and that a command which changed nothing leaves nothing to save.
 pub fn run(row: &Row, command: &Command) -> Vec<Cell> {
-    let mut work = Work::new(Entropy::seeded(1));
-    work.load(Rows {
-        now: now(),
-        executions: row.clone().into_iter().collect(),
-        candidates: vec![ID],
-        inputs: vec![(ID, Bytes::from_static(b"null"))],
-        sessions: vec![session()],
-        recorded: vec![ID],
-        signals: row.iter().flat_map(signals_of).collect(),
-        waitpoints: row.iter().flat_map(waitpoints_of).collect(),
-        token_keys: token_keys(),
-        outbox: left(command).into_iter().collect(),
-        ..gated::load(row.as_ref())
-    });
-    if row.as_ref().is_some_and(|row| row.flow.is_some()) || matches!(command, Command::Grow { .. }) {
-        let nodes = row.iter().map(|_| (FLOW, Name::trusted(NODE), ID)).collect();
-        let members =
-            [u32::MAX, CHUNK as u32].map(|limit| (Members { flow: FLOW, skip: 0, limit }, vec![ID]));
-        let members = members.to_vec();
-        work.load(Rows { flows: vec![flow_under(command)], nodes, members, ..Rows::default() });
-    }
-    match command {
-        Command::Dispatch(place, generation, outcome) => {
-            let executions = vec![upstream(*place, *generation, *outcome)];
-            work.load(Rows { executions, ..Rows::default() });
-        }
-        Command::HearChildren(outcome) => {
-            let (execution, outcome) = (CHILD, *outcome);
-            let child =
-                Relative { execution, name: Name::trusted("child"), outcome, error: None, result: None };
-            work.load(Rows { relatives: vec![child], ..Rows::default() });
-        }
-        _ => {}
-    }
-    let accepted = decide(command, &mut work);
-    let changes = work.finish();
+    let (accepted, changes) = decide(&Scene { row, command });
     let events: Vec<_> = changes.events.iter().filter(|event| event.execution == Some(ID)).collect();
     let Some(last) = events.last() else {
         assert!(is_nothing(&changes, command), "{command:?} on {row:?} told nothing and left {changes:?}");
@@ -327,107 +289,92 @@ fn left(command: &Command) -> Option<OutboxRow> {
     Some(OutboxRow { name, at: now(), position: 0, namespace: NAMESPACE, tags: Default::default() })
 }
 
-/// The flow of a row; its cancel was asked for where a command tells the members so.
-fn flow_under(command: &Command) -> Flow {
-    let mut flow = flow();
-    if let Command::CancelMembers(mode) = command {
-        let actor = Name::trusted("operator");
-        flow.detail.cancel = Some(FlowCancel { mode: *mode, actor, reason: None, draining: true });
-    }
-    flow
-}
-
-/// Delivers a signal; says whether it was accepted.
-fn deliver(name: Option<&str>, way: Way, work: &mut Work) -> bool {
+/// Delivers a signal. Returns whether it was accepted, and the changes.
+fn deliver(name: Option<&str>, way: Way, scene: &Scene<'_>) -> (bool, Changes) {
     let name = name.map(str::to_owned);
     let draft = SignalDraft { name, payload: Bytes::from_static(b"1"), key: None };
-    draft.check(ID, way).expect("it is valid").decide(work).is_ok_and(|delivered| !delivered.duplicate)
+    let (delivered, changes) = scene.run(draft.check(ID, way).expect("it is valid"));
+    (delivered.is_ok_and(|delivered| !delivered.duplicate), changes)
 }
 
-/// Whether the command was accepted and did something.
-fn decide(command: &Command, work: &mut Work) -> bool {
+/// Runs the command. Returns whether it was accepted and did something, and the changes.
+fn decide(scene: &Scene<'_>) -> (bool, Changes) {
     let fence = Fence { execution: ID, attempt: 0, lease_id: LEASE, epoch: 1 };
-    let namespace = NAMESPACE;
-    match command {
+    let (namespace, operation, repeated) = (NAMESPACE, None, false);
+    match scene.command {
         Command::Submit(delay) => {
             let draft = Draft { id: Some(ID.0), delay: *delay, ..Draft::new("kind") };
-            let submit = Submit {
-                namespace,
-                items: vec![Item { submission: draft.check(), class: CLASS, id: ID }],
-                operation: None,
-            };
-            submit.decide(false, work).remove(0).is_ok_and(|done| !done.duplicate)
+            let items = vec![Item { submission: draft.check(), class: CLASS, id: ID }];
+            let (mut submitted, changes) = scene.run(Submit { namespace, items, operation, repeated });
+            (submitted.remove(0).is_ok_and(|done| !done.duplicate), changes)
         }
         Command::Claim => {
-            let claim = Claim {
+            let (claims, changes) = scene.run(Claim {
                 scope: session().scope,
                 worker: Name::trusted("worker"),
                 instance: Name::trusted("instance"),
                 max: 1,
                 ttl_ms: TTL_MS,
-                operation: None,
-            };
-            let claimed = claim.decide(&[CLASS], work);
-            let held = matches!(work.find(ID), Ok(Some(row)) if matches!(row.state, State::Held(_)));
-            claimed.is_ok_and(|claimed| held == claimed.is_empty())
+                operation,
+                handed_only: false,
+            });
+            let held = changes.updated.iter().any(|one| matches!(one.execution.state, State::Held(_)));
+            (claims.is_ok_and(|claims| held == claims.claimed.is_empty()), changes)
         }
         Command::LookAtGate(gate) => {
-            let look = LookAtGate { gate: gate.clone(), stopped: false, now: true };
-            look.decide(work).released == 1
+            let (looked, changes) = scene.run(LookAtGate { gate: gate.clone(), stopped: false, now: true });
+            (looked.released == 1, changes)
         }
         Command::Breach(gate) => {
-            let breach = Breach { execution: ID, gate: gate.clone() };
-            breach.decide(work) == Ok(true)
+            let (breached, changes) = scene.run(Breach { execution: ID, gate: gate.clone() });
+            (breached == Ok(true), changes)
         }
         Command::Report(op) => {
-            let (op_id, op) = (None, op.clone());
-            let report = Report { namespace, fence, op_id, op };
-            report.decide(work).is_ok()
+            let (reported, changes) = scene.run(Report { namespace, fence, op_id: None, op: op.clone() });
+            (reported.is_ok(), changes)
         }
         Command::PutBack(why) => {
-            let put_back = PutBack { namespace, fence, why: *why };
-            put_back.decide(work).is_ok_and(|done| done)
+            let (done, changes) = scene.run(PutBack { namespace, fence, why: *why });
+            (done == Ok(true), changes)
         }
         Command::Operate(action) => {
-            let operate = Operate {
-                namespace,
-                execution: ID,
-                actor: Name::trusted("operator"),
-                if_version: None,
-                action: action.clone(),
-            };
-            operate.decide(work).is_ok()
+            let (actor, action) = (Name::trusted("operator"), action.clone());
+            let (operated, changes) =
+                scene.run(Operate { namespace, execution: ID, actor, if_version: None, action });
+            (operated.is_ok(), changes)
         }
         Command::SubmitFlow => {
             let (submission, _) =
                 FlowDraft { graph: lone_graph(), ..FlowDraft::default() }.check().expect("it is valid");
             let planned = planned("other", NODE, Some(ID));
             let id = FlowId(Uuid::from_u128(10));
-            let submit = SubmitFlow { namespace, id, submission, planned, operation: None };
-            submit.decide(false, work).is_ok_and(|done| !done.duplicate)
+            let (submitted, changes) =
+                scene.run(SubmitFlow { namespace, id, submission, planned, operation, repeated });
+            (submitted.is_ok_and(|done| !done.duplicate), changes)
         }
         Command::Dispatch(..) | Command::CancelMembers(_) | Command::HearChildren(_) => {
-            let row = left(command).expect("it works off a row");
-            let dispatch = Dispatch { row, only_close: false };
-            matches!(dispatch.decide(work), Ok(Dispatched::Advanced { changed: 1, .. }))
+            let row = left(scene.command).expect("it works off a row");
+            let (dispatched, changes) = scene.run(Dispatch { row, only_close: false });
+            (matches!(dispatched, Ok(Dispatched::Advanced { changed: 1, .. })), changes)
         }
         Command::Signal(name) => {
-            deliver(Some(name), Way::Direct { namespace, source: Name::trusted("somebody") }, work)
+            deliver(Some(name), Way::Direct { namespace, source: Name::trusted("somebody") }, scene)
         }
         Command::Token(place) => {
-            let known = work.waitpoint(ID, waitpoints()[*place].id).cloned();
-            let Some(waitpoint) = known else { return false };
+            let Some(row) = scene.row else { return (false, Changes::default()) };
+            let waitpoint = waitpoints_of(row).remove(*place);
             let (token, secret) = (secret().sign(&waitpoint), secret());
-            deliver(None, Way::Token { waitpoint: waitpoint.id, token, secret }, work)
+            deliver(None, Way::Token { waitpoint: waitpoint.id, token, secret }, scene)
         }
         Command::Grow { into } => {
             let (from, to) = if *into { ("new", NODE) } else { (NODE, "new") };
             let planned = planned(from, to, None);
-            Grow { namespace, flow: FLOW, planned, operation: None }.decide(false, work).is_ok()
+            let (grown, changes) = scene.run(Grow { namespace, flow: FLOW, planned, operation, repeated });
+            (grown.is_ok(), changes)
         }
         Command::Tick(what) => {
-            let tick = Tick { execution: ID, what: *what };
-            tick.decide(work) == Ok(Ticked::Done)
+            let (ticked, changes) = scene.run(Tick { execution: ID, what: *what });
+            (ticked == Ok(Ticked::Done), changes)
         }
     }
 }

@@ -1,26 +1,26 @@
-//! A desk with the rows of a few executions, on which the real rules are run: a store without tables.
+//! A desk with the rows of a few executions, on which the real rules run: a store without tables.
 //!
-//! A rule is shown what it asks for and nothing else. What it decides is saved only where the rows still have the versions
-//! that it saw. After every save, what is recorded beside executions is held against what their rows say of it.
+//! The rules run through the transaction driver that ships. The desk serves the rows that the driver asks for and no others. It
+//! saves a decision only where the rows still have the versions that the decision saw. After every save it compares the signals,
+//! steps and waitpoints with the counts in the rows of their executions.
 
 use bytes::Bytes;
+use selvedge_core::driver::{Alone, Demand, Driver};
 use selvedge_core::log::Event;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::rows::{Relative, ResultChange};
+use selvedge_core::rows::{Candidates, Relative, ResultChange};
+use selvedge_core::rule::Envelope;
 use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report, Reported};
-use selvedge_core::rules::signal::{Deliver, Delivered};
 use selvedge_core::rules::submit::{Item, Submit};
-use selvedge_core::rules::waitpoint::Rotate;
 use selvedge_core::token::{TokenKey, TokenKeyId};
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{
-    Changes, ClassId, Draft, DueKind, Entropy, Execution, ExecutionId, Flow, FlowId, Loading, Name,
-    NamespaceId, Needs, Policy, Refusal, Rows, Scope, Session, SessionId, Signal, State, Step, Timestamp,
-    Waitpoint, Work,
+    Changes, Class, ClassId, Draft, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs,
+    Policy, Refusal, Rows, Rule, Scope, Session, SessionId, Signal, State, Step, Timestamp, Waitpoint,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -34,63 +34,13 @@ pub fn name(text: &str) -> Name {
     Name::trusted(text)
 }
 
-/// A command with its rule.
-pub trait Rule {
-    type Reply;
-    fn needs(&self, needs: &mut Needs);
-    fn needs_more(&self, work: &Work, needs: &mut Needs);
-    fn decide(&self, work: &mut Work) -> Self::Reply;
-}
-
-macro_rules! rules {
-    ($($command:ty => $reply:ty $(, $more:ident)?;)*) => {
-        $(impl Rule for $command {
-            type Reply = $reply;
-            fn needs(&self, needs: &mut Needs) {
-                self.needs(needs);
-            }
-            fn needs_more(&self, _work: &Work, _needs: &mut Needs) {
-                $(self.$more(_work, _needs);)?
-            }
-            fn decide(&self, work: &mut Work) -> Self::Reply {
-                self.decide(work)
-            }
-        })*
-    };
-}
-
-rules! {
-    Report => Result<Reported, Refusal>, needs_more;
-    Operate => Result<Execution, Refusal>, needs_more;
-    Tick => Result<Ticked, Refusal>, needs_more;
-    Dispatch => Result<Dispatched, Refusal>, needs_more;
-    Deliver => Result<Delivered, Refusal>, needs_more;
-    Rotate => Result<TokenKey, Refusal>;
-}
-
-impl Rule for Claim {
-    type Reply = Result<Vec<Claimed>, Refusal>;
-    fn needs(&self, needs: &mut Needs) {
-        self.needs(&[CLASS], false, needs);
-    }
-    fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        self.needs_more(&[CLASS], work, needs);
-    }
-    fn decide(&self, work: &mut Work) -> Self::Reply {
-        self.decide(&[CLASS], work)
-    }
-}
-
-impl Rule for Submit {
-    type Reply = Vec<Result<selvedge_core::rules::submit::Submitted, Refusal>>;
-    fn needs(&self, needs: &mut Needs) {
-        self.needs(false, needs);
-    }
-    fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        self.needs_more(work, needs);
-    }
-    fn decide(&self, work: &mut Work) -> Self::Reply {
-        self.decide(false, work)
+/// The class of every execution.
+fn class() -> Class {
+    Class {
+        namespace: NAMESPACE,
+        lane: name("default"),
+        kind: name("kind"),
+        capabilities: Default::default(),
     }
 }
 
@@ -109,7 +59,6 @@ pub struct Desk {
     inputs: BTreeMap<ExecutionId, Bytes>,
     results: BTreeMap<ExecutionId, Bytes>,
     sessions: BTreeMap<SessionId, Session>,
-    seed: u64,
 }
 
 impl Desk {
@@ -123,38 +72,38 @@ impl Desk {
         self.now = self.now.plus_ms(ms);
     }
 
-    /// Runs a rule and saves what it decided.
-    pub fn run<R: Rule>(&mut self, rule: &R) -> R::Reply {
+    /// Runs a rule and saves its changes.
+    pub fn run<R: Rule + Clone>(&mut self, rule: &R) -> R::Reply {
         let (reply, changes) = self.decide(rule);
         assert!(self.save(changes), "nothing has moved meanwhile");
         reply
     }
 
-    /// What a rule decides, and what is to be saved then.
-    pub fn decide<R: Rule>(&mut self, rule: &R) -> (R::Reply, Changes) {
-        self.seed += 1;
-        let mut work = Work::new(Entropy::seeded(self.seed));
-        let (mut loading, mut first) = (Loading::default(), Needs::default());
-        rule.needs(&mut first);
-        let mut wanted = Some(loading.first(first, true));
-        while let Some(needs) = wanted {
-            work.load(self.rows(&needs));
-            let mut more = Needs::default();
-            rule.needs_more(&work, &mut more);
-            wanted = loading.next(more);
+    /// The reply of a rule and its changes, which are not saved: a test may save them later.
+    pub fn decide<R: Rule + Clone>(&self, rule: &R) -> (R::Reply, Changes) {
+        let mut driver = Driver::new(Alone::default(), vec![Envelope::new(rule.clone())]);
+        let mut needs = driver.begin(0);
+        loop {
+            match driver.next(self.rows(&needs)) {
+                Demand::Load(more) => needs = more,
+                Demand::Save(changes) => {
+                    let reply = driver.take_tasks().0.pop().and_then(Envelope::into_reply);
+                    return (reply.expect("a rule that runs alone is decided"), *changes);
+                }
+                Demand::Abort(why) => panic!("{why}"),
+            }
         }
-        let reply = rule.decide(&mut work);
-        (reply, work.finish())
     }
 
+    /// The rows that a load asks for. All of them are free.
     fn rows(&self, needs: &Needs) -> Rows {
+        refuse_unserved(needs);
         let mut rows = Rows { now: self.now, ..Rows::default() };
         for id in needs.executions.iter().chain(&needs.executions_if_free).chain(&needs.look) {
             rows.executions.extend(self.executions.get(id).cloned());
         }
         for asked in &needs.candidates {
-            let ready = self.executions.values().filter(|row| row.state == State::Ready);
-            for row in ready.take(asked.limit as usize) {
+            for row in self.candidates(asked, &needs.except) {
                 rows.executions.push(row.clone());
                 rows.candidates.push(row.id);
                 rows.inputs.push((row.id, self.inputs[&row.id].clone()));
@@ -164,6 +113,20 @@ impl Desk {
             rows.inputs.extend(self.inputs.get(id).map(|input| (*id, input.clone())));
         }
         rows.relatives.extend(needs.relatives.iter().filter_map(|id| self.relative(*id)));
+        // No gate is configured, and none holds anything.
+        rows.gates_asked.extend(needs.lanes.iter().chain(&needs.gates).chain(&needs.parts));
+        rows.held.extend(needs.held.iter().map(|asked| (*asked, Vec::new())));
+        rows.outbox.extend(needs.outbox.iter().filter_map(|name| self.outbox.get(name).cloned()));
+        let flows = needs.flows.iter().chain(&needs.flows_look);
+        rows.flows.extend(flows.filter_map(|id| self.flows.get(id).cloned()));
+        rows.sessions.extend(needs.sessions.iter().filter_map(|id| self.sessions.get(id).cloned()));
+        rows.classes.extend(needs.classes_after.filter(|after| *after < CLASS).map(|_| (CLASS, class())));
+        self.add_recorded(needs, &mut rows);
+        rows
+    }
+
+    /// Adds the signals, steps, waitpoints and token keys that a load asks for.
+    fn add_recorded(&self, needs: &Needs, rows: &mut Rows) {
         for id in &needs.records {
             rows.recorded.push(*id);
             rows.signals.extend(self.signals_of(*id).cloned());
@@ -186,10 +149,17 @@ impl Desk {
         if needs.token_keys {
             rows.token_keys.extend(self.keys.values());
         }
-        rows.outbox.extend(needs.outbox.iter().filter_map(|name| self.outbox.get(name).cloned()));
-        rows.flows.extend(needs.flows.iter().filter_map(|id| self.flows.get(id).cloned()));
-        rows.sessions.extend(needs.sessions.iter().filter_map(|id| self.sessions.get(id).cloned()));
-        rows
+    }
+
+    /// The first ready executions of the classes, in claim order.
+    fn candidates(&self, asked: &Candidates, except: &[ExecutionId]) -> Vec<&Execution> {
+        let is_candidate = |row: &&Execution| {
+            row.state == State::Ready && asked.classes.contains(&row.class) && !except.contains(&row.id)
+        };
+        let mut ready: Vec<&Execution> = self.executions.values().filter(is_candidate).collect();
+        ready.sort_by_key(|row| row.claim_order());
+        ready.truncate(asked.limit as usize);
+        ready
     }
 
     fn relative(&self, id: ExecutionId) -> Option<Relative> {
@@ -309,8 +279,8 @@ impl Desk {
         let id = ExecutionId(Uuid::from_u128(self.executions.len() as u128 + 1));
         let draft = Draft { id: Some(id.0), policy, ..Draft::new("kind") };
         let items = vec![Item { submission: draft.check(), class: CLASS, id }];
-        let submitted = self.run(&Submit { namespace: NAMESPACE, items, operation: None }).remove(0);
-        submitted.expect("it is accepted").execution.id
+        let submit = Submit { namespace: NAMESPACE, items, operation: None, repeated: false };
+        self.run(&submit).remove(0).expect("it is accepted").execution.id
     }
 
     /// Claims the next one.
@@ -318,8 +288,9 @@ impl Desk {
         let lanes = vec![name("default")];
         let scope = Scope { namespace: NAMESPACE, lanes, kinds: None, capabilities: Default::default() };
         let [worker, instance] = ["worker", "instance"].map(Name::trusted);
-        let claim = Claim { scope, worker, instance, max: 1, ttl_ms: 60_000, operation: None };
-        self.run(&claim).expect("it is accepted").pop().expect("one is ready")
+        let (max, ttl_ms, operation, handed_only) = (1, 60_000, None, false);
+        let claim = Claim { scope, worker, instance, max, ttl_ms, operation, handed_only };
+        self.run(&claim).expect("it is accepted").claimed.pop().expect("one is ready")
     }
 
     /// Submits one and claims it.
@@ -362,4 +333,20 @@ impl Desk {
         let Some(row) = row else { return Dispatched::Nothing };
         self.run(&Dispatch { row, only_close: false }).expect("the row can be read")
     }
+}
+
+/// Fails a test whose rules ask for rows that the desk does not keep: it would answer as if there were none.
+fn refuse_unserved(needs: &Needs) {
+    let served = Needs {
+        growing: Vec::new(),
+        nodes: Vec::new(),
+        members: Vec::new(),
+        keys: Vec::new(),
+        streams: Vec::new(),
+        summaries: Vec::new(),
+        sessions_locked: Vec::new(),
+        instances: Vec::new(),
+        ..needs.clone()
+    };
+    assert_eq!(*needs, served, "the desk has no such rows");
 }

@@ -97,7 +97,7 @@ fn with_record(desk: &Desk, id: ExecutionId, change: impl FnOnce(&mut Record)) -
 }
 
 /// What a report gives, and what it would save.
-fn decided(desk: &mut Desk, id: ExecutionId, op: Op) -> (Result<(), Refusal>, Changes) {
+fn decided(desk: &Desk, id: ExecutionId, op: Op) -> (Result<(), Refusal>, Changes) {
     let report = desk.report_command(id, op);
     let (reply, changes) = desk.decide(&report);
     (reply.map(drop), changes)
@@ -132,33 +132,33 @@ fn an_execution_has_so_many_steps_signals_waitpoints_and_bytes_and_no_more() {
     ];
     for ((set, most, what), ops) in counted {
         for op in ops {
-            let mut room = with_record(&desk, id, |record| set(record, 1));
-            assert_eq!(decided(&mut room, id, op.clone()).0, Ok(()), "there is room for one");
-            let mut full = with_record(&desk, id, |record| set(record, 0));
-            let (refused, changes) = decided(&mut full, id, op);
+            let room = with_record(&desk, id, |record| set(record, 1));
+            assert_eq!(decided(&room, id, op.clone()).0, Ok(()), "there is room for one");
+            let full = with_record(&desk, id, |record| set(record, 0));
+            let (refused, changes) = decided(&full, id, op);
             assert_eq!(refused, Err(limit(what, most)));
             assert!(changes.is_empty(), "{changes:?}");
         }
     }
     let two = suspend(vec![step_wait("one", signal("a")), step_wait("two", signal("b"))]);
-    let mut room = with_record(&desk, id, |record| record.steps = STEPS_MAX - 1);
-    assert_eq!(decided(&mut room, id, two).0, Err(limit("steps", STEPS_MAX.into())), "one, and not two");
+    let room = with_record(&desk, id, |record| record.steps = STEPS_MAX - 1);
+    assert_eq!(decided(&room, id, two).0, Err(limit("steps", STEPS_MAX.into())), "one, and not two");
 
     for deliver in [signal_command(id, "a"), token_command(&waitpoint, None)] {
-        let mut room = with_record(&desk, id, |record| record.signals = SIGNALS_MAX - 1);
+        let room = with_record(&desk, id, |record| record.signals = SIGNALS_MAX - 1);
         assert!(room.decide(&deliver).0.is_ok(), "there is room for one");
-        let mut full = with_record(&desk, id, |record| record.signals = SIGNALS_MAX);
+        let full = with_record(&desk, id, |record| record.signals = SIGNALS_MAX);
         let (refused, changes) = full.decide(&deliver);
         assert_eq!(refused, Err(limit("signals", SIGNALS_MAX.into())));
         assert!(changes.is_empty());
 
         let bytes = "bytes of steps and signals";
-        let mut room = with_record(&desk, id, |record| record.bytes = RECORD_LIMIT - 1);
+        let room = with_record(&desk, id, |record| record.bytes = RECORD_LIMIT - 1);
         assert!(room.decide(&deliver).0.is_ok(), "there is room for one byte");
-        let mut full = with_record(&desk, id, |record| record.bytes = RECORD_LIMIT);
+        let full = with_record(&desk, id, |record| record.bytes = RECORD_LIMIT);
         assert_eq!(full.decide(&deliver).0, Err(limit(bytes, RECORD_LIMIT)));
-        assert_eq!(decided(&mut full, id, done("step", "1")).0, Err(limit(bytes, RECORD_LIMIT)));
-        assert_eq!(decided(&mut full, id, suspend(vec![step_wait("wait", signal("a"))])).0, Ok(()));
+        assert_eq!(decided(&full, id, done("step", "1")).0, Err(limit(bytes, RECORD_LIMIT)));
+        assert_eq!(decided(&full, id, suspend(vec![step_wait("wait", signal("a"))])).0, Ok(()));
     }
 }
 

@@ -3,7 +3,6 @@
 
 use super::{Bench, PAGE, PAGES, Reconciler, Tally};
 use crate::Error;
-use crate::command::{Command, Reply};
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::gate::GateKind;
@@ -89,14 +88,8 @@ async fn look(bench: &Bench, gates: Vec<Gate>) -> Result<Tally, Error> {
             |gate| covers(bench, gate),
             // A bad one is set aside by an id like that of an execution.
             |gate: &Gate| ExecutionId(Uuid::from_u64_pair(0, gate.id().0 as u64)),
-            |gate| {
-                let stopped = gate.state.stops;
-                Command::LookAtGate(LookAtGate { gate: gate.name, stopped, now: false })
-            },
-            |reply| match reply {
-                Reply::LookAtGate(looked) => Ok(looked.released > 0 || looked.goes_on),
-                other => Err(format!("{other:?}")),
-            },
+            |gate| LookAtGate { stopped: gate.state.stops, gate: gate.name, now: false },
+            |looked| Ok(looked.released > 0 || looked.goes_on),
         )
         .await
 }
@@ -118,11 +111,8 @@ async fn stop(bench: &Bench, gate: &Gate) -> Result<Tally, Error> {
                 drawing,
                 |_| true,
                 |row| row.id,
-                |row| Command::Breach(Breach { execution: row.id, gate: gate.name.clone() }),
-                |reply| match reply {
-                    Reply::Breach(Ok(stopped)) => Ok(stopped),
-                    other => Err(format!("{other:?}")),
-                },
+                |row| Breach { execution: row.id, gate: gate.name.clone() },
+                |stopped| stopped.map_err(|refusal| refusal.to_string()),
             )
             .await?;
         if found < PAGE as usize {

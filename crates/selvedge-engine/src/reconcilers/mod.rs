@@ -1,7 +1,7 @@
 //! The reconcilers: each repairs one thing that time or a crash can break.
 //!
-//! A reconciler finds rows through an index without locking them, and gives each to the rules as a command of its own;
-//! the rule looks again with the row locked. So any number of servers run them side by side, a bad row is set aside and
+//! A reconciler finds rows through an index without locking them, and runs a rule for each; the rule looks again with the row
+//! locked. So any number of servers run them side by side, a bad row is set aside and
 //! starves nothing, and nothing happens twice. Which there are: this folder's files.
 
 mod due;
@@ -17,11 +17,11 @@ mod worker_liveness;
 pub use supervisor::{Aborted, Supervisor};
 
 use crate::Error;
-use crate::command::{Command, Reply};
-use crate::committer::{Committer, Pending};
+use crate::committer::Committer;
+use crate::task::{answer, post};
 use async_trait::async_trait;
 use selvedge_core::rules::clock::{Tick, Ticked, What};
-use selvedge_core::{ExecutionId, NamespaceId, Timestamp};
+use selvedge_core::{ExecutionId, NamespaceId, Rule, Timestamp};
 use selvedge_store::{DueRow, Overview, Store};
 use set_aside::SetAside;
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ pub trait Reconciler: Send + Sync + 'static {
 pub struct Bench {
     /// The store, for scans.
     pub store: Arc<dyn Store>,
-    /// For the commands.
+    /// Runs the rules.
     pub committer: Arc<Committer>,
     /// Which rows are ours.
     pub scope: Scope,
@@ -129,17 +129,17 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
 }
 
 impl Bench {
-    /// Gives each row to the rules as a command of its own and counts what came of it.
+    /// Runs a rule for each row and counts the results.
     async fn act(&self, rows: Vec<DueRow>, what: What) -> Result<Tally, Error> {
         self.give(
             rows,
             |row| self.scope.covers(row.namespace, &row.tags),
             |row| row.execution,
-            |row| Command::Tick(Tick { execution: row.execution, what }),
-            |reply| match reply {
-                Reply::Tick(Ok(Ticked::Done)) => Ok(true),
-                Reply::Tick(Ok(Ticked::Lost | Ticked::NotDue)) => Ok(false),
-                other => Err(format!("{other:?}")),
+            |row| Tick { execution: row.execution, what },
+            |ticked| match ticked {
+                Ok(Ticked::Done) => Ok(true),
+                Ok(Ticked::Lost | Ticked::NotDue) => Ok(false),
+                Err(refusal) => Err(refusal.to_string()),
             },
         )
         .await
@@ -147,33 +147,33 @@ impl Bench {
 
     /// The same for rows of any kind: `covered` says whether a row is ours, `id` under which id a bad one is set aside,
     /// `done` whether the reply means that something was done, or what was wrong with the row.
-    async fn give<T>(
+    async fn give<T, R: Rule>(
         &self,
         rows: Vec<T>,
         covered: impl Fn(&T) -> bool,
         id: impl Fn(&T) -> ExecutionId,
-        command: impl Fn(T) -> Command,
-        done: impl Fn(Reply) -> Result<bool, String>,
+        rule: impl Fn(T) -> R,
+        done: impl Fn(R::Reply) -> Result<bool, String>,
     ) -> Result<Tally, Error> {
         let mut tally = Tally { scanned: rows.len() as u64, ..Tally::default() };
         let mut waiting = Vec::new();
-        let mut commands = Vec::new();
+        let mut tasks = Vec::new();
         for row in rows {
             let id = id(&row);
             if !covered(&row) {
                 tally.filtered += 1;
             } else if !self.set_aside.holds(id) {
-                let (pending, reply) = Pending::new(command(row));
-                commands.push(pending);
+                let (task, reply) = post(rule(row));
+                tasks.push(task);
                 waiting.push((id, reply));
             }
         }
-        if commands.is_empty() {
+        if tasks.is_empty() {
             return Ok(tally);
         }
-        self.committer.enqueue(commands)?;
+        self.committer.enqueue(tasks)?;
         for (id, reply) in waiting {
-            let failed = match reply.await.unwrap_or(Err(Error::Closed)) {
+            let failed = match answer(reply).await {
                 Err(Error::Closed) => return Err(Error::Closed),
                 Err(Error::Store(error)) if error.is_transient() => return Err(error.into()),
                 Err(error) => error.to_string(),

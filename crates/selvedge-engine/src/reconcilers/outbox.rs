@@ -3,7 +3,6 @@
 
 use super::{Bench, PAGE, PAGES, Reconciler, Tally};
 use crate::Error;
-use crate::command::{Command, Reply};
 use async_trait::async_trait;
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
@@ -101,12 +100,12 @@ impl Outbox {
     async fn dispatch(&self, bench: &Bench, rows: Vec<OutboxRow>) -> Result<Tally, Error> {
         let ours = |row: &OutboxRow| bench.scope.covers(row.namespace, &row.tags);
         let id = |row: &OutboxRow| ExecutionId(row.name.id);
-        let command = |row: OutboxRow| Command::Dispatch(Dispatch { row, only_close: self.only_close });
+        let dispatch = |row: OutboxRow| Dispatch { row, only_close: self.only_close };
         bench
-            .give(rows, ours, id, command, |reply| match reply {
-                Reply::Dispatch(Ok(Dispatched::Advanced { .. })) => Ok(true),
-                Reply::Dispatch(Ok(Dispatched::Nothing)) => Ok(false),
-                other => Err(format!("{other:?}")),
+            .give(rows, ours, id, dispatch, |dispatched| match dispatched {
+                Ok(Dispatched::Advanced { .. }) => Ok(true),
+                Ok(Dispatched::Nothing) => Ok(false),
+                Err(refusal) => Err(refusal.to_string()),
             })
             .await
     }
@@ -126,11 +125,8 @@ async fn settle(bench: &Bench, stale_ms: i64) -> Result<Tally, Error> {
                 flows,
                 |flow| bench.scope.covers(flow.namespace, &flow.tags),
                 |flow| ExecutionId(flow.flow.0),
-                |flow| Command::Settle(Settle { flow: flow.flow }),
-                |reply| match reply {
-                    Reply::Settle(settled) => Ok(settled.is_some()),
-                    other => Err(format!("{other:?}")),
-                },
+                |flow| Settle { flow: flow.flow },
+                |settled| Ok(settled.is_some()),
             )
             .await?;
         if found < PAGE as usize {

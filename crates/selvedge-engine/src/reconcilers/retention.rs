@@ -3,9 +3,8 @@
 
 use super::{Bench, PAGE, PAGES, Reconciler, Tally, due::work_through};
 use crate::Error;
-use crate::command::{Command, Reply};
 use async_trait::async_trait;
-use selvedge_core::rules::flow::ForgetFlow;
+use selvedge_core::rules::flow::{ForgetFlow, Forgotten};
 use selvedge_core::{DueKind, ExecutionId, Timestamp};
 use selvedge_store::{FlowDue, Overview};
 use std::collections::HashSet;
@@ -59,16 +58,12 @@ async fn delete_flows(bench: &Bench) -> Result<Tally, Error> {
                     rest,
                     |flow| bench.scope.covers(flow.namespace, &flow.tags),
                     |flow| ExecutionId(flow.flow.0),
-                    |flow| Command::ForgetFlow(ForgetFlow { flow: flow.flow }),
-                    |reply| match reply {
-                        Reply::ForgetFlow(Some((flow, goes_on))) => {
-                            if goes_on {
-                                more.lock().unwrap_or_else(PoisonError::into_inner).insert(flow);
-                            }
-                            Ok(true)
+                    |flow| ForgetFlow { flow: flow.flow },
+                    |forgotten| {
+                        if let Some(Forgotten { flow, goes_on: true }) = forgotten {
+                            more.lock().unwrap_or_else(PoisonError::into_inner).insert(flow);
                         }
-                        Reply::ForgetFlow(None) => Ok(false),
-                        other => Err(format!("{other:?}")),
+                        Ok(forgotten.is_some())
                     },
                 )
                 .await?;

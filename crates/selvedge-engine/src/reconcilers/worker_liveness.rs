@@ -2,7 +2,6 @@
 
 use super::{Bench, PAGE, Reconciler, Tally};
 use crate::Error;
-use crate::command::{Command, Reply};
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
 use selvedge_core::rules::worker::Forget;
@@ -33,10 +32,7 @@ impl Reconciler for WorkerLiveness {
         if sessions.is_empty() {
             return Ok(Tally::default());
         }
-        let done = match bench.committer.run(Command::Forget(Forget { sessions })).await? {
-            Reply::Forget(count) => count as u64,
-            other => return Err(crate::unexpected(&other)),
-        };
+        let done = bench.committer.run(Forget { sessions }).await? as u64;
         Ok(Tally { scanned, done, lost: scanned - done, ..Tally::default() })
     }
 }

@@ -44,14 +44,15 @@ pub struct Faulty {
     store: MemoryStore,
     faults: Mutex<Vec<(Call, Fault)>>,
     gate: watch::Sender<bool>,
+    answers: watch::Sender<bool>,
     log_reads: AtomicU64,
 }
 
 impl Faulty {
     /// A store in which nothing is wrong yet.
     pub fn new(store: MemoryStore) -> Faulty {
-        let gate = watch::channel(true).0;
-        Faulty { store, faults: Mutex::default(), gate, log_reads: AtomicU64::new(0) }
+        let (gate, answers) = (watch::channel(true).0, watch::channel(true).0);
+        Faulty { store, faults: Mutex::default(), gate, answers, log_reads: AtomicU64::new(0) }
     }
 
     /// The next such call goes wrong.
@@ -77,6 +78,16 @@ impl Faulty {
     /// Lets transactions begin again.
     pub fn open(&self) {
         self.gate.send_replace(true);
+    }
+
+    /// Lets transactions commit, but none return.
+    pub fn hold_answers(&self) {
+        self.answers.send_replace(false);
+    }
+
+    /// Lets transactions return again.
+    pub fn give_answers(&self) {
+        self.answers.send_replace(true);
     }
 
     /// How often the log was read.
@@ -114,7 +125,9 @@ impl Around for Faulty {
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         let _ = self.gate.subscribe().wait_for(|open| *open).await;
         self.passes(Call::Transact).await?;
-        self.store.transact(decision).await
+        let transaction = self.store.transact(decision).await;
+        let _ = self.answers.subscribe().wait_for(|open| *open).await;
+        transaction
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

@@ -88,13 +88,13 @@ async fn a_claimer_that_went_away_while_it_waited_takes_nothing() {
 async fn a_claimer_that_goes_away_in_the_middle_of_a_hand_off_gets_its_lease_put_back() {
     let (side, store, _) = on_faulty().await;
     let claim = side.claim_waiting(claim_of("gone", 1), 1).await;
-    store.shut();
+    store.hold_answers();
     let submitter = side.clone();
     let submit = tokio::spawn(async move { submitter.submit(Draft::new("kind")).await });
     side.has_waiters(0).await;
     claim.abort();
     assert!(claim.await.is_err());
-    store.open();
+    store.give_answers();
     let id = soon(submit).await.expect("it is accepted");
     until("the lease is put back", async || side.row(id).await.version == 3).await;
     let row = side.row(id).await;
@@ -114,4 +114,35 @@ async fn a_report_and_the_next_claim_share_one_commit() {
     assert_eq!(results[0].as_ref().expect("it is accepted").state, StateName::Success);
     assert_eq!((ids(&claimed), side.engine.activity().0), (vec![second], before + 1));
     assert_eq!(side.stored(first).await.result.as_deref(), Some(&b"1"[..]));
+}
+
+#[tokio::test]
+async fn a_claim_that_follows_a_report_whose_claim_found_nothing_waits_without_asking() {
+    let (side, _) = on_memory().await;
+    side.submit(Draft::new("kind")).await;
+    let lease = fence(&side.claim_one("one").await);
+    let complete = Op::Complete { result: "1".into() };
+    let report = side.namespace.report(vec![Ok((lease, None, complete))], Some(claim_of("one", 1))).await;
+    assert!(report.expect("it is answered").1.is_empty());
+    let before = side.engine.activity().0;
+    let claim = side.claim_waiting(claim_of("one", 1), 1).await;
+    assert_eq!(side.engine.activity().0, before, "it does not ask");
+    let id = side.submit(Draft::new("kind")).await;
+    assert_eq!(ids(&soon(claim).await.expect("it is answered")), [id]);
+    // The next one asks, and so does one of another scope.
+    let claim = side.claim_waiting(claim_of("one", 1), 1).await;
+    assert_eq!(side.engine.activity().0, before + 2);
+    claim.abort();
+}
+
+#[tokio::test]
+async fn a_claim_asks_if_something_became_ready_after_the_report_whose_claim_found_nothing() {
+    let (side, _) = on_memory().await;
+    side.submit(Draft::new("kind")).await;
+    let lease = fence(&side.claim_one("one").await);
+    let complete = Op::Complete { result: "1".into() };
+    let report = side.namespace.report(vec![Ok((lease, None, complete))], Some(claim_of("one", 1))).await;
+    assert!(report.expect("it is answered").1.is_empty());
+    let id = side.submit(Draft::new("kind")).await;
+    assert_eq!(side.claim_one("one").await.execution.id, id);
 }

@@ -10,7 +10,7 @@ use selvedge_engine::core::stream::{
     SUMMARY_LIMIT, Stream, StreamName,
 };
 use selvedge_engine::core::{Backoff, Changes, Draft, ExecutionId, Needs, Policy, Refusal, Retry, Rows};
-use selvedge_engine::store::{Decision, Error as StoreError, Step};
+use selvedge_engine::store::{Decision, Demand, Error as StoreError};
 use selvedge_engine::{Error, Frames};
 use serde_json::{Value, json};
 
@@ -219,8 +219,8 @@ impl Decision for Put {
         Needs::default()
     }
 
-    fn next(&mut self, _rows: Rows) -> Step {
-        Step::Save(Box::new(Changes { streams: vec![self.0.clone()], ..Changes::default() }))
+    fn next(&mut self, _rows: Rows) -> Demand {
+        Demand::Save(Box::new(Changes { streams: vec![self.0.clone()], ..Changes::default() }))
     }
 }
 

@@ -1,12 +1,12 @@
 //! The bench of a case: a store, a namespace in it, and short words for what cases do again and again.
 
 use super::invariants::read_log;
-use super::rule::{ClaimOf, Rule, decision, run_rule};
+use super::rule::{Collect, Direct, Runner, Together, decision, run_by};
 use super::subject::Advance;
 use super::worker::Worker;
-use crate::{Step, Store, Stored, Transaction};
+use crate::{Demand, Store, Stored, Transaction};
 use selvedge_core::log::Event;
-use selvedge_core::rules::claim::{Claim, Claimed};
+use selvedge_core::rules::claim::{Claim, Claimed, Claims};
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report, Reported};
@@ -27,6 +27,7 @@ pub struct Bench {
     pub store: Arc<dyn Store>,
     /// The namespace that cases use unless they say otherwise.
     pub namespace: NamespaceId,
+    runner: Arc<dyn Runner>,
     by_hand: Arc<AtomicBool>,
     advance: Option<Advance>,
 }
@@ -46,7 +47,19 @@ impl Bench {
     pub async fn new(store: Arc<dyn Store>) -> Self {
         let name = Name::trusted("conformance");
         let namespace = store.namespace(&name).await.expect("a namespace is interned");
-        Bench { store, namespace, by_hand: Arc::default(), advance: None }
+        let runner = Arc::new(Direct::on(store.clone()));
+        Bench { store, namespace, runner, by_hand: Arc::default(), advance: None }
+    }
+
+    /// The same store, used by another process, which has cached nothing.
+    pub fn elsewhere(&self) -> Self {
+        Bench { runner: Arc::new(Direct::on(self.store.clone())), ..self.clone() }
+    }
+
+    /// The same bench; rules are run by `runner`.
+    pub fn with_runner(self, runner: Option<Arc<dyn Runner>>) -> Self {
+        let runner = runner.unwrap_or_else(|| self.runner.clone());
+        Bench { runner, ..self }
     }
 
     /// The same bench; its store's clock can be moved.
@@ -82,20 +95,25 @@ impl Bench {
         !self.by_hand.load(Ordering::SeqCst)
     }
 
-    /// Runs a rule in one transaction.
-    pub async fn run<R: Rule>(&self, rule: R) -> R::Reply {
-        self.transact(rule).await.0
+    /// Runs rules in one transaction.
+    pub async fn run<T: Together>(&self, rules: T) -> T::Replies {
+        self.transact(rules).await.0
     }
 
-    /// Runs a rule in one transaction, and says what became of that.
-    pub async fn transact<R: Rule>(&self, rule: R) -> (R::Reply, Transaction) {
-        run_rule(&*self.store, rule).await.expect("the transaction is saved")
+    /// Runs rules in one transaction, and says what became of that.
+    pub async fn transact<T: Together>(&self, rules: T) -> (T::Replies, Transaction) {
+        run_by(&*self.runner, rules).await.expect("the transaction is saved")
+    }
+
+    /// Lets a claim wait for the next transaction; see [`Runner::wait`].
+    pub fn wait(&self, claim: &Claim) -> Option<Collect<Option<Result<Claims, Refusal>>>> {
+        self.runner.wait(claim)
     }
 
     /// Saves changes made by hand.
     pub async fn save(&self, changes: Changes) -> Transaction {
         self.by_hand.store(true, Ordering::SeqCst);
-        let save = decision(|_| Needs::default(), move |_| Step::Save(Box::new(changes.clone())));
+        let save = decision(|_| Needs::default(), move |_| Demand::Save(Box::new(changes.clone())));
         self.store.transact(save).await.expect("the changes are saved")
     }
 
@@ -107,7 +125,7 @@ impl Bench {
             move |_| needs.clone(),
             move |rows| {
                 *seen.lock().expect("nobody panics with rows") = rows;
-                Step::Save(Box::default())
+                Demand::Save(Box::default())
             },
         );
         self.store.transact(look).await.expect("the rows are loaded");
@@ -125,7 +143,7 @@ impl Bench {
             id: submission.id().unwrap_or_else(mint),
             submission: Ok(submission),
         });
-        Submit { namespace: self.namespace, items: items.collect(), operation: None }
+        Submit { namespace: self.namespace, items: items.collect(), operation: None, repeated: false }
     }
 
     /// Interns classes.
@@ -169,22 +187,16 @@ impl Bench {
     }
 
     /// The command by which `worker` claims up to `max`.
-    pub async fn claim_command(&self, worker: &Worker, max: u32) -> ClaimOf {
-        let mut classes = Classes::default();
-        let known = self.store.classes_after(ClassId(0)).await;
-        classes.add(known.expect("classes are read"));
-        let scope = worker.scope(self.namespace);
-        let lane = |id: ClassId| classes.get(id).map(|class| (id, class.lane.clone()));
-        let covered = classes.covered(&scope).into_iter().filter_map(lane).collect();
-        let claim = Claim {
-            scope,
+    pub fn claim_command(&self, worker: &Worker, max: u32) -> Claim {
+        Claim {
+            scope: worker.scope(self.namespace),
             worker: Name::trusted("worker"),
             instance: Name::trusted(&worker.instance),
             max,
             ttl_ms: worker.ttl_ms,
             operation: None,
-        };
-        ClaimOf::new(claim, covered)
+            handed_only: false,
+        }
     }
 
     /// Claims up to `max` as the worker `one`.
@@ -194,8 +206,8 @@ impl Bench {
 
     /// Claims up to `max`.
     pub async fn claim_as(&self, worker: &Worker, max: u32) -> Vec<Claimed> {
-        let claim = self.claim_command(worker, max).await;
-        self.run(claim).await.expect("a claim without a key is not refused")
+        let claims = self.run(self.claim_command(worker, max)).await;
+        claims.expect("a claim without a key is not refused").claimed
     }
 
     /// Submits one and claims it.

@@ -5,6 +5,7 @@
 use super::bench::{Bench, fence};
 use super::gate_bench::{at_most, at_most_each, drawing, ids, spending, tokens};
 use super::rows::is_read_everywhere;
+use super::rule::Each;
 use super::side_by_side;
 use super::sketch::Sketch;
 use super::worker::Worker;
@@ -443,7 +444,7 @@ pub async fn what_is_to_be_stopped_is_not_forgotten_when_something_ends(bench: &
     let spend = bench.spend_command("suspend", tokens(10), Some(all[0]));
     let reports = [Op::Usage(spend), Op::Complete { result: "1".into() }]
         .map(|op| bench.report_command(fence(&claimed[0]), op));
-    for reply in bench.run(reports.to_vec()).await {
+    for reply in bench.run(Each(reports.to_vec())).await {
         reply.expect("it is accepted");
     }
     let gate = bench.gate(&budget).await;

@@ -1,6 +1,7 @@
 //! Claims: the first of the worker's classes, in order, each to one worker.
 #![allow(missing_docs)]
 
+use super::rule::Both;
 use super::{Bench, Worker};
 use super::{by_hand, side_by_side};
 use selvedge_core::rows::Candidates;
@@ -144,10 +145,10 @@ pub async fn candidates_are_the_first_of_their_classes_but_for_those_to_be_passe
 
 pub async fn a_submission_and_a_claim_share_one_transaction(bench: &Bench) {
     let submit = bench.submit_command(vec![draft("a", 0); 2]).await;
-    let claim = bench.claim_command(&Worker::new("one").on(&["a"]), 1).await;
-    let ((submitted, claimed), transaction) = bench.transact((submit, claim)).await;
+    let claim = bench.claim_command(&Worker::new("one").on(&["a"]), 1);
+    let ((submitted, claimed), transaction) = bench.transact(Both(submit, claim)).await;
     let first = submitted[0].as_ref().expect("it is accepted").execution.id;
-    let claimed = claimed.expect("it is not refused");
+    let claimed = claimed.expect("it is not refused").claimed;
     assert_eq!(ids(&claimed), [first]);
     assert_eq!(bench.row(first).await, claimed[0].execution);
     assert_eq!(bench.row(first).await.version, 2);

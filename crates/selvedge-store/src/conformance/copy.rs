@@ -5,7 +5,8 @@
 #![allow(missing_docs)]
 
 use super::rule::decision;
-use crate::contract::{Step, Store, Stored};
+use crate::contract::{Store, Stored};
+use selvedge_core::Demand;
 use selvedge_core::filter::{Filter, tag_text};
 use selvedge_core::flow::FlowFilter;
 use selvedge_core::gate::{Gate, GateId, LedgerEntry};
@@ -206,7 +207,7 @@ async fn keys(store: &dyn Store, names: &Names) -> Vec<KeyRow> {
         move |_| needs.clone(),
         move |rows| {
             *seen.lock().expect("nobody panics with rows") = rows;
-            Step::Save(Box::default())
+            Demand::Save(Box::default())
         },
     );
     store.transact(look).await.expect("keys are read");
@@ -214,7 +215,7 @@ async fn keys(store: &dyn Store, names: &Names) -> Vec<KeyRow> {
 }
 
 async fn save(store: &dyn Store, changes: Changes) {
-    let save = decision(|_| Needs::default(), move |_| Step::Save(Box::new(changes.clone())));
+    let save = decision(|_| Needs::default(), move |_| Demand::Save(Box::new(changes.clone())));
     store.transact(save).await.expect("the rows are saved");
 }
 

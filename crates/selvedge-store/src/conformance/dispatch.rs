@@ -3,6 +3,7 @@
 
 use super::bench::Bench;
 use super::flow_bench::{failure, result};
+use super::rule::Each;
 use super::sketch::Sketch;
 use super::worker::Worker;
 use selvedge_core::flow::CancelMode;
@@ -22,6 +23,7 @@ fn advanced(changed: u32) -> Dispatched {
 }
 
 pub async fn a_completion_stays_in_the_outbox_until_its_edges_were_advanced(bench: &Bench) {
+    let bench = &bench.elsewhere();
     let flow = bench.flow("a -> b; a -> c").await;
     flow.complete("a").await;
     flow.stands("a=completed b=waiting_dependencies c=waiting_dependencies").await;
@@ -35,6 +37,7 @@ pub async fn a_completion_stays_in_the_outbox_until_its_edges_were_advanced(benc
 }
 
 pub async fn a_completion_that_is_dispatched_twice_counts_once_and_says_so(bench: &Bench) {
+    let bench = &bench.elsewhere();
     let flow = bench.flow("a b -> c").await;
     flow.complete("a").await;
     let left = flow.left("a", OutboxKind::Edges).await.expect("it is left");
@@ -43,7 +46,7 @@ pub async fn a_completion_that_is_dispatched_twice_counts_once_and_says_so(bench
     let (again, transaction) = bench.transact(Dispatch { row: left.clone(), only_close: false }).await;
     assert_eq!((again, transaction.entry), (Ok(Dispatched::Nothing), None));
     let twice = vec![Dispatch { row: left, only_close: false }; 2];
-    let replies = bench.run(twice).await;
+    let replies = bench.run(Each(twice)).await;
     assert!(replies.iter().all(|reply| *reply == Ok(Dispatched::Nothing)));
     assert_eq!(flow.row("c").await, heard);
     flow.stands("a=completed b=waiting c=waiting_dependencies").await;
@@ -52,15 +55,17 @@ pub async fn a_completion_that_is_dispatched_twice_counts_once_and_says_so(bench
 }
 
 pub async fn a_completion_that_is_dispatched_twice_in_one_transaction_counts_once(bench: &Bench) {
+    let bench = &bench.elsewhere();
     let flow = bench.flow("a b -> c: quorum 2").await;
     flow.complete("a").await;
     let left = flow.left("a", OutboxKind::Edges).await.expect("it is left");
-    let replies = bench.run(vec![Dispatch { row: left, only_close: false }; 3]).await;
+    let replies = bench.run(Each(vec![Dispatch { row: left, only_close: false }; 3])).await;
     assert_eq!(replies, [Ok(advanced(1)), Ok(Dispatched::Nothing), Ok(Dispatched::Nothing)]);
     flow.stands("a=completed b=waiting c=waiting_dependencies").await;
 }
 
 pub async fn a_completion_that_several_servers_dispatch_at_once_counts_once(bench: &Bench) {
+    let bench = &bench.elsewhere();
     let flow = bench.flow("a b -> c").await;
     flow.complete("a").await;
     let left = flow.left("a", OutboxKind::Edges).await.expect("it is left");
@@ -341,6 +346,7 @@ pub async fn what_turns_again_in_the_middle_of_its_dispatch_is_told_from_the_beg
 }
 
 pub async fn a_dispatch_that_only_closes_leaves_what_is_not_done(bench: &Bench) {
+    let bench = &bench.elsewhere();
     let flow = bench.flow("a b -> c: any_of").await;
     flow.complete("a").await;
     flow.dispatch("a", OutboxKind::Edges).await;
@@ -356,13 +362,14 @@ pub async fn a_dispatch_that_only_closes_leaves_what_is_not_done(bench: &Bench) 
 }
 
 pub async fn a_deletion_leaves_no_work_that_cannot_be_done(bench: &Bench) {
+    let bench = &bench.elsewhere();
     let flow = bench.flow(Sketch::from("a -> b").flow(|flow| flow.retention_ms = Some(0))).await;
     flow.cancel_node("b").await;
     flow.fail("a").await;
     let left = flow.left("a", OutboxKind::Edges).await.expect("it is left");
     bench.run(selvedge_core::rules::flow::Settle { flow: flow.id }).await;
     let forgotten = bench.run(selvedge_core::rules::flow::ForgetFlow { flow: flow.id }).await;
-    assert_eq!(forgotten, Some(false));
+    assert!(forgotten.is_some_and(|forgotten| !forgotten.goes_on));
     assert!(flow.find().await.is_none());
     assert_eq!(bench.dispatch(&left).await, Dispatched::Nothing);
     assert_eq!(bench.outbox().await, []);

@@ -1,6 +1,7 @@
 //! The log: one entry per transaction, in order, and a reader that follows it misses nothing.
 #![allow(missing_docs)]
 
+use super::rule::Both;
 use super::side_by_side;
 use super::{Bench, Worker};
 use selvedge_core::Draft;
@@ -18,7 +19,7 @@ pub async fn every_transaction_that_changes_an_execution_writes_one_entry(bench:
     expected.push((transaction.entry.expect("it wrote an entry"), 3));
     let ids: Vec<ExecutionId> =
         replies.into_iter().map(|reply| reply.expect("it is accepted").execution.id).collect();
-    let claim = bench.claim_command(&Worker::new("one"), 2).await;
+    let claim = bench.claim_command(&Worker::new("one"), 2);
     let (_, transaction) = bench.transact(claim).await;
     expected.push((transaction.entry.expect("it wrote an entry"), 2));
     let raise = bench.operate_command(ids[0], Action::Prioritise { priority: 1 });
@@ -33,8 +34,8 @@ pub async fn every_transaction_that_changes_an_execution_writes_one_entry(bench:
 pub async fn facts_stand_in_the_order_in_which_they_happened(bench: &Bench) {
     let submit = bench.submit_command(vec![Draft::new("kind"); 3]).await;
     let ids: Vec<ExecutionId> = submit.items.iter().map(|item| item.id).collect();
-    let claim = bench.claim_command(&Worker::new("one"), 2).await;
-    bench.run((submit, claim)).await.1.expect("it is not refused");
+    let claim = bench.claim_command(&Worker::new("one"), 2);
+    bench.run(Both(submit, claim)).await.1.expect("it is not refused");
     let log = bench.log().await;
     let got: Vec<_> =
         log[0].1.iter().map(|event| (event.execution, event.fact.cause(), event.version)).collect();
@@ -50,7 +51,7 @@ pub async fn facts_stand_in_the_order_in_which_they_happened(bench: &Bench) {
 }
 
 pub async fn what_is_not_about_an_execution_is_in_the_log_too_and_a_bare_session_is_not(bench: &Bench) {
-    let claim = bench.claim_command(&Worker::new("one"), 1).await;
+    let claim = bench.claim_command(&Worker::new("one"), 1);
     let (_, transaction) = bench.transact(claim).await;
     assert_eq!(transaction.entry, None, "a worker that only came is no event");
     let claimed = bench.leased(Draft::new("kind")).await;

@@ -4,6 +4,7 @@
 
 use super::bench::{Bench, fence};
 use super::gate_bench::{at_once, ids, taking_turns};
+use super::rule::Both;
 use super::side_by_side;
 use super::sketch::Sketch;
 use super::worker::Worker;
@@ -111,7 +112,7 @@ pub async fn a_line_moves_up_however_its_first_one_leaves(bench: &Bench) {
 pub async fn one_that_comes_as_the_first_leaves_goes_to_the_end_of_the_line(bench: &Bench) {
     let all = submit_all(bench, vec![taking_turns("a"); 2]).await;
     let submit = bench.submit_command(vec![taking_turns("a")]).await;
-    let (cancelled, mut submitted) = bench.run((bench.operate_command(all[0], CANCEL), submit)).await;
+    let (cancelled, mut submitted) = bench.run(Both(bench.operate_command(all[0], CANCEL), submit)).await;
     cancelled.expect("it is cancelled");
     let new = submitted.remove(0).expect("it is accepted").execution.id;
     bench.stand(&[all[1], new], &[StateName::Ready, StateName::Held]).await;

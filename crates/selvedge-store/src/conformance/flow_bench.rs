@@ -1,7 +1,7 @@
 //! The bench of a flow: short words for what cases do to its nodes, by their names.
 
 use super::bench::{Bench, fence, mint};
-use super::rule::Hopping;
+use super::rule::Propagating;
 use super::sketch::{Sketch, graph};
 use super::worker::Worker;
 use crate::FlowDue;
@@ -57,6 +57,7 @@ impl Bench {
             submission,
             planned: self.planned(plan).await,
             operation: None,
+            repeated: false,
         })
     }
 
@@ -212,7 +213,7 @@ impl FlowBench {
     /// Reports on a claimed node, and tells its downstreams in the same transaction.
     pub async fn report_and_tell(&self, claimed: &Claimed, op: Op) -> Reported {
         let report = self.bench.report_command(fence(claimed), op);
-        let hopping = Hopping { rule: report, of: claimed.execution.id };
+        let hopping = Propagating { rule: report, of: claimed.execution.id };
         self.bench.run(hopping).await.expect("it is accepted")
     }
 
@@ -265,7 +266,7 @@ impl FlowBench {
     /// The command that grows it.
     pub async fn grow_command(&self, graph: GraphDraft) -> Result<Grow, Refusal> {
         let planned = self.bench.planned(graph.check(Onto::Flow)?).await;
-        Ok(Grow { namespace: self.bench.namespace, flow: self.id, planned, operation: None })
+        Ok(Grow { namespace: self.bench.namespace, flow: self.id, planned, operation: None, repeated: false })
     }
 
     /// Grows it by a graph and gives the answer.

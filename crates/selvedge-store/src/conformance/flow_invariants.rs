@@ -6,7 +6,7 @@
 //! a flow mean is written here once more, from the specification.
 
 use super::rule::decision;
-use crate::{Step, Store};
+use crate::{Demand, Store};
 use selvedge_core::flow::{Counts, FlowFilter, FlowPlace, FlowState};
 use selvedge_core::join::{Condition, Edge, Join, JoinPolicy, Resolution, Verdict};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
@@ -95,7 +95,7 @@ async fn read_nodes(store: &dyn Store, flow: FlowId, names: Vec<Name>) -> BTreeS
         move |_| Needs { nodes: nodes.clone(), ..Needs::default() },
         move |rows| {
             *seen.lock().expect("nobody panics with nodes") = rows.nodes;
-            Step::Save(Box::default())
+            Demand::Save(Box::default())
         },
     );
     store.transact(look).await.expect("nodes are read");

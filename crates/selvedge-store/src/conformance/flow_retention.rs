@@ -19,7 +19,7 @@ async fn due(bench: &Bench) -> Vec<FlowId> {
 }
 
 async fn forget(bench: &Bench, flow: FlowId) -> Option<bool> {
-    bench.run(ForgetFlow { flow }).await
+    bench.run(ForgetFlow { flow }).await.map(|forgotten| forgotten.goes_on)
 }
 
 pub async fn a_member_does_not_go_before_its_flow(bench: &Bench) {

@@ -3,6 +3,7 @@
 
 use super::bench::{Bench, fence};
 use super::flow_bench::{failure, result};
+use super::rule::Both;
 use super::side_by_side;
 use super::sketch::Sketch;
 use crate::FlowDue;
@@ -276,7 +277,7 @@ pub async fn a_flow_that_is_settled_with_its_last_failure_is_not_completed(bench
     let flow = bench.flow("a").await;
     let claimed = flow.claim("a").await;
     let report = bench.report_command(fence(&claimed), failure("a"));
-    let (reported, settled) = bench.run((report, Settle { flow: flow.id })).await;
+    let (reported, settled) = bench.run(Both(report, Settle { flow: flow.id })).await;
     assert_eq!(reported.expect("it is accepted").state, StateName::Failed);
     assert_ne!(settled, Some(FlowState::Completed));
     assert_eq!(flow.ends().await, FlowState::Failed);

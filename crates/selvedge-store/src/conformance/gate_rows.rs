@@ -8,7 +8,7 @@ use super::guards::is_all_or_nothing;
 use super::rows::is_read_everywhere;
 use super::side_by_side;
 use super::sketch::Sketch;
-use crate::{FlowDue, Step};
+use crate::{Demand, FlowDue};
 use bytes::Bytes;
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::{Slots, Spec};
@@ -286,7 +286,7 @@ pub async fn a_gate_that_several_make_at_once_is_made_once(bench: &Bench) {
                     let expected = before.as_ref().map(|gate| gate.version);
                     let mut gate = before.unwrap_or_else(|| Gate::new(name.clone()));
                     (gate.active, gate.version) = (gate.active + 1, gate.version + 1);
-                    Step::Save(Box::new(Changes { gates: vec![(gate, expected)], ..Changes::default() }))
+                    Demand::Save(Box::new(Changes { gates: vec![(gate, expected)], ..Changes::default() }))
                 },
             );
             store.transact(add).await.expect("it comes through")
@@ -472,7 +472,7 @@ pub async fn a_held_execution_that_somebody_else_has_is_not_waited_for(bench: &B
             tokio::task::block_in_place(|| {
                 may_go_on.lock().expect("nobody panics with it").recv().expect("somebody says so");
             });
-            Step::Save(Box::default())
+            Demand::Save(Box::default())
         },
     );
     let store = bench.store.clone();

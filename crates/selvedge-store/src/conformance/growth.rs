@@ -1,12 +1,13 @@
 //! Growth: a flow takes in nodes and edges while it runs, or refuses all of them and names the offender.
 #![allow(missing_docs)]
 
+use super::FlowBench;
 use super::bench::Bench;
 use super::sketch::{Sketch, graph};
-use super::{FlowBench, Rule};
 use selvedge_core::join::{Condition, JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{EDGES_LIMIT, EdgeDraft, GraphDraft, GroupDraft, NODES_LIMIT, NodeDraft, Onto};
-use selvedge_core::{Draft, Execution, Flow, Needs, Refusal, Work};
+use selvedge_core::rules::grow::Grow;
+use selvedge_core::{Draft, Execution, Flow, Refusal};
 use std::collections::BTreeSet;
 
 fn node(name: &str) -> NodeDraft {
@@ -74,29 +75,13 @@ pub async fn growth_under_way_from_many_sides_is_all_kept(bench: &Bench) {
     assert_eq!(told, edges, "each edge has a place of its own");
 }
 
-/// A rule that may have committed before.
-struct Again<R>(R);
-
-impl<R: Rule> Rule for Again<R> {
-    type Reply = R::Reply;
-    fn needs(&self, _again: bool, needs: &mut Needs) {
-        self.0.needs(true, needs);
-    }
-    fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        self.0.needs_more(work, needs);
-    }
-    fn decide(&self, _again: bool, work: &mut Work) -> Self::Reply {
-        self.0.decide(true, work)
-    }
-}
-
 pub async fn a_growth_whose_answer_was_lost_is_found_again(bench: &Bench) {
     let flow = bench.flow("a -> b; x").await;
     for text in ["a -> c", "x -> b"] {
         let command = flow.grow_command(flow.drawn(text).await).await.expect("it is valid");
         bench.run(command.clone()).await.expect("it grows");
         let before = whole(&flow).await;
-        let (again, transaction) = bench.transact(Again(command)).await;
+        let (again, transaction) = bench.transact(Grow { repeated: true, ..command }).await;
         assert_eq!(again.expect("it is known").counts, before.0.counts);
         assert_eq!(transaction.entry, None);
         assert_eq!(whole(&flow).await, before);

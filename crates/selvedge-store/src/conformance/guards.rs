@@ -3,8 +3,8 @@
 
 use super::bench::{Bench, fence, mint};
 use super::by_hand;
-use super::rule::{Run, decision, run};
-use crate::{Error, Step};
+use super::rule::{Direct, decision, run_by};
+use crate::{Demand, Error};
 use selvedge_core::filter::Filter;
 use selvedge_core::rows::{KeyName, KeyRow, KeyScope, ResultChange, Updated};
 use selvedge_core::rules::operator::Action;
@@ -20,8 +20,8 @@ fn release(bench: &Bench, row: &Execution) -> selvedge_core::rules::report::Repo
 
 pub async fn a_row_that_is_remembered_rightly_needs_no_second_try(bench: &Bench) {
     let claimed = bench.leased(Draft::new("kind")).await.execution;
-    let remembering = Run::new(release(bench, &claimed), vec![claimed.clone()]);
-    let (reply, transaction) = run(&*bench.store, remembering).await.expect("it is saved");
+    let remembering = Direct::on(bench.store.clone()).caching(claimed.clone());
+    let (reply, transaction) = run_by(&remembering, release(bench, &claimed)).await.expect("it is saved");
     assert_eq!(reply.expect("it is accepted").state, StateName::Ready);
     assert_eq!(transaction.tries, 1);
 }
@@ -32,8 +32,8 @@ pub async fn a_decision_that_remembers_an_older_version_is_begun_again_and_sees_
     let progress = Op::Progress { percent: Some(1.0), message: None };
     bench.report(fence(&claimed), progress).await.expect("it is accepted");
     let newest = bench.row(stale.id).await.version;
-    let remembering = Run::new(release(bench, &stale), vec![stale.clone()]);
-    let (reply, transaction) = run(&*bench.store, remembering).await.expect("it is saved");
+    let remembering = Direct::on(bench.store.clone()).caching(stale.clone());
+    let (reply, transaction) = run_by(&remembering, release(bench, &stale)).await.expect("it is saved");
     assert_eq!(reply.expect("it is accepted").state, StateName::Ready);
     assert_eq!(transaction.tries, 2);
     assert_eq!(bench.row(stale.id).await.version, newest + 1);
@@ -48,8 +48,8 @@ pub async fn a_decision_that_remembers_a_lease_which_was_taken_away_is_refused_a
         selvedge_core::rules::report::Fence::of(&stale).expect("it is leased"),
         Op::Complete { result: "1".into() },
     );
-    let remembering = Run::new(complete, vec![stale]);
-    let (reply, transaction) = run(&*bench.store, remembering).await.expect("it is decided");
+    let remembering = Direct::on(bench.store.clone()).caching(stale);
+    let (reply, transaction) = run_by(&remembering, complete).await.expect("it is decided");
     assert_eq!(reply.expect_err("its lease is over").code(), "stale_lease");
     assert_eq!(transaction.entry, None);
     assert_eq!(bench.row(before.id).await, before);
@@ -78,8 +78,8 @@ async fn saves_only_at_first(bench: &Bench, first: Changes) -> Vec<u32> {
             Needs::default()
         },
         move |_| match now.lock().expect("nobody panics here").len() {
-            1 => Step::Save(Box::new(first.clone())),
-            _ => Step::Save(Box::default()),
+            1 => Demand::Save(Box::new(first.clone())),
+            _ => Demand::Save(Box::default()),
         },
     );
     let transaction = bench.store.transact(decision).await.expect("it comes through");
@@ -178,7 +178,7 @@ pub async fn a_deletion_of_a_version_that_is_gone_saves_nothing_and_is_begun_aga
 pub async fn a_decision_whose_guards_never_hold_ends_as_contended(bench: &Bench) {
     let taken = bench.submit(Draft::new("kind")).await;
     let changes = by_hand::inserting(&[taken]);
-    let decision = decision(|_| Needs::default(), move |_| Step::Save(Box::new(changes.clone())));
+    let decision = decision(|_| Needs::default(), move |_| Demand::Save(Box::new(changes.clone())));
     let error = bench.store.transact(decision).await.expect_err("it never holds");
     assert!(matches!(error, Error::Contended(_)), "{error}");
 }
@@ -197,7 +197,7 @@ pub async fn a_decision_without_changes_writes_nothing(bench: &Bench) {
 pub async fn a_panicking_decision_fails_alone(bench: &Bench) {
     let row = bench.submit(Draft::new("kind")).await;
     let load = Needs { executions: vec![row.id], ..Needs::default() };
-    let at_first = decision(|_| panic!("on purpose, at its beginning"), |_| Step::Save(Box::default()));
+    let at_first = decision(|_| panic!("on purpose, at its beginning"), |_| Demand::Save(Box::default()));
     let later = decision(move |_| load.clone(), |_| panic!("on purpose, with a row in its hands"));
     for panicking in [at_first, later] {
         let error = bench.store.transact(panicking).await.expect_err("it panicked");

@@ -2,13 +2,15 @@
 #![allow(missing_docs)]
 
 use super::bench::{Bench, fence};
+use super::rule::{Both, Each};
 use selvedge_core::filter::Filter;
 use selvedge_core::history::Line;
 use selvedge_core::rows::{KeyName, KeyScope};
+use selvedge_core::rule::{Phase, Profile, Rule};
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
-use selvedge_core::{Draft, DueKind, ExecutionId, History, Name, Needs, Policy};
+use selvedge_core::{Draft, DueKind, ExecutionId, History, Name, Needs, Policy, Work};
 
 /// The command that changes a tag to a long value, which makes a long line of history.
 fn long_line(bench: &Bench, id: ExecutionId, number: usize) -> selvedge_core::rules::operator::Operate {
@@ -19,7 +21,7 @@ fn long_line(bench: &Bench, id: ExecutionId, number: usize) -> selvedge_core::ru
 /// Gives an execution a history of several pages, some made in one transaction, some one by one.
 async fn outgrow(bench: &Bench, id: ExecutionId) {
     let at_once: Vec<_> = (0..60).map(|number| long_line(bench, id, number)).collect();
-    for reply in bench.run(at_once).await {
+    for reply in bench.run(Each(at_once)).await {
         reply.expect("it is tagged");
     }
     for number in 60..90 {
@@ -111,6 +113,23 @@ pub async fn a_deletion_leaves_the_key_that_stands_for_a_newer_execution(bench: 
     assert_eq!((third.duplicate, third.execution.id), (true, second));
 }
 
+/// A rule that is decided after those of operators.
+struct Late<R>(R);
+
+impl<R: Rule> Rule for Late<R> {
+    type Reply = R::Reply;
+    const PHASE: Phase = Phase::Cleanup;
+    fn profile(&self) -> Profile {
+        self.0.profile()
+    }
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        self.0.needs(work, needs);
+    }
+    fn decide(&self, work: &mut Work) -> R::Reply {
+        self.0.decide(work)
+    }
+}
+
 pub async fn what_changes_and_is_deleted_in_one_transaction_leaves_nothing(bench: &Bench) {
     let draft = Draft {
         policy: Policy { deadline_ms: Some(0), retention_ms: 0, ..Policy::default() },
@@ -120,7 +139,7 @@ pub async fn what_changes_and_is_deleted_in_one_transaction_leaves_nothing(bench
     assert_eq!(bench.tick(id, What::Due(DueKind::Deadline)).await, Ticked::Done);
     let tags: Vec<_> = (0..60).map(|number| long_line(bench, id, number)).collect();
     let delete = Tick { execution: id, what: What::Due(DueKind::Retention) };
-    let (tagged, deleted) = bench.run((tags, delete)).await;
+    let (tagged, deleted) = bench.run(Both(Each(tags), Late(delete))).await;
     assert!(tagged.iter().all(Result::is_ok));
     assert_eq!(deleted.expect("the row can be read"), Ticked::Done);
     assert!(bench.find(id).await.is_none());

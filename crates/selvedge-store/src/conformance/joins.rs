@@ -126,6 +126,7 @@ pub async fn a_sibling_is_cancelled_once_the_other_group_has_decided_too(bench: 
 }
 
 pub async fn a_group_that_comes_to_need_a_sibling_before_it_is_cancelled_keeps_it(bench: &Bench) {
+    let bench = &bench.elsewhere();
     let flow = bench.flow("a b -> e: any_of").await;
     flow.complete("a").await;
     assert!(matches!(flow.dispatch("a", OutboxKind::Edges).await, Dispatched::Advanced { .. }));
@@ -136,6 +137,7 @@ pub async fn a_group_that_comes_to_need_a_sibling_before_it_is_cancelled_keeps_i
 }
 
 pub async fn siblings_that_ended_meanwhile_are_not_touched(bench: &Bench) {
+    let bench = &bench.elsewhere();
     let flow = bench.flow("a b c -> e: any_of").await;
     flow.complete("a").await;
     flow.dispatch("a", OutboxKind::Edges).await;

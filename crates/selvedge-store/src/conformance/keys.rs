@@ -131,10 +131,10 @@ pub async fn a_keyed_call_that_is_repeated_gets_the_first_answer(bench: &Bench) 
     for refused in bench.run(repeated).await {
         assert_eq!(refused.expect_err("another body").code(), "idempotency_mismatch");
     }
-    let mut claim = bench.claim_command(&Worker::new("one"), 1).await;
-    claim.claim.operation = operation("claim", 7);
-    let first = bench.run(claim.clone()).await.expect("it is not refused");
-    let again = bench.run(claim).await.expect("it is not refused");
+    let mut claim = bench.claim_command(&Worker::new("one"), 1);
+    claim.operation = operation("claim", 7);
+    let first = bench.run(claim.clone()).await.expect("it is not refused").claimed;
+    let again = bench.run(claim).await.expect("it is not refused").claimed;
     assert_eq!(again[0].execution, first[0].execution);
     assert_eq!(again[0].input, first[0].input);
     assert_eq!((first.len(), again.len()), (1, 1));

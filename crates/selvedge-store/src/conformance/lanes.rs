@@ -3,6 +3,7 @@
 
 use super::bench::{Bench, fence};
 use super::gate_bench::{at_once, ids, starts};
+use super::rule::Both;
 use super::side_by_side;
 use super::worker::Worker;
 use selvedge_core::gate::{Config, LaneState};
@@ -228,11 +229,11 @@ pub async fn a_slot_that_is_given_back_beside_a_claim_is_taken_once(bench: &Benc
     let all = fill(bench, "default", 3).await;
     let first = bench.claim(10).await.remove(0);
     let report = bench.report_command(fence(&first), Op::Complete { result: "1".into() });
-    let claim = bench.claim_command(&Worker::new("one"), 10).await;
-    let (reported, claimed) = bench.run((report, claim)).await;
+    let claim = bench.claim_command(&Worker::new("one"), 10);
+    let (reported, claimed) = bench.run(Both(report, claim)).await;
     reported.expect("it is completed");
     // The claim may have looked for candidates while the lane was full: then the next one finds them.
-    let mut next = claimed.expect("it is not refused");
+    let mut next = claimed.expect("it is not refused").claimed;
     next.extend(bench.claim(10).await);
     assert_eq!(ids(&next), all[1..2]);
     assert_eq!(bench.gate(&lane).await.active, 1);

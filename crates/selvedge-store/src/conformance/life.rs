@@ -42,7 +42,7 @@ pub async fn a_caller_that_goes_away_at_any_moment_leaves_all_or_nothing(bench: 
         };
         let command = bench.submit_command(vec![draft.clone()]).await;
         let id = command.items[0].id;
-        let done = polled(run_rule(&*bench.store, command), times).await;
+        let done = polled(run_rule(&bench.store, command), times).await;
         if let Some(done) = &done {
             assert!(done.is_ok());
         }

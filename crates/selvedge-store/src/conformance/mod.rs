@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Each case gets a store of its own from that function, which may also give a [`Subject`]: one that keeps something (a
-//! directory) until the case is over, or whose clock can be moved. The rules that run against the store are the real ones
-//! of core. After each case that went only by the rules, the [invariants] are checked over all rows and the whole log.
+//! directory) until the case is over, whose clock can be moved, or whose rules a [`Runner`] runs: an engine, with its lease
+//! cache and its waiting claims. The rules that run against the store are the real ones of core, by the driver that ships.
+//! After each case that went only by the rules, the [invariants] are checked over all rows and the whole log.
 //!
 //! [`model::run`] compares a store with a reference model over random commands, [`flow_model::run`] over random graphs, and
 //! [`gate_model::run`] takes it through random admissions.
@@ -84,7 +85,10 @@ mod quotas;
 
 pub use bench::Bench;
 pub use flow_bench::FlowBench;
-pub use rule::{Hopping, Rule, Run, decision, run_rule};
+pub use rule::{
+    Both, Collect, Direct, Each, Propagating, Runner, Together, Trusting, decision, decision_of, run_by,
+    run_rule,
+};
 pub use sketch::Sketch;
 pub use subject::{Subject, run_case};
 pub use worker::Worker;

@@ -5,6 +5,7 @@
 use super::bench::{Bench, fence};
 use super::gate_bench::{at_once, drawing, ids, keyed, quoted, starts, tokens};
 use super::lanes::starts_within;
+use super::rule::{Both, Each};
 use super::side_by_side;
 use super::signal_bench::{on, suspend};
 use super::sketch::Sketch;
@@ -120,7 +121,7 @@ pub async fn a_quota_limits_whatever_refers_to_it(bench: &Bench) {
         .iter()
         .map(|one| bench.report_command(fence(one), Op::Complete { result: "1".into() }))
         .collect();
-    bench.run(reports).await;
+    bench.run(Each(reports)).await;
     bench.stand(&all[2..], &[StateName::Ready; 2]).await;
     assert_eq!(ids(&bench.claim_as(&worker, 10).await), all[2..]);
 }
@@ -477,10 +478,10 @@ pub async fn an_end_and_a_claim_of_what_it_lets_go_on_share_one_transaction(benc
     let all = submit_all(bench, vec![keyed("a", 1); 3]).await;
     let first = bench.claim(10).await.remove(0);
     let report = bench.report_command(fence(&first), Op::Complete { result: "1".into() });
-    let claim = bench.claim_command(&Worker::new("one"), 10).await;
-    let (reported, claimed) = bench.run((report, claim)).await;
+    let claim = bench.claim_command(&Worker::new("one"), 10);
+    let (reported, claimed) = bench.run(Both(report, claim)).await;
     reported.expect("it is completed");
-    assert_eq!(ids(&claimed.expect("it is not refused")), all[1..2]);
+    assert_eq!(ids(&claimed.expect("it is not refused").claimed), all[1..2]);
     bench.is_held(all[2], &bench.key("a")).await;
     assert_eq!(bench.gate(&bench.key("a")).await.active, 1);
 }

@@ -87,7 +87,7 @@ async fn case<Step>(
     steps: &[Step],
     walk: &impl AsyncFn(&Bench, &Subject, &[Step]) -> Result<(), String>,
 ) -> Result<BTreeSet<Cause>, String> {
-    let bench = Bench::new(subject.store.clone()).await;
+    let bench = subject.bench().await;
     let compared = walk(&bench, &subject, steps).await;
     let broken = invariants::check(&*subject.store).await;
     let log = invariants::read_log(&*subject.store).await;

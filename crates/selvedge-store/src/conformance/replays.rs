@@ -100,6 +100,7 @@ pub async fn what_stays_impossible_for_another_reason_stays_skipped(bench: &Benc
 }
 
 pub async fn news_of_an_older_generation_that_comes_late_changes_nothing(bench: &Bench) {
+    let bench = &bench.elsewhere();
     let flow = bench.flow("a b -> c").await;
     flow.fail("a").await;
     let late = flow.left("a", OutboxKind::Edges).await.expect("it is left");

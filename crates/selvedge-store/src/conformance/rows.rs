@@ -2,11 +2,12 @@
 #![allow(missing_docs)]
 
 use super::bench::{Bench, fence, mint};
-use super::rule::Rule;
+use super::rule::Each;
 use super::{by_hand, side_by_side};
 use bytes::Bytes;
 use selvedge_core::execution::{CancelRequest, Detail, Progress, Record, Slots};
 use selvedge_core::fact::{Failure, LeaseRef};
+use selvedge_core::rule::{Phase, Profile, Rule};
 use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
@@ -27,14 +28,15 @@ struct Kept<R> {
 
 impl<R: Rule> Rule for Kept<R> {
     type Reply = (R::Reply, Execution);
-    fn needs(&self, again: bool, needs: &mut Needs) {
-        self.rule.needs(again, needs);
+    const PHASE: Phase = R::PHASE;
+    fn profile(&self) -> Profile {
+        self.rule.profile()
     }
-    fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        self.rule.needs_more(work, needs);
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        self.rule.needs(work, needs);
     }
-    fn decide(&self, again: bool, work: &mut Work) -> Self::Reply {
-        let reply = self.rule.decide(again, work);
+    fn decide(&self, work: &mut Work) -> Self::Reply {
+        let reply = self.rule.decide(work);
         let row = work.find(self.id).ok().flatten().expect("the row is here");
         (reply, row.clone())
     }
@@ -75,7 +77,7 @@ pub async fn a_row_is_read_back_equal_in_every_state_that_the_rules_bring_it_to(
     let reschedule = |until| bench.operate_command(id, Action::Reschedule { until });
     keeps(bench, id, reschedule(When::AfterMs(90_000)), StateName::Delayed).await;
     keeps(bench, id, reschedule(When::AfterMs(0)), StateName::Ready).await;
-    let claim = bench.claim_command(&super::Worker::new("one"), 1).await;
+    let claim = bench.claim_command(&super::Worker::new("one"), 1);
     let leased = keeps(bench, id, claim, StateName::Leased).await;
     let fence = selvedge_core::rules::report::Fence::of(&leased).expect("it is leased");
     let report = |op| bench.report_command(fence, op);
@@ -217,7 +219,7 @@ pub async fn transactions_that_touch_the_same_rows_in_any_order_all_come_through
         async move {
             let tag = Action::Tag { set: [(format!("side{side}"), "x".into())].into(), remove: vec![] };
             let commands = ids.iter().map(|id| bench.operate_command(*id, tag.clone()));
-            let replies = bench.run(commands.collect::<Vec<_>>()).await;
+            let replies = bench.run(Each(commands.collect::<Vec<_>>())).await;
             assert!(replies.iter().all(Result::is_ok));
         }
     });

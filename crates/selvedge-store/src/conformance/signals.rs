@@ -3,11 +3,13 @@
 #![allow(missing_docs)]
 
 use super::bench::{Bench, fence, mint};
+use super::rule::{Both, Direct, Each, Trusting, run_by};
 use super::signal_bench::{at_most, carried, name, on, said, signal, suspend};
 use super::{by_hand, side_by_side};
 use bytes::Bytes;
 use selvedge_core::execution::Record;
 use selvedge_core::rows::{ResultChange, Updated};
+use selvedge_core::rule::{LeaseEffect, Touch};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::signal::{Delivered, SignalDraft, Way};
@@ -138,13 +140,15 @@ pub async fn a_change_whose_guard_fails_records_nothing(bench: &Bench) {
     bench.signal(id, "first").await;
     // The decision believes a row that another signal has raised since: it is begun again, and takes the next number.
     let deliver = bench.signal_command(id, signal("second"), "caller");
-    let remembering = super::rule::Run::new(deliver, vec![stale.clone()]);
-    let (delivered, transaction) = super::rule::run(&*bench.store, remembering).await.expect("it is saved");
+    let caching = || Direct::on(bench.store.clone()).caching(stale.clone());
+    let touch =
+        Touch { execution: id, fence: Some(fence(&claimed)), lease: LeaseEffect::Ends, may_finish: false };
+    let (delivered, transaction) =
+        run_by(&caching(), Trusting { rule: deliver, touch }).await.expect("it is saved");
     assert_eq!((delivered.expect("it is delivered").number, transaction.tries), (2, 2));
     // The same of a suspension: what came meanwhile is heard.
     let asked = bench.report_command(fence(&claimed), suspend(vec![WaitDraft::new(on("first"))], vec![]));
-    let remembering = super::rule::Run::new(asked, vec![stale]);
-    let (reported, transaction) = super::rule::run(&*bench.store, remembering).await.expect("it is saved");
+    let (reported, transaction) = run_by(&caching(), asked).await.expect("it is saved");
     assert_eq!((reported.expect("it is accepted").state, transaction.tries), (StateName::Ready, 2));
     let names: Vec<Name> = bench.signals(id).await.into_iter().map(|signal| signal.name).collect();
     assert_eq!(names, [name("first"), name("second")]);
@@ -228,7 +232,7 @@ pub async fn the_same_keyed_signal_sent_at_once_is_one(bench: &Bench) {
     bench.complete(&claimed, b"1").await;
     let id = bench.suspended(Condition::All(vec![on("go"), on("on")])).await.execution.id;
     let both = (0..2).map(|_| bench.signal_command(id, keyed("go", "once"), "caller")).collect::<Vec<_>>();
-    let answers = bench.run(both).await;
+    let answers = bench.run(Each(both)).await;
     let answers: Vec<bool> = answers.into_iter().map(|one| one.expect("it is delivered").duplicate).collect();
     assert_eq!(answers, [false, true], "also in one transaction");
 }
@@ -350,7 +354,7 @@ pub async fn what_is_recorded_of_one_that_is_deleted_and_submitted_again_at_once
         vec![report(super::signal_bench::step("done", "1")), report(Op::Complete { result: "1".into() })];
     let delete = Tick { execution: id, what: What::Due(DueKind::Retention) };
     let anew = bench.submit_command(vec![Draft { id: Some(id.0), ..draft }]).await;
-    let (reported, (deleted, submitted)) = bench.run((steps, (delete, anew))).await;
+    let (reported, (deleted, submitted)) = bench.run(Both(Each(steps), Both(delete, anew))).await;
     assert!(reported.iter().all(Result::is_ok) && deleted.is_ok() && submitted.iter().all(Result::is_ok));
     let row = bench.row(id).await;
     assert_eq!((row.version, row.detail.record), (1, Record::default()));

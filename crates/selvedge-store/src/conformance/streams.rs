@@ -3,9 +3,10 @@
 #![allow(missing_docs)]
 
 use super::bench::{Bench, fence};
+use super::rule::Each;
 use super::rule::decision;
 use super::side_by_side;
-use crate::Step;
+use crate::Demand;
 use bytes::Bytes;
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::rules::clock::{Ticked, What};
@@ -142,7 +143,7 @@ pub async fn frames_appended_in_one_transaction_or_at_once_are_all_kept(bench: &
     let together: Vec<Report> = (0..50)
         .map(|number| append_command(bench, lease, FrameKind::Event, FrameMode::Durable, &said(number)))
         .collect();
-    assert!(bench.run(together).await.iter().all(Result::is_ok));
+    assert!(bench.run(Each(together)).await.iter().all(Result::is_ok));
     let sides = side_by_side(10, |side| {
         let bench = bench.clone();
         async move {
@@ -174,7 +175,7 @@ pub async fn best_effort_frames_are_bounded_in_number_and_durable_ones_are_not(b
             let data = (round * 100 + number).to_string();
             together.push(append_command(bench, lease, FrameKind::Stdout, mode, data.as_bytes()));
         }
-        assert!(bench.run(together).await.iter().all(Result::is_ok));
+        assert!(bench.run(Each(together)).await.iter().all(Result::is_ok));
     }
     let kept = frames(bench, name(lease), 0, 10_000).await;
     let newest = rounds * 100 - 1;
@@ -298,7 +299,7 @@ pub async fn a_decision_that_is_begun_again_appends_once(bench: &Bench) {
             let mut execution = row.clone();
             execution.version += 1;
             let updated = Updated { execution, expected_version, result: ResultChange::Keep, rewired: false };
-            Step::Save(Box::new(Changes {
+            Demand::Save(Box::new(Changes {
                 updated: vec![updated],
                 streams: vec![Stream { next: 1, bytes: 1, ..Stream::new(stream_name) }],
                 frames: vec![frame(stream_name, 0, false, now)],

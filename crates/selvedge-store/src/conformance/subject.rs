@@ -1,5 +1,6 @@
 //! The store that a case is about, and how a case is run.
 
+use super::rule::Runner;
 use super::{Bench, invariants};
 use crate::Store;
 use std::any::Any;
@@ -15,6 +16,8 @@ pub struct Subject {
     pub store: Arc<dyn Store>,
     /// Moves its clock, where that can be moved.
     pub advance: Option<Advance>,
+    /// Runs rules on it; without one they run on the store alone.
+    pub runner: Option<Arc<dyn Runner>>,
     kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -22,6 +25,18 @@ impl Subject {
     /// A store with a clock that tests can move.
     pub fn with_clock(store: Arc<dyn Store>, advance: impl Fn(i64) + Send + Sync + 'static) -> Self {
         Subject { advance: Some(Arc::new(advance)), ..Subject::from(store) }
+    }
+
+    /// The same store; rules are run by `runner`.
+    pub fn run_by(mut self, runner: Arc<dyn Runner>) -> Self {
+        self.runner = Some(runner);
+        self
+    }
+
+    /// A bench around the store.
+    pub async fn bench(&self) -> Bench {
+        let bench = Bench::new(self.store.clone()).await;
+        bench.with_clock(self.advance.clone()).with_runner(self.runner.clone())
     }
 
     /// Keeps `thing` until the store is no longer needed: a directory, say, that goes when it is dropped.
@@ -33,7 +48,7 @@ impl Subject {
 
 impl From<Arc<dyn Store>> for Subject {
     fn from(store: Arc<dyn Store>) -> Self {
-        Subject { store, advance: None, kept: None }
+        Subject { store, advance: None, runner: None, kept: None }
     }
 }
 
@@ -45,7 +60,7 @@ where
 {
     runtime().block_on(async {
         let subject: Subject = make().await.into();
-        let bench = Bench::new(subject.store.clone()).await.with_clock(subject.advance.clone());
+        let bench = subject.bench().await;
         case(&bench).await;
         if bench.went_by_the_rules() {
             let broken = invariants::check(&*subject.store).await;

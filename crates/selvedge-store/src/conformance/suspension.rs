@@ -3,13 +3,13 @@
 
 use super::bench::{Bench, fence};
 use super::rows::is_read_everywhere;
-use super::rule::{ClaimOf, Rule};
+use super::rule::Both;
 use super::signal_bench::{at_most, carried, count, name, names, on, said, signal, suspend, waiting};
 use super::{Worker, by_hand, side_by_side};
 use selvedge_core::fact::LeaseRef;
 use selvedge_core::filter::Filter;
 use selvedge_core::rules::Operation;
-use selvedge_core::rules::claim::{Claimed, carried as carried_by_claims};
+use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
@@ -19,8 +19,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, Distinct, OnTimeout, ResumedBy, Wait, WaitDraft};
 use selvedge_core::{
-    Draft, DueKind, Execution, ExecutionId, FailureClass, LeaseId, Needs, Outcome, Policy, State, Suspension,
-    Timestamp, Work,
+    Draft, DueKind, Execution, FailureClass, LeaseId, Outcome, Policy, State, Suspension, Timestamp,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -318,11 +317,11 @@ pub async fn a_signal_and_the_claim_that_it_makes_possible_share_one_transaction
     for recorded in [true, false] {
         let wait = if recorded { waiting("wait", on("go")) } else { WaitDraft::new(on("go")) };
         let id = bench.suspended_for(vec![wait]).await.execution.id;
-        let claim = bench.claim_command(&Worker::new("one"), 1).await;
+        let claim = bench.claim_command(&Worker::new("one"), 1);
         let deliver = bench.signal_command(id, signal("go"), "caller");
-        let (delivered, claimed) = bench.run((deliver, Carrying { claim, id })).await;
+        let (delivered, claimed) = bench.run(Both(deliver, claim)).await;
         assert_eq!(delivered.expect("it is delivered").effect, Effect::Resumed);
-        let claimed = claimed.expect("a claim without a key is not refused");
+        let claimed = claimed.expect("a claim without a key is not refused").claimed;
         assert_eq!(claimed.iter().map(|one| one.execution.id).collect::<Vec<_>>(), [id]);
         assert_eq!(carried(&claimed[0]), ["go"]);
         assert_eq!(claimed[0].signals[0].payload, Some(said("go")));
@@ -332,40 +331,19 @@ pub async fn a_signal_and_the_claim_that_it_makes_possible_share_one_transaction
     }
 }
 
-/// A claim that asks for what it carries of one execution before that is ready.
-struct Carrying {
-    claim: ClaimOf,
-    id: ExecutionId,
-}
-
-impl Rule for Carrying {
-    type Reply = <ClaimOf as Rule>::Reply;
-    fn needs(&self, again: bool, needs: &mut Needs) {
-        self.claim.needs(again, needs);
-        needs.inputs.push(self.id);
-    }
-    fn needs_more(&self, work: &Work, needs: &mut Needs) {
-        self.claim.needs_more(work, needs);
-        carried_by_claims(self.id, work, needs);
-    }
-    fn decide(&self, again: bool, work: &mut Work) -> Self::Reply {
-        self.claim.decide(again, work)
-    }
-}
-
 pub async fn a_keyed_claim_that_is_repeated_carries_the_same_again(bench: &Bench) {
     let id = bench.suspended_for(vec![waiting("wait", on("go"))]).await.execution.id;
     bench.signal(id, "kept").await;
     bench.signal(id, "go").await;
-    let mut claim = bench.claim_command(&Worker::new("one"), 1).await;
-    claim.claim.operation = Some(Operation { key: name("claim"), digest: 7 });
-    let first = bench.run(claim.clone()).await.expect("it is claimed").remove(0);
+    let mut claim = bench.claim_command(&Worker::new("one"), 1);
+    claim.operation = Some(Operation { key: name("claim"), digest: 7 });
+    let first = bench.run(claim.clone()).await.expect("it is claimed").claimed.remove(0);
     assert_eq!((carried(&first), first.steps.len()), (vec!["go"], 1));
-    let again = bench.run(claim.clone()).await.expect("it is answered").remove(0);
+    let again = bench.run(claim.clone()).await.expect("it is answered").claimed.remove(0);
     assert_eq!((&again.signals, &again.steps), (&first.signals, &first.steps));
     assert_eq!((again.execution, again.input), (first.execution.clone(), first.input.clone()));
     bench.suspend(&first, vec![WaitDraft::new(on("more"))]).await;
-    assert!(bench.run(claim).await.expect("it is answered").is_empty(), "its lease is over");
+    assert!(bench.run(claim).await.expect("it is answered").claimed.is_empty(), "its lease is over");
 }
 
 pub async fn a_signal_that_comes_while_it_is_being_suspended_is_not_lost(bench: &Bench) {

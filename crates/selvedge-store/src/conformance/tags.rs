@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 use super::Bench;
+use super::rule::Each;
 use selvedge_core::Draft;
 use selvedge_core::filter::Filter;
 use selvedge_core::rules::operator::Action;
@@ -42,7 +43,7 @@ pub async fn the_tag_index_follows_the_tags(bench: &Bench) {
         bench.operate_command(id, tag(&[("b", "1")], &["a"])),
         bench.operate_command(id, tag(&[("a", "1")], &["b"])),
     ];
-    bench.run(back_and_forth).await.into_iter().for_each(|reply| drop(reply.expect("it is tagged")));
+    bench.run(Each(back_and_forth)).await.into_iter().for_each(|reply| drop(reply.expect("it is tagged")));
     assert_eq!(shown().await, ["a:1"]);
     assert_eq!(bench.row(id).await.tags, [("a".to_owned(), "1".to_owned())].into());
 }

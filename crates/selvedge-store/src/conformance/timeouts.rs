@@ -3,6 +3,7 @@
 
 use super::bench::Bench;
 use super::rows::is_read_everywhere;
+use super::rule::Both;
 use super::side_by_side;
 use super::signal_bench::{at_most, carried, on, result_of, signal, waiting};
 use selvedge_core::execution::Execution;
@@ -219,7 +220,7 @@ pub async fn a_tick_and_a_signal_in_one_transaction_do_one_thing(bench: &Bench) 
         bench.suspend(&claimed, vec![at_most(0, on_timeout, on("go"))]).await;
         let tick = Tick { execution: id, what: TIMEOUT_DUE };
         let deliver = bench.signal_command(id, signal("go"), "caller");
-        let (ticked, delivered) = bench.run((tick.clone(), deliver)).await;
+        let (ticked, delivered) = bench.run(Both(tick.clone(), deliver)).await;
         assert_eq!(ticked, Ok(Ticked::Done));
         let came = delivered.map_or_else(|refusal| refusal.code(), |delivered| delivered.effect.as_str());
         assert_eq!(came, expected);

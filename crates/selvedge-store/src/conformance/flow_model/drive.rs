@@ -5,9 +5,10 @@ use super::compare::{Differ, same};
 use super::moves::{Addition, Answer};
 use super::reference::{At, Left, Node, Place, Reference};
 use crate::conformance::bench::{Bench, mint};
-use crate::conformance::rule::{Hopping, Rule};
+use crate::conformance::rule::Propagating;
 use crate::conformance::subject::Advance;
 use crate::conformance::worker::Worker;
+use selvedge_core::Rule;
 use selvedge_core::flow::CancelMode;
 use selvedge_core::join::{JoinPolicy, OnSatisfied};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
@@ -178,8 +179,9 @@ impl<'a> Drive<'a> {
     /// Runs a rule about a node, with its downstreams at hand or without.
     async fn told<R: Rule>(&self, rule: R, at: At, tell: bool) -> R::Reply {
         match tell {
-            true => self.bench.run(Hopping { rule, of: self.reference.node(at).id }).await,
-            false => self.bench.run(rule).await,
+            true => self.bench.run(Propagating { rule, of: self.reference.node(at).id }).await,
+            // Another process knows nothing of the downstreams.
+            false => self.bench.elsewhere().run(rule).await,
         }
     }
 
@@ -205,7 +207,7 @@ impl<'a> Drive<'a> {
         let (submission, plan) = draft.check().map_err(|refusal| refusal.to_string())?;
         let planned = self.bench.planned(plan).await;
         let namespace = self.bench.namespace;
-        let submit = SubmitFlow { namespace, id, submission, planned, operation: None };
+        let submit = SubmitFlow { namespace, id, submission, planned, operation: None, repeated: false };
         self.bench.run(submit).await.map_err(|refusal| refusal.to_string())?;
         self.reference.submit(id, &addition);
         self.remember(self.reference.flows.len() - 1);
@@ -220,7 +222,8 @@ impl<'a> Drive<'a> {
         let plan = graph.check(Onto::Flow).map_err(|refusal| refusal.to_string())?;
         let planned = self.bench.planned(plan).await;
         let (namespace, id) = (self.bench.namespace, self.reference.flows[flow].id);
-        let got = self.bench.run(Grow { namespace, flow: id, planned, operation: None }).await;
+        let got =
+            self.bench.run(Grow { namespace, flow: id, planned, operation: None, repeated: false }).await;
         let expected = self.reference.grow(flow, &addition);
         self.remember(flow);
         same(|| format!("grow {flow} by {addition:?}"), expected, code(got))

@@ -6,7 +6,7 @@
 
 use super::super::replay::{Recorded, ToldEnd};
 use super::super::rule::decision;
-use crate::{Step, Store};
+use crate::{Demand, Store};
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::step::{Step as RecordedStep, Waited};
 use selvedge_core::waitpoint::WaitpointState;
@@ -70,7 +70,7 @@ async fn read_tables(store: &dyn Store, ids: &[ExecutionId]) -> HashMap<Executio
         move |_| Needs { records: ids.clone(), waitpoints: ids.clone(), ..Needs::default() },
         move |rows| {
             *seen.lock().expect("nobody panics with rows") = rows;
-            Step::Save(Box::default())
+            Demand::Save(Box::default())
         },
     );
     store.transact(look).await.expect("what is recorded is read");

@@ -4,6 +4,14 @@ use proptest::collection::vec;
 use proptest::option::{of, weighted};
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
+use selvedge_core::rule::{Phase, Rule};
+use selvedge_core::rules::clock::Tick;
+use selvedge_core::rules::operator::Operate;
+use selvedge_core::rules::report::Report;
+use selvedge_core::rules::signal::Deliver;
+use selvedge_core::rules::submit::Submit;
+use selvedge_core::rules::waitpoint::Rotate;
+use selvedge_core::rules::worker::{Drain, PutBack};
 use selvedge_core::step::StepKind;
 use selvedge_core::suspension::{Distinct, OnTimeout};
 use selvedge_core::{DueKind, FailureClass};
@@ -86,6 +94,22 @@ pub enum Command {
     Rotate {
         grace_ms: i64,
     },
+}
+
+impl Command {
+    /// When it is decided, relative to the others of its transaction.
+    pub fn phase(&self) -> Phase {
+        match self {
+            Command::Submit { .. } | Command::SubmitAgain { .. } => Submit::PHASE,
+            Command::Report { .. } | Command::Repeat { .. } => Report::PHASE,
+            Command::PutBack { .. } => PutBack::PHASE,
+            Command::Operate { .. } => Operate::PHASE,
+            Command::Lapse { .. } | Command::Due { .. } => Tick::PHASE,
+            Command::Drain { .. } => Drain::PHASE,
+            Command::Signal { .. } | Command::Deliver { .. } => Deliver::PHASE,
+            Command::Rotate { .. } => Rotate::PHASE,
+        }
+    }
 }
 
 /// A signal, but for who sends it.

@@ -6,18 +6,25 @@ use super::compare_records::{
     compare_claimed, compare_keys, compare_signals, compare_steps, compare_waitpoints,
 };
 use super::expect::{instance, newest};
-use super::reference::{Answer, Reference, ttl_ms};
+use super::reference::{Answer, Known, Place, Reference, ttl_ms};
 use super::rules::Shared;
 use crate::conformance::bench::Bench;
+use crate::conformance::rule::{Collect, Each};
 use crate::conformance::signal_bench::secret;
 use crate::conformance::subject::Advance;
 use crate::conformance::worker::Worker;
+use selvedge_core::rules::claim::{Claimed, Claims};
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::report::Fence;
 use selvedge_core::rules::worker::Depart;
 use selvedge_core::token::TokenKeyId;
-use selvedge_core::{DueKind, ExecutionId, Name, Timestamp, Waitpoint};
+use selvedge_core::{DueKind, ExecutionId, Name, Refusal, Timestamp, Waitpoint};
 use uuid::Uuid;
+
+/// The worker whose claims wait.
+const WAITING: usize = 0;
+/// How many executions they take: as many as a transaction makes ready.
+const WAITING_MAX: u32 = 64;
 
 /// A store and the reference model on their way.
 pub struct Drive<'a> {
@@ -85,12 +92,11 @@ impl<'a> Drive<'a> {
     }
 
     async fn claim(&mut self, worker: usize, both_lanes: bool, max: u32) -> Differ {
-        let lanes: &[&str] = if both_lanes { &["first", "second"] } else { &["first"] };
-        let claims = Worker {
-            ttl_ms: ttl_ms(self.reference.manual, worker),
-            ..Worker::new(&instance(worker)).on(lanes)
-        };
-        let claimed = self.bench.claim_as(&claims, max).await;
+        let claimed = self.bench.claim_as(&self.worker(worker, both_lanes), max).await;
+        self.claimed(worker, both_lanes, max, claimed)
+    }
+
+    fn claimed(&mut self, worker: usize, both_lanes: bool, max: u32, claimed: Vec<Claimed>) -> Differ {
         let got: Vec<ExecutionId> = claimed.iter().map(|one| one.execution.id).collect();
         let expected = self.reference.claim(worker, both_lanes, max);
         same(|| format!("worker {worker} claims {max}"), expected, got)?;
@@ -159,17 +165,60 @@ impl<'a> Drive<'a> {
     }
 
     async fn together(&mut self, commands: &[Command]) -> Differ {
+        let waiting = self.wait();
         let (mut shared, mut expected) = (Vec::new(), Vec::new());
+        let mut commands: Vec<&Command> = commands.iter().collect();
+        commands.sort_by_key(|command| command.phase());
         for command in commands {
             let (rule, answer) = self.expect(command).await;
             shared.push(rule);
             expected.push(answer);
         }
-        self.run(shared, expected).await
+        self.run(shared, expected).await?;
+        match waiting {
+            Some(handed) => self.handed(handed()),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets a claim wait for the transaction that comes, if nothing is ready that it could have taken before.
+    fn wait(&self) -> Option<Collect<Option<Result<Claims, Refusal>>>> {
+        let ready = |known: &Known| known.place == Place::Ready;
+        let none = !self.reference.executions.values().any(ready);
+        none.then(|| self.bench.claim_command(&self.worker(WAITING, true), WAITING_MAX))
+            .and_then(|claim| self.bench.wait(&claim))
+    }
+
+    /// A claim that waited was handed what the transaction made ready; one that was not taken along had nothing to take.
+    fn handed(&mut self, handed: Option<Result<Claims, Refusal>>) -> Differ {
+        match handed {
+            Some(claims) => {
+                let claimed =
+                    claims.map_err(|refusal| format!("a waiting claim is refused: {refusal}"))?.claimed;
+                // In which order they became ready is not for the model to say: it learns that from the rows.
+                for one in &claimed {
+                    if let Some(known) = self.reference.executions.get_mut(&one.execution.id) {
+                        known.ready_order = Some(one.execution.ready_order);
+                    }
+                }
+                self.claimed(WAITING, true, WAITING_MAX, claimed)
+            }
+            None => {
+                let ready = |known: &&Known| known.place == Place::Ready;
+                let left: Vec<_> =
+                    self.reference.executions.values().filter(ready).map(|known| known.id).collect();
+                same(|| "ready beside a waiting claim".into(), Vec::new(), left)
+            }
+        }
+    }
+
+    fn worker(&self, worker: usize, both_lanes: bool) -> Worker {
+        let lanes: &[&str] = if both_lanes { &["first", "second"] } else { &["first"] };
+        Worker { ttl_ms: ttl_ms(self.reference.manual, worker), ..Worker::new(&instance(worker)).on(lanes) }
     }
 
     async fn run(&self, shared: Vec<Shared>, expected: Vec<Answer>) -> Differ {
-        let got = self.bench.run(shared).await;
+        let got = self.bench.run(Each(shared)).await;
         same(|| "the answers".into(), expected, got)
     }
 

@@ -2,9 +2,10 @@
 
 use super::command::{Action, Content, Op, Point, Shape, Wait};
 use super::reference::Answer;
-use crate::conformance::rule::Rule;
+use crate::conformance::rule::{Collect, Together};
 use crate::conformance::signal_bench::{self, secret};
 use bytes::Bytes;
+use selvedge_core::rule::{Rule, Task};
 use selvedge_core::rules::clock::{Tick, Ticked};
 use selvedge_core::rules::operator::{self, Operate};
 use selvedge_core::rules::report::{self, Report, Reported};
@@ -16,7 +17,7 @@ use selvedge_core::rules::waitpoint::{Rotate, WaitpointDraft};
 use selvedge_core::rules::worker::{Drain, PutBack};
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, WaitDraft};
-use selvedge_core::{Backoff, Draft, FailureClass, Name, Needs, Policy, Refusal, Retry, WaitpointId, Work};
+use selvedge_core::{Backoff, Draft, FailureClass, Name, Policy, Refusal, Retry, WaitpointId};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -32,54 +33,49 @@ pub enum Shared {
     Rotate(Rotate),
 }
 
-impl Rule for Shared {
-    type Reply = Answer;
+/// Posts a rule whose reply is told as the model's answer.
+fn told<R: Rule>(
+    rule: R,
+    tasks: &mut Vec<Box<dyn Task>>,
+    tell: impl FnOnce(R::Reply) -> Answer + Send + 'static,
+) -> Collect<Answer> {
+    let reply = rule.post(tasks);
+    Box::new(move || tell(reply()))
+}
 
-    fn needs(&self, again: bool, needs: &mut Needs) {
-        match self {
-            Shared::Submit(command) => command.needs(again, needs),
-            Shared::Report(command) => command.needs(needs),
-            Shared::PutBack(command) => command.needs(needs),
-            Shared::Operate(command) => command.needs(needs),
-            Shared::Tick(command) => command.needs(needs),
-            Shared::Drain(command) => command.needs(needs),
-            Shared::Deliver(command) => command.needs(needs),
-            Shared::Rotate(command) => command.needs(needs),
-        }
-    }
+impl Together for Shared {
+    type Replies = Answer;
 
-    fn needs_more(&self, work: &Work, needs: &mut Needs) {
+    fn post(self, tasks: &mut Vec<Box<dyn Task>>) -> Collect<Answer> {
         match self {
-            Shared::Submit(command) => command.needs_more(work, needs),
-            Shared::Tick(command) => command.needs_more(work, needs),
-            Shared::Operate(command) => command.needs_more(work, needs),
-            Shared::Report(command) => command.needs_more(work, needs),
-            Shared::Deliver(command) => command.needs_more(work, needs),
-            Shared::PutBack(_) | Shared::Drain(_) | Shared::Rotate(_) => {}
-        }
-    }
-
-    fn decide(&self, again: bool, work: &mut Work) -> Answer {
-        match self {
-            Shared::Submit(command) => answer(command.decide(again, work).remove(0), |done| {
-                Answer::Submitted { id: done.execution.id, duplicate: done.duplicate }
+            Shared::Submit(rule) => told(rule, tasks, |mut done| {
+                answer(done.remove(0), |done| Answer::Submitted {
+                    id: done.execution.id,
+                    duplicate: done.duplicate,
+                })
             }),
-            Shared::Report(command) => answer(command.decide(work), reported),
-            Shared::PutBack(command) => answer(command.decide(work), |done| match done {
-                true => Answer::Yes,
-                false => Answer::No,
+            Shared::Report(rule) => told(rule, tasks, |done| answer(done, reported)),
+            Shared::PutBack(rule) => told(rule, tasks, |done| {
+                answer(done, |done| match done {
+                    true => Answer::Yes,
+                    false => Answer::No,
+                })
             }),
-            Shared::Operate(command) => answer(command.decide(work), |row| Answer::Version(row.version)),
-            Shared::Tick(command) => answer(command.decide(work), ticked),
-            Shared::Drain(command) => answer(command.decide(work), |()| Answer::Yes),
-            Shared::Deliver(command) => answer(command.decide(work), |done| Answer::Delivered {
-                number: done.number,
-                name: number(&done.name),
-                source: number(&done.source),
-                duplicate: done.duplicate,
-                effect: done.effect,
+            Shared::Operate(rule) => {
+                told(rule, tasks, |done| answer(done, |row| Answer::Version(row.version)))
+            }
+            Shared::Tick(rule) => told(rule, tasks, |done| answer(done, ticked)),
+            Shared::Drain(rule) => told(rule, tasks, |done| answer(done, |()| Answer::Yes)),
+            Shared::Deliver(rule) => told(rule, tasks, |done| {
+                answer(done, |done| Answer::Delivered {
+                    number: done.number,
+                    name: number(&done.name),
+                    source: number(&done.source),
+                    duplicate: done.duplicate,
+                    effect: done.effect,
+                })
             }),
-            Shared::Rotate(command) => answer(command.decide(work), |_| Answer::Yes),
+            Shared::Rotate(rule) => told(rule, tasks, |done| answer(done, |_| Answer::Yes)),
         }
     }
 }

@@ -1,0 +1,90 @@
+//! Rows of the lease cache in one transaction: a report that comes back for a lease which this process handed out needs no read.
+//!
+//! A cached row may be out of date. So it serves only a report that is certain to end its lease: then the row is saved, and the
+//! save checks its version. A member of a flow is never taken from the cache, but the cache tells its downstreams: they are
+//! locked together with it, in order, and the completion is propagated in the same transaction.
+
+use super::Host;
+use crate::rows::Needs;
+use crate::rule::{LeaseEffect, Task};
+use crate::rules::join::CHUNK;
+use crate::{Execution, ExecutionId};
+use std::collections::{HashMap, HashSet};
+
+/// The cached rows of one transaction.
+#[derive(Debug, Default)]
+pub(super) struct Cached {
+    rows: Vec<Execution>,
+    ids: HashSet<ExecutionId>,
+    downstreams: Vec<ExecutionId>,
+}
+
+impl Cached {
+    /// Takes the rows out of the cache that may serve these tasks.
+    pub fn take<H: Host>(host: &H, tasks: &[H::Task]) -> Cached {
+        let allowed = tasks.iter().all(|task| task.profile().allows_cached_rows());
+        let mut downstreams = Vec::new();
+        let mut rows: HashMap<ExecutionId, Option<Execution>> = HashMap::new();
+        let mut ending: HashSet<ExecutionId> = HashSet::new();
+        for touch in tasks.iter().flat_map(|task| &task.profile().executions) {
+            let Some(fence) = touch.fence else {
+                rows.insert(touch.execution, None);
+                continue;
+            };
+            let row = rows.entry(touch.execution).or_insert_with_key(|id| host.take_cached(*id));
+            if let Some(row) = row.as_ref().filter(|_| touch.may_finish) {
+                let wiring = row.wiring();
+                let few = wiring.downstreams.iter().take_while(|_| wiring.downstreams.len() <= CHUNK);
+                downstreams.extend(few.map(|one| one.execution));
+            }
+            let serves = match touch.lease {
+                LeaseEffect::Ends | LeaseEffect::Unchanged => allowed,
+                LeaseEffect::Keeps | LeaseEffect::Any => false,
+            };
+            if !serves || !row.as_ref().is_some_and(|row| row.flow.is_none() && fence.holds(row)) {
+                *row = None;
+            }
+            if touch.lease == LeaseEffect::Ends {
+                ending.insert(touch.execution);
+            }
+        }
+        let rows: Vec<Execution> =
+            rows.into_values().flatten().filter(|row| ending.contains(&row.id)).collect();
+        Cached { ids: rows.iter().map(|row| row.id).collect(), rows, downstreams }
+    }
+
+    /// Uses no row, since one of them may have moved. The downstreams are still the best guess.
+    pub fn forget(&mut self) {
+        self.rows.clear();
+        self.ids.clear();
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> impl Iterator<Item = &Execution> {
+        self.rows.iter()
+    }
+
+    /// Their ids.
+    pub fn ids(&self) -> &HashSet<ExecutionId> {
+        &self.ids
+    }
+
+    /// The downstreams of executions that may end.
+    pub fn downstreams(&self) -> impl Iterator<Item = ExecutionId> {
+        self.downstreams.iter().copied()
+    }
+
+    /// Leaves the rows out of what is read. Where gates may be locked, which follow executions, the rows are locked all the
+    /// same; if other executions have to be read, they are read by the same statement.
+    pub fn leave_out(&self, gates: bool, needs: &mut Needs) {
+        if self.ids.is_empty() {
+            return;
+        }
+        if !gates {
+            needs.executions.retain(|id| !self.ids.contains(id));
+        } else if needs.executions.iter().all(|id| self.ids.contains(id)) {
+            needs.executions_known.append(&mut needs.executions);
+        }
+        needs.look.retain(|id| !self.ids.contains(id));
+    }
+}

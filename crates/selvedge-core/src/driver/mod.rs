@@ -1,0 +1,350 @@
+//! The transaction driver: it loads what the rules of a batch need, decides them in the order of their phases, and says what to
+//! save. The engine, the conformance suite and the tests of core all run rules through it.
+//!
+//! A transaction has two parts. First every rule but the claims is decided, completions are propagated to their downstreams,
+//! and opened gates release what they hold. Then it is known what is ready: claims that wait in this process are taken along,
+//! the rows that claims carry are loaded, and the claims are decided. The time of the transaction does not move between the
+//! parts, and the second part locks nothing.
+//!
+//! A transaction may begin again when the store finds that a row has moved. Then no cached row is used: all are read.
+
+mod cached;
+mod candidates;
+mod host;
+mod loading;
+
+pub use host::{Admission, Alone, Host};
+pub use loading::{Loading, Plan, Saved, Stage, Violation};
+
+use crate::gate::GateName;
+use crate::rows::{Changes, Needs, Rows};
+use crate::rule::{IfLocked, LeaseEffect, Phase, Task};
+use crate::rules::{admit, join, release};
+use crate::work::Context;
+use crate::{ClassId, Entropy, ExecutionId, Timestamp, Work};
+use cached::Cached;
+use candidates::Search;
+use std::collections::{BTreeMap, HashSet};
+
+/// What a decision wants next. Made a few times per transaction, so its size does not matter.
+#[allow(clippy::large_enum_variant)]
+pub enum Demand {
+    /// Load more rows in the same transaction.
+    Load(Needs),
+    /// Save this and commit. Empty changes commit nothing.
+    Save(Box<Changes>),
+    /// Roll back: the decision cannot be completed, for this reason. A defect; nothing is saved.
+    Abort(String),
+}
+
+/// One transaction under way.
+pub struct Driver<H: Host> {
+    host: H,
+    tasks: Vec<H::Task>,
+    /// Waiting claims of this process that were taken along.
+    handed: Vec<H::Task>,
+    /// How many executions of each class were offered to waiting claims.
+    offered: BTreeMap<ClassId, usize>,
+    admission: Admission,
+    work: Work,
+    loading: Loading,
+    search: Search,
+    cached: Cached,
+    /// Executions that are taken only if no other transaction has locked them.
+    if_free: HashSet<ExecutionId>,
+    /// Executions whose leases no rule of the transaction ends: nothing is given back for them.
+    stay_leased: HashSet<ExecutionId>,
+    /// The rows that were asked for last.
+    asked: Needs,
+    part: Part,
+    summary: Summary,
+}
+
+/// How far a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Nothing is decided.
+    Loading,
+    /// Everything but the claims is decided.
+    Claiming,
+}
+
+/// The facts about a decided transaction that its changes do not tell.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// The time of the transaction.
+    pub now: Timestamp,
+    /// Classes of which something is ready when the transaction ends.
+    pub ready: Vec<ClassId>,
+    /// Lanes of which slots were given back, or that were configured.
+    pub opened_lanes: Vec<GateName>,
+}
+
+impl<H: Host> Driver<H> {
+    /// A transaction of these tasks.
+    pub fn new(host: H, tasks: Vec<H::Task>) -> Self {
+        Driver {
+            host,
+            tasks,
+            handed: Vec::new(),
+            offered: BTreeMap::new(),
+            admission: Admission::default(),
+            work: Work::new(Entropy::seeded(0)),
+            loading: Loading::default(),
+            search: Search::default(),
+            cached: Cached::default(),
+            if_free: HashSet::new(),
+            stay_leased: HashSet::new(),
+            asked: Needs::default(),
+            part: Part::Loading,
+            summary: Summary::default(),
+        }
+    }
+
+    /// The facts about the last decision that its changes do not tell.
+    pub fn summary(&mut self) -> Summary {
+        std::mem::take(&mut self.summary)
+    }
+
+    /// The tasks it was made of, and the waiting claims that were taken along.
+    pub fn take_tasks(&mut self) -> (Vec<H::Task>, Vec<H::Task>) {
+        (std::mem::take(&mut self.tasks), std::mem::take(&mut self.handed))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &H::Task> {
+        self.tasks.iter().chain(&self.handed)
+    }
+
+    /// Starts, or starts again from nothing: `again` counts how often it was begun before. Returns the first load.
+    pub fn begin(&mut self, again: u32) -> Needs {
+        self.tasks.iter_mut().chain(&mut self.handed).for_each(Task::reset);
+        self.admission = self.host.admission();
+        self.work = Work::begin(Context {
+            entropy: Entropy::seeded(self.host.seed()),
+            classes: self.host.classes(),
+            shares: self.host.lane_shares(),
+            repeated: again > 0,
+            lanes: self.admission.lanes,
+        });
+        (self.part, self.search) = (Part::Loading, Search::default());
+        let offered = self.tasks.iter().flat_map(|task| task.profile().makes_ready.iter().copied());
+        self.offer(offered.collect());
+        if again == 0 {
+            self.cached = Cached::take(&self.host, &self.tasks);
+            self.cached.rows().for_each(|row| self.work.remember(row.clone()));
+        } else {
+            self.cached.forget();
+        }
+        self.stay_leased = stay_leased(&self.tasks);
+        let needs = self.first_needs();
+        let reads = !needs.executions.is_empty() || !needs.executions_if_free.is_empty();
+        self.loading = Loading::new(Plan {
+            later_executions: self.tasks.iter().any(|task| task.profile().locks.later_executions),
+            lanes_last: self.admission.limits && reads,
+            limits: self.admission.limits,
+            gates: self.admission.gates,
+        });
+        // The first load cannot be out of order.
+        self.asked = self.loading.next(needs).ok().flatten().unwrap_or_default();
+        self.asked.clone()
+    }
+
+    /// Shown what was loaded; loads more, or saves.
+    pub fn next(&mut self, mut rows: Rows) -> Demand {
+        self.learn(&mut rows);
+        let late = self.search.record(&rows);
+        self.work.load(&std::mem::take(&mut self.asked), rows);
+        for id in late {
+            // If the line of its fairness key was read before it came, it is left to the next claim.
+            let line = self.work.find(id).ok().flatten().and_then(admit::fair_gate);
+            if line.is_some_and(|line| self.work.knows_gate(line.id())) {
+                self.work.withhold(id);
+            }
+        }
+        if self.work.gated().next().is_some() {
+            self.host.expect_gates();
+            self.loading.expect_gates();
+        }
+        self.proceed().unwrap_or_else(|violation| Demand::Abort(violation.to_string()))
+    }
+
+    fn proceed(&mut self) -> Result<Demand, Violation> {
+        loop {
+            let needs = self.needs();
+            if let Some(needs) = self.loading.next(needs)? {
+                return Ok(self.load(needs));
+            }
+            if self.part == Part::Claiming {
+                return self.finish().map(|changes| Demand::Save(Box::new(changes)));
+            }
+            if let Some(needs) = self.search.further(self.wanted(), &self.work) {
+                let needs = self.loading.candidates_again(needs)?;
+                return Ok(self.load(needs));
+            }
+            self.decide(|phase| phase < Phase::Claims);
+            let turned = self.work.downstreams_of_turned();
+            let locked: HashSet<ExecutionId> = turned.into_iter().filter(|id| self.is_locked(*id)).collect();
+            join::propagate(&mut self.work, |id| locked.contains(&id));
+            release::open(&mut self.work);
+            self.work.stop_clock();
+            self.loading.close();
+            self.part = Part::Claiming;
+            self.offer(self.work.made_ready());
+        }
+    }
+
+    fn load(&mut self, needs: Needs) -> Demand {
+        self.asked = needs.clone();
+        Demand::Load(needs)
+    }
+
+    /// Passes on what a load shows about classes and gates, and rows that cannot be read.
+    fn learn(&mut self, rows: &mut Rows) {
+        let classes = std::mem::take(&mut rows.classes);
+        if !classes.is_empty() {
+            self.host.learn_classes(classes);
+            self.work.set_classes(self.host.classes());
+        }
+        for (execution, detail) in &rows.unreadable {
+            self.host.report_unreadable(*execution, detail);
+        }
+        self.host.see_gates(&rows.gates);
+    }
+
+    /// Takes waiting claims along for executions of these classes, one entry for each execution that is or will be ready.
+    fn offer(&mut self, ready: Vec<ClassId>) {
+        if ready.is_empty() {
+            return;
+        }
+        let mut offered: BTreeMap<ClassId, usize> = BTreeMap::new();
+        ready.into_iter().for_each(|class| *offered.entry(class).or_default() += 1);
+        for (class, count) in &mut offered {
+            let before = self.offered.entry(*class).or_default();
+            let more = count.saturating_sub(*before);
+            *before = (*before).max(*count);
+            *count = more;
+        }
+        offered.retain(|_, count| *count > 0);
+        if offered.is_empty() {
+            return;
+        }
+        let (work, limits) = (&self.work, self.admission.limits && self.part == Part::Claiming);
+        // Limited lanes are locked in the first part; a claim whose lanes are not keeps waiting.
+        let fits = |lanes: &[crate::GateId]| !limits || lanes.iter().all(|lane| work.knows_gate(*lane));
+        self.handed.extend(self.host.take_waiting_claims(offered, &fits));
+    }
+
+    /// The rows that the tasks need now.
+    fn needs(&mut self) -> Needs {
+        let mut needs = Needs::default();
+        match self.part {
+            Part::Claiming => {
+                let claims = self.all().filter(|task| task.phase() == Phase::Claims);
+                claims.for_each(|task| task.needs(&self.work, &mut needs));
+            }
+            Part::Loading => {
+                let defers = |task: &&H::Task| matches!(task.profile().if_locked, IfLocked::Defer(_));
+                self.all().filter(|task| !defers(task)).for_each(|task| task.needs(&self.work, &mut needs));
+                let waited_for: HashSet<ExecutionId> = needs.executions.iter().copied().collect();
+                self.all().filter(defers).for_each(|task| task.needs(&self.work, &mut needs));
+                needs.executions.retain(|id| !self.if_free.contains(id) || waited_for.contains(id));
+                let skips = |id| !self.is_locked(id) || self.stay_leased.contains(&id);
+                admit::needs(&self.work, skips, &mut needs);
+                if self.admission.limits && !self.loading.has_passed(Stage::Lanes) {
+                    needs.lanes.extend(self.host.waiting_lanes(&self.work.live_classes()));
+                }
+                self.cached.leave_out(self.admission.gates, &mut needs);
+            }
+        }
+        self.search.only_new(&mut needs.candidates);
+        needs
+    }
+
+    /// The same before anything is loaded. Signals and operators reach executions in any state: of several executions they
+    /// take only those that are free, because waiting could deadlock with a claim; skipped ones are retried alone.
+    fn first_needs(&mut self) -> Needs {
+        self.if_free.clear();
+        self.loading = Loading::default();
+        let target = |task: &H::Task| match task.profile().if_locked {
+            IfLocked::Defer(id) => Some(id),
+            IfLocked::Wait | IfLocked::Skip => None,
+        };
+        let targets: HashSet<ExecutionId> = self.all().filter_map(target).collect();
+        if !targets.is_empty() {
+            let mut others = Needs::default();
+            let waiting = self.all().filter(|task| target(task).is_none());
+            waiting.for_each(|task| task.needs(&self.work, &mut others));
+            let free: HashSet<ExecutionId> =
+                targets.into_iter().filter(|id| !others.executions.contains(id)).collect();
+            if free.len() + others.executions.len() > 1 {
+                self.if_free = free;
+            }
+        }
+        let mut needs = self.needs();
+        needs.executions_if_free.extend(&self.if_free);
+        needs.executions.extend(self.cached.downstreams());
+        if self.tasks.iter().any(|task| task.profile().finds > 0) {
+            needs.classes_after = Some(self.work.newest_class());
+        }
+        needs
+    }
+
+    /// Whether this transaction holds the lock on an execution, or will when it saves it.
+    fn is_locked(&self, id: ExecutionId) -> bool {
+        let saved = Saved { found: self.search.found(), cached: self.cached.ids() };
+        !self.work.is_skipped(id) && self.loading.stage_of_saved(id, &saved).is_some()
+    }
+
+    /// How many executions the claims want that look for them in the store, where gates may refuse some.
+    fn wanted(&self) -> usize {
+        if !self.admission.gates && !self.host.admission().gates {
+            return 0;
+        }
+        self.tasks.iter().map(|task| task.profile().finds).sum()
+    }
+
+    /// Decides the tasks of some phases, in the order of the phases.
+    fn decide(&mut self, phases: impl Fn(Phase) -> bool) {
+        let mut tasks: Vec<&mut H::Task> =
+            self.tasks.iter_mut().chain(&mut self.handed).filter(|task| phases(task.phase())).collect();
+        tasks.sort_by_key(|task| task.phase());
+        for task in tasks {
+            let deferred = match task.profile().if_locked {
+                IfLocked::Defer(id) => self.work.is_skipped(id),
+                IfLocked::Wait | IfLocked::Skip => false,
+            };
+            if !deferred {
+                task.decide(&mut self.work);
+            }
+        }
+    }
+
+    /// Decides the claims, and says what to save.
+    fn finish(&mut self) -> Result<Changes, Violation> {
+        self.decide(|phase| phase == Phase::Claims);
+        self.host.keep_lane_shares(self.work.shares());
+        self.summary = Summary {
+            now: self.work.now(),
+            ready: self.work.left_ready(),
+            opened_lanes: self.work.opened_lanes(),
+        };
+        let changes = std::mem::replace(&mut self.work, Work::new(Entropy::seeded(0))).finish();
+        let saved = Saved { found: self.search.found(), cached: self.cached.ids() };
+        self.loading.check_saved(&changes, &saved)?;
+        Ok(changes)
+    }
+}
+
+/// The executions that reports name and whose leases no task ends.
+fn stay_leased<T: Task>(tasks: &[T]) -> HashSet<ExecutionId> {
+    if tasks.iter().any(|task| task.profile().ends_unnamed_leases) {
+        return HashSet::new();
+    }
+    let touches = || tasks.iter().flat_map(|task| task.profile().executions.iter());
+    let ends = |lease: LeaseEffect| matches!(lease, LeaseEffect::Ends | LeaseEffect::Any);
+    let mut stay: HashSet<ExecutionId> = touches().map(|touch| touch.execution).collect();
+    for touch in touches().filter(|touch| ends(touch.lease)) {
+        stay.remove(&touch.execution);
+    }
+    stay
+}

@@ -1,0 +1,130 @@
+//! The rows around one execution: a store that serves them to the transaction driver, which runs a command over them.
+
+use super::gated::{held_by, stand};
+use super::record::{CHILD, signals_of, token_keys, waitpoints_of};
+use super::rows::{CLASS, FLOW, ID, NAMESPACE, NODE, UPSTREAMS, flow, now, session, upstream};
+use super::{Command, Row, left};
+use bytes::Bytes;
+use selvedge_core::driver::{Alone, Demand, Driver};
+use selvedge_core::flow::FlowCancel;
+use selvedge_core::rows::Relative;
+use selvedge_core::rule::Envelope;
+use selvedge_core::{Changes, Class, Execution, ExecutionId, Flow, Name, Needs, Rows, Rule, State};
+use std::collections::BTreeSet;
+
+/// An execution, or none, and the command that it meets. Together they determine every other row.
+pub struct Scene<'a> {
+    pub row: &'a Row,
+    pub command: &'a Command,
+}
+
+impl Scene<'_> {
+    /// Runs a rule. Returns its reply and its changes.
+    pub fn run<R: Rule>(&self, rule: R) -> (R::Reply, Changes) {
+        let mut driver = Driver::new(Alone::default(), vec![Envelope::new(rule)]);
+        let mut needs = driver.begin(0);
+        loop {
+            match driver.next(self.rows(&needs)) {
+                Demand::Load(more) => needs = more,
+                Demand::Save(changes) => {
+                    let reply = driver.take_tasks().0.pop().and_then(Envelope::into_reply);
+                    return (reply.expect("a rule that runs alone is decided"), *changes);
+                }
+                Demand::Abort(why) => panic!("{:?} on {:?}: {why}", self.command, self.row),
+            }
+        }
+    }
+
+    /// The rows that a load asks for.
+    fn rows(&self, needs: &Needs) -> Rows {
+        let mut rows = Rows { now: now(), ..Rows::default() };
+        let mut asked: BTreeSet<ExecutionId> = BTreeSet::new();
+        asked.extend(needs.executions.iter().chain(&needs.executions_if_free).chain(&needs.look));
+        for candidates in &needs.candidates {
+            let ready = self.row.iter().filter(|row| row.state == State::Ready);
+            let found = ready.filter(|row| candidates.classes.contains(&row.class));
+            rows.candidates.extend(found.map(|row| row.id).filter(|id| !needs.except.contains(id)));
+        }
+        for held in &needs.held {
+            let waits = self.row.iter().filter(|row| held_by(row) == Some(held.gate));
+            rows.held.push((*held, waits.map(|row| row.id).collect()));
+        }
+        for members in &needs.members {
+            let member = self.member().filter(|_| members.flow == FLOW && members.skip == 0);
+            rows.members.push((*members, member.map(|row| row.id).into_iter().collect()));
+        }
+        asked.extend(&rows.candidates);
+        asked.extend(rows.held.iter().flat_map(|(_, held)| held));
+        asked.extend(rows.members.iter().flat_map(|(_, members)| members));
+        rows.executions.extend(asked.iter().filter_map(|id| self.execution(*id)));
+        let inputs = rows.candidates.iter().chain(&needs.inputs);
+        rows.inputs.extend(inputs.map(|id| (*id, Bytes::from_static(b"null"))));
+        rows.relatives.extend(needs.relatives.iter().map(|id| self.relative(*id)));
+        rows.gates_asked.extend(needs.lanes.iter().chain(&needs.gates).chain(&needs.parts));
+        rows.gates.extend(stand().iter().filter(|gate| rows.gates_asked.contains(&gate.id())).cloned());
+        rows.outbox.extend(left(self.command).filter(|row| needs.outbox.contains(&row.name)));
+        let flows = needs.flows.iter().chain(&needs.flows_look);
+        rows.flows.extend(flows.filter(|id| **id == FLOW).map(|_| self.flow()));
+        for (flow, name) in needs.nodes.iter().filter(|(flow, name)| *flow == FLOW && name.as_str() == NODE) {
+            rows.nodes.extend(self.member().map(|row| (*flow, name.clone(), row.id)));
+        }
+        let sessions = needs.sessions.iter().chain(&needs.sessions_locked);
+        rows.sessions.extend(sessions.filter(|id| **id == session().id).map(|_| session()));
+        rows.classes.extend(needs.classes_after.filter(|after| *after < CLASS).map(|_| (CLASS, class())));
+        self.add_recorded(needs, &mut rows);
+        rows
+    }
+
+    /// Adds the signals, waitpoints and token keys. No step is recorded.
+    fn add_recorded(&self, needs: &Needs, rows: &mut Rows) {
+        rows.recorded.extend(&needs.records);
+        if needs.records.contains(&ID) || needs.untaken.contains(&ID) {
+            rows.signals.extend(self.row.iter().flat_map(signals_of));
+        }
+        if needs.waitpoints.contains(&ID) {
+            rows.waitpoints.extend(self.row.iter().flat_map(waitpoints_of));
+        }
+        if needs.token_keys {
+            rows.token_keys.extend(token_keys());
+        }
+    }
+
+    /// The row where it is a member of the flow.
+    fn member(&self) -> Option<&Execution> {
+        self.row.as_ref().filter(|row| row.flow == Some(FLOW))
+    }
+
+    fn execution(&self, id: ExecutionId) -> Option<Execution> {
+        match self.command {
+            Command::Dispatch(place, generation, outcome) if id == UPSTREAMS[*place] => {
+                Some(upstream(*place, *generation, *outcome))
+            }
+            _ => self.row.clone().filter(|row| row.id == id),
+        }
+    }
+
+    /// An upstream or a child as a claim or a suspension sees it. It is live unless the command says how it ended.
+    fn relative(&self, execution: ExecutionId) -> Relative {
+        let outcome = match self.command {
+            Command::HearChildren(outcome) if execution == CHILD => *outcome,
+            _ => None,
+        };
+        Relative { execution, name: Name::trusted("relative"), outcome, error: None, result: None }
+    }
+
+    /// The flow. A command that cancels the members finds its cancel requested.
+    fn flow(&self) -> Flow {
+        let mut flow = flow();
+        if let Command::CancelMembers(mode) = self.command {
+            let actor = Name::trusted("operator");
+            flow.detail.cancel = Some(FlowCancel { mode: *mode, actor, reason: None, draining: true });
+        }
+        flow
+    }
+}
+
+/// The class of every row.
+fn class() -> Class {
+    let [lane, kind] = ["default", "kind"].map(Name::trusted);
+    Class { namespace: NAMESPACE, lane, kind, capabilities: Default::default() }
+}

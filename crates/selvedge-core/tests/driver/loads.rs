@@ -1,0 +1,207 @@
+//! Which rows a transaction asks for, how often, and in which loads.
+
+use super::rules::{ByHand, CLAIMS, InPhase, tag, task};
+use super::table::{CLASS, FLOW, Table, id, lane, leased, run};
+use selvedge_core::driver::{Alone, Driver, Loading, Plan};
+use selvedge_core::outbox::{OutboxKind, OutboxName};
+use selvedge_core::rows::{Candidates, HeldBy};
+use selvedge_core::rule::Task;
+use selvedge_core::{ClassId, ExecutionId, GateId, Needs, SessionId};
+use uuid::Uuid;
+
+fn alone(tasks: Vec<Box<dyn Task>>) -> Driver<Alone<Box<dyn Task>>> {
+    Driver::new(Alone::default(), tasks)
+}
+
+#[test]
+fn needs_are_asked_again_until_they_add_nothing_new_and_nothing_is_asked_for_twice() {
+    let follows = || {
+        ByHand::asking(|work, needs| {
+            for next in [id(1), id(2), id(3)] {
+                needs.look.push(next);
+                if !work.knows(next) {
+                    return;
+                }
+            }
+        })
+    };
+    // Two rules that need the same rows load them once.
+    let run = run(&mut alone(vec![task(follows()), task(follows())]), &Table::of([1, 2, 3].map(leased)));
+    let looks: Vec<&[ExecutionId]> = run.loads.iter().map(|(needs, _)| &needs.look[..]).collect();
+    assert_eq!(looks, [[id(1)], [id(2)], [id(3)]]);
+    assert!(run.changes().is_empty());
+}
+
+#[test]
+fn a_row_that_is_not_there_is_asked_for_once() {
+    let run = run(
+        &mut alone(vec![task(ByHand::asking(|_, needs| needs.executions.push(id(1))))]),
+        &Table::default(),
+    );
+    assert_eq!(run.loads_of(|needs| &needs.executions), [0]);
+    assert_eq!(run.loads.len(), 1);
+}
+
+#[test]
+fn a_row_that_is_locked_by_one_rule_and_read_by_another_is_loaded_once() {
+    let locks = ByHand::asking(|_, needs| needs.executions.push(id(1)));
+    let reads = ByHand::asking(|_, needs| needs.look.push(id(1)));
+    let run = run(&mut alone(vec![task(reads), task(locks)]), &Table::of([leased(1)]));
+    assert_eq!(run.locks(0), [id(1)]);
+    assert!(run.loads_of(|needs| &needs.look).is_empty());
+}
+
+#[test]
+fn a_rule_that_never_stops_asking_fails_its_transaction() {
+    let endless = ByHand::asking(|work, needs| {
+        let next = (1..).map(id).find(|id| !work.was_asked_for(*id));
+        needs.look.extend(next);
+    });
+    let run = run(&mut alone(vec![task(endless)]), &Table::default());
+    assert_eq!(run.loads.len(), 64);
+    assert!(run.aborted().ends_with("the rules still ask for rows after 64 loads"), "{}", run.aborted());
+}
+
+#[test]
+fn after_the_first_part_nothing_is_locked_any_more() {
+    let changes = ByHand::asking(|_, needs| needs.executions.push(id(1))).deciding(|work| tag(work, id(1)));
+    let asks_late = ByHand::asking(|work, needs| {
+        if work.is_changed(id(1)) {
+            needs.executions.push(id(2));
+            needs.gates.push(GateId(1));
+            needs.lanes.push(lane());
+            needs.flows.push(FLOW);
+            needs.look.push(id(3));
+        }
+    })
+    .deciding(|work| {
+        assert!(!work.knows(id(2)) && !work.knows_gate(GateId(1)) && !work.knows_gate(lane()));
+        assert!(work.knows(id(3)), "reads are served");
+    });
+    let claims = InPhase::<CLAIMS>(asks_late);
+    let run = run(&mut alone(vec![task(changes), task(claims)]), &Table::of([1, 2, 3].map(leased)));
+    let (last, _) = run.loads.last().expect("there are loads");
+    assert_eq!(*last, Needs { look: vec![id(3)], ..Needs::default() });
+    assert_eq!(run.changes().updated.len(), 1);
+}
+
+/// Something of every stage.
+fn everything() -> Needs {
+    Needs {
+        growing: vec![FLOW],
+        executions: vec![id(2), id(1)],
+        outbox: vec![OutboxName { id: Uuid::nil(), kind: OutboxKind::Edges }],
+        lanes: vec![GateId(2), GateId(1)],
+        candidates: vec![Candidates { classes: vec![ClassId(1)], limit: 1 }],
+        gates: vec![GateId(4), GateId(3)],
+        parts: vec![GateId(6), GateId(5)],
+        held: vec![HeldBy::first(GateId(3), 1)],
+        flows: vec![FLOW],
+        sessions_locked: vec![SessionId(1)],
+        ..Needs::default()
+    }
+}
+
+/// The loads in which everything is loaded that is asked for at once.
+fn loads(plan: Plan) -> Vec<Needs> {
+    let mut loading = Loading::new(plan);
+    let mut asked = everything();
+    let mut loads = Vec::new();
+    while let Some(load) = loading.next(std::mem::take(&mut asked)).expect("it is in order") {
+        loads.push(load);
+    }
+    loads
+}
+
+#[test]
+fn the_rows_of_a_later_stage_wait_for_those_of_an_earlier_one() {
+    let plan = Plan { later_executions: false, lanes_last: true, limits: true, gates: true };
+    let all = everything();
+    let none = Needs::default;
+    let executions = vec![id(1), id(2)];
+    let first = Needs { growing: all.growing, executions, outbox: all.outbox, ..none() };
+    let second = Needs { lanes: vec![GateId(1), GateId(2)], candidates: all.candidates, ..none() };
+    let gates = Needs { gates: vec![GateId(3), GateId(4)], ..none() };
+    let parts = Needs { parts: vec![GateId(5), GateId(6)], ..none() };
+    let held = Needs { held: all.held, ..none() };
+    let last = Needs { flows: all.flows, sessions_locked: all.sessions_locked, ..none() };
+    assert_eq!(loads(plan), [first, second, gates, parts, held, last], "in order within a stage, too");
+}
+
+#[test]
+fn lanes_and_candidates_wait_for_executions_where_these_may_come_late_or_lanes_are_limited() {
+    let plan = |later_executions, lanes_last| Plan { later_executions, lanes_last, ..Plan::default() };
+    let with_executions = |plan| {
+        let first = loads(plan).swap_remove(0);
+        assert!(!first.executions.is_empty());
+        (!first.lanes.is_empty(), !first.candidates.is_empty())
+    };
+    assert_eq!(with_executions(plan(false, false)), (true, true), "one load serves all");
+    assert_eq!(with_executions(plan(true, false)), (false, false));
+    assert_eq!(with_executions(plan(false, true)), (false, false));
+}
+
+#[test]
+fn flows_and_sessions_wait_where_gates_may_come() {
+    let without_gates = || {
+        let all = everything();
+        Needs { gates: vec![], parts: vec![], held: vec![], ..all }
+    };
+    let mut loading = Loading::new(Plan::default());
+    let load = loading.next(without_gates()).expect("it is in order").expect("there is a load");
+    assert_eq!((load.flows.len(), load.sessions_locked.len()), (1, 1), "one load serves all");
+
+    let mut loading = Loading::new(Plan::default());
+    loading.expect_gates();
+    let load = loading.next(without_gates()).expect("it is in order").expect("there is a load");
+    assert_eq!((load.flows.len(), load.sessions_locked.len()), (0, 0));
+    let gates = Needs { gates: vec![GateId(1)], ..Needs::default() };
+    let load = loading.next(gates.clone()).expect("it is in order");
+    assert_eq!(load, Some(gates), "a gate that comes now is before them");
+    let load = loading.next(Needs::default()).expect("it is in order").expect("there is a load");
+    assert_eq!((load.flows.len(), load.sessions_locked.len()), (1, 1));
+}
+
+#[test]
+fn a_gate_that_is_asked_for_after_its_stage_is_left_out() {
+    let asks = |number| Needs { gates: vec![GateId(number)], ..Needs::default() };
+    let mut loading = Loading::new(Plan { gates: true, ..Plan::default() });
+    assert_eq!(loading.next(asks(2)), Ok(Some(asks(2))));
+    assert_eq!(loading.next(asks(1)), Ok(None), "it would be locked after a gate with a higher id");
+}
+
+#[test]
+fn looking_at_an_execution_does_not_lock_it() {
+    let mut loading = Loading::new(Plan::default());
+    let asked = Needs { look: vec![id(1)], executions: vec![id(2)], ..Needs::default() };
+    loading.next(asked).expect("it is in order");
+    assert_eq!([1, 2].map(|number| loading.locks(id(number))), [false, true]);
+}
+
+#[test]
+fn candidates_of_a_lane_that_has_room_only_after_gates_were_locked_are_looked_for_all_the_same() {
+    let mut loading = Loading::new(Plan { gates: true, ..Plan::default() });
+    let gates = Needs { gates: vec![GateId(1)], ..Needs::default() };
+    assert_eq!(loading.next(gates.clone()), Ok(Some(gates)));
+    let candidates = vec![Candidates { classes: vec![CLASS], limit: 1 }];
+    let late = Needs { candidates, ..Needs::default() };
+    assert_eq!(loading.next(late.clone()), Ok(Some(late)), "the search never waits");
+}
+
+#[test]
+fn gates_that_were_not_expected_are_locked_after_sessions_but_only_once() {
+    let first = Needs { executions: vec![id(1)], sessions_locked: vec![SessionId(1)], ..Needs::default() };
+    let asks = |number| Needs { gates: vec![GateId(number)], ..Needs::default() };
+    let mut loading = Loading::new(Plan::default());
+    assert_eq!(loading.next(first.clone()), Ok(Some(first.clone())));
+    loading.expect_gates();
+    assert_eq!(loading.next(asks(2)), Ok(Some(asks(2))));
+    assert_eq!(loading.next(asks(1)), Ok(None), "it would be locked after a gate with a higher id");
+
+    let mut expecting = Loading::new(Plan { gates: true, ..Plan::default() });
+    expecting.next(Needs { executions: vec![id(1)], ..Needs::default() }).expect("it is in order");
+    expecting
+        .next(Needs { sessions_locked: vec![SessionId(1)], ..Needs::default() })
+        .expect("it is in order");
+    assert_eq!(expecting.next(asks(2)), Ok(None), "gates that are expected come before sessions");
+}

@@ -1,0 +1,120 @@
+//! A transaction that would lock out of order, or save rows that it has not locked, is rolled back.
+
+use super::process::Process;
+use super::rules::{ByHand, claim, tag, task};
+use super::table::{FLOW, NAMESPACE, Table, execution, id, lane, leased, run};
+use selvedge_core::driver::{Alone, Driver};
+use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
+use selvedge_core::rule::Task;
+use selvedge_core::{ExecutionId, Needs, State, Work};
+use uuid::Uuid;
+
+/// A transaction in a process where lanes and gates may limit something.
+fn alone(rule: ByHand) -> Driver<Alone<Box<dyn Task>>> {
+    Driver::new(Alone::default(), vec![task(rule)])
+}
+
+#[test]
+fn a_rule_that_asks_for_executions_after_lanes_were_locked_fails_its_transaction() {
+    let after_lanes = || {
+        ByHand::asking(|work, needs| {
+            needs.lanes.push(lane());
+            if work.knows_gate(lane()) {
+                needs.executions.push(id(1));
+            }
+        })
+    };
+    let cases = [(after_lanes(), "Executions"), (after_lanes().locking_later_executions(), "LateExecutions")];
+    for (rule, stage) in cases {
+        let mut driver = alone(rule);
+        let run = run(&mut driver, &Table::of([leased(1)]));
+        assert_eq!(run.aborted(), format!("the lock order is broken: {stage} asked for after Lanes"));
+        assert!(run.loads_of(|needs| &needs.executions).is_empty(), "the store is never asked for them");
+        assert!(!driver.take_tasks().0[0].is_decided());
+    }
+}
+
+/// A rule that locks an execution, and then another that it learns of from the first.
+fn one_after_the_other() -> ByHand {
+    ByHand::asking(|work, needs| {
+        needs.executions.push(id(1));
+        if work.knows(id(1)) {
+            needs.executions.push(id(2));
+        }
+    })
+}
+
+#[test]
+fn executions_are_asked_for_twice_only_by_a_rule_whose_profile_says_so() {
+    let table = Table::of([leased(1), leased(2)]);
+    let refused = run(&mut alone(one_after_the_other()), &table);
+    assert_eq!(refused.aborted(), "the lock order is broken: Executions asked for after Executions");
+    let accepted = run(&mut alone(one_after_the_other().locking_later_executions()), &table);
+    assert_eq!((accepted.locks(0), accepted.locks(1)), (&[id(1)][..], &[id(2)][..]));
+    assert!(accepted.changes().is_empty());
+    let plain = task(ByHand::asking(|_, _| {}));
+    let batch = vec![plain, task(one_after_the_other().locking_later_executions())];
+    let accepted = run(&mut Driver::new(Alone::default(), batch), &table);
+    assert_eq!(accepted.locks(1), [id(2)], "in a batch with others, too");
+}
+
+#[test]
+fn an_execution_that_is_changed_without_being_locked_fails_the_transaction() {
+    let table = Table::of([leased(1)]);
+    let looks = || ByHand::asking(|_, needs| needs.look.push(id(1)));
+    for rule in [looks().deciding(|work| tag(work, id(1))), looks().deciding(|work| work.delete(id(1)))] {
+        let run = run(&mut alone(rule), &table);
+        let expected = format!("the lock order is broken: execution {} is changed and was not locked", id(1));
+        assert_eq!(run.aborted(), expected);
+    }
+}
+
+#[test]
+fn an_execution_that_was_locked_in_any_way_may_be_changed() {
+    let asks: [fn(&mut Needs); 2] =
+        [|needs| needs.executions.push(id(1)), |needs| needs.executions_if_free.push(id(1))];
+    for ask in asks {
+        let rule = ByHand::asking(move |_, needs| ask(needs)).deciding(|work| tag(work, id(1)));
+        let run = run(&mut alone(rule), &Table::of([leased(1)]));
+        assert_eq!(run.updated(id(1)).expected_version, 7);
+    }
+    // A claim locks the ready executions that it finds.
+    let found = run(
+        &mut Process::default().driver(vec![task(claim("instance", 1))]),
+        &Table::of([execution(1, State::Ready)]),
+    );
+    assert!(found.loads_of(|needs| &needs.executions).is_empty());
+    assert!(found.updated(id(1)).execution.state.lease().is_some());
+}
+
+/// A rule that looks at an execution without locking it, and writes an outbox row.
+fn writing(kind: OutboxKind, about: Uuid, locks_owner: bool) -> ByHand {
+    let name = OutboxName { id: about, kind };
+    let asks = move |_: &Work, needs: &mut Needs| match kind {
+        OutboxKind::Flow if locks_owner => needs.flows.push(FLOW),
+        _ if locks_owner => needs.executions.push(ExecutionId(about)),
+        _ => needs.look.push(ExecutionId(about)),
+    };
+    ByHand::asking(asks).deciding(move |work| {
+        let (at, namespace) = (work.now(), NAMESPACE);
+        work.put_outbox(OutboxRow { name, at, position: 0, namespace, tags: Default::default() });
+    })
+}
+
+#[test]
+fn an_outbox_row_is_written_only_by_a_transaction_that_has_locked_its_owner() {
+    let table = Table::of([leased(1)]);
+    for kind in OutboxKind::ALL {
+        let owner = if kind == OutboxKind::Flow { FLOW.0 } else { id(1).0 };
+        let written = run(&mut alone(writing(kind, owner, true)), &table);
+        assert_eq!(written.changes().outbox_put.len(), 1, "{kind:?}");
+        let unlocked = run(&mut alone(writing(kind, owner, false)), &table);
+        match kind {
+            // The end of a child writes it, without the lock on the parent.
+            OutboxKind::Parent => assert_eq!(unlocked.changes().outbox_put.len(), 1),
+            OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children | OutboxKind::Flow => {
+                assert!(unlocked.aborted().ends_with("is written without its owner"), "{kind:?}");
+            }
+        }
+    }
+}
