@@ -55,13 +55,12 @@ impl Cached {
 
     /// Uses no row, since one of them may have moved. The downstreams are still the best guess.
     pub fn forget(&mut self) {
-        self.rows.clear();
         self.ids.clear();
     }
 
-    /// The rows.
-    pub fn rows(&self) -> impl Iterator<Item = &Execution> {
-        self.rows.iter()
+    /// Takes the rows, once.
+    pub fn take_rows(&mut self) -> Vec<Execution> {
+        std::mem::take(&mut self.rows)
     }
 
     /// Their ids.

@@ -131,7 +131,7 @@ impl<H: Host> Driver<H> {
         self.offer(offered.collect());
         if again == 0 {
             self.cached = Cached::take(&self.host, &self.tasks);
-            self.cached.rows().for_each(|row| self.work.remember(row.clone()));
+            self.cached.take_rows().into_iter().for_each(|row| self.work.remember(row));
         } else {
             self.cached.forget();
         }
@@ -245,9 +245,12 @@ impl<H: Host> Driver<H> {
             Part::Loading => {
                 let defers = |task: &&H::Task| matches!(task.profile().if_locked, IfLocked::Defer(_));
                 self.all().filter(|task| !defers(task)).for_each(|task| task.needs(&self.work, &mut needs));
-                let waited_for: HashSet<ExecutionId> = needs.executions.iter().copied().collect();
+                let waited_for: HashSet<ExecutionId> =
+                    needs.executions.iter().filter(|id| self.if_free.contains(id)).copied().collect();
                 self.all().filter(defers).for_each(|task| task.needs(&self.work, &mut needs));
-                needs.executions.retain(|id| !self.if_free.contains(id) || waited_for.contains(id));
+                if !self.if_free.is_empty() {
+                    needs.executions.retain(|id| !self.if_free.contains(id) || waited_for.contains(id));
+                }
                 let skips = |id| !self.is_locked(id) || self.stay_leased.contains(&id);
                 admit::needs(&self.work, skips, &mut needs);
                 if self.admission.limits && !self.loading.has_passed(Stage::Lanes) {
