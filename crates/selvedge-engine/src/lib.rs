@@ -202,7 +202,7 @@ impl Engine {
         Ok(self.inner.store.ping().await?)
     }
 
-    /// Stops: waiting claims return, accepted commands are answered, reconcilers end or are aborted. Says how many had
+    /// Stops: waiting claims return, accepted rules are answered, reconcilers end or are aborted. Says how many had
     /// to be aborted. A second call is a no-op.
     pub async fn shutdown(&self) -> Aborted {
         let aborted = self.inner.supervisor.shutdown(self.inner.options.grace).await;

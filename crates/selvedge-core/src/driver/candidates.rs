@@ -6,11 +6,11 @@ use crate::rules::admit;
 use crate::{ClassId, ExecutionId, Work};
 use std::collections::HashSet;
 
-/// How many more executions than it wants a claim asks for at most, because other claims take from the same classes.
+/// The most executions that a claim asks for beyond those it wants, because other claims take from the same classes.
 const SHARE_LIMIT: u32 = 256;
-/// How often a transaction searches behind its first candidates.
+/// The most searches of one transaction behind its first candidates.
 const SEARCHES: u32 = 16;
-/// How many candidates such a search asks for at most.
+/// The most candidates that such a search asks for.
 const SEARCH_LIMIT: u32 = 500;
 
 /// The candidates of one transaction.

@@ -10,14 +10,14 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is known of lanes and gates before anything is loaded. Once true, always true.
+/// The process's knowledge of lanes and gates before anything is loaded. Once true, always true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
-    /// Whether a lane is configured.
+    /// A lane is configured.
     pub lanes: bool,
-    /// Whether a lane limits something.
+    /// A lane limits something.
     pub limits: bool,
-    /// Whether something goes through gates that claims lock.
+    /// Some executions go through gates that claims lock.
     pub gates: bool,
 }
 
@@ -32,7 +32,7 @@ pub trait Host: Send {
     /// Adds classes that a transaction has read.
     fn learn_classes(&self, classes: Vec<(ClassId, Class)>);
 
-    /// What is known of lanes and gates.
+    /// The process's knowledge of lanes and gates.
     fn admission(&self) -> Admission;
 
     /// A seed for lease ids and jitter.

@@ -2,15 +2,17 @@
 //!
 //! [`Work::apply`] checks each change against the transition table, raises the version, writes the line of history and
 //! the event, and keeps the ready ones at hand for the claims of the same transaction. A rule refuses before it applies
-//! anything, so a refused command leaves no trace.
+//! anything, so a refused operation leaves no trace.
 
 mod beside;
 mod claims;
+mod context;
 mod finish;
 mod flows;
 mod gates;
 mod record;
 
+pub use context::Context;
 pub use gates::LaneShares;
 
 use crate::execution::{ClaimOrder, Slots};
@@ -30,26 +32,11 @@ use crate::transition::allowed;
 use crate::wiring::Wiring;
 use crate::{
     ClassId, Classes, Entropy, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Outcome, Refusal,
-    Scope, Session, SessionId, State, Timestamp,
+    Session, SessionId, State, Timestamp,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-
-/// What a transaction knows before it loads anything.
-#[derive(Debug)]
-pub struct Context {
-    /// The source of lease ids and jitter.
-    pub entropy: Entropy,
-    /// The classes that are known.
-    pub classes: Arc<Classes>,
-    /// How far lanes are with their shares.
-    pub shares: LaneShares,
-    /// Whether the transaction was begun before, and may have committed without its answer arriving.
-    pub repeated: bool,
-    /// Whether a lane may be configured.
-    pub lanes: bool,
-}
 
 /// The rows of one transaction.
 #[derive(Debug)]
@@ -146,7 +133,7 @@ impl Entry {
 }
 
 impl Work {
-    /// An empty workplace.
+    /// A transaction without rows.
     pub fn new(entropy: Entropy) -> Self {
         Work::begin(Context {
             entropy,
@@ -288,52 +275,7 @@ impl Work {
         self.now
     }
 
-    /// Stops the transaction's time: rows were changed with it, and loads that follow only read.
-    pub fn stop_clock(&mut self) {
-        self.stopped = true;
-    }
-
-    /// Whether the transaction was begun before, and may have committed without its answer arriving.
-    pub fn is_repeated(&self) -> bool {
-        self.repeated
-    }
-
-    /// Whether a lane may be configured, so that lanes must be read.
-    pub fn expects_lanes(&self) -> bool {
-        self.expects_lanes
-    }
-
-    /// Replaces the classes that are known.
-    pub fn set_classes(&mut self, classes: Arc<Classes>) {
-        self.classes = classes;
-    }
-
-    /// The classes that a worker with this scope may take, in id order.
-    pub fn covered(&self, scope: &Scope) -> Vec<ClassId> {
-        self.classes.covered(scope)
-    }
-
-    /// The newest class that is known.
-    pub fn newest_class(&self) -> ClassId {
-        self.classes.newest()
-    }
-
-    /// The lane of a class, where the class is known.
-    pub fn lane_of(&self, class: ClassId) -> Option<&Name> {
-        self.classes.get(class).map(|class| &class.lane)
-    }
-
-    /// Whether another transaction has locked an execution that was asked for if free.
-    pub fn is_skipped(&self, id: ExecutionId) -> bool {
-        self.skipped.contains(&id)
-    }
-
-    /// Whether an execution was asked for by its id, found or not.
-    pub fn was_asked_for(&self, id: ExecutionId) -> bool {
-        self.asked_executions.contains(&id)
-    }
-
-    /// Chance.
+    /// The random source of this transaction.
     pub fn entropy(&mut self) -> &mut Entropy {
         &mut self.entropy
     }

@@ -1,6 +1,6 @@
 //! Hand-off: what is submitted while a claim waits is inserted already leased, and a claimer that has gone takes nothing.
 
-use crate::side::{claim_of, fence, ids};
+use crate::side::{Side, claim_of, fence, ids};
 use crate::{on_faulty, on_memory, soon, until};
 use selvedge_engine::core::Draft;
 use selvedge_engine::core::fact::Fact;
@@ -116,20 +116,25 @@ async fn a_report_and_the_next_claim_share_one_commit() {
     assert_eq!(side.stored(first).await.result.as_deref(), Some(&b"1"[..]));
 }
 
-#[tokio::test]
-async fn a_claim_that_follows_a_report_whose_claim_found_nothing_waits_without_asking() {
+async fn after_a_report_whose_claim_found_nothing() -> Side {
     let (side, _) = on_memory().await;
     side.submit(Draft::new("kind")).await;
     let lease = fence(&side.claim_one("one").await);
     let complete = Op::Complete { result: "1".into() };
     let report = side.namespace.report(vec![Ok((lease, None, complete))], Some(claim_of("one", 1))).await;
     assert!(report.expect("it is answered").1.is_empty());
+    side
+}
+
+#[tokio::test]
+async fn a_claim_that_follows_a_report_whose_claim_found_nothing_waits_without_asking() {
+    let side = after_a_report_whose_claim_found_nothing().await;
     let before = side.engine.activity().0;
     let claim = side.claim_waiting(claim_of("one", 1), 1).await;
     assert_eq!(side.engine.activity().0, before, "it does not ask");
     let id = side.submit(Draft::new("kind")).await;
     assert_eq!(ids(&soon(claim).await.expect("it is answered")), [id]);
-    // The next one asks, and so does one of another scope.
+    // The next one asks.
     let claim = side.claim_waiting(claim_of("one", 1), 1).await;
     assert_eq!(side.engine.activity().0, before + 2);
     claim.abort();
@@ -137,12 +142,7 @@ async fn a_claim_that_follows_a_report_whose_claim_found_nothing_waits_without_a
 
 #[tokio::test]
 async fn a_claim_asks_if_something_became_ready_after_the_report_whose_claim_found_nothing() {
-    let (side, _) = on_memory().await;
-    side.submit(Draft::new("kind")).await;
-    let lease = fence(&side.claim_one("one").await);
-    let complete = Op::Complete { result: "1".into() };
-    let report = side.namespace.report(vec![Ok((lease, None, complete))], Some(claim_of("one", 1))).await;
-    assert!(report.expect("it is answered").1.is_empty());
+    let side = after_a_report_whose_claim_found_nothing().await;
     let id = side.submit(Draft::new("kind")).await;
     assert_eq!(side.claim_one("one").await.execution.id, id);
 }
