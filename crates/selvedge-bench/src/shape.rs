@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use selvedge_core::Draft;
-use selvedge_core::join::{Condition, JoinPolicy};
+use selvedge_core::join::{EdgeCondition, JoinPolicy};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft, NodeDraft};
 
 /// The mark of the node at which a graph begins.
@@ -29,7 +29,7 @@ fn node(name: String, mark: u64) -> NodeDraft {
 }
 
 fn edge(from: impl Into<String>, to: impl Into<String>) -> EdgeDraft {
-    EdgeDraft { from: from.into(), to: to.into(), when: Condition::Success }
+    EdgeDraft { from: from.into(), to: to.into(), when: EdgeCondition::Success }
 }
 
 /// One after another. The last one has the mark `last`, the others that of the middle.

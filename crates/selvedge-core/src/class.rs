@@ -21,7 +21,7 @@ pub struct Class {
 
 /// What a worker says it can run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Scope {
+pub struct ClaimScope {
     /// The namespace.
     pub namespace: NamespaceId,
     /// Its lanes.
@@ -32,7 +32,7 @@ pub struct Scope {
     pub capabilities: BTreeSet<Name>,
 }
 
-impl Scope {
+impl ClaimScope {
     /// Whether a worker with this scope may run executions of `class`.
     pub fn covers(&self, class: &Class) -> bool {
         self.namespace == class.namespace
@@ -79,7 +79,7 @@ impl Classes {
     }
 
     /// The classes a worker with this scope may take, in id order.
-    pub fn covered(&self, scope: &Scope) -> Vec<ClassId> {
+    pub fn covered(&self, scope: &ClaimScope) -> Vec<ClassId> {
         let mut ids: Vec<ClassId> = scope
             .lanes
             .iter()
@@ -136,7 +136,7 @@ mod tests {
             (ClassId(6), Class { namespace: NamespaceId(2), ..class("a", "k", &[]) }),
         ]);
         let covered = |lanes: &[&str], kinds: Option<&[&str]>, capabilities: &[&str]| {
-            classes.covered(&Scope {
+            classes.covered(&ClaimScope {
                 namespace: NamespaceId(1),
                 lanes: names(lanes).into_iter().collect(),
                 kinds: kinds.map(|kinds| names(kinds).into_iter().collect()),

@@ -346,9 +346,11 @@ impl Execution {
         let start_by = due(DueKind::Deadline, self.start_by_at());
         let expiry = due(DueKind::WaitpointExpiry, self.detail.record.expires_at);
         match &self.state {
-            State::Blocked | State::Ready | State::Held(_) => [deadline, start_by, expiry, None],
+            State::WaitingDependencies | State::Waiting | State::Held(_) => {
+                [deadline, start_by, expiry, None]
+            }
             State::Delayed { until } => [deadline, start_by, expiry, due(DueKind::Delay, Some(*until))],
-            State::Leased(_) => [
+            State::Active(_) => [
                 deadline,
                 due(DueKind::AttemptTimeout, self.attempt_timeout_at()),
                 due(DueKind::Deadline, self.detail.cancel.as_ref().map(|cancel| cancel.until)),

@@ -1,7 +1,7 @@
 //! Why something does not run, and when that will change. One function; API, command line and pages show its text.
 
 use crate::execution::DueKind;
-use crate::gate::{Gate, GateKind, GateName, LaneState, Shut, Why};
+use crate::gate::{Gate, GateKind, GateName, HoldReason, LaneState, Shut};
 use crate::join::{JoinPolicy, Resolution};
 use crate::rules::admit::{Taken, lane_gate, taken};
 use crate::state::StateName;
@@ -58,8 +58,8 @@ pub struct Surroundings<'a> {
 pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
     let mut reasons = Vec::new();
     match &row.state {
-        State::Blocked => reasons.extend(blocked(row, around)),
-        State::Ready => {
+        State::WaitingDependencies => reasons.extend(blocked(row, around)),
+        State::Waiting => {
             reasons.extend(in_lane(row, around));
             let waiting = waiting(row, around);
             // A worker that is free is nothing to wait for while the lane gives nothing out.
@@ -68,7 +68,7 @@ pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
             }
         }
         State::Delayed { until } => reasons.push(delayed(row, *until)),
-        State::Leased(lease) => {
+        State::Active(lease) => {
             let session = around.sessions.iter().find(|session| session.id == lease.session);
             let renewed = session.and_then(Session::renewed_until).unwrap_or_default();
             let until = lease.first_term().max(renewed);
@@ -147,7 +147,7 @@ pub fn is_paused(gate: &Gate) -> bool {
 /// The state as callers are shown it: what is ready in a lane that is paused is held by it, without a change of its row.
 pub fn shown_state(state: &State, lane_is_paused: bool) -> StateName {
     match state {
-        State::Ready if lane_is_paused => StateName::Held,
+        State::Waiting if lane_is_paused => StateName::Held,
         state => state.name(),
     }
 }
@@ -204,10 +204,10 @@ fn refuses(row: &Execution, name: &GateName, around: &Surroundings<'_>) -> Optio
 /// The reason that a gate gives, and those that hold it where their end would open it.
 fn refused(name: &GateName, shut: &Shut, around: &Surroundings<'_>) -> Vec<Reason> {
     let (code, opens_with_an_end) = match shut.why {
-        Why::Paused => ("lane_paused", false),
-        Why::Concurrency { .. } => ("concurrency_limit", true),
-        Why::Rate(_) => ("rate_limit", false),
-        Why::Budget { .. } => ("budget_limit", true),
+        HoldReason::Paused => ("lane_paused", false),
+        HoldReason::Concurrency { .. } => ("concurrency_limit", true),
+        HoldReason::Rate(_) => ("rate_limit", false),
+        HoldReason::Budget { .. } => ("budget_limit", true),
     };
     // A rate of nothing never has room.
     let until = shut.until.filter(|until| *until < Timestamp::from_micros(i64::MAX));

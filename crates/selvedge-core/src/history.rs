@@ -16,7 +16,7 @@ const KEPT_LINES: usize = 16;
 
 /// One line: a change, the version it made, when, and who asked for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub struct HistoryLine {
     /// The version the change made.
     pub version: u32,
     /// When.
@@ -52,12 +52,12 @@ impl History {
     }
 
     /// Appends a line.
-    pub fn push(&mut self, line: &Line) {
+    pub fn push(&mut self, line: &HistoryLine) {
         self.0 = postcard::to_extend(line, std::mem::take(&mut self.0)).unwrap_or_default();
     }
 
     /// The lines, oldest first.
-    pub fn lines(&self) -> Result<Vec<Line>, postcard::Error> {
+    pub fn lines(&self) -> Result<Vec<HistoryLine>, postcard::Error> {
         let mut rest = self.0.as_slice();
         let mut lines = Vec::new();
         while !rest.is_empty() {
@@ -91,7 +91,7 @@ impl History {
 }
 
 /// The newest claim: its lease and time to live.
-pub fn newest_claim(lines: &[Line]) -> Option<(&LeaseRef, i64)> {
+pub fn newest_claim(lines: &[HistoryLine]) -> Option<(&LeaseRef, i64)> {
     lines.iter().rev().find_map(|line| match &line.fact {
         Fact::Claimed { lease, ttl_ms, .. } => Some((lease, *ttl_ms)),
         _ => None,
@@ -99,7 +99,7 @@ pub fn newest_claim(lines: &[Line]) -> Option<(&LeaseRef, i64)> {
 }
 
 /// The lease under which `attempt` ran.
-pub fn lease_of(lines: &[Line], attempt: u32) -> Option<&LeaseRef> {
+pub fn lease_of(lines: &[HistoryLine], attempt: u32) -> Option<&LeaseRef> {
     lines.iter().rev().find_map(|line| match &line.fact {
         Fact::Claimed { lease, .. } if lease.attempt() == attempt => Some(lease),
         _ => None,
@@ -107,7 +107,7 @@ pub fn lease_of(lines: &[Line], attempt: u32) -> Option<&LeaseRef> {
 }
 
 /// How `attempt` ended.
-pub fn ending_of(lines: &[Line], attempt: u32) -> Option<Ending> {
+pub fn ending_of(lines: &[HistoryLine], attempt: u32) -> Option<Ending> {
     lines
         .iter()
         .rev()
@@ -116,9 +116,9 @@ pub fn ending_of(lines: &[Line], attempt: u32) -> Option<Ending> {
 
 /// The attempt that a fact ended, and how.
 pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
-    use crate::Outcome::{Cancelled, Expired, Success};
+    use crate::Outcome::{Cancelled, Completed, Expired};
     let (attempt, digest, next) = match fact {
-        Fact::Completed { attempt, digest } => (*attempt, Some(*digest), Next::Terminal(Success)),
+        Fact::Completed { attempt, digest } => (*attempt, Some(*digest), Next::Terminal(Completed)),
         Fact::Failed { lease, next, digest, .. } | Fact::Delayed { lease, next, digest } => {
             (lease.attempt(), Some(*digest), *next)
         }
@@ -126,7 +126,7 @@ pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
         Fact::Suspended { suspension, next, digest } => (suspension.lease.attempt(), Some(*digest), *next),
         Fact::TimedOut { lease, next }
         | Fact::Breached { lease, next, .. }
-        | Fact::Lapsed { lease, next }
+        | Fact::LeaseExpired { lease, next }
         | Fact::Orphaned { lease, next }
         | Fact::Revoked { lease, next, .. } => (lease.attempt(), None, *next),
         Fact::Cancelled { lease: Some(lease), .. } => (lease.attempt(), None, Next::Terminal(Cancelled)),
@@ -192,7 +192,7 @@ pub struct Attempt {
 }
 
 /// The attempts that these lines tell of, oldest first.
-pub fn attempts(lines: &[Line]) -> Vec<Attempt> {
+pub fn attempts(lines: &[HistoryLine]) -> Vec<Attempt> {
     let mut attempts: Vec<Attempt> = Vec::new();
     for line in lines {
         if let Fact::Claimed { lease, .. } = &line.fact {
@@ -218,10 +218,10 @@ pub fn attempts(lines: &[Line]) -> Vec<Attempt> {
 
 fn attempt_outcome(fact: &Fact) -> &'static str {
     match fact {
-        Fact::Completed { .. } => "success",
+        Fact::Completed { .. } => "completed",
         Fact::Failed { .. } => "failed",
         Fact::TimedOut { .. } => "timeout",
-        Fact::Lapsed { .. } => "interrupted",
+        Fact::LeaseExpired { .. } => "interrupted",
         Fact::Delayed { .. } => "delayed",
         Fact::Released { .. } => "released",
         Fact::Suspended { .. } => "suspended",
@@ -239,9 +239,9 @@ fn attempt_outcome(fact: &Fact) -> &'static str {
 mod tests {
     use super::*;
 
-    fn line(version: u32) -> Line {
+    fn line(version: u32) -> HistoryLine {
         let set = [("note".to_string(), "x".repeat(200))].into();
-        Line {
+        HistoryLine {
             version,
             at: Timestamp::from_micros(1),
             actor: None,

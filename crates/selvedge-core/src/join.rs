@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// When an edge holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub enum Condition {
+pub enum EdgeCondition {
     /// Its upstream succeeded.
     #[default]
     Success,
@@ -19,9 +19,9 @@ pub enum Condition {
     Finished,
 }
 
-impl Condition {
+impl EdgeCondition {
     /// Every condition.
-    pub const ALL: [Condition; 3] = [Self::Success, Self::Failure, Self::Finished];
+    pub const ALL: [EdgeCondition; 3] = [Self::Success, Self::Failure, Self::Finished];
 
     /// Its word in the API.
     pub fn as_str(self) -> &'static str {
@@ -40,7 +40,7 @@ impl Condition {
     /// What an upstream with this outcome makes of the edge.
     pub fn resolve(self, outcome: Outcome) -> Resolution {
         let holds = match self {
-            Self::Success => outcome == Outcome::Success,
+            Self::Success => outcome == Outcome::Completed,
             Self::Failure => matches!(outcome, Outcome::Failed | Outcome::Cancelled | Outcome::Expired),
             Self::Finished => true,
         };
@@ -118,7 +118,7 @@ pub enum JoinPolicy {
 
 /// What a group has decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum GroupDecision {
     /// Nothing yet.
     #[default]
     Pending,
@@ -128,7 +128,7 @@ pub enum Verdict {
     Impossible,
 }
 
-impl Verdict {
+impl GroupDecision {
     /// Its word in the API.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -150,18 +150,18 @@ impl JoinPolicy {
     }
 
     /// What the counts of its edges mean.
-    pub fn verdict(self, holds: u32, dead: u32, pending: u32) -> Verdict {
+    pub fn verdict(self, holds: u32, dead: u32, pending: u32) -> GroupDecision {
         let wanted = match self {
             Self::AllOf => holds + dead + pending,
             Self::AnyOf { .. } => 1,
             Self::Quorum { k, .. } => k,
         };
         if holds >= wanted {
-            Verdict::Satisfied
+            GroupDecision::Satisfied
         } else if holds + pending < wanted {
-            Verdict::Impossible
+            GroupDecision::Impossible
         } else {
-            Verdict::Pending
+            GroupDecision::Pending
         }
     }
 
@@ -216,7 +216,7 @@ pub struct Join {
     /// Its edges.
     pub edges: Vec<Edge>,
     /// What was decided.
-    pub decision: Verdict,
+    pub decision: GroupDecision,
 }
 
 impl Join {
@@ -236,7 +236,7 @@ impl Join {
     }
 
     /// What its edges, as they stand, mean.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> GroupDecision {
         let holds = self.count(Resolution::Holds);
         let dead = self.count(Resolution::Dead);
         self.policy.verdict(holds, dead, self.edges.len() as u32 - holds - dead)
@@ -245,8 +245,14 @@ impl Join {
     /// Brings one edge up to date with its upstream, which is in `generation` and has ended as `outcome` or is live. Says
     /// whether the edge changed: the same news twice changes nothing, nor does older news. An edge that a satisfied group
     /// has counted stays as it was counted.
-    pub fn hear(&mut self, index: usize, when: Condition, generation: u32, outcome: Option<Outcome>) -> bool {
-        let satisfied = self.decision == Verdict::Satisfied;
+    pub fn hear(
+        &mut self,
+        index: usize,
+        when: EdgeCondition,
+        generation: u32,
+        outcome: Option<Outcome>,
+    ) -> bool {
+        let satisfied = self.decision == GroupDecision::Satisfied;
         let Some(edge) = self.edges.get_mut(index) else { return false };
         if generation < edge.generation || (satisfied && edge.resolution != Resolution::Pending) {
             return false;

@@ -57,7 +57,7 @@ pub mod window;
 pub mod wiring;
 pub mod work;
 
-pub use class::{Class, Classes, Scope};
+pub use class::{ClaimScope, Class, Classes};
 pub use driver::{Demand, Driver};
 pub use entropy::Entropy;
 pub use execution::{Due, DueKind, Execution};

@@ -1,8 +1,8 @@
 //! What a caller wants to add to a flow: nodes, edges between them, and how each node's edges join. A [`GraphDraft`] is
-//! what was asked for, a [`Plan`] is one that was found valid: names are unique, every edge has two ends and stands there
+//! what was asked for, a [`GraphPlan`] is one that was found valid: names are unique, every edge has two ends and stands there
 //! once, nothing waits for itself.
 
-use crate::join::{Condition, JoinPolicy};
+use crate::join::{EdgeCondition, JoinPolicy};
 use crate::name::NAME_LIMIT;
 use crate::{Class, Draft, ExecutionId, Name, NamespaceId, Refusal, Submission};
 use std::collections::{HashMap, HashSet};
@@ -32,7 +32,7 @@ pub struct EdgeDraft {
     /// The name of its downstream.
     pub to: String,
     /// When it holds.
-    pub when: Condition,
+    pub when: EdgeCondition,
 }
 
 /// How the edges into a node join.
@@ -73,7 +73,7 @@ pub struct PlannedNode {
 pub enum End {
     /// A node of the same call, by its place.
     New(usize),
-    /// A node that is there already, by its place in [`Plan::existing`].
+    /// A node that is there already, by its place in [`GraphPlan::existing`].
     Old(usize),
 }
 
@@ -85,12 +85,12 @@ pub struct PlannedEdge {
     /// Its downstream.
     pub to: End,
     /// When it holds.
-    pub when: Condition,
+    pub when: EdgeCondition,
 }
 
 /// Nodes and edges that were found valid. Only [`GraphDraft::check`] makes one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct GraphPlan {
     pub(crate) nodes: Vec<PlannedNode>,
     pub(crate) edges: Vec<PlannedEdge>,
     pub(crate) existing: Vec<Name>,
@@ -108,7 +108,7 @@ pub enum Onto {
 
 impl GraphDraft {
     /// Checks everything that can be checked without rows; the first offender is named.
-    pub fn check(self, onto: Onto) -> Result<Plan, Refusal> {
+    pub fn check(self, onto: Onto) -> Result<GraphPlan, Refusal> {
         self.check_limits(onto)?;
         let digest = self.digest();
         let mut places: HashMap<Name, usize> = HashMap::with_capacity(self.nodes.len());
@@ -133,7 +133,7 @@ impl GraphDraft {
             nodes.push(PlannedNode { name, submission, policy: JoinPolicy::AllOf, digest: 0 });
         }
         let mut plan =
-            Plan { nodes, edges: Vec::with_capacity(self.edges.len()), existing: Vec::new(), digest };
+            GraphPlan { nodes, edges: Vec::with_capacity(self.edges.len()), existing: Vec::new(), digest };
         plan.add_edges(&self.edges, &places, onto)?;
         plan.add_policies(&self.groups, &places)?;
         plan.check_order()?;
@@ -198,7 +198,7 @@ fn check_alone(at: &str, draft: &Draft) -> Result<(), Refusal> {
     Ok(())
 }
 
-impl Plan {
+impl GraphPlan {
     /// Its nodes.
     pub fn nodes(&self) -> &[PlannedNode] {
         &self.nodes

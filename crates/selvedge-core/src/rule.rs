@@ -7,7 +7,7 @@
 use crate::rows::Needs;
 use crate::rules::report::Fence;
 use crate::rules::worker::PutBack;
-use crate::{ClassId, ExecutionId, Scope, Work};
+use crate::{ClaimScope, ClassId, ExecutionId, Work};
 
 /// An operation: what it needs to see and what it decides.
 pub trait Rule: Send + 'static {
@@ -73,7 +73,7 @@ pub struct Profile {
     /// Classes of the executions that it makes ready, one entry for each execution.
     pub makes_ready: Vec<ClassId>,
     /// The scope it claims from.
-    pub claims: Option<Scope>,
+    pub claims: Option<ClaimScope>,
     /// How many ready executions it looks for in the store, beyond those that its own transaction makes ready.
     pub finds: usize,
     /// Whether it may end leases of executions it does not name.

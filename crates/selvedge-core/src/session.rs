@@ -1,6 +1,6 @@
 //! Sessions of workers: the pair (instance, time to live) that a heartbeat renews, one row however many leases it holds.
 
-use crate::{Name, NamespaceId, Scope, SessionId, Timestamp};
+use crate::{ClaimScope, Name, NamespaceId, SessionId, Timestamp};
 
 /// A claim or heartbeat writes the session's row only if it was last seen longer ago than this.
 pub const SEEN_EVERY_MS: i64 = 10_000;
@@ -21,7 +21,7 @@ pub struct Session {
     /// The time to live of its leases.
     pub ttl_ms: i64,
     /// What the worker can run, as its newest claim said.
-    pub scope: Scope,
+    pub scope: ClaimScope,
     /// When it came.
     pub registered_at: Timestamp,
     /// When it was last seen.

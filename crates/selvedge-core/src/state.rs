@@ -13,7 +13,8 @@ use std::sync::Arc;
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// A worker completed it.
-    Success,
+    #[serde(alias = "success")]
+    Completed,
     /// Its last attempt failed.
     Failed,
     /// Somebody cancelled it.
@@ -27,12 +28,12 @@ pub enum Outcome {
 impl Outcome {
     /// Every outcome.
     pub const ALL: [Outcome; 5] =
-        [Self::Success, Self::Failed, Self::Cancelled, Self::Expired, Self::Skipped];
+        [Self::Completed, Self::Failed, Self::Cancelled, Self::Expired, Self::Skipped];
 
     /// Its word in the API.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Success => "success",
+            Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
             Self::Expired => "expired",
@@ -55,17 +56,17 @@ impl fmt::Display for Outcome {
 /// The state of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// Waits for its upstreams; what of them it has heard stands in its join.
-    Blocked,
-    /// May be claimed.
-    Ready,
+    /// Waits for its upstreams. The join records which of them have ended.
+    WaitingDependencies,
+    /// Waits for a worker: it may be claimed.
+    Waiting,
     /// Not before this time.
     Delayed {
         /// When it becomes ready.
         until: Timestamp,
     },
     /// A worker holds it.
-    Leased(Lease),
+    Active(Lease),
     /// It could be claimed, and this gate refuses it.
     Held(Arc<GateName>),
     /// Nobody holds it, and it waits for what its suspension says.
@@ -101,20 +102,20 @@ impl Lease {
 /// A state without what it carries: what the transition table and the stores' indexes speak of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StateName {
-    /// See [`State::Blocked`].
-    Blocked,
-    /// See [`State::Ready`].
-    Ready,
+    /// See [`State::WaitingDependencies`].
+    WaitingDependencies,
+    /// See [`State::Waiting`].
+    Waiting,
     /// See [`State::Delayed`].
     Delayed,
-    /// See [`State::Leased`].
-    Leased,
+    /// See [`State::Active`].
+    Active,
     /// See [`State::Suspended`].
     Suspended,
     /// See [`State::Held`].
     Held,
-    /// Ended as success.
-    Success,
+    /// Ended as completed.
+    Completed,
     /// Ended as failed.
     Failed,
     /// Ended as cancelled.
@@ -128,13 +129,13 @@ pub enum StateName {
 impl StateName {
     /// Every state, in the order of their declaration.
     pub const ALL: [StateName; 11] = [
-        Self::Blocked,
-        Self::Ready,
+        Self::WaitingDependencies,
+        Self::Waiting,
         Self::Delayed,
-        Self::Leased,
+        Self::Active,
         Self::Suspended,
         Self::Held,
-        Self::Success,
+        Self::Completed,
         Self::Failed,
         Self::Cancelled,
         Self::Expired,
@@ -144,13 +145,13 @@ impl StateName {
     /// The number a store keeps. Stable for ever; 6 to 9 are left for states that wait.
     pub fn code(self) -> i16 {
         match self {
-            Self::Ready => 0,
+            Self::Waiting => 0,
             Self::Delayed => 1,
-            Self::Leased => 2,
-            Self::Blocked => 3,
+            Self::Active => 2,
+            Self::WaitingDependencies => 3,
             Self::Suspended => 4,
             Self::Held => 5,
-            Self::Success => 10,
+            Self::Completed => 10,
             Self::Failed => 11,
             Self::Cancelled => 12,
             Self::Expired => 13,
@@ -166,8 +167,13 @@ impl StateName {
     /// The outcome, if this state is terminal.
     pub fn outcome(self) -> Option<Outcome> {
         match self {
-            Self::Blocked | Self::Ready | Self::Delayed | Self::Leased | Self::Suspended | Self::Held => None,
-            Self::Success => Some(Outcome::Success),
+            Self::WaitingDependencies
+            | Self::Waiting
+            | Self::Delayed
+            | Self::Active
+            | Self::Suspended
+            | Self::Held => None,
+            Self::Completed => Some(Outcome::Completed),
             Self::Failed => Some(Outcome::Failed),
             Self::Cancelled => Some(Outcome::Cancelled),
             Self::Expired => Some(Outcome::Expired),
@@ -178,13 +184,13 @@ impl StateName {
     /// The public word: what API, CLI and pages call this state.
     pub fn public(self) -> &'static str {
         match self {
-            Self::Blocked => "waiting_dependencies",
-            Self::Ready => "waiting",
+            Self::WaitingDependencies => "waiting_dependencies",
+            Self::Waiting => "waiting",
             Self::Delayed => "delayed",
-            Self::Leased => "active",
+            Self::Active => "active",
             Self::Suspended => "suspended",
             Self::Held => "held",
-            Self::Success => "completed",
+            Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
             Self::Expired => "expired",
@@ -202,13 +208,13 @@ impl State {
     /// Which state this is.
     pub fn name(&self) -> StateName {
         match self {
-            State::Blocked => StateName::Blocked,
-            State::Ready => StateName::Ready,
+            State::WaitingDependencies => StateName::WaitingDependencies,
+            State::Waiting => StateName::Waiting,
             State::Delayed { .. } => StateName::Delayed,
-            State::Leased(_) => StateName::Leased,
+            State::Active(_) => StateName::Active,
             State::Suspended(_) => StateName::Suspended,
             State::Held(_) => StateName::Held,
-            State::Terminal(Outcome::Success) => StateName::Success,
+            State::Terminal(Outcome::Completed) => StateName::Completed,
             State::Terminal(Outcome::Failed) => StateName::Failed,
             State::Terminal(Outcome::Cancelled) => StateName::Cancelled,
             State::Terminal(Outcome::Expired) => StateName::Expired,
@@ -219,9 +225,9 @@ impl State {
     /// The lease, if somebody holds one.
     pub fn lease(&self) -> Option<&Lease> {
         match self {
-            State::Leased(lease) => Some(lease),
-            State::Blocked
-            | State::Ready
+            State::Active(lease) => Some(lease),
+            State::WaitingDependencies
+            | State::Waiting
             | State::Delayed { .. }
             | State::Suspended(_)
             | State::Held(_)
@@ -233,10 +239,10 @@ impl State {
     pub fn suspension(&self) -> Option<&Arc<Suspension>> {
         match self {
             State::Suspended(suspension) => Some(suspension),
-            State::Blocked
-            | State::Ready
+            State::WaitingDependencies
+            | State::Waiting
             | State::Delayed { .. }
-            | State::Leased(_)
+            | State::Active(_)
             | State::Held(_)
             | State::Terminal(_) => None,
         }
@@ -247,9 +253,11 @@ impl State {
         match self {
             State::Held(gate) => Some(gate),
             State::Suspended(suspension) => suspension.gate(),
-            State::Blocked | State::Ready | State::Delayed { .. } | State::Leased(_) | State::Terminal(_) => {
-                None
-            }
+            State::WaitingDependencies
+            | State::Waiting
+            | State::Delayed { .. }
+            | State::Active(_)
+            | State::Terminal(_) => None,
         }
     }
 

@@ -5,7 +5,8 @@
 
 use crate::state::StateName;
 use StateName::{
-    Blocked, Cancelled, Delayed, Expired, Failed, Held, Leased, Ready, Skipped, Success, Suspended,
+    Active, Cancelled, Completed, Delayed, Expired, Failed, Held, Skipped, Suspended, Waiting,
+    WaitingDependencies,
 };
 use std::fmt::Write;
 
@@ -25,7 +26,7 @@ pub enum Cause {
     /// Its attempt ran too long.
     AttemptTimeout,
     /// Its lease lapsed.
-    Lapse,
+    LeaseExpiry,
     /// Its worker put it back until a time.
     Delay,
     /// Its worker put it back now, or left.
@@ -91,7 +92,7 @@ impl Cause {
         Cause::Complete,
         Cause::Fail,
         Cause::AttemptTimeout,
-        Cause::Lapse,
+        Cause::LeaseExpiry,
         Cause::Delay,
         Cause::Release,
         Cause::Orphan,
@@ -124,7 +125,7 @@ impl Cause {
 
 /// One line of the table: by `cause`, from any of `from` (none: it did not exist) to any of `to`.
 #[derive(Debug)]
-pub struct Line {
+pub struct Transition {
     /// Why.
     pub cause: Cause,
     /// From which states; empty where the execution comes into being.
@@ -133,48 +134,48 @@ pub struct Line {
     pub to: &'static [StateName],
 }
 
-const WAITING: &[StateName] = &[Ready, Delayed, Held];
-const UNSTARTED: &[StateName] = &[Blocked, Ready, Delayed, Held];
-const LIVE: &[StateName] = &[Blocked, Ready, Delayed, Leased, Suspended, Held];
-const RAN: &[StateName] = &[Success, Failed, Cancelled, Expired];
+const WAITING: &[StateName] = &[Waiting, Delayed, Held];
+const UNSTARTED: &[StateName] = &[WaitingDependencies, Waiting, Delayed, Held];
+const LIVE: &[StateName] = &[WaitingDependencies, Waiting, Delayed, Active, Suspended, Held];
+const RAN: &[StateName] = &[Completed, Failed, Cancelled, Expired];
 const ANY: &[StateName] = &StateName::ALL;
 
 /// The table.
-pub const TABLE: &[Line] = &[
-    Line { cause: Cause::Submit, from: &[], to: &[Blocked, Ready, Delayed] },
-    Line { cause: Cause::DelayOver, from: &[Delayed], to: &[Ready] },
-    Line { cause: Cause::Claim, from: &[Ready], to: &[Leased] },
-    Line { cause: Cause::Complete, from: &[Leased], to: &[Success] },
-    Line { cause: Cause::Fail, from: &[Leased], to: &[Ready, Delayed, Failed, Cancelled] },
-    Line { cause: Cause::AttemptTimeout, from: &[Leased], to: &[Ready, Delayed, Failed, Cancelled] },
-    Line { cause: Cause::Lapse, from: &[Leased], to: &[Ready, Delayed, Expired, Cancelled] },
-    Line { cause: Cause::Delay, from: &[Leased], to: &[Ready, Delayed, Cancelled] },
-    Line { cause: Cause::Release, from: &[Leased], to: &[Ready, Cancelled] },
-    Line { cause: Cause::Orphan, from: &[Leased], to: &[Ready, Cancelled] },
-    Line { cause: Cause::Revoke, from: &[Leased], to: &[Ready, Cancelled] },
-    Line { cause: Cause::Cancel, from: LIVE, to: &[Cancelled] },
-    Line { cause: Cause::RequestCancel, from: &[Leased], to: &[] },
-    Line { cause: Cause::Deadline, from: LIVE, to: &[Expired] },
-    Line { cause: Cause::StartBy, from: UNSTARTED, to: &[Expired] },
-    Line { cause: Cause::Reschedule, from: WAITING, to: &[Ready, Delayed] },
-    Line { cause: Cause::Replay, from: RAN, to: &[Blocked, Ready] },
-    Line { cause: Cause::Progress, from: &[Leased], to: &[] },
-    Line { cause: Cause::Prioritise, from: LIVE, to: &[] },
-    Line { cause: Cause::Tag, from: ANY, to: &[] },
-    Line { cause: Cause::Hear, from: ANY, to: &[] },
-    Line { cause: Cause::Join, from: &[Blocked], to: &[Ready, Delayed, Skipped] },
-    Line { cause: Cause::Reopen, from: &[Skipped], to: &[Blocked] },
-    Line { cause: Cause::Wire, from: ANY, to: &[] },
-    Line { cause: Cause::Suspend, from: &[Leased], to: &[Suspended, Cancelled] },
-    Line { cause: Cause::Signal, from: LIVE, to: &[] },
-    Line { cause: Cause::Notice, from: &[Suspended], to: &[] },
-    Line { cause: Cause::Resume, from: &[Suspended], to: &[Ready] },
-    Line { cause: Cause::SuspensionTimeout, from: &[Suspended], to: &[Failed, Cancelled, Expired] },
-    Line { cause: Cause::Waitpoint, from: ANY, to: &[] },
-    Line { cause: Cause::Step, from: &[Leased], to: &[] },
-    Line { cause: Cause::Hold, from: &[Ready], to: &[Held] },
-    Line { cause: Cause::Admit, from: &[Held], to: &[Ready] },
-    Line { cause: Cause::Breach, from: &[Leased], to: &[Suspended, Failed, Cancelled] },
+pub const TABLE: &[Transition] = &[
+    Transition { cause: Cause::Submit, from: &[], to: &[WaitingDependencies, Waiting, Delayed] },
+    Transition { cause: Cause::DelayOver, from: &[Delayed], to: &[Waiting] },
+    Transition { cause: Cause::Claim, from: &[Waiting], to: &[Active] },
+    Transition { cause: Cause::Complete, from: &[Active], to: &[Completed] },
+    Transition { cause: Cause::Fail, from: &[Active], to: &[Waiting, Delayed, Failed, Cancelled] },
+    Transition { cause: Cause::AttemptTimeout, from: &[Active], to: &[Waiting, Delayed, Failed, Cancelled] },
+    Transition { cause: Cause::LeaseExpiry, from: &[Active], to: &[Waiting, Delayed, Expired, Cancelled] },
+    Transition { cause: Cause::Delay, from: &[Active], to: &[Waiting, Delayed, Cancelled] },
+    Transition { cause: Cause::Release, from: &[Active], to: &[Waiting, Cancelled] },
+    Transition { cause: Cause::Orphan, from: &[Active], to: &[Waiting, Cancelled] },
+    Transition { cause: Cause::Revoke, from: &[Active], to: &[Waiting, Cancelled] },
+    Transition { cause: Cause::Cancel, from: LIVE, to: &[Cancelled] },
+    Transition { cause: Cause::RequestCancel, from: &[Active], to: &[] },
+    Transition { cause: Cause::Deadline, from: LIVE, to: &[Expired] },
+    Transition { cause: Cause::StartBy, from: UNSTARTED, to: &[Expired] },
+    Transition { cause: Cause::Reschedule, from: WAITING, to: &[Waiting, Delayed] },
+    Transition { cause: Cause::Replay, from: RAN, to: &[WaitingDependencies, Waiting] },
+    Transition { cause: Cause::Progress, from: &[Active], to: &[] },
+    Transition { cause: Cause::Prioritise, from: LIVE, to: &[] },
+    Transition { cause: Cause::Tag, from: ANY, to: &[] },
+    Transition { cause: Cause::Hear, from: ANY, to: &[] },
+    Transition { cause: Cause::Join, from: &[WaitingDependencies], to: &[Waiting, Delayed, Skipped] },
+    Transition { cause: Cause::Reopen, from: &[Skipped], to: &[WaitingDependencies] },
+    Transition { cause: Cause::Wire, from: ANY, to: &[] },
+    Transition { cause: Cause::Suspend, from: &[Active], to: &[Suspended, Cancelled] },
+    Transition { cause: Cause::Signal, from: LIVE, to: &[] },
+    Transition { cause: Cause::Notice, from: &[Suspended], to: &[] },
+    Transition { cause: Cause::Resume, from: &[Suspended], to: &[Waiting] },
+    Transition { cause: Cause::SuspensionTimeout, from: &[Suspended], to: &[Failed, Cancelled, Expired] },
+    Transition { cause: Cause::Waitpoint, from: ANY, to: &[] },
+    Transition { cause: Cause::Step, from: &[Active], to: &[] },
+    Transition { cause: Cause::Hold, from: &[Waiting], to: &[Held] },
+    Transition { cause: Cause::Admit, from: &[Held], to: &[Waiting] },
+    Transition { cause: Cause::Breach, from: &[Active], to: &[Suspended, Failed, Cancelled] },
 ];
 
 /// Whether `cause` may take an execution from `from` (none: it does not exist yet) to `to`.
@@ -226,8 +227,8 @@ mod tests {
                 for to in StateName::ALL {
                     let legal = allowed(Some(from), cause, to);
                     let expected = match cause {
-                        Cause::Replay => from != Skipped && matches!(to, Ready | Blocked),
-                        Cause::Reopen => from == Skipped && to == Blocked,
+                        Cause::Replay => from != Skipped && matches!(to, Waiting | WaitingDependencies),
+                        Cause::Reopen => from == Skipped && to == WaitingDependencies,
                         Cause::Tag | Cause::Hear | Cause::Wire | Cause::Waitpoint => to == from,
                         _ => false,
                     };
@@ -241,11 +242,11 @@ mod tests {
     fn only_a_claim_leases() {
         for cause in Cause::ALL {
             for from in StateName::ALL {
-                if allowed(Some(from), cause, Leased) && from != Leased {
-                    assert_eq!((from, cause), (Ready, Cause::Claim));
+                if allowed(Some(from), cause, Active) && from != Active {
+                    assert_eq!((from, cause), (Waiting, Cause::Claim));
                 }
             }
-            assert!(!allowed(None, cause, Leased));
+            assert!(!allowed(None, cause, Active));
         }
     }
 }

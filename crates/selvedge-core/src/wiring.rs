@@ -4,7 +4,7 @@
 //! the place of the edge in their lists. So a completion knows what it moves without a search, and whoever holds the lock
 //! on an execution holds its list of edges still.
 
-use crate::join::Condition;
+use crate::join::EdgeCondition;
 use crate::{ExecutionId, Name, Timestamp, submission::When};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct Upstream {
     /// Whom it waits for.
     pub execution: ExecutionId,
     /// When the edge holds.
-    pub when: Condition,
+    pub when: EdgeCondition,
 }
 
 /// An edge, as its upstream knows it.

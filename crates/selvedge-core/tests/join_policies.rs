@@ -4,14 +4,14 @@
 //! The reference is written from the table of the specification and shares nothing with the code: it looks at the edges one
 //! by one, where the code goes by counts.
 
-use selvedge_core::join::{Condition, Edge, JoinPolicy, OnSatisfied, Resolution, Verdict};
+use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::{Join, Outcome};
 
 /// How an upstream stands in the end; none if it is still live.
 type Standing = Option<Outcome>;
 
 const STANDINGS: [Standing; 6] = [
-    Some(Outcome::Success),
+    Some(Outcome::Completed),
     Some(Outcome::Failed),
     Some(Outcome::Cancelled),
     Some(Outcome::Expired),
@@ -20,12 +20,12 @@ const STANDINGS: [Standing; 6] = [
 ];
 
 /// Whether an edge holds, is dead, or can still do either.
-fn edge_holds(when: Condition, standing: Standing) -> Option<bool> {
+fn edge_holds(when: EdgeCondition, standing: Standing) -> Option<bool> {
     let outcome = standing?;
     Some(match when {
-        Condition::Success => outcome == Outcome::Success,
-        Condition::Failure => [Outcome::Failed, Outcome::Cancelled, Outcome::Expired].contains(&outcome),
-        Condition::Finished => true,
+        EdgeCondition::Success => outcome == Outcome::Completed,
+        EdgeCondition::Failure => [Outcome::Failed, Outcome::Cancelled, Outcome::Expired].contains(&outcome),
+        EdgeCondition::Finished => true,
     })
 }
 
@@ -46,11 +46,11 @@ fn runs(policy: JoinPolicy, edges: &[Option<bool>]) -> Option<bool> {
     }
 }
 
-fn verdict_of(runs: Option<bool>) -> Verdict {
+fn verdict_of(runs: Option<bool>) -> GroupDecision {
     match runs {
-        None => Verdict::Pending,
-        Some(true) => Verdict::Satisfied,
-        Some(false) => Verdict::Impossible,
+        None => GroupDecision::Pending,
+        Some(true) => GroupDecision::Satisfied,
+        Some(false) => GroupDecision::Impossible,
     }
 }
 
@@ -65,12 +65,12 @@ fn policies(degree: usize) -> Vec<JoinPolicy> {
 }
 
 /// Conditions of so many edges: every combination up to three, beyond that all the same, and one of each in turn.
-fn conditions(degree: usize) -> Vec<Vec<Condition>> {
+fn conditions(degree: usize) -> Vec<Vec<EdgeCondition>> {
     if degree <= 3 {
-        return vectors(&Condition::ALL, degree);
+        return vectors(&EdgeCondition::ALL, degree);
     }
-    let mut conditions: Vec<Vec<Condition>> = Condition::ALL.map(|when| vec![when; degree]).to_vec();
-    conditions.push((0..degree).map(|place| Condition::ALL[place % 3]).collect());
+    let mut conditions: Vec<Vec<EdgeCondition>> = EdgeCondition::ALL.map(|when| vec![when; degree]).to_vec();
+    conditions.push((0..degree).map(|place| EdgeCondition::ALL[place % 3]).collect());
     conditions
 }
 
@@ -99,11 +99,16 @@ fn orders(degree: usize) -> Vec<Vec<usize>> {
 }
 
 fn fresh(policy: JoinPolicy, degree: usize) -> Join {
-    Join { policy, edges: vec![Edge::default(); degree], decision: Verdict::Pending }
+    Join { policy, edges: vec![Edge::default(); degree], decision: GroupDecision::Pending }
 }
 
 /// Lets the upstreams arrive one after the other, and holds the group to the reference after each.
-fn arrive(policy: JoinPolicy, when: &[Condition], standings: &[Standing], order: &[usize]) -> Verdict {
+fn arrive(
+    policy: JoinPolicy,
+    when: &[EdgeCondition],
+    standings: &[Standing],
+    order: &[usize],
+) -> GroupDecision {
     let degree = when.len();
     let mut join = fresh(policy, degree);
     let mut edges: Vec<Option<bool>> = vec![None; degree];
@@ -114,7 +119,7 @@ fn arrive(policy: JoinPolicy, when: &[Condition], standings: &[Standing], order:
         let verdict = join.verdict();
         let expected = verdict_of(runs(policy, &edges));
         assert_eq!(verdict, expected, "{policy:?} {when:?} {standings:?} {order:?} at {place}");
-        if join.decision == Verdict::Pending && verdict != Verdict::Pending {
+        if join.decision == GroupDecision::Pending && verdict != GroupDecision::Pending {
             join.decision = verdict;
             decided += 1;
         }
@@ -127,7 +132,7 @@ fn arrive(policy: JoinPolicy, when: &[Condition], standings: &[Standing], order:
         [Some(true), Some(false), None].map(|one| edges.iter().filter(|edge| **edge == one).count());
     assert_eq!(counts, counted);
     assert_eq!(counts.iter().sum::<usize>(), degree);
-    assert_eq!(decided, u32::from(join.decision != Verdict::Pending), "a decision is taken once");
+    assert_eq!(decided, u32::from(join.decision != GroupDecision::Pending), "a decision is taken once");
     join.decision
 }
 
@@ -181,20 +186,20 @@ fn a_satisfied_group_keeps_what_it_counted_and_still_hears_what_is_pending() {
             JoinPolicy::AllOf | JoinPolicy::AnyOf { .. } => 1,
         };
         for place in 0..wanted {
-            assert!(join.hear(place, Condition::Success, 0, Some(Outcome::Success)));
+            assert!(join.hear(place, EdgeCondition::Success, 0, Some(Outcome::Completed)));
         }
-        assert_eq!(join.verdict(), Verdict::Satisfied);
-        join.decision = Verdict::Satisfied;
+        assert_eq!(join.verdict(), GroupDecision::Satisfied);
+        join.decision = GroupDecision::Satisfied;
         let counted = join.clone();
         for generation in 0..3 {
             for standing in STANDINGS {
-                assert!(!join.hear(0, Condition::Success, generation, standing), "it was counted");
+                assert!(!join.hear(0, EdgeCondition::Success, generation, standing), "it was counted");
             }
         }
         assert_eq!(join, counted);
-        assert!(join.hear(2, Condition::Success, 1, None), "it runs again");
-        assert!(join.hear(2, Condition::Success, 1, Some(Outcome::Failed)));
-        assert_eq!((join.verdict(), join.count(Resolution::Dead)), (Verdict::Satisfied, 1));
+        assert!(join.hear(2, EdgeCondition::Success, 1, None), "it runs again");
+        assert!(join.hear(2, EdgeCondition::Success, 1, Some(Outcome::Failed)));
+        assert_eq!((join.verdict(), join.count(Resolution::Dead)), (GroupDecision::Satisfied, 1));
     }
 }
 
@@ -203,12 +208,12 @@ fn news_of_an_older_generation_changes_nothing_and_of_a_newer_one_replaces_the_e
     for first in STANDINGS {
         for second in STANDINGS {
             let mut join = fresh(JoinPolicy::AllOf, 2);
-            join.hear(0, Condition::Success, 1, first);
+            join.hear(0, EdgeCondition::Success, 1, first);
             let before = join.clone();
-            assert!(!join.hear(0, Condition::Success, 0, second), "that was before");
+            assert!(!join.hear(0, EdgeCondition::Success, 0, second), "that was before");
             assert_eq!(join, before);
-            assert!(join.hear(0, Condition::Success, 2, second), "that is newer");
-            let expected = match edge_holds(Condition::Success, second) {
+            assert!(join.hear(0, EdgeCondition::Success, 2, second), "that is newer");
+            let expected = match edge_holds(EdgeCondition::Success, second) {
                 None => Resolution::Pending,
                 Some(true) => Resolution::Holds,
                 Some(false) => Resolution::Dead,
@@ -222,7 +227,7 @@ fn news_of_an_older_generation_changes_nothing_and_of_a_newer_one_replaces_the_e
 #[test]
 fn an_edge_that_is_not_there_hears_nothing() {
     let mut join = fresh(JoinPolicy::AllOf, 1);
-    assert!(!join.hear(1, Condition::Success, 0, Some(Outcome::Success)));
+    assert!(!join.hear(1, EdgeCondition::Success, 0, Some(Outcome::Completed)));
     assert_eq!(join, fresh(JoinPolicy::AllOf, 1));
 }
 
@@ -230,7 +235,7 @@ fn an_edge_that_is_not_there_hears_nothing() {
 fn a_group_survives_its_bytes() {
     for policy in policies(3) {
         let mut join = fresh(policy, 3);
-        join.hear(1, Condition::Failure, 7, Some(Outcome::Expired));
+        join.hear(1, EdgeCondition::Failure, 7, Some(Outcome::Expired));
         join.decision = join.verdict();
         assert_eq!(Join::decode(&join.encode()).expect("it can be read"), join);
     }

@@ -18,7 +18,7 @@ use crate::task::{Post, answer, post};
 use selvedge_core::rule::{IfLocked, Rule, Task};
 use selvedge_core::rules::worker::PutBack;
 use selvedge_core::{ExecutionId, Timestamp};
-use selvedge_store::{News, Store, Transaction};
+use selvedge_store::{Notification, Store, Transaction};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -28,7 +28,7 @@ use tokio::sync::{Notify, mpsc};
 /// What the committer tells the rest of the engine after each commit.
 pub struct Aftermath {
     /// For the other servers.
-    pub news: mpsc::UnboundedSender<News>,
+    pub news: mpsc::UnboundedSender<Notification>,
     /// For the supervisor: something will be due this many milliseconds from now.
     pub due: mpsc::UnboundedSender<i64>,
     /// For the dispatcher: what the commit left to be done.
@@ -314,7 +314,7 @@ impl Committer {
     }
 
     /// Wakes the waiters of this process: after a commit here, or on a notification from another server.
-    pub fn hear(&self, news: &News) {
+    pub fn hear(&self, news: &Notification) {
         if news.logged {
             self.aftermath.tail.ring();
         }

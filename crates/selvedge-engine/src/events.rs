@@ -106,7 +106,7 @@ impl Namespace {
         if now {
             return Ok(EventPage { items: Vec::new(), next: Some(after.encode()), at_end: true });
         }
-        let scope = Scope { namespace: self.id(), filter, since };
+        let scope = EventSelection { namespace: self.id(), filter, since };
         let mut items = Vec::new();
         let mut scanned = 0;
         loop {
@@ -237,7 +237,7 @@ fn expired(oldest: i64, cursor: Cursor) -> Result<(), Error> {
 }
 
 /// Whose events, and which of them.
-pub(crate) struct Scope<'a> {
+pub(crate) struct EventSelection<'a> {
     /// Of this namespace.
     pub namespace: NamespaceId,
     /// Those that pass.
@@ -246,7 +246,7 @@ pub(crate) struct Scope<'a> {
     pub since: Option<Timestamp>,
 }
 
-impl Scope<'_> {
+impl EventSelection<'_> {
     /// The public events of an entry that come after a cursor.
     pub fn told(&self, number: i64, events: &[Event], after: Cursor, namespace: &Name) -> Vec<PublicEvent> {
         let mut told = Vec::new();

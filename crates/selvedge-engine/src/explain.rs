@@ -24,7 +24,7 @@ impl Namespace {
         let row = &view.stored.execution;
         let sessions = store.sessions(Some(self.id())).await?;
         let ahead = match row.state {
-            State::Ready => Some(store.ahead_of(row, AHEAD_BOUND).await?),
+            State::Waiting => Some(store.ahead_of(row, AHEAD_BOUND).await?),
             _ => None,
         };
         let gates = self.gates_around(&view).await?;
@@ -45,7 +45,7 @@ impl Namespace {
     /// The lane of one that is ready, and the gate that another one waits for, with the whole that it is a part of.
     async fn gates_around(&self, view: &View) -> Result<Vec<Gate>, Error> {
         let row = &view.stored.execution;
-        let lane = (row.state == State::Ready).then(|| lane_gate(self.id(), &view.class.lane).id());
+        let lane = (row.state == State::Waiting).then(|| lane_gate(self.id(), &view.class.lane).id());
         let gate = row.state.gate().into_iter();
         let gate = gate.flat_map(|gate| [gate.id(), GateName { part: None, ..gate.clone() }.id()]);
         let mut ids: Vec<GateId> = lane.into_iter().chain(gate).collect();
@@ -60,7 +60,7 @@ impl Namespace {
     /// The newest executions that run and may hold these gates: those of the same lane, or all.
     async fn running_around(&self, view: &View, gates: &[Gate]) -> Result<Vec<Execution>, Error> {
         let limits = |gate: &Gate| gate.config.as_ref().is_some_and(|config| config.concurrency.is_some());
-        let filter = Filter { states: vec![StateName::Leased], ..Filter::all(self.id()) };
+        let filter = Filter { states: vec![StateName::Active], ..Filter::all(self.id()) };
         let filter = match view.stored.execution.state.gate() {
             Some(gate) if gate.kind != GateKind::Fair => filter,
             None if gates.iter().any(limits) => {
@@ -75,7 +75,7 @@ impl Namespace {
 
     /// The first upstreams that a blocked execution still waits for.
     async fn open_upstreams(&self, row: &Execution) -> Result<Vec<Execution>, Error> {
-        let Some(join) = row.join.as_ref().filter(|_| row.state == State::Blocked) else {
+        let Some(join) = row.join.as_ref().filter(|_| row.state == State::WaitingDependencies) else {
             return Ok(Vec::new());
         };
         let edges = row.wiring().upstreams.iter().zip(&join.edges);

@@ -5,7 +5,7 @@ use crate::{Ended, Error, Namespace};
 use selvedge_core::execution::ROOT;
 use selvedge_core::flow::{CancelMode, Counts, FlowFilter, FlowPlace, FlowState};
 use selvedge_core::graph::FlowGraph;
-use selvedge_core::plan::{GraphDraft, Onto, Plan};
+use selvedge_core::plan::{GraphDraft, GraphPlan, Onto};
 use selvedge_core::rows::Members;
 use selvedge_core::rules::Operation;
 use selvedge_core::rules::flow::{CancelFlow, Settle};
@@ -102,7 +102,7 @@ impl Namespace {
         Ok(Op::Spawn(Box::new(Spawn { planned, detach })))
     }
 
-    async fn plan(&self, plan: Plan) -> Result<Planned, Error> {
+    async fn plan(&self, plan: GraphPlan) -> Result<Planned, Error> {
         let classes = self.inner().registry.intern(&plan.classes(self.id())).await?;
         let mint = |id: Option<ExecutionId>| id.unwrap_or_else(|| ExecutionId(Uuid::now_v7()));
         let ids = plan.ids().map(mint).collect();
@@ -314,7 +314,7 @@ fn lone_flow(row: &Execution) -> Flow {
         version: row.version,
         state: match row.state.outcome() {
             None => FlowState::Running,
-            Some(Outcome::Success | Outcome::Skipped) => FlowState::Completed,
+            Some(Outcome::Completed | Outcome::Skipped) => FlowState::Completed,
             Some(Outcome::Failed | Outcome::Expired) => FlowState::Failed,
             Some(Outcome::Cancelled) => FlowState::Cancelled,
         },

@@ -160,7 +160,7 @@ impl Namespace {
             let filter = Filter { classes: classes.clone(), states: vec![state], ..Filter::all(self.id()) };
             async move { store.count(&filter, COUNT_BOUND).await }
         };
-        let (active, waiting) = (count(StateName::Leased).await?, count(StateName::Ready).await?);
+        let (active, waiting) = (count(StateName::Active).await?, count(StateName::Waiting).await?);
         Ok(GateView { gate, active, waiting })
     }
 }

@@ -43,7 +43,7 @@ pub use gates::GateView;
 pub use namespace::{ClaimWait, Namespace, ReportItem};
 pub use namespaces::Namespaces;
 pub use reads::{Ended, HeldReason, Spent, View};
-pub use reconcilers::{Aborted, Scope as ReconcilerScope, Tally};
+pub use reconcilers::{Aborted, ReconcilerScope, Tally};
 pub use selvedge_core as core;
 pub use selvedge_store as store;
 pub use streams::{Frames, StreamTail};

@@ -9,7 +9,7 @@ use crate::waiting_claims::{Place, Seen};
 use crate::{ClaimWait, Engine, Error, Namespace};
 use selvedge_core::rules::claim::{Claim, Claimed, Nothing};
 use selvedge_core::shares::Shares;
-use selvedge_core::{NamespaceId, Refusal, Scope};
+use selvedge_core::{ClaimScope, NamespaceId, Refusal};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -29,7 +29,7 @@ pub struct Namespaces {
 struct Turns {
     shares: Shares<NamespaceId>,
     /// What had nothing for whom, and what had become ready until then.
-    empty: HashMap<NamespaceId, (Scope, Seen)>,
+    empty: HashMap<NamespaceId, (ClaimScope, Seen)>,
 }
 
 /// What asking all of them came to.

@@ -1,12 +1,12 @@
 //! Between servers: what became ready, ended, or was taken away here is told to the others, and theirs is heard.
 //!
-//! News is coalesced and sent at most once every few milliseconds, outside of any hot transaction. It is only ever a
+//! Notification is coalesced and sent at most once every few milliseconds, outside of any hot transaction. It is only ever a
 //! hint: a slow poll lets waiting claims ask again, whatever was lost.
 
 use crate::Options;
 use crate::committer::Committer;
 use crate::waiting_claims::WaitingClaims;
-use selvedge_store::{News, Store};
+use selvedge_store::{Notification, Store};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -24,7 +24,7 @@ impl Tasks {
         store: Arc<dyn Store>,
         committer: Arc<Committer>,
         waiting: Arc<WaitingClaims>,
-        news: UnboundedReceiver<News>,
+        news: UnboundedReceiver<Notification>,
         options: &Options,
     ) -> Self {
         let shared = store.describe().shared && options.notifications;
@@ -50,7 +50,7 @@ impl Drop for Tasks {
     }
 }
 
-async fn announce(store: Arc<dyn Store>, mut news: UnboundedReceiver<News>, shared: bool) {
+async fn announce(store: Arc<dyn Store>, mut news: UnboundedReceiver<Notification>, shared: bool) {
     while let Some(mut all) = news.recv().await {
         while let Ok(more) = news.try_recv() {
             all.ready.extend(more.ready);

@@ -9,14 +9,14 @@ use selvedge_core::history::ending;
 use selvedge_core::log::Event;
 use selvedge_core::outbox::OutboxRow;
 use selvedge_core::{Changes, Execution, ExecutionId, Needs, Rows, SessionId, State, Timestamp};
-use selvedge_store::{Decision, News};
+use selvedge_store::{Decision, Notification};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Everything the engine does after a batch was committed.
 #[derive(Default)]
 pub struct Outcome {
     /// Notifications for waiters here and for other servers.
-    pub news: News,
+    pub news: Notification,
     /// Leased rows, for the lease cache.
     pub leased: Vec<Execution>,
     /// Outbox rows that it wrote.
@@ -98,7 +98,7 @@ impl Outcome {
         // A claim that was refused an execution may have gone short of those behind it.
         let refused = changes.updated.iter().map(|row| &row.execution).filter(|row| is_refused(row));
         ready.extend(refused.map(|row| row.class));
-        let mut news = News { ready, logged: !changes.events.is_empty(), ..News::default() };
+        let mut news = Notification { ready, logged: !changes.events.is_empty(), ..Notification::default() };
         news.streamed = changes.streams.iter().map(|stream| stream.name.execution).collect();
         changes.events.iter().for_each(|event| notify(event, &mut news));
         let asked = rows()
@@ -109,7 +109,7 @@ impl Outcome {
         let gates_due = changes.gates.iter().filter_map(|(gate, _)| gate.due_at);
         Outcome {
             news,
-            leased: rows().filter(|row| matches!(row.state, State::Leased(_))).cloned().collect(),
+            leased: rows().filter(|row| matches!(row.state, State::Active(_))).cloned().collect(),
             outbox: changes.outbox_put.clone(),
             next_due: live_due.map(|due| due.at).chain(gates_due).min().map(|at| (at, summary.now)),
         }
@@ -127,7 +127,7 @@ pub fn instance_key(namespace: selvedge_core::NamespaceId, instance: &str) -> Se
 }
 
 /// Adds the notifications that an event causes: an end, a lease that its worker did not end itself, a request to drain.
-fn notify(event: &Event, news: &mut News) {
+fn notify(event: &Event, news: &mut Notification) {
     if let Fact::DrainRequested { instance } = &event.fact {
         news.sessions.push(instance_key(event.namespace, instance));
     }
@@ -140,7 +140,7 @@ fn notify(event: &Event, news: &mut News) {
     }
     let taken = match &event.fact {
         Fact::TimedOut { lease, .. }
-        | Fact::Lapsed { lease, .. }
+        | Fact::LeaseExpired { lease, .. }
         | Fact::Orphaned { lease, .. }
         | Fact::Revoked { lease, .. }
         | Fact::Breached { lease, .. }

@@ -5,8 +5,8 @@ use crate::{Error, Namespace};
 use selvedge_core::explain::{is_paused, shown_state};
 use selvedge_core::fact::{Fact, Failure};
 use selvedge_core::filter::{Filter, Place};
-use selvedge_core::gate::{GateId, GateKind, GateName, LedgerEntry, Shut, Why};
-use selvedge_core::history::{Attempt, Line, attempts};
+use selvedge_core::gate::{GateId, GateKind, GateName, HoldReason, LedgerEntry, Shut};
+use selvedge_core::history::{Attempt, HistoryLine, attempts};
 use selvedge_core::rules::admit::lane_gate;
 use selvedge_core::state::StateName;
 use selvedge_core::{Class, ExecutionId, History, Name, Outcome, Refusal, State, Timestamp};
@@ -61,9 +61,9 @@ impl View {
     pub fn held_reason(&self) -> Option<HeldReason> {
         let row = &self.stored.execution;
         match &row.state {
-            State::Ready if self.lane_is_paused => {
+            State::Waiting if self.lane_is_paused => {
                 let gate = lane_gate(row.namespace, &self.class.lane);
-                let message = Shut { why: Why::Paused, until: None }.describe(&gate);
+                let message = Shut { why: HoldReason::Paused, until: None }.describe(&gate);
                 Some(HeldReason { gate, message, until: None })
             }
             State::Held(gate) => {
@@ -76,10 +76,10 @@ impl View {
                 let unknown = || HeldReason { message: format!("{gate} refuses it"), gate, until: None };
                 Some(told.unwrap_or_else(unknown))
             }
-            State::Blocked
-            | State::Ready
+            State::WaitingDependencies
+            | State::Waiting
             | State::Delayed { .. }
-            | State::Leased(_)
+            | State::Active(_)
             | State::Suspended(_)
             | State::Terminal(_) => None,
         }
@@ -151,7 +151,7 @@ impl Namespace {
     /// Reads the lanes of those that are ready, once for all of them.
     async fn look_at_lanes(&self, views: &mut [View]) -> Result<(), Error> {
         let lane = |view: &View| lane_gate(self.id(), &view.class.lane).id();
-        let ready = |view: &View| view.stored.execution.state == State::Ready;
+        let ready = |view: &View| view.stored.execution.state == State::Waiting;
         let mut lanes: Vec<GateId> = views.iter().filter(|view| ready(view)).map(lane).collect();
         lanes.sort_unstable();
         lanes.dedup();
@@ -206,7 +206,7 @@ impl Namespace {
     }
 
     /// The whole history of an execution, oldest first.
-    pub async fn history(&self, id: ExecutionId) -> Result<(View, Vec<Line>), Error> {
+    pub async fn history(&self, id: ExecutionId) -> Result<(View, Vec<HistoryLine>), Error> {
         let view = self.get(id).await?;
         let unreadable = |error: String| Refusal::Unreadable { execution: id, detail: error };
         let mut lines = Vec::new();

@@ -2,7 +2,7 @@
 //! whether any is limited, and whose turn it is.
 
 use crate::Error;
-use selvedge_core::class::Scope;
+use selvedge_core::class::ClaimScope;
 use selvedge_core::gate::{Gate, GateKind};
 use selvedge_core::work::LaneShares;
 use selvedge_core::{Class, ClassId, Classes, Execution, Name, NamespaceId};
@@ -182,7 +182,7 @@ impl Registry {
     }
 
     /// The classes that a worker with this scope may take.
-    pub fn covered(&self, scope: &Scope) -> Vec<ClassId> {
+    pub fn covered(&self, scope: &ClaimScope) -> Vec<ClassId> {
         self.classes.read().unwrap_or_else(PoisonError::into_inner).covered(scope)
     }
 

@@ -3,7 +3,7 @@
 //! A subscriber that is behind reads the log by itself until it has caught up, and then gets what the tail of this process
 //! reads. One that is slow falls behind and reads the log again; it never holds anybody up.
 
-use crate::events::{Scope, end_of};
+use crate::events::{EventSelection, end_of};
 use crate::tail::{ENTRIES, Segment};
 use crate::{Error, EventFilter, From, Namespace, PublicEvent};
 use selvedge_core::Timestamp;
@@ -156,7 +156,8 @@ impl Subscription {
     }
 
     fn take(&mut self, number: i64, events: &[selvedge_core::log::Event]) {
-        let scope = Scope { namespace: self.namespace.id(), filter: &self.filter, since: self.since };
+        let scope =
+            EventSelection { namespace: self.namespace.id(), filter: &self.filter, since: self.since };
         let told = scope.told(number, events, self.after, self.namespace.name());
         self.waiting.extend(told);
         self.after = self.after.max(end_of(number));

@@ -11,7 +11,7 @@ use crate::registry::Registry;
 use crate::task::{Post, Reply, post};
 use selvedge_core::rules::admit::lane_gate;
 use selvedge_core::rules::claim::Claim;
-use selvedge_core::{ClassId, GateId, Scope, SessionId};
+use selvedge_core::{ClaimScope, ClassId, GateId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -34,7 +34,7 @@ struct Inner {
     woken: u64,
     newest: i32,
     /// Sessions whose last claim found nothing: what it claimed from, and how much had become ready when it asked.
-    empty: HashMap<SessionId, (Scope, Seen)>,
+    empty: HashMap<SessionId, (ClaimScope, Seen)>,
 }
 
 struct Waiting {

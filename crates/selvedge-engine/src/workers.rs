@@ -6,7 +6,7 @@ use crate::{Error, Namespace};
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::report::Fence;
-use selvedge_core::rules::worker::{Depart, Drain, PutBack, Why};
+use selvedge_core::rules::worker::{Depart, Drain, PutBack, PutBackReason};
 use selvedge_core::{Name, Refusal, Session, Timestamp};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -58,7 +58,7 @@ impl Namespace {
             let beat = self.run(heartbeat.clone()).await?;
             if orphaned.is_none() {
                 // Only of the first look: what is claimed while this call waits could not be named in it.
-                orphaned = Some(self.put_back(&beat.orphans, Why::Orphaned).await?);
+                orphaned = Some(self.put_back(&beat.orphans, PutBackReason::Orphaned).await?);
             }
             let now = Instant::now();
             let (until, ends) = match self.inner().told.hold_back(key, &beat) {
@@ -89,7 +89,7 @@ impl Namespace {
     }
 
     /// Puts leases back without charge; gives those that were still held.
-    async fn put_back(&self, fences: &[Fence], why: Why) -> Result<Vec<Fence>, Error> {
+    async fn put_back(&self, fences: &[Fence], why: PutBackReason) -> Result<Vec<Fence>, Error> {
         let put_back = |fence: &Fence| PutBack { namespace: self.id(), fence: *fence, why };
         let replies = self.inner().committer.run_all(fences.iter().map(put_back)).await?;
         let held = fences.iter().zip(replies).filter(|(_, reply)| matches!(reply, Ok(true)));
@@ -112,7 +112,7 @@ impl Namespace {
         let key = instance_key(self.id(), &instance);
         let depart = Depart { namespace: self.id(), instance };
         let leases = self.run(depart).await??;
-        let back = self.put_back(&leases, Why::Gone).await;
+        let back = self.put_back(&leases, PutBackReason::Gone).await;
         self.inner().bells.ring_instance(key);
         back
     }

@@ -2,6 +2,7 @@
 //! are taken along by transactions.
 
 use async_trait::async_trait;
+use selvedge_conformance::{Collect, Runner, Subject, flow_model, gate_model, model};
 use selvedge_core::rule::Task;
 use selvedge_core::rules::claim::{Claim, Claims};
 use selvedge_core::token::Secret;
@@ -9,7 +10,6 @@ use selvedge_core::{Refusal, Timestamp};
 use selvedge_engine::store::{Error, Store, Transaction};
 use selvedge_engine::{Engine, Error as EngineError, Options};
 use selvedge_memory::{Clock, MemoryStore};
-use selvedge_store::conformance::{Collect, Runner, Subject, flow_model, gate_model, model};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -66,7 +66,7 @@ async fn on_a_manual_clock() -> Subject {
     by_engine(Subject::with_clock(store, move |ms| clock.advance_ms(ms))).await
 }
 
-selvedge_store::conformance::suite!(on_the_systems_clock);
+selvedge_conformance::suite!(on_the_systems_clock);
 
 #[test]
 fn random_commands_have_the_outcome_that_the_model_says() {

@@ -30,8 +30,8 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
-    Transaction,
+    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store,
+    Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -307,11 +307,11 @@ impl Store for MemoryStore {
         self.look(|tables, _| tables.log_after(after, limit))
     }
 
-    async fn announce(&self, _news: News) -> Result<(), Error> {
+    async fn announce(&self, _news: Notification) -> Result<(), Error> {
         Ok(())
     }
 
-    async fn news(&self) -> Option<News> {
+    async fn news(&self) -> Option<Notification> {
         None
     }
 

@@ -99,14 +99,14 @@ impl Tables {
     pub fn put(&mut self, record: Record) {
         let row = &record.execution;
         match &row.state {
-            State::Ready => {
+            State::Waiting => {
                 self.ready.entry(row.class).or_default().insert(row.claim_order());
             }
-            State::Leased(lease) => {
+            State::Active(lease) => {
                 self.first_terms.insert((lease.first_term(), row.id));
                 self.leases.entry(lease.session).or_default().insert(row.id);
             }
-            State::Blocked
+            State::WaitingDependencies
             | State::Delayed { .. }
             | State::Suspended(_)
             | State::Held(_)
@@ -125,14 +125,14 @@ impl Tables {
         let record = self.executions.remove(&id)?;
         let row = &record.execution;
         match &row.state {
-            State::Ready => {
+            State::Waiting => {
                 strike(&mut self.ready, &row.class, &row.claim_order());
             }
-            State::Leased(lease) => {
+            State::Active(lease) => {
                 self.first_terms.remove(&(lease.first_term(), id));
                 strike(&mut self.leases, &lease.session, &id);
             }
-            State::Blocked
+            State::WaitingDependencies
             | State::Delayed { .. }
             | State::Suspended(_)
             | State::Held(_)

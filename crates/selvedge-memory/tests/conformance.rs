@@ -8,4 +8,4 @@ async fn empty_store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-selvedge_store::conformance::suite!(empty_store);
+selvedge_conformance::suite!(empty_store);

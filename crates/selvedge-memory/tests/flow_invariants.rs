@@ -1,34 +1,34 @@
 //! The checker of the invariants finds what is wrong with flows: each test breaks one thing in a sound store and looks for
 //! the words.
 
+use selvedge_conformance::{FlowHarness, Harness, invariants};
 use selvedge_core::flow::{Counts, FlowState};
-use selvedge_core::join::{Edge, Resolution, Verdict};
+use selvedge_core::join::{Edge, GroupDecision, Resolution};
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::state::StateName;
 use selvedge_core::wiring::Wiring;
 use selvedge_core::{Changes, Execution, Flow, Name, Outcome, State};
 use selvedge_memory::MemoryStore;
-use selvedge_store::conformance::{Bench, FlowBench, invariants};
 use std::sync::Arc;
 
 /// A flow in which `a` succeeded, `b` failed, `c` runs, `s` was skipped, `w` waits and `r` is ready.
-async fn sound() -> FlowBench {
-    let bench = Bench::new(Arc::new(MemoryStore::new())).await;
-    let flow = bench.flow("a -> r; b -> s; a c -> w; p").await;
+async fn sound() -> FlowHarness {
+    let harness = Harness::new(Arc::new(MemoryStore::new())).await;
+    let flow = harness.flow("a -> r; b -> s; a c -> w; p").await;
     flow.complete("a").await;
     flow.fail("b").await;
     flow.claim("c").await;
     let parent = flow.claim("p").await;
     flow.spawn(&parent, "child").await;
-    bench.drain().await;
-    assert_eq!(invariants::check(&*bench.store).await, Vec::<String>::new());
+    harness.drain().await;
+    assert_eq!(invariants::check(&*harness.store).await, Vec::<String>::new());
     flow
 }
 
 /// Saves changes to a sound store; the checker says so in these words.
-async fn is_found(flow: &FlowBench, words: &str, changes: Changes) {
-    flow.bench.save(changes).await;
-    let broken = invariants::check(&*flow.bench.store).await;
+async fn is_found(flow: &FlowHarness, words: &str, changes: Changes) {
+    flow.harness.save(changes).await;
+    let broken = invariants::check(&*flow.harness.store).await;
     assert!(broken.iter().any(|what| what.contains(words)), "{words:?} is not in {broken:#?}");
 }
 
@@ -63,7 +63,7 @@ fn edge(row: &mut Execution, place: usize, edit: impl FnOnce(&mut Edge)) {
     edit(&mut row.join.as_mut().expect("it has edges").edges[place]);
 }
 
-fn decide(row: &mut Execution, decision: Verdict) {
+fn decide(row: &mut Execution, decision: GroupDecision) {
     row.join.as_mut().expect("it has edges").decision = decision;
 }
 
@@ -104,15 +104,19 @@ async fn an_edge_that_counts_what_never_happened_is_found() {
 
 #[tokio::test]
 async fn a_decision_that_its_policy_does_not_give_is_found() {
-    node("its group decided Satisfied, its edges say Pending", "w", |row| decide(row, Verdict::Satisfied))
-        .await;
-    node("its group decided Impossible, its edges say Satisfied", "r", |row| {
-        decide(row, Verdict::Impossible)
+    node("its group decided Satisfied, its edges say Pending", "w", |row| {
+        decide(row, GroupDecision::Satisfied)
     })
     .await;
-    node("its group decided Pending, its edges say Satisfied", "r", |row| decide(row, Verdict::Pending))
-        .await;
-    node("by its log the decision is Impossible", "s", |row| decide(row, Verdict::Pending)).await;
+    node("its group decided Impossible, its edges say Satisfied", "r", |row| {
+        decide(row, GroupDecision::Impossible)
+    })
+    .await;
+    node("its group decided Pending, its edges say Satisfied", "r", |row| {
+        decide(row, GroupDecision::Pending)
+    })
+    .await;
+    node("by its log the decision is Impossible", "s", |row| decide(row, GroupDecision::Pending)).await;
 }
 
 #[tokio::test]
@@ -129,8 +133,8 @@ async fn what_ran_and_was_skipped_is_found() {
 async fn a_completion_that_was_lost_from_the_outbox_is_found() {
     let flow = sound().await;
     flow.cancel_node("c").await;
-    assert_eq!(invariants::check(&*flow.bench.store).await, Vec::<String>::new());
-    let outbox_removed = flow.bench.outbox().await.into_iter().map(|row| row.name).collect();
+    assert_eq!(invariants::check(&*flow.harness.store).await, Vec::<String>::new());
+    let outbox_removed = flow.harness.outbox().await.into_iter().map(|row| row.name).collect();
     is_found(&flow, "nothing is left to tell it", Changes { outbox_removed, ..Changes::default() }).await;
 }
 
@@ -138,7 +142,7 @@ async fn a_completion_that_was_lost_from_the_outbox_is_found() {
 async fn children_whose_cancel_was_lost_from_the_outbox_are_found() {
     let flow = sound().await;
     flow.cancel_node("p").await;
-    let outbox_removed = flow.bench.outbox().await.into_iter().map(|row| row.name).collect();
+    let outbox_removed = flow.harness.outbox().await.into_iter().map(|row| row.name).collect();
     is_found(&flow, "lives on", Changes { outbox_removed, ..Changes::default() }).await;
 }
 

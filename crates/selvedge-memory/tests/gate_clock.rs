@@ -1,9 +1,9 @@
 //! What gates do as time passes, on a clock that is moved: windows are used to the full, and not before.
 
+use selvedge_conformance::{Subject, cases, run_case};
 use selvedge_core::Timestamp;
 use selvedge_memory::{Clock, MemoryStore};
 use selvedge_store::Store;
-use selvedge_store::conformance::{Subject, cases, run_case};
 use std::sync::Arc;
 
 async fn on_a_manual_clock() -> Subject {
@@ -17,7 +17,7 @@ macro_rules! on_the_clock {
     ($($case:ident)*) => {
         $(#[test]
         fn $case() {
-            run_case(on_a_manual_clock, async |bench| cases::$case(bench).await);
+            run_case(on_a_manual_clock, async |harness| cases::$case(harness).await);
         })*
     };
 }

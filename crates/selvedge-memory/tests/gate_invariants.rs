@@ -1,6 +1,7 @@
 //! The checker of the invariants finds what is wrong with gates: each test breaks one thing in a sound store and looks for the
 //! words.
 
+use selvedge_conformance::{Harness, invariants};
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::Slots;
 use selvedge_core::gate::{Amounts, Config, Draws, Gate, GateKind, GateName, LedgerEntry, Limit};
@@ -9,13 +10,12 @@ use selvedge_core::rules::budget::Spend;
 use selvedge_core::rules::gate::Configure;
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, State};
 use selvedge_memory::MemoryStore;
-use selvedge_store::conformance::{Bench, invariants};
 use std::sync::Arc;
 
 /// A store with one that runs and draws on a key, a quota and a budget in a limited lane, one that its key holds, and two with a
 /// fairness key.
 struct Sound {
-    bench: Bench,
+    harness: Harness,
     runs: ExecutionId,
     held: ExecutionId,
     line: [ExecutionId; 2],
@@ -37,7 +37,7 @@ fn drawing() -> Draft {
 
 impl Sound {
     async fn new() -> Sound {
-        let bench = Bench::new(Arc::new(MemoryStore::new())).await;
+        let harness = Harness::new(Arc::new(MemoryStore::new())).await;
         let limit = Limit { hard: Some(Amount::whole(10)), soft: None };
         let limits = [("tokens".to_owned(), limit)].into();
         let slots = Config { concurrency: Some(5), ..Config::default() };
@@ -46,38 +46,38 @@ impl Sound {
             (GateKind::Quota, "quota", slots),
             (GateKind::Budget, "budget", Config { limits, ..Config::default() }),
         ] {
-            let gate = GateName::new(bench.namespace, kind, Name::trusted(name));
+            let gate = GateName::new(harness.namespace, kind, Name::trusted(name));
             let configure = Configure { gate, config: Some(config), actor: Name::trusted("operator") };
-            bench.run(configure).await.expect("it is configured");
+            harness.run(configure).await.expect("it is configured");
         }
-        let rows = bench.submit_all(vec![drawing(); 2]).await;
-        assert_eq!(bench.claim(9).await.len(), 1);
+        let rows = harness.submit_all(vec![drawing(); 2]).await;
+        assert_eq!(harness.claim(9).await.len(), 1);
         let spend = Spend {
-            namespace: bench.namespace,
+            namespace: harness.namespace,
             budget: Name::trusted("budget"),
             usage: tokens(2),
             dedup_key: None,
             execution: Some(rows[0].id),
         };
-        assert_eq!(bench.run(spend).await, Ok(true));
+        assert_eq!(harness.run(spend).await, Ok(true));
         let fairness_key = Some(Name::trusted("tenant"));
         let fair = Draft { draws: Draws { fairness_key, ..Draws::default() }, ..Draft::new("kind") };
-        let line = bench.submit_all(vec![fair; 2]).await;
-        Sound { bench, runs: rows[0].id, held: rows[1].id, line: [line[0].id, line[1].id] }
+        let line = harness.submit_all(vec![fair; 2]).await;
+        Sound { harness, runs: rows[0].id, held: rows[1].id, line: [line[0].id, line[1].id] }
     }
 
     fn name(&self, kind: GateKind, name: &str) -> GateName {
-        GateName::new(self.bench.namespace, kind, Name::trusted(name))
+        GateName::new(self.harness.namespace, kind, Name::trusted(name))
     }
 
     async fn line(&self) -> GateName {
-        let class = self.bench.row(self.line[0]).await.class;
+        let class = self.harness.row(self.line[0]).await.class;
         self.name(GateKind::Fair, "tenant").part(Name::trusted(&class.to_string()))
     }
 
     /// The changes that edit a gate.
     async fn gate(&self, name: GateName, edit: impl FnOnce(&mut Gate)) -> Changes {
-        let mut gate = self.bench.store.fetch_gates(&[name.id()]).await.expect("gates are read").remove(0);
+        let mut gate = self.harness.store.fetch_gates(&[name.id()]).await.expect("gates are read").remove(0);
         let expected = Some(gate.version);
         edit(&mut gate);
         gate.version += 1;
@@ -86,7 +86,7 @@ impl Sound {
 
     /// The changes that edit an execution.
     async fn row(&self, id: ExecutionId, edit: impl FnOnce(&mut Execution)) -> Changes {
-        let mut execution = self.bench.row(id).await;
+        let mut execution = self.harness.row(id).await;
         let expected_version = execution.version;
         edit(&mut execution);
         let (result, rewired) = (ResultChange::Keep, false);
@@ -96,9 +96,9 @@ impl Sound {
 
     /// These changes break it, and the checker says so in these words.
     async fn is_found(&self, words: &str, changes: Changes) {
-        assert_eq!(invariants::check(&*self.bench.store).await, Vec::<String>::new());
-        self.bench.save(changes).await;
-        let broken = invariants::check(&*self.bench.store).await;
+        assert_eq!(invariants::check(&*self.harness.store).await, Vec::<String>::new());
+        self.harness.save(changes).await;
+        let broken = invariants::check(&*self.harness.store).await;
         assert!(broken.iter().any(|what| what.contains(words)), "{words:?} is not in {broken:#?}");
     }
 }
@@ -165,7 +165,7 @@ async fn a_line_with_two_that_may_be_claimed_is_found() {
     let sound = Sound::new().await;
     let changes = sound
         .row(sound.line[1], |row| {
-            row.state = State::Ready;
+            row.state = State::Waiting;
             row.detail.head = Some(row.priority);
         })
         .await;

@@ -1,6 +1,7 @@
 //! Looks at gates that hold hundreds which ask for different things: whatever is given back, cancelled, raised or submitted while a
 //! look is on its way, nobody is left behind whom the gate would let go on.
 
+use selvedge_conformance::{Harness, invariants};
 use selvedge_core::amount::Amount;
 use selvedge_core::filter::Filter;
 use selvedge_core::gate::{Amounts, Config, Draws, GateKind, GateName, Limit};
@@ -8,7 +9,6 @@ use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::{Draft, Execution, Name, State, Timestamp};
 use selvedge_memory::{Clock, MemoryStore};
-use selvedge_store::conformance::{Bench, invariants};
 use std::sync::Arc;
 
 /// Numbers that look random, the same for the same seed.
@@ -52,7 +52,7 @@ fn draft(asks: Asks, random: &mut Chance) -> Draft {
 }
 
 struct Walk {
-    bench: Bench,
+    harness: Harness,
     clock: Clock,
     gate: GateName,
     leases: Vec<Claimed>,
@@ -63,38 +63,38 @@ struct Walk {
 impl Walk {
     async fn begin(asks: Asks, seed: u64) -> Walk {
         let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
-        let bench = Bench::new(Arc::new(MemoryStore::with_clock(clock.clone()))).await;
+        let harness = Harness::new(Arc::new(MemoryStore::with_clock(clock.clone()))).await;
         let kind = match asks {
             Asks::Limit => GateKind::Key,
             Asks::Tokens => GateKind::Budget,
         };
-        let gate = GateName::new(bench.namespace, kind, Name::trusted("gate"));
+        let gate = GateName::new(harness.namespace, kind, Name::trusted("gate"));
         if kind == GateKind::Budget {
             let limit = Limit { hard: Some(Amount::whole(HARD)), soft: None };
             let config = Config { limits: [("tokens".to_owned(), limit)].into(), ..Config::default() };
-            bench.configure(&gate, config).await;
+            harness.configure(&gate, config).await;
         }
-        let mut walk = Walk { bench, clock, gate, leases: Vec::new(), random: Chance(seed), asks };
+        let mut walk = Walk { harness, clock, gate, leases: Vec::new(), random: Chance(seed), asks };
         walk.submit(350).await;
         walk
     }
 
     async fn submit(&mut self, count: usize) {
         let drafts = (0..count).map(|_| draft(self.asks, &mut self.random)).collect();
-        self.bench.submit_all(drafts).await;
+        self.harness.submit_all(drafts).await;
     }
 
     async fn rows(&self) -> Vec<Execution> {
-        let listed = self.bench.store.list(&Filter::all(self.bench.namespace), None, 100_000).await;
+        let listed = self.harness.store.list(&Filter::all(self.harness.namespace), None, 100_000).await;
         listed.expect("they are listed").into_iter().map(|stored| stored.execution).collect()
     }
 
     async fn act_on_one_that_waits(&mut self, action: Action) {
-        let waiting = |row: &Execution| matches!(row.state, State::Held(_) | State::Ready);
+        let waiting = |row: &Execution| matches!(row.state, State::Held(_) | State::Waiting);
         let rows: Vec<Execution> = self.rows().await.into_iter().filter(waiting).collect();
         if !rows.is_empty() {
             let id = rows[self.random.of(0, rows.len() as u32) as usize].id;
-            self.bench.operate(id, action).await.expect("it waits");
+            self.harness.operate(id, action).await.expect("it waits");
         }
     }
 
@@ -102,13 +102,13 @@ impl Walk {
         match self.random.of(0, 20) {
             0..5 => {
                 let max = self.random.of(1, 6);
-                self.leases.extend(self.bench.claim(max).await);
+                self.leases.extend(self.harness.claim(max).await);
             }
             5..10 => {
                 if !self.leases.is_empty() {
                     let place = self.random.of(0, self.leases.len() as u32) as usize;
                     let lease = self.leases.swap_remove(place);
-                    self.bench.complete(&lease, b"1").await;
+                    self.harness.complete(&lease, b"1").await;
                 }
             }
             10 => self.act_on_one_that_waits(Action::Cancel { reason: None, grace_ms: 0 }).await,
@@ -123,17 +123,17 @@ impl Walk {
             13 => {
                 if let Asks::Tokens = self.asks {
                     let by = self.random.of(1, 40);
-                    self.bench.spend("gate", by, None).await;
+                    self.harness.spend("gate", by, None).await;
                 }
             }
             14 => {
                 if let Asks::Tokens = self.asks {
-                    self.bench.reset(&self.gate).await;
+                    self.harness.reset(&self.gate).await;
                 }
             }
             _ => {
                 self.clock.advance_ms(self.random.of(0, 60).into());
-                self.bench.look_at_due().await;
+                self.harness.look_at_due().await;
             }
         }
     }
@@ -142,11 +142,11 @@ impl Walk {
     async fn nobody_is_left_behind(&self, looks: usize) {
         for _ in 0..looks {
             self.clock.advance_ms(1000);
-            self.bench.look_at_due().await;
+            self.harness.look_at_due().await;
         }
-        let gate = self.bench.gate(&self.gate).await;
+        let gate = self.harness.gate(&self.gate).await;
         let config = gate.config.clone().unwrap_or_default();
-        let now = self.bench.now().await;
+        let now = self.harness.now().await;
         let mut held = 0;
         for row in self.rows().await.iter().filter(|row| row.state.gate().is_some()) {
             let draws = &row.spec.draws;
@@ -159,8 +159,8 @@ impl Walk {
             assert!(refused || looked_at, "{} asks for {draws:?}, and stays held by {gate:?}", row.id);
             held += 1;
         }
-        assert_eq!(held, self.bench.held_by(&self.gate).await);
-        let broken = invariants::check(&*self.bench.store).await;
+        assert_eq!(held, self.harness.held_by(&self.gate).await);
+        let broken = invariants::check(&*self.harness.store).await;
         assert!(broken.is_empty(), "{broken:#?}");
     }
 }

@@ -1,9 +1,9 @@
 //! The store in memory, with the rules of core, does what the reference model says, also as time passes.
 
+use selvedge_conformance::{Subject, flow_model, gate_model, model};
 use selvedge_core::Timestamp;
 use selvedge_memory::{Clock, MemoryStore};
 use selvedge_store::Store;
-use selvedge_store::conformance::{Subject, flow_model, gate_model, model};
 use std::sync::Arc;
 
 async fn on_a_manual_clock() -> Subject {

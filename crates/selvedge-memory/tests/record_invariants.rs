@@ -1,6 +1,7 @@
 //! The checker of the invariants finds what is wrong with suspensions, signals, waitpoints and steps: each test breaks one
 //! thing in a sound store and looks for the words.
 
+use selvedge_conformance::{Harness, invariants};
 use selvedge_core::fact::Notice;
 use selvedge_core::log::{Event, unpack};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
@@ -15,7 +16,6 @@ use selvedge_core::{
     Waitpoint,
 };
 use selvedge_memory::MemoryStore;
-use selvedge_store::conformance::{Bench, invariants};
 use std::sync::Arc;
 
 fn on(signal: &str) -> Condition {
@@ -28,40 +28,40 @@ fn step_wait(step: &str, condition: Condition) -> WaitDraft {
 
 /// A store with one execution. It has done a step, waited for `go`, and made two waitpoints, through one of which a signal
 /// came; now it is suspended for `early`, which has come, and `late`, which has not.
-async fn sound() -> (Bench, ExecutionId) {
-    let bench = Bench::new(Arc::new(MemoryStore::new())).await;
-    let claimed = bench.leased(Draft::new("kind")).await;
+async fn sound() -> (Harness, ExecutionId) {
+    let harness = Harness::new(Arc::new(MemoryStore::new())).await;
+    let claimed = harness.leased(Draft::new("kind")).await;
     let id = claimed.execution.id;
-    bench.step(&claimed, "done", "1").await;
-    bench.suspend(&claimed, vec![step_wait("first", on("go"))]).await;
-    bench.signal(id, "early").await;
-    bench.signal(id, "go").await;
-    let claimed = bench.claim_again(id).await;
+    harness.step(&claimed, "done", "1").await;
+    harness.suspend(&claimed, vec![step_wait("first", on("go"))]).await;
+    harness.signal(id, "early").await;
+    harness.signal(id, "go").await;
+    let claimed = harness.claim_again(id).await;
     let draft = |name, expires_ms| WaitpointDraft { expires_ms, ..WaitpointDraft::new(Name::trusted(name)) };
-    let used = bench.waitpoint(&claimed, draft("used", Some(50_000))).await;
-    bench.waitpoint(&claimed, draft("open", Some(60_000))).await;
-    bench.deliver(&used).await.expect("it is taken");
+    let used = harness.waitpoint(&claimed, draft("used", Some(50_000))).await;
+    harness.waitpoint(&claimed, draft("open", Some(60_000))).await;
+    harness.deliver(&used).await.expect("it is taken");
     let both = Condition::All(vec![on("early"), on("late"), Condition::operator()]);
-    bench.suspend(&claimed, vec![step_wait("second", both)]).await;
-    assert_eq!(invariants::check(&*bench.store).await, Vec::<String>::new());
-    (bench, id)
+    harness.suspend(&claimed, vec![step_wait("second", both)]).await;
+    assert_eq!(invariants::check(&*harness.store).await, Vec::<String>::new());
+    (harness, id)
 }
 
 /// Saves changes; the checker says so in these words.
-async fn is_found(bench: &Bench, words: &str, changes: Changes) {
-    bench.save(changes).await;
-    let broken = invariants::check(&*bench.store).await;
+async fn is_found(harness: &Harness, words: &str, changes: Changes) {
+    harness.save(changes).await;
+    let broken = invariants::check(&*harness.store).await;
     assert!(broken.iter().any(|what| what.contains(words)), "{words:?} is not in {broken:#?}");
 }
 
 /// Edits the row without a fact.
 async fn row(words: &str, edit: impl FnOnce(&mut Execution)) {
-    let (bench, id) = sound().await;
-    let mut execution = bench.row(id).await;
+    let (harness, id) = sound().await;
+    let mut execution = harness.row(id).await;
     let expected_version = execution.version;
     edit(&mut execution);
     let updated = Updated { execution, expected_version, result: ResultChange::Keep, rewired: false };
-    is_found(&bench, words, Changes { updated: vec![updated], ..Changes::default() }).await;
+    is_found(&harness, words, Changes { updated: vec![updated], ..Changes::default() }).await;
 }
 
 /// Edits what it waits for without a fact.
@@ -92,7 +92,7 @@ async fn a_suspension_that_has_heard_something_else_is_found() {
     suspension(by_log, |suspension| suspension.number += 1).await;
     suspension(by_log, |suspension| suspension.waits[0].escalated = true).await;
     suspension(by_log, |suspension| assert!(suspension.allow())).await;
-    row(by_log, |row| row.state = State::Ready).await;
+    row(by_log, |row| row.state = State::Waiting).await;
 }
 
 #[tokio::test]
@@ -105,9 +105,9 @@ async fn an_execution_that_stays_suspended_though_what_it_waits_for_has_come_is_
 
 /// Edits the tables without a fact: shown the signals, the steps and the waitpoints, gives what to write.
 async fn tables(words: &str, edit: impl FnOnce(Vec<Signal>, Vec<Step>, Vec<Waitpoint>) -> Changes) {
-    let (bench, id) = sound().await;
-    let changes = edit(bench.signals(id).await, bench.steps(id).await, bench.waitpoints(id).await);
-    is_found(&bench, words, changes).await;
+    let (harness, id) = sound().await;
+    let changes = edit(harness.signals(id).await, harness.steps(id).await, harness.waitpoints(id).await);
+    is_found(&harness, words, changes).await;
 }
 
 #[tokio::test]
@@ -168,30 +168,30 @@ async fn a_waitpoint_that_is_not_what_the_log_tells_is_found() {
 
 #[tokio::test]
 async fn what_is_left_of_an_execution_that_is_gone_is_found() {
-    let (bench, id) = sound().await;
-    bench
+    let (harness, id) = sound().await;
+    harness
         .operate(id, selvedge_core::rules::operator::Action::Cancel { reason: None, grace_ms: 0 })
         .await
         .expect("it is cancelled");
-    let (version, left) = (bench.row(id).await.version, bench.signals(id).await);
+    let (version, left) = (harness.row(id).await.version, harness.signals(id).await);
     let changes = Changes { deleted: vec![(id, version)], signals_added: left, ..Changes::default() };
-    is_found(&bench, "it is gone, and this is left of it", changes).await;
+    is_found(&harness, "it is gone, and this is left of it", changes).await;
 }
 
 /// The newest fact of the log that is like this.
-async fn newest(bench: &Bench, like: impl Fn(&Fact) -> bool) -> Event {
-    let log = bench.store.log_after(0, 1_000).await.expect("the log is read");
+async fn newest(harness: &Harness, like: impl Fn(&Fact) -> bool) -> Event {
+    let log = harness.store.log_after(0, 1_000).await.expect("the log is read");
     let events = log.entries.iter().flat_map(|entry| unpack(&entry.body).expect("can be read"));
     events.filter(|event| like(&event.fact)).last().expect("there is one")
 }
 
 /// Tells one more fact: the newest that is like this, edited.
 async fn fact(words: &str, like: impl Fn(&Fact) -> bool, edit: impl FnOnce(&mut Event)) {
-    let (bench, id) = sound().await;
-    let mut event = newest(&bench, like).await;
-    event.version = Some(bench.row(id).await.version + 1);
+    let (harness, id) = sound().await;
+    let mut event = newest(&harness, like).await;
+    event.version = Some(harness.row(id).await.version + 1);
     edit(&mut event);
-    is_found(&bench, words, Changes { events: vec![event], ..Changes::default() }).await;
+    is_found(&harness, words, Changes { events: vec![event], ..Changes::default() }).await;
 }
 
 #[tokio::test]
@@ -286,14 +286,14 @@ async fn a_fact_of_another_namespace_is_found() {
 
 #[tokio::test]
 async fn a_parent_that_is_not_told_of_the_end_of_its_children_is_found() {
-    let bench = Bench::new(Arc::new(MemoryStore::new())).await;
-    let flow = bench.flow("p").await;
+    let harness = Harness::new(Arc::new(MemoryStore::new())).await;
+    let flow = harness.flow("p").await;
     let parent = flow.claim("p").await;
     flow.spawn(&parent, "child").await;
-    bench.suspend(&parent, vec![WaitDraft::new(Condition::children())]).await;
+    harness.suspend(&parent, vec![WaitDraft::new(Condition::children())]).await;
     flow.complete("child").await;
-    assert_eq!(invariants::check(&*bench.store).await, Vec::<String>::new(), "that is left to be told");
+    assert_eq!(invariants::check(&*harness.store).await, Vec::<String>::new(), "that is left to be told");
     let name = OutboxName { id: parent.execution.id.0, kind: OutboxKind::Parent };
     let lost = Changes { outbox_removed: vec![name], ..Changes::default() };
-    is_found(&bench, "its children have ended, and nothing is left to tell it", lost).await;
+    is_found(&harness, "its children have ended, and nothing is left to tell it", lost).await;
 }

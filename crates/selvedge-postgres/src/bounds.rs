@@ -148,7 +148,7 @@ impl Bounds {
     pub fn to_write(&self, changes: &Changes, began: Timestamp) -> Vec<Written> {
         let inserted = changes.inserted.iter().map(|row| (&row.execution, false));
         let updated = changes.updated.iter().map(|row| (&row.execution, true));
-        let ready = inserted.chain(updated).filter(|(row, _)| row.state == State::Ready);
+        let ready = inserted.chain(updated).filter(|(row, _)| row.state == State::Waiting);
         let mut written: BTreeMap<Pair, bool> = BTreeMap::new();
         for (row, was_there) in ready {
             let stayed = was_there && has_stayed(changes, row.id);

@@ -97,15 +97,15 @@ impl PostgresStore {
         let mut resting = Vec::new();
         for state in &filter.states {
             match state {
-                StateName::Leased => sources.push(source(&sql::EXECUTIONS_LIST_LEASED, &[])),
-                StateName::Success => sources.push(source(&sql::EXECUTIONS_LIST, &[StateName::Success])),
-                StateName::Ready => match &classes {
+                StateName::Active => sources.push(source(&sql::EXECUTIONS_LIST_LEASED, &[])),
+                StateName::Completed => sources.push(source(&sql::EXECUTIONS_LIST, &[StateName::Completed])),
+                StateName::Waiting => match &classes {
                     Some(classes) if self.few_ready(classes).await? => {
                         sources.push(source(&sql::EXECUTIONS_LIST_READY, &[]));
                     }
-                    Some(_) | None => sources.push(source(&sql::EXECUTIONS_LIST, &[StateName::Ready])),
+                    Some(_) | None => sources.push(source(&sql::EXECUTIONS_LIST, &[StateName::Waiting])),
                 },
-                StateName::Blocked
+                StateName::WaitingDependencies
                 | StateName::Delayed
                 | StateName::Suspended
                 | StateName::Held

@@ -3,7 +3,7 @@
 use crate::PostgresStore;
 use crate::connect::{Settings, failure, no_connection, quote};
 use selvedge_core::{ClassId, ExecutionId, SessionId};
-use selvedge_store::{Error, News};
+use selvedge_store::{Error, Notification};
 use serde_json::{Value, json};
 use std::future::poll_fn;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct Listener {
     config: Config,
     channel: String,
     me: String,
-    incoming: Option<mpsc::UnboundedReceiver<News>>,
+    incoming: Option<mpsc::UnboundedReceiver<Notification>>,
 }
 
 impl Listener {
@@ -32,7 +32,7 @@ impl Listener {
     }
 
     /// The next news from another server; connects, and connects again, as needed.
-    pub async fn next(&mut self) -> News {
+    pub async fn next(&mut self) -> Notification {
         loop {
             if self.incoming.is_none() {
                 match self.listen().await {
@@ -53,7 +53,7 @@ impl Listener {
         }
     }
 
-    async fn listen(&self) -> Result<mpsc::UnboundedReceiver<News>, Error> {
+    async fn listen(&self) -> Result<mpsc::UnboundedReceiver<Notification>, Error> {
         let (client, mut connection) = self.config.connect(NoTls).await.map_err(failure)?;
         let (sender, receiver) = mpsc::unbounded_channel();
         let me = self.me.clone();
@@ -92,7 +92,7 @@ fn channel(schema: &str) -> String {
 
 impl PostgresStore {
     /// Tells the others.
-    pub(crate) async fn tell(&self, news: News) -> Result<(), Error> {
+    pub(crate) async fn tell(&self, news: Notification) -> Result<(), Error> {
         let client = self.pool.get().await.map_err(no_connection)?;
         // One statement for all of them: each transaction that notifies holds the cluster's one lock for it.
         let text = "select pg_notify($1, message) from unnest($2::text[]) as message";
@@ -103,8 +103,8 @@ impl PostgresStore {
     }
 }
 
-/// News as messages that each fit.
-fn encode(news: &News, me: &str) -> Vec<String> {
+/// Notification as messages that each fit.
+fn encode(news: &Notification, me: &str) -> Vec<String> {
     let mut messages = Vec::new();
     let classes: Vec<i32> = news.ready.iter().map(|class| class.0).collect();
     let sessions: Vec<String> = news.sessions.iter().map(|id| id.0.to_string()).collect();
@@ -122,8 +122,8 @@ fn encode(news: &News, me: &str) -> Vec<String> {
     messages.iter().map(Value::to_string).collect()
 }
 
-/// News from a message; none if it is our own or not understood.
-fn decode(payload: &str, me: &str) -> Option<News> {
+/// Notification from a message; none if it is our own or not understood.
+fn decode(payload: &str, me: &str) -> Option<Notification> {
     let value: Value = serde_json::from_str(payload).ok()?;
     if value["from"].as_str()? == me {
         return None;
@@ -136,7 +136,7 @@ fn decode(payload: &str, me: &str) -> Option<News> {
     };
     let sessions =
         list("sessions").iter().filter_map(|id| id.as_str()?.parse().ok().map(SessionId)).collect();
-    Some(News {
+    Some(Notification {
         ready: classes,
         ended: executions("ended"),
         sessions,
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn news_survives_its_message_and_our_own_is_not_heard() {
-        let news = News {
+        let news = Notification {
             ready: vec![ClassId(3)],
             ended: vec![ExecutionId(Uuid::from_u128(9))],
             sessions: vec![SessionId(-5)],
@@ -160,7 +160,7 @@ mod tests {
             streamed: vec![ExecutionId(Uuid::from_u128(11))],
         };
         let messages = encode(&news, "me");
-        let mut heard = News::default();
+        let mut heard = Notification::default();
         for message in &messages {
             assert!(decode(message, "me").is_none());
             let part = decode(message, "other").expect("is understood");
@@ -171,7 +171,7 @@ mod tests {
             heard.streamed.extend(part.streamed);
         }
         assert_eq!(heard, news);
-        let logged = News { logged: true, ..News::default() };
+        let logged = Notification { logged: true, ..Notification::default() };
         let message = encode(&logged, "me").pop().expect("there is a message");
         assert_eq!(decode(&message, "other"), Some(logged), "also where nothing else happened");
     }

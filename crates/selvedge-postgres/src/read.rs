@@ -20,7 +20,7 @@ use selvedge_core::{
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store, Stored,
     Transaction,
 };
 use std::cmp::Reverse;
@@ -356,11 +356,11 @@ impl Store for PostgresStore {
         self.keep_window(keep_ms).await
     }
 
-    async fn announce(&self, news: News) -> Result<(), Error> {
+    async fn announce(&self, news: Notification) -> Result<(), Error> {
         self.tell(news).await
     }
 
-    async fn news(&self) -> Option<News> {
+    async fn news(&self) -> Option<Notification> {
         Some(self.listener.lock().await.next().await)
     }
 

@@ -5,7 +5,7 @@ use selvedge_core::filter::Place;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{HeldLease, Relative};
 use selvedge_core::{
-    Class, ClassId, Execution, ExecutionId, Flow, LeaseId, Name, NamespaceId, Scope, Session, SessionId,
+    ClaimScope, Class, ClassId, Execution, ExecutionId, Flow, LeaseId, Name, NamespaceId, Session, SessionId,
     Timestamp,
 };
 use selvedge_store::Error;
@@ -170,7 +170,7 @@ pub fn session(row: &Row) -> Session {
         worker: name(row.get(2)),
         instance: name(row.get(3)),
         ttl_ms: row.get(4),
-        scope: Scope {
+        scope: ClaimScope {
             namespace: NamespaceId(row.get(1)),
             lanes: names(row.get(5)),
             kinds: row.get::<_, Option<Vec<&str>>>(6).map(names),

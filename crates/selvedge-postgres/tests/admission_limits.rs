@@ -3,13 +3,13 @@
 
 mod support;
 
+use selvedge_conformance::Sketch;
 use selvedge_engine::core::gate::{BudgetScope, Config, Draws, GateKind, GateName, LaneState};
 use selvedge_engine::core::history::ending;
 use selvedge_engine::core::log::Event;
 use selvedge_engine::core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_engine::core::{Draft, ExecutionId, Fact, Name};
 use selvedge_engine::{Error, Options};
-use selvedge_store::conformance::Sketch;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

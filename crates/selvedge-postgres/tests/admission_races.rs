@@ -3,6 +3,7 @@
 
 mod support;
 
+use selvedge_conformance::{Sketch, invariants};
 use selvedge_engine::core::gate::{Config, Draws, GateKind, GateName};
 use selvedge_engine::core::rules::admit::lane_gate;
 use selvedge_engine::core::rules::budget::Spend;
@@ -11,7 +12,6 @@ use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId, Name};
 use selvedge_postgres::{PostgresStore, Settings};
-use selvedge_store::conformance::{Sketch, invariants};
 use std::sync::Arc;
 use std::time::Duration;
 use support::admission::{at_once, configure, drawing, fair, hard, keyed, tokens};
@@ -115,7 +115,7 @@ async fn a_completion_and_a_cancel_of_the_same_lease_do_not_wait_for_each_other_
         plain.release().await;
         joined(complete).await.expect("it was first");
         assert!(joined(cancel).await.is_err(), "it has ended");
-        assert_eq!(a.state(id).await, StateName::Success);
+        assert_eq!(a.state(id).await, StateName::Completed);
         a.namespace.configure(gate, "default", None, &operator()).await.expect("it is removed");
     }
     end(&sandbox, &servers.each_ref()).await;
@@ -183,7 +183,7 @@ async fn a_lease_that_lapses_behind_a_gate_and_a_claim_of_its_worker_do_not_wait
     joined(lapse).await;
     until("it is ready again", async || {
         b.tick("lease_expiry").await;
-        a.state(first).await == StateName::Ready
+        a.state(first).await == StateName::Waiting
     })
     .await;
     end(&sandbox, &servers.each_ref()).await;
@@ -278,7 +278,7 @@ async fn what_a_gate_holds_goes_on_although_an_operator_had_it_when_the_gate_ope
     assert_eq!(a.state(held).await, StateName::Held);
     until("it goes on", async || {
         a.tick("gate_release").await;
-        a.state(held).await == StateName::Ready
+        a.state(held).await == StateName::Waiting
     })
     .await;
     assert_eq!(ids(&a.claim("one", 1).await), [held]);
@@ -301,7 +301,7 @@ async fn a_line_moves_up_although_an_operator_had_its_next_when_the_first_was_cl
     joined(raise).await.expect("it is raised");
     until("it goes on", async || {
         a.tick("gate_release").await;
-        a.state(next).await == StateName::Ready
+        a.state(next).await == StateName::Waiting
     })
     .await;
     assert_eq!(ids(&a.claim("one", 1).await), [next]);

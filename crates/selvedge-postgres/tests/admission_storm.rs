@@ -4,6 +4,7 @@
 
 mod support;
 
+use selvedge_conformance::Sketch;
 use selvedge_engine::Error;
 use selvedge_engine::core::gate::{Config, Draws, GateKind};
 use selvedge_engine::core::policy::{Backoff, Retry};
@@ -12,7 +13,6 @@ use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::{Draft, Execution, ExecutionId, Name, Policy};
 use selvedge_engine::store::Store;
-use selvedge_store::conformance::Sketch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,10 +3,10 @@
 
 mod support;
 
+use selvedge_conformance::Harness;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::{ClassId, Draft, Timestamp};
 use selvedge_postgres::{PostgresStore, testing};
-use selvedge_store::conformance::Bench;
 use std::collections::HashMap;
 use std::sync::Arc;
 use support::{Plain, Sandbox, until};
@@ -25,12 +25,12 @@ async fn has_passed(store: &PostgresStore, class: ClassId, priority: i16, time: 
     .await;
 }
 
-/// A store and its bench.
-async fn server(sandbox: &Sandbox, who: &str) -> (Arc<PostgresStore>, Bench) {
+/// A store and its harness.
+async fn server(sandbox: &Sandbox, who: &str) -> (Arc<PostgresStore>, Harness) {
     let store = sandbox.store(who).await;
     // All connections that it needs are there: with each that is new, bounds are forgotten.
-    let bench = Bench::new(store.clone()).await;
-    (store, bench)
+    let harness = Harness::new(store.clone()).await;
+    (store, harness)
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 mod support;
 
+use selvedge_conformance::{Subject, flow_model, model};
 use selvedge_store::Store;
-use selvedge_store::conformance::{Subject, flow_model, model};
 use std::sync::Arc;
 use support::Sandbox;
 
@@ -13,7 +13,7 @@ async fn empty_store() -> Subject {
     Subject::from(store).keeping(sandbox)
 }
 
-selvedge_store::conformance::suite!(empty_store);
+selvedge_conformance::suite!(empty_store);
 
 #[test]
 fn slow_random_commands_have_the_outcome_that_the_model_says() {

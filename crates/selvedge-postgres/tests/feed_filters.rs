@@ -2,6 +2,7 @@
 
 mod support;
 
+use selvedge_conformance::Sketch;
 use selvedge_engine::core::amount::Amount;
 use selvedge_engine::core::fact::EVENT_TYPES;
 use selvedge_engine::core::flow::CancelMode;
@@ -20,7 +21,6 @@ use selvedge_engine::core::submission::When;
 use selvedge_engine::core::suspension::{Condition, OnTimeout, WaitDraft};
 use selvedge_engine::core::{Draft, ExecutionId, Fact, Name, Policy};
 use selvedge_engine::{EventFilter, From, Notice, Options, PublicEvent, Subscription};
-use selvedge_store::conformance::Sketch;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use support::admission::{keyed, tokens};
@@ -129,7 +129,7 @@ async fn what_happens_to_flows(side: &Side) {
     let ended = side.namespace.flow_result(grows.id, LONG).await.expect("it is read");
     assert!(ended.is_some(), "it ends");
     side.operate(first, Action::Replay).await.expect("it is replayed");
-    grows.becomes("b", StateName::Blocked).await;
+    grows.becomes("b", StateName::WaitingDependencies).await;
     let mut graph = grows.onto("b -> c");
     graph.nodes.iter_mut().for_each(|node| node.draft = tagged("node"));
     side.namespace.grow_flow(grows.id, graph, None).await.expect("it grows");

@@ -5,12 +5,12 @@
 mod database;
 
 use database::Database;
+use selvedge_conformance::complete;
+use selvedge_conformance::copy::{Names, Tables, assert_same, check_log, copy, rewrite};
+use selvedge_conformance::fixtures::{SCHEMA, all, newest};
 use selvedge_core::gate::GateId;
 use selvedge_core::rows::{KeyName, KeyScope};
 use selvedge_core::{Name, NamespaceId};
-use selvedge_store::conformance::complete;
-use selvedge_store::conformance::copy::{Names, Tables, assert_same, check_log, copy, rewrite};
-use selvedge_store::conformance::fixtures::{SCHEMA, all, newest};
 use tokio_postgres::Client;
 
 /// Tables that are not compared row by row.

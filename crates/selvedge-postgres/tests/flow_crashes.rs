@@ -7,6 +7,7 @@
 
 mod support;
 
+use selvedge_conformance::Sketch;
 use selvedge_engine::Options;
 use selvedge_engine::core::flow::{CancelMode, FlowState};
 use selvedge_engine::core::plan::GraphDraft;
@@ -18,7 +19,6 @@ use selvedge_engine::core::rules::submit_flow::FlowDraft;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{ExecutionId, FlowId, Name};
 use selvedge_postgres::{PostgresStore, Settings};
-use selvedge_store::conformance::Sketch;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -213,7 +213,7 @@ async fn a_completion_with_its_hop_and_the_next_claim_survives_a_crash_at_every_
     let held = Cell::new(0);
     let again = async |side: &Side, struck: &Struck<Fence>| {
         side.complete(struck.more).await.expect("it is the same report");
-        let leased = side.state(struck.flow.nodes["b"]).await == StateName::Leased;
+        let leased = side.state(struck.flow.nodes["b"]).await == StateName::Active;
         held.set(held.get() + u32::from(leased));
     };
     Bed::new().await.dies_everywhere(ends, prepare, act, again).await;
@@ -407,7 +407,7 @@ async fn a_replay_that_opens_others_again_survives_a_crash_at_every_statement() 
         let a = struck.flow.nodes["a"];
         let replayed = side.operate(a, Action::Replay).await;
         let row = side.row(a).await;
-        assert_eq!((row.detail.generation, row.state.name()), (1, StateName::Ready), "{replayed:?}");
+        assert_eq!((row.detail.generation, row.state.name()), (1, StateName::Waiting), "{replayed:?}");
     };
     Bed::new().await.dies_everywhere(ends, prepare, act, again).await;
 }

@@ -3,6 +3,7 @@
 
 mod support;
 
+use selvedge_conformance::Harness;
 use selvedge_engine::Options;
 use selvedge_engine::core::fact::Fact;
 use selvedge_engine::core::flow::FlowState;
@@ -10,7 +11,6 @@ use selvedge_engine::core::rules::claim::Claimed;
 use selvedge_engine::core::rules::report::{Fence, Reported};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{ExecutionId, Outcome, Refusal};
-use selvedge_store::conformance::Bench;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -117,7 +117,7 @@ async fn round(sandbox: &Sandbox, plain: &Plain, a: &Side, b: &Side, policy: &st
 /// How often the log says that the join heard of each upstream.
 async fn heard(side: &Side, join: ExecutionId) -> BTreeMap<ExecutionId, usize> {
     let mut heard = BTreeMap::new();
-    let log = Bench::new(side.engine.store().clone()).await.log().await;
+    let log = Harness::new(side.engine.store().clone()).await.log().await;
     let events = log.iter().flat_map(|(_, events)| events).filter(|event| event.execution == Some(join));
     for event in events {
         if let Fact::Heard { edges } | Fact::Joined { edges, .. } = &event.fact {
@@ -137,7 +137,7 @@ async fn sixty_four_upstreams_that_end_at_once_are_each_counted_once_and_the_joi
     let ((a, b), plain) = (engines(&sandbox).await, sandbox.plain().await);
     for _ in 0..ROUNDS {
         let Round { flow, accepted, join } = round(&sandbox, &plain, &a, &b, "all_of").await;
-        assert_eq!((accepted, ended_as(&join, Outcome::Success)), (WIDTH, WIDTH));
+        assert_eq!((accepted, ended_as(&join, Outcome::Completed)), (WIDTH, WIDTH));
         assert!(join.upstreams.iter().all(|one| one.result.as_deref() == Some(&b"\"done\""[..])));
         let heard = heard(&a, flow.nodes["join"]).await;
         assert_eq!(heard.len(), WIDTH);
@@ -152,9 +152,9 @@ async fn some_are_needed(policy: &str, needed: usize) {
     let ((a, b), plain) = (engines(&sandbox).await, sandbox.plain().await);
     for _ in 0..ROUNDS {
         let Round { flow, accepted, join } = round(&sandbox, &plain, &a, &b, policy).await;
-        assert!(accepted >= needed && ended_as(&join, Outcome::Success) >= needed);
+        assert!(accepted >= needed && ended_as(&join, Outcome::Completed) >= needed);
         let view = a.namespace.flow(flow.id).await.expect("it is there").flow.counts;
-        assert_eq!(view.of(StateName::Success) as usize, accepted + 1, "a report that was accepted stands");
+        assert_eq!(view.of(StateName::Completed) as usize, accepted + 1, "a report that was accepted stands");
         assert_eq!(view.of(StateName::Cancelled) as usize, WIDTH - accepted, "everybody else was cancelled");
         let heard = heard(&a, flow.nodes["join"]).await;
         assert!(heard.len() == WIDTH && heard.values().all(|times| *times == 1), "{heard:?}");

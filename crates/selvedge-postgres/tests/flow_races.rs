@@ -4,6 +4,7 @@
 
 mod support;
 
+use selvedge_conformance::Harness;
 use selvedge_engine::core::flow::{CancelMode, FlowState};
 use selvedge_engine::core::outbox::{OutboxKind, OutboxRow};
 use selvedge_engine::core::plan::GraphDraft;
@@ -14,7 +15,6 @@ use selvedge_engine::core::rules::report::Fence;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, FlowId};
 use selvedge_engine::{Error, Options};
-use selvedge_store::conformance::Bench;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use support::flows::{Flow, broken, drawn, end};
@@ -43,7 +43,7 @@ async fn sides(sandbox: &Sandbox) -> (Side, Side, Plain) {
 
 /// Does a chunk of a row of the outbox, through the store of `side`.
 async fn dispatch(side: &Side, row: &OutboxRow) -> Dispatched {
-    Bench::new(side.engine.store().clone()).await.dispatch(row).await
+    Harness::new(side.engine.store().clone()).await.dispatch(row).await
 }
 
 fn advanced(changed: u32) -> Dispatched {
@@ -112,7 +112,7 @@ async fn an_edge_that_is_added_after_its_upstream_completed_is_resolved_at_once(
     assert!(a.outbox().await.is_empty());
     assert_eq!(flow.states().await, "new:waiting up:completed w:waiting_dependencies x:active");
     a.complete(leases["x"]).await.expect("it holds the lease");
-    assert_eq!(flow.state("w").await, StateName::Ready, "both edges are counted");
+    assert_eq!(flow.state("w").await, StateName::Waiting, "both edges are counted");
     let all = "new:completed up:completed w:completed x:completed";
     finish([&a, &b], &plain, &flow, all, FlowState::Completed).await;
 }
@@ -160,7 +160,7 @@ async fn a_sibling_that_another_join_was_made_to_need_first_is_not_cancelled() {
     plain.release().await;
     let flow = joined(growth).await.expect("it waits still");
     assert_eq!(joined(cancel).await, advanced(0), "it is needed");
-    assert_eq!(flow.state("s").await, StateName::Leased);
+    assert_eq!(flow.state("s").await, StateName::Active);
     for name in ["s", "x", "y"] {
         a.complete(leases[name]).await.expect("it holds the lease");
     }
@@ -369,7 +369,7 @@ async fn failed_untold(a: &Side, b: &Side) -> (Flow, OutboxRow) {
     let lease = fence(&a.claim_one("one").await);
     b.report(lease, broken()).await.expect("it holds the lease");
     let row = flow.left("up", OutboxKind::Edges).await.expect("its downstream is to be told");
-    assert_eq!(flow.state("down").await, StateName::Blocked);
+    assert_eq!(flow.state("down").await, StateName::WaitingDependencies);
     (flow, row)
 }
 

@@ -116,7 +116,7 @@ async fn a_chain_that_is_interrupted_anywhere_drains_fully() {
             let side = if number == interrupted { &b } else { &a };
             side.report(fence(&claimed), op).await.expect("it holds the lease");
         }
-        assert_eq!(flow.state(&format!("n{:02}", interrupted + 1)).await, StateName::Blocked);
+        assert_eq!(flow.state(&format!("n{:02}", interrupted + 1)).await, StateName::WaitingDependencies);
         // One hop in each transaction, and the end of the flow.
         assert_eq!(a.reconcile(&plain).await, DEPTH - interrupted + 1);
         let expected = states(interrupted, "skipped")

@@ -72,7 +72,7 @@ async fn flow(store: &PostgresStore, id: FlowId) -> Flow {
         state: FlowState::Running,
         ended_at: None,
         detail: FlowDetail::default(),
-        counts: counts(&[(StateName::Ready, 2)]),
+        counts: counts(&[(StateName::Waiting, 2)]),
     }
 }
 
@@ -89,7 +89,7 @@ async fn stored(store: &PostgresStore, id: FlowId) -> Flow {
 }
 
 fn claims(ids: &[FlowId]) -> Changes {
-    let one = counts(&[(StateName::Ready, -1), (StateName::Leased, 1)]);
+    let one = counts(&[(StateName::Waiting, -1), (StateName::Active, 1)]);
     Changes { counted: ids.iter().map(|id| (*id, one)).collect(), ..Changes::default() }
 }
 
@@ -133,7 +133,7 @@ async fn two_that_add_to_the_same_flows_wait_for_the_first_of_them_and_hold_no_o
     assert_eq!(store.conflicts(), 0);
     for id in [id(1), id(2)] {
         let flow = stored(&store, id).await;
-        assert_eq!((flow.version, flow.counts), (3, counts(&[(StateName::Leased, 2)])));
+        assert_eq!((flow.version, flow.counts), (3, counts(&[(StateName::Active, 2)])));
     }
 }
 
@@ -203,7 +203,7 @@ async fn a_flow_without_live_members_is_due_to_be_settled_then_to_be_deleted_and
     assert_eq!(rows.nodes, [(id(1), name.clone(), node.execution)]);
     assert_eq!(store.overview().await.expect("it is told").flows, []);
 
-    let ends = counts(&[(StateName::Ready, -2), (StateName::Success, 2)]);
+    let ends = counts(&[(StateName::Waiting, -2), (StateName::Completed, 2)]);
     let changes = Changes { counted: vec![(id(1), ends), (id(9), ends)], ..Changes::default() };
     assert_eq!(save(&store, changes).await.emptied, [id(1)]);
     let [(FlowDue::Settle, since)] = store.overview().await.expect("it is told").flows[..] else {
@@ -243,7 +243,7 @@ async fn a_flow_that_gets_live_members_again_runs_again() {
     (ended.state, ended.ended_at) = (FlowState::Failed, Some(ended.submitted_at));
     ended.counts = counts(&[(StateName::Failed, 1)]);
     save(&store, Changes { flows_inserted: vec![ended], ..Changes::default() }).await;
-    let again = counts(&[(StateName::Failed, -1), (StateName::Ready, 1)]);
+    let again = counts(&[(StateName::Failed, -1), (StateName::Waiting, 1)]);
     save(&store, Changes { counted: vec![(id(1), again)], ..Changes::default() }).await;
     let flow = stored(&store, id(1)).await;
     assert_eq!((flow.state, flow.ended_at, flow.version), (FlowState::Running, None, 2));

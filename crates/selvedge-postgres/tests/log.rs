@@ -2,11 +2,11 @@
 
 mod support;
 
+use selvedge_conformance::{Harness, Worker};
 use selvedge_engine::core::log::unpack;
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_engine::store::Store;
 use selvedge_postgres::{PostgresStore, Settings};
-use selvedge_store::conformance::{Bench, Worker};
 use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -65,15 +65,15 @@ async fn a_reader_that_follows_eight_writers_misses_nothing_and_reads_nothing_tw
     };
     let mut writers = Vec::new();
     for number in 0..8 {
-        let bench = Bench::new(stores[number % 2].clone()).await;
+        let harness = Harness::new(stores[number % 2].clone()).await;
         writers.push(tokio::spawn(async move {
             let mut written = Vec::new();
             for round in 0..40 {
-                written.push(bench.submit(Draft::new("kind")).await.id);
+                written.push(harness.submit(Draft::new("kind")).await.id);
                 if round % 4 == 0 {
                     let worker = Worker::new(&format!("worker{number}"));
-                    for claimed in bench.claim_as(&worker, 2).await {
-                        bench.complete(&claimed, b"1").await;
+                    for claimed in harness.claim_as(&worker, 2).await {
+                        harness.complete(&claimed, b"1").await;
                     }
                 }
             }
@@ -123,10 +123,10 @@ async fn whoever_writes_to_the_log_holds_the_lock_that_readers_look_for() {
 async fn what_comes_after_a_number_that_may_still_appear_is_not_read_yet() {
     let sandbox = Sandbox::new();
     let (store, plain) = (sandbox.store("store").await, sandbox.plain().await);
-    let bench = Bench::new(store.clone()).await;
-    bench.submit(Draft::new("kind")).await;
+    let harness = Harness::new(store.clone()).await;
+    harness.submit(Draft::new("kind")).await;
     let open = begin_writing(&plain).await;
-    bench.submit(Draft::new("kind")).await;
+    harness.submit(Draft::new("kind")).await;
     assert_eq!(numbers(&store, 0).await, [open - 1], "the gap may still be filled");
     let page = store.log_after(i64::MAX - 1, 1).await.expect("the log is read");
     assert_eq!(page.upto, open - 1, "what is new begins before the gap");
@@ -139,10 +139,10 @@ async fn what_comes_after_a_number_that_may_still_appear_is_not_read_yet() {
 async fn a_number_that_was_rolled_back_is_passed() {
     let sandbox = Sandbox::new();
     let (store, plain) = (sandbox.store("store").await, sandbox.plain().await);
-    let bench = Bench::new(store.clone()).await;
+    let harness = Harness::new(store.clone()).await;
     let gone = begin_writing(&plain).await;
     plain.release().await;
-    bench.submit(Draft::new("kind")).await;
+    harness.submit(Draft::new("kind")).await;
     assert_eq!(numbers(&store, 0).await, [gone + 1]);
     assert_eq!(numbers(&store, 0).await, [gone + 1], "by every reader, again and again");
     let other = sandbox.store("other").await;
@@ -155,11 +155,11 @@ async fn a_transaction_of_somebody_else_that_stays_open_does_not_hold_the_log_ba
     let sandbox = Sandbox::new();
     let (store, plain, writing) =
         (sandbox.store("store").await, sandbox.plain().await, sandbox.plain().await);
-    let bench = Bench::new(store.clone()).await;
+    let harness = Harness::new(store.clone()).await;
     plain.run("create table foreign_to_us (a integer); begin; insert into foreign_to_us values (1)").await;
     let gone = begin_writing(&writing).await;
     writing.release().await;
-    bench.submit(Draft::new("kind")).await;
+    harness.submit(Draft::new("kind")).await;
     assert_eq!(numbers(&store, 0).await, [gone + 1]);
     plain.release().await;
     store.close().await;
@@ -171,14 +171,14 @@ async fn a_writer_that_comes_after_the_gap_was_seen_does_not_hold_the_log_back()
     let settings = Settings { readers: 1, ..sandbox.settings() };
     let store = sandbox.store_with("store", settings).await;
     let (plain, later) = (sandbox.plain().await, sandbox.plain().await);
-    let bench = Bench::new(store.clone()).await;
+    let harness = Harness::new(store.clone()).await;
     // A first gap, so that the reader has looked for writers before.
     let gone = begin_writing(&plain).await;
     plain.release().await;
-    bench.submit(Draft::new("kind")).await;
+    harness.submit(Draft::new("kind")).await;
     assert_eq!(numbers(&store, 0).await, [gone + 1]);
     let open = begin_writing(&plain).await;
-    bench.submit(Draft::new("kind")).await;
+    harness.submit(Draft::new("kind")).await;
     let since = sandbox.now().await;
     let reader = {
         let store = store.clone();
@@ -198,15 +198,15 @@ async fn what_another_reader_settles_meanwhile_says_nothing_of_a_page_that_was_r
     let settings = Settings { readers: 2, ..sandbox.settings() };
     let store = sandbox.store_with("store", settings).await;
     let plain = sandbox.plain().await;
-    let bench = Bench::new(store.clone()).await;
+    let harness = Harness::new(store.clone()).await;
     // Both connections have run the statements before, after a first gap.
     let gone = begin_writing(&plain).await;
     plain.release().await;
-    bench.submit(Draft::new("kind")).await;
+    harness.submit(Draft::new("kind")).await;
     let both = tokio::join!(numbers(&store, 0), numbers(&store, 0));
     assert_eq!(both, (vec![gone + 1], vec![gone + 1]));
     let open = begin_writing(&plain).await;
-    bench.submit(Draft::new("kind")).await;
+    harness.submit(Draft::new("kind")).await;
     let since = sandbox.now().await;
     let settling = {
         let store = store.clone();

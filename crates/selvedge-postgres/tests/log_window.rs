@@ -2,10 +2,10 @@
 
 mod support;
 
+use selvedge_conformance::Harness;
 use selvedge_engine::core::Draft;
 use selvedge_engine::store::{Entries, Store};
 use selvedge_postgres::PostgresStore;
-use selvedge_store::conformance::Bench;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -71,8 +71,8 @@ async fn a_store_that_was_opened_has_the_days_to_come_and_entries_go_to_them() {
     let (store, plain) = (sandbox.store("store").await, sandbox.plain().await);
     assert_eq!(plain.number(DAYS, &[]).await, 4);
     assert_eq!(plain.number(DAYS_TO_COME, &[]).await, 4);
-    let bench = Bench::new(store.clone()).await;
-    bench.submit(Draft::new("kind")).await;
+    let harness = Harness::new(store.clone()).await;
+    harness.submit(Draft::new("kind")).await;
     write(&plain, -3).await;
     assert_eq!(plain.number("select count(*) from log_default", &[]).await, 0);
     drop_today(&plain).await;
@@ -165,8 +165,8 @@ async fn a_writer_does_not_wait_behind_a_drop_that_waits() {
     let sandbox = Sandbox::new();
     let (keeper, writer) = (sandbox.store("keeper").await, sandbox.store("writer").await);
     let plain = sandbox.plain().await;
-    let bench = Bench::new(writer.clone()).await;
-    bench.submit(Draft::new("kind")).await;
+    let harness = Harness::new(writer.clone()).await;
+    harness.submit(Draft::new("kind")).await;
     make_day(&plain, 10).await;
     plain.run("begin; select count(*) from log").await;
     let ended = Arc::new(AtomicBool::new(false));
@@ -182,7 +182,7 @@ async fn a_writer_does_not_wait_behind_a_drop_that_waits() {
     for _ in 0..5 {
         sandbox.waits_for_lock("keeper", 1).await;
         let since = Instant::now();
-        bench.submit(Draft::new("kind")).await;
+        harness.submit(Draft::new("kind")).await;
         slowest = slowest.max(since.elapsed());
         read(&writer, 0).await;
     }
@@ -197,15 +197,15 @@ async fn a_writer_does_not_wait_behind_a_drop_that_waits() {
 async fn an_entry_of_a_day_without_a_partition_is_kept_until_it_leaves_the_window() {
     let sandbox = Sandbox::new();
     let (store, plain) = (sandbox.store("store").await, sandbox.plain().await);
-    let bench = Bench::new(store.clone()).await;
+    let harness = Harness::new(store.clone()).await;
     let old = [write(&plain, 20).await, write(&plain, 10).await];
     drop_today(&plain).await;
-    bench.submit(Draft::new("kind")).await;
+    harness.submit(Draft::new("kind")).await;
     let today = old[1] + 1;
     assert_eq!(plain.number("select count(*) from log_default", &[]).await, 3);
     assert_eq!(numbers(&read(&store, 0).await), [old[0], old[1], today], "it is read like any other");
     assert_eq!(keep(&store, 30 * DAY_MS).await, 0);
-    bench.submit(Draft::new("kind")).await;
+    harness.submit(Draft::new("kind")).await;
     assert_eq!(plain.number("select count(*) from log_default", &[]).await, 4, "the day stays there");
     assert_eq!(keep(&store, 15 * DAY_MS).await, 1);
     let page = read(&store, 0).await;
@@ -220,13 +220,13 @@ async fn an_entry_of_a_day_without_a_partition_is_kept_until_it_leaves_the_windo
 async fn an_entry_on_its_way_to_the_default_partition_when_its_day_gets_one_is_written_there() {
     let sandbox = Sandbox::new();
     let (store, plain, other) = (sandbox.store("store").await, sandbox.plain().await, sandbox.plain().await);
-    let bench = Bench::new(store.clone()).await;
+    let harness = Harness::new(store.clone()).await;
     drop_today(&plain).await;
     plain.run("begin").await;
     make_day_beside_writers(&plain).await;
     let submit = tokio::spawn({
-        let bench = bench.clone();
-        async move { bench.submit(Draft::new("kind")).await }
+        let harness = harness.clone();
+        async move { harness.submit(Draft::new("kind")).await }
     });
     sandbox.waits_for_lock("store", 1).await;
     plain.run("commit").await;
@@ -282,8 +282,8 @@ async fn what_was_logged_before_there_were_partitions_is_carried_over_and_leaves
     let page = read(&store, 0).await;
     assert_eq!((numbers(&page), page.oldest), ((1..=21).collect::<Vec<_>>(), 0));
     assert!(page.entries.iter().all(|entry| &entry.body[..] == b"old"));
-    let bench = Bench::new(store.clone()).await;
-    bench.submit(Draft::new("kind")).await;
+    let harness = Harness::new(store.clone()).await;
+    harness.submit(Draft::new("kind")).await;
     assert_eq!(numbers(&read(&store, 20).await), [21, 23], "no number is drawn twice");
     assert_eq!(plain.number("select count(*) from log_default", &[]).await, 0);
     assert_eq!(keep(&store, 15 * DAY_MS).await, 0, "not all of it has left");
@@ -300,8 +300,8 @@ async fn a_log_that_was_written_to_today_or_is_ahead_of_time_is_carried_over_too
         write(&plain, 1).await;
         write(&plain, -days_ahead).await;
         let store = sandbox.store("store").await;
-        let bench = Bench::new(store.clone()).await;
-        bench.submit(Draft::new("kind")).await;
+        let harness = Harness::new(store.clone()).await;
+        harness.submit(Draft::new("kind")).await;
         assert_eq!(numbers(&read(&store, 0).await), [1, 2, 3], "{days_ahead}");
         keep(&store, 5 * DAY_MS).await;
         assert_eq!(plain.number("select count(*) from log_default", &[]).await, 0);

@@ -1,4 +1,4 @@
-//! News between servers on one database: what one makes ready or ends, the others hear of. The slow poll is a day away here
+//! Notification between servers on one database: what one makes ready or ends, the others hear of. The slow poll is a day away here
 //! unless a test says otherwise, so only a notification can have done it.
 
 mod support;
@@ -8,7 +8,7 @@ use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, ExecutionId, Outcome};
-use selvedge_engine::store::{News, Store};
+use selvedge_engine::store::{Notification, Store};
 use std::time::Duration;
 use support::side::{Side, claim_of, fence, ids, operator, quiet};
 use support::{LONG, Sandbox, stop, until};
@@ -96,7 +96,7 @@ async fn who_waits_for_a_result_on_one_server_hears_of_its_end_on_another() {
     let result = tokio::spawn(async move { namespace.result(id, LONG).await });
     b.complete(lease).await.expect("it holds the lease");
     let ended = soon(result).await.expect("it does not panic").expect("it is read");
-    assert_eq!(ended.expect("it has ended").outcome, Outcome::Success);
+    assert_eq!(ended.expect("it has ended").outcome, Outcome::Completed);
     stop([&a.engine, &b.engine]).await;
 }
 
@@ -154,7 +154,7 @@ async fn what_was_logged_or_streamed_on_one_server_is_told_to_another() {
     let hears = tokio::spawn(async move { b.news().await });
     listens(&sandbox).await;
     let id = ExecutionId(uuid::Uuid::now_v7());
-    let news = News { logged: true, streamed: vec![id], ..News::default() };
+    let news = Notification { logged: true, streamed: vec![id], ..Notification::default() };
     a.announce(news.clone()).await.expect("it is told");
     assert_eq!(soon(hears).await.expect("it does not panic"), Some(news));
 }
@@ -173,7 +173,7 @@ async fn with_notifications_off_everything_still_works_through_the_poll() {
     let result = tokio::spawn(async move { namespace.result(id, LONG).await });
     a.complete(fence(&claimed[0])).await.expect("it holds the lease");
     let ended = soon(result).await.expect("it does not panic").expect("it is read");
-    assert_eq!(ended.expect("it has ended").outcome, Outcome::Success);
+    assert_eq!(ended.expect("it has ended").outcome, Outcome::Completed);
     stop([&a.engine, &b.engine]).await;
 }
 

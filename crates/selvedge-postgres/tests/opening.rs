@@ -107,7 +107,7 @@ async fn a_schema_without_suspension_gets_it_and_keeps_its_flows() {
     let store = sandbox.store("store").await;
     let id = FlowId(Uuid::parse_str("00000000-0000-7000-8000-000000000001").expect("it is one"));
     let flow = store.fetch_flows(&[id]).await.expect("it is read").pop().expect("it is there");
-    let counted = [StateName::Ready, StateName::Suspended, StateName::Success];
+    let counted = [StateName::Waiting, StateName::Suspended, StateName::Completed];
     assert_eq!(counted.map(|state| flow.counts.of(state)), [1, 0, 2]);
 }
 
@@ -145,7 +145,7 @@ async fn a_schema_without_admission_gets_it_and_keeps_what_is_suspended_and_coun
     let store = sandbox.store("store").await;
     let id = FlowId(Uuid::parse_str("00000000-0000-7000-8000-000000000001").expect("it is one"));
     let flow = store.fetch_flows(&[id]).await.expect("it is read").pop().expect("it is there");
-    let counted = [StateName::Ready, StateName::Suspended, StateName::Held, StateName::Success];
+    let counted = [StateName::Waiting, StateName::Suspended, StateName::Held, StateName::Completed];
     assert_eq!(counted.map(|state| flow.counts.of(state)), [1, 3, 0, 2]);
     assert_eq!(store.held_by(GateId(1), 10).await.expect("it is counted"), 0);
     assert_eq!(store.overview().await.expect("it is read").gates, None);

@@ -176,10 +176,13 @@ async fn a_command_whose_decision_panics_fails_alone_in_its_batch() {
     let Err(Error::Store(error)) = failed else { panic!("{failed:?}") };
     assert!(error.to_string().contains("panicked"), "{error}");
     for report in reports {
-        assert_eq!(report.await.expect("it is answered").expect("it is accepted").state, StateName::Success);
+        assert_eq!(
+            report.await.expect("it is answered").expect("it is accepted").state,
+            StateName::Completed
+        );
     }
     let id = submit.await.expect("it is accepted");
-    assert_eq!(narrow.state(id).await, StateName::Ready);
+    assert_eq!(narrow.state(id).await, StateName::Waiting);
     assert!(narrow.engine.activity().0 > before + 1, "the batch was cut up");
     narrow.engine.shutdown().await;
 }
@@ -251,6 +254,6 @@ async fn a_report_on_a_row_that_cannot_be_read_refuses_only_itself() {
     let ops = leases.iter().map(|lease| Ok((*lease, None, done()))).collect();
     let (results, _) = side.namespace.report(ops, None).await.expect("it is answered");
     assert_eq!(results[0].as_ref().expect_err("it cannot be read").code(), "unreadable_row");
-    assert_eq!(results[1].as_ref().expect("it is accepted").state, StateName::Success);
+    assert_eq!(results[1].as_ref().expect("it is accepted").state, StateName::Completed);
     side.engine.shutdown().await;
 }

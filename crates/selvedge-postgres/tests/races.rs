@@ -3,12 +3,12 @@
 
 mod support;
 
+use selvedge_conformance::invariants;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Backoff, Draft, ExecutionId, Policy, Refusal, Retry};
 use selvedge_engine::{Error, Tally};
-use selvedge_store::conformance::invariants;
 use std::collections::HashSet;
 use std::sync::Arc;
 use support::side::{self, Side, claim_of, done, fence, ids};
@@ -74,7 +74,7 @@ async fn a_zombie_whose_lease_lapsed_and_was_claimed_again_cannot_complete() {
     let beat = a.beat("zombie", &[zombie]).await;
     assert_eq!((beat.renewed.len(), beat.lost.len()), (0, 1));
     b.complete(second).await.expect("it holds the lease");
-    assert_eq!(a.attempts(id).await, [Some("interrupted"), Some("success")]);
+    assert_eq!(a.attempts(id).await, [Some("interrupted"), Some("completed")]);
     assert!(a.events(id).await.contains(&"lease.reclaimed"));
     assert!(a.complete(zombie).await.is_err(), "also after the end");
     end(&[&a, &b]).await;
@@ -89,7 +89,7 @@ async fn a_late_completion_of_the_current_lease_is_accepted() {
     has_lapsed(&a, id).await;
     a.complete(late).await.expect("nobody has taken it away yet");
     assert_eq!(b.tick("lease_expiry").await, Tally { ticks: 1, ..Tally::default() });
-    assert_eq!(b.state(id).await, StateName::Success);
+    assert_eq!(b.state(id).await, StateName::Completed);
     end(&[&a, &b]).await;
 }
 
@@ -196,8 +196,8 @@ async fn a_rescuer_that_read_a_lapsed_lease_before_it_was_completed_leaves_it_al
     let rescue = joined(rescue).await;
     assert_eq!((rescue.scanned, rescue.done, rescue.lost), (1, 0, 1));
     let row = a.row(id).await;
-    assert_eq!((row.state.name(), row.version), (StateName::Success, 3));
-    assert_eq!(a.attempts(id).await, [Some("success")]);
+    assert_eq!((row.state.name(), row.version), (StateName::Completed, 3));
+    assert_eq!(a.attempts(id).await, [Some("completed")]);
     end(&[&a, &narrow]).await;
 }
 
@@ -226,7 +226,7 @@ async fn a_rescuer_that_read_a_timed_out_attempt_before_it_was_completed_leaves_
     joined(busy).await;
     let rescue = joined(rescue).await;
     assert_eq!((rescue.scanned, rescue.done, rescue.lost), (1, 0, 1));
-    assert_eq!(a.attempts(id).await, [Some("success")]);
+    assert_eq!(a.attempts(id).await, [Some("completed")]);
     end(&[&a, &narrow]).await;
 }
 
@@ -268,7 +268,7 @@ async fn an_engine_that_starts_leaves_leases_alone_that_are_live_in_the_same_pro
     assert!(b.claim("two", 9).await.is_empty());
     assert_eq!(a.beat("one", &[lease]).await.renewed, [lease]);
     a.complete(lease).await.expect("it holds the lease");
-    assert_eq!(a.attempts(id).await, [Some("success")]);
+    assert_eq!(a.attempts(id).await, [Some("completed")]);
     end(&[&a]).await;
 }
 
@@ -289,7 +289,7 @@ async fn a_heartbeat_that_comes_before_the_lapse_keeps_the_lease() {
     let tick = joined(tick).await;
     assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1));
     a.complete(lease).await.expect("it holds the lease");
-    assert_eq!(a.attempts(id).await, [Some("success")]);
+    assert_eq!(a.attempts(id).await, [Some("completed")]);
     end(&[&a, &b]).await;
 }
 
@@ -310,7 +310,7 @@ async fn a_heartbeat_that_comes_after_the_lapse_is_told_that_the_lease_is_lost()
     let beat = joined(beat).await;
     assert!(beat.renewed.is_empty());
     assert_eq!(beat.lost.len(), 1);
-    assert_eq!(a.state(id).await, StateName::Ready);
+    assert_eq!(a.state(id).await, StateName::Waiting);
     assert!(a.complete(lease).await.is_err());
     end(&[&a, &b]).await;
 }
@@ -362,10 +362,10 @@ async fn a_completion_that_comes_before_a_cancel_stands() {
     let cancel = meanwhile!(b => b.cancel(id));
     sandbox.waits_for_lock("b", 1).await;
     plain.release().await;
-    assert_eq!(joined(complete).await.expect("it is first").state, StateName::Success);
+    assert_eq!(joined(complete).await.expect("it is first").state, StateName::Completed);
     assert_eq!(joined(cancel).await.expect_err("it has ended").code(), "already_terminal");
     let stored = a.stored(id).await;
-    assert_eq!((stored.execution.state.name(), stored.execution.version), (StateName::Success, 3));
+    assert_eq!((stored.execution.state.name(), stored.execution.version), (StateName::Completed, 3));
     assert_eq!(stored.result.as_deref(), Some(&b"\"done\""[..]));
     end(&[&a, &b]).await;
 }
@@ -420,7 +420,7 @@ async fn a_completion_and_a_timeout_end_an_attempt_once_in_either_order() {
             (joined(complete).await, timeout)
         };
         assert_eq!((complete.is_ok(), timeout.done), (!timeout_first, u64::from(timeout_first)));
-        let outcome = if timeout_first { "timeout" } else { "success" };
+        let outcome = if timeout_first { "timeout" } else { "completed" };
         assert_eq!(a.attempts(id).await, [Some(outcome)]);
         end(&[&a, &b]).await;
     }
@@ -487,13 +487,13 @@ async fn a_remembered_lease_that_was_revoked_through_another_server_is_refused()
     b.operate(id, revoke()).await.expect("it is revoked");
     let refused = a.complete(first).await.expect_err("its lease is over");
     assert_eq!(refused.code(), "stale_lease");
-    assert_eq!(a.state(id).await, StateName::Ready);
+    assert_eq!(a.state(id).await, StateName::Waiting);
     let second = fence(&b.claim_one("two").await);
     assert_eq!(holder(a.complete(first).await.expect_err("its lease is over")), ("two".into(), 2));
     // What one engine remembers, another may complete.
     a.complete(second).await.expect("the fence is right");
-    assert_eq!(b.complete(second).await.expect("it is the same report").state, StateName::Success);
-    assert_eq!(a.attempts(id).await, [Some("revoked"), Some("success")]);
+    assert_eq!(b.complete(second).await.expect("it is the same report").state, StateName::Completed);
+    assert_eq!(a.attempts(id).await, [Some("revoked"), Some("completed")]);
     end(&[&a, &b]).await;
 }
 
@@ -506,7 +506,7 @@ async fn a_remembered_lease_of_a_later_claim_through_another_server_is_completed
     b.operate(id, revoke()).await.expect("it is revoked");
     let second = fence(&b.claim_one("two").await);
     b.complete(second).await.expect("it holds the lease");
-    assert_eq!(a.state(id).await, StateName::Success);
+    assert_eq!(a.state(id).await, StateName::Completed);
     end(&[&a, &b]).await;
 }
 
@@ -551,7 +551,7 @@ async fn a_claimer_that_goes_away_before_its_claim_commits_gets_its_leases_put_b
     plain.release().await;
     until("the lease is put back", async || a.row(id).await.version == 3).await;
     let row = a.row(id).await;
-    assert_eq!((row.state.name(), row.detail.interruptions), (StateName::Ready, 0));
+    assert_eq!((row.state.name(), row.detail.interruptions), (StateName::Waiting, 0));
     assert_eq!(a.attempts(id).await, [Some("orphaned")]);
     assert_eq!(ids(&a.claim("there", 1).await), [id]);
     end(&[&a]).await;

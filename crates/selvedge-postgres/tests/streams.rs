@@ -2,11 +2,11 @@
 
 mod support;
 
+use selvedge_conformance::Harness;
 use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::stream::{FrameKind, FrameMode};
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_postgres::testing;
-use selvedge_store::conformance::Bench;
 use std::collections::HashMap;
 use support::Sandbox;
 use support::pages::pages;
@@ -65,26 +65,26 @@ async fn an_append_touches_as_many_pages_for_the_first_frame_as_for_the_hundred_
     assert!(touched < 350, "{touched} pages for a hundred frames");
 }
 
-/// A bench, and a lease in it.
-async fn leased(sandbox: &Sandbox) -> (Bench, Fence) {
-    let bench = Bench::new(sandbox.store("store").await).await;
-    let claimed = bench.leased(Draft::new("kind")).await;
+/// A harness, and a lease in it.
+async fn leased(sandbox: &Sandbox) -> (Harness, Fence) {
+    let harness = Harness::new(sandbox.store("store").await).await;
+    let claimed = harness.leased(Draft::new("kind")).await;
     let fence = Fence::of(&claimed.execution).expect("it is leased");
-    (bench, fence)
+    (harness, fence)
 }
 
-async fn append(bench: &Bench, fence: Fence, mode: FrameMode, data: &str) {
+async fn append(harness: &Harness, fence: Fence, mode: FrameMode, data: &str) {
     let op = Op::Frame { kind: FrameKind::Event, mode, data: data.to_owned().into() };
-    bench.report(fence, op).await.expect("it is appended");
+    harness.report(fence, op).await.expect("it is appended");
 }
 
 #[tokio::test]
 async fn an_append_leaves_a_large_summary_where_it_is() {
     let sandbox = Sandbox::new();
-    let (bench, fence) = leased(&sandbox).await;
+    let (harness, fence) = leased(&sandbox).await;
     let plain = sandbox.plain().await;
     let summary = format!("{{\"a\": \"{}\"}}", "x".repeat(100_000));
-    append(&bench, fence, FrameMode::Summary, &summary).await;
+    append(&harness, fence, FrameMode::Summary, &summary).await;
     let table: String = plain
         .query_one("select reltoastrelid::regclass::text from pg_class where oid = 'streams'::regclass", &[])
         .await
@@ -93,11 +93,11 @@ async fn an_append_leaves_a_large_summary_where_it_is() {
     let chunks = format!("select sum(distinct chunk_id::bigint)::bigint from {table}");
     let before = plain.number(&chunks, &[]).await;
     for number in 0..20 {
-        append(&bench, fence, FrameMode::Durable, &number.to_string()).await;
+        append(&harness, fence, FrameMode::Durable, &number.to_string()).await;
     }
     assert_eq!(plain.number(&chunks, &[]).await, before, "the document was not written again");
-    append(&bench, fence, FrameMode::Summary, "{\"a\": \"y\"}").await;
-    let stream = bench.store.stream(name(fence.execution, fence.attempt)).await.expect("it is read");
+    append(&harness, fence, FrameMode::Summary, "{\"a\": \"y\"}").await;
+    let stream = harness.store.stream(name(fence.execution, fence.attempt)).await.expect("it is read");
     assert_eq!(stream.and_then(|stream| stream.summary).as_deref(), Some(&b"{\"a\":\"y\"}"[..]));
 }
 
@@ -130,14 +130,14 @@ fn name(execution: ExecutionId, attempt: u32) -> selvedge_engine::core::stream::
 #[tokio::test]
 async fn frames_that_somebody_else_has_locked_are_left_for_the_next_time() {
     let sandbox = Sandbox::new();
-    let (bench, fence) = leased(&sandbox).await;
+    let (harness, fence) = leased(&sandbox).await;
     let (plain, other) = (sandbox.plain().await, sandbox.plain().await);
     for number in 0..4 {
-        append(&bench, fence, FrameMode::BestEffort, &number.to_string()).await;
+        append(&harness, fence, FrameMode::BestEffort, &number.to_string()).await;
     }
     plain.run("update frames set at = at - interval '11 minutes'").await;
     other.run("begin; select from frames where number < 2 for update").await;
-    assert_eq!(bench.store.delete_old_frames(10).await.expect("it does not wait"), 2);
+    assert_eq!(harness.store.delete_old_frames(10).await.expect("it does not wait"), 2);
     other.release().await;
-    assert_eq!(bench.store.delete_old_frames(10).await.expect("it does not wait"), 2);
+    assert_eq!(harness.store.delete_old_frames(10).await.expect("it does not wait"), 2);
 }

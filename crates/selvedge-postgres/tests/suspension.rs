@@ -171,7 +171,7 @@ async fn an_execution_with_a_record_that_cannot_be_read_is_set_aside_and_no_othe
     let others: BTreeSet<ExecutionId> = submitted[1..].iter().copied().collect();
     assert_eq!(ids(&claimed).into_iter().collect::<BTreeSet<_>>(), others);
     assert!(claimed.iter().all(|one| one.steps.len() == 1));
-    assert_eq!(side.state(submitted[0]).await, StateName::Ready);
+    assert_eq!(side.state(submitted[0]).await, StateName::Waiting);
     plain.run("update steps set kind = 0").await;
     assert_eq!(side.claim_one("one").await.execution.id, submitted[0]);
     side.engine.shutdown().await;
@@ -218,7 +218,7 @@ async fn an_end_that_commits_while_the_parent_is_told_of_another_is_heard() {
     plain.release().await;
     second.await.expect("it does not panic").expect("it holds the lease");
     assert_eq!(told.await.expect("it does not panic").done, 1);
-    assert_eq!(a.state(parent).await, StateName::Ready);
+    assert_eq!(a.state(parent).await, StateName::Waiting);
     let left = a.outbox().await.into_iter().filter(|row| row.name.kind == OutboxKind::Parent);
     assert_eq!(left.count(), 0);
     end(&[&a, &b]).await;
@@ -245,6 +245,6 @@ async fn an_end_that_comes_after_the_children_were_looked_at_is_told_anew() {
     second.await.expect("it does not panic").expect("it holds the lease");
     assert_eq!(a.state(parent).await, StateName::Suspended);
     a.reconcile(&plain).await;
-    assert_eq!(a.state(parent).await, StateName::Ready);
+    assert_eq!(a.state(parent).await, StateName::Waiting);
     end(&[&a, &b]).await;
 }

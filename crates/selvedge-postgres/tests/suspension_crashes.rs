@@ -7,6 +7,7 @@
 
 mod support;
 
+use selvedge_conformance::Harness;
 use selvedge_engine::core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::rules::signal::SignalDraft;
@@ -19,7 +20,6 @@ use selvedge_engine::core::waitpoint::WaitpointState;
 use selvedge_engine::core::{Draft, DueKind, ExecutionId, Outcome, Waitpoint};
 use selvedge_engine::{Options, ReconcilerScope};
 use selvedge_postgres::{PostgresStore, Settings};
-use selvedge_store::conformance::Bench;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use support::crash::{At, Crasher};
@@ -133,7 +133,7 @@ const COMMITTED: usize = 3;
 
 /// How often what happened to whom, as the log tells it.
 async fn told(side: &Side) -> BTreeMap<(ExecutionId, &'static str), usize> {
-    let log = Bench::new(side.engine.store().clone()).await.log().await;
+    let log = Harness::new(side.engine.store().clone()).await.log().await;
     let mut told = BTreeMap::new();
     for event in log.iter().flat_map(|(_, events)| events) {
         let Some(id) = event.execution else { continue };
@@ -179,7 +179,7 @@ async fn a_signal_survives_a_crash_at_every_statement() {
         let _ = bed.dying.namespace.signal(*id, draft(), &name("sender")).await;
     };
     let all = bed.dies_everywhere(1, prepare, act).await;
-    assert_eq!(bed.count(&all, StateName::Ready).await, COMMITTED);
+    assert_eq!(bed.count(&all, StateName::Waiting).await, COMMITTED);
     let fresh = bed.fresh().await;
     let mut duplicates = 0;
     for id in &all {
@@ -213,7 +213,7 @@ async fn a_delivery_by_token_survives_a_crash_at_every_statement() {
     };
     let all = bed.dies_everywhere(1, prepare, act).await;
     let executions: Vec<ExecutionId> = all.iter().map(|waitpoint| waitpoint.execution).collect();
-    assert_eq!(bed.count(&executions, StateName::Ready).await, COMMITTED);
+    assert_eq!(bed.count(&executions, StateName::Waiting).await, COMMITTED);
     let fresh = bed.fresh().await;
     let mut duplicates = 0;
     for waitpoint in &all {
@@ -294,7 +294,7 @@ async fn a_suspension_from_a_remembered_row_survives_a_crash_at_every_statement(
         let effect = fresh.send(*id, "go").await.expect("it is live").effect;
         assert_eq!(effect, if committed { Effect::Resumed } else { Effect::Buffered });
         let reported = fresh.suspend(*lease, on("go")).await.expect("it is the same report");
-        assert_eq!(reported.state, if committed { StateName::Suspended } else { StateName::Ready });
+        assert_eq!(reported.state, if committed { StateName::Suspended } else { StateName::Waiting });
     }
     for claimed in work_off(&fresh, &executions).await {
         assert_eq!(carried(&claimed), ["go"]);
@@ -363,7 +363,7 @@ async fn a_suspension_timeout_survives_a_crash_at_every_statement_whatever_happe
             OnTimeout::Fail => (StateName::Failed, "execution.failed"),
             OnTimeout::Cancel => (StateName::Cancelled, "execution.cancelled"),
             OnTimeout::Expire => (StateName::Expired, "execution.expired"),
-            OnTimeout::Resume => (StateName::Ready, "execution.resumed"),
+            OnTimeout::Resume => (StateName::Waiting, "execution.resumed"),
             OnTimeout::Escalate => (StateName::Suspended, "execution.escalated"),
         };
         assert_eq!(bed.count(&all, ended).await, all.len(), "{on_timeout:?}");
@@ -439,7 +439,7 @@ async fn the_end_of_a_child_and_telling_its_parent_survive_a_crash_at_every_stat
     };
     let all = bed.dies_everywhere(2, prepare, act).await;
     let parents: Vec<ExecutionId> = all.iter().map(|(parent, _)| *parent).collect();
-    assert_eq!(bed.count(&parents, StateName::Ready).await, COMMITTED);
+    assert_eq!(bed.count(&parents, StateName::Waiting).await, COMMITTED);
     let fresh = bed.fresh().await;
     for (_, child) in &all {
         fresh.complete(*child).await.expect("it is the same report");
@@ -447,7 +447,7 @@ async fn the_end_of_a_child_and_telling_its_parent_survive_a_crash_at_every_stat
     fresh.reconcile(&bed.plain).await;
     for claimed in work_off(&fresh, &parents).await {
         let outcomes: Vec<Option<Outcome>> = claimed.children.iter().map(|child| child.outcome).collect();
-        assert_eq!((outcomes, claimed.steps.len()), (vec![Some(Outcome::Success)], 1));
+        assert_eq!((outcomes, claimed.steps.len()), (vec![Some(Outcome::Completed)], 1));
     }
     fresh.reconcile(&bed.plain).await;
     each_once(&fresh, &parents, &["execution.resumed", "step.recorded"]).await;

@@ -3,13 +3,13 @@
 
 mod support;
 
+use selvedge_conformance::{Both, Harness, Worker, run_rule};
 use selvedge_engine::core::rules::Operation;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Class, ClassId, Draft, ExecutionId, Name, Timestamp};
-use selvedge_engine::store::{Error, News, Store};
+use selvedge_engine::store::{Error, Notification, Store};
 use selvedge_engine::{Error as EngineError, Namespace};
 use selvedge_postgres::{PostgresStore, Settings};
-use selvedge_store::conformance::{Bench, Both, Worker, run_rule};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ async fn is_cut_off_everywhere(on_a_known_connection: bool) {
     let settings = Settings { writers: 1, ..sandbox.settings() };
     let store = sandbox.store_with("store", settings).await;
     let plain = sandbox.plain().await;
-    let bench = Bench::new(store.clone()).await;
+    let harness = Harness::new(store.clone()).await;
     let attempt = async |lane: &str, times| {
         let draft = Draft {
             tags: [("a".into(), "b".into())].into(),
@@ -67,10 +67,10 @@ async fn is_cut_off_everywhere(on_a_known_connection: bool) {
             lane: lane.into(),
             ..Draft::new("kind")
         };
-        let submit = bench.submit_command(vec![draft]).await;
+        let submit = harness.submit_command(vec![draft]).await;
         let id = submit.items[0].id;
-        let claim = bench.claim_command(&Worker::new("one").on(&[lane]), 1);
-        (id, polled(run_rule(&bench.store, Both(submit, claim)), times).await)
+        let claim = harness.claim_command(&Worker::new("one").on(&[lane]), 1);
+        (id, polled(run_rule(&harness.store, Both(submit, claim)), times).await)
     };
     let mut happened = 0;
     for times in 0.. {
@@ -90,7 +90,7 @@ async fn is_cut_off_everywhere(on_a_known_connection: bool) {
         }
     }
     assert!(happened > 0);
-    bench.submit(Draft::new("kind")).await;
+    harness.submit(Draft::new("kind")).await;
     store.close().await;
 }
 
@@ -111,7 +111,7 @@ fn calls(store: &PostgresStore, number: usize) -> Vec<Call<'_>> {
     let name = move || Name::trusted(&format!("name{number}"));
     let class =
         move |namespace| Class { namespace, lane: name(), kind: name(), capabilities: [name()].into() };
-    let news = News { ready: vec![ClassId(1)], ..News::default() };
+    let news = Notification { ready: vec![ClassId(1)], ..Notification::default() };
     vec![
         Box::pin(async move { drop(store.namespace(&name()).await) }),
         Box::pin(async move {
@@ -215,12 +215,12 @@ async fn nothing_of_a_transaction_is_there_when_its_commit_never_arrives() {
         unique_while_active: Some("key".into()),
         ..Draft::new("kind")
     };
-    let bench = Bench::new(side.engine.store().clone()).await;
-    let submit = bench.submit_command(vec![draft]).await;
-    let claim = bench.claim_command(&Worker::new("one"), 1);
+    let harness = Harness::new(side.engine.store().clone()).await;
+    let submit = harness.submit_command(vec![draft]).await;
+    let claim = harness.claim_command(&Worker::new("one"), 1);
     let id = submit.items[0].id;
     proxy.cut_next(Cut::BeforeCommit);
-    let answer = run_rule(&bench.store, Both(submit, claim)).await;
+    let answer = run_rule(&harness.store, Both(submit, claim)).await;
     assert!(matches!(answer, Err(Error::Unavailable(_))));
     assert_eq!(proxy.cuts(), 1);
     sandbox.is_at_rest("proxied").await;
@@ -252,7 +252,7 @@ async fn is_reported_once(op: selvedge_engine::core::rules::report::Op, state: S
 
 #[tokio::test]
 async fn a_completion_whose_answer_was_lost_gives_the_same_answer_when_it_is_repeated() {
-    is_reported_once(done(), StateName::Success).await;
+    is_reported_once(done(), StateName::Completed).await;
 }
 
 #[tokio::test]
@@ -270,10 +270,10 @@ async fn a_completion_whose_commit_never_arrived_has_not_happened_and_may_be_rep
     let lost = side.namespace.report(vec![Ok((fence, None, done()))], None).await;
     assert!(is_away(lost));
     let row = side.row(id).await;
-    assert_eq!((proxy.cuts(), row.state.name(), row.version), (1, StateName::Leased, 2));
+    assert_eq!((proxy.cuts(), row.state.name(), row.version), (1, StateName::Active, 2));
     assert_eq!(side.stored(id).await.result, None);
     side.complete(fence).await.expect("the lease is still held");
-    assert_eq!(side.attempts(id).await, [Some("success")]);
+    assert_eq!(side.attempts(id).await, [Some("completed")]);
     side.engine.shutdown().await;
 }
 
@@ -333,15 +333,15 @@ async fn a_statement_that_cannot_be_prepared_in_time_leaves_no_transaction_open(
     let settings = Settings { writers: 1, lock_timeout: Duration::from_millis(50), ..sandbox.settings() };
     let store = sandbox.store_with("store", settings).await;
     let plain = sandbox.plain().await;
-    let bench = Bench::new(store.clone()).await;
-    let submit = bench.submit_command(vec![Draft::new("kind")]).await;
+    let harness = Harness::new(store.clone()).await;
+    let submit = harness.submit_command(vec![Draft::new("kind")]).await;
     // Nobody can even prepare a statement about the log, which is the last that a transaction needs.
     plain.run("begin; lock table log in access exclusive mode").await;
-    let answer = run_rule(&bench.store, submit).await;
+    let answer = run_rule(&harness.store, submit).await;
     assert!(matches!(answer, Err(Error::Contended(_))), "the lock was in the way");
     sandbox.is_at_rest("store").await;
     plain.release().await;
-    bench.submit(Draft::new("kind")).await;
+    harness.submit(Draft::new("kind")).await;
     store.close().await;
 }
 
@@ -362,7 +362,7 @@ async fn a_server_that_ends_our_connections_costs_no_more_than_the_calls_that_we
         report.is_ok()
     })
     .await;
-    assert_eq!(side.state(id).await, StateName::Success);
+    assert_eq!(side.state(id).await, StateName::Completed);
     assert_eq!(side.row(id).await.version, 3);
     assert!(side.row(id).await.ended_at > Some(Timestamp::default()));
     side.engine.shutdown().await;

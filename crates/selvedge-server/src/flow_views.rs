@@ -45,7 +45,7 @@ pub fn flow(out: &mut Vec<u8>, view: &FlowView) {
 pub fn outcome(state: FlowState) -> Option<&'static str> {
     match state {
         FlowState::Running => None,
-        FlowState::Completed => Some("success"),
+        FlowState::Completed => Some("completed"),
         FlowState::Failed => Some("failed"),
         FlowState::Cancelled => Some("cancelled"),
     }

@@ -5,7 +5,7 @@ use crate::fields::Fields;
 use crate::filter::no_such;
 use crate::submission::Defaults;
 use selvedge_core::Refusal;
-use selvedge_core::join::{Condition, JoinPolicy, OnSatisfied};
+use selvedge_core::join::{EdgeCondition, JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{EDGES_LIMIT, EdgeDraft, GraphDraft, GroupDraft, NODES_LIMIT, NodeDraft};
 
 /// Reads the fields `nodes`, `edges` and `groups`; the nodes have `defaults`.
@@ -40,7 +40,8 @@ fn read_node(mut fields: Fields<'_>, defaults: &Defaults) -> Result<NodeDraft, R
 fn read_edge(mut fields: Fields<'_>) -> Result<EdgeDraft, Refusal> {
     let from = fields.text("from")?;
     let to = fields.text("to")?;
-    let when = word(&mut fields, "when", Condition::parse, Condition::ALL.map(Condition::as_str))?;
+    let when =
+        word(&mut fields, "when", EdgeCondition::parse, EdgeCondition::ALL.map(EdgeCondition::as_str))?;
     let edge = EdgeDraft {
         from: fields.require("from", from)?,
         to: fields.require("to", to)?,

@@ -105,12 +105,12 @@ impl Shown {
             let row = &view.stored.execution;
             let state = view.state().public();
             let more = match &row.state {
-                State::Leased(lease) => format!(" by {}", lease.worker),
+                State::Active(lease) => format!(" by {}", lease.worker),
                 State::Suspended(suspension) => format!(" for {}", awaited(suspension)),
-                State::Ready | State::Held(_) => {
+                State::Waiting | State::Held(_) => {
                     view.held_reason().map(|held| format!(" by {}", held.gate)).unwrap_or_default()
                 }
-                State::Blocked | State::Delayed { .. } | State::Terminal(_) => String::new(),
+                State::WaitingDependencies | State::Delayed { .. } | State::Terminal(_) => String::new(),
             };
             let id = row.id;
             write!(f, "<td class=\"id\"><a href=\"/v1/executions/{id}\">{id}</a></td>")?;

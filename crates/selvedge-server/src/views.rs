@@ -27,17 +27,17 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
     let (spec, detail) = (&row.spec, &row.detail);
     let delayed_until = match row.state {
         State::Delayed { until } => Some(until),
-        State::Blocked
-        | State::Ready
-        | State::Leased(_)
+        State::WaitingDependencies
+        | State::Waiting
+        | State::Active(_)
         | State::Held(_)
         | State::Suspended(_)
         | State::Terminal(_) => None,
     };
     let ready_at = match row.state {
-        State::Ready | State::Leased(_) => Some(row.ready_order),
+        State::Waiting | State::Active(_) => Some(row.ready_order),
         State::Terminal(outcome) => Some(row.ready_order).filter(|_| outcome != Outcome::Skipped),
-        State::Blocked | State::Delayed { .. } | State::Held(_) | State::Suspended(_) => None,
+        State::WaitingDependencies | State::Delayed { .. } | State::Held(_) | State::Suspended(_) => None,
     };
     json::object(out, |object| {
         object.value("id", &row.id);
@@ -155,7 +155,7 @@ pub fn claim(out: &mut Vec<u8>, claim: &ClaimView) {
         object.value("attempt", &view.stored.execution.attempt());
         lease(object, view);
         object.object("upstream", |object| {
-            for one in claim.upstreams.iter().filter(|one| one.outcome == Some(Outcome::Success)) {
+            for one in claim.upstreams.iter().filter(|one| one.outcome == Some(Outcome::Completed)) {
                 json::raw(object.entry(&one.name), one.result.as_deref());
             }
         });

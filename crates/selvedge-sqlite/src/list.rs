@@ -85,7 +85,7 @@ fn ranges(filter: &Filter, after: Option<Place>) -> Vec<Range> {
     if filter.flow.is_some() {
         return vec![range(&sql::LIST_OF_FLOW, all_states.clone()), range(&sql::LIST_OF_LONE, all_states)];
     }
-    if filter.states.is_empty() || filter.states.contains(&StateName::Success) {
+    if filter.states.is_empty() || filter.states.contains(&StateName::Completed) {
         return vec![range(&sql::LIST_ALL, all_states)];
     }
     let mut states = filter.states.clone();

@@ -8,7 +8,7 @@ use rusqlite::types::{FromSql, Type};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{HeldLease, KeyName, KeyRow};
 use selvedge_core::{
-    Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Scope, Session,
+    ClaimScope, Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session,
     SessionId, Timestamp,
 };
 use selvedge_store::columns::{self, Fixed, FlowColumns, Moving};
@@ -73,7 +73,7 @@ pub fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         worker: name(row, 2)?,
         instance: name(row, 3)?,
         ttl_ms: row.get(4)?,
-        scope: Scope {
+        scope: ClaimScope {
             namespace: NamespaceId(row.get(1)?),
             lanes: json(row, 5, "lanes")?,
             kinds: match row.get_ref(6)?.data_type() {

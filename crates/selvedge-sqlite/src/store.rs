@@ -17,7 +17,7 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store, Stored,
     Transaction,
 };
 use uuid::Uuid;
@@ -241,11 +241,11 @@ impl Store for SqliteStore {
     }
 
     /// There are no other servers.
-    async fn announce(&self, _: News) -> Result<(), Error> {
+    async fn announce(&self, _: Notification) -> Result<(), Error> {
         Ok(())
     }
 
-    async fn news(&self) -> Option<News> {
+    async fn news(&self) -> Option<Notification> {
         None
     }
 

@@ -2,9 +2,9 @@
 
 mod support;
 
+use selvedge_conformance::Subject;
 use selvedge_sqlite::SqliteStore;
 use selvedge_store::Store;
-use selvedge_store::conformance::Subject;
 use std::sync::Arc;
 use support::Directory;
 
@@ -15,19 +15,19 @@ async fn empty_store() -> Subject {
     Subject::from(store).keeping(directory)
 }
 
-selvedge_store::conformance::suite!(empty_store);
+selvedge_conformance::suite!(empty_store);
 
 #[test]
 fn random_commands_have_the_outcome_that_the_model_says() {
-    selvedge_store::conformance::model::run(empty_store, 24);
+    selvedge_conformance::model::run(empty_store, 24);
 }
 
 #[test]
 fn random_graphs_come_to_the_end_that_the_model_says() {
-    selvedge_store::conformance::flow_model::run(empty_store, 12);
+    selvedge_conformance::flow_model::run(empty_store, 12);
 }
 
 #[test]
 fn random_admissions_pass_no_limit_and_leave_nothing_behind() {
-    selvedge_store::conformance::gate_model::run(empty_store, 12);
+    selvedge_conformance::gate_model::run(empty_store, 12);
 }

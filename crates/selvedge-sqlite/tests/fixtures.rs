@@ -5,13 +5,13 @@ mod support;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
+use selvedge_conformance::complete;
+use selvedge_conformance::copy::{Names, Tables, assert_same, check_log, copy, rewrite};
+use selvedge_conformance::fixtures::{Fixture, all, newest};
 use selvedge_core::gate::GateId;
 use selvedge_core::rows::{KeyName, KeyScope};
 use selvedge_core::{Name, NamespaceId};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::conformance::complete;
-use selvedge_store::conformance::copy::{Names, Tables, assert_same, check_log, copy, rewrite};
-use selvedge_store::conformance::fixtures::{Fixture, all, newest};
 use support::Directory;
 
 /// Columns that are not copied: a number that the file gives out for each row, by which nothing refers to it.

@@ -3,22 +3,22 @@
 mod support;
 
 use rusqlite::Connection;
+use selvedge_conformance::{Harness, decision};
 use selvedge_core::flow::{Counts, FlowFilter, FlowState};
 use selvedge_core::rows::{Members, NodeEntry, ResultChange, Updated};
 use selvedge_core::state::StateName;
 use selvedge_core::wiring::Child;
 use selvedge_core::{Changes, Draft, Execution, Flow, FlowId, Name, Needs, Wiring};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::conformance::{Bench, decision};
 use selvedge_store::{Decision, Demand, FlowDue};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use support::Directory;
 use uuid::Uuid;
 
-async fn bench(directory: &Directory) -> Bench {
+async fn harness(directory: &Directory) -> Harness {
     let store = SqliteStore::open(&directory.database()).await;
-    Bench::new(Arc::new(store.expect("the store opens"))).await
+    Harness::new(Arc::new(store.expect("the store opens"))).await
 }
 
 fn counts(of: &[(StateName, i32)]) -> Counts {
@@ -28,11 +28,11 @@ fn counts(of: &[(StateName, i32)]) -> Counts {
 }
 
 /// A flow with one ready member.
-async fn flow(bench: &Bench) -> Flow {
+async fn flow(harness: &Harness) -> Flow {
     Flow {
         id: FlowId(Uuid::now_v7()),
-        namespace: bench.namespace,
-        submitted_at: bench.now().await,
+        namespace: harness.namespace,
+        submitted_at: harness.now().await,
         name: Some(Name::trusted("nightly")),
         tags: [("colour".to_owned(), "blue".to_owned())].into(),
         spec: Default::default(),
@@ -40,7 +40,7 @@ async fn flow(bench: &Bench) -> Flow {
         state: FlowState::Running,
         ended_at: None,
         detail: Default::default(),
-        counts: counts(&[(StateName::Ready, 1)]),
+        counts: counts(&[(StateName::Waiting, 1)]),
     }
 }
 
@@ -52,9 +52,9 @@ fn counting(flow: FlowId, more: Counts) -> Box<dyn Decision> {
 #[tokio::test]
 async fn transactions_that_share_a_commit_are_each_told_what_they_emptied() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let (first, second) = (flow(&bench).await, flow(&bench).await);
-    bench.save(Changes { flows_inserted: vec![first.clone(), second.clone()], ..Changes::default() }).await;
+    let harness = harness(&directory).await;
+    let (first, second) = (flow(&harness).await, flow(&harness).await);
+    harness.save(Changes { flows_inserted: vec![first.clone(), second.clone()], ..Changes::default() }).await;
     let (go_on, told) = channel();
     let wait = decision(
         move |_| {
@@ -63,49 +63,49 @@ async fn transactions_that_share_a_commit_are_each_told_what_they_emptied() {
         },
         |_| Demand::Save(Box::default()),
     );
-    let ends = counts(&[(StateName::Ready, -1), (StateName::Success, 1)]);
-    let begins = counts(&[(StateName::Ready, 1)]);
+    let ends = counts(&[(StateName::Waiting, -1), (StateName::Completed, 1)]);
+    let begins = counts(&[(StateName::Waiting, 1)]);
     let (_, one, two, three, _) = tokio::join!(
-        bench.store.transact(wait),
-        bench.store.transact(counting(first.id, ends)),
-        bench.store.transact(counting(second.id, ends)),
-        bench.store.transact(counting(second.id, begins)),
+        harness.store.transact(wait),
+        harness.store.transact(counting(first.id, ends)),
+        harness.store.transact(counting(second.id, ends)),
+        harness.store.transact(counting(second.id, begins)),
         async { go_on.send(()).expect("the writer waits") },
     );
     let emptied = [one, two, three].map(|saved| saved.expect("it is saved").emptied);
     assert_eq!(emptied, [vec![first.id], vec![second.id], vec![]]);
-    let due = bench.store.due_flows(FlowDue::Settle, None, 9).await.expect("due flows are read");
+    let due = harness.store.due_flows(FlowDue::Settle, None, 9).await.expect("due flows are read");
     assert_eq!(due.iter().map(|due| due.flow).collect::<Vec<_>>(), [first.id]);
 }
 
 #[tokio::test]
 async fn the_entries_of_its_tags_change_and_go_with_a_flow() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let flow = flow(&bench).await;
+    let harness = harness(&directory).await;
+    let flow = flow(&harness).await;
     let entries = || -> i64 {
         Connection::open(directory.database())
             .and_then(|other| other.query_row("select count(*) from flow_tags", (), |row| row.get(0)))
             .expect("rows are counted")
     };
-    bench.save(Changes { flows_inserted: vec![flow.clone()], ..Changes::default() }).await;
+    harness.save(Changes { flows_inserted: vec![flow.clone()], ..Changes::default() }).await;
     assert_eq!(entries(), 1);
-    let tagged = FlowFilter { tag: Some("colour:blue".into()), ..FlowFilter::all(bench.namespace) };
-    let found = bench.store.list_flows(&tagged, None, 9).await.expect("flows are listed");
+    let tagged = FlowFilter { tag: Some("colour:blue".into()), ..FlowFilter::all(harness.namespace) };
+    let found = harness.store.list_flows(&tagged, None, 9).await.expect("flows are listed");
     assert_eq!(found, std::slice::from_ref(&flow));
     let green = Flow { tags: [("colour".into(), "green".into())].into(), version: 2, ..flow.clone() };
-    bench.save(Changes { flows_updated: vec![(green, 1)], ..Changes::default() }).await;
-    let found = bench.store.list_flows(&tagged, None, 9).await.expect("flows are listed");
+    harness.save(Changes { flows_updated: vec![(green, 1)], ..Changes::default() }).await;
+    let found = harness.store.list_flows(&tagged, None, 9).await.expect("flows are listed");
     assert_eq!((found, entries()), (Vec::new(), 1));
-    bench.save(Changes { flows_deleted: vec![(flow.id, 2)], ..Changes::default() }).await;
+    harness.save(Changes { flows_deleted: vec![(flow.id, 2)], ..Changes::default() }).await;
     assert_eq!(entries(), 0);
 }
 
 #[tokio::test]
 async fn a_row_that_is_wired_anew_is_found_with_its_flow_and_one_that_is_not_keeps_its_own() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let lone = bench.submit(Draft::new("kind")).await;
+    let harness = harness(&directory).await;
+    let lone = harness.submit(Draft::new("kind")).await;
     let flow = FlowId(lone.id.0);
     let child = Child { execution: lone.id, detached: true };
     let wired = Execution {
@@ -129,16 +129,16 @@ async fn a_row_that_is_wired_anew_is_found_with_its_flow_and_one_that_is_not_kee
         }],
         ..Changes::default()
     };
-    bench.save(changes(&wired, true)).await;
-    assert_eq!(bench.row(lone.id).await, wired);
+    harness.save(changes(&wired, true)).await;
+    assert_eq!(harness.row(lone.id).await, wired);
     let page = Members { flow, skip: 0, limit: u32::MAX };
-    let members = bench.store.members(page).await.expect("members are read");
+    let members = harness.store.members(page).await.expect("members are read");
     assert_eq!(members, std::slice::from_ref(&wired));
 
-    let plain = bench.submit(Draft::new("kind")).await;
+    let plain = harness.submit(Draft::new("kind")).await;
     let kept = Execution { version: 2, ..plain.clone() };
     let other = Execution { flow: wired.flow, wiring: wired.wiring.clone(), ..kept.clone() };
     let changes = Changes { nodes_added: Vec::new(), ..changes(&other, false) };
-    bench.save(changes).await;
-    assert_eq!(bench.row(plain.id).await, kept);
+    harness.save(changes).await;
+    assert_eq!(harness.row(plain.id).await, kept);
 }

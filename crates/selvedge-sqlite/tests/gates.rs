@@ -3,6 +3,7 @@
 mod support;
 
 use rusqlite::{Connection, params};
+use selvedge_conformance::{Harness, decision};
 use selvedge_core::amount::Amount;
 use selvedge_core::gate::{
     Amounts, Config, Gate, GateId, GateKind, GateName, GateState, LedgerEntry, Limit, Rate,
@@ -10,14 +11,13 @@ use selvedge_core::gate::{
 use selvedge_core::rows::{HeldBy, ResultChange, Updated};
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, Needs, State, Timestamp};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::conformance::{Bench, decision};
 use selvedge_store::{Demand, Error, Store, Transaction};
 use std::sync::Arc;
 use support::{Directory, steps};
 
-async fn bench(directory: &Directory) -> Bench {
+async fn harness(directory: &Directory) -> Harness {
     let store = SqliteStore::open(&directory.database()).await;
-    Bench::new(Arc::new(store.expect("the store opens"))).await
+    Harness::new(Arc::new(store.expect("the store opens"))).await
 }
 
 /// Another connection to the file of a store.
@@ -25,8 +25,8 @@ fn beside(directory: &Directory) -> Connection {
     Connection::open(directory.database()).expect("the file opens")
 }
 
-fn gate(bench: &Bench, kind: GateKind, name: &str) -> Gate {
-    Gate { version: 1, ..Gate::new(GateName::new(bench.namespace, kind, Name::trusted(name))) }
+fn gate(harness: &Harness, kind: GateKind, name: &str) -> Gate {
+    Gate { version: 1, ..Gate::new(GateName::new(harness.namespace, kind, Name::trusted(name))) }
 }
 
 fn part(gate: &Gate, part: &str) -> Gate {
@@ -39,31 +39,31 @@ fn amounts(of: &[(&str, &str)]) -> Amounts {
 }
 
 /// Saves gates that are not there yet.
-async fn add(bench: &Bench, gates: &[Gate]) {
+async fn add(harness: &Harness, gates: &[Gate]) {
     let gates = gates.iter().map(|gate| (gate.clone(), None)).collect();
-    bench.save(Changes { gates, ..Changes::default() }).await;
+    harness.save(Changes { gates, ..Changes::default() }).await;
 }
 
-async fn fetched(bench: &Bench, gate: &Gate) -> Option<Gate> {
-    bench.store.fetch_gates(&[gate.id()]).await.expect("gates are read").pop()
+async fn fetched(harness: &Harness, gate: &Gate) -> Option<Gate> {
+    harness.store.fetch_gates(&[gate.id()]).await.expect("gates are read").pop()
 }
 
 /// The configured gates of a kind after a name.
-async fn listed(bench: &Bench, kind: GateKind, after: Option<&str>) -> Vec<Gate> {
+async fn listed(harness: &Harness, kind: GateKind, after: Option<&str>) -> Vec<Gate> {
     let after = after.map(Name::trusted);
-    let listed = bench.store.list_gates(bench.namespace, kind, after.as_ref(), 9).await;
+    let listed = harness.store.list_gates(harness.namespace, kind, after.as_ref(), 9).await;
     listed.expect("gates are listed")
 }
 
-async fn try_save(bench: &Bench, changes: Changes) -> Result<Transaction, Error> {
+async fn try_save(harness: &Harness, changes: Changes) -> Result<Transaction, Error> {
     let save = decision(|_| Needs::default(), move |_| Demand::Save(Box::new(changes.clone())));
-    bench.store.transact(save).await
+    harness.store.transact(save).await
 }
 
 #[tokio::test]
 async fn gates_and_the_ledger_are_there_after_reopening_as_they_were_saved() {
     let directory = Directory::new();
-    let before = bench(&directory).await;
+    let before = harness(&directory).await;
     let now = before.now().await;
     let mut quota = gate(&before, GateKind::Quota, "mails");
     let rate = Rate { count: 3, window_ms: 1000 };
@@ -91,7 +91,7 @@ async fn gates_and_the_ledger_are_there_after_reopening_as_they_were_saved() {
     before.store.close().await;
     drop(before);
 
-    let after = bench(&directory).await;
+    let after = harness(&directory).await;
     for gate in &gates {
         assert_eq!(fetched(&after, gate).await.as_ref(), Some(gate));
     }
@@ -114,21 +114,21 @@ async fn gates_and_the_ledger_are_there_after_reopening_as_they_were_saved() {
 #[tokio::test]
 async fn gates_that_are_due_are_given_earliest_first_and_page_by_page() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let now = bench.now().await;
+    let harness = harness(&directory).await;
+    let now = harness.now().await;
     // Two have the same time: they come in the order of their numbers, of which some are below zero.
     let due = |number: i64| Gate {
         due_at: Some(now.minus_ms(number / 2)),
-        ..gate(&bench, GateKind::Key, &format!("key {number}"))
+        ..gate(&harness, GateKind::Key, &format!("key {number}"))
     };
     let mut gates: Vec<Gate> = (2..20).map(due).collect();
     assert!(gates.iter().any(|gate| gate.id().0 < 0) && gates.iter().any(|gate| gate.id().0 > 0));
-    add(&bench, &gates).await;
+    add(&harness, &gates).await;
     gates.sort_by_key(|gate| (gate.due_at, gate.id()));
     let mut found = Vec::new();
     let mut after: Option<(Timestamp, GateId)> = None;
     loop {
-        let page = bench.store.due_gates(after, 5).await.expect("gates are read");
+        let page = harness.store.due_gates(after, 5).await.expect("gates are read");
         let Some(last) = page.last() else { break };
         after = last.due_at.map(|at| (at, last.id()));
         found.extend(page);
@@ -139,10 +139,10 @@ async fn gates_that_are_due_are_given_earliest_first_and_page_by_page() {
 #[tokio::test]
 async fn a_gate_that_has_moved_exists_or_is_gone_refuses_the_whole_save() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let (kept, absent) = (gate(&bench, GateKind::Key, "kept"), gate(&bench, GateKind::Key, "absent"));
-    add(&bench, std::slice::from_ref(&kept)).await;
-    let row = bench.submit(Draft::new("kind")).await;
+    let harness = harness(&directory).await;
+    let (kept, absent) = (gate(&harness, GateKind::Key, "kept"), gate(&harness, GateKind::Key, "absent"));
+    add(&harness, std::slice::from_ref(&kept)).await;
+    let row = harness.submit(Draft::new("kind")).await;
     let moved = Gate { version: 3, active: 5, ..kept.clone() };
     for (refused, told) in [
         (Changes { gates: vec![(moved.clone(), None)], ..Changes::default() }, "concurrency kept exists"),
@@ -152,42 +152,42 @@ async fn a_gate_that_has_moved_exists_or_is_gone_refuses_the_whole_save() {
         (Changes { gates_deleted: vec![(absent.id(), 1)], ..Changes::default() }, "has moved"),
     ] {
         let changes = Changes { deleted: vec![(row.id, row.version)], ..refused };
-        let error = try_save(&bench, changes).await.expect_err("it is refused");
+        let error = try_save(&harness, changes).await.expect_err("it is refused");
         assert!(matches!(&error, Error::Contended(why) if why.contains(told)), "{error:?}");
-        assert_eq!(bench.row(row.id).await, row, "what was saved with it is taken back");
-        assert_eq!(fetched(&bench, &kept).await.as_ref(), Some(&kept));
-        assert_eq!(fetched(&bench, &absent).await, None);
+        assert_eq!(harness.row(row.id).await, row, "what was saved with it is taken back");
+        assert_eq!(fetched(&harness, &kept).await.as_ref(), Some(&kept));
+        assert_eq!(fetched(&harness, &absent).await, None);
     }
     let gates_deleted = vec![(kept.id(), 1)];
-    bench.save(Changes { gates_deleted, gates: vec![(absent.clone(), None)], ..Changes::default() }).await;
-    assert_eq!((fetched(&bench, &kept).await, fetched(&bench, &absent).await), (None, Some(absent)));
+    harness.save(Changes { gates_deleted, gates: vec![(absent.clone(), None)], ..Changes::default() }).await;
+    assert_eq!((fetched(&harness, &kept).await, fetched(&harness, &absent).await), (None, Some(absent)));
 }
 
 #[tokio::test]
 async fn slots_are_given_back_to_a_gate_that_was_not_read_and_never_more_than_were_taken() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let taken = Gate { active: 3, ..gate(&bench, GateKind::Key, "tenant") };
-    add(&bench, std::slice::from_ref(&taken)).await;
+    let harness = harness(&directory).await;
+    let taken = Gate { active: 3, ..gate(&harness, GateKind::Key, "tenant") };
+    add(&harness, std::slice::from_ref(&taken)).await;
     let free =
         |count| Changes { gates_freed: vec![(taken.id(), count), (GateId(7), 1)], ..Changes::default() };
-    let before = bench.now().await;
-    bench.save(free(2)).await;
-    let freed = fetched(&bench, &taken).await.expect("it is there");
+    let before = harness.now().await;
+    harness.save(free(2)).await;
+    let freed = fetched(&harness, &taken).await.expect("it is there");
     assert_eq!(freed, Gate { active: 1, version: 2, due_at: freed.due_at, ..taken.clone() });
     assert!(freed.due_at.is_some_and(|at| at >= before), "nobody knows what it holds: {:?}", freed.due_at);
-    bench.save(free(2)).await;
+    harness.save(free(2)).await;
     let again = Gate { active: 0, version: 3, due_at: freed.due_at, ..taken.clone() };
-    assert_eq!(fetched(&bench, &taken).await, Some(again), "it is looked at no later");
-    assert!(bench.store.fetch_gates(&[GateId(7)]).await.expect("gates are read").is_empty());
+    assert_eq!(fetched(&harness, &taken).await, Some(again), "it is looked at no later");
+    assert!(harness.store.fetch_gates(&[GateId(7)]).await.expect("gates are read").is_empty());
 }
 
 #[tokio::test]
 async fn what_was_spent_adds_up_exactly_and_stays_when_who_spent_it_goes() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let (one, two) = (bench.submit(Draft::new("kind")).await, bench.submit(Draft::new("kind")).await);
-    let budget = gate(&bench, GateKind::Budget, "tokens");
+    let harness = harness(&directory).await;
+    let (one, two) = (harness.submit(Draft::new("kind")).await, harness.submit(Draft::new("kind")).await);
+    let budget = gate(&harness, GateKind::Budget, "tokens");
     let entry = |period, execution: Option<ExecutionId>, spent: &[(&str, &str)]| LedgerEntry {
         gate: budget.id(),
         period,
@@ -202,23 +202,23 @@ async fn what_was_spent_adds_up_exactly_and_stays_when_who_spent_it_goes() {
             entry(1, None, &[("dollars", "0.000001")]),
             entry(1, Some(one.id), &[("pages", "2")]),
         ];
-        bench.save(spend(ledger)).await;
+        harness.save(spend(ledger)).await;
     }
     let ledger = vec![entry(2, Some(one.id), &[("dollars", "5")]), entry(1, Some(two.id), &[("pages", "1")])];
-    bench.save(spend(ledger)).await;
+    harness.save(spend(ledger)).await;
     let by_none = entry(1, None, &[("dollars", "0.00001")]);
     let of_one = entry(1, Some(one.id), &[("dollars", "1"), ("pages", "20")]);
     let (later, of_two) =
         (entry(2, Some(one.id), &[("dollars", "5")]), entry(1, Some(two.id), &[("pages", "1")]));
-    let ledger = async |period| bench.store.ledger(budget.id(), period).await.expect("the ledger is read");
-    let of = async |id| bench.store.ledger_of(id).await.expect("the ledger is read");
+    let ledger = async |period| harness.store.ledger(budget.id(), period).await.expect("the ledger is read");
+    let of = async |id| harness.store.ledger_of(id).await.expect("the ledger is read");
     assert_eq!(ledger(1).await, [by_none, of_one.clone(), of_two.clone()]);
     assert_eq!(of(one.id).await, [of_one, later]);
 
     // What it spends in the transaction that deletes it stays as well.
     let deleted = vec![(one.id, one.version)];
     let last = entry(1, Some(one.id), &[("pages", "0.5")]);
-    bench.save(Changes { deleted, ledger: vec![last], ..Changes::default() }).await;
+    harness.save(Changes { deleted, ledger: vec![last], ..Changes::default() }).await;
     assert_eq!(ledger(1).await, [entry(1, None, &[("dollars", "1.00001"), ("pages", "20.5")]), of_two]);
     assert_eq!(ledger(2).await, [entry(2, None, &[("dollars", "5")])]);
     assert_eq!(of(one.id).await, []);
@@ -227,25 +227,25 @@ async fn what_was_spent_adds_up_exactly_and_stays_when_who_spent_it_goes() {
 #[tokio::test]
 async fn a_gate_that_cannot_be_read_is_named_and_hides_no_other_that_is_due() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let now = bench.now().await;
+    let harness = harness(&directory).await;
+    let now = harness.now().await;
     let due =
-        |name, ago_ms| Gate { due_at: Some(now.minus_ms(ago_ms)), ..gate(&bench, GateKind::Quota, name) };
+        |name, ago_ms| Gate { due_at: Some(now.minus_ms(ago_ms)), ..gate(&harness, GateKind::Quota, name) };
     let (bad, good) = (due("bad", 9), due("good", 5));
-    add(&bench, &[bad.clone(), good.clone()]).await;
+    add(&harness, &[bad.clone(), good.clone()]).await;
     for spoil in ["state = '{'", "state = null, config = '[7]'", "config = null, kind = 77"] {
         beside(&directory)
             .execute(&format!("update gates set {spoil} where id = ?1"), [bad.id().0])
             .expect("a row changes");
-        let error = bench.store.fetch_gates(&[bad.id()]).await.expect_err("it cannot be read");
+        let error = harness.store.fetch_gates(&[bad.id()]).await.expect_err("it cannot be read");
         assert!(error.to_string().contains(&format!("gate {} cannot be read", bad.id().0)), "{error}");
-        let found = bench.store.due_gates(None, 1).await.expect("gates are read");
+        let found = harness.store.due_gates(None, 1).await.expect("gates are read");
         assert_eq!(found, std::slice::from_ref(&good));
     }
 }
 
 /// Holds executions that are ready.
-async fn hold(bench: &Bench, rows: &[Execution], gate: &GateName) -> Vec<Execution> {
+async fn hold(harness: &Harness, rows: &[Execution], gate: &GateName) -> Vec<Execution> {
     let held = |row: &Execution| Execution {
         state: State::Held(gate.clone().into()),
         version: row.version + 1,
@@ -258,27 +258,27 @@ async fn hold(bench: &Bench, rows: &[Execution], gate: &GateName) -> Vec<Executi
         result: ResultChange::Keep,
         rewired: false,
     };
-    bench.save(Changes { updated: held.iter().map(updated).collect(), ..Changes::default() }).await;
+    harness.save(Changes { updated: held.iter().map(updated).collect(), ..Changes::default() }).await;
     held
 }
 
 #[tokio::test]
 async fn what_a_gate_holds_is_given_in_claim_order_and_what_cannot_be_read_takes_no_turn() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
+    let harness = harness(&directory).await;
     let urgent = |priority| Draft { priority, ..Draft::new("kind") };
-    let rows = bench.submit_all(vec![urgent(1), urgent(5), urgent(1), urgent(9), urgent(1)]).await;
+    let rows = harness.submit_all(vec![urgent(1), urgent(5), urgent(1), urgent(9), urgent(1)]).await;
     let (tenant, other) =
-        (gate(&bench, GateKind::Key, "tenant").name, gate(&bench, GateKind::Key, "other").name);
-    let held = hold(&bench, &rows[..4], &tenant).await;
-    hold(&bench, &rows[4..], &other).await;
-    assert!(bench.claim(9).await.is_empty(), "all are held");
+        (gate(&harness, GateKind::Key, "tenant").name, gate(&harness, GateKind::Key, "other").name);
+    let held = hold(&harness, &rows[..4], &tenant).await;
+    hold(&harness, &rows[4..], &other).await;
+    assert!(harness.claim(9).await.is_empty(), "all are held");
     beside(&directory)
         .execute("update executions set detail = '{' where id = ?1", [held[1].id.0.as_bytes()])
         .expect("a row changes");
     let asked = HeldBy::first(tenant.id(), 2);
     let nobody = HeldBy::first(GateId(7), 2);
-    let found = bench.load(Needs { held: vec![asked, nobody], ..Needs::default() }).await;
+    let found = harness.load(Needs { held: vec![asked, nobody], ..Needs::default() }).await;
     let (first, second) = (&held[3], &held[0]);
     assert_eq!(found.held, [(asked, vec![first.id, second.id]), (nobody, Vec::new())]);
     assert_eq!(found.executions, [first.clone(), second.clone()]);
@@ -286,24 +286,24 @@ async fn what_a_gate_holds_is_given_in_claim_order_and_what_cannot_be_read_takes
     assert_eq!(*unreadable, held[1].id);
     assert!(why.contains("detail"), "{why}");
     for (bound, count) in [(0, 0), (3, 3), (9, 4)] {
-        assert_eq!(bench.store.held_by(tenant.id(), bound).await.expect("they are counted"), count);
+        assert_eq!(harness.store.held_by(tenant.id(), bound).await.expect("they are counted"), count);
     }
 }
 
 #[tokio::test]
 async fn gates_that_were_asked_for_are_told_apart_from_those_that_are_there() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let [lane, quota] = [GateKind::Lane, GateKind::Quota].map(|kind| gate(&bench, kind, "name"));
-    let budget = part(&gate(&bench, GateKind::Budget, "name"), "a part");
-    add(&bench, &[lane.clone(), budget.clone()]).await;
+    let harness = harness(&directory).await;
+    let [lane, quota] = [GateKind::Lane, GateKind::Quota].map(|kind| gate(&harness, kind, "name"));
+    let budget = part(&gate(&harness, GateKind::Budget, "name"), "a part");
+    add(&harness, &[lane.clone(), budget.clone()]).await;
     let needs = Needs {
         lanes: vec![lane.id()],
         gates: vec![quota.id()],
         parts: vec![budget.id()],
         ..Needs::default()
     };
-    let found = bench.load(needs).await;
+    let found = harness.load(needs).await;
     assert_eq!(found.gates_asked, [lane.id(), quota.id(), budget.id()]);
     assert_eq!(found.gates, [lane, budget]);
 }

@@ -3,9 +3,9 @@
 mod support;
 
 use rusqlite::Connection;
+use selvedge_conformance::Harness;
 use selvedge_core::Draft;
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::conformance::Bench;
 use selvedge_store::{Entries, Store};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -70,9 +70,9 @@ async fn numbers_and_the_clock_go_on_after_everything_was_dropped_and_the_file_w
     let store = open(&directory).await;
     let end = read(&store, i64::MAX - 1).await;
     assert_eq!((end.upto, end.oldest), (15, 16));
-    let bench = Bench::new(store.clone()).await;
-    assert!(bench.now().await.micros() >= tomorrow, "the clock does not step back");
-    bench.submit(Draft::new("kind")).await;
+    let harness = Harness::new(store.clone()).await;
+    assert!(harness.now().await.micros() >= tomorrow, "the clock does not step back");
+    harness.submit(Draft::new("kind")).await;
     let page = read(&store, 0).await;
     assert_eq!((page.entries[0].number, page.oldest), (16, 16));
 }
@@ -86,10 +86,10 @@ async fn who_writes_meanwhile_is_served_between_two_chunks() {
         let store = store.clone();
         async move { store.keep_log(DAY_MS).await }
     });
-    let bench = Bench::new(store.clone()).await;
+    let harness = Harness::new(store.clone()).await;
     let mut during = 0;
     while !keeping.is_finished() {
-        bench.submit(Draft::new("kind")).await;
+        harness.submit(Draft::new("kind")).await;
         during += 1;
     }
     let dropped = keeping.await.expect("it does not panic").expect("the window is kept");

@@ -3,6 +3,7 @@
 mod support;
 
 use rusqlite::Connection;
+use selvedge_conformance::Harness;
 use selvedge_core::fact::LeaseRef;
 use selvedge_core::flow::Counts;
 use selvedge_core::gate::{GateKind, GateName};
@@ -13,7 +14,6 @@ use selvedge_core::{
     Suspension, Timestamp,
 };
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::conformance::Bench;
 use selvedge_store::{Error, Store};
 use std::path::Path;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ async fn refusal(path: &Path) -> Error {
     SqliteStore::open(path).await.expect_err("it is refused")
 }
 
-async fn bench(path: &Path) -> Bench {
-    Bench::new(Arc::new(open(path).await)).await
+async fn harness(path: &Path) -> Harness {
+    Harness::new(Arc::new(open(path).await)).await
 }
 
 #[tokio::test]
@@ -76,9 +76,9 @@ async fn a_store_that_was_dropped_or_closed_has_let_go_of_the_file() {
 #[tokio::test]
 async fn closing_leaves_everything_in_one_file() {
     let directory = Directory::new();
-    let bench = bench(&directory.database()).await;
-    bench.submit(Draft::new("kind")).await;
-    bench.store.close().await;
+    let harness = harness(&directory.database()).await;
+    harness.submit(Draft::new("kind")).await;
+    harness.store.close().await;
     let wal = std::fs::metadata(directory.path("selvedge.db-wal"));
     assert!(wal.is_err(), "no write-ahead log is left");
 }
@@ -86,14 +86,14 @@ async fn closing_leaves_everything_in_one_file() {
 #[tokio::test]
 async fn what_was_written_is_there_after_reopening() {
     let directory = Directory::new();
-    let before = bench(&directory.database()).await;
+    let before = harness(&directory.database()).await;
     let row: Execution = before.submit(Draft::new("kind")).await;
     let claimed = before.claim(1).await.remove(0);
     let log = before.log().await;
     before.store.close().await;
     drop(before);
 
-    let after = bench(&directory.database()).await;
+    let after = harness(&directory.database()).await;
     assert_eq!(after.row(row.id).await, claimed.execution);
     assert_eq!(after.log().await, log);
     assert_eq!(after.store.sessions(None).await.expect("sessions are read").len(), 1);
@@ -105,14 +105,14 @@ async fn what_was_written_is_there_after_reopening() {
 #[tokio::test]
 async fn what_was_answered_is_in_the_files_that_a_crash_leaves() {
     let (directory, left) = (Directory::new(), Directory::new());
-    let before = bench(&directory.database()).await;
+    let before = harness(&directory.database()).await;
     before.submit_all(vec![Draft::new("kind"); 50]).await;
     let claimed = before.claim(50).await;
     for name in ["selvedge.db", "selvedge.db-wal"] {
         std::fs::copy(directory.path(name), left.path(name)).expect("a file is copied");
     }
 
-    let after = bench(&left.database()).await;
+    let after = harness(&left.database()).await;
     for one in &claimed {
         assert_eq!(after.row(one.execution.id).await, one.execution);
     }
@@ -122,7 +122,7 @@ async fn what_was_answered_is_in_the_files_that_a_crash_leaves() {
 #[tokio::test]
 async fn the_clock_does_not_step_back_behind_what_the_file_shows() {
     let directory = Directory::new();
-    let before = bench(&directory.database()).await;
+    let before = harness(&directory.database()).await;
     before.submit(Draft::new("kind")).await;
     let tomorrow = before.now().await.plus_ms(86_400_000).micros();
     before.store.close().await;
@@ -131,7 +131,7 @@ async fn the_clock_does_not_step_back_behind_what_the_file_shows() {
     other.execute("update log set at = ?1", [tomorrow]).expect("a row changes");
     drop(other);
 
-    let after = bench(&directory.database()).await;
+    let after = harness(&directory.database()).await;
     let first = after.now().await;
     assert!(first.micros() >= tomorrow);
     assert!(after.submit(Draft::new("kind")).await.submitted_at >= first);
@@ -151,7 +151,7 @@ async fn a_schema_that_needs_a_newer_program_is_refused() {
     let error = refusal(&directory.database()).await;
     assert!(matches!(error, Error::SchemaTooNew { found: 99, minimum: 98, .. }), "{error:?}");
     set(99, 1);
-    bench(&directory.database()).await.submit(Draft::new("kind")).await;
+    harness(&directory.database()).await.submit(Draft::new("kind")).await;
     let version: i32 =
         other.query_row("select version from selvedge_schema", (), |row| row.get(0)).expect("a row is read");
     assert_eq!(version, 99, "a newer schema that may be used is left alone");
@@ -209,14 +209,14 @@ values (7, x'00000000000070008000000000000001', 3, 1, 1, 10, 4, 10, 5, 10, 1, 20
 async fn a_file_of_the_first_schema_is_brought_up_to_date_with_its_rows() {
     let directory = Directory::new();
     drop(file_of(&directory, 5, FIRST_ROWS));
-    let bench = bench(&directory.database()).await;
-    let kept = bench.stored(ExecutionId(id(1))).await;
+    let harness = harness(&directory.database()).await;
+    let kept = harness.stored(ExecutionId(id(1))).await;
     assert_eq!((&kept.input[..], kept.result.as_deref()), (&b"1"[..], Some(&b"2"[..])));
     let row = kept.execution;
-    assert_eq!((row.version, row.priority, row.state), (4, 5, State::Terminal(Outcome::Success)));
+    assert_eq!((row.version, row.priority, row.state), (4, 5, State::Terminal(Outcome::Completed)));
     assert!(row.wiring.is_none() && row.join.is_none());
-    let next = bench.submit(Draft::new("kind")).await;
-    assert_eq!(bench.row(next.id).await, next);
+    let next = harness.submit(Draft::new("kind")).await;
+    assert_eq!(harness.row(next.id).await, next);
 }
 
 /// A flow with two members, of which one is ready and one has succeeded.
@@ -241,20 +241,20 @@ values (x'00000000000070008000000000000001', 1, 10, '{}', 7, 0, 0, 1, 0, 0, 1, 0
 async fn a_file_of_the_schema_before_suspension_is_brought_up_to_date_with_its_rows() {
     let directory = Directory::new();
     drop(file_of(&directory, 9, ROWS_BEFORE_SUSPENSION));
-    let bench = bench(&directory.database()).await;
-    let (ready, ended) = (bench.stored(ExecutionId(id(2))).await, bench.stored(ExecutionId(id(3))).await);
-    assert_eq!((ready.execution.version, ready.execution.state), (2, State::Ready));
-    assert_eq!(ended.execution.state, State::Terminal(Outcome::Success));
+    let harness = harness(&directory.database()).await;
+    let (ready, ended) = (harness.stored(ExecutionId(id(2))).await, harness.stored(ExecutionId(id(3))).await);
+    assert_eq!((ready.execution.version, ready.execution.state), (2, State::Waiting));
+    assert_eq!(ended.execution.state, State::Terminal(Outcome::Completed));
     assert_eq!((&ended.input[..], ended.result.as_deref()), (&b"1"[..], Some(&b"2"[..])));
 
     let flow = FlowId(id(1));
-    let kept = bench.store.fetch_flows(&[flow]).await.expect("flows are read").remove(0);
-    assert_eq!(kept.counts, counted(&[(StateName::Ready, 1), (StateName::Success, 1)]));
-    let suspends = counted(&[(StateName::Ready, -1), (StateName::Suspended, 1)]);
-    let told = bench.save(Changes { counted: vec![(flow, suspends)], ..Changes::default() }).await;
+    let kept = harness.store.fetch_flows(&[flow]).await.expect("flows are read").remove(0);
+    assert_eq!(kept.counts, counted(&[(StateName::Waiting, 1), (StateName::Completed, 1)]));
+    let suspends = counted(&[(StateName::Waiting, -1), (StateName::Suspended, 1)]);
+    let told = harness.save(Changes { counted: vec![(flow, suspends)], ..Changes::default() }).await;
     assert_eq!(told.emptied, [], "a flow with a suspended member is not over");
     let ends = counted(&[(StateName::Suspended, -1), (StateName::Failed, 1)]);
-    let told = bench.save(Changes { counted: vec![(flow, ends)], ..Changes::default() }).await;
+    let told = harness.save(Changes { counted: vec![(flow, ends)], ..Changes::default() }).await;
     assert_eq!(told.emptied, [flow]);
 }
 
@@ -296,14 +296,14 @@ async fn a_file_of_the_schema_before_admission_is_brought_up_to_date_with_its_ro
     file.execute("update executions set suspension = ?1 where state = 4", [suspension.encode()])
         .expect("a row changes");
     drop(file);
-    let bench = bench(&directory.database()).await;
+    let harness = harness(&directory.database()).await;
     let [suspended, ended, ready] = [2, 3, 4].map(|last| ExecutionId(id(last)));
-    let waits = bench.stored(suspended).await.execution;
+    let waits = harness.stored(suspended).await.execution;
     assert_eq!((waits.version, &waits.state), (2, &State::Suspended(suspension.into())));
-    let ended = bench.stored(ended).await;
-    assert_eq!(ended.execution.state, State::Terminal(Outcome::Success));
+    let ended = harness.stored(ended).await;
+    assert_eq!(ended.execution.state, State::Terminal(Outcome::Completed));
     assert_eq!((&ended.input[..], ended.result.as_deref()), (&b"1"[..], Some(&b"2"[..])));
-    let found = bench.load(Needs {
+    let found = harness.load(Needs {
         candidates: vec![Candidates { classes: vec![ClassId(1)], limit: 9 }],
         ..Needs::default()
     });
@@ -322,16 +322,16 @@ async fn a_file_of_the_schema_before_admission_is_brought_up_to_date_with_its_ro
         counted: vec![(flow, counted(&[(StateName::Suspended, -1), (StateName::Held, 1)]))],
         ..Changes::default()
     };
-    let told = bench.save(changes).await;
+    let told = harness.save(changes).await;
     assert_eq!(told.emptied, [], "a flow with a held member is not over");
-    assert_eq!(bench.row(suspended).await, held);
+    assert_eq!(harness.row(suspended).await, held);
     let asked = HeldBy::first(gate.id(), 9);
-    let found = bench.load(Needs { held: vec![asked], ..Needs::default() }).await;
+    let found = harness.load(Needs { held: vec![asked], ..Needs::default() }).await;
     assert_eq!((found.held, found.executions), (vec![(asked, vec![suspended])], vec![held]));
-    let kept = bench.store.fetch_flows(&[flow]).await.expect("flows are read").remove(0);
-    assert_eq!(kept.counts, counted(&[(StateName::Held, 1), (StateName::Success, 1)]));
+    let kept = harness.store.fetch_flows(&[flow]).await.expect("flows are read").remove(0);
+    assert_eq!(kept.counts, counted(&[(StateName::Held, 1), (StateName::Completed, 1)]));
     let ends = counted(&[(StateName::Held, -1), (StateName::Failed, 1)]);
-    let told = bench.save(Changes { counted: vec![(flow, ends)], ..Changes::default() }).await;
+    let told = harness.save(Changes { counted: vec![(flow, ends)], ..Changes::default() }).await;
     assert_eq!(told.emptied, [flow]);
 }
 

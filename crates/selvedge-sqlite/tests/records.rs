@@ -3,6 +3,7 @@
 mod support;
 
 use rusqlite::{Connection, params};
+use selvedge_conformance::Harness;
 use selvedge_core::rows::Needs;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::{Fence, Op};
@@ -18,14 +19,13 @@ use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{Changes, Draft, Execution, Name, Signal, Waitpoint, WaitpointId};
 use selvedge_sqlite::SqliteStore;
 use selvedge_store::Store;
-use selvedge_store::conformance::Bench;
 use std::sync::Arc;
 use support::{Directory, steps};
 use uuid::Uuid;
 
-async fn bench(directory: &Directory) -> Bench {
+async fn harness(directory: &Directory) -> Harness {
     let store = SqliteStore::open(&directory.database()).await;
-    Bench::new(Arc::new(store.expect("the store opens"))).await
+    Harness::new(Arc::new(store.expect("the store opens"))).await
 }
 
 /// Another connection to the file of a store.
@@ -81,13 +81,13 @@ fn recording(row: &Execution) -> Changes {
 #[tokio::test]
 async fn what_was_recorded_goes_with_its_execution() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let (goes, stays) = (bench.submit(Draft::new("kind")).await, bench.submit(Draft::new("kind")).await);
+    let harness = harness(&directory).await;
+    let (goes, stays) = (harness.submit(Draft::new("kind")).await, harness.submit(Draft::new("kind")).await);
     let recorded = recording(&goes);
     let waitpoint = recorded.waitpoints[0].id;
-    bench.save(recorded).await;
-    bench.save(recording(&stays)).await;
-    bench.save(Changes { deleted: vec![(goes.id, goes.version)], ..Changes::default() }).await;
+    harness.save(recorded).await;
+    harness.save(recording(&stays)).await;
+    harness.save(Changes { deleted: vec![(goes.id, goes.version)], ..Changes::default() }).await;
     let other = beside(&directory);
     for table in ["signals", "steps", "waitpoints"] {
         let left: Vec<[u8; 16]> = other
@@ -96,34 +96,34 @@ async fn what_was_recorded_goes_with_its_execution() {
             .expect("rows are read");
         assert_eq!(left, [*stays.id.0.as_bytes()], "{table}");
     }
-    assert_eq!(bench.store.waitpoint(waitpoint).await.expect("waitpoints are read"), None);
+    assert_eq!(harness.store.waitpoint(waitpoint).await.expect("waitpoints are read"), None);
 }
 
 #[tokio::test]
 async fn a_signal_that_cannot_be_read_makes_its_execution_unreadable_and_no_other() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let (bad, good) = (bench.submit(Draft::new("kind")).await, bench.submit(Draft::new("kind")).await);
+    let harness = harness(&directory).await;
+    let (bad, good) = (harness.submit(Draft::new("kind")).await, harness.submit(Draft::new("kind")).await);
     let recorded = recording(&good);
-    bench.save(recording(&bad)).await;
-    bench.save(recorded.clone()).await;
+    harness.save(recording(&bad)).await;
+    harness.save(recorded.clone()).await;
     beside(&directory)
         .execute("update signals set effect = 77 where execution = ?1", [bad.id.0.as_bytes()])
         .expect("a row changes");
-    let rows = bench.load(Needs { records: vec![bad.id, good.id], ..Needs::default() }).await;
+    let rows = harness.load(Needs { records: vec![bad.id, good.id], ..Needs::default() }).await;
     assert_eq!(rows.recorded, [good.id]);
     assert_eq!((rows.signals, rows.steps), (recorded.signals_added, recorded.steps));
     let [(unreadable, why)] = &rows.unreadable[..] else { panic!("{:?}", rows.unreadable) };
     assert_eq!(*unreadable, bad.id);
     assert!(why.contains("signal 1 of execution") && why.contains("unknown effect 77"), "{why}");
-    let error = bench.store.signals(bad.id, 0, 9).await.expect_err("it cannot be read");
+    let error = harness.store.signals(bad.id, 0, 9).await.expect_err("it cannot be read");
     assert!(error.to_string().contains(&bad.id.to_string()), "{error}");
 }
 
 #[tokio::test]
 async fn what_waits_is_there_after_reopening_and_goes_on_from_its_steps() {
     let directory = Directory::new();
-    let before = bench(&directory).await;
+    let before = harness(&directory).await;
     let claimed = before.leased(Draft::new("kind")).await;
     let fence = Fence::of(&claimed.execution).expect("it is leased");
     let charged = StepDraft {
@@ -150,7 +150,7 @@ async fn what_waits_is_there_after_reopening_and_goes_on_from_its_steps() {
     before.store.close().await;
     drop(before);
 
-    let after = bench(&directory).await;
+    let after = harness(&directory).await;
     assert_eq!(after.row(row.id).await, row);
     let waitpoints = after.store.waitpoints(row.id, 0, 9).await.expect("waitpoints are read");
     assert_eq!(waitpoints, reported.waitpoints);
@@ -171,12 +171,12 @@ async fn what_waits_is_there_after_reopening_and_goes_on_from_its_steps() {
 #[tokio::test]
 async fn the_secret_that_is_kept_is_the_first_one_even_after_reopening() {
     let directory = Directory::new();
-    let first = bench(&directory).await;
+    let first = harness(&directory).await;
     let secret = first.store.kept_secret(b"the first secret").await.expect("a secret is kept");
     assert_eq!(secret, b"the first secret");
     first.store.close().await;
     drop(first);
-    let again = bench(&directory).await.store.kept_secret(b"another secret").await;
+    let again = harness(&directory).await.store.kept_secret(b"another secret").await;
     assert_eq!(again.expect("the secret is read"), secret);
 }
 

@@ -3,18 +3,18 @@
 mod support;
 
 use rusqlite::Connection;
+use selvedge_conformance::{Harness, decision, decision_of};
 use selvedge_core::rows::{Candidates, Inserted};
 use selvedge_core::{Changes, Draft, Needs};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::conformance::{Bench, decision, decision_of};
 use selvedge_store::{Decision, Demand, Error};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use support::Directory;
 
-async fn bench(directory: &Directory) -> Bench {
+async fn harness(directory: &Directory) -> Harness {
     let store = SqliteStore::open(&directory.database()).await;
-    Bench::new(Arc::new(store.expect("the store opens"))).await
+    Harness::new(Arc::new(store.expect("the store opens"))).await
 }
 
 /// A decision that keeps the writer busy until it is told to go on: what is sent meanwhile is one group.
@@ -30,47 +30,48 @@ fn busy() -> (Box<dyn Decision>, Sender<()>) {
     (wait, go_on)
 }
 
-async fn submission(bench: &Bench) -> Box<dyn Decision> {
-    let command = bench.submit_command(vec![Draft::new("kind")]).await;
+async fn submission(harness: &Harness) -> Box<dyn Decision> {
+    let command = harness.submit_command(vec![Draft::new("kind")]).await;
     decision_of(command)
 }
 
-async fn commits(bench: &Bench) -> i64 {
-    let figures = bench.store.figures().await.expect("figures are read");
+async fn commits(harness: &Harness) -> i64 {
+    let figures = harness.store.figures().await.expect("figures are read");
     figures.expect("there are figures").0
 }
 
 #[tokio::test]
 async fn jobs_that_wait_share_one_commit() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let (one, two, three) = (submission(&bench).await, submission(&bench).await, submission(&bench).await);
-    let before = commits(&bench).await;
+    let harness = harness(&directory).await;
+    let (one, two, three) =
+        (submission(&harness).await, submission(&harness).await, submission(&harness).await);
+    let before = commits(&harness).await;
     let (wait, go_on) = busy();
     let (_, one, two, three, _) = tokio::join!(
-        bench.store.transact(wait),
-        bench.store.transact(one),
-        bench.store.transact(two),
-        bench.store.transact(three),
+        harness.store.transact(wait),
+        harness.store.transact(one),
+        harness.store.transact(two),
+        harness.store.transact(three),
         async { go_on.send(()).expect("the writer waits") },
     );
     let entries = [one, two, three].map(|saved| saved.expect("it is saved").entry.expect("it has events"));
     assert_eq!(entries, [entries[0], entries[0] + 1, entries[0] + 2], "an entry each");
-    assert_eq!(commits(&bench).await, before + 1);
+    assert_eq!(commits(&harness).await, before + 1);
 }
 
 #[tokio::test]
 async fn a_panicking_decision_fails_alone_in_its_group() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let (one, two) = (submission(&bench).await, submission(&bench).await);
+    let harness = harness(&directory).await;
+    let (one, two) = (submission(&harness).await, submission(&harness).await);
     let (wait, go_on) = busy();
     let panicking = decision(|_| Needs::default(), |_| panic!("on purpose"));
     let (_, one, failed, two, _) = tokio::join!(
-        bench.store.transact(wait),
-        bench.store.transact(one),
-        bench.store.transact(panicking),
-        bench.store.transact(two),
+        harness.store.transact(wait),
+        harness.store.transact(one),
+        harness.store.transact(panicking),
+        harness.store.transact(two),
         async { go_on.send(()).expect("the writer waits") },
     );
     let error = failed.expect_err("it panicked");
@@ -79,41 +80,41 @@ async fn a_panicking_decision_fails_alone_in_its_group() {
         "{error:?}"
     );
     assert!(one.is_ok() && two.is_ok());
-    assert_eq!(bench.claim(9).await.len(), 2);
+    assert_eq!(harness.claim(9).await.len(), 2);
 }
 
 #[tokio::test]
 async fn a_decision_that_never_holds_takes_back_only_its_own_part_of_the_group() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let command = bench.submit_command(vec![Draft::new("kind")]).await;
-    let taken = bench.run(command).await.remove(0).expect("it is accepted");
+    let harness = harness(&directory).await;
+    let command = harness.submit_command(vec![Draft::new("kind")]).await;
+    let taken = harness.run(command).await.remove(0).expect("it is accepted");
     let changes = Changes {
         inserted: vec![Inserted { execution: taken.execution, input: Default::default(), result: None }],
         ..Changes::default()
     };
     let never = decision(|_| Needs::default(), move |_| Demand::Save(Box::new(changes.clone())));
-    let (one, two) = (submission(&bench).await, submission(&bench).await);
+    let (one, two) = (submission(&harness).await, submission(&harness).await);
     let (wait, go_on) = busy();
     let (_, one, contended, two, _) = tokio::join!(
-        bench.store.transact(wait),
-        bench.store.transact(one),
-        bench.store.transact(never),
-        bench.store.transact(two),
+        harness.store.transact(wait),
+        harness.store.transact(one),
+        harness.store.transact(never),
+        harness.store.transact(two),
         async { go_on.send(()).expect("the writer waits") },
     );
     let error = contended.expect_err("its id is taken");
     assert!(matches!(error, Error::Contended(_)), "{error:?}");
     assert!(one.is_ok() && two.is_ok());
-    assert_eq!(bench.claim(9).await.len(), 3);
-    assert_eq!(bench.log().await.len(), 4);
+    assert_eq!(harness.claim(9).await.len(), 3);
+    assert_eq!(harness.log().await.len(), 4);
 }
 
 #[tokio::test]
 async fn a_row_that_cannot_be_read_is_no_candidate_and_does_not_take_the_turn_of_others() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
-    let rows = bench.submit_all(vec![Draft::new("kind"); 3]).await;
+    let harness = harness(&directory).await;
+    let rows = harness.submit_all(vec![Draft::new("kind"); 3]).await;
     let (bad, good) = (rows[0].id, [rows[1].id, rows[2].id]);
     Connection::open(directory.database())
         .and_then(|other| {
@@ -124,21 +125,21 @@ async fn a_row_that_cannot_be_read_is_no_candidate_and_does_not_take_the_turn_of
         candidates: vec![Candidates { classes: vec![rows[0].class], limit }],
         ..Needs::default()
     };
-    let found = bench.load(needs(2)).await;
+    let found = harness.load(needs(2)).await;
     assert_eq!(found.candidates, good);
     assert_eq!(found.inputs.len(), 2);
     assert_eq!(found.unreadable.len(), 1);
     assert_eq!(found.unreadable[0].0, bad);
     assert!(found.unreadable[0].1.contains("detail"), "{}", found.unreadable[0].1);
-    let error = bench.store.fetch(&[bad]).await.expect_err("it cannot be read");
+    let error = harness.store.fetch(&[bad]).await.expect_err("it cannot be read");
     assert!(error.to_string().contains(&bad.to_string()), "{error}");
-    assert_eq!(bench.claim(9).await.len(), 2);
+    assert_eq!(harness.claim(9).await.len(), 2);
 }
 
 #[tokio::test]
 async fn a_long_input_is_handed_out_and_deleted_with_its_execution() {
     let directory = Directory::new();
-    let bench = bench(&directory).await;
+    let harness = harness(&directory).await;
     let inputs = |path| -> i64 {
         Connection::open(path)
             .and_then(|other| other.query_row("select count(*) from inputs", (), |row| row.get(0)))
@@ -146,13 +147,13 @@ async fn a_long_input_is_handed_out_and_deleted_with_its_execution() {
     };
     let input = format!("\"{}\"", "x".repeat(100_000));
     let draft = Draft { input: input.clone().into(), ..Draft::new("kind") };
-    let row = bench.submit(draft).await;
+    let row = harness.submit(draft).await;
     assert_eq!(inputs(directory.database()), 1);
-    assert_eq!(bench.stored(row.id).await.input, input);
-    let claimed = bench.claim(1).await.remove(0);
+    assert_eq!(harness.stored(row.id).await.input, input);
+    let claimed = harness.claim(1).await.remove(0);
     assert_eq!(claimed.input, input);
-    bench.complete(&claimed, b"1").await;
-    let version = bench.row(row.id).await.version;
-    bench.save(Changes { deleted: vec![(row.id, version)], ..Changes::default() }).await;
+    harness.complete(&claimed, b"1").await;
+    let version = harness.row(row.id).await.version;
+    harness.save(Changes { deleted: vec![(row.id, version)], ..Changes::default() }).await;
     assert_eq!(inputs(directory.database()), 0);
 }

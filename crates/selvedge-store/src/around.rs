@@ -1,7 +1,7 @@
 //! A store around another: everything goes to the one inside, but for what it does otherwise. For tests and benchmarks.
 
 use crate::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, News, Overview, Store, Stored,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store, Stored,
     Transaction,
 };
 use async_trait::async_trait;
@@ -253,12 +253,12 @@ pub trait Around: Send + Sync + 'static {
     }
 
     /// [`Store::announce`]
-    async fn announce(&self, news: News) -> Result<(), Error> {
+    async fn announce(&self, news: Notification) -> Result<(), Error> {
         self.inner().announce(news).await
     }
 
     /// [`Store::news`]
-    async fn news(&self) -> Option<News> {
+    async fn news(&self) -> Option<Notification> {
         self.inner().news().await
     }
 
@@ -467,11 +467,11 @@ impl<T: Around> Store for T {
         Around::keep_log(self, keep_ms).await
     }
 
-    async fn announce(&self, news: News) -> Result<(), Error> {
+    async fn announce(&self, news: Notification) -> Result<(), Error> {
         Around::announce(self, news).await
     }
 
-    async fn news(&self) -> Option<News> {
+    async fn news(&self) -> Option<Notification> {
         Around::news(self).await
     }
 

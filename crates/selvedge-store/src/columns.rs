@@ -119,10 +119,12 @@ impl Moving {
             lease_id: lease.map(|lease| lease.id.0),
             until_at: match &row.state {
                 State::Delayed { until } => Some(until.micros()),
-                State::Leased(lease) => Some(lease.first_term().micros()),
-                State::Blocked | State::Ready | State::Suspended(_) | State::Held(_) | State::Terminal(_) => {
-                    None
-                }
+                State::Active(lease) => Some(lease.first_term().micros()),
+                State::WaitingDependencies
+                | State::Waiting
+                | State::Suspended(_)
+                | State::Held(_)
+                | State::Terminal(_) => None,
             },
             started_at: row.started_at.map(Timestamp::micros),
             ended_at: row.ended_at.map(Timestamp::micros),
@@ -199,14 +201,14 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
     let name = StateName::from_code(moving.state).ok_or_else(|| format!("unknown state {}", moving.state))?;
     let until = || moving.until_at.map(Timestamp::from_micros).ok_or("until_at is missing".to_owned());
     let state = match name {
-        StateName::Blocked => State::Blocked,
-        StateName::Ready => State::Ready,
+        StateName::WaitingDependencies => State::WaitingDependencies,
+        StateName::Waiting => State::Waiting,
         StateName::Delayed => State::Delayed { until: until()? },
-        StateName::Leased => {
+        StateName::Active => {
             // Who holds it stands in the line of history that the claim wrote, and nowhere else.
             let lines = history.lines().map_err(|error| format!("column history: {error}"))?;
             let (claimed, ttl_ms) = newest_claim(&lines).ok_or("history has no claim")?;
-            State::Leased(Lease {
+            State::Active(Lease {
                 id: LeaseId(moving.lease_id.ok_or("lease_id is missing")?),
                 session: SessionId(moving.session.ok_or("session is missing")?),
                 claimed_at: until()?.minus_ms(ttl_ms),
@@ -223,7 +225,7 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
             let gate = encoded("suspension", moving.suspension.as_deref(), GateName::decode)?;
             State::Held(gate.ok_or("suspension is missing")?.into())
         }
-        StateName::Success
+        StateName::Completed
         | StateName::Failed
         | StateName::Cancelled
         | StateName::Expired
@@ -297,13 +299,13 @@ pub struct FlowColumns {
 
 /// The columns of counts and the states that they count: first those that are live.
 pub const COUNTED: [(&str, StateName); 11] = [
-    ("blocked", StateName::Blocked),
-    ("waiting", StateName::Ready),
+    ("blocked", StateName::WaitingDependencies),
+    ("waiting", StateName::Waiting),
     ("delayed", StateName::Delayed),
-    ("active", StateName::Leased),
+    ("active", StateName::Active),
     ("suspended", StateName::Suspended),
     ("held", StateName::Held),
-    ("completed", StateName::Success),
+    ("completed", StateName::Completed),
     ("failed", StateName::Failed),
     ("cancelled", StateName::Cancelled),
     ("expired", StateName::Expired),

@@ -156,7 +156,7 @@ pub struct Entries {
 
 /// What a server tells the others after a commit. Hints only: everything works without them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct News {
+pub struct Notification {
     /// Something of these classes became ready.
     pub ready: Vec<ClassId>,
     /// These executions ended.
@@ -169,7 +169,7 @@ pub struct News {
     pub streamed: Vec<ExecutionId>,
 }
 
-impl News {
+impl Notification {
     /// Whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
@@ -317,9 +317,9 @@ pub trait Store: Send + Sync + 'static {
     async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error>;
 
     /// Tells the other servers. May lose news.
-    async fn announce(&self, news: News) -> Result<(), Error>;
+    async fn announce(&self, news: Notification) -> Result<(), Error>;
     /// Waits for news from other servers. Returns none if this store has none to give, ever.
-    async fn news(&self) -> Option<News>;
+    async fn news(&self) -> Option<Notification>;
 
     /// The store's own figures for benchmarks: (commits, bytes of write-ahead log) so far.
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error>;

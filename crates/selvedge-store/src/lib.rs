@@ -12,14 +12,12 @@
 
 mod around;
 pub mod columns;
-#[cfg(feature = "conformance")]
-pub mod conformance;
 mod contract;
 mod error;
 
 pub use around::Around;
 pub use contract::{
-    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, News, Overview, Store, Stored,
+    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Notification, Overview, Store, Stored,
     Transaction,
 };
 pub use error::Error;

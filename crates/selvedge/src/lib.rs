@@ -62,7 +62,7 @@ pub use worker::{
 pub use selvedge_core as core;
 pub use selvedge_core::amount::Amount;
 pub use selvedge_core::flow::{CancelMode, FlowState};
-pub use selvedge_core::join::Condition;
+pub use selvedge_core::join::EdgeCondition;
 pub use selvedge_core::rows::Relative;
 pub use selvedge_core::rules::operator::Action;
 pub use selvedge_core::rules::signal::{Delivered, SignalDraft};

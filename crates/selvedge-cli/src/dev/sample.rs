@@ -11,7 +11,7 @@
 //! makes up for; `report` shows what came of it all.
 
 use selvedge::core::filter::Filter;
-use selvedge::{Backoff, Condition, Error, Flow, FlowId, Join, Namespace, Submission};
+use selvedge::{Backoff, EdgeCondition, Error, Flow, FlowId, Join, Namespace, Submission};
 use serde_json::json;
 
 /// A second `dev` that starts on the same store at the same time submits the same flow.
@@ -43,7 +43,7 @@ fn sample() -> Result<Flow, Error> {
         .edge("fetched", "check")
         .edge("fetched", "print")
         .node("alert", "echo")
-        .edge_when("print", "alert", Condition::Failure)
+        .edge_when("print", "alert", EdgeCondition::Failure)
         .node("report", "echo")
         .after("report", ["check", "alert"]))
 }

@@ -30,7 +30,7 @@ fn the_commands_it_prints_work_as_they_stand() {
         panic!("{printed:?}");
     };
     assert_eq!(submitted["execution"]["kind"], "echo");
-    assert_eq!(ended["outcome"], "success");
+    assert_eq!(ended["outcome"], "completed");
     assert_eq!(ended["result"], submitted["execution"]["input"]);
 }
 

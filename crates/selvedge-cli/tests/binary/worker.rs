@@ -25,7 +25,7 @@ fn a_worker_can_be_plain_curl(place: &impl Place) {
     assert_eq!(reported["ok"], true, "{reported}");
     assert_eq!(reported["state"], "completed");
     let (status, ended) = result(url, &id);
-    assert_eq!((status, &ended["outcome"]), (200, &json!("success")));
+    assert_eq!((status, &ended["outcome"]), (200, &json!("completed")));
     assert_eq!(ended["result"], "Hello, Ada!");
 
     let (_, events) = get(&format!("{url}/v1/executions/{id}/events"));

@@ -71,7 +71,7 @@ impl std::error::Error for Violation {}
 
 /// How the rules of a transaction lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct LockPlan {
     /// Whether a rule may lock executions that it learns of from loaded rows.
     pub later_executions: bool,
     /// Whether lanes wait until all executions are loaded: where lanes are limited, all of them are locked together.
@@ -85,7 +85,7 @@ pub struct Plan {
 /// The rows asked for so far, and those kept back for a later stage.
 #[derive(Debug, Default)]
 pub struct Loading {
-    plan: Plan,
+    plan: LockPlan,
     seen: Needs,
     kept: Kept,
     reached: Option<Stage>,
@@ -138,7 +138,7 @@ fn sorted<T: Ord>(kept: &mut Vec<T>) -> Vec<T> {
 
 impl Loading {
     /// A transaction that has loaded nothing.
-    pub fn new(plan: Plan) -> Loading {
+    pub fn new(plan: LockPlan) -> Loading {
         Loading { plan, ..Loading::default() }
     }
 

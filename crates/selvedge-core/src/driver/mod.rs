@@ -14,7 +14,7 @@ mod host;
 mod loading;
 
 pub use host::{Admission, Alone, Host};
-pub use loading::{Loading, Plan, Saved, Stage, Violation};
+pub use loading::{Loading, LockPlan, Saved, Stage, Violation};
 
 use crate::gate::GateName;
 use crate::rows::{Changes, Needs, Rows};
@@ -138,7 +138,7 @@ impl<H: Host> Driver<H> {
         self.stay_leased = stay_leased(&self.tasks);
         let needs = self.first_needs();
         let reads = !needs.executions.is_empty() || !needs.executions_if_free.is_empty();
-        self.loading = Loading::new(Plan {
+        self.loading = Loading::new(LockPlan {
             later_executions: self.tasks.iter().any(|task| task.profile().locks.later_executions),
             lanes_last: self.admission.limits && reads,
             limits: self.admission.limits,

@@ -8,12 +8,12 @@
 
 mod tell;
 
-pub use tell::{EVENT_TYPES, Told};
+pub use tell::{EVENT_TYPES, PublicFact};
 
 use crate::amount::Amount;
 use crate::flow::{CancelMode, FlowState};
 use crate::gate::{Amounts, GateName};
-use crate::join::{Edge, JoinPolicy, Verdict};
+use crate::join::{Edge, GroupDecision, JoinPolicy};
 use crate::signal::Effect;
 use crate::step::StepKind;
 use crate::suspension::{OnTimeout, ResumedBy};
@@ -56,8 +56,8 @@ pub struct Failure {
 /// What followed the end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Next {
-    /// Ready again.
-    Ready,
+    /// Waits for a worker again.
+    Waiting,
     /// Delayed until then.
     Delayed(Timestamp),
     /// The execution ended.
@@ -145,8 +145,8 @@ pub enum Fact {
         /// What followed.
         next: Next,
     },
-    /// The lease lapsed.
-    Lapsed {
+    /// Its lease expired.
+    LeaseExpired {
         /// The lease that ended.
         lease: LeaseRef,
         /// What followed.
@@ -269,7 +269,7 @@ pub enum Fact {
         /// The policy.
         policy: JoinPolicy,
         /// What was decided.
-        decision: Verdict,
+        decision: GroupDecision,
         /// What followed.
         next: Next,
     },
@@ -499,7 +499,7 @@ impl Fact {
             Fact::Completed { .. } => Cause::Complete,
             Fact::Failed { .. } => Cause::Fail,
             Fact::TimedOut { .. } => Cause::AttemptTimeout,
-            Fact::Lapsed { .. } => Cause::Lapse,
+            Fact::LeaseExpired { .. } => Cause::LeaseExpiry,
             Fact::Delayed { .. } => Cause::Delay,
             Fact::Released { .. } => Cause::Release,
             Fact::Orphaned { .. } => Cause::Orphan,

@@ -7,11 +7,11 @@ use crate::{Outcome, Timestamp};
 use serde_json::{Map, Value, json};
 
 /// A public event: its type and its data.
-pub type Told = (&'static str, Value);
+pub type PublicFact = (&'static str, Value);
 
 impl Fact {
     /// The public events that tell this fact, in order.
-    pub fn tell(&self) -> Vec<Told> {
+    pub fn tell(&self) -> Vec<PublicFact> {
         match self {
             Fact::Submitted { delayed_until } => {
                 vec![("execution.submitted", timed("delayed_until_at", *delayed_until))]
@@ -33,7 +33,7 @@ impl Fact {
                 ]
             }
             Fact::Completed { attempt, .. } => vec![
-                ("attempt.ended", json!({ "attempt": attempt, "outcome": "success" })),
+                ("attempt.ended", json!({ "attempt": attempt, "outcome": "completed" })),
                 ("execution.succeeded", json!({ "attempt": attempt })),
             ],
             Fact::Failed { lease, error, next, .. } => {
@@ -42,7 +42,7 @@ impl Fact {
             Fact::TimedOut { lease, next } => {
                 ended(lease, "timeout", None, *next, "execution.retry_scheduled")
             }
-            Fact::Lapsed { lease, next } => with_lease(
+            Fact::LeaseExpired { lease, next } => with_lease(
                 "lease.expired",
                 lease,
                 None,
@@ -184,7 +184,7 @@ impl Fact {
             }
             Fact::Resumed { suspension, by, signals, steps } => {
                 let recorded = steps.iter().map(|name| ("step.recorded", json!({ "name": name })));
-                let mut told: Vec<Told> = recorded.collect();
+                let mut told: Vec<PublicFact> = recorded.collect();
                 let data = json!({ "suspension": suspension, "by": by.as_str(), "signals": signals });
                 told.push(("execution.resumed", data));
                 told.push(("execution.ready", json!({})));
@@ -267,7 +267,7 @@ fn gate_data(gate: &GateName) -> Value {
 }
 
 /// `edge.resolved`, for each edge.
-fn heard(edges: &[HeardEdge]) -> Vec<Told> {
+fn heard(edges: &[HeardEdge]) -> Vec<PublicFact> {
     let tell = |heard: &HeardEdge| {
         let data = json!({
             "upstream": heard.upstream, "generation": heard.edge.generation,
@@ -361,7 +361,7 @@ fn ended(
     error: Option<&Failure>,
     next: Next,
     delayed: &'static str,
-) -> Vec<Told> {
+) -> Vec<PublicFact> {
     let mut data = json!({ "attempt": lease.attempt(), "outcome": outcome });
     if let Some(error) = error {
         data["error"] = json!(error);
@@ -371,12 +371,12 @@ fn ended(
     told
 }
 
-fn followed(next: Next, delayed: &'static str, data: Value) -> Vec<Told> {
+fn followed(next: Next, delayed: &'static str, data: Value) -> Vec<PublicFact> {
     match next {
-        Next::Ready => vec![("execution.ready", json!({}))],
+        Next::Waiting => vec![("execution.ready", json!({}))],
         Next::Suspended => vec![("execution.suspended", data)],
         Next::Delayed(until) => vec![(delayed, timed("until_at", Some(until)))],
-        Next::Terminal(Outcome::Success) => vec![("execution.succeeded", data)],
+        Next::Terminal(Outcome::Completed) => vec![("execution.succeeded", data)],
         Next::Terminal(Outcome::Failed) => vec![("execution.failed", data)],
         Next::Terminal(Outcome::Cancelled) => vec![("execution.cancelled", data)],
         Next::Terminal(Outcome::Expired) => vec![("execution.expired", data)],
@@ -384,7 +384,12 @@ fn followed(next: Next, delayed: &'static str, data: Value) -> Vec<Told> {
     }
 }
 
-fn with_lease(kind: &'static str, lease: &LeaseRef, reason: Option<&str>, after: Vec<Told>) -> Vec<Told> {
+fn with_lease(
+    kind: &'static str,
+    lease: &LeaseRef,
+    reason: Option<&str>,
+    after: Vec<PublicFact>,
+) -> Vec<PublicFact> {
     let mut data = lease_data(lease);
     if let Some(reason) = reason {
         data.insert("reason".into(), json!(reason));
@@ -395,7 +400,7 @@ fn with_lease(kind: &'static str, lease: &LeaseRef, reason: Option<&str>, after:
 }
 
 /// The end of an execution that may have been running: the lease is revoked and its attempt ends with it.
-fn taken_away(lease: Option<&LeaseRef>, outcome: &str, reason: &str, last: Told) -> Vec<Told> {
+fn taken_away(lease: Option<&LeaseRef>, outcome: &str, reason: &str, last: PublicFact) -> Vec<PublicFact> {
     let Some(lease) = lease else { return vec![last] };
     let ended = ("attempt.ended", json!({ "attempt": lease.attempt(), "outcome": outcome }));
     with_lease("lease.revoked", lease, Some(reason), vec![ended, last])

@@ -198,14 +198,14 @@ pub struct Looked {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shut {
     /// Since what is reached.
-    pub why: Why,
+    pub why: HoldReason,
     /// When it may be open.
     pub until: Option<Timestamp>,
 }
 
 /// What is reached.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Why {
+pub enum HoldReason {
     /// The lane is paused.
     Paused,
     /// As many as may be are active.
@@ -254,17 +254,17 @@ impl Gate {
     /// Why one more may not start now, by concurrency and rate; `limit` is a limit of the execution's own.
     pub fn refuses(&self, config: &Config, limit: Option<u32>, now: Timestamp) -> Option<Shut> {
         if config.state == LaneState::Paused {
-            return Some(Shut { why: Why::Paused, until: None });
+            return Some(Shut { why: HoldReason::Paused, until: None });
         }
         let active = self.active;
         if let Some(limit) =
             config.concurrency.into_iter().chain(limit).min().filter(|limit| active >= *limit)
         {
-            return Some(Shut { why: Why::Concurrency { active, limit }, until: None });
+            return Some(Shut { why: HoldReason::Concurrency { active, limit }, until: None });
         }
         let rate = config.rate?;
         let until = self.state.starts.opens_at(rate, now)?;
-        Some(Shut { why: Why::Rate(rate), until: Some(until) })
+        Some(Shut { why: HoldReason::Rate(rate), until: Some(until) })
     }
 
     /// Takes in that it holds one with this limit of its own, or that asks for this much. Says whether that changes anything.
@@ -329,7 +329,7 @@ impl Gate {
 
     /// Why a claim that may cost `wanted` may not start now: it may while used + reserved + wanted is at most the hard limit,
     /// and used + reserved is below it.
-    pub fn refuses_to_spend(&self, limits: &BTreeMap<String, Limit>, wanted: &Amounts) -> Option<Why> {
+    pub fn refuses_to_spend(&self, limits: &BTreeMap<String, Limit>, wanted: &Amounts) -> Option<HoldReason> {
         let none = Amount::default();
         for (dimension, limit) in limits {
             let Some(hard) = limit.hard else { continue };
@@ -337,7 +337,13 @@ impl Gate {
             let (used, reserved, wanted) = (of(&self.state.used), of(&self.state.reserved), of(wanted));
             let taken = used + reserved;
             if taken >= hard || taken + wanted > hard {
-                return Some(Why::Budget { dimension: dimension.clone(), used, reserved, wanted, hard });
+                return Some(HoldReason::Budget {
+                    dimension: dimension.clone(),
+                    used,
+                    reserved,
+                    wanted,
+                    hard,
+                });
             }
         }
         None
@@ -348,12 +354,14 @@ impl Shut {
     /// In words.
     pub fn describe(&self, name: &GateName) -> String {
         match &self.why {
-            Why::Paused => format!("{name} is paused"),
-            Why::Concurrency { active, limit } => format!("{name} has {active} active and allows {limit}"),
-            Why::Rate(Rate { count, window_ms }) => {
+            HoldReason::Paused => format!("{name} is paused"),
+            HoldReason::Concurrency { active, limit } => {
+                format!("{name} has {active} active and allows {limit}")
+            }
+            HoldReason::Rate(Rate { count, window_ms }) => {
                 format!("{name} allows {count} starts in {window_ms} ms, and as many were started")
             }
-            Why::Budget { dimension, used, reserved, wanted, hard } => format!(
+            HoldReason::Budget { dimension, used, reserved, wanted, hard } => format!(
                 "{name} allows {hard} {dimension}: {used} are used, {reserved} reserved, and it asks for {wanted}"
             ),
         }

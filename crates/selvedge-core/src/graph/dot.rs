@@ -2,7 +2,7 @@
 
 use super::look::LIGHT;
 use super::{FlowGraph, GraphEdge, GraphGroup, GraphNode};
-use crate::join::{Condition, Resolution};
+use crate::join::{EdgeCondition, Resolution};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -46,8 +46,8 @@ fn edge(edge: &GraphEdge) -> String {
     };
     let colour = LIGHT.edge(edge.resolution);
     let when = match edge.when {
-        Condition::Success => String::new(),
-        Condition::Failure | Condition::Finished => format!(", label={}", label(edge.when.as_str())),
+        EdgeCondition::Success => String::new(),
+        EdgeCondition::Failure | EdgeCondition::Finished => format!(", label={}", label(edge.when.as_str())),
     };
     let (from, to) = (quoted(&edge.from), quoted(&edge.to));
     format!("  {from} -> {to} [style={style}, color=\"{colour}\"{when}];\n")

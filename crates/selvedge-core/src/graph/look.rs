@@ -73,13 +73,13 @@ impl Theme {
     /// A state's colour.
     pub fn state(&self, state: StateName) -> Colour {
         let (light, dark) = match state {
-            StateName::Blocked => (0x8d929a, 0x858a93),
-            StateName::Ready => (0x56b4e9, 0x8fd0f5),
+            StateName::WaitingDependencies => (0x8d929a, 0x858a93),
+            StateName::Waiting => (0x56b4e9, 0x8fd0f5),
             StateName::Delayed => (0xcc79a7, 0xd992b9),
-            StateName::Leased => (0x0072b2, 0x2f8fd6),
+            StateName::Active => (0x0072b2, 0x2f8fd6),
             StateName::Suspended => (0x7a5cc2, 0xa58de0),
             StateName::Held => (0xa07b1c, 0xd0a83e),
-            StateName::Success => (0x009e73, 0x1fb58a),
+            StateName::Completed => (0x009e73, 0x1fb58a),
             StateName::Failed => (0xd55e00, 0xe8752a),
             StateName::Cancelled => (0x454a52, 0xd3d6db),
             StateName::Expired => (0xe69f00, 0xf0b429),
@@ -162,13 +162,13 @@ pub fn style(states: &[StateName]) -> String {
 /// The sign in a state's disc: a path around the disc's centre.
 pub fn sign(state: StateName) -> &'static str {
     match state {
-        StateName::Blocked => "M-2-3V3M2-3V3",
-        StateName::Ready => "M-3.7 0h.01M0 0h.01M3.7 0h.01",
+        StateName::WaitingDependencies => "M-2-3V3M2-3V3",
+        StateName::Waiting => "M-3.7 0h.01M0 0h.01M3.7 0h.01",
         StateName::Delayed => "M0-4.2V.4L2.8 2.2",
-        StateName::Leased => "M-1.8-3.2 3.4 0-1.8 3.2z",
+        StateName::Active => "M-1.8-3.2 3.4 0-1.8 3.2z",
         StateName::Suspended => "M-2.6-3.4H2.6M-2.6 3.4H2.6M-2.2-3.2 2.2 3.2M2.2-3.2-2.2 3.2",
         StateName::Held => "M-3.4-3.4H3.4V3.4H-3.4z",
-        StateName::Success => "M-3.6.3-1.1 2.8 3.7-2.5",
+        StateName::Completed => "M-3.6.3-1.1 2.8 3.7-2.5",
         StateName::Failed => "M-2.7-2.7 2.7 2.7M2.7-2.7-2.7 2.7",
         StateName::Cancelled => "M-3.6 0H3.6",
         StateName::Expired => "M0-4.2V.8M0 4V4.01",

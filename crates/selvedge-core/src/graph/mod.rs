@@ -11,7 +11,7 @@ mod text;
 
 use crate::execution::ROOT;
 use crate::flow::Counts;
-use crate::join::{Condition, JoinPolicy, Resolution, Verdict};
+use crate::join::{EdgeCondition, GroupDecision, JoinPolicy, Resolution};
 use crate::state::StateName;
 use crate::{Execution, ExecutionId, Name, plan};
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ pub struct GraphEdge {
     /// The name of its downstream.
     pub to: Name,
     /// When it holds.
-    pub when: Condition,
+    pub when: EdgeCondition,
     /// Where it stands.
     pub resolution: Resolution,
 }
@@ -59,7 +59,7 @@ pub struct GraphGroup {
     /// How many are open.
     pub pending: u32,
     /// What was decided.
-    pub decision: Verdict,
+    pub decision: GroupDecision,
 }
 
 impl GraphGroup {

@@ -6,7 +6,7 @@ use super::layout::{BoxSize, Point, lay_out};
 use super::look::{sign, style};
 use super::text::{NAME_EMS, escape, isolated, measure, shortened};
 use super::{DRAWN_EDGES_LIMIT, DRAWN_NODES_LIMIT, FlowGraph, GraphGroup, GraphNode, Link};
-use crate::join::{Condition, Resolution};
+use crate::join::{EdgeCondition, Resolution};
 use crate::state::StateName;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -38,8 +38,8 @@ pub fn draw(graph: &FlowGraph, title: &str) -> String {
             Link::Edge(edge) => {
                 line(&mut body, edge.resolution.as_str(), points);
                 match edge.when {
-                    Condition::Success => {}
-                    Condition::Failure | Condition::Finished => {
+                    EdgeCondition::Success => {}
+                    EdgeCondition::Failure | EdgeCondition::Finished => {
                         line_label(&mut labels, edge.when.as_str(), points);
                     }
                 }

@@ -130,12 +130,12 @@ pub fn needs(work: &Work, skips: impl Fn(ExecutionId) -> bool, needs: &mut Needs
     for row in work.gated().filter(|row| !skips(row.id)) {
         if let Some(line) = fair_gate(row).filter(|_| row.state.outcome().is_none()) {
             needs.gates.push(line.id());
-            if row.state == State::Ready && !work.has_asked_held(line.id()) {
+            if row.state == State::Waiting && !work.has_asked_held(line.id()) {
                 lines.insert(line.id());
             }
         }
         match &row.state {
-            State::Ready => {
+            State::Waiting => {
                 needs.gates.extend(slots_of(row).map(|(name, _)| name.id()));
                 for budget in budgets_of(row, work) {
                     needs.gates.push(budget.whole.id());
@@ -144,7 +144,7 @@ pub fn needs(work: &Work, skips: impl Fn(ExecutionId) -> bool, needs: &mut Needs
                     }
                 }
             }
-            State::Leased(_) => {
+            State::Active(_) => {
                 let slots = &row.detail.slots;
                 needs.lanes.extend(slots.lane.as_ref().map(|lane| lane_gate(row.namespace, lane).id()));
                 for (name, _) in slots_of(row).filter(|_| slots.drawn) {
@@ -160,7 +160,7 @@ pub fn needs(work: &Work, skips: impl Fn(ExecutionId) -> bool, needs: &mut Needs
                 }
             }
             State::Held(_)
-            | State::Blocked
+            | State::WaitingDependencies
             | State::Delayed { .. }
             | State::Suspended(_)
             | State::Terminal(_) => {}

@@ -4,7 +4,7 @@ use super::Operation;
 use super::admit::{self, lane_gate, lanes_open_at};
 use super::release;
 use super::report::Fence;
-use super::worker::{PutBack, Why};
+use super::worker::{PutBack, PutBackReason};
 use crate::execution::Slots;
 use crate::fact::{Fact, LeaseRef};
 use crate::gate::{Gate, GateName};
@@ -17,8 +17,8 @@ use crate::step::{Step, StepKind, Waited};
 use crate::submission::check_capabilities;
 use crate::suspension::ResumedBy;
 use crate::{
-    ClassId, Execution, ExecutionId, Lease, Name, NamespaceId, Refusal, Scope, Session, SessionId, State,
-    Work,
+    ClaimScope, ClassId, Execution, ExecutionId, Lease, Name, NamespaceId, Refusal, Session, SessionId,
+    State, Work,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ impl ClaimDraft {
             Name::parse("/headers/idempotency-key", &operation.key, KEY_LIMIT)?;
         }
         Ok(Claim {
-            scope: Scope {
+            scope: ClaimScope {
                 namespace,
                 lanes: names("/lanes", &self.lanes)?,
                 kinds: self.kinds.as_ref().map(|kinds| names("/kinds", kinds)).transpose()?,
@@ -105,7 +105,7 @@ fn names(pointer: &str, words: &[String]) -> Result<Vec<Name>, Refusal> {
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// What the worker can run.
-    pub scope: Scope,
+    pub scope: ClaimScope,
     /// The worker.
     pub worker: Name,
     /// The worker's instance.
@@ -211,7 +211,7 @@ impl Rule for Claim {
         let claimed = reply.map(|claims| claims.claimed).unwrap_or_default();
         let put_back = |one: &Claimed| {
             let fence = Fence::of(&one.execution)?;
-            Some(PutBack { namespace: one.execution.namespace, fence, why: Why::Orphaned })
+            Some(PutBack { namespace: one.execution.namespace, fence, why: PutBackReason::Orphaned })
         };
         claimed.iter().filter_map(put_back).collect()
     }
@@ -377,7 +377,7 @@ impl Claim {
             after: row.detail.interrupted.clone(),
         };
         work.apply(id, fact, None, |row| {
-            row.state = State::Leased(lease);
+            row.state = State::Active(lease);
             row.epoch += 1;
             row.detail.interrupted = None;
             row.detail.progress = None;
@@ -401,7 +401,7 @@ struct LaneShare {
 impl Lanes {
     /// Lanes that have no weight are one share together, in the order of their executions; those that count what goes
     /// through them are asked each on its own.
-    fn of(scope: &Scope, classes: &[ClassId], work: &Work) -> Lanes {
+    fn of(scope: &ClaimScope, classes: &[ClassId], work: &Work) -> Lanes {
         let mut shares: Vec<LaneShare> = Vec::new();
         let mut rest = LaneShare { gate: None, classes: Vec::new(), weight: 1 };
         let mut configured: Vec<(Name, Gate)> = Vec::new();

@@ -80,7 +80,7 @@ fn act(row: &Execution, kind: DueKind, work: &mut Work) {
     match kind {
         DueKind::Delay => match row.state.suspension() {
             Some(suspension) => suspend::pass(row, suspension, work),
-            None => work.apply(row.id, Fact::DelayOver, None, |row| follow(row, Next::Ready)),
+            None => work.apply(row.id, Fact::DelayOver, None, |row| follow(row, Next::Waiting)),
         },
         DueKind::SuspensionTimeout => {
             if let Some(suspension) = row.state.suspension() {
@@ -126,7 +126,7 @@ fn time_out(row: &Execution, work: &mut Work) {
 
 /// A lease lapses when both its own first term and its session's last renewal have passed.
 fn lapse(row: &Execution, work: &mut Work) -> Ticked {
-    let State::Leased(lease) = &row.state else {
+    let State::Active(lease) = &row.state else {
         return Ticked::Lost;
     };
     let now = work.now();
@@ -138,11 +138,11 @@ fn lapse(row: &Execution, work: &mut Work) -> Ticked {
         return Ticked::Lost;
     };
     let next = after_interruption(work, row);
-    work.apply(row.id, Fact::Lapsed { lease: ended.clone(), next }, None, |row| {
+    work.apply(row.id, Fact::LeaseExpired { lease: ended.clone(), next }, None, |row| {
         follow(row, next);
         match next {
             Next::Terminal(_) | Next::Suspended => {}
-            Next::Ready | Next::Delayed(_) => {
+            Next::Waiting | Next::Delayed(_) => {
                 row.detail.interruptions += 1;
                 row.detail.interrupted = Some(ended);
             }

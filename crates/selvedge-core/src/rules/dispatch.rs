@@ -3,10 +3,10 @@
 //! Each kind looks at how things stand with everything it touches locked. So it does not matter who does it, how often, or
 //! how much later.
 
-use super::join::{CHUNK, News, hear};
+use super::join::{CHUNK, UpstreamChange, hear};
 use super::{cancel_now, operator, suspend};
 use crate::flow::CancelMode;
-use crate::join::{Resolution, Verdict};
+use crate::join::{GroupDecision, Resolution};
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{Members, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
@@ -123,7 +123,7 @@ impl Rule for Dispatch {
             changed += match self.row.name.kind {
                 OutboxKind::Edges => {
                     let edge = row.wiring().downstreams[*place].edge;
-                    hear(work, *id, &[News::of(&row, edge)])
+                    hear(work, *id, &[UpstreamChange::of(&row, edge)])
                 }
                 OutboxKind::Siblings => self.cancel_sibling(&row, *id, work),
                 OutboxKind::Children | OutboxKind::Flow | OutboxKind::Parent => {
@@ -205,13 +205,13 @@ impl Dispatch {
     /// Cancels a sibling, unless another group that has not decided still needs it.
     fn cancel_sibling(&self, group: &Execution, id: ExecutionId, work: &mut Work) -> u32 {
         let Ok(Some(sibling)) = work.find(id) else { return 0 };
-        if group.join.as_ref().is_none_or(|join| join.decision != Verdict::Satisfied) {
+        if group.join.as_ref().is_none_or(|join| join.decision != GroupDecision::Satisfied) {
             return 0;
         }
         let needs = |other: &Execution| {
             other.id != group.id
-                && other.state == State::Blocked
-                && other.join.as_ref().is_some_and(|join| join.decision == Verdict::Pending)
+                && other.state == State::WaitingDependencies
+                && other.join.as_ref().is_some_and(|join| join.decision == GroupDecision::Pending)
         };
         let mut others = sibling.wiring().downstreams.iter();
         if others.any(|other| work.find(other.execution).ok().flatten().is_none_or(needs)) {
@@ -222,7 +222,7 @@ impl Dispatch {
     }
 
     fn cancel_child(&self, parent: &Execution, id: ExecutionId, work: &mut Work) -> u32 {
-        let Some(outcome) = parent.state.outcome().filter(|outcome| *outcome != Outcome::Success) else {
+        let Some(outcome) = parent.state.outcome().filter(|outcome| *outcome != Outcome::Completed) else {
             return 0;
         };
         cancel_now(work, id, format!("its parent {} ended as {outcome}", parent.id), None)

@@ -2,7 +2,7 @@
 
 use crate::fact::Fact;
 use crate::flow::{CancelMode, Counts, Flow, FlowCancel, FlowState};
-use crate::join::{Join, Resolution, Verdict};
+use crate::join::{GroupDecision, Join, Resolution};
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{Members, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
@@ -147,7 +147,7 @@ fn is_absorbed(row: &Execution, work: &Work) -> bool {
     row.wiring().downstreams.iter().any(|downstream| {
         let Ok(Some(other)) = work.find(downstream.execution) else { return false };
         let edge = other.wiring().upstreams.get(downstream.edge as usize);
-        let satisfied = |join: &Join| join.policy.absorbs() && join.decision == Verdict::Satisfied;
+        let satisfied = |join: &Join| join.policy.absorbs() && join.decision == GroupDecision::Satisfied;
         edge.is_some_and(|edge| edge.when.resolve(outcome) == Resolution::Holds)
             || other.join.as_ref().is_some_and(satisfied)
     })

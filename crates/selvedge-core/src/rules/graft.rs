@@ -1,11 +1,11 @@
 //! Nodes and edges are added to a flow: by its submission, by growth, and by what a running execution spawns.
 
 use super::admit::line;
-use super::join::{News, decide, hear};
+use super::join::{UpstreamChange, decide, hear};
 use super::submit::{needs_lanes, new_row};
 use crate::fact::Fact;
 use crate::join::{Edge, Join, Resolution};
-use crate::plan::{DEPTH_LIMIT, End, Graph, Plan};
+use crate::plan::{DEPTH_LIMIT, End, Graph, GraphPlan};
 use crate::rows::Needs;
 use crate::wiring::{Downstream, Node, Upstream, Wiring};
 use crate::{ClassId, Execution, ExecutionId, FlowId, NamespaceId, Refusal, State, Timestamp, Work};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The plan.
-    pub plan: Plan,
+    pub plan: GraphPlan,
     /// The ids of its nodes, in order: the caller's, or minted.
     pub ids: Vec<ExecutionId>,
     /// Their classes, in order.
@@ -45,7 +45,7 @@ pub(super) struct Graft<'a> {
     pub namespace: NamespaceId,
     pub flow: FlowId,
     pub planned: &'a Planned,
-    /// The executions of [`Plan::existing`], in order.
+    /// The executions of [`GraphPlan::existing`], in order.
     pub old: &'a [ExecutionId],
     /// Who spawns it, and how deep that is.
     pub parent: Option<(ExecutionId, u32)>,
@@ -62,7 +62,7 @@ struct Added {
 }
 
 impl Graft<'_> {
-    fn plan(&self) -> &Plan {
+    fn plan(&self) -> &GraphPlan {
         &self.planned.plan
     }
 
@@ -93,7 +93,7 @@ impl Graft<'_> {
                 let detail = format!("goes from {from:?} to {to:?}, and such an edge is there already");
                 return Err(Refusal::field(&format!("/edges/{index}"), detail));
             }
-            if row.state != State::Blocked {
+            if row.state != State::WaitingDependencies {
                 let name = self.plan().name(edge.to);
                 let detail = format!(
                     "/edges/{index}/to names it as {name:?}; an edge can only be added to a node that still waits for others"
@@ -144,7 +144,7 @@ impl Graft<'_> {
     /// Adds everything. The caller has checked it.
     pub fn add(&self, depths: &[u32], work: &mut Work) {
         let mut added: BTreeMap<ExecutionId, Added> = BTreeMap::new();
-        let mut news: BTreeMap<ExecutionId, Vec<News>> = BTreeMap::new();
+        let mut news: BTreeMap<ExecutionId, Vec<UpstreamChange>> = BTreeMap::new();
         let mut generations: HashMap<ExecutionId, u32> = HashMap::new();
         for (index, edge) in self.plan().edges.iter().enumerate() {
             if self.is_known(index, work) {
@@ -159,7 +159,7 @@ impl Graft<'_> {
             if let Ok(Some(row)) = work.find(from) {
                 generations.insert(from, row.detail.generation);
                 if row.state.outcome().is_some() {
-                    news.entry(to).or_default().push(News::of(row, place));
+                    news.entry(to).or_default().push(UpstreamChange::of(row, place));
                 }
             }
         }
@@ -221,7 +221,7 @@ impl Graft<'_> {
             };
             Fact::Submitted { delayed_until }
         } else {
-            row.state = State::Blocked;
+            row.state = State::WaitingDependencies;
             row.join = Some(Join { policy: planned.policy, edges, ..Join::default() });
             Fact::SubmittedBlocked { upstreams }
         };

@@ -1,11 +1,11 @@
-//! News of an upstream reaches its downstreams: edges resolve, groups decide, and what was skipped may open again.
+//! UpstreamChange of an upstream reaches its downstreams: edges resolve, groups decide, and what was skipped may open again.
 //!
-//! News says how the upstream stands, not what happened to it: its generation, and its outcome if it has ended. So the same
+//! UpstreamChange says how the upstream stands, not what happened to it: its generation, and its outcome if it has ended. So the same
 //! news twice changes nothing, and news that comes late or was left out is made up for by the next.
 
 use super::{follow, open_again};
 use crate::fact::{Fact, HeardEdge, Next};
-use crate::join::{Join, Resolution, Verdict};
+use crate::join::{GroupDecision, Join, Resolution};
 use crate::outbox::OutboxKind;
 use crate::state::State;
 use crate::{Execution, ExecutionId, Outcome, Work};
@@ -16,7 +16,7 @@ pub const CHUNK: usize = 500;
 
 /// How an upstream stands, for one edge.
 #[derive(Clone, Copy, Debug)]
-pub struct News {
+pub struct UpstreamChange {
     /// The place of the edge.
     pub edge: u32,
     /// The generation of the upstream.
@@ -25,10 +25,10 @@ pub struct News {
     pub outcome: Option<Outcome>,
 }
 
-impl News {
+impl UpstreamChange {
     /// How `upstream` stands, for the edge at this place.
-    pub fn of(upstream: &Execution, edge: u32) -> News {
-        News { edge, generation: upstream.detail.generation, outcome: upstream.state.outcome() }
+    pub fn of(upstream: &Execution, edge: u32) -> UpstreamChange {
+        UpstreamChange { edge, generation: upstream.detail.generation, outcome: upstream.state.outcome() }
     }
 }
 
@@ -36,7 +36,7 @@ impl News {
 /// too many. The rest goes to the outbox, and so does everything that this very propagation ends: one level per transaction.
 /// A downstream that was only read is left: changing it would lock it out of order. Returns how many edges changed.
 pub fn propagate(work: &mut Work, locked: impl Fn(ExecutionId) -> bool) -> u32 {
-    let mut news: BTreeMap<ExecutionId, Vec<News>> = BTreeMap::new();
+    let mut news: BTreeMap<ExecutionId, Vec<UpstreamChange>> = BTreeMap::new();
     for id in work.turned() {
         let Ok(Some(row)) = work.find(id) else { continue };
         let downstreams = &row.wiring().downstreams;
@@ -45,7 +45,7 @@ pub fn propagate(work: &mut Work, locked: impl Fn(ExecutionId) -> bool) -> u32 {
             continue;
         }
         for downstream in downstreams {
-            news.entry(downstream.execution).or_default().push(News::of(row, downstream.edge));
+            news.entry(downstream.execution).or_default().push(UpstreamChange::of(row, downstream.edge));
         }
         work.told(id);
     }
@@ -53,12 +53,12 @@ pub fn propagate(work: &mut Work, locked: impl Fn(ExecutionId) -> bool) -> u32 {
 }
 
 /// Tells one downstream. Says how many of its edges changed.
-pub fn hear(work: &mut Work, id: ExecutionId, news: &[News]) -> u32 {
+pub fn hear(work: &mut Work, id: ExecutionId, news: &[UpstreamChange]) -> u32 {
     let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) else { return 0 };
     let Some(mut join) = row.join.clone() else { return 0 };
     let upstreams = &row.wiring().upstreams;
     let mut edges = Vec::new();
-    for News { edge, generation, outcome } in news {
+    for UpstreamChange { edge, generation, outcome } in news {
         let place = *edge as usize;
         if let Some(upstream) = upstreams.get(place)
             && join.hear(place, upstream.when, *generation, *outcome)
@@ -72,10 +72,12 @@ pub fn hear(work: &mut Work, id: ExecutionId, news: &[News]) -> u32 {
     }
     let verdict = join.verdict();
     match (join.decision, &row.state) {
-        (Verdict::Pending, State::Blocked) if verdict != Verdict::Pending => {
+        (GroupDecision::Pending, State::WaitingDependencies) if verdict != GroupDecision::Pending => {
             decide(work, id, join, edges);
         }
-        (Verdict::Impossible, State::Terminal(Outcome::Skipped)) if verdict != Verdict::Impossible => {
+        (GroupDecision::Impossible, State::Terminal(Outcome::Skipped))
+            if verdict != GroupDecision::Impossible =>
+        {
             reopen(work, &row, join, edges);
         }
         _ => work.apply(id, Fact::Heard { edges }, None, |row| row.join = Some(join)),
@@ -90,13 +92,14 @@ pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Ve
     let delay = row.spec.node.as_ref().and_then(|node| node.delay).map(|delay| delay.at(now));
     let decision = join.verdict();
     let next = match decision {
-        Verdict::Pending => return,
-        Verdict::Impossible => Next::Terminal(Outcome::Skipped),
-        Verdict::Satisfied => delay.filter(|until| *until > now).map_or(Next::Ready, Next::Delayed),
+        GroupDecision::Pending => return,
+        GroupDecision::Impossible => Next::Terminal(Outcome::Skipped),
+        GroupDecision::Satisfied => delay.filter(|until| *until > now).map_or(Next::Waiting, Next::Delayed),
     };
     join.decision = decision;
     let policy = join.policy;
-    let cancels = decision == Verdict::Satisfied && policy.cancels() && join.count(Resolution::Pending) > 0;
+    let cancels =
+        decision == GroupDecision::Satisfied && policy.cancels() && join.count(Resolution::Pending) > 0;
     work.apply(id, Fact::Joined { edges, policy, decision, next }, None, |row| {
         follow(row, next);
         row.join = Some(join);
@@ -110,10 +113,10 @@ pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Ve
 fn reopen(work: &mut Work, row: &Execution, mut join: Join, edges: Vec<HeardEdge>) {
     let now = work.now();
     let fact = Fact::Reopened { edges, generation: row.detail.generation + 1 };
-    join.decision = Verdict::Pending;
+    join.decision = GroupDecision::Pending;
     let opened = join.clone();
     work.apply(row.id, fact, None, |row| {
-        row.state = State::Blocked;
+        row.state = State::WaitingDependencies;
         row.join = Some(opened);
         open_again(row, now);
     });
@@ -133,8 +136,8 @@ pub fn would_reopen(rows: &HashMap<ExecutionId, Execution>, replayed: ExecutionI
             let place = downstream.edge as usize;
             let Some(edge) = row.wiring().upstreams.get(place) else { continue };
             join.hear(place, edge.when, upstream.detail.generation + 1, None);
-            if join.decision == Verdict::Impossible && join.verdict() != Verdict::Impossible {
-                join.decision = Verdict::Pending;
+            if join.decision == GroupDecision::Impossible && join.verdict() != GroupDecision::Impossible {
+                join.decision = GroupDecision::Pending;
                 reopened.push(row.id);
                 open.push_back(row.id);
             }

@@ -78,7 +78,7 @@ impl Operation {
 /// Ends the lease of a row: the row becomes what `next` says.
 fn follow(row: &mut Execution, next: Next) {
     row.state = match next {
-        Next::Ready => State::Ready,
+        Next::Waiting => State::Waiting,
         Next::Delayed(until) => State::Delayed { until },
         Next::Terminal(outcome) => State::Terminal(outcome),
         // What it waits for stands in its suspension: whoever suspends it sets that.
@@ -118,7 +118,7 @@ fn put_back(row: &Execution, until: Option<Timestamp>, now: Timestamp) -> Next {
     }
     match until {
         Some(until) if until > now => Next::Delayed(until),
-        Some(_) | None => Next::Ready,
+        Some(_) | None => Next::Waiting,
     }
 }
 

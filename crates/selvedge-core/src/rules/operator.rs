@@ -7,7 +7,7 @@ use super::{follow, open_again, put_back, suspend, waitpoint};
 use crate::execution::CancelRequest;
 use crate::fact::{Fact, Next};
 use crate::flow::FlowState;
-use crate::join::Verdict;
+use crate::join::GroupDecision;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs, ResultChange};
 use crate::rule::{IfLocked, Locks, Phase, Profile, Rule};
 use crate::submission::{When, check_duration, check_priority, check_tags};
@@ -155,7 +155,7 @@ impl Operate {
         match &row.state {
             State::Terminal(Outcome::Cancelled) => Ok(()),
             State::Terminal(_) => Err(terminal(row)),
-            State::Leased(_) if grace_ms > 0 => {
+            State::Active(_) if grace_ms > 0 => {
                 if row.detail.cancel.as_ref().is_none_or(|asked| until < asked.until) {
                     let fact = Fact::CancelRequested { reason: reason.clone(), until };
                     let request =
@@ -164,10 +164,10 @@ impl Operate {
                 }
                 Ok(())
             }
-            State::Blocked
-            | State::Ready
+            State::WaitingDependencies
+            | State::Waiting
             | State::Delayed { .. }
-            | State::Leased(_)
+            | State::Active(_)
             | State::Held(_)
             | State::Suspended(_) => {
                 let fact = Fact::Cancelled { lease: row.lease_ref(), reason: reason.clone() };
@@ -207,17 +207,17 @@ impl Operate {
         let until = until.check("/delay_ms")?.at(work.now());
         match &row.state {
             State::Terminal(_) => Err(terminal(row)),
-            State::Leased(_) => {
+            State::Active(_) => {
                 Err(self.wrong_state(row, "only one that waits can be rescheduled; revoke its lease first"))
             }
-            State::Blocked => {
+            State::WaitingDependencies => {
                 Err(self
                     .wrong_state(row, "it waits for its upstreams; cancel it, or wait until they have ended"))
             }
             State::Suspended(_) => {
                 Err(self.wrong_state(row, "it waits for what its suspension says; resume it instead"))
             }
-            State::Ready | State::Delayed { .. } | State::Held(_) => {
+            State::Waiting | State::Delayed { .. } | State::Held(_) => {
                 let next = put_back(row, Some(until), work.now());
                 self.apply(work, Fact::Rescheduled { next }, |row| follow(row, next));
                 Ok(())
@@ -232,9 +232,11 @@ impl Operate {
                 Ok(())
             }
             State::Terminal(_) => Err(terminal(row)),
-            State::Blocked | State::Ready | State::Delayed { .. } | State::Held(_) | State::Leased(_) => {
-                Err(self.wrong_state(row, "only a suspended one can be resumed"))
-            }
+            State::WaitingDependencies
+            | State::Waiting
+            | State::Delayed { .. }
+            | State::Held(_)
+            | State::Active(_) => Err(self.wrong_state(row, "only a suspended one can be resumed")),
         }
     }
 
@@ -252,11 +254,11 @@ impl Operate {
         }
         self.reopen_flow(row, work)?;
         let now = work.now();
-        let waits = row.join.as_ref().is_some_and(|join| join.decision == Verdict::Pending);
+        let waits = row.join.as_ref().is_some_and(|join| join.decision == GroupDecision::Pending);
         let generation = row.detail.generation + 1;
         let fact = if waits { Fact::ReplayedBlocked { generation } } else { Fact::Replayed { generation } };
         self.apply(work, fact, |row| {
-            row.state = if waits { State::Blocked } else { State::Ready };
+            row.state = if waits { State::WaitingDependencies } else { State::Waiting };
             open_again(row, now);
         });
         work.set_result(row.id, ResultChange::Clear);
@@ -341,7 +343,10 @@ fn terminal(row: &Execution) -> Refusal {
 /// Whether an execution has not started: it never was claimed in this generation.
 pub(super) fn is_unstarted(row: &Execution) -> bool {
     row.started_at.is_none()
-        && matches!(row.state, State::Blocked | State::Ready | State::Delayed { .. } | State::Held(_))
+        && matches!(
+            row.state,
+            State::WaitingDependencies | State::Waiting | State::Delayed { .. } | State::Held(_)
+        )
 }
 
 pub(super) fn check_reason(reason: &Option<String>) -> Result<(), Refusal> {

@@ -67,7 +67,7 @@ pub fn move_up(work: &mut Work, line: &GateName) {
         }
         return;
     };
-    work.apply(id, Fact::Admitted { gate: line.clone() }, None, |row| row.state = State::Ready);
+    work.apply(id, Fact::Admitted { gate: line.clone() }, None, |row| row.state = State::Waiting);
     work.lead_line(id, line);
     // The last that is at hand stays, where there may be more: else nobody would be there to move up.
     if work.is_last_held(line.id()) {
@@ -196,7 +196,7 @@ fn go_on(work: &mut Work, row: &Execution, name: &GateName) {
             suspend::notice(work, row.id, suspension, (Notice::Gate, ResumedBy::Condition), None);
         }
         _ => {
-            work.apply(row.id, Fact::Admitted { gate: name.clone() }, None, |row| row.state = State::Ready);
+            work.apply(row.id, Fact::Admitted { gate: name.clone() }, None, |row| row.state = State::Waiting);
         }
     }
 }

@@ -142,7 +142,7 @@ impl Reported {
     /// The lease goes on.
     fn leased() -> Reported {
         Reported {
-            state: StateName::Leased,
+            state: StateName::Active,
             delayed_until: None,
             spawned: Vec::new(),
             waitpoints: Vec::new(),
@@ -356,11 +356,11 @@ impl Report {
     fn complete(&self, result: &Bytes, work: &mut Work) -> Reported {
         let (id, digest) = (self.fence.execution, self.digest());
         work.apply(id, Fact::Completed { attempt: self.fence.attempt, digest }, None, |row| {
-            follow(row, Next::Terminal(Outcome::Success));
+            follow(row, Next::Terminal(Outcome::Completed));
             row.detail.error = None;
         });
         work.set_result(id, ResultChange::Set(result.clone()));
-        reported(Next::Terminal(Outcome::Success))
+        reported(Next::Terminal(Outcome::Completed))
     }
 
     /// What was spent counts whoever's turn it is by now: any lease that was once held may say so.
@@ -459,7 +459,7 @@ impl Report {
 
 fn reported(next: Next) -> Reported {
     let (state, delayed_until) = match next {
-        Next::Ready => (StateName::Ready, None),
+        Next::Waiting => (StateName::Waiting, None),
         Next::Delayed(until) => (StateName::Delayed, Some(until)),
         Next::Terminal(outcome) => (State::Terminal(outcome).name(), None),
         Next::Suspended => (StateName::Suspended, None),

@@ -309,7 +309,7 @@ pub(super) fn new_row(
         }),
         tags: submission.tags.clone(),
         version: 1,
-        state: delayed_until.map_or(State::Ready, |until| State::Delayed { until }),
+        state: delayed_until.map_or(State::Waiting, |until| State::Delayed { until }),
         priority: submission.priority,
         ready_order: now,
         epoch: 0,

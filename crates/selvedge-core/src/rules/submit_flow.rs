@@ -6,7 +6,7 @@ use super::submit::check_lane;
 use crate::fact::Fact;
 use crate::flow::{Counts, Flow, FlowDetail, FlowSpec, FlowState};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
-use crate::plan::{GraphDraft, Onto, Plan};
+use crate::plan::{GraphDraft, GraphPlan, Onto};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
 use crate::rule::{Phase, Profile, Rule};
@@ -50,7 +50,7 @@ pub struct FlowSubmission {
 
 impl FlowDraft {
     /// Checks every field; the first wrong one is named.
-    pub fn check(self) -> Result<(FlowSubmission, Plan), Refusal> {
+    pub fn check(self) -> Result<(FlowSubmission, GraphPlan), Refusal> {
         let key = self.idempotency_key.as_deref().map(|key| Name::parse("/idempotency_key", key, KEY_LIMIT));
         let name = self.name.as_deref().map(|name| Name::parse("/name", name, NAME_LIMIT));
         let (key, name) = (key.transpose()?, name.transpose()?);

@@ -116,21 +116,21 @@ impl Suspend {
         }
         let next = match row.detail.cancel {
             Some(_) => Next::Terminal(Outcome::Cancelled),
-            None if suspension.holds() => Next::Ready,
+            None if suspension.holds() => Next::Waiting,
             None => Next::Suspended,
         };
         let fact = Fact::Suspended { suspension: asked, next, digest };
         work.apply(id, fact, None, |row| {
             match next {
                 Next::Terminal(_) => follow(row, next),
-                Next::Ready | Next::Delayed(_) | Next::Suspended => row.state = State::Suspended(suspended),
+                Next::Waiting | Next::Delayed(_) | Next::Suspended => row.state = State::Suspended(suspended),
             }
             row.detail.record.suspensions += 1;
             row.detail.record.steps += begun;
             row.detail.record.resumed_by = None;
         });
         match next {
-            Next::Ready => resume(work, id, suspension, ResumedBy::Condition, Forced::None, None),
+            Next::Waiting => resume(work, id, suspension, ResumedBy::Condition, Forced::None, None),
             // What it heard of signals and times follows from its own facts; how its children stand does not, and is told.
             Next::Suspended if children => {
                 notice(work, id, suspension, (Notice::Children, ResumedBy::Condition), None);
@@ -275,7 +275,7 @@ pub fn resume(
     let taken = signals.len() as u32;
     let fact = Fact::Resumed { suspension: suspension.number, by, signals, steps };
     work.apply(id, fact, actor, |row| {
-        row.state = State::Ready;
+        row.state = State::Waiting;
         row.detail.record.untaken -= taken;
         row.detail.record.resumed_by = Some(by);
     });

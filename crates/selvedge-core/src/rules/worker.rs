@@ -16,12 +16,12 @@ pub struct PutBack {
     /// Which lease.
     pub fence: Fence,
     /// Why.
-    pub why: Why,
+    pub why: PutBackReason,
 }
 
 /// Why a lease is put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum PutBackReason {
     /// The answer to its claim was lost.
     Orphaned,
     /// Its worker has gone.
@@ -48,8 +48,8 @@ impl Rule for PutBack {
         };
         let next = put_back(&row, None, work.now());
         let fact = match self.why {
-            Why::Orphaned => Fact::Orphaned { lease, next },
-            Why::Gone => Fact::Released { lease, next, digest: None },
+            PutBackReason::Orphaned => Fact::Orphaned { lease, next },
+            PutBackReason::Gone => Fact::Released { lease, next, digest: None },
         };
         work.apply(row.id, fact, None, |row| follow(row, next));
         Ok(true)

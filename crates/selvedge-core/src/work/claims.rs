@@ -38,7 +38,7 @@ impl Work {
     /// Whether it is known how an execution stands and, where it has ended, with which result.
     pub fn knows_end(&self, id: ExecutionId) -> bool {
         let known = |entry: &Entry| {
-            entry.row.state.outcome() != Some(Outcome::Success) || entry.result != ResultChange::Keep
+            entry.row.state.outcome() != Some(Outcome::Completed) || entry.result != ResultChange::Keep
         };
         self.relatives.contains_key(&id)
             || self.unreadable.contains_key(&id)
@@ -64,7 +64,8 @@ impl Work {
     /// claim that came meanwhile has passed over what was locked, and must look again. Also those of which its claims came
     /// across something that was held: they have not seen what is behind it.
     pub fn left_ready(&self) -> Vec<ClassId> {
-        let left = self.executions.values().filter(|entry| !entry.deleted && entry.row.state == State::Ready);
+        let left =
+            self.executions.values().filter(|entry| !entry.deleted && entry.row.state == State::Waiting);
         let mut classes: Vec<ClassId> = left.map(|entry| entry.row.class).chain(self.passed_over()).collect();
         classes.sort_unstable();
         classes.dedup();

@@ -1,7 +1,7 @@
 //! The knowledge of a transaction besides its rows: its time, its classes, and what it has asked for.
 
 use super::{LaneShares, Work};
-use crate::{ClassId, Classes, Entropy, ExecutionId, Name, Scope};
+use crate::{ClaimScope, ClassId, Classes, Entropy, ExecutionId, Name};
 use std::sync::Arc;
 
 /// The knowledge of a transaction before it loads anything.
@@ -41,7 +41,7 @@ impl Work {
     }
 
     /// The classes that a worker with this scope may take, in id order.
-    pub fn covered(&self, scope: &Scope) -> Vec<ClassId> {
+    pub fn covered(&self, scope: &ClaimScope) -> Vec<ClassId> {
         self.classes.covered(scope)
     }
 

@@ -19,7 +19,7 @@ use crate::execution::{ClaimOrder, Slots};
 use crate::fact::Fact;
 use crate::filter::tag_text;
 use crate::flow::Counts;
-use crate::history::Line;
+use crate::history::HistoryLine;
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{
@@ -368,11 +368,11 @@ impl Work {
             set.remove(&was_order);
         }
         entry.row.version += 1;
-        let slots = (from == StateName::Leased && to != StateName::Leased)
+        let slots = (from == StateName::Active && to != StateName::Active)
             .then(|| std::mem::take(&mut entry.row.detail.slots))
             .filter(|slots| *slots != Slots::default())
             .map(|slots| (entry.row.clone(), slots));
-        let head = from == StateName::Ready && to != from && entry.row.detail.head.take().is_some();
+        let head = from == StateName::Waiting && to != from && entry.row.detail.head.take().is_some();
         let head = head.then(|| entry.row.clone());
         let (flow, outcome) = (entry.row.flow, entry.row.state.outcome());
         let orphans = entry.row.wiring().has_attached_children();
@@ -381,7 +381,7 @@ impl Work {
             self.count(flow, from, -1);
             self.count(flow, to, 1);
         }
-        if turns && orphans && outcome.is_some_and(|outcome| outcome != Outcome::Success) {
+        if turns && orphans && outcome.is_some_and(|outcome| outcome != Outcome::Completed) {
             self.leave(OutboxKind::Children, id);
         }
         if turns && outcome.is_some() {
@@ -485,13 +485,13 @@ impl Work {
         let row = &mut entry.row;
         let (version, at) = (row.version, self.now);
         if fact.is_history() {
-            row.history.push(&Line { version, at, actor: actor.clone(), fact: fact.clone() });
+            row.history.push(&HistoryLine { version, at, actor: actor.clone(), fact: fact.clone() });
             if let Some(lines) = row.history.spill() {
                 self.pages.push(HistoryPage { execution: id, page: row.detail.history_pages, lines });
                 row.detail.history_pages += 1;
             }
         }
-        if row.state == State::Ready && fact.cause().is_some_and(becomes_ready) {
+        if row.state == State::Waiting && fact.cause().is_some_and(becomes_ready) {
             row.ready_order = Timestamp::from_micros(self.now.micros() + self.readied);
             self.readied += 1;
         }
@@ -505,7 +505,7 @@ impl Work {
             tags: row.tags.clone(),
             fact,
         });
-        if row.state == State::Ready {
+        if row.state == State::Waiting {
             self.offer(id);
         }
     }
@@ -538,7 +538,7 @@ impl Work {
 
     fn offer(&mut self, id: ExecutionId) {
         if let Some(entry) = self.executions.get(&id)
-            && entry.row.state == State::Ready
+            && entry.row.state == State::Waiting
         {
             self.ready.entry(entry.row.class).or_default().insert(entry.row.claim_order());
         }

@@ -15,7 +15,7 @@ use scene::Scene;
 use selvedge_core::fact::Fact;
 use selvedge_core::flow::CancelMode;
 use selvedge_core::gate::GateName;
-use selvedge_core::join::Condition;
+use selvedge_core::join::EdgeCondition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, NodeDraft, Onto};
 use selvedge_core::rules::budget::Breach;
@@ -33,7 +33,7 @@ use selvedge_core::rules::submit::{Item, Submit};
 use selvedge_core::rules::submit_flow::{FlowDraft, SubmitFlow};
 use selvedge_core::rules::suspend::Suspend;
 use selvedge_core::rules::waitpoint::WaitpointDraft;
-use selvedge_core::rules::worker::{PutBack, Why};
+use selvedge_core::rules::worker::{PutBack, PutBackReason};
 use selvedge_core::state::StateName;
 use selvedge_core::step::StepKind;
 use selvedge_core::submission::When;
@@ -56,7 +56,7 @@ pub enum Command {
     Submit(Option<When>),
     Claim,
     Report(Op),
-    PutBack(Why),
+    PutBack(PutBackReason),
     Operate(Action),
     Tick(What),
     /// It is submitted as a node that waits for another.
@@ -109,10 +109,10 @@ pub fn commands(cause: Cause) -> Vec<Command> {
             fails
         }
         Cause::AttemptTimeout => tick(DueKind::AttemptTimeout),
-        Cause::Lapse => vec![Command::Tick(What::Lapse)],
+        Cause::LeaseExpiry => vec![Command::Tick(What::Lapse)],
         Cause::Delay => waits().map(|until| Command::Report(Op::Delay { until })).to_vec(),
-        Cause::Release => vec![Command::Report(Op::Release), Command::PutBack(Why::Gone)],
-        Cause::Orphan => vec![Command::PutBack(Why::Orphaned)],
+        Cause::Release => vec![Command::Report(Op::Release), Command::PutBack(PutBackReason::Gone)],
+        Cause::Orphan => vec![Command::PutBack(PutBackReason::Orphaned)],
         Cause::Revoke => operate(Action::Revoke { reason: None }),
         Cause::Cancel => {
             let by_flow = [CancelMode::All, CancelMode::Pending].map(Command::CancelMembers);
@@ -209,7 +209,7 @@ fn planned(from: &str, to: &str, id: Option<ExecutionId>) -> Planned {
         name: name.into(),
         draft: Draft { id, ..Draft::new("kind") },
     };
-    let edge = EdgeDraft { from: from.into(), to: to.into(), when: Condition::Success };
+    let edge = EdgeDraft { from: from.into(), to: to.into(), when: EdgeCondition::Success };
     let nodes = [from, to].into_iter().filter(|name| !name.is_empty() && *name != NODE);
     let mut graph = GraphDraft {
         nodes: nodes.map(|name| node(name, None)).collect(),
@@ -251,7 +251,7 @@ pub fn run(row: &Row, command: &Command) -> Vec<Cell> {
 fn passed(fact: &Fact, from: Option<StateName>) -> StateName {
     match (fact, from) {
         (Fact::SubmittedBlocked { .. } | Fact::Reopened { .. } | Fact::ReplayedBlocked { .. }, _) => {
-            StateName::Blocked
+            StateName::WaitingDependencies
         }
         (Fact::Suspended { .. }, _) => StateName::Suspended,
         (

@@ -5,13 +5,13 @@ use super::gated::{gated_rows, open_key};
 use super::record::{recorded_rows, waitpoints, waits_for_a_signal};
 use selvedge_core::execution::{CancelRequest, Detail, Record, Spec};
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
-use selvedge_core::join::{Condition, Edge, JoinPolicy, OnSatisfied, Resolution, Verdict};
+use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
 use selvedge_core::wiring::{Downstream, Node, Upstream};
 use selvedge_core::{
-    Backoff, ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name, NamespaceId,
-    Outcome, Policy, Retry, Scope, Session, SessionId, State, Timestamp, Wiring,
+    Backoff, ClaimScope, ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name,
+    NamespaceId, Outcome, Policy, Retry, Session, SessionId, State, Timestamp, Wiring,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -56,7 +56,7 @@ pub fn session() -> Session {
         worker: Name::trusted("worker"),
         instance: Name::trusted("instance"),
         ttl_ms: TTL_MS,
-        scope: Scope {
+        scope: ClaimScope {
             namespace: NAMESPACE,
             lanes: vec![Name::trusted("default")],
             kinds: None,
@@ -71,11 +71,11 @@ pub fn session() -> Session {
 
 pub(super) fn states() -> impl Iterator<Item = State> {
     let live = [
-        State::Blocked,
-        State::Ready,
+        State::WaitingDependencies,
+        State::Waiting,
         State::Delayed { until: now().minus_ms(1) },
         State::Delayed { until: now().plus_ms(1) },
-        State::Leased(lease()),
+        State::Active(lease()),
         State::Held(open_key().into()),
         waits_for_a_signal(),
     ];
@@ -122,9 +122,9 @@ fn policies() -> Vec<Policy> {
 /// Only a worker can be asked to cancel: not at all, with its grace running, with its grace over.
 pub(super) fn asked_to_cancel(state: &State) -> Vec<Option<Timestamp>> {
     match state {
-        State::Leased(_) => vec![None, Some(now().plus_ms(1)), Some(now())],
-        State::Blocked
-        | State::Ready
+        State::Active(_) => vec![None, Some(now().plus_ms(1)), Some(now())],
+        State::WaitingDependencies
+        | State::Waiting
         | State::Delayed { .. }
         | State::Suspended(_)
         | State::Held(_)
@@ -165,7 +165,7 @@ pub(super) fn row(state: State, policy: Policy, charged: u32, asked: Option<Time
 /// The flow of the rows that are of one.
 pub fn flow() -> Flow {
     let mut counts = Counts::default();
-    counts.add(StateName::Ready, 1);
+    counts.add(StateName::Waiting, 1);
     Flow {
         id: FLOW,
         namespace: NAMESPACE,
@@ -188,7 +188,8 @@ fn wired_rows() -> Vec<Execution> {
     for state in states() {
         for policy in [JoinPolicy::AllOf, JoinPolicy::AnyOf { on_satisfied: OnSatisfied::LetRun }] {
             for edges in [[Pending, Pending], [Holds, Pending], [Dead, Pending], [Dead, Dead]] {
-                for decision in [Verdict::Pending, Verdict::Satisfied, Verdict::Impossible] {
+                for decision in [GroupDecision::Pending, GroupDecision::Satisfied, GroupDecision::Impossible]
+                {
                     for delay in [None, Some(When::AfterMs(1))] {
                         let edges = edges.map(|resolution| Edge { resolution, generation: 0 }).to_vec();
                         rows.push(wired(state.clone(), Join { policy, edges, decision }, delay));
@@ -202,7 +203,7 @@ fn wired_rows() -> Vec<Execution> {
 
 fn wired(state: State, join: Join, delay: Option<When>) -> Execution {
     let node = Node { name: Name::trusted(NODE), depth: 1, parent: None, delay, flow_deadline_at: None };
-    let upstreams = UPSTREAMS.map(|execution| Upstream { execution, when: Condition::Success });
+    let upstreams = UPSTREAMS.map(|execution| Upstream { execution, when: EdgeCondition::Success });
     let row = row(state, Policy::default(), 0, None);
     Execution {
         spec: Arc::new(Spec { node: Some(node), ..Spec::default() }),
@@ -215,7 +216,7 @@ fn wired(state: State, join: Join, delay: Option<When>) -> Execution {
 
 /// An upstream in this generation, ended in this way or live, that knows of its edge to the row.
 pub fn upstream(place: usize, generation: u32, outcome: Option<Outcome>) -> Execution {
-    let state = outcome.map_or(State::Ready, State::Terminal);
+    let state = outcome.map_or(State::Waiting, State::Terminal);
     let downstreams = vec![Downstream { execution: ID, edge: place as u32 }];
     let row = row(state, Policy::default(), 0, None);
     Execution {

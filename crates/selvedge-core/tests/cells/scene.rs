@@ -41,7 +41,7 @@ impl Scene<'_> {
         let mut asked: BTreeSet<ExecutionId> = BTreeSet::new();
         asked.extend(needs.executions.iter().chain(&needs.executions_if_free).chain(&needs.look));
         for candidates in &needs.candidates {
-            let ready = self.row.iter().filter(|row| row.state == State::Ready);
+            let ready = self.row.iter().filter(|row| row.state == State::Waiting);
             let found = ready.filter(|row| candidates.classes.contains(&row.class));
             rows.candidates.extend(found.map(|row| row.id).filter(|id| !needs.except.contains(id)));
         }

@@ -8,7 +8,7 @@ use selvedge_core::rule::{LeaseEffect, Task, Touch};
 use selvedge_core::rules::report::{Fence, Op, Report};
 use selvedge_core::{Execution, Needs, Outcome, State};
 
-const SUCCESS: State = State::Terminal(Outcome::Success);
+const SUCCESS: State = State::Terminal(Outcome::Completed);
 
 #[test]
 fn a_cached_row_serves_a_report_that_ends_its_lease_and_is_not_read() {

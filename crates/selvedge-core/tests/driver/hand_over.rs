@@ -22,7 +22,7 @@ fn a_completion_that_ends_a_join_hands_the_downstream_to_a_waiting_claim_in_the_
     let mut driver = process.driver(vec![task(complete(&rows[0]))]);
     let run = run(&mut driver, &Table::of(rows));
     assert_eq!(run.locks(0), [id(1), id(2)], "the cache names the downstream, and both are locked at once");
-    assert_eq!(run.updated(id(1)).execution.state, State::Terminal(Outcome::Success));
+    assert_eq!(run.updated(id(1)).execution.state, State::Terminal(Outcome::Completed));
     assert_eq!(instance(&run.updated(id(2)).execution), Some("waiting"));
     assert_eq!(process.waits(), 0);
     let (_, handed) = driver.take_tasks();
@@ -62,7 +62,7 @@ fn a_downstream_is_locked_again_when_the_transaction_begins_again() {
     run(&mut driver, &table);
     let again = run_again(&mut driver, &table);
     assert_eq!(again.locks(0), [id(1), id(2)]);
-    assert_eq!(again.updated(id(2)).execution.state.name(), StateName::Ready);
+    assert_eq!(again.updated(id(2)).execution.state.name(), StateName::Waiting);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_waiting_claim_whose_limited_lanes_were_not_locked_in_the_first_part_keeps_w
     assert_eq!(process.offers(), [BTreeMap::from([(CLASS, 1)])]);
     assert_eq!(process.waits(), 1);
     assert!(driver.take_tasks().1.is_empty());
-    assert_eq!(run.updated(id(2)).execution.state.name(), StateName::Ready);
+    assert_eq!(run.updated(id(2)).execution.state.name(), StateName::Waiting);
     assert_eq!(driver.summary().ready, [CLASS], "the claim has to look for it");
 }
 
@@ -124,7 +124,7 @@ fn a_claim_that_begins_to_wait_after_lanes_were_locked_keeps_waiting() {
         }
     });
     assert_eq!(run.loads_of(|needs| &needs.lanes).len(), 1, "lanes are not locked twice");
-    assert_eq!(run.updated(id(1)).execution.state, State::Ready);
+    assert_eq!(run.updated(id(1)).execution.state, State::Waiting);
     assert_eq!(process.waits(), 1);
 }
 
@@ -137,7 +137,7 @@ fn a_claim_that_comes_along_without_its_limited_lanes_gets_nothing() {
     let (_, handed) = driver.take_tasks();
     assert!(handed.len() == 1 && handed[0].is_decided());
     assert!(run.loads_of(|needs| &needs.lanes).is_empty(), "they are not locked out of order");
-    assert_eq!(run.updated(id(2)).execution.state.name(), StateName::Ready);
+    assert_eq!(run.updated(id(2)).execution.state.name(), StateName::Waiting);
 }
 
 #[test]

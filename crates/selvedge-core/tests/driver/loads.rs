@@ -2,7 +2,7 @@
 
 use super::rules::{ByHand, CLAIMS, InPhase, tag, task};
 use super::table::{CLASS, FLOW, Table, id, lane, leased, run};
-use selvedge_core::driver::{Alone, Driver, Loading, Plan};
+use selvedge_core::driver::{Alone, Driver, Loading, LockPlan};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
 use selvedge_core::rows::{Candidates, HeldBy};
 use selvedge_core::rule::Task;
@@ -103,7 +103,7 @@ fn everything() -> Needs {
 }
 
 /// The loads in which everything is loaded that is asked for at once.
-fn loads(plan: Plan) -> Vec<Needs> {
+fn loads(plan: LockPlan) -> Vec<Needs> {
     let mut loading = Loading::new(plan);
     let mut asked = everything();
     let mut loads = Vec::new();
@@ -115,7 +115,7 @@ fn loads(plan: Plan) -> Vec<Needs> {
 
 #[test]
 fn the_rows_of_a_later_stage_wait_for_those_of_an_earlier_one() {
-    let plan = Plan { later_executions: false, lanes_last: true, limits: true, gates: true };
+    let plan = LockPlan { later_executions: false, lanes_last: true, limits: true, gates: true };
     let all = everything();
     let none = Needs::default;
     let executions = vec![id(1), id(2)];
@@ -130,7 +130,8 @@ fn the_rows_of_a_later_stage_wait_for_those_of_an_earlier_one() {
 
 #[test]
 fn lanes_and_candidates_wait_for_executions_where_these_may_come_late_or_lanes_are_limited() {
-    let plan = |later_executions, lanes_last| Plan { later_executions, lanes_last, ..Plan::default() };
+    let plan =
+        |later_executions, lanes_last| LockPlan { later_executions, lanes_last, ..LockPlan::default() };
     let with_executions = |plan| {
         let first = loads(plan).swap_remove(0);
         assert!(!first.executions.is_empty());
@@ -147,11 +148,11 @@ fn flows_and_sessions_wait_where_gates_may_come() {
         let all = everything();
         Needs { gates: vec![], parts: vec![], held: vec![], ..all }
     };
-    let mut loading = Loading::new(Plan::default());
+    let mut loading = Loading::new(LockPlan::default());
     let load = loading.next(without_gates()).expect("it is in order").expect("there is a load");
     assert_eq!((load.flows.len(), load.sessions_locked.len()), (1, 1), "one load serves all");
 
-    let mut loading = Loading::new(Plan::default());
+    let mut loading = Loading::new(LockPlan::default());
     loading.expect_gates();
     let load = loading.next(without_gates()).expect("it is in order").expect("there is a load");
     assert_eq!((load.flows.len(), load.sessions_locked.len()), (0, 0));
@@ -165,14 +166,14 @@ fn flows_and_sessions_wait_where_gates_may_come() {
 #[test]
 fn a_gate_that_is_asked_for_after_its_stage_is_left_out() {
     let asks = |number| Needs { gates: vec![GateId(number)], ..Needs::default() };
-    let mut loading = Loading::new(Plan { gates: true, ..Plan::default() });
+    let mut loading = Loading::new(LockPlan { gates: true, ..LockPlan::default() });
     assert_eq!(loading.next(asks(2)), Ok(Some(asks(2))));
     assert_eq!(loading.next(asks(1)), Ok(None), "it would be locked after a gate with a higher id");
 }
 
 #[test]
 fn looking_at_an_execution_does_not_lock_it() {
-    let mut loading = Loading::new(Plan::default());
+    let mut loading = Loading::new(LockPlan::default());
     let asked = Needs { look: vec![id(1)], executions: vec![id(2)], ..Needs::default() };
     loading.next(asked).expect("it is in order");
     assert_eq!([1, 2].map(|number| loading.locks(id(number))), [false, true]);
@@ -180,7 +181,7 @@ fn looking_at_an_execution_does_not_lock_it() {
 
 #[test]
 fn candidates_of_a_lane_that_has_room_only_after_gates_were_locked_are_looked_for_all_the_same() {
-    let mut loading = Loading::new(Plan { gates: true, ..Plan::default() });
+    let mut loading = Loading::new(LockPlan { gates: true, ..LockPlan::default() });
     let gates = Needs { gates: vec![GateId(1)], ..Needs::default() };
     assert_eq!(loading.next(gates.clone()), Ok(Some(gates)));
     let candidates = vec![Candidates { classes: vec![CLASS], limit: 1 }];
@@ -192,13 +193,13 @@ fn candidates_of_a_lane_that_has_room_only_after_gates_were_locked_are_looked_fo
 fn gates_that_were_not_expected_are_locked_after_sessions_but_only_once() {
     let first = Needs { executions: vec![id(1)], sessions_locked: vec![SessionId(1)], ..Needs::default() };
     let asks = |number| Needs { gates: vec![GateId(number)], ..Needs::default() };
-    let mut loading = Loading::new(Plan::default());
+    let mut loading = Loading::new(LockPlan::default());
     assert_eq!(loading.next(first.clone()), Ok(Some(first.clone())));
     loading.expect_gates();
     assert_eq!(loading.next(asks(2)), Ok(Some(asks(2))));
     assert_eq!(loading.next(asks(1)), Ok(None), "it would be locked after a gate with a higher id");
 
-    let mut expecting = Loading::new(Plan { gates: true, ..Plan::default() });
+    let mut expecting = Loading::new(LockPlan { gates: true, ..LockPlan::default() });
     expecting.next(Needs { executions: vec![id(1)], ..Needs::default() }).expect("it is in order");
     expecting
         .next(Needs { sessions_locked: vec![SessionId(1)], ..Needs::default() })

@@ -81,7 +81,7 @@ fn an_execution_that_was_locked_in_any_way_may_be_changed() {
     // A claim locks the ready executions that it finds.
     let found = run(
         &mut Process::default().driver(vec![task(claim("instance", 1))]),
-        &Table::of([execution(1, State::Ready)]),
+        &Table::of([execution(1, State::Waiting)]),
     );
     assert!(found.loads_of(|needs| &needs.executions).is_empty());
     assert!(found.updated(id(1)).execution.state.lease().is_some());

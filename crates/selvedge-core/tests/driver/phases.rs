@@ -71,7 +71,7 @@ fn the_time_of_a_transaction_does_not_move_once_a_rule_was_decided() {
     assert!(before < run.loads[last].1 && run.loads[0].1 < before, "it moves while rows are loaded");
     let claimed = &run.updated(id(1)).execution;
     assert_eq!(claimed.state.lease().map(|lease| lease.claimed_at), Some(before));
-    assert_eq!(claimed.state.name(), StateName::Leased);
+    assert_eq!(claimed.state.name(), StateName::Active);
     assert!(run.changes().events.iter().all(|event| event.at == before));
     assert_eq!(driver.summary().now, before);
 }

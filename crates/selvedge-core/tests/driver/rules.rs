@@ -7,7 +7,7 @@ use selvedge_core::rules::claim::Claim;
 use selvedge_core::rules::report::{Fence, Op, Report};
 use selvedge_core::rules::signal::{Deliver, SignalDraft, Way};
 use selvedge_core::rules::submit::{Item, Submit};
-use selvedge_core::{Draft, Execution, ExecutionId, Fact, Needs, Rule, Scope, Work};
+use selvedge_core::{ClaimScope, Draft, Execution, ExecutionId, Fact, Needs, Rule, Work};
 
 /// A rule in the form in which a batch holds it.
 pub fn task(rule: impl Rule) -> Box<dyn Task> {
@@ -124,7 +124,7 @@ pub fn complete(row: &Execution) -> Report {
 pub fn claim(instance: &str, max: u32) -> Claim {
     let lanes = vec![class().lane];
     Claim {
-        scope: Scope { namespace: NAMESPACE, lanes, kinds: None, capabilities: Default::default() },
+        scope: ClaimScope { namespace: NAMESPACE, lanes, kinds: None, capabilities: Default::default() },
         worker: name("claimer"),
         instance: name(instance),
         max,

@@ -10,12 +10,12 @@ use selvedge_core::rows::Candidates;
 use selvedge_core::rules::admit::{lane_gate, line};
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::state::StateName;
-use selvedge_core::{Class, ClassId, Execution, Gate, Scope, State};
+use selvedge_core::{ClaimScope, Class, ClassId, Execution, Gate, State};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn ready(number: u128) -> Execution {
-    execution(number, State::Ready)
+    execution(number, State::Waiting)
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_claim_looks_behind_a_candidate_that_a_gate_refuses_and_the_gate_holds_that_
     assert_eq!(run.loads[searches[1]].0.except, [id(1)]);
     let states: Vec<_> =
         run.changes().updated.iter().map(|row| (row.execution.id, row.execution.state.name())).collect();
-    assert_eq!(states, [(id(1), StateName::Held), (id(2), StateName::Leased)]);
+    assert_eq!(states, [(id(1), StateName::Held), (id(2), StateName::Active)]);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn claims_of_the_same_class_do_not_take_from_each_other() {
     process.learn_classes(vec![(other, Class { kind: name("other"), ..class() })]);
     let of_one_kind = |instance| {
         let claim = claim(instance, 1);
-        Claim { scope: Scope { kinds: Some(vec![class().kind]), ..claim.scope.clone() }, ..claim }
+        Claim { scope: ClaimScope { kinds: Some(vec![class().kind]), ..claim.scope.clone() }, ..claim }
     };
     let mut driver = process.driver(vec![task(claim("any", 1)), task(of_one_kind("one"))]);
     let run = run(&mut driver, &Table::of([ready(1), ready(2)]));

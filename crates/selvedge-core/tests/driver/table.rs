@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use selvedge_core::driver::{Demand, Driver, Host};
 use selvedge_core::execution::{Detail, Spec};
-use selvedge_core::join::{Condition, Edge, JoinPolicy, Verdict};
+use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy};
 use selvedge_core::rows::{Candidates, HeldBy, Updated};
 use selvedge_core::rules::admit::lane_gate;
 use selvedge_core::wiring::{Downstream, Node, Upstream};
@@ -73,7 +73,7 @@ pub fn leased(number: u128) -> Execution {
     let (ttl_ms, claimed_at) = (60_000, Timestamp::from_millis(2));
     let session = SessionId::of(NAMESPACE, &instance, ttl_ms);
     let lease_id = LeaseId(Uuid::from_u128(1_000 + number));
-    execution(number, State::Leased(Lease { id: lease_id, session, worker, instance, claimed_at, ttl_ms }))
+    execution(number, State::Active(Lease { id: lease_id, session, worker, instance, claimed_at, ttl_ms }))
 }
 
 /// A leased execution of a flow, and one that is blocked until the first succeeds.
@@ -82,7 +82,7 @@ pub fn joined(upstream: u128, downstream: u128) -> [Execution; 2] {
         |text: &str| Node { name: name(text), depth: 0, parent: None, delay: None, flow_deadline_at: None };
     let spec = |text: &str| Arc::new(Spec { node: Some(node(text)), ..Spec::default() });
     let below = Downstream { execution: id(downstream), edge: 0 };
-    let above = Upstream { execution: id(upstream), when: Condition::Success };
+    let above = Upstream { execution: id(upstream), when: EdgeCondition::Success };
     let first = Execution {
         spec: spec("upstream"),
         flow: Some(FLOW),
@@ -94,8 +94,8 @@ pub fn joined(upstream: u128, downstream: u128) -> [Execution; 2] {
         spec: spec("downstream"),
         flow: Some(FLOW),
         wiring: Some(Wiring { upstreams: vec![above], ..Wiring::default() }.into()),
-        join: Some(Join { policy: JoinPolicy::AllOf, edges, decision: Verdict::Pending }),
-        ..execution(downstream, State::Blocked)
+        join: Some(Join { policy: JoinPolicy::AllOf, edges, decision: GroupDecision::Pending }),
+        ..execution(downstream, State::WaitingDependencies)
     };
     [first, second]
 }
@@ -150,7 +150,7 @@ impl Table {
     /// The first ready executions that no other transaction has locked, in claim order.
     fn candidates(&self, asked: &Candidates, except: &[ExecutionId]) -> Vec<ExecutionId> {
         let is_candidate = |row: &&Execution| {
-            row.state == State::Ready
+            row.state == State::Waiting
                 && asked.classes.contains(&row.class)
                 && !except.contains(&row.id)
                 && !self.locked.contains(&row.id)

@@ -6,7 +6,7 @@ use selvedge_core::execution::{Detail, Spec};
 use selvedge_core::graph::{
     DRAWN_EDGES_LIMIT, DRAWN_NODES_LIMIT, FlowGraph, GraphEdge, GraphGroup, GraphNode,
 };
-use selvedge_core::join::{Condition, Edge, Join, JoinPolicy, OnSatisfied, Resolution, Verdict};
+use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, Join, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::state::StateName;
 use selvedge_core::wiring::{Child, Node, Upstream, Wiring};
 use selvedge_core::{
@@ -53,7 +53,7 @@ fn member(number: usize, name: Option<&str>, state: State) -> Execution {
 
 fn waiting_for(
     mut row: Execution,
-    upstreams: &[(usize, Condition, Resolution)],
+    upstreams: &[(usize, EdgeCondition, Resolution)],
     policy: JoinPolicy,
 ) -> Execution {
     let wiring = Wiring {
@@ -65,7 +65,7 @@ fn waiting_for(
     };
     let edges = upstreams.iter().map(|(_, _, resolution)| Edge { resolution: *resolution, generation: 0 });
     row.wiring = Some(Arc::new(wiring));
-    row.join = Some(Join { policy, edges: edges.collect(), decision: Verdict::Pending });
+    row.join = Some(Join { policy, edges: edges.collect(), decision: GroupDecision::Pending });
     row
 }
 
@@ -80,7 +80,7 @@ fn graph(names: &[&str], edges: &[(usize, usize)]) -> FlowGraph {
     let edges = edges.iter().enumerate().map(|(place, (from, to))| GraphEdge {
         from: Name::trusted(names[*from]),
         to: Name::trusted(names[*to]),
-        when: Condition::ALL[place % 3],
+        when: EdgeCondition::ALL[place % 3],
         resolution: resolutions[place / 3 % 3],
     });
     FlowGraph { nodes: nodes.collect(), edges: edges.collect(), ..FlowGraph::default() }
@@ -140,14 +140,15 @@ fn hostile() -> Vec<&'static str> {
 fn the_graph_says_what_the_rows_say() {
     let on_satisfied = OnSatisfied::LetRun;
     let policy = JoinPolicy::Quorum { k: 2, on_satisfied };
-    let mut root = member(1, None, State::Terminal(Outcome::Success));
+    let mut root = member(1, None, State::Terminal(Outcome::Completed));
     root.wiring = Some(Arc::new(Wiring {
         children: vec![Child { execution: id(2), detached: false }],
         ..Wiring::default()
     }));
     let child = member(2, Some("child"), State::Terminal(Outcome::Failed));
-    let edges = [(1, Condition::Success, Resolution::Holds), (2, Condition::Failure, Resolution::Dead)];
-    let last = waiting_for(member(3, Some("last"), State::Blocked), &edges, policy);
+    let edges =
+        [(1, EdgeCondition::Success, Resolution::Holds), (2, EdgeCondition::Failure, Resolution::Dead)];
+    let last = waiting_for(member(3, Some("last"), State::WaitingDependencies), &edges, policy);
 
     let graph = FlowGraph::of(&[root, child, last]);
 
@@ -157,13 +158,13 @@ fn the_graph_says_what_the_rows_say() {
         |from: &str, when, resolution| GraphEdge { from: name(from), to: name("last"), when, resolution };
     let expected = FlowGraph {
         nodes: vec![
-            node("root", 1, StateName::Success),
+            node("root", 1, StateName::Completed),
             node("child", 2, StateName::Failed),
-            node("last", 3, StateName::Blocked),
+            node("last", 3, StateName::WaitingDependencies),
         ],
         edges: vec![
-            edge("root", Condition::Success, Resolution::Holds),
-            edge("child", Condition::Failure, Resolution::Dead),
+            edge("root", EdgeCondition::Success, Resolution::Holds),
+            edge("child", EdgeCondition::Failure, Resolution::Dead),
         ],
         groups: vec![GraphGroup {
             node: name("last"),
@@ -171,7 +172,7 @@ fn the_graph_says_what_the_rows_say() {
             holds: 1,
             dead: 1,
             pending: 0,
-            decision: Verdict::Pending,
+            decision: GroupDecision::Pending,
         }],
         spawned: vec![(name("root"), name("child"))],
     };
@@ -181,14 +182,15 @@ fn the_graph_says_what_the_rows_say() {
 
 #[test]
 fn an_edge_from_someone_who_is_not_among_the_members_is_left_out() {
-    let edges = [(7, Condition::Success, Resolution::Holds), (1, Condition::Finished, Resolution::Dead)];
-    let first = member(1, Some("first"), State::Ready);
-    let last = waiting_for(member(2, Some("last"), State::Blocked), &edges, JoinPolicy::AllOf);
+    let edges =
+        [(7, EdgeCondition::Success, Resolution::Holds), (1, EdgeCondition::Finished, Resolution::Dead)];
+    let first = member(1, Some("first"), State::Waiting);
+    let last = waiting_for(member(2, Some("last"), State::WaitingDependencies), &edges, JoinPolicy::AllOf);
     let graph = FlowGraph::of(&[first, last]);
     let [edge] = &graph.edges[..] else { panic!("one edge: {:?}", graph.edges) };
     assert_eq!(
         (edge.from.as_str(), edge.when, edge.resolution),
-        ("first", Condition::Finished, Resolution::Dead)
+        ("first", EdgeCondition::Finished, Resolution::Dead)
     );
 }
 
@@ -333,7 +335,7 @@ fn conditions_and_policies_are_named_where_they_are_not_the_usual_ones() {
     let node = Name::trusted("d");
     let policy = JoinPolicy::AllOf;
     graph.groups =
-        vec![GraphGroup { node, policy, holds: 1, dead: 1, pending: 1, decision: Verdict::Pending }];
+        vec![GraphGroup { node, policy, holds: 1, dead: 1, pending: 1, decision: GroupDecision::Pending }];
     assert!(!named(&graph, "all_of"));
     graph.groups[0].policy = JoinPolicy::AnyOf { on_satisfied };
     assert!(named(&graph, "any_of"));

@@ -19,8 +19,9 @@ use selvedge_core::rules::submit::{Item, Submit};
 use selvedge_core::token::{TokenKey, TokenKeyId};
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{
-    Changes, Class, ClassId, Draft, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs,
-    Policy, Refusal, Rows, Rule, Scope, Session, SessionId, Signal, State, Step, Timestamp, Waitpoint,
+    Changes, ClaimScope, Class, ClassId, Draft, DueKind, Execution, ExecutionId, Flow, FlowId, Name,
+    NamespaceId, Needs, Policy, Refusal, Rows, Rule, Session, SessionId, Signal, State, Step, Timestamp,
+    Waitpoint,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -154,7 +155,7 @@ impl Desk {
     /// The first ready executions of the classes, in claim order.
     fn candidates(&self, asked: &Candidates, except: &[ExecutionId]) -> Vec<&Execution> {
         let is_candidate = |row: &&Execution| {
-            row.state == State::Ready && asked.classes.contains(&row.class) && !except.contains(&row.id)
+            row.state == State::Waiting && asked.classes.contains(&row.class) && !except.contains(&row.id)
         };
         let mut ready: Vec<&Execution> = self.executions.values().filter(is_candidate).collect();
         ready.sort_by_key(|row| row.claim_order());
@@ -286,7 +287,7 @@ impl Desk {
     /// Claims the next one.
     pub fn claim(&mut self) -> Claimed {
         let lanes = vec![name("default")];
-        let scope = Scope { namespace: NAMESPACE, lanes, kinds: None, capabilities: Default::default() };
+        let scope = ClaimScope { namespace: NAMESPACE, lanes, kinds: None, capabilities: Default::default() };
         let [worker, instance] = ["worker", "instance"].map(Name::trusted);
         let (max, ttl_ms, operation, handed_only) = (1, 60_000, None, false);
         let claim = Claim { scope, worker, instance, max, ttl_ms, operation, handed_only };

@@ -88,7 +88,7 @@ fn signals_count_the_same_whether_they_come_before_the_wait_or_after_it() {
         }
     }
     assert!(ends.contains(&(StateName::Suspended, 3)), "some wait on: {ends:?}");
-    assert!((0..=2).all(|untaken| ends.contains(&(StateName::Ready, untaken))), "others go on: {ends:?}");
+    assert!((0..=2).all(|untaken| ends.contains(&(StateName::Waiting, untaken))), "others go on: {ends:?}");
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn the_end_of_the_children_is_heard_whether_it_comes_before_the_wait_or_after_it
     let waits = || vec![step_wait("join", Condition::children())];
     let (mut desk, parent, child) = family(false);
     complete(&mut desk, child);
-    assert_eq!(desk.suspend(parent, waits()).state, StateName::Ready, "it had ended");
+    assert_eq!(desk.suspend(parent, waits()).state, StateName::Waiting, "it had ended");
     assert_eq!(desk.tell_parent(parent), Dispatched::Advanced { changed: 0, rest: None }, "that is no news");
 
     let (mut desk, parent, child) = family(false);
@@ -337,7 +337,7 @@ fn the_end_of_the_children_is_heard_whether_it_comes_before_the_wait_or_after_it
     complete(&mut desk, child);
     assert_eq!(desk.row(parent).state.name(), StateName::Suspended);
     assert_eq!(desk.tell_parent(parent), Dispatched::Advanced { changed: 1, rest: None });
-    assert_eq!(desk.row(parent).state, State::Ready);
+    assert_eq!(desk.row(parent).state, State::Waiting);
     assert_eq!(desk.waited(parent, "join").map(|waited| waited.resumed_by), Some(ResumedBy::Condition));
 
     // It ends while the suspension is decided: that has not seen it, and the word that was left finds the suspension.
@@ -348,14 +348,14 @@ fn the_end_of_the_children_is_heard_whether_it_comes_before_the_wait_or_after_it
     assert!(desk.save(suspended));
     assert_eq!(desk.row(parent).state.name(), StateName::Suspended);
     assert_eq!(desk.tell_parent(parent), Dispatched::Advanced { changed: 1, rest: None });
-    assert_eq!(desk.row(parent).state, State::Ready);
+    assert_eq!(desk.row(parent).state, State::Waiting);
 }
 
 #[test]
 fn a_child_that_was_spawned_detached_is_not_waited_for() {
     let (mut desk, parent, _) = family(true);
     let reported = desk.suspend(parent, vec![wait(Condition::children())]);
-    assert_eq!(reported.state, StateName::Ready);
+    assert_eq!(reported.state, StateName::Waiting);
 }
 
 #[test]
@@ -386,6 +386,6 @@ fn a_signal_that_was_kept_counts_also_where_the_children_have_ended() {
     desk.signal(parent, "a");
     complete(&mut desk, child);
     let either = Condition::Any(vec![signal("a"), Condition::children()]);
-    assert_eq!(desk.suspend(parent, vec![step_wait("wait", either)]).state, StateName::Ready);
+    assert_eq!(desk.suspend(parent, vec![step_wait("wait", either)]).state, StateName::Waiting);
     assert_eq!(desk.waited(parent, "wait").map(|waited| waited.signals), Some(vec![1]));
 }

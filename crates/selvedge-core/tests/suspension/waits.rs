@@ -37,7 +37,7 @@ fn signals_that_were_kept_go_to_one_wait_each() {
     let id = desk.leased();
     desk.signal(id, "a");
     let reported = desk.suspend(id, vec![step_wait("one", signal("a")), step_wait("two", signal("a"))]);
-    assert_eq!(reported.state, StateName::Ready);
+    assert_eq!(reported.state, StateName::Waiting);
     assert_eq!(desk.waited(id, "one").map(|waited| waited.signals), Some(vec![1]));
     assert_eq!(desk.waited(id, "two"), None);
 
@@ -79,7 +79,7 @@ fn a_signal_that_no_wait_uses_is_kept_for_the_next_suspension() {
     assert_eq!(desk.signal(id, "a").effect, Effect::Resumed);
     assert_eq!(desk.taken(id), [None, Some(1)]);
     desk.claim();
-    assert_eq!(desk.suspend(id, vec![wait(signal("b"))]).state, StateName::Ready);
+    assert_eq!(desk.suspend(id, vec![wait(signal("b"))]).state, StateName::Waiting);
     assert_eq!(desk.taken(id), [Some(2), Some(1)]);
     desk.claim();
     assert_eq!(desk.suspend(id, vec![wait(signal("b"))]).state, StateName::Suspended, "it was taken");
@@ -178,7 +178,7 @@ fn what_times_out_first_is_dealt_with_first() {
     ]);
     desk.wait_ms(1_000);
     assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::Done);
-    assert_eq!(desk.row(id).state, State::Ready);
+    assert_eq!(desk.row(id).state, State::Waiting);
     assert_eq!(desk.waited(id, "first").map(|waited| waited.resumed_by), Some(ResumedBy::Timeout));
     assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::NotDue);
 }
@@ -194,7 +194,7 @@ fn times_are_marked_one_by_one() {
     assert_eq!(desk.tick(id, DueKind::Delay), Ticked::NotDue);
     desk.wait_ms(10);
     assert_eq!(desk.tick(id, DueKind::Delay), Ticked::Done);
-    assert_eq!(desk.row(id).state, State::Ready);
+    assert_eq!(desk.row(id).state, State::Waiting);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn an_operator_ends_every_wait_where_none_waits_for_one() {
     let id = desk.suspended(vec![step_wait("one", both("a")), step_wait("two", both("b"))]);
     desk.signal_all(id, &["b", "x"]);
     desk.operate(id, Action::Resume).expect("it is accepted");
-    assert_eq!(desk.row(id).state, State::Ready);
+    assert_eq!(desk.row(id).state, State::Waiting);
     assert_eq!(desk.row(id).detail.record.resumed_by, Some(ResumedBy::Operator));
     let by_operator = |signals| Some(Waited { resumed_by: ResumedBy::Operator, signals });
     assert_eq!(desk.waited(id, "one"), by_operator(vec![]));
@@ -230,7 +230,7 @@ fn an_operator_ends_every_wait_where_none_waits_for_one() {
 #[test]
 fn a_suspension_that_is_reported_again_gets_the_same_answer_and_changes_nothing() {
     let mut desk = Desk::new();
-    for (early, expected) in [(false, StateName::Suspended), (true, StateName::Ready)] {
+    for (early, expected) in [(false, StateName::Suspended), (true, StateName::Waiting)] {
         let id = desk.leased();
         if early {
             desk.signal(id, "a");

@@ -1,7 +1,7 @@
 //! `attempt_timeout`, `delay_promoter`, `execution_deadline`, `suspension_timeout` and `waitpoint_expiry`: what stands in a
 //! row's due column, one kind each.
 
-use super::{Bench, PAGE, PAGES, Reconciler, Tally};
+use super::{PAGE, PAGES, Reconciler, ReconcilerContext, Tally};
 use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::rules::clock::What;
@@ -59,20 +59,20 @@ impl Reconciler for Due {
         overview.next.iter().find(|(kind, _)| *kind == self.kind).map(|(_, at)| *at)
     }
 
-    async fn tick(&self, bench: &Bench) -> Result<Tally, Error> {
-        work_through(bench, self.kind).await
+    async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
+        work_through(context, self.kind).await
     }
 }
 
 /// Works through what is due of a kind, page by page.
-pub async fn work_through(bench: &Bench, kind: DueKind) -> Result<Tally, Error> {
+pub async fn work_through(context: &ReconcilerContext, kind: DueKind) -> Result<Tally, Error> {
     let mut tally = Tally::default();
     let mut after = None;
     for _ in 0..PAGES {
-        let rows = bench.store.due(kind, after, PAGE).await?;
+        let rows = context.store.due(kind, after, PAGE).await?;
         let found = rows.len();
         after = rows.last().map(|row| (row.due_at, row.execution));
-        tally += bench.act(rows, What::Due(kind)).await?;
+        tally += context.act(rows, What::Due(kind)).await?;
         if found < PAGE as usize {
             break;
         }

@@ -1,7 +1,7 @@
 //! `gate_release` and `budget_reset`: gates that are open while something is held by them, gates whose window has room again,
 //! budgets whose period is over, and budgets that are used up and stop what runs.
 
-use super::{Bench, PAGE, PAGES, Reconciler, Tally};
+use super::{PAGE, PAGES, Reconciler, ReconcilerContext, Tally};
 use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, Place};
@@ -46,13 +46,13 @@ impl Reconciler for Gates {
         overview.gates
     }
 
-    async fn tick(&self, bench: &Bench) -> Result<Tally, Error> {
+    async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
         let mut tally = Tally::default();
         let mut after = None;
         for _ in 0..PAGES {
-            let mut gates = bench.store.due_gates(after, PAGE).await?;
+            let mut gates = context.store.due_gates(after, PAGE).await?;
             let found = gates.len();
-            let overview = bench.store.overview().await?;
+            let overview = context.store.overview().await?;
             let now = overview.now;
             if found == 0 && after.is_none() && overview.gates.is_some_and(|due| due <= now) {
                 // One is due that cannot be read: there is nothing to do for it, and so no hurry.
@@ -63,10 +63,10 @@ impl Reconciler for Gates {
                 gate.name.kind == GateKind::Budget && gate.state.resets_at.is_some_and(|at| at <= now)
             };
             gates.retain(|gate| resets(gate) == self.resets);
-            for gate in gates.iter().filter(|gate| gate.state.stops && covers(bench, gate)) {
-                tally += stop(bench, gate).await?;
+            for gate in gates.iter().filter(|gate| gate.state.stops && covers(context, gate)) {
+                tally += stop(context, gate).await?;
             }
-            tally += look(bench, gates).await?;
+            tally += look(context, gates).await?;
             if found < PAGE as usize || after.is_none() {
                 break;
             }
@@ -77,15 +77,15 @@ impl Reconciler for Gates {
 
 /// Whether a gate is ours to look at. It has no tags: whatever those of the executions are that we look after, all of them wait
 /// for the gates of their namespace.
-fn covers(bench: &Bench, gate: &Gate) -> bool {
-    bench.scope.namespace.is_none_or(|ours| ours == gate.name.namespace)
+fn covers(context: &ReconcilerContext, gate: &Gate) -> bool {
+    context.scope.namespace.is_none_or(|ours| ours == gate.name.namespace)
 }
 
-async fn look(bench: &Bench, gates: Vec<Gate>) -> Result<Tally, Error> {
-    bench
+async fn look(context: &ReconcilerContext, gates: Vec<Gate>) -> Result<Tally, Error> {
+    context
         .give(
             gates,
-            |gate| covers(bench, gate),
+            |gate| covers(context, gate),
             // A bad one is set aside by an id like that of an execution.
             |gate: &Gate| ExecutionId(Uuid::from_u64_pair(0, gate.id().0 as u64)),
             |gate| LookAtGate { stopped: gate.state.stops, gate: gate.name, now: false },
@@ -95,18 +95,18 @@ async fn look(bench: &Bench, gates: Vec<Gate>) -> Result<Tally, Error> {
 }
 
 /// Stops what runs and draws on a budget that is used up. Nothing new starts meanwhile, so there is an end to it.
-async fn stop(bench: &Bench, gate: &Gate) -> Result<Tally, Error> {
+async fn stop(context: &ReconcilerContext, gate: &Gate) -> Result<Tally, Error> {
     let mut tally = Tally::default();
-    let running = Filter { states: vec![StateName::Leased], ..Filter::all(gate.name.namespace) };
+    let running = Filter { states: vec![StateName::Active], ..Filter::all(gate.name.namespace) };
     let mut after: Option<Place> = None;
     loop {
-        let page = bench.store.list(&running, after, PAGE).await?;
+        let page = context.store.list(&running, after, PAGE).await?;
         let found = page.len();
         let last = page.last().map(|stored| &stored.execution);
         after = last.map(|row| Place { submitted_at: row.submitted_at, id: row.id });
         let drawing: Vec<_> =
             page.into_iter().map(|stored| stored.execution).filter(|row| draws_on(row, &gate.name)).collect();
-        tally += bench
+        tally += context
             .give(
                 drawing,
                 |_| true,

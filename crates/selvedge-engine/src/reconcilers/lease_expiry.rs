@@ -1,6 +1,6 @@
 //! `lease_expiry`: leases whose own first term and whose session have both lapsed. The only place that decides so.
 
-use super::{Bench, PAGE, PAGES, Reconciler, Tally};
+use super::{PAGE, PAGES, Reconciler, ReconcilerContext, Tally};
 use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
@@ -25,14 +25,14 @@ impl Reconciler for LeaseExpiry {
         overview.lapsed.then_some(overview.now)
     }
 
-    async fn tick(&self, bench: &Bench) -> Result<Tally, Error> {
+    async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
         let mut tally = Tally::default();
         let mut after = None;
         for _ in 0..PAGES {
-            let rows = bench.store.lapsed(after, PAGE).await?;
+            let rows = context.store.lapsed(after, PAGE).await?;
             let found = rows.len();
             after = rows.last().map(|row| row.execution);
-            tally += bench.act(rows, What::Lapse).await?;
+            tally += context.act(rows, What::Lapse).await?;
             if found < PAGE as usize {
                 break;
             }

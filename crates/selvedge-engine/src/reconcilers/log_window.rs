@@ -1,6 +1,6 @@
 //! `log_window`: lets what is older than the window leave the event log, whole periods at a time.
 
-use super::{Bench, Reconciler, Tally};
+use super::{Reconciler, ReconcilerContext, Tally};
 use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
@@ -30,8 +30,8 @@ impl Reconciler for LogWindow {
         last.is_none_or(|last| last.elapsed() >= EVERY).then_some(overview.now)
     }
 
-    async fn tick(&self, bench: &Bench) -> Result<Tally, Error> {
-        let dropped = bench.store.keep_log(bench.log_window.as_millis() as i64).await?;
+    async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
+        let dropped = context.store.keep_log(context.log_window.as_millis() as i64).await?;
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Instant::now());
         Ok(Tally { scanned: dropped, done: dropped, ..Tally::default() })
     }

@@ -36,14 +36,14 @@ const PAGES: u32 = 20;
 /// Which executions the reconcilers of an engine look after, so that a fleet can be split. Every part that is given must
 /// match.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Scope {
+pub struct ReconcilerScope {
     /// Those of this namespace.
     pub namespace: Option<NamespaceId>,
     /// Those with this tag.
     pub tag: Option<(String, String)>,
 }
 
-impl Scope {
+impl ReconcilerScope {
     fn covers(&self, namespace: NamespaceId, tags: &BTreeMap<String, String>) -> bool {
         self.namespace.is_none_or(|ours| ours == namespace)
             && self.tag.as_ref().is_none_or(|(name, value)| tags.get(name) == Some(value))
@@ -91,17 +91,17 @@ pub trait Reconciler: Send + Sync + 'static {
     /// When it has something to do next, as the overview shows it; none for nothing known.
     fn next_due(&self, overview: &Overview) -> Option<Timestamp>;
     /// One tick: bounded work.
-    async fn tick(&self, bench: &Bench) -> Result<Tally, Error>;
+    async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error>;
 }
 
 /// What reconcilers work with.
-pub struct Bench {
+pub struct ReconcilerContext {
     /// The store, for scans.
     pub store: Arc<dyn Store>,
     /// Runs the rules.
     pub committer: Arc<Committer>,
     /// Which rows are ours.
-    pub scope: Scope,
+    pub scope: ReconcilerScope,
     /// Bad rows.
     pub set_aside: SetAside,
     /// How long the log keeps what happened.
@@ -128,7 +128,7 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
     ]
 }
 
-impl Bench {
+impl ReconcilerContext {
     /// Runs a rule for each row and counts the results.
     async fn act(&self, rows: Vec<DueRow>, what: What) -> Result<Tally, Error> {
         self.give(

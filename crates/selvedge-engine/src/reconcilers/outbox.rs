@@ -1,7 +1,7 @@
 //! `dependency`, `edge_cancel_dispatcher` and `edge_cancel_reconciler`: the work that commits left in the outbox, and flows
 //! whose end is to be settled. The dispatcher of the server that left it is quicker, unless it has died.
 
-use super::{Bench, PAGE, PAGES, Reconciler, Tally};
+use super::{PAGE, PAGES, Reconciler, ReconcilerContext, Tally};
 use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
@@ -75,33 +75,33 @@ impl Reconciler for Outbox {
         outbox.chain(flows.map(|(_, at)| *at)).min().map(|at| at.plus_ms(self.stale_ms))
     }
 
-    async fn tick(&self, bench: &Bench) -> Result<Tally, Error> {
+    async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
         let mut tally = Tally::default();
         for kind in self.kinds {
             let mut after = None;
             for _ in 0..PAGES {
-                let rows = bench.store.outbox(*kind, self.stale_ms, after, PAGE).await?;
+                let rows = context.store.outbox(*kind, self.stale_ms, after, PAGE).await?;
                 let found = rows.len();
                 after = rows.last().map(|row| (row.at, row.name.id));
-                tally += self.dispatch(bench, rows).await?;
+                tally += self.dispatch(context, rows).await?;
                 if found < PAGE as usize {
                     break;
                 }
             }
         }
         if self.settles {
-            tally += settle(bench, self.stale_ms).await?;
+            tally += settle(context, self.stale_ms).await?;
         }
         Ok(tally)
     }
 }
 
 impl Outbox {
-    async fn dispatch(&self, bench: &Bench, rows: Vec<OutboxRow>) -> Result<Tally, Error> {
-        let ours = |row: &OutboxRow| bench.scope.covers(row.namespace, &row.tags);
+    async fn dispatch(&self, context: &ReconcilerContext, rows: Vec<OutboxRow>) -> Result<Tally, Error> {
+        let ours = |row: &OutboxRow| context.scope.covers(row.namespace, &row.tags);
         let id = |row: &OutboxRow| ExecutionId(row.name.id);
         let dispatch = |row: OutboxRow| Dispatch { row, only_close: self.only_close };
-        bench
+        context
             .give(rows, ours, id, dispatch, |dispatched| match dispatched {
                 Ok(Dispatched::Advanced { .. }) => Ok(true),
                 Ok(Dispatched::Nothing) => Ok(false),
@@ -111,19 +111,19 @@ impl Outbox {
     }
 }
 
-async fn settle(bench: &Bench, stale_ms: i64) -> Result<Tally, Error> {
+async fn settle(context: &ReconcilerContext, stale_ms: i64) -> Result<Tally, Error> {
     let mut tally = Tally::default();
     let mut after = None;
     for _ in 0..PAGES {
-        let mut flows = bench.store.due_flows(FlowDue::Settle, after, PAGE).await?;
+        let mut flows = context.store.due_flows(FlowDue::Settle, after, PAGE).await?;
         let found = flows.len();
         after = flows.last().map(|flow| (flow.due_at, flow.flow));
-        let now = bench.store.overview().await?.now;
+        let now = context.store.overview().await?.now;
         flows.retain(|flow| flow.due_at.plus_ms(stale_ms) <= now);
-        tally += bench
+        tally += context
             .give(
                 flows,
-                |flow| bench.scope.covers(flow.namespace, &flow.tags),
+                |flow| context.scope.covers(flow.namespace, &flow.tags),
                 |flow| ExecutionId(flow.flow.0),
                 |flow| Settle { flow: flow.flow },
                 |settled| Ok(settled.is_some()),

@@ -1,7 +1,7 @@
 //! `retention`: deletes executions and flows that ended long enough ago, keys of calls that have expired, and
 //! best-effort frames that are too old.
 
-use super::{Bench, PAGE, PAGES, Reconciler, Tally, due::work_through};
+use super::{PAGE, PAGES, Reconciler, ReconcilerContext, Tally, due::work_through};
 use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::rules::flow::{ForgetFlow, Forgotten};
@@ -30,11 +30,11 @@ impl Reconciler for Retention {
         if overview.stale { Some(overview.now) } else { flows.chain(due).min() }
     }
 
-    async fn tick(&self, bench: &Bench) -> Result<Tally, Error> {
-        let mut tally = work_through(bench, DueKind::Retention).await?;
-        tally += delete_flows(bench).await?;
-        let keys = bench.store.delete_expired_keys(PAGE).await?;
-        let frames = bench.store.delete_old_frames(PAGE).await?;
+    async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
+        let mut tally = work_through(context, DueKind::Retention).await?;
+        tally += delete_flows(context).await?;
+        let keys = context.store.delete_expired_keys(PAGE).await?;
+        let frames = context.store.delete_old_frames(PAGE).await?;
         tally.scanned += keys + frames;
         tally.done += keys + frames;
         Ok(tally)
@@ -42,21 +42,21 @@ impl Reconciler for Retention {
 }
 
 /// Deletes flows with their members: a large one in chunks, the flow itself with the last.
-async fn delete_flows(bench: &Bench) -> Result<Tally, Error> {
+async fn delete_flows(context: &ReconcilerContext) -> Result<Tally, Error> {
     let mut tally = Tally::default();
     let mut after = None;
     for _ in 0..PAGES {
-        let flows = bench.store.due_flows(FlowDue::Delete, after, PAGE).await?;
+        let flows = context.store.due_flows(FlowDue::Delete, after, PAGE).await?;
         let found = flows.len();
         after = flows.last().map(|flow| (flow.due_at, flow.flow));
         let mut rest = flows;
         while !rest.is_empty() {
             let more = Mutex::new(HashSet::new());
             let again = rest.clone();
-            tally += bench
+            tally += context
                 .give(
                     rest,
-                    |flow| bench.scope.covers(flow.namespace, &flow.tags),
+                    |flow| context.scope.covers(flow.namespace, &flow.tags),
                     |flow| ExecutionId(flow.flow.0),
                     |flow| ForgetFlow { flow: flow.flow },
                     |forgotten| {

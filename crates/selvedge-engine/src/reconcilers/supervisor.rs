@@ -4,7 +4,7 @@
 //! supervisor at that time. Each reconciler runs in a task of its own, one tick at a time; a tick that fails or panics is
 //! logged and counted, and the next one runs. Missed ticks are delayed and not bunched.
 
-use super::{Bench, Reconciler, SetAside, Tally, all};
+use super::{Reconciler, ReconcilerContext, SetAside, Tally, all};
 use crate::committer::Committer;
 use crate::{Error, Options};
 use selvedge_store::Store;
@@ -31,7 +31,7 @@ pub struct Aborted(pub usize);
 
 /// Runs the reconcilers.
 pub struct Supervisor {
-    bench: Arc<Bench>,
+    context: Arc<ReconcilerContext>,
     reconcilers: Vec<Arc<dyn Reconciler>>,
     tallies: Arc<Mutex<HashMap<&'static str, Tally>>>,
     stop: watch::Sender<bool>,
@@ -48,7 +48,7 @@ impl Supervisor {
         options: &Options,
     ) -> Self {
         let set_aside = SetAside::default();
-        let bench = Arc::new(Bench {
+        let context = Arc::new(ReconcilerContext {
             store,
             committer,
             scope: options.scope.clone(),
@@ -60,7 +60,7 @@ impl Supervisor {
         let reconcilers = all();
         let task = options.reconcilers.then(|| {
             let watch = Watch {
-                bench: bench.clone(),
+                context: context.clone(),
                 tallies: tallies.clone(),
                 turns: reconcilers.iter().map(|one| Turn::new(one.clone())).collect(),
                 grace: options.grace,
@@ -68,7 +68,7 @@ impl Supervisor {
             tokio::spawn(watch.run(due, stopping))
         });
         let stopped = AtomicBool::new(false);
-        Supervisor { bench, reconcilers, tallies, stop, task: Mutex::new(task), stopped }
+        Supervisor { context, reconcilers, tallies, stop, task: Mutex::new(task), stopped }
     }
 
     /// What each reconciler has done so far.
@@ -85,7 +85,7 @@ impl Supervisor {
             self.reconcilers.iter().find(|one| one.name() == name).ok_or_else(|| {
                 selvedge_core::Refusal::NotFound { what: "reconciler".into(), id: name.into() }
             })?;
-        tick(one.clone(), self.bench.clone(), self.tallies.clone()).await
+        tick(one.clone(), self.context.clone(), self.tallies.clone()).await
     }
 
     /// Signals, waits a grace period, then aborts; says how many had to be aborted. A second call is a no-op.
@@ -105,7 +105,7 @@ impl Supervisor {
 
 /// The watching task.
 struct Watch {
-    bench: Arc<Bench>,
+    context: Arc<ReconcilerContext>,
     tallies: Arc<Mutex<HashMap<&'static str, Tally>>>,
     turns: Vec<Turn>,
     grace: Duration,
@@ -156,7 +156,7 @@ impl Watch {
 
     /// Asks what is due, starts the ticks for it, and says when to look again.
     async fn look(&mut self, ticks: &mut JoinSet<()>, ended: &Arc<Notify>) -> Instant {
-        let store = self.bench.store.clone();
+        let store = self.context.store.clone();
         // In a task of its own: a panic in there must not end the supervisor.
         let overview = match tokio::spawn(async move { store.overview().await }).await {
             Ok(Ok(overview)) => overview,
@@ -170,7 +170,7 @@ impl Watch {
             }
         };
         if overview.lanes {
-            self.bench.committer.registry().expect_lanes();
+            self.context.committer.registry().expect_lanes();
         }
         let now = Instant::now();
         let mut look_at = now + LOOK_EVERY;
@@ -188,13 +188,13 @@ impl Watch {
             } else if !turn.running.swap(true, Ordering::SeqCst) {
                 turn.not_before = now + turn.reconciler.interval();
                 let one = turn.reconciler.clone();
-                let (bench, tallies) = (self.bench.clone(), self.tallies.clone());
+                let (context, tallies) = (self.context.clone(), self.tallies.clone());
                 let over = Over { running: turn.running.clone(), ended: ended.clone() };
                 let in_vain = turn.in_vain.clone();
                 ticks.spawn(async move {
                     let _over = over;
                     // Its errors are counted and logged inside.
-                    let done = tick(one, bench, tallies).await;
+                    let done = tick(one, context, tallies).await;
                     let vain = done.is_ok_and(|tally| tally.done == 0 && tally.scanned > 0);
                     in_vain.store(vain, Ordering::SeqCst);
                 });
@@ -220,11 +220,11 @@ impl Drop for Over {
 /// One tick, caught and counted.
 async fn tick(
     one: Arc<dyn Reconciler>,
-    bench: Arc<Bench>,
+    context: Arc<ReconcilerContext>,
     tallies: Arc<Mutex<HashMap<&'static str, Tally>>>,
 ) -> Result<Tally, Error> {
     let name = one.name();
-    let result = tokio::spawn(async move { one.tick(&bench).await }).await;
+    let result = tokio::spawn(async move { one.tick(&context).await }).await;
     let (mut tally, answer) = match result {
         Ok(Ok(tally)) => (tally, None),
         Ok(Err(Error::Closed)) => (Tally::default(), Some(Error::Closed)),

@@ -1,6 +1,6 @@
 //! `worker_liveness`: forgets sessions that were not seen for long and hold nothing.
 
-use super::{Bench, PAGE, Reconciler, Tally};
+use super::{PAGE, Reconciler, ReconcilerContext, Tally};
 use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
@@ -26,13 +26,13 @@ impl Reconciler for WorkerLiveness {
         overview.stale.then_some(overview.now)
     }
 
-    async fn tick(&self, bench: &Bench) -> Result<Tally, Error> {
-        let sessions = bench.store.unseen_sessions(FORGET_MS, PAGE).await?;
+    async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
+        let sessions = context.store.unseen_sessions(FORGET_MS, PAGE).await?;
         let scanned = sessions.len() as u64;
         if sessions.is_empty() {
             return Ok(Tally::default());
         }
-        let done = bench.committer.run(Forget { sessions }).await? as u64;
+        let done = context.committer.run(Forget { sessions }).await? as u64;
         Ok(Tally { scanned, done, lost: scanned - done, ..Tally::default() })
     }
 }

@@ -75,7 +75,7 @@ async fn what_a_concurrency_key_refuses_is_held_and_goes_on_with_the_end_that_ma
     assert_eq!(side.state(same[1]).await, StateName::Held);
     assert_eq!(side.state(same[2]).await, StateName::Held);
     side.complete(fence(&claimed[0])).await.expect("it holds the lease");
-    assert_eq!(side.state(same[1]).await, StateName::Ready);
+    assert_eq!(side.state(same[1]).await, StateName::Waiting);
     assert_eq!(side.state(same[2]).await, StateName::Held);
     let next = side.claim("one", 10).await;
     assert_eq!(ids(&next), [same[1]]);

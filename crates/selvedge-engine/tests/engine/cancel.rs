@@ -33,7 +33,7 @@ async fn a_worker_is_told_at_once_that_it_is_asked_to_cancel() {
     side.operate(id, with_grace(5000)).await.expect("it is asked");
     let told = soon(beat).await.expect("it does not panic").expect("it is answered");
     assert_eq!((told.renewed, told.cancel_requested), (vec![lease], vec![lease]));
-    assert_eq!(side.state(id).await, StateName::Leased);
+    assert_eq!(side.state(id).await, StateName::Active);
     assert!(side.events(id).await.contains(&"execution.cancel_requested"));
 }
 
@@ -43,7 +43,7 @@ async fn a_completion_within_the_grace_period_is_a_success() {
     clock.advance_ms(4999);
     side.tick("execution_deadline").await;
     side.complete(lease).await.expect("it may still finish");
-    assert_eq!(side.state(id).await, StateName::Success);
+    assert_eq!(side.state(id).await, StateName::Completed);
     clock.advance_ms(9999);
     assert_eq!(side.tick("execution_deadline").await.scanned, 0);
 }
@@ -112,5 +112,5 @@ async fn what_has_ended_otherwise_cannot_be_cancelled() {
     let lease = fence(&side.claim_one("one").await);
     side.report(lease, done()).await.expect("it holds the lease");
     assert_eq!(side.cancel(id).await.expect_err("it has ended").code(), "already_terminal");
-    assert_eq!(side.state(id).await, StateName::Success);
+    assert_eq!(side.state(id).await, StateName::Completed);
 }

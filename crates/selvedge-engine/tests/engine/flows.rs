@@ -4,7 +4,7 @@
 use crate::side::{self, Side, claim_of, done, fence, operator, quiet};
 use crate::{clock, on_memory, soon, until};
 use selvedge_engine::core::flow::{CancelMode, FlowState};
-use selvedge_engine::core::join::{Condition, JoinPolicy, OnSatisfied};
+use selvedge_engine::core::join::{EdgeCondition, JoinPolicy, OnSatisfied};
 use selvedge_engine::core::plan::{EdgeDraft, GraphDraft, GroupDraft, NodeDraft};
 use selvedge_engine::core::rules::claim::Claimed;
 use selvedge_engine::core::rules::operator::Action;
@@ -26,7 +26,11 @@ fn graph(words: &str) -> GraphDraft {
     for word in words.split_whitespace() {
         match word.split_once('>') {
             Some((from, to)) => {
-                graph.edges.push(EdgeDraft { from: from.into(), to: to.into(), when: Condition::Success });
+                graph.edges.push(EdgeDraft {
+                    from: from.into(),
+                    to: to.into(),
+                    when: EdgeCondition::Success,
+                });
             }
             None => graph.nodes.push(NodeDraft {
                 name: word.into(),
@@ -143,7 +147,7 @@ async fn a_failure_skips_what_waits_for_it_to_the_last_and_the_flow_has_failed()
 async fn a_failure_that_an_edge_catches_does_not_fail_the_flow() {
     let (side, _) = on_memory().await;
     let mut caught = graph("a alert a>alert");
-    caught.edges[0].when = Condition::Failure;
+    caught.edges[0].when = EdgeCondition::Failure;
     let flow = side.flow(caught).await;
     let first = side.claim_one("one").await;
     side.report(fence(&first), broken()).await.expect("it holds the lease");
@@ -216,7 +220,7 @@ async fn what_a_crash_left_undone_is_found_by_the_reconcilers_however_deep_the_c
     let side = Side::new(store, Options { dispatch: false, ..quiet() }).await;
     let mut race = graph("a b c d e f win a>b b>c c>d d>e e>f a>win f>win");
     race.groups.push(any_of("win"));
-    race.edges.last_mut().expect("there are edges").when = Condition::Finished;
+    race.edges.last_mut().expect("there are edges").when = EdgeCondition::Finished;
     let flow = side.flow(race).await;
     let first = side.claim_one("one").await;
     side.report(fence(&first), broken()).await.expect("it holds the lease");
@@ -296,7 +300,7 @@ async fn a_replay_opens_what_was_skipped_because_of_it_and_the_flow_runs_again()
     let would = side.namespace.would_reopen(flow.nodes["a"]).await.expect("it is read");
     assert_eq!(would, [flow.nodes["b"], flow.nodes["c"]]);
     side.operate(flow.nodes["a"], Action::Replay).await.expect("it has ended");
-    flow.becomes("c", StateName::Blocked).await;
+    flow.becomes("c", StateName::WaitingDependencies).await;
     assert_eq!(flow.states().await, "a:waiting b:waiting_dependencies c:waiting_dependencies");
     for _ in 0..3 {
         let claimed = side.namespace.claim(side::waiting(claim_of("one", 1), Duration::from_secs(5))).await;
@@ -336,7 +340,7 @@ async fn growth_counts_an_upstream_that_has_ended_and_refuses_a_cycle() {
     let claimed = side.claim_one("one").await;
     side.complete(fence(&claimed)).await.expect("it holds the lease");
     let grown = side.namespace.grow_flow(flow.id, graph("d a>d"), None).await.expect("it is open");
-    assert_eq!(side.state(grown.executions[0].1).await, StateName::Ready);
+    assert_eq!(side.state(grown.executions[0].1).await, StateName::Waiting);
     side.namespace.grow_flow(flow.id, graph("e c>e"), None).await.expect("it is open");
     let refused = side.namespace.grow_flow(flow.id, graph("e>c"), None).await.expect_err("a cycle");
     assert!(

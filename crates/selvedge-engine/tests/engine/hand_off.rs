@@ -43,7 +43,7 @@ async fn a_submission_of_many_goes_to_all_claims_that_wait_and_what_is_left_stay
     }
     taken.sort();
     assert_eq!(taken, submitted[..6]);
-    assert_eq!(side.state(submitted[6]).await, StateName::Ready);
+    assert_eq!(side.state(submitted[6]).await, StateName::Waiting);
     assert_eq!(ids(&side.claim("late", 9).await), submitted[6..]);
 }
 
@@ -55,7 +55,7 @@ async fn a_claim_that_waits_gets_only_what_its_worker_can_run() {
     let demanding = Draft { capabilities: vec!["gpu".into()], ..Draft::new("kind") };
     for draft in [elsewhere, demanding] {
         let id = side.submit(draft).await;
-        assert_eq!((side.state(id).await, side.engine.activity().1), (StateName::Ready, 1));
+        assert_eq!((side.state(id).await, side.engine.activity().1), (StateName::Waiting, 1));
     }
     let id = side.submit(Draft::new("kind")).await;
     assert_eq!(ids(&soon(claim).await.expect("it is answered")), [id]);
@@ -81,7 +81,7 @@ async fn a_claimer_that_went_away_while_it_waited_takes_nothing() {
     side.has_waiters(0).await;
     let id = side.submit(Draft::new("kind")).await;
     let row = side.row(id).await;
-    assert_eq!((row.state.name(), row.version), (StateName::Ready, 1));
+    assert_eq!((row.state.name(), row.version), (StateName::Waiting, 1));
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn a_claimer_that_goes_away_in_the_middle_of_a_hand_off_gets_its_lease_put
     let id = soon(submit).await.expect("it is accepted");
     until("the lease is put back", async || side.row(id).await.version == 3).await;
     let row = side.row(id).await;
-    assert_eq!((row.state.name(), row.detail.interruptions), (StateName::Ready, 0));
+    assert_eq!((row.state.name(), row.detail.interruptions), (StateName::Waiting, 0));
     assert_eq!(side.attempts(id).await, [Some("orphaned")]);
 }
 
@@ -111,7 +111,7 @@ async fn a_report_and_the_next_claim_share_one_commit() {
     let complete = Op::Complete { result: "1".into() };
     let report = side.namespace.report(vec![Ok((lease, None, complete))], Some(claim_of("one", 1))).await;
     let (results, claimed) = report.expect("it is answered");
-    assert_eq!(results[0].as_ref().expect("it is accepted").state, StateName::Success);
+    assert_eq!(results[0].as_ref().expect("it is accepted").state, StateName::Completed);
     assert_eq!((ids(&claimed), side.engine.activity().0), (vec![second], before + 1));
     assert_eq!(side.stored(first).await.result.as_deref(), Some(&b"1"[..]));
 }

@@ -142,7 +142,7 @@ async fn without_interruptions_an_execution_is_run_at_most_once() {
 async fn an_interruption_costs_no_retry_is_at_once_ready_and_backs_off_from_the_second_on() {
     let (side, clock) = on_memory().await;
     let id = side.submit(with(retrying(0, 2))).await;
-    for state in [StateName::Ready, StateName::Delayed, StateName::Expired] {
+    for state in [StateName::Waiting, StateName::Delayed, StateName::Expired] {
         side.claim_one("dies").await;
         clock.advance_ms(30_001);
         assert_eq!(side.tick("lease_expiry").await.done, 1);
@@ -169,7 +169,7 @@ async fn a_lease_lives_while_its_worker_names_it_and_lapses_when_nobody_does() {
     }
     let tick = side.tick("lease_expiry").await;
     assert_eq!((tick.scanned, tick.done), (1, 1));
-    assert_eq!(side.state(unnamed).await, StateName::Ready);
-    assert_eq!(side.state(named).await, StateName::Leased);
+    assert_eq!(side.state(unnamed).await, StateName::Waiting);
+    assert_eq!(side.state(named).await, StateName::Active);
     side.report(lease, done()).await.expect("it holds the lease");
 }

@@ -66,7 +66,7 @@ async fn an_action_on_many_is_done_to_each_that_allows_it_and_a_dry_run_does_not
     };
     let dry = side.namespace.bulk(bulk(true), &side::operator()).await.expect("it is answered");
     assert_eq!((dry.matched, dry.ids.len()), (5, 5));
-    assert_eq!(side.state(submitted[4]).await, StateName::Ready);
+    assert_eq!(side.state(submitted[4]).await, StateName::Waiting);
     let wet = side.namespace.bulk(bulk(false), &side::operator()).await.expect("it is answered");
     assert_eq!((wet.matched, wet.ids.len(), wet.refused.len(), wet.more), (5, 4, 1, false));
     assert_eq!(wet.refused[0].0, lease.execution);
@@ -75,7 +75,7 @@ async fn an_action_on_many_is_done_to_each_that_allows_it_and_a_dry_run_does_not
     let replay = Bulk { action: Action::Replay, target: BulkTarget::Ids(ids), dry_run: false };
     let replayed = side.namespace.bulk(replay, &side::operator()).await.expect("it is answered");
     assert_eq!((replayed.matched, replayed.ids.len()), (2, 2));
-    assert_eq!(side.state(submitted[0]).await, StateName::Ready);
+    assert_eq!(side.state(submitted[0]).await, StateName::Waiting);
 }
 
 async fn explain(side: &Side, id: ExecutionId) -> Explanation {

@@ -14,15 +14,15 @@ async fn a_replayed_execution_runs_again_in_a_new_generation_and_keeps_its_histo
     let first = fence(&side.claim_one("one").await);
     side.complete(first).await.expect("it holds the lease");
     let row = side.operate(id, Action::Replay).await.expect("it is replayed");
-    assert_eq!((row.state.name(), row.detail.generation, row.ended_at), (StateName::Ready, 1, None));
+    assert_eq!((row.state.name(), row.detail.generation, row.ended_at), (StateName::Waiting, 1, None));
     let stored = side.stored(id).await;
     assert_eq!((stored.result, stored.input.as_ref()), (None, &b"null"[..]));
     assert_eq!(
         side.complete(first).await.map(|done| done.state),
-        Ok(StateName::Success),
+        Ok(StateName::Completed),
         "it was so reported"
     );
-    assert_eq!(side.state(id).await, StateName::Ready, "and that changes nothing");
+    assert_eq!(side.state(id).await, StateName::Waiting, "and that changes nothing");
     let second = side.claim_one("two").await;
     assert_eq!((second.execution.id, second.execution.attempt()), (id, Some(1)));
     let again = Op::Complete { result: "\"again\"".into() };
@@ -30,7 +30,7 @@ async fn a_replayed_execution_runs_again_in_a_new_generation_and_keeps_its_histo
     let ended =
         soon(side.namespace.result(id, crate::LONG)).await.expect("it is read").expect("it has ended");
     assert_eq!(ended.result.as_deref(), Some(&b"\"again\""[..]));
-    assert_eq!(side.attempts(id).await, [Some("success"), Some("success")]);
+    assert_eq!(side.attempts(id).await, [Some("completed"), Some("completed")]);
     let events = side.namespace.execution_events(id).await.expect("its events are read");
     let replayed = events.iter().find(|event| event.kind == "execution.replayed").expect("it is told");
     assert_eq!(replayed.actor.as_deref(), Some("operator"));

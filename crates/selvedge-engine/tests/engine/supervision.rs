@@ -25,7 +25,7 @@ async fn running() -> (Side, Arc<Faulty>) {
 /// What is delayed becomes ready by itself.
 async fn reconcilers_run(side: &Side) {
     let id = side.submit(soon_due()).await;
-    until("it becomes ready by itself", async || side.state(id).await == StateName::Ready).await;
+    until("it becomes ready by itself", async || side.state(id).await == StateName::Waiting).await;
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn a_tick_that_panics_is_caught_and_counted_and_the_next_one_runs() {
     let tally = side.tally("delay_promoter");
     assert_eq!((tally.ticks, tally.panics, tally.errors), (1, 1, 1));
     assert_eq!(side.tick("delay_promoter").await.done, 1);
-    assert_eq!(side.state(id).await, StateName::Ready);
+    assert_eq!(side.state(id).await, StateName::Waiting);
 }
 
 #[tokio::test]
@@ -119,6 +119,6 @@ async fn reconcilers_leave_alone_what_is_not_in_their_scope() {
     clock.advance_ms(1);
     let tick = scoped.tick("delay_promoter").await;
     assert_eq!((tick.scanned, tick.done, tick.filtered), (3, 1, 2));
-    assert_eq!(scoped.state(id).await, StateName::Ready);
+    assert_eq!(scoped.state(id).await, StateName::Waiting);
     assert_eq!(all.tick("delay_promoter").await.done, 2);
 }

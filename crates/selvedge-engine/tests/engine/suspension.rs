@@ -76,7 +76,7 @@ async fn a_signal_that_came_first_lets_the_suspension_end_at_once() {
     let (side, _) = on_memory().await;
     let (id, first) = claimed(&side).await;
     assert_eq!(send(&side, id, "go", "1").await.expect("it is delivered").effect, Effect::Buffered);
-    assert_eq!(suspend(&side, fence(&first), WaitDraft::new(signal("go"))).await.state, StateName::Ready);
+    assert_eq!(suspend(&side, fence(&first), WaitDraft::new(signal("go"))).await.state, StateName::Waiting);
     let again = side.claim_one("one").await;
     assert_eq!(payloads(&again), told(&[("go", "1")]));
 }
@@ -106,7 +106,7 @@ async fn a_time_resumes_and_a_deadline_ends() {
     suspend(&side, fence(&first), WaitDraft::new(Condition::until(When::AfterMs(500)))).await;
     clock.advance_ms(500);
     assert_eq!(side.tick("delay_promoter").await.done, 1);
-    assert_eq!(side.state(id).await, StateName::Ready);
+    assert_eq!(side.state(id).await, StateName::Waiting);
 }
 
 #[tokio::test]

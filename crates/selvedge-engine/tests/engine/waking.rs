@@ -3,6 +3,7 @@
 use crate::faulty::Faulty;
 use crate::side::{self, Side, claim_of, done, fence, ids, waiting};
 use crate::{LONG, on_faulty, on_memory, soon};
+use selvedge_conformance::invariants;
 use selvedge_engine::Error;
 use selvedge_engine::core::rules::Operation;
 use selvedge_engine::core::rules::claim::ClaimDraft;
@@ -12,7 +13,6 @@ use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, Name};
 use selvedge_memory::MemoryStore;
-use selvedge_store::conformance::invariants;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -201,7 +201,7 @@ async fn a_worker_that_drains_and_waits_does_not_ask_again_and_again() {
     let id = side.submit(Draft::new("kind")).await;
     let claim = side.claim_waiting(claim_of("draining", 1), 0).await;
     is_quiet(&side).await;
-    assert_eq!(side.state(id).await, StateName::Ready);
+    assert_eq!(side.state(id).await, StateName::Waiting);
     assert!(!claim.is_finished());
     claim.abort();
 }

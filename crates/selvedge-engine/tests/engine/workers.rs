@@ -34,7 +34,7 @@ async fn a_lease_that_its_worker_does_not_name_is_put_back_at_the_second_heartbe
     let second = side.beat("one", &[known]).await;
     assert_eq!(second.orphaned.iter().map(|fence| fence.execution).collect::<Vec<_>>(), [unknown]);
     let row = side.row(unknown).await;
-    assert_eq!((row.state.name(), row.detail.interruptions, row.detail.retries), (StateName::Ready, 0, 0));
+    assert_eq!((row.state.name(), row.detail.interruptions, row.detail.retries), (StateName::Waiting, 0, 0));
     assert_eq!(side.attempts(unknown).await, [Some("orphaned")]);
     assert!(side.beat("one", &[known]).await.orphaned.is_empty(), "only once");
     side.complete(known).await.expect("it holds the lease");
@@ -54,7 +54,7 @@ async fn a_lease_that_was_claimed_just_now_is_no_orphan() {
     clock.advance_ms(1);
     assert!(side.beat("one", &[lease]).await.orphaned.is_empty());
     for id in [first, second] {
-        assert_eq!(side.state(id).await, StateName::Leased);
+        assert_eq!(side.state(id).await, StateName::Active);
     }
 }
 
@@ -74,7 +74,7 @@ async fn a_worker_that_is_asked_to_drain_gets_no_claims_is_told_and_finishes_wha
     let why = side.namespace.explain(waits).await.expect("it is explained");
     assert_eq!(why.reasons[0].code, "workers_draining");
     side.complete(lease).await.expect("it holds the lease");
-    assert_eq!(side.state(held).await, StateName::Success);
+    assert_eq!(side.state(held).await, StateName::Completed);
     assert_eq!(ids(&side.claim("two", 9).await), [waits]);
 }
 
@@ -93,7 +93,7 @@ async fn a_worker_that_has_gone_leaves_its_leases_ready_without_charge_and_may_c
     side.namespace.drain_worker("one", &side::operator()).await.expect("it is asked");
     assert_eq!(side.namespace.remove_worker("one").await.expect("it is known"), [lease]);
     let row = side.row(id).await;
-    assert_eq!((row.state.name(), row.detail.interruptions), (StateName::Ready, 0));
+    assert_eq!((row.state.name(), row.detail.interruptions), (StateName::Waiting, 0));
     assert!(side.namespace.workers().await.expect("workers are read").is_empty());
     assert_eq!(side.complete(lease).await.expect_err("it was put back").code(), "stale_lease");
     assert_eq!(ids(&side.claim("one", 1).await), [id], "it drains no longer");

@@ -5,6 +5,7 @@
 
 use super::side::{Side, claim_of, fence, operator, waiting};
 use super::{Plain, Sandbox, stop, until};
+use selvedge_conformance::invariants;
 use selvedge_engine::core::amount::Amount;
 use selvedge_engine::core::gate::{Amounts, Config, Draws, GateKind, Limit, Rate};
 use selvedge_engine::core::history::ending;
@@ -16,7 +17,6 @@ use selvedge_engine::core::{Draft, ExecutionId, Fact, Name};
 use selvedge_engine::store::Store;
 use selvedge_engine::{Error, Options};
 use selvedge_postgres::{PostgresStore, Settings};
-use selvedge_store::conformance::invariants;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
 //! A database of its own for a fixture: created empty or restored from a dump, dumped, and dropped at the end.
 #![allow(dead_code)]
 
+use selvedge_conformance::fixtures::{Fixture, SCHEMA};
 use selvedge_postgres::{PostgresStore, Settings};
-use selvedge_store::conformance::fixtures::{Fixture, SCHEMA};
 use std::process::Command;
 use std::sync::Arc;
 use tokio_postgres::{Client, NoTls};

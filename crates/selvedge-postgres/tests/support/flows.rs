@@ -2,6 +2,7 @@
 
 use super::side::{Side, claim_of, fence, waiting};
 use super::{Plain, until};
+use selvedge_conformance::{Sketch, invariants};
 use selvedge_engine::Grown;
 use selvedge_engine::core::flow::FlowState;
 use selvedge_engine::core::outbox::{OutboxKind, OutboxName, OutboxRow};
@@ -11,7 +12,6 @@ use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::rules::submit_flow::FlowDraft;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{ExecutionId, FailureClass, FlowId};
-use selvedge_store::conformance::{Sketch, invariants};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 use super::side::{Side, fence, ids, operator};
 use super::until;
 use bytes::Bytes;
+use selvedge_conformance::Harness;
 use selvedge_engine::Error;
 use selvedge_engine::core::rules::claim::Claimed;
 use selvedge_engine::core::rules::operator::Action;
@@ -16,7 +17,6 @@ use selvedge_engine::core::suspension::{Condition, OnTimeout, WaitDraft};
 use selvedge_engine::core::{
     Draft, DueKind, Execution, ExecutionId, Name, Refusal, Signal, Waitpoint, WaitpointId,
 };
-use selvedge_store::conformance::Bench;
 
 /// More of anything than an execution of a test has.
 const ALL: u32 = 100_000;
@@ -168,7 +168,7 @@ impl Side {
 
     /// How often this happened to an execution, as the log tells it.
     pub async fn times(&self, id: ExecutionId, event: &str) -> usize {
-        let log = Bench::new(self.engine.store().clone()).await.log().await;
+        let log = Harness::new(self.engine.store().clone()).await.log().await;
         let of_execution = log.iter().flat_map(|(_, events)| events).filter(|one| one.execution == Some(id));
         let told = of_execution.flat_map(|one| one.fact.tell());
         told.filter(|(kind, _)| *kind == event).count()

@@ -49,7 +49,7 @@ async fn goes_on(race: &Race, parent: ExecutionId, outcomes: &[Outcome]) {
     assert_eq!(seen, outcomes);
     race.b.complete(fence(&claimed)).await.expect("it holds the lease");
     race.a.reconcile(&race.plain).await;
-    assert_eq!(race.a.state(parent).await, StateName::Success);
+    assert_eq!(race.a.state(parent).await, StateName::Completed);
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn a_child_whose_end_is_uncommitted_while_its_parent_suspends_is_told_by_w
         let row = left(&race, family.parent).await.expect("the parent is to be told");
         assert_eq!(dispatch(&race.b, &row).await, advanced(1));
         assert_eq!(dispatch(&race.a, &row).await, Dispatched::Nothing);
-        goes_on(&race, family.parent, &[Outcome::Success]).await;
+        goes_on(&race, family.parent, &[Outcome::Completed]).await;
     }
     race.end().await;
 }
@@ -91,7 +91,7 @@ async fn a_parent_that_is_told_before_it_suspends_is_ready_at_once() {
             (tell.await, suspend.await)
         };
         assert_eq!(told, advanced(0), "it does not wait yet");
-        assert_eq!(suspended.expect("it holds the lease").state, StateName::Ready);
+        assert_eq!(suspended.expect("it holds the lease").state, StateName::Waiting);
         assert!(left(&race, family.parent).await.is_none());
         goes_on(&race, family.parent, &[Outcome::Failed]).await;
     }
@@ -107,9 +107,9 @@ async fn a_parent_that_suspends_before_it_is_told_sees_the_end_itself() {
     let suspend = ("a", race.a.suspend(family.lease, children()));
     let tell = ("b", dispatch(&race.b, &row));
     let (suspended, told) = race.in_turn(Hold::Row(family.parent), suspend, tell).await;
-    assert_eq!(suspended.expect("it holds the lease").state, StateName::Ready);
+    assert_eq!(suspended.expect("it holds the lease").state, StateName::Waiting);
     assert_eq!(told, advanced(0), "it went on by itself");
-    goes_on(&race, family.parent, &[Outcome::Success]).await;
+    goes_on(&race, family.parent, &[Outcome::Completed]).await;
     race.end().await;
 }
 
@@ -126,10 +126,10 @@ async fn a_parent_and_its_last_child_in_one_batch_in_either_order() {
         }
         let (answers, _) = race.a.namespace.report(reports, None).await.expect("the reports are answered");
         assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-        let expected = if child_first { StateName::Ready } else { StateName::Suspended };
+        let expected = if child_first { StateName::Waiting } else { StateName::Suspended };
         assert_eq!(race.b.state(family.parent).await, expected);
         race.a.reconcile(&race.plain).await;
-        goes_on(&race, family.parent, &[Outcome::Success]).await;
+        goes_on(&race, family.parent, &[Outcome::Completed]).await;
     }
     race.end().await;
 }
@@ -149,7 +149,7 @@ async fn two_last_children_that_end_at_once_on_two_servers_resume_their_parent_o
     let second = ("b", dispatch(&race.b, &row));
     let told = race.in_turn(Hold::Row(family.parent), first, second).await;
     assert_eq!(told, (advanced(1), Dispatched::Nothing));
-    goes_on(&race, family.parent, &[Outcome::Success; 2]).await;
+    goes_on(&race, family.parent, &[Outcome::Completed; 2]).await;
     race.end().await;
 }
 
@@ -177,11 +177,11 @@ async fn two_last_children_that_end_at_once_are_told_by_the_servers_themselves()
             plain.release().await;
         };
         tokio::join!(complete, release);
-        until("the parent goes on", async || a.state(family.parent).await == StateName::Ready).await;
+        until("the parent goes on", async || a.state(family.parent).await == StateName::Waiting).await;
         until("nothing is left to be done", async || a.outbox().await.is_empty()).await;
         assert_eq!(a.times(family.parent, "execution.resumed").await, 1);
         let claimed = b.claim_again(family.parent).await;
-        assert!(claimed.children.iter().all(|child| child.outcome == Some(Outcome::Success)));
+        assert!(claimed.children.iter().all(|child| child.outcome == Some(Outcome::Completed)));
         b.complete(fence(&claimed)).await.expect("it holds the lease");
     }
     end(&[&a, &b]).await;
@@ -197,10 +197,10 @@ async fn a_parent_whom_no_dispatcher_tells_is_found_by_a_reconciler() {
         age(&race.plain).await;
         let (one, two) = tokio::join!(race.a.tick("dependency"), race.b.tick("dependency"));
         assert_eq!(one.done + two.done, 1, "{one:?} {two:?}");
-        let expected = if number == 0 { StateName::Suspended } else { StateName::Ready };
+        let expected = if number == 0 { StateName::Suspended } else { StateName::Waiting };
         assert_eq!(race.a.state(family.parent).await, expected);
     }
-    goes_on(&race, family.parent, &[Outcome::Success; 2]).await;
+    goes_on(&race, family.parent, &[Outcome::Completed; 2]).await;
     race.end().await;
 }
 
@@ -223,7 +223,7 @@ async fn a_signal_and_the_end_of_the_last_child_resume_once_in_either_order() {
             race.in_turn(hold, ("b", tell), ("a", signal)).await.0
         };
         assert_eq!(told, advanced(u32::from(!signal_first)));
-        goes_on(&race, family.parent, &[Outcome::Success]).await;
+        goes_on(&race, family.parent, &[Outcome::Completed]).await;
         assert_eq!(race.a.row(family.parent).await.detail.record.untaken, u32::from(!signal_first));
     }
     race.end().await;
@@ -241,6 +241,6 @@ async fn what_a_server_left_that_stopped_is_told_by_another() {
     assert_eq!(race.a.tick("dependency").await.scanned, 0, "it may still be about to");
     age(&race.plain).await;
     assert_eq!(race.a.tick("dependency").await.done, 1);
-    goes_on(&race, family.parent, &[Outcome::Success]).await;
+    goes_on(&race, family.parent, &[Outcome::Completed]).await;
     race.end().await;
 }

@@ -101,7 +101,7 @@ async fn what_three_signals_resume_is_claimed_once_by_sixteen_claimers_and_each_
     assert_eq!(BTreeSet::from_iter(claimed), BTreeSet::from_iter(executions.clone()));
     for id in executions {
         let resumed = a.events(id).await.into_iter().filter(|kind| *kind == "execution.resumed");
-        assert_eq!((a.state(id).await, resumed.count()), (StateName::Success, 1));
+        assert_eq!((a.state(id).await, resumed.count()), (StateName::Completed, 1));
     }
     end(&[&a, &b]).await;
 }
@@ -148,6 +148,6 @@ async fn servers_that_start_at_once_on_an_empty_store_sign_under_one_secret() {
     assert_eq!(b.deliver(&waitpoint).await.expect("its key is valid").effect, Effect::Resumed);
     let late = sandbox.side("late").await;
     assert!(late.deliver(&waitpoint).await.expect("it is the same").duplicate);
-    until("it is ready", async || late.state(waitpoint.execution).await == StateName::Ready).await;
+    until("it is ready", async || late.state(waitpoint.execution).await == StateName::Waiting).await;
     end(&[a, b, &late]).await;
 }

@@ -245,7 +245,7 @@ async fn signals_to_what_is_reported_and_to_what_is_claimed_by_one_call_do_not_w
     };
     let ((first, second), (answers, claimed), ()) = tokio::join!(signals, report, release);
     first.and(second).expect("both are live");
-    assert_eq!(answers[0].as_ref().expect("it holds the lease").state, StateName::Success);
+    assert_eq!(answers[0].as_ref().expect("it holds the lease").state, StateName::Completed);
     assert_eq!(ids(&claimed), [next]);
     assert_eq!((race.a.signals(reported).await.len(), race.a.signals(next).await.len()), (1, 1));
     holds(&race.a).await;

@@ -63,7 +63,7 @@ async fn a_deadline_that_finds_the_row_of_a_signal_locked_acts_on_what_was_resum
     let (signal, tick) = race.meanwhile(Hold::Log, signal, race.b.tick("execution_deadline")).await;
     assert_eq!(signal.expect("it is first").effect, Effect::Resumed);
     assert_eq!((tick.done, tick.lost), (0, 1));
-    assert_eq!(race.a.state(id).await, StateName::Ready);
+    assert_eq!(race.a.state(id).await, StateName::Waiting);
     assert_eq!(race.b.tick("execution_deadline").await.done, 1, "it has lived for too long all the same");
     assert_eq!(race.a.state(id).await, StateName::Expired);
     race.end().await;
@@ -81,7 +81,7 @@ async fn a_signal_and_an_operator_resume_once_in_either_order() {
     let id = race.a.suspended(on("go")).await;
     let resume = ("a", race.a.resume(id));
     let (resume, signal) = race.in_turn(Hold::Row(id), resume, ("b", race.b.send(id, "go"))).await;
-    assert_eq!(resume.expect("it is first").state.name(), StateName::Ready);
+    assert_eq!(resume.expect("it is first").state.name(), StateName::Waiting);
     assert_eq!(signal.expect("it lives").effect, Effect::Buffered);
     race.is_resumed(id, 1, &[]).await;
     race.end().await;

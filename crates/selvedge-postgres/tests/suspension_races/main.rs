@@ -16,6 +16,7 @@ mod steps;
 mod timeouts;
 mod tokens;
 
+use selvedge_conformance::Harness;
 use selvedge_engine::Options;
 use selvedge_engine::core::outbox::OutboxRow;
 use selvedge_engine::core::rules::claim::Claimed;
@@ -23,7 +24,6 @@ use selvedge_engine::core::rules::dispatch::Dispatched;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_postgres::{PostgresStore, Settings};
-use selvedge_store::conformance::Bench;
 use std::sync::Arc;
 use support::side::{Side, fence, quiet};
 use support::suspensions::carried;
@@ -172,7 +172,7 @@ impl Busy {
 
 /// Does a chunk of a row of the outbox, through the store of `side`.
 async fn dispatch(side: &Side, row: &OutboxRow) -> Dispatched {
-    Bench::new(side.engine.store().clone()).await.dispatch(row).await
+    Harness::new(side.engine.store().clone()).await.dispatch(row).await
 }
 
 fn advanced(changed: u32) -> Dispatched {

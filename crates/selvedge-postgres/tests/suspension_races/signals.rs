@@ -3,11 +3,11 @@
 use super::support::side::{claim_of, fence, ids};
 use super::support::suspensions::{carried, on, on_all, said};
 use super::{Busy, Hold, Race};
+use selvedge_conformance::Harness;
 use selvedge_engine::core::fact::Fact;
 use selvedge_engine::core::rules::signal::SignalDraft;
 use selvedge_engine::core::signal::Effect;
 use selvedge_engine::core::state::StateName;
-use selvedge_store::conformance::Bench;
 
 #[tokio::test]
 async fn a_signal_that_committed_before_a_suspension_from_a_remembered_row_ends_it_at_once() {
@@ -15,7 +15,7 @@ async fn a_signal_that_committed_before_a_suspension_from_a_remembered_row_ends_
     let (id, lease) = race.a.leased().await;
     assert_eq!(race.b.send(id, "go").await.expect("it is live").effect, Effect::Buffered);
     let suspended = race.a.suspend(lease, on("go")).await.expect("it holds the lease");
-    assert_eq!(suspended.state, StateName::Ready);
+    assert_eq!(suspended.state, StateName::Waiting);
     assert_eq!(race.conflicts(), [1, 0], "its save fails the guard, and it is decided again");
     race.goes_on(id, &["go"]).await;
     race.end().await;
@@ -29,7 +29,7 @@ async fn a_suspension_that_was_decided_from_a_remembered_row_before_a_signal_com
     let suspension = ("a", race.a.suspend(lease, on("go")));
     let (signal, suspended) = race.in_turn(Hold::Row(id), signal, suspension).await;
     assert_eq!(signal.expect("it is live").effect, Effect::Buffered);
-    assert_eq!(suspended.expect("it holds the lease").state, StateName::Ready);
+    assert_eq!(suspended.expect("it holds the lease").state, StateName::Waiting);
     assert_eq!(race.conflicts(), [1, 0]);
     race.goes_on(id, &["go"]).await;
     race.end().await;
@@ -44,7 +44,7 @@ async fn a_suspension_from_a_remembered_row_that_knows_of_one_of_two_signals_is_
         assert_eq!(side.send(id, signal).await.expect("it is live").effect, Effect::Buffered);
     }
     let suspended = race.a.suspend(lease, on_all(&["one", "two"])).await.expect("it holds the lease");
-    assert_eq!((suspended.state, race.conflicts()), (StateName::Ready, [1, 0]));
+    assert_eq!((suspended.state, race.conflicts()), (StateName::Waiting, [1, 0]));
     race.goes_on(id, &["one", "two"]).await;
     race.end().await;
 }
@@ -59,7 +59,7 @@ async fn a_suspension_that_waits_for_an_uncommitted_signal_hears_it() {
         let (signal, suspended) =
             race.in_turn(Hold::Log, signal, ("a", race.a.suspend(lease, on("go")))).await;
         assert_eq!(signal.expect("it is live").effect, Effect::Buffered);
-        assert_eq!(suspended.expect("it holds the lease").state, StateName::Ready);
+        assert_eq!(suspended.expect("it holds the lease").state, StateName::Waiting);
         let again = race.conflicts()[0] - before[0];
         assert_eq!(again, u64::from(remembered), "what was read under lock is not decided again");
         race.goes_on(id, &["go"]).await;
@@ -105,7 +105,7 @@ async fn a_suspension_and_its_signal_in_one_batch_go_on_with_the_claim_that_wait
             tokio::join!(narrow.suspend(lease, wait), narrow.send(id, "go"), let_go);
         assert_eq!(suspended.expect("it holds the lease").state, StateName::Suspended);
         assert_eq!(signal.expect("it is live").effect, Effect::Resumed);
-        let log = Bench::new(narrow.engine.store().clone()).await.log().await;
+        let log = Harness::new(narrow.engine.store().clone()).await.log().await;
         let together = log.iter().filter(|(_, events)| {
             let facts = || events.iter().filter(|event| event.execution == Some(id)).map(|event| &event.fact);
             facts().any(|fact| matches!(fact, Fact::Suspended { .. }))
@@ -135,7 +135,7 @@ async fn of_two_signals_that_each_end_a_suspension_one_does_and_the_other_counts
     let claimed = race.is_resumed(id, 1, &["go"]).await;
     assert_eq!(claimed.signals[0].number, 1);
     let again = race.a.suspend(fence(&claimed), on("go")).await.expect("it holds the lease");
-    assert_eq!(again.state, StateName::Ready, "the other was kept");
+    assert_eq!(again.state, StateName::Waiting, "the other was kept");
     let claimed = race.is_resumed(id, 2, &["go"]).await;
     assert_eq!(claimed.signals[0].number, 2);
     let taken: Vec<Option<u32>> = race.a.signals(id).await.iter().map(|signal| signal.taken).collect();

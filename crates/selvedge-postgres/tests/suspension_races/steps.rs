@@ -115,7 +115,7 @@ async fn a_zombie_that_suspends_for_a_step_that_the_holder_recorded_is_told_that
     race.b.report(lease, step("charge", "1")).await.expect("it holds the lease");
     let refused = race.a.suspend(zombie, known_as("charge", on("go"))).await.expect_err("its lease is over");
     assert_eq!(refused.code(), "stale_lease", "{refused}");
-    assert_eq!(race.a.state(id).await, StateName::Leased);
+    assert_eq!(race.a.state(id).await, StateName::Active);
     assert_eq!(recorded(&race, id).await, charged("1", 1));
     race.end().await;
 }

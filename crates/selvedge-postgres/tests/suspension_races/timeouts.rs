@@ -75,7 +75,7 @@ async fn a_signal_that_comes_after_a_timeout_that_resumed_the_execution_counts_f
     assert_eq!(ended_by(&race, id).await, Some(ResumedBy::Timeout));
     let claimed = race.is_resumed(id, 1, &["timeout"]).await;
     let again = race.a.suspend(fence(&claimed), on("go")).await.expect("it holds the lease");
-    assert_eq!(again.state, StateName::Ready);
+    assert_eq!(again.state, StateName::Waiting);
     race.is_resumed(id, 2, &["go"]).await;
     race.end().await;
 }
@@ -130,9 +130,9 @@ async fn a_timeout_that_was_found_before_the_resume_does_nothing_to_the_attempt_
         let (tick, claimed) = tokio::join!(narrow.tick(TIMEOUT), acts_late);
         assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1), "{on_timeout:?}");
         let row = race.a.row(id).await;
-        assert_eq!((row.state.name(), row.version), (StateName::Leased, claimed.execution.version));
+        assert_eq!((row.state.name(), row.version), (StateName::Active, claimed.execution.version));
         race.b.complete(fence(&claimed)).await.expect("it holds the lease");
-        assert_eq!(race.a.attempts(id).await, [Some("suspended"), Some("success")]);
+        assert_eq!(race.a.attempts(id).await, [Some("suspended"), Some("completed")]);
     }
     narrow.engine.shutdown().await;
     race.end().await;

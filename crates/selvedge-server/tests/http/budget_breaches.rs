@@ -163,6 +163,6 @@ async fn a_budget_that_is_used_up_lets_run_on_what_runs_where_nothing_else_is_sa
     assert!(server.claim("i", 5).await.is_empty());
     assert_eq!(server.execution(&next).await["state"], "held");
     server.complete("i", &claim, json!(null)).await;
-    assert_eq!(server.execution(&id).await["outcome"], "success");
+    assert_eq!(server.execution(&id).await["outcome"], "completed");
     assert_eq!(server.execution(&next).await["state"], "held");
 }

@@ -29,12 +29,12 @@ async fn a_result_is_waited_for() {
     let (reply, ()) = tokio::join!(server.get(&waiting), work);
     assert_eq!(reply.status, 200, "{}", reply.text());
     let ended = reply.json();
-    assert_eq!((&ended["outcome"], &ended["state"]), (&json!("success"), &json!("completed")));
+    assert_eq!((&ended["outcome"], &ended["state"]), (&json!("completed"), &json!("completed")));
     assert_eq!((&ended["flow"]["id"], &ended["flow"]["state"]), (&json!(id), &json!("completed")));
     assert_eq!(ended["flow"]["counts"]["completed"], 2);
     assert!(ended["flow"]["ended_at"].is_string());
     let results =
-        r#""results":{"b":{"outcome":"success","result":{"n": 1.50,  "é": "\u00e9"},"error":null}}"#;
+        r#""results":{"b":{"outcome":"completed","result":{"n": 1.50,  "é": "\u00e9"},"error":null}}"#;
     assert!(reply.text().contains(results), "{}", reply.text());
 }
 

@@ -34,14 +34,17 @@ async fn a_join_gets_the_results_of_its_upstreams_byte_for_byte() {
     let claim = reply.json()["claims"][0].clone();
     assert_eq!(claim["execution"]["id"], answer["executions"]["join"]);
     let outcomes = json!({
-        "a\"b/c": { "outcome": "success", "error": null },
+        "a\"b/c": { "outcome": "completed", "error": null },
         "broken": { "outcome": "failed", "error": { "message": "it broke", "class": "permanent" } },
     });
     assert_eq!((&claim["upstream_outcomes"], &claim["children"]), (&outcomes, &json!({})));
     server.complete("i", &claim, json!("done")).await;
     // The edge that held made up for the failure.
     let ended = server.flow_result(&text_of(&answer["flow"]["id"])).await;
-    assert_eq!((&ended["outcome"], &ended["results"]["join"]["result"]), (&json!("success"), &json!("done")));
+    assert_eq!(
+        (&ended["outcome"], &ended["results"]["join"]["result"]),
+        (&json!("completed"), &json!("done"))
+    );
 }
 
 #[tokio::test]
@@ -58,7 +61,7 @@ async fn an_upstream_that_still_runs_has_no_outcome() {
     server.complete("i", &fast, json!([1])).await;
     let join = server.claim_one("i").await;
     assert_eq!(join["upstream"], json!({ "fast": [1] }));
-    let outcomes = json!({ "fast": { "outcome": "success", "error": null }, "slow": { "outcome": null, "error": null } });
+    let outcomes = json!({ "fast": { "outcome": "completed", "error": null }, "slow": { "outcome": null, "error": null } });
     assert_eq!(join["upstream_outcomes"], outcomes);
     server.complete("i", &slow, json!(2)).await;
 }
@@ -131,7 +134,7 @@ async fn a_running_execution_spawns_children_and_sees_how_they_ended() {
     assert_eq!(server.report("i", op("release", &parent)).await["state"], "waiting");
     let again = server.claim_one("i").await;
     let children = json!({
-        "one": { "outcome": "success", "result": { "n": 1 } }, "two": { "outcome": "failed", "result": null },
+        "one": { "outcome": "completed", "result": { "n": 1 } }, "two": { "outcome": "failed", "result": null },
     });
     assert_eq!((&again["execution"]["id"], &again["children"]), (&json!(id), &children));
     assert_eq!(again["upstream"], json!({}));

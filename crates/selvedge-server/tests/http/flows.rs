@@ -308,7 +308,7 @@ async fn a_lone_execution_is_its_own_flow() {
     assert!(server.get(&format!("/v1/flows/{id}/graph?format=svg")).await.text().contains("<svg"));
     let claim = server.claim_one("i").await;
     server.complete("i", &claim, json!(7)).await;
-    assert_eq!(server.flow_result(&id).await["outcome"], "success");
+    assert_eq!(server.flow_result(&id).await["outcome"], "completed");
     let reply = server.post(&format!("/v1/flows/{id}/cancel"), json!({})).await;
     assert_eq!(reply.problem(), (409, "flow_ended".into(), "".into()));
 

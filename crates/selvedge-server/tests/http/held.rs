@@ -136,7 +136,7 @@ async fn a_flow_counts_what_is_held() {
         server.complete("i", &claims.remove(0), json!(null)).await;
         claims.extend(server.claim("i", 10).await);
     }
-    assert_eq!(server.flow_result(&id).await["outcome"], "success");
+    assert_eq!(server.flow_result(&id).await["outcome"], "completed");
     assert_eq!(server.flow(&id).await["counts"]["held"], 0);
 }
 

@@ -93,7 +93,7 @@ async fn a_stale_fence_is_told_who_holds_the_lease_or_how_it_ended() {
 
     assert_eq!(server.report("two", op("complete", &second)).await["state"], "completed");
     let problem = server.report("one", op("complete", &first)).await["error"].clone();
-    assert_eq!((&problem["state"], &problem["outcome"]), (&json!("completed"), &json!("success")));
+    assert_eq!((&problem["state"], &problem["outcome"]), (&json!("completed"), &json!("completed")));
     assert_eq!(problem["holder"], json!(null));
 }
 

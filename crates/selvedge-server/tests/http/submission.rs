@@ -83,7 +83,7 @@ async fn payloads_are_kept_byte_for_byte() {
     let reported = server.post_text("/v1/workers/i/report", &format!(r#"{{"ops": [{op}]}}"#)).await;
     assert!(reported.text().contains(r#""state":"completed""#), "{}", reported.text());
     let result = server.get(&format!("/v1/executions/{id}/result")).await.text();
-    assert_eq!(result, format!(r#"{{"outcome":"success","result":{payload},"error":null}}"#));
+    assert_eq!(result, format!(r#"{{"outcome":"completed","result":{payload},"error":null}}"#));
     let listed = server.get("/v1/executions").await.text();
     assert!(listed.contains(&input) && listed.contains(&format!(r#""result":{payload},"#)));
 }

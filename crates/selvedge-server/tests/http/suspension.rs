@@ -226,7 +226,7 @@ async fn a_parent_waits_until_its_children_have_ended_and_sees_how() {
     let parent = server.claim_one("i").await;
     assert_eq!((&parent["execution"]["id"], &parent["resumed_by"]), (&json!(id), &json!("condition")));
     let children = json!({
-        "one": { "outcome": "success", "result": "fine" }, "two": { "outcome": "failed", "result": null },
+        "one": { "outcome": "completed", "result": "fine" }, "two": { "outcome": "failed", "result": null },
     });
     assert_eq!(parent["children"], children);
     assert_eq!(parent["steps"], json!({ "join": { "resumed_by": "condition", "signals": [] } }));

@@ -46,7 +46,7 @@ async fn work_goes_round_from_submission_to_result() {
     assert_eq!(server.report("i-1", done.clone()).await, expected);
     assert_eq!(server.report("i-1", done).await, expected, "repeated, it gives the same answer");
     let reply = server.get(&format!("/v1/executions/{id}/result?wait_ms=1000")).await;
-    let ended = json!({ "outcome": "success", "result": { "ok": 1 }, "error": null });
+    let ended = json!({ "outcome": "completed", "result": { "ok": 1 }, "error": null });
     assert_eq!((reply.status, reply.json()), (200, ended));
 }
 
@@ -154,7 +154,7 @@ async fn a_waiting_result_comes_at_once_when_the_execution_ends() {
     let path = format!("/v1/executions/{id}/result?wait_ms=60000");
     let (reply, _) =
         within(async { tokio::join!(server.get(&path), server.report("i", op("complete", &claim))) }).await;
-    assert_eq!((reply.status, &reply.json()["outcome"]), (200, &json!("success")));
+    assert_eq!((reply.status, &reply.json()["outcome"]), (200, &json!("completed")));
 }
 
 #[tokio::test]

@@ -8,9 +8,9 @@ use crate::directory::Directory;
 use crate::driver::{FAR, FOR_EVER_MS, fixed, op, text, with};
 use crate::notes::Notes;
 use crate::server::{Server, quiet, running, until};
+use selvedge_conformance::fixtures::{Fixture, all};
 use selvedge_engine::Options;
 use selvedge_engine::store::Store;
-use selvedge_store::conformance::fixtures::{Fixture, all};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! A directory of its own for each SQLite file, and a copy of the file of a fixture in it, opened today or in the far future.
 
+use selvedge_conformance::fixtures::Fixture;
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::conformance::fixtures::Fixture;
 use std::path::PathBuf;
 use std::sync::Arc;
 

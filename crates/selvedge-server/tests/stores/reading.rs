@@ -6,9 +6,9 @@ use crate::database::Database;
 use crate::directory::Directory;
 use crate::generate::OTHER;
 use crate::server::{Server, quiet};
+use selvedge_conformance::fixtures::{Fixture, all};
 use selvedge_engine::core::filter::Filter;
 use selvedge_engine::store::Store;
-use selvedge_store::conformance::fixtures::{Fixture, all};
 use std::sync::Arc;
 
 #[tokio::test]

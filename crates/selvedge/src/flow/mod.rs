@@ -12,7 +12,7 @@ pub use nodes::{Join, Nodes};
 pub use submitted::{FlowResult, SubmittedFlow};
 
 use crate::submission::millis;
-use crate::{Condition, Error, Namespace, Submission};
+use crate::{EdgeCondition, Error, Namespace, Submission};
 use selvedge_core::rules::submit_flow::FlowDraft;
 use std::time::Duration;
 use uuid::Uuid;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 /// is submitted; what is wrong is then refused by name.
 ///
 /// ```
-/// use selvedge::{Condition, Context, Engine, Failure, Flow, FlowState, Worker};
+/// use selvedge::{EdgeCondition, Context, Engine, Failure, Flow, FlowState, Worker};
 /// use std::time::Duration;
 ///
 /// # #[tokio::main]
@@ -50,7 +50,7 @@ use uuid::Uuid;
 ///     .node("alert", "alert")
 ///     .edge("extract", "check")
 ///     .after("load", ["extract", "check"])
-///     .edge_when("check", "alert", Condition::Failure)
+///     .edge_when("check", "alert", EdgeCondition::Failure)
 ///     .defaults(|submission| submission.max_retries(1))
 ///     .submit(&namespace)
 ///     .await?;
@@ -187,7 +187,7 @@ impl Flow {
         self,
         upstream: impl Into<String>,
         downstream: impl Into<String>,
-        when: Condition,
+        when: EdgeCondition,
     ) -> Self {
         self.with(|nodes| nodes.edge_when(upstream, downstream, when))
     }

@@ -1,6 +1,6 @@
 //! A part of a graph: nodes, the edges between them and to nodes that are there already, and how edges join.
 
-use crate::{Condition, Error, FlowId, Namespace, Submission};
+use crate::{EdgeCondition, Error, FlowId, Namespace, Submission};
 use selvedge_core::join::{JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft, NodeDraft};
 use selvedge_engine::Grown;
@@ -41,7 +41,7 @@ impl Nodes {
 
     /// `downstream` runs when `upstream` has succeeded.
     pub fn edge(self, upstream: impl Into<String>, downstream: impl Into<String>) -> Self {
-        self.edge_when(upstream, downstream, Condition::Success)
+        self.edge_when(upstream, downstream, EdgeCondition::Success)
     }
 
     /// `downstream` runs when `upstream` has failed, for alerts and compensation; or when it has finished in any way, for
@@ -50,7 +50,7 @@ impl Nodes {
         mut self,
         upstream: impl Into<String>,
         downstream: impl Into<String>,
-        when: Condition,
+        when: EdgeCondition,
     ) -> Self {
         self.edges.push(EdgeDraft { from: upstream.into(), to: downstream.into(), when });
         self

@@ -2,7 +2,7 @@
 //! stop. Its durable steps are in `steps`.
 
 use super::finished::Pause;
-use super::steps::{Ledger, Scope};
+use super::steps::{BranchScope, Ledger};
 use crate::worker::Failure;
 use crate::{
     Error, ExecutionId, FlowId, FrameKind, FrameMode, Name, Namespace, Nodes, Outcome, Refusal, Timestamp,
@@ -28,7 +28,7 @@ const APPEND_PATIENCE: Duration = Duration::from_secs(30);
 pub struct Context {
     attempt: Arc<Attempt>,
     cancel: watch::Receiver<bool>,
-    scope: Scope,
+    scope: BranchScope,
 }
 
 struct Attempt {
@@ -50,7 +50,7 @@ impl Context {
     ) -> Self {
         let ledger = Ledger::new(std::mem::take(&mut claimed.steps));
         let attempt = Arc::new(Attempt { namespace, fence, claimed, kind, lane, ledger });
-        Context { attempt, cancel, scope: Scope::default() }
+        Context { attempt, cancel, scope: BranchScope::default() }
     }
 
     /// What this attempt knows of its steps.
@@ -59,12 +59,12 @@ impl Context {
     }
 
     /// In which branch of the handler its steps are.
-    pub(super) fn scope(&self) -> &Scope {
+    pub(super) fn scope(&self) -> &BranchScope {
         &self.scope
     }
 
     /// The same attempt in another branch of the handler.
-    pub(super) fn within(&self, scope: Scope) -> Context {
+    pub(super) fn within(&self, scope: BranchScope) -> Context {
         Context { scope, ..self.clone() }
     }
 
@@ -151,7 +151,7 @@ impl Context {
     /// The result of the upstream that succeeded, where one of them was enough: the winner of a [race](crate::Flow::race).
     /// If several did, of the first in the order of their edges.
     pub fn winner<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        let winner = self.upstreams().iter().find(|one| one.outcome == Some(Outcome::Success));
+        let winner = self.upstreams().iter().find(|one| one.outcome == Some(Outcome::Completed));
         match winner {
             Some(winner) => self.read("upstream", winner),
             None => Err(Failure::permanent("no upstream has succeeded")),

@@ -73,7 +73,7 @@ impl Deployment {
     }
 
     async fn ends_with(mut self, expected: Value) {
-        assert_eq!(ended(&self.timed.namespace, self.id).await, (Outcome::Success, expected));
+        assert_eq!(ended(&self.timed.namespace, self.id).await, (Outcome::Completed, expected));
         self.worker.drain().await;
         assert!(self.more.try_recv().is_err(), "nobody is asked twice");
         let waitpoints = self.timed.namespace.waitpoints(self.id, 0, 10).await.expect("they are listed");

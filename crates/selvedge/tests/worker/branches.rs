@@ -85,7 +85,7 @@ async fn the_winner_of_a_race_is_recorded_and_a_later_attempt_runs_it_alone() {
     suspended(&timed.namespace, id, 2).await;
     assert_eq!(send(&timed.namespace, id, "go").await.effect, Effect::Buffered, "the race is over");
     timed.pass(HOUR).await;
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!("sleep")));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!("sleep")));
     let begins = ["signal begins", "sleep begins", "prepare", "yawn"].map(|name| counts.of(name));
     assert_eq!(begins, [2, 3, 1, 1], "the last attempt does not begin the branch that lost");
     let mut recorded = names_of_steps(&timed, id).await;
@@ -115,7 +115,7 @@ async fn the_signal_wins_a_race_if_it_comes_first() {
     assert_eq!(send(&timed.namespace, id, "go").await.effect, Effect::Resumed);
     suspended(&timed.namespace, id, 2).await;
     timed.pass(HOUR).await;
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!("signal")));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!("signal")));
     assert_eq!((counts.of("prepare"), counts.of("yawn")), (1, 0));
     worker.drain().await;
     timed.engine.shutdown().await;
@@ -167,7 +167,7 @@ async fn all_branches_end_in_whatever_order_their_waits_do() {
         assert_eq!(send(&timed.namespace, id, second).await.effect, Effect::Resumed);
         let attempt_of = |name: &str| if name == first { 1 } else { 2 };
         let expected = ["a", "b"].map(|name| format!("{name} in attempt {}", attempt_of(name)));
-        assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!(expected)));
+        assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!(expected)));
     }
     assert_eq!(worker.drain().await.suspended, 4);
     timed.engine.shutdown().await;
@@ -260,7 +260,7 @@ async fn branches_may_have_branches() {
     timed.pass(HOUR).await;
     suspended(&timed.namespace, id, 2).await;
     send(&timed.namespace, id, "go").await;
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!([2, 3])));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!([2, 3])));
     let recorded = names_of_steps(&timed, id).await;
     assert!(recorded.contains(&("outer/race/inner/sleep/wait".to_owned(), StepKind::Sleep)), "{recorded:?}");
     worker.drain().await;
@@ -308,7 +308,7 @@ async fn on_many_threads_no_step_of_any_branch_is_begun_twice() {
         ids.push(submit(&namespace, Submission::new("k")).await);
     }
     for id in ids {
-        assert_eq!(ended(&namespace, id).await, (Outcome::Success, Value::Null));
+        assert_eq!(ended(&namespace, id).await, (Outcome::Completed, Value::Null));
     }
     let drained = worker.drain().await;
     assert_eq!((drained.failed, drained.aborted), (0, 0), "{drained:?}");

@@ -2,7 +2,7 @@
 
 use super::{LONG, at_once, engine, operator};
 use selvedge::{
-    CancelMode, Condition, Context, ExecutionId, Failure, Flow, FlowResult, FlowState, Join, Namespace,
+    CancelMode, Context, EdgeCondition, ExecutionId, Failure, Flow, FlowResult, FlowState, Join, Namespace,
     Nodes, Outcome, Submission, SubmittedFlow, Worker,
 };
 use serde_json::{Value, json};
@@ -145,7 +145,7 @@ async fn an_alert_sees_how_its_upstream_failed() {
         .node("bind", "never")
         .node("tell", "alert")
         .edge("print", "bind")
-        .edge_when("print", "tell", Condition::Failure);
+        .edge_when("print", "tell", EdgeCondition::Failure);
     let flow = submit(&namespace, flow).await;
     let ended = result(&flow).await;
     assert_eq!(ended.state, FlowState::Completed, "the alert made up for it");
@@ -204,7 +204,7 @@ async fn children_end_with_a_parent_that_fails_unless_they_are_detached() {
     let later = later.expect("the worker starts");
     let ended = result(&flow).await;
     assert_eq!(ended.results["bound"].outcome, Outcome::Cancelled);
-    assert_eq!(ended.results["free"].outcome, Outcome::Success);
+    assert_eq!(ended.results["free"].outcome, Outcome::Completed);
     assert_eq!(ended.state, FlowState::Failed);
     worker.drain().await;
     later.drain().await;
@@ -234,7 +234,7 @@ async fn a_flow_grows_while_it_runs_and_can_be_cancelled() {
         .await
         .expect("it runs");
     let c = flow.execution("c").expect("it has grown");
-    assert_eq!(super::ended(&namespace, c).await, (Outcome::Success, json!(3)));
+    assert_eq!(super::ended(&namespace, c).await, (Outcome::Completed, json!(3)));
     let cancelled = flow.cancel(CancelMode::All, &operator(), LONG).await;
     assert!(cancelled.expect("it is accepted"));
     assert_eq!(result(&flow).await.state, FlowState::Cancelled);

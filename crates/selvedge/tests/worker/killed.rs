@@ -74,7 +74,7 @@ async fn work(store: String) {
     let id = submit(&namespace, submission).await;
     let worker = Worker::new(namespace.clone(), "w").lease_ttl(Duration::from_millis(500));
     let worker = worker.handler("ten", ten_steps).start().expect("the worker starts");
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!(STEPS)));
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!(STEPS)));
     worker.drain().await;
     engine.shutdown().await;
     println!("{REACHED}");

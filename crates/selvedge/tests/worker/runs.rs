@@ -33,9 +33,9 @@ async fn handlers_run_by_kind_and_their_results_are_kept() {
     let describe =
         Submission::new("describe").lane("b").capability("gpu").tag("colour", "red").input_json("[ 1 ]");
     let describe = submit(&namespace, describe).await;
-    assert_eq!(ended(&namespace, double).await, (Outcome::Success, json!(42)));
+    assert_eq!(ended(&namespace, double).await, (Outcome::Completed, json!(42)));
     let expected = json!({"kind": "describe", "lane": "b", "tag": "red", "raw": 5});
-    assert_eq!(ended(&namespace, describe).await, (Outcome::Success, expected));
+    assert_eq!(ended(&namespace, describe).await, (Outcome::Completed, expected));
     let expected = Drained { completed: 2, ..Drained::default() };
     assert_eq!(worker.drain().await, expected);
     engine.shutdown().await;
@@ -59,7 +59,7 @@ async fn a_failed_attempt_is_retried_and_each_sees_its_number() {
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("flaky").backoff(at_once())).await;
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!("at last")));
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!("at last")));
     let drained = worker.drain().await;
     assert_eq!((drained.completed, drained.failed), (1, 2));
     let key = format!("{id}-0");
@@ -106,7 +106,7 @@ async fn a_panic_becomes_a_failure_and_the_worker_goes_on() {
     let expected = (Outcome::Failed, json!("the handler panicked: out of paper"));
     assert_eq!(ended(&namespace, panics).await, expected);
     let fine = submit(&namespace, submission.input("fine").expect("is JSON")).await;
-    assert_eq!(ended(&namespace, fine).await, (Outcome::Success, json!("fine")));
+    assert_eq!(ended(&namespace, fine).await, (Outcome::Completed, json!("fine")));
     let expected = Drained { completed: 1, failed: 1, ..Drained::default() };
     assert_eq!(worker.drain().await, expected);
     engine.shutdown().await;
@@ -142,7 +142,7 @@ async fn a_handler_may_put_its_execution_back_without_charge() {
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k").max_retries(0)).await;
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!("done")));
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!("done")));
     let drained = worker.drain().await;
     assert_eq!((drained.completed, drained.released), (1, 2));
     engine.shutdown().await;
@@ -161,7 +161,7 @@ async fn progress_is_visible_while_the_handler_runs() {
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!(true)));
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!(true)));
     worker.drain().await;
     engine.shutdown().await;
 }
@@ -202,7 +202,7 @@ async fn at_most_as_many_handlers_run_at_once_as_there_are_slots() {
     }
     gate.add_permits(SLOTS);
     for id in ids {
-        assert_eq!(ended(&namespace, id).await.0, Outcome::Success);
+        assert_eq!(ended(&namespace, id).await.0, Outcome::Completed);
     }
     assert_eq!(most.load(Ordering::SeqCst), SLOTS);
     assert_eq!(worker.drain().await.completed, MANY as u64);

@@ -111,9 +111,9 @@ async fn a_step_that_is_not_asked_for_any_more_fails_unless_that_is_allowed() {
         ctx.allow_vanished_steps();
         Ok(json!("fine"))
     });
-    assert_eq!(changed(one_step(), allowed).await, (Outcome::Success, json!("fine")));
+    assert_eq!(changed(one_step(), allowed).await, (Outcome::Completed, json!("fine")));
     let asked = version(|ctx| async move { ctx.step("one", || async { Ok(json!("again")) }).await });
-    assert_eq!(changed(one_step(), asked).await, (Outcome::Success, json!("text")));
+    assert_eq!(changed(one_step(), asked).await, (Outcome::Completed, json!("text")));
 }
 
 #[tokio::test]

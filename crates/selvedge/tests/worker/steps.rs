@@ -79,7 +79,7 @@ async fn of_ten_steps_each_is_done_once_although_the_worker_dies_after_every_one
     }
     let worker = Worker::new(timed.namespace.clone(), "last").handler("k", handler).start();
     let worker = worker.expect("the worker starts");
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!(45)));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!(45)));
     assert_eq!(effects.all(), (0..10).map(|number| number.to_string()).collect::<Vec<_>>());
     let attempts = timed.namespace.attempts(id).await.expect("they are kept");
     assert_eq!(attempts.len(), 11);
@@ -114,7 +114,7 @@ async fn a_step_whose_worker_dies_before_it_is_recorded_is_done_again() {
     timed.pass(LAPSE).await;
     let worker = Worker::new(timed.namespace.clone(), "last").handler("k", handler).start();
     let worker = worker.expect("the worker starts");
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!(1)));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!(1)));
     assert_eq!(effects.all(), ["attempt 0", "attempt 1"], "at least once is what can be promised");
     worker.drain().await;
     timed.engine.shutdown().await;
@@ -137,7 +137,7 @@ async fn a_step_is_recorded_when_it_returns_and_listed_with_its_timing() {
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k").max_retries(0)).await;
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!(7)));
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!(7)));
     worker.drain().await;
     engine.shutdown().await;
 }
@@ -169,7 +169,7 @@ async fn every_attempt_sees_the_same_value_also_the_one_that_ran_the_step() {
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k").backoff(at_once())).await;
-    assert_eq!(ended(&namespace, id).await.0, Outcome::Success);
+    assert_eq!(ended(&namespace, id).await.0, Outcome::Completed);
     assert_eq!((sees.recv().await, sees.recv().await), (Some((1, 0)), Some((1, 0))));
     worker.drain().await;
     engine.shutdown().await;
@@ -202,7 +202,7 @@ async fn a_step_that_fails_is_not_recorded_and_may_be_tried_again_in_the_same_at
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k").max_retries(0)).await;
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!("done")));
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!("done")));
     assert_eq!(effects.all(), ["failed", "done"]);
     let steps = namespace.steps(id, 0, 10).await.expect("they are listed");
     assert_eq!(steps.len(), 1);
@@ -238,7 +238,7 @@ async fn is_done_once_when_the_line_is_up_again(line: Line) {
     });
     let worker = worker.start().expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!(0)));
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!(0)));
     assert_eq!(effects.all(), ["a"]);
     let steps = namespace.steps(id, 0, 10).await.expect("they are listed");
     assert_eq!(steps.len(), 1);
@@ -281,7 +281,7 @@ async fn a_replay_goes_on_where_the_execution_failed() {
     let id = submit(&namespace, Submission::new("k")).await;
     assert_eq!(ended(&namespace, id).await.0, Outcome::Failed);
     super::operate(&namespace, id, selvedge::Action::Replay).await;
-    assert_eq!(ended(&namespace, id).await.0, Outcome::Success);
+    assert_eq!(ended(&namespace, id).await.0, Outcome::Completed);
     assert_eq!(effects.all(), ["one", "two"]);
     worker.drain().await;
     engine.shutdown().await;

@@ -73,7 +73,7 @@ async fn a_lost_lease_drops_the_handler_and_nothing_is_reported() {
     operate(&namespace, id, revoke).await;
     gone.await.expect("the handler is dropped");
     // It is ready again, and this worker's second attempt of it is not confused with the first.
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!(1)));
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!(1)));
     let expected = Drained { completed: 1, aborted: 1, ..Drained::default() };
     assert_eq!(worker.drain().await, expected);
     engine.shutdown().await;
@@ -99,7 +99,7 @@ async fn a_drain_hands_back_without_charge_what_does_not_end_in_time() {
     let expected = Drained { released: 1, ..Drained::default() };
     assert_eq!(worker.drain().await, expected);
     let row = namespace.get(id).await.expect("it is there").stored.execution;
-    assert_eq!(row.state.name(), StateName::Ready);
+    assert_eq!(row.state.name(), StateName::Waiting);
     assert_eq!((row.detail.retries, row.detail.interruptions), (0, 0));
     let workers = namespace.workers().await.expect("they can be listed");
     assert_eq!(workers, [], "it has taken leave");
@@ -134,9 +134,9 @@ async fn a_drain_waits_for_handlers_within_the_grace_period_and_claims_nothing_m
     let drained = worker.await.expect("it ends").expect("it was set up well");
     let expected = Drained { completed: 1, ..Drained::default() };
     assert_eq!(drained, expected);
-    assert_eq!(ended(&namespace, first).await, (Outcome::Success, json!(true)));
+    assert_eq!(ended(&namespace, first).await, (Outcome::Completed, json!(true)));
     let row = namespace.get(second).await.expect("it is there").stored.execution;
-    assert_eq!((row.state.name(), row.epoch), (StateName::Ready, 0));
+    assert_eq!((row.state.name(), row.epoch), (StateName::Waiting, 0));
     engine.shutdown().await;
 }
 

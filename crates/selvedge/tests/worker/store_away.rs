@@ -56,7 +56,7 @@ async fn completes_once_when_the_line_is_up_again(line: Line) {
     running.store.set(Line::Up);
     let ended = running.namespace.result(running.id, LONG).await.expect("it is read");
     let ended = ended.expect("it ends in time");
-    assert_eq!(ended.outcome, Outcome::Success);
+    assert_eq!(ended.outcome, Outcome::Completed);
     assert_eq!(ended.result.as_deref(), Some(b"0".as_slice()), "the first attempt's");
     let expected = Drained { completed: 1, ..Drained::default() };
     assert_eq!(running.worker.drain().await, expected);

@@ -57,7 +57,7 @@ async fn everything_is_durable(address: &str) {
     let answer = Signal::for_waitpoint().deliver(&engine, letter.id, &letter.token).await;
     assert_eq!(answer.expect("it is accepted").source.as_str(), "ann");
     let expected = json!([0, ["bob", "ann"], 42, "soon", [0, 1, 2]]);
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, expected));
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, expected));
     let drained = worker.drain().await;
     assert_eq!((drained.completed, drained.failed, drained.aborted), (2, 0, 0));
     assert!(drained.suspended >= 5, "{drained:?}");

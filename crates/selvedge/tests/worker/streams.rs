@@ -41,7 +41,7 @@ async fn frames_are_seen_live_and_the_summary_whole() {
         let frames = timeout(LONG, tail.next()).await.expect("in time").expect("it is read");
         assert_eq!(data(&frames.expect("it goes on"))[0], json!(word));
     }
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!("said")));
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!("said")));
     while timeout(LONG, tail.next()).await.expect("in time").expect("it is read").is_some() {}
     let frames = namespace.frames(id, Some(0), 0, 10).await.expect("they are read");
     assert_eq!(data(&frames.frames), [json!("one"), json!("two"), json!("three"), json!({ "warned": 1 })]);
@@ -80,7 +80,7 @@ async fn a_frame_whose_answer_was_lost_is_repeated_and_there_once() {
     });
     let worker = worker.start().expect("the worker starts");
     let id = submit(&namespace, Submission::new("say")).await;
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, json!(0)));
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!(0)));
     let frames = namespace.frames(id, None, 0, 10).await.expect("they are read");
     assert_eq!(data(&frames.frames), [json!("before"), json!("lost"), json!("after")]);
     worker.drain().await;
@@ -99,7 +99,7 @@ async fn a_frame_that_is_too_large_fails_and_the_lease_goes_on() {
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("say")).await;
     let (outcome, told) = ended(&namespace, id).await;
-    assert_eq!(outcome, Outcome::Success);
+    assert_eq!(outcome, Outcome::Completed);
     assert!(told.as_str().is_some_and(|told| told.contains("/data")), "{told}");
     worker.drain().await;
     engine.shutdown().await;

@@ -48,7 +48,7 @@ async fn a_sleep_holds_nothing_and_is_over_when_its_time_has_come() {
     timed.pass(HOUR - Duration::from_millis(1)).await;
     assert_eq!(state(&timed.namespace, id).await, StateName::Suspended);
     timed.pass(Duration::from_millis(1)).await;
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!(1)));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!(1)));
     let row = timed.namespace.get(id).await.expect("it is read").stored.execution;
     assert_eq!((row.detail.retries, row.detail.interruptions), (0, 0), "nothing is charged");
     let expected = Drained { completed: 1, suspended: 1, ..Drained::default() };
@@ -64,7 +64,7 @@ async fn a_sleep_until_a_time_that_has_passed_is_over_at_once() {
         Ok(json!(ctx.attempt()))
     });
     let id = submit(&timed.namespace, Submission::new("k")).await;
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!(1)));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!(1)));
     worker.drain().await;
     timed.engine.shutdown().await;
 }
@@ -76,12 +76,12 @@ async fn a_wait_takes_a_signal_that_came_before_it_and_one_that_comes_after() {
     assert_eq!(send(&timed.namespace, before, "go").await.effect, Effect::Buffered);
     let worker = worker(&timed, |ctx| async move { Ok(told(ctx.wait_for_signal("wait", "go").await?)) });
     let expected = json!(["go", "program", null]);
-    assert_eq!(ended(&timed.namespace, before).await, (Outcome::Success, expected.clone()));
+    assert_eq!(ended(&timed.namespace, before).await, (Outcome::Completed, expected.clone()));
     let after = submit(&timed.namespace, Submission::new("k")).await;
     suspended(&timed.namespace, after, 1).await;
     assert_eq!(send(&timed.namespace, after, "other").await.effect, Effect::Buffered);
     assert_eq!(send(&timed.namespace, after, "go").await.effect, Effect::Resumed);
-    assert_eq!(ended(&timed.namespace, after).await, (Outcome::Success, expected));
+    assert_eq!(ended(&timed.namespace, after).await, (Outcome::Completed, expected));
     worker.drain().await;
     timed.engine.shutdown().await;
 }
@@ -103,7 +103,7 @@ async fn two_waits_for_the_same_signal_take_one_each() {
         go.send(&timed.namespace, id).await.expect("it is delivered");
         suspended(&timed.namespace, id, 2).await;
     }
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!(["1", "2"])));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!(["1", "2"])));
     worker.drain().await;
     timed.engine.shutdown().await;
 }
@@ -116,11 +116,11 @@ async fn a_wait_that_times_out_says_so_and_one_that_an_operator_ends_too() {
     let late = submit(&timed.namespace, Submission::new("k")).await;
     suspended(&timed.namespace, late, 1).await;
     timed.pass(HOUR).await;
-    assert_eq!(ended(&timed.namespace, late).await, (Outcome::Success, json!("timed out")));
+    assert_eq!(ended(&timed.namespace, late).await, (Outcome::Completed, json!("timed out")));
     let let_through = submit(&timed.namespace, Submission::new("k")).await;
     suspended(&timed.namespace, let_through, 1).await;
     operate(&timed.namespace, let_through, Action::Resume).await;
-    assert_eq!(ended(&timed.namespace, let_through).await, (Outcome::Success, json!("operator")));
+    assert_eq!(ended(&timed.namespace, let_through).await, (Outcome::Completed, json!("operator")));
     worker.drain().await;
     timed.engine.shutdown().await;
 }
@@ -147,7 +147,7 @@ async fn a_general_wait_gives_the_signals_by_which_it_holds() {
     let last = Signal::new("yes").source("bob").send(&timed.namespace, id).await;
     assert_eq!(last.expect("it is delivered").effect, Effect::Resumed);
     let expected = json!([["yes", "ann"], ["yes", "bob"]]);
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, expected));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, expected));
     worker.drain().await;
     timed.engine.shutdown().await;
 }
@@ -172,7 +172,7 @@ async fn a_wait_that_is_suspended_again_counts_from_its_first_start() {
     assert_eq!(state(&timed.namespace, id).await, StateName::Suspended);
     timed.pass(MINUTE).await;
     let expected = json!([["go", "program", null], 2]);
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, expected));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, expected));
     worker.drain().await;
     timed.engine.shutdown().await;
 }
@@ -187,11 +187,11 @@ async fn two_waits_at_once_may_end_in_the_other_order_or_together() {
     suspended(&timed.namespace, id, 2).await;
     assert_eq!(send(&timed.namespace, id, "go").await.effect, Effect::Resumed);
     let expected = json!([["go", "program", null], 2]);
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, expected));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, expected));
     let together = submit(&timed.namespace, Submission::new("k")).await;
     suspended(&timed.namespace, together, 1).await;
     operate(&timed.namespace, together, Action::Resume).await;
-    assert_eq!(ended(&timed.namespace, together).await, (Outcome::Success, json!(["operator", 1])));
+    assert_eq!(ended(&timed.namespace, together).await, (Outcome::Completed, json!(["operator", 1])));
     worker.drain().await;
     timed.engine.shutdown().await;
 }
@@ -214,7 +214,7 @@ async fn of_a_select_the_wait_that_lost_is_not_waited_for_any_more() {
     timed.pass(HOUR).await;
     assert_eq!(state(&timed.namespace, id).await, StateName::Suspended, "the nap is over and wakes nobody");
     send(&timed.namespace, id, "more").await;
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!(2)));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!(2)));
     worker.drain().await;
     timed.engine.shutdown().await;
 }
@@ -272,7 +272,7 @@ async fn is_not_cut_off(beside: Beside) {
     let id = submit(&timed.namespace, Submission::new("k")).await;
     timeout(LONG, starts.recv()).await.expect("in time").expect("the step runs");
     if !matches!(beside, Beside::Task) {
-        assert_eq!(state(&timed.namespace, id).await, StateName::Leased, "{beside:?}");
+        assert_eq!(state(&timed.namespace, id).await, StateName::Active, "{beside:?}");
         assert_eq!(send(&timed.namespace, id, "go").await.effect, Effect::Buffered, "{beside:?}");
         gate.add_permits(1);
     } else {
@@ -280,7 +280,7 @@ async fn is_not_cut_off(beside: Beside) {
         suspended(&timed.namespace, id, 1).await;
         send(&timed.namespace, id, "go").await;
     }
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!(1)), "{beside:?}");
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!(1)), "{beside:?}");
     assert_eq!(done.load(Ordering::SeqCst), 1, "{beside:?}");
     assert!(starts.try_recv().is_err(), "{beside:?}: it is begun once");
     worker.drain().await;
@@ -316,8 +316,8 @@ async fn a_parent_waits_for_its_children_and_sees_how_they_ended() {
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("parent")).await;
-    let expected = json!([[["good", "success"], ["bad", "failed"], ["free", null]], 20, 1]);
-    assert_eq!(ended(&namespace, id).await, (Outcome::Success, expected));
+    let expected = json!([[["good", "completed"], ["bad", "failed"], ["free", null]], 20, 1]);
+    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, expected));
     happened(&namespace, id, "execution.suspended", 1).await;
     worker.drain().await;
     engine.shutdown().await;
@@ -346,7 +346,7 @@ async fn a_waitpoint_is_the_same_in_every_attempt_also_after_its_delivery() {
     assert_eq!((delivered.effect, delivered.duplicate), (Effect::Resumed, false));
     suspended(&timed.namespace, id, 2).await;
     timed.pass(MINUTE).await;
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Success, json!(["letter", "ann", "letter"])));
+    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!(["letter", "ann", "letter"])));
     assert_eq!((sees.recv().await, sees.recv().await), (Some(first.clone()), Some(first.clone())));
     let made = timed.namespace.waitpoints(id, 0, 10).await.expect("they are listed");
     assert_eq!(made.len(), 1);

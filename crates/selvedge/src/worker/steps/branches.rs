@@ -301,7 +301,7 @@ fn check_names<T>(what: &str, name: &str, branches: &[(String, Begin<'_, T>)]) -
 
 /// Which branch of a handler steps are in.
 #[derive(Clone, Default)]
-pub struct Scope {
+pub struct BranchScope {
     /// What the names of its steps begin with.
     prefix: String,
     group: Option<Arc<Group>>,
@@ -317,21 +317,21 @@ struct Group {
     within: Option<Arc<Group>>,
 }
 
-impl Scope {
+impl BranchScope {
     /// The name of a step here.
     pub fn name(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
     /// A branch of this one.
-    fn under(&self, name: &str) -> Scope {
-        Scope { prefix: format!("{}{name}/", self.prefix), group: self.group.clone() }
+    fn under(&self, name: &str) -> BranchScope {
+        BranchScope { prefix: format!("{}{name}/", self.prefix), group: self.group.clone() }
     }
 
     /// The same, for branches that end together.
-    fn grouped(self) -> Scope {
+    fn grouped(self) -> BranchScope {
         let group = Group { within: self.group, ..Group::default() };
-        Scope { prefix: self.prefix, group: Some(Arc::new(group)) }
+        BranchScope { prefix: self.prefix, group: Some(Arc::new(group)) }
     }
 
     /// No step begins any more in these branches.

@@ -14,7 +14,7 @@ mod wait;
 mod waitpoint;
 
 pub use approval::{Approval, ApprovalCall, Verdict, Vote};
-pub use branches::{All, Race, Scope};
+pub use branches::{All, BranchScope, Race};
 pub use ledger::Ledger;
 pub use scheduler::{Given, run};
 pub use until::Until;
