@@ -9,6 +9,7 @@ use selvedge_core::history::HistoryLine;
 use selvedge_core::rows::{Inserted, NodeEntry, TagEntry};
 use selvedge_core::state::StateName;
 use selvedge_core::suspension::{Condition, Wait, WaitDraft};
+use selvedge_core::table::{Entries, Guarded};
 use selvedge_core::{
     Changes, ClaimScope, ClassId, Execution, Fact, Flow, FlowId, History, Lease, LeaseId, Name, Policy,
     Session, SessionId, State, Suspension, Timestamp,
@@ -72,7 +73,7 @@ pub fn counts(of: &[(StateName, i32)]) -> Counts {
 pub async fn insert_flows(harness: &Harness, flows: &[Flow]) {
     let mut flows_inserted = flows.to_vec();
     flows_inserted.sort_by_key(|flow| flow.id);
-    harness.save(Changes { flows_inserted, ..Changes::default() }).await;
+    harness.save(Changes { flows: Guarded::inserting(flows_inserted), ..Changes::default() }).await;
 }
 
 /// A spec with this policy.
@@ -166,18 +167,22 @@ pub fn inserting(rows: &[Execution]) -> Changes {
             row.spec.node.as_ref().map_or(Name::trusted(&row.id.to_string()), |node| node.name.clone());
         let (submitted_at, execution) = (row.submitted_at, row.id);
         let named = row.flow.map(|flow| NodeEntry { flow, name, submitted_at, execution });
-        changes.nodes_added.extend(named);
-        changes.inserted.push(Inserted { execution: row.clone(), input: INPUT.into(), result: None });
-        changes.tags_added.extend(row.tags.iter().map(|(name, value)| TagEntry {
+        changes.nodes.written.extend(named);
+        changes.executions.inserted.push(Inserted {
+            execution: row.clone(),
+            input: INPUT.into(),
+            result: None,
+        });
+        changes.tags.written.extend(row.tags.iter().map(|(name, value)| TagEntry {
             namespace: row.namespace,
             tag: tag_text(name, value),
             submitted_at: row.submitted_at,
             execution: row.id,
         }));
     }
-    changes.inserted.sort_by_key(|row| row.execution.id);
-    changes.tags_added.sort();
-    changes.nodes_added.sort();
+    changes.executions.inserted.sort_by_key(|row| row.execution.id);
+    changes.tags.written.sort();
+    changes.nodes.written.sort();
     changes
 }
 
@@ -190,5 +195,5 @@ pub async fn insert(harness: &Harness, rows: &[Execution]) {
 pub async fn put_sessions(harness: &Harness, sessions: &[Session]) {
     let mut sessions = sessions.to_vec();
     sessions.sort_by_key(|session| session.id);
-    harness.save(Changes { sessions, ..Changes::default() }).await;
+    harness.save(Changes { sessions: Entries::writing(sessions), ..Changes::default() }).await;
 }

@@ -5,6 +5,7 @@ use super::rule::Both;
 use super::{Harness, Worker};
 use super::{by_hand, side_by_side};
 use selvedge_core::rows::Candidates;
+use selvedge_core::rows::Queries;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::submission::When;
@@ -130,8 +131,11 @@ pub async fn candidates_are_the_first_of_their_classes_but_for_those_to_be_passe
     by_hand::insert(harness, &rows).await;
     let order = [2, 4, 0, 1, 5].map(|index: usize| rows[index].id);
     let asking = |limit, except: &[ExecutionId]| Needs {
-        candidates: vec![Candidates { classes: vec![a, b], limit }],
-        except: except.to_vec(),
+        queries: Queries {
+            candidates: vec![Candidates { classes: vec![a, b], limit }],
+            except: except.to_vec(),
+            ..Queries::default()
+        },
         ..Needs::default()
     };
     for limit in 0..=6 {

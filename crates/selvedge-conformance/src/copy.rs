@@ -14,6 +14,7 @@ use selvedge_core::rows::{
     HistoryPage, Inserted, KeyName, KeyRow, Members, NodeEntry, ResultChange, Rows, TagEntry, Updated,
 };
 use selvedge_core::stream::StreamName;
+use selvedge_core::table::{Entries, Guarded, Request};
 use selvedge_core::{Changes, ClassId, ExecutionId, Flow, FlowId, History, Name, Needs, log};
 use selvedge_store::{Store, Stored};
 use std::collections::BTreeMap;
@@ -74,7 +75,7 @@ struct Read {
 
 impl Read {
     async fn all(store: &dyn Store, names: &Names) -> Read {
-        let mut rest = Changes { keys_added: keys(store, names).await, ..Changes::default() };
+        let mut rest = Changes { keys: Entries::writing(keys(store, names).await), ..Changes::default() };
         let (mut executions, mut flows) = (Vec::new(), Vec::new());
         for (namespace, _) in store.namespaces().await.expect("namespaces are read") {
             executions
@@ -89,7 +90,7 @@ impl Read {
             let row = &mut stored.execution;
             row.history = encoded_again(&row.history, row.id);
             pages.extend(pages_of(store, row.id).await);
-            rest.tags_added.extend(row.tags.iter().map(|(name, value)| TagEntry {
+            rest.tags.written.extend(row.tags.iter().map(|(name, value)| TagEntry {
                 namespace: row.namespace,
                 tag: tag_text(name, value),
                 submitted_at: row.submitted_at,
@@ -98,13 +99,13 @@ impl Read {
             add_records(store, row.id, row.epoch, &mut rest).await;
         }
         for flow in &flows {
-            rest.nodes_added.extend(nodes_of(store, flow.id).await);
+            rest.nodes.written.extend(nodes_of(store, flow.id).await);
         }
         for kind in OutboxKind::ALL {
-            rest.outbox_put.extend(store.outbox(kind, 0, None, ALL).await.expect("the outbox is read"));
+            rest.outbox.written.extend(store.outbox(kind, 0, None, ALL).await.expect("the outbox is read"));
         }
-        rest.sessions = store.sessions(None).await.expect("sessions are read");
-        rest.token_keys = store.token_keys().await.expect("the keys of tokens are read");
+        rest.sessions.written = store.sessions(None).await.expect("sessions are read");
+        rest.token_keys.written = store.token_keys().await.expect("the keys of tokens are read");
         let gates = store.fetch_gates(&names.gates).await.expect("gates are read");
         rest.ledger = ledger(store, &gates).await;
         in_order(&mut rest);
@@ -119,10 +120,10 @@ impl Read {
             result: stored.result.clone(),
         });
         Changes {
-            inserted: inserted.collect(),
-            pages: self.pages.clone(),
-            flows_inserted: self.flows.clone(),
-            gates: self.gates.iter().map(|gate| (gate.clone(), None)).collect(),
+            executions: Guarded::inserting(inserted),
+            history_pages: self.pages.clone(),
+            flows: Guarded::inserting(self.flows.clone()),
+            gates: Guarded::writing(self.gates.iter().map(|gate| (gate.clone(), None))),
             ..self.rest.clone()
         }
     }
@@ -136,15 +137,15 @@ impl Read {
             rewired: true,
         });
         Changes {
-            updated: updated.collect(),
-            flows_updated: self.flows.iter().map(|flow| (flow.clone(), flow.version)).collect(),
-            gates: self.gates.iter().map(|gate| (gate.clone(), Some(gate.version))).collect(),
-            sessions: self.rest.sessions.clone(),
-            outbox_put: self.rest.outbox_put.clone(),
+            executions: Guarded::updating(updated),
+            flows: Guarded::updating(self.flows.iter().map(|flow| (flow.clone(), flow.version))),
+            gates: Guarded::writing(self.gates.iter().map(|gate| (gate.clone(), Some(gate.version)))),
+            sessions: Entries::writing(self.rest.sessions.written.clone()),
+            outbox: Entries::writing(self.rest.outbox.written.clone()),
             streams: self.rest.streams.clone(),
             steps: self.rest.steps.clone(),
             waitpoints: self.rest.waitpoints.clone(),
-            token_keys: self.rest.token_keys.clone(),
+            token_keys: Entries::writing(self.rest.token_keys.written.clone()),
             ..Changes::default()
         }
     }
@@ -166,7 +167,7 @@ async fn pages_of(store: &dyn Store, execution: ExecutionId) -> Vec<HistoryPage>
 
 /// Adds what is recorded beside an execution, and its streams. Best-effort frames are not shown when they are old.
 async fn add_records(store: &dyn Store, id: ExecutionId, attempts: u32, rest: &mut Changes) {
-    rest.signals_added.extend(store.signals(id, 0, ALL).await.expect("signals are read"));
+    rest.signals.extend(store.signals(id, 0, ALL).await.expect("signals are read"));
     rest.steps.extend(store.steps(id, 0, ALL).await.expect("steps are read"));
     rest.waitpoints.extend(store.waitpoints(id, 0, ALL).await.expect("waitpoints are read"));
     for attempt in 0..attempts {
@@ -200,7 +201,7 @@ async fn ledger(store: &dyn Store, gates: &[Gate]) -> Vec<LedgerEntry> {
 }
 
 async fn keys(store: &dyn Store, names: &Names) -> Vec<KeyRow> {
-    let needs = Needs { keys: names.keys.clone(), ..Needs::default() };
+    let needs = Needs { keys: Request::reading(names.keys.clone()), ..Needs::default() };
     let shown: Arc<Mutex<Rows>> = Arc::default();
     let seen = shown.clone();
     let look = decision(
@@ -221,11 +222,11 @@ async fn save(store: &dyn Store, changes: Changes) {
 
 /// Puts rows into the order in which a decision gives them.
 fn in_order(rest: &mut Changes) {
-    rest.keys_added.sort_by(|a, b| a.name.cmp(&b.name));
-    rest.tags_added.sort();
-    rest.nodes_added.sort();
-    rest.outbox_put.sort_by_key(|row| row.name);
-    rest.sessions.sort_by_key(|session| session.id);
+    rest.keys.written.sort_by(|a, b| a.name.cmp(&b.name));
+    rest.tags.written.sort();
+    rest.nodes.written.sort();
+    rest.outbox.written.sort_by_key(|row| row.name);
+    rest.sessions.written.sort_by_key(|session| session.id);
     rest.ledger.sort_by_key(|entry| (entry.gate, entry.period, entry.execution));
 }
 

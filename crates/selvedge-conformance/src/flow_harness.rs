@@ -18,6 +18,7 @@ use selvedge_core::rules::grow::{Grow, Spawn};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::{Op, Reported};
 use selvedge_core::rules::submit_flow::{FlowSubmitted, SubmitFlow};
+use selvedge_core::table::Request;
 use selvedge_core::{
     Class, DueKind, Execution, ExecutionId, FailureClass, Flow, FlowId, Name, Needs, Outcome, Refusal,
 };
@@ -134,7 +135,7 @@ impl FlowHarness {
     /// The execution of a node.
     pub async fn id(&self, name: &str) -> ExecutionId {
         let nodes = vec![(self.id, Name::trusted(name))];
-        let rows = self.harness.load(Needs { nodes, ..Needs::default() }).await;
+        let rows = self.harness.load(Needs { nodes: Request::reading(nodes), ..Needs::default() }).await;
         let found = rows.nodes.first().map(|(_, _, id)| *id);
         found.unwrap_or_else(|| panic!("there is no node {name}"))
     }

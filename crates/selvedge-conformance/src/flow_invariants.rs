@@ -11,6 +11,7 @@ use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, Join, JoinPolicy, 
 use selvedge_core::outbox::{OutboxKind, OutboxName};
 use selvedge_core::rows::Members;
 use selvedge_core::state::StateName;
+use selvedge_core::table::Request;
 use selvedge_core::{Execution, ExecutionId, Flow, FlowId, Name, Needs, Outcome, State};
 use selvedge_store::{Demand, Store};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -92,7 +93,7 @@ async fn read_nodes(store: &dyn Store, flow: FlowId, names: Vec<Name>) -> BTreeS
     let seen = found.clone();
     let nodes: Vec<(FlowId, Name)> = names.into_iter().map(|name| (flow, name)).collect();
     let look = decision(
-        move |_| Needs { nodes: nodes.clone(), ..Needs::default() },
+        move |_| Needs { nodes: Request::reading(nodes.clone()), ..Needs::default() },
         move |rows| {
             *seen.lock().expect("nobody panics with nodes") = rows.nodes;
             Demand::Save(Box::default())

@@ -10,6 +10,7 @@ use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::flow::{DELETE_CHUNK, ForgetFlow};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::waitpoint::WaitpointDraft;
+use selvedge_core::table::{Guarded, Request};
 use selvedge_core::{DueKind, ExecutionId, FlowId, Name, Needs, Policy, WaitpointId};
 use selvedge_store::FlowDue;
 
@@ -78,7 +79,8 @@ pub async fn what_is_deleted_with_a_flow_is_gone_everywhere_and_nothing_else_is(
     let expected = row.version;
     row.spec.kept_until = Some(row.submitted_at);
     row.version += 1;
-    let changes = selvedge_core::Changes { flows_updated: vec![(row, expected)], ..Default::default() };
+    let changes =
+        selvedge_core::Changes { flows: Guarded::updating([(row, expected)]), ..Default::default() };
     harness.save(changes).await;
     assert_eq!(due(harness).await, [gone.id]);
     let before = (stays.flow().await, stays.members().await);
@@ -94,7 +96,13 @@ pub async fn what_is_deleted_with_a_flow_is_gone_everywhere_and_nothing_else_is(
     let key =
         |key: &str| KeyName { namespace: harness.namespace, scope: KeyScope::Flow, key: Name::trusted(key) };
     let nodes = vec![(gone.id, Name::trusted("a")), (stays.id, Name::trusted("a"))];
-    let rows = harness.load(Needs { keys: vec![key("gone"), key("stays")], nodes, ..Needs::default() }).await;
+    let rows = harness
+        .load(Needs {
+            keys: Request::reading([key("gone"), key("stays")]),
+            nodes: Request::reading(nodes),
+            ..Needs::default()
+        })
+        .await;
     assert_eq!((rows.keys.len(), rows.nodes.len()), (1, 1));
     let again = harness.try_submit_flow(draw("gone")).await.expect("it is accepted");
     assert!(!again.duplicate, "the key is free again");

@@ -7,8 +7,10 @@ use super::harness::Harness;
 use selvedge_core::flow::{CancelMode, FlowCancel, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, Join, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::rows::{Inserted, Members, NodeEntry, ResultChange, Updated};
+use selvedge_core::rows::{Queries, UnreadWrites};
 use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
+use selvedge_core::table::{Access, Entries, Guarded, Request};
 use selvedge_core::wiring::{Child, Downstream, Node, Upstream, Wiring};
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Flow, FlowId, Name, Needs, State, Timestamp};
 use std::collections::BTreeSet;
@@ -51,16 +53,23 @@ pub async fn a_flow_with_every_rare_field_is_read_back_equal(harness: &Harness) 
     for flow in [&full, &plain] {
         assert_eq!(stored(harness, flow.id).await, *flow);
         for needs in [
-            Needs { flows: vec![flow.id], ..Needs::default() },
-            Needs { flows_look: vec![flow.id], ..Needs::default() },
-            Needs { growing: vec![flow.id], flows: vec![flow.id], ..Needs::default() },
+            Needs { flows: Request::locking([flow.id]), ..Needs::default() },
+            Needs { flows: Request::reading([flow.id]), ..Needs::default() },
+            Needs {
+                growing: Request::locking([flow.id]),
+                flows: Request::locking([flow.id]),
+                ..Needs::default()
+            },
         ] {
             assert_eq!(harness.load(needs).await.flows, std::slice::from_ref(flow));
         }
     }
     let unknown = FlowId(Uuid::now_v7());
     assert!(harness.store.fetch_flows(&[unknown]).await.expect("is read").is_empty());
-    let missing = Needs { flows: vec![unknown], flows_look: vec![unknown], ..Needs::default() };
+    let missing = Needs {
+        flows: Request::default().and(Access::Lock, [unknown]).and(Access::Read, [unknown]),
+        ..Needs::default()
+    };
     assert!(harness.load(missing).await.flows.is_empty());
 }
 
@@ -115,20 +124,24 @@ pub async fn wiring_and_join_of_a_node_are_read_back_equal_everywhere(harness: &
     by_hand::insert_flows(harness, std::slice::from_ref(&flow)).await;
     let row = node(harness, flow.id, "node").await;
     let mut changes = by_hand::inserting(std::slice::from_ref(&row));
-    changes.counted.push((flow.id, counts(&[(StateName::WaitingDependencies, 1)])));
+    changes.unread.flow_counts.push((flow.id, counts(&[(StateName::WaitingDependencies, 1)])));
     harness.save(changes).await;
     assert_eq!(harness.row(row.id).await, row);
     assert_eq!(harness.flow_of(flow.id).members().await, std::slice::from_ref(&row));
     let members = Members { flow: flow.id, skip: 0, limit: u32::MAX };
     for needs in [
-        Needs { executions: vec![row.id], ..Needs::default() },
-        Needs { executions_if_free: vec![row.id], ..Needs::default() },
-        Needs { look: vec![row.id], ..Needs::default() },
-        Needs { members: vec![members], ..Needs::default() },
+        Needs { executions: Request::locking([row.id]), ..Needs::default() },
+        Needs { executions: Request::default().and(Access::LockIfFree, [row.id]), ..Needs::default() },
+        Needs { executions: Request::reading([row.id]), ..Needs::default() },
+        Needs { queries: Queries { members: vec![members], ..Queries::default() }, ..Needs::default() },
     ] {
         assert_eq!(harness.load(needs).await.executions, std::slice::from_ref(&row));
     }
-    let shown = harness.load(Needs { members: vec![members], ..Needs::default() }).await.members;
+    let shown = harness
+        .load(Needs { queries: Queries { members: vec![members], ..Queries::default() }, ..Needs::default() })
+        .await
+        .found
+        .members;
     assert_eq!(shown, [(members, vec![row.id])]);
 }
 
@@ -147,7 +160,7 @@ pub async fn wiring_and_flow_are_written_only_when_they_changed(harness: &Harnes
         };
         let expected_version = from.version;
         let updated = Updated { execution, expected_version, result: ResultChange::Keep, rewired };
-        Changes { updated: vec![updated], ..Changes::default() }
+        Changes { executions: Guarded::updating([updated]), ..Changes::default() }
     };
     harness.save(update(&before, true)).await;
     let row = harness.row(before.id).await;
@@ -163,7 +176,7 @@ pub async fn the_id_of_a_flow_that_is_taken_saves_nothing_and_is_begun_again(har
     let taken = by_hand::flow(harness, harness.now().await);
     by_hand::insert_flows(harness, std::slice::from_ref(&taken)).await;
     let other = Flow { name: Some(Name::trusted("other")), ..taken.clone() };
-    is_all_or_nothing(harness, |changes| changes.flows_inserted.push(other)).await;
+    is_all_or_nothing(harness, |changes| changes.flows.inserted.push(other)).await;
     assert_eq!(stored(harness, taken.id).await, taken);
 }
 
@@ -172,8 +185,8 @@ pub async fn an_update_or_deletion_of_a_flow_whose_version_is_gone_saves_nothing
     by_hand::insert_flows(harness, std::slice::from_ref(&flow)).await;
     let changed = |id| Flow { id, version: 9, state: FlowState::Failed, ..flow.clone() };
     for (id, expected) in [(flow.id, 2), (flow.id, 0), (FlowId(Uuid::now_v7()), 1)] {
-        is_all_or_nothing(harness, |changes| changes.flows_updated.push((changed(id), expected))).await;
-        is_all_or_nothing(harness, |changes| changes.flows_deleted.push((id, expected))).await;
+        is_all_or_nothing(harness, |changes| changes.flows.updated.push((changed(id), expected))).await;
+        is_all_or_nothing(harness, |changes| changes.flows.deleted.push((id, expected))).await;
     }
     assert_eq!(stored(harness, flow.id).await, flow);
 }
@@ -181,13 +194,16 @@ pub async fn an_update_or_deletion_of_a_flow_whose_version_is_gone_saves_nothing
 pub async fn a_name_of_a_node_that_is_taken_saves_nothing_and_is_begun_again(harness: &Harness) {
     let flow = harness.flow("a b").await;
     let mut taken = named(&flow.row("b").await, "a");
-    is_all_or_nothing(harness, |changes| changes.nodes_added.push(taken.clone())).await;
+    is_all_or_nothing(harness, |changes| changes.nodes.written.push(taken.clone())).await;
     let a = flow.id("a").await;
     assert_eq!(flow.members().await.len(), 2);
     let other = by_hand::flow(harness, harness.now().await);
     taken.flow = other.id;
-    let changes =
-        Changes { flows_inserted: vec![other.clone()], nodes_added: vec![taken], ..Changes::default() };
+    let changes = Changes {
+        flows: Guarded::inserting([other.clone()]),
+        nodes: Entries::writing([taken]),
+        ..Changes::default()
+    };
     harness.save(changes).await;
     assert_eq!(flow.id("a").await, a);
     assert_eq!(harness.flow_of(other.id).id("a").await, flow.id("b").await, "a name is free in another flow");
@@ -200,8 +216,11 @@ pub async fn an_update_of_a_flow_leaves_its_counts_and_an_addition_its_rest(harn
     let updated = Flow { version: 2, tags: [("a".into(), "b".into())].into(), ..flow.clone() };
     let stale = Flow { counts: counts(&[]), ..updated.clone() };
     let both = Changes {
-        flows_updated: vec![(stale, 1)],
-        counted: vec![(flow.id, counts(&[(StateName::Waiting, -1), (StateName::Completed, 1)]))],
+        flows: Guarded::updating([(stale, 1)]),
+        unread: UnreadWrites {
+            flow_counts: vec![(flow.id, counts(&[(StateName::Waiting, -1), (StateName::Completed, 1)]))],
+            ..UnreadWrites::default()
+        },
         ..Changes::default()
     };
     let transaction = harness.save(both).await;
@@ -214,7 +233,12 @@ pub async fn an_update_of_a_flow_leaves_its_counts_and_an_addition_its_rest(harn
 /// Adds to the counts of a flow; says whether it was emptied.
 async fn add(harness: &Harness, id: FlowId, more: &[(StateName, i32)]) -> bool {
     let counted = vec![(id, counts(more))];
-    let transaction = harness.save(Changes { counted, ..Changes::default() }).await;
+    let transaction = harness
+        .save(Changes {
+            unread: UnreadWrites { flow_counts: counted, ..UnreadWrites::default() },
+            ..Changes::default()
+        })
+        .await;
     assert!(transaction.emptied.is_empty() || transaction.emptied == [id]);
     !transaction.emptied.is_empty()
 }
@@ -275,7 +299,8 @@ pub async fn nodes_are_found_by_their_names_until_they_are_removed(harness: &Har
     let nodes =
         vec![wanted(flow.id, "a"), wanted(flow.id, "ä"), wanted(other.id, "a"), wanted(other.id, "ä")];
     let find = async || {
-        let found = harness.load(Needs { nodes: nodes.clone(), ..Needs::default() }).await.nodes;
+        let found =
+            harness.load(Needs { nodes: Request::reading(nodes.clone()), ..Needs::default() }).await.nodes;
         found.into_iter().map(|(flow, name, id)| (flow, name.to_string(), id)).collect::<BTreeSet<_>>()
     };
     let [a, umlaut, others] = [flow.id("a").await, flow.id("ä").await, other.id("a").await];
@@ -289,7 +314,14 @@ pub async fn nodes_are_found_by_their_names_until_they_are_removed(harness: &Har
     let outbox_removed = vec![];
     let (row, version) = (harness.row(a).await, 1);
     let deleted = vec![(row.id, version)];
-    harness.save(Changes { nodes_removed, outbox_removed, deleted, ..Changes::default() }).await;
+    harness
+        .save(Changes {
+            nodes: Entries::removing(nodes_removed),
+            outbox: Entries::removing(outbox_removed),
+            executions: Guarded::deleting(deleted),
+            ..Changes::default()
+        })
+        .await;
     assert_eq!(find().await.len(), 2);
     assert_eq!(flow.members().await.len(), 1);
 }
@@ -313,7 +345,12 @@ pub async fn members_are_read_page_by_page_in_the_order_of_their_submission(harn
         loop {
             let page = Members { flow: flow.id, skip: ids.len() as u32, limit };
             let read = harness.store.members(page).await.expect("members are read");
-            let shown = harness.load(Needs { members: vec![page], ..Needs::default() }).await;
+            let shown = harness
+                .load(Needs {
+                    queries: Queries { members: vec![page], ..Queries::default() },
+                    ..Needs::default()
+                })
+                .await;
             let read: Vec<ExecutionId> = read.iter().map(|row| row.id).collect();
             assert_eq!(shown.members, [(page, read.clone())]);
             let loaded: BTreeSet<ExecutionId> = shown.executions.iter().map(|row| row.id).collect();
@@ -339,13 +376,20 @@ pub async fn results_are_loaded_where_they_are_asked_for(harness: &Harness) {
     };
     let mut inserted = vec![insert(&row, Some("\"a result\"")), insert(&without, None)];
     inserted.sort_by_key(|one| one.execution.id);
-    harness.save(Changes { inserted, ..Changes::default() }).await;
+    harness.save(Changes { executions: Guarded::inserting(inserted), ..Changes::default() }).await;
     let relatives = vec![row.id, without.id, ExecutionId(Uuid::now_v7())];
-    let shown = harness.load(Needs { relatives, ..Needs::default() }).await.relatives;
+    let shown =
+        harness.load(Needs { relatives: Request::reading(relatives), ..Needs::default() }).await.relatives;
     let mut shown: Vec<_> = shown.into_iter().map(|one| (one.execution, one.outcome, one.result)).collect();
     shown.sort();
     let mut expected = vec![(row.id, None, Some("\"a result\"".into())), (without.id, None, None)];
     expected.sort();
     assert_eq!(shown, expected);
-    assert!(harness.load(Needs { look: vec![row.id], ..Needs::default() }).await.relatives.is_empty());
+    assert!(
+        harness
+            .load(Needs { executions: Request::reading([row.id]), ..Needs::default() })
+            .await
+            .relatives
+            .is_empty()
+    );
 }

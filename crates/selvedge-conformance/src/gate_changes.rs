@@ -11,6 +11,7 @@ use selvedge_core::rules::budget::{Breach, Spend};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
+use selvedge_core::table::Guarded;
 use selvedge_core::{Changes, ExecutionId, Name, Outcome};
 
 async fn submit_all(harness: &Harness, drafts: Vec<selvedge_core::Draft>) -> Vec<ExecutionId> {
@@ -219,7 +220,13 @@ pub async fn one_that_a_budget_has_suspended_and_asks_for_less_than_the_held_goe
     gate.state.used.clone_from(&less);
     gate.version += 1;
     let entry = LedgerEntry { gate: budget.id(), period: gate.state.period, execution: None, spent: less };
-    harness.save(Changes { gates: vec![(gate, expected)], ledger: vec![entry], ..Changes::default() }).await;
+    harness
+        .save(Changes {
+            gates: Guarded::writing([(gate, expected)]),
+            ledger: vec![entry],
+            ..Changes::default()
+        })
+        .await;
     harness.complete(&large, b"1").await;
     assert_eq!(harness.state(small.execution.id).await, StateName::Waiting, "55 are left, and it asks for 5");
     harness.is_held(held, &budget).await;

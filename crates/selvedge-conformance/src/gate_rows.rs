@@ -18,11 +18,13 @@ use selvedge_core::gate::{
     Limit, OnHard, Rate,
 };
 use selvedge_core::rows::{HeldBy, KeyName, KeyRow, KeyScope, ResultChange, Updated};
+use selvedge_core::rows::{Queries, UnreadWrites};
 use selvedge_core::rules::flow::Settle;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
 use selvedge_core::suspension::Condition;
+use selvedge_core::table::{Entries, Guarded, Request};
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, Needs, State, Timestamp};
 use selvedge_store::{Demand, FlowDue};
 use std::sync::mpsc::channel;
@@ -45,16 +47,16 @@ fn part(gate: &Gate, part: &str) -> Gate {
 async fn put(harness: &Harness, gates: &[Gate]) {
     let mut gates: Vec<(Gate, Option<u32>)> = gates.iter().map(|gate| (gate.clone(), None)).collect();
     gates.sort_by_key(|(gate, _)| gate.id());
-    harness.save(Changes { gates, ..Changes::default() }).await;
+    harness.save(Changes { gates: Guarded::writing(gates), ..Changes::default() }).await;
 }
 
 /// Asserts that a gate is the same however it is read.
 async fn is_the_same(harness: &Harness, gate: &Gate) {
     assert_eq!(harness.find_gate(&gate.name).await.as_ref(), Some(gate), "by fetch");
     let ways: [fn(GateId) -> Needs; 3] = [
-        |id| Needs { lanes: vec![id], ..Needs::default() },
-        |id| Needs { gates: vec![id], ..Needs::default() },
-        |id| Needs { parts: vec![id], ..Needs::default() },
+        |id| Needs { lanes: Request::locking([id]), ..Needs::default() },
+        |id| Needs { gates: Request::locking([id]), ..Needs::default() },
+        |id| Needs { parts: Request::locking([id]), ..Needs::default() },
     ];
     for needs in ways {
         let rows = harness.load(needs(gate.id())).await;
@@ -128,10 +130,12 @@ pub async fn a_gate_that_is_changed_is_read_back_equal(harness: &Harness) {
     for (gate, expected) in
         [(plain.clone(), before.version), (Gate { version: 7, ..before.clone() }, plain.version)]
     {
-        harness.save(Changes { gates: vec![(gate.clone(), Some(expected))], ..Changes::default() }).await;
+        harness
+            .save(Changes { gates: Guarded::writing([(gate.clone(), Some(expected))]), ..Changes::default() })
+            .await;
         is_the_same(harness, &gate).await;
     }
-    harness.save(Changes { gates_deleted: vec![(before.id(), 7)], ..Changes::default() }).await;
+    harness.save(Changes { gates: Guarded::deleting([(before.id(), 7)]), ..Changes::default() }).await;
     assert_eq!(harness.find_gate(&before.name).await, None);
     put(harness, std::slice::from_ref(&plain)).await;
     is_the_same(harness, &plain).await;
@@ -142,9 +146,9 @@ pub async fn gates_that_were_asked_for_are_told_apart_from_those_that_are_there(
     let budget = part(&new(harness, GateKind::Budget, "name"), "a part");
     put(harness, &[lane.clone(), budget.clone()]).await;
     let needs = Needs {
-        lanes: vec![lane.id()],
-        gates: vec![quota.id()],
-        parts: vec![budget.id()],
+        lanes: Request::locking([lane.id()]),
+        gates: Request::locking([quota.id()]),
+        parts: Request::locking([budget.id()]),
         ..Needs::default()
     };
     let found = harness.load(needs).await;
@@ -237,7 +241,7 @@ pub async fn gates_that_are_due_are_found_earliest_first_and_page_by_page(harnes
     assert_eq!(seen, due);
     // One that was looked at is not found any more.
     let done = Gate { due_at: None, version: 2, ..due[0].clone() };
-    harness.save(Changes { gates: vec![(done, Some(1))], ..Changes::default() }).await;
+    harness.save(Changes { gates: Guarded::writing([(done, Some(1))]), ..Changes::default() }).await;
     assert_eq!(found(None, 1).await, due[1..2]);
 }
 
@@ -246,7 +250,7 @@ pub async fn a_gate_that_has_moved_saves_nothing_and_is_begun_again(harness: &Ha
     let absent = new(harness, GateKind::Key, "absent");
     put(harness, std::slice::from_ref(&kept)).await;
     let written = |gate: &Gate, expected| Changes {
-        gates: vec![(Gate { active: 9, ..gate.clone() }, expected)],
+        gates: Guarded::writing([(Gate { active: 9, ..gate.clone() }, expected)]),
         ..Changes::default()
     };
     for spoil in [
@@ -254,11 +258,11 @@ pub async fn a_gate_that_has_moved_saves_nothing_and_is_begun_again(harness: &Ha
         written(&kept, Some(0)),
         written(&kept, Some(2)),
         written(&absent, Some(1)),
-        Changes { gates_deleted: vec![(kept.id(), 2)], ..Changes::default() },
-        Changes { gates_deleted: vec![(absent.id(), 1)], ..Changes::default() },
+        Changes { gates: Guarded::deleting([(kept.id(), 2)]), ..Changes::default() },
+        Changes { gates: Guarded::deleting([(absent.id(), 1)]), ..Changes::default() },
     ] {
         is_all_or_nothing(harness, |changes| {
-            (changes.gates, changes.gates_deleted) = (spoil.gates, spoil.gates_deleted);
+            (changes.gates, changes.gates.deleted) = (spoil.gates, spoil.gates_deleted);
             changes.ledger = vec![entry(&kept, 0, None, &[("tokens", "1")])];
         })
         .await;
@@ -267,7 +271,12 @@ pub async fn a_gate_that_has_moved_saves_nothing_and_is_begun_again(harness: &Ha
         assert!(harness.store.ledger(kept.id(), 0).await.expect("is read").is_empty());
     }
     let gates_deleted = vec![(kept.id(), 1)];
-    harness.save(Changes { gates_deleted, gates: vec![(absent.clone(), None)], ..Changes::default() }).await;
+    harness
+        .save(Changes {
+            gates: Guarded { deleted: gates_deleted, ..Guarded::writing([(absent.clone(), None)]) },
+            ..Changes::default()
+        })
+        .await;
     assert_eq!(
         (harness.find_gate(&kept.name).await, harness.find_gate(&absent.name).await),
         (None, Some(absent))
@@ -279,7 +288,7 @@ pub async fn a_gate_that_several_make_at_once_is_made_once(harness: &Harness) {
     let sides = side_by_side(6, |_| {
         let (store, name) = (harness.store.clone(), name.clone());
         async move {
-            let asked = Needs { gates: vec![name.id()], ..Needs::default() };
+            let asked = Needs { gates: Request::locking([name.id()]), ..Needs::default() };
             let add = super::rule::decision(
                 move |_| asked.clone(),
                 move |rows| {
@@ -287,7 +296,10 @@ pub async fn a_gate_that_several_make_at_once_is_made_once(harness: &Harness) {
                     let expected = before.as_ref().map(|gate| gate.version);
                     let mut gate = before.unwrap_or_else(|| Gate::new(name.clone()));
                     (gate.active, gate.version) = (gate.active + 1, gate.version + 1);
-                    Demand::Save(Box::new(Changes { gates: vec![(gate, expected)], ..Changes::default() }))
+                    Demand::Save(Box::new(Changes {
+                        gates: Guarded::writing([(gate, expected)]),
+                        ..Changes::default()
+                    }))
                 },
             );
             store.transact(add).await.expect("it comes through")
@@ -297,7 +309,7 @@ pub async fn a_gate_that_several_make_at_once_is_made_once(harness: &Harness) {
     let gate = harness.gate(&name).await;
     assert_eq!((gate.active, gate.version), (6, 6));
     // It stays as it is: nothing that it counts has a row.
-    harness.save(Changes { gates_deleted: vec![(name.id(), 6)], ..Changes::default() }).await;
+    harness.save(Changes { gates: Guarded::deleting([(name.id(), 6)]), ..Changes::default() }).await;
 }
 
 pub async fn slots_are_given_back_to_a_gate_that_was_not_read_and_never_more_than_were_taken(
@@ -306,11 +318,16 @@ pub async fn slots_are_given_back_to_a_gate_that_was_not_read_and_never_more_tha
     let before = harness.now().await;
     let taken = Gate { active: 3, ..new(harness, GateKind::Key, "tenant") };
     put(harness, std::slice::from_ref(&taken)).await;
-    let free =
-        |count| Changes { gates_freed: vec![(GateId(7), 1), (taken.id(), count)], ..Changes::default() };
+    let free = |count| Changes {
+        unread: UnreadWrites {
+            slots_freed: vec![(GateId(7), 1), (taken.id(), count)],
+            ..UnreadWrites::default()
+        },
+        ..Changes::default()
+    };
     let free = |count| {
         let mut changes = free(count);
-        changes.gates_freed.sort();
+        changes.unread.slots_freed.sort();
         changes
     };
     harness.save(free(2)).await;
@@ -370,7 +387,9 @@ pub async fn what_was_spent_adds_up_exactly_and_stays_when_who_spent_it_goes(har
     // What it spends in the transaction that deletes it stays as well.
     let deleted = vec![(one.id, one.version)];
     let last = entry(1, Some(one.id), &[("pages", "0.5")]);
-    harness.save(Changes { deleted, ledger: vec![last], ..Changes::default() }).await;
+    harness
+        .save(Changes { executions: Guarded::deleting(deleted), ledger: vec![last], ..Changes::default() })
+        .await;
     assert_eq!(ledger(1).await, [entry(1, None, &[("dollars", "1.00001"), ("pages", "20.5")]), of_two]);
     assert_eq!(ledger(2).await, [entry(2, None, &[("dollars", "5")])]);
     assert!(of(one.id).await.is_empty());
@@ -419,7 +438,7 @@ pub async fn what_waits_for_a_gate_is_read_back_equal(harness: &Harness) {
     let ready = Execution { state: State::Waiting, version: 2, ..held };
     let updated =
         Updated { execution: ready, expected_version: 1, result: ResultChange::Keep, rewired: false };
-    harness.save(Changes { updated: vec![updated], ..Changes::default() }).await;
+    harness.save(Changes { executions: Guarded::updating([updated]), ..Changes::default() }).await;
     assert_eq!(harness.held_by(&gate).await, 1);
 }
 
@@ -439,7 +458,12 @@ pub async fn what_a_gate_holds_is_found_in_the_order_of_claims(harness: &Harness
     for limit in 1..=5 {
         let asked = HeldBy::first(gate.id(), limit);
         let nobody = HeldBy::first(GateId(7), limit);
-        let found = harness.load(Needs { held: vec![asked, nobody], ..Needs::default() }).await;
+        let found = harness
+            .load(Needs {
+                queries: Queries { held: vec![asked, nobody], ..Queries::default() },
+                ..Needs::default()
+            })
+            .await;
         let expected: Vec<ExecutionId> = order.iter().take(limit as usize).map(|row| row.id).collect();
         let held = |of: HeldBy| found.held.iter().find(|(asked, _)| *asked == of).map(|(_, ids)| ids.clone());
         assert_eq!((held(asked), held(nobody)), (Some(expected.clone()), Some(Vec::new())));
@@ -458,16 +482,19 @@ pub async fn a_held_execution_that_somebody_else_has_is_not_waited_for(harness: 
     let held = harness.submit_all(vec![keyed("a", 1); 2]).await;
     assert!(harness.claim(9).await.is_empty());
     let key = harness.key("a");
-    let asked = Needs { held: vec![HeldBy::first(key.id(), 4)], ..Needs::default() };
+    let asked = Needs {
+        queries: Queries { held: vec![HeldBy::first(key.id(), 4)], ..Queries::default() },
+        ..Needs::default()
+    };
     if harness.store.describe().writers < 2 {
         // Nobody else can have it: one transaction comes after the other.
-        assert_eq!(harness.load(asked).await.held[0].1, [held[0].id, held[1].id]);
+        assert_eq!(harness.load(asked).await.found.held[0].1, [held[0].id, held[1].id]);
         return;
     }
     let (locked, is_locked) = channel();
     let (go_on, may_go_on) = channel();
     let may_go_on = Mutex::new(may_go_on);
-    let lock = Needs { executions: vec![held[0].id], ..Needs::default() };
+    let lock = Needs { executions: Request::locking([held[0].id]), ..Needs::default() };
     let holder = super::rule::decision(
         move |_| lock.clone(),
         move |_| {
@@ -526,9 +553,10 @@ pub async fn the_key_of_what_was_spent_is_kept_until_it_expires(harness: &Harnes
         expires_at: Some(at),
     };
     let keys = vec![key("budget:a", now.plus_ms(3_600_000)), key("budget:b", now.minus_ms(3_600_000))];
-    harness.save(Changes { keys_added: keys.clone(), ..Changes::default() }).await;
+    harness.save(Changes { keys: Entries::writing(keys.clone()), ..Changes::default() }).await;
     let names: Vec<KeyName> = keys.iter().map(|key| key.name.clone()).collect();
-    let found = async || harness.load(Needs { keys: names.clone(), ..Needs::default() }).await.keys;
+    let found =
+        async || harness.load(Needs { keys: Request::reading(names.clone()), ..Needs::default() }).await.keys;
     assert_eq!(found().await.len(), 2);
     assert_eq!(harness.store.delete_expired_keys(9).await.expect("keys are deleted"), 1);
     assert_eq!(found().await, keys[..1]);

@@ -9,6 +9,7 @@ use selvedge_core::rows::{KeyName, KeyRow, KeyScope, ResultChange, Updated};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
+use selvedge_core::table::{Entries, Request};
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, Needs};
 use selvedge_store::{Demand, Error};
 use std::sync::{Arc, Mutex};
@@ -108,8 +109,8 @@ async fn harmless(harness: &Harness) -> (Execution, Changes) {
         ..by_hand::row(harness, harness.class("default", "kind").await, now)
     };
     let changes = Changes {
-        keys_added: vec![key(harness, "half", row.id)],
-        sessions: vec![by_hand::session(harness, "half", 1_000, now)],
+        keys: Entries::writing([key(harness, "half", row.id)]),
+        sessions: Entries::writing([by_hand::session(harness, "half", 1_000, now)]),
         ..by_hand::inserting(std::slice::from_ref(&row))
     };
     (row, changes)
@@ -119,13 +120,14 @@ async fn harmless(harness: &Harness) -> (Execution, Changes) {
 pub(super) async fn is_all_or_nothing(harness: &Harness, spoil: impl FnOnce(&mut Changes)) {
     let (row, mut changes) = harmless(harness).await;
     spoil(&mut changes);
-    changes.inserted.sort_by_key(|row| row.execution.id);
-    changes.keys_added.sort_by(|a, b| a.name.cmp(&b.name));
+    changes.executions.inserted.sort_by_key(|row| row.execution.id);
+    changes.keys.written.sort_by(|a, b| a.name.cmp(&b.name));
     let entries = harness.log().await.len();
     assert_eq!(saves_only_at_first(harness, changes).await, [0, 1]);
     assert!(harness.find(row.id).await.is_none());
-    let rows =
-        harness.load(Needs { keys: vec![key(harness, "half", row.id).name], ..Needs::default() }).await;
+    let rows = harness
+        .load(Needs { keys: Request::reading([key(harness, "half", row.id).name]), ..Needs::default() })
+        .await;
     assert!(rows.keys.is_empty());
     let sessions = harness.store.sessions(None).await.expect("sessions are read");
     assert!(sessions.iter().all(|session| session.instance.as_str() != "half"));
@@ -137,7 +139,7 @@ pub(super) async fn is_all_or_nothing(harness: &Harness, spoil: impl FnOnce(&mut
 pub async fn an_insert_of_an_id_that_is_taken_saves_nothing_and_is_begun_again(harness: &Harness) {
     let taken = harness.submit(Draft::new("kind")).await;
     let spoil = by_hand::inserting(std::slice::from_ref(&taken)).inserted;
-    is_all_or_nothing(harness, |changes| changes.inserted.extend(spoil)).await;
+    is_all_or_nothing(harness, |changes| changes.executions.inserted.extend(spoil)).await;
     assert_eq!(harness.row(taken.id).await, taken);
 }
 
@@ -145,14 +147,14 @@ pub async fn a_key_that_is_taken_saves_nothing_and_is_begun_again(harness: &Harn
     let taken =
         harness.submit(Draft { unique_while_active: Some("taken".into()), ..Draft::new("kind") }).await;
     let (other, elsewhere) = (mint(), mint());
-    is_all_or_nothing(harness, |changes| changes.keys_added.push(key(harness, "taken", other))).await;
+    is_all_or_nothing(harness, |changes| changes.keys.written.push(key(harness, "taken", other))).await;
     is_all_or_nothing(harness, |changes| {
-        changes.keys_removed.push((key(harness, "taken", other).name, Some(elsewhere)));
-        changes.keys_added.push(key(harness, "taken", other));
+        changes.keys.removed.push((key(harness, "taken", other).name, Some(elsewhere)));
+        changes.keys.written.push(key(harness, "taken", other));
     })
     .await;
     let key = key(harness, "taken", other).name;
-    let rows = harness.load(Needs { keys: vec![key], ..Needs::default() }).await;
+    let rows = harness.load(Needs { keys: Request::reading([key]), ..Needs::default() }).await;
     assert_eq!(rows.keys[0].execution, Some(taken.id));
 }
 
@@ -165,7 +167,7 @@ pub async fn an_update_of_a_version_that_is_gone_saves_nothing_and_is_begun_agai
         result: ResultChange::Set("1".into()),
     };
     for spoil in [update(row.id, 0), update(row.id, 2), update(mint(), 1)] {
-        is_all_or_nothing(harness, |changes| changes.updated.push(spoil)).await;
+        is_all_or_nothing(harness, |changes| changes.executions.updated.push(spoil)).await;
     }
     assert_eq!(harness.row(row.id).await, row);
     assert_eq!(harness.stored(row.id).await.result, None);
@@ -174,7 +176,7 @@ pub async fn an_update_of_a_version_that_is_gone_saves_nothing_and_is_begun_agai
 pub async fn a_deletion_of_a_version_that_is_gone_saves_nothing_and_is_begun_again(harness: &Harness) {
     let row = harness.submit(Draft::new("kind")).await;
     for spoil in [(row.id, 2), (mint(), 1)] {
-        is_all_or_nothing(harness, |changes| changes.deleted.push(spoil)).await;
+        is_all_or_nothing(harness, |changes| changes.executions.deleted.push(spoil)).await;
     }
     assert_eq!(harness.row(row.id).await, row);
 }
@@ -200,7 +202,7 @@ pub async fn a_decision_without_changes_writes_nothing(harness: &Harness) {
 
 pub async fn a_panicking_decision_fails_alone(harness: &Harness) {
     let row = harness.submit(Draft::new("kind")).await;
-    let load = Needs { executions: vec![row.id], ..Needs::default() };
+    let load = Needs { executions: Request::locking([row.id]), ..Needs::default() };
     let at_first = decision(|_| panic!("on purpose, at its beginning"), |_| Demand::Save(Box::default()));
     let later = decision(move |_| load.clone(), |_| panic!("on purpose, with a row in its hands"));
     for panicking in [at_first, later] {

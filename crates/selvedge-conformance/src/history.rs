@@ -10,6 +10,7 @@ use selvedge_core::rule::{Phase, Profile, Rule};
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
+use selvedge_core::table::Request;
 use selvedge_core::{Draft, DueKind, ExecutionId, History, Name, Needs, Policy, Work};
 
 /// The command that changes a tag to a long value, which makes a long line of history.
@@ -90,7 +91,7 @@ pub async fn retention_deletes_the_row_with_its_tags_keys_and_pages_and_nothing_
         key(KeyScope::Idempotency, "idempotency stays"),
         key(KeyScope::Unique, "unique stays"),
     ];
-    let rows = harness.load(Needs { keys, ..Needs::default() }).await;
+    let rows = harness.load(Needs { keys: Request::reading(keys), ..Needs::default() }).await;
     assert_eq!(rows.keys.len(), 2);
     assert!(rows.keys.iter().all(|key| key.execution == Some(stays)));
     let again = harness.try_submit(draft("gone")).await.expect("it is accepted");

@@ -3,6 +3,7 @@
 
 use super::harness::Harness;
 use super::side_by_side;
+use selvedge_core::rows::Queries;
 use selvedge_core::{Class, ClassId, Name, NamespaceId, Needs};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,9 +75,14 @@ pub async fn classes_that_differ_in_anything_have_different_ids(harness: &Harnes
     let read: BTreeMap<Class, ClassId> =
         classes_after(harness, ClassId(0)).await.into_iter().map(|(id, class)| (class, id)).collect();
     assert_eq!(read, ids);
-    let in_transaction = harness.load(Needs { classes_after: Some(ClassId(0)), ..Needs::default() }).await;
+    let in_transaction = harness
+        .load(Needs {
+            queries: Queries { classes_after: Some(ClassId(0)), ..Queries::default() },
+            ..Needs::default()
+        })
+        .await;
     assert_eq!(in_transaction.classes, classes_after(harness, ClassId(0)).await);
-    assert!(harness.load(Needs::default()).await.classes.is_empty());
+    assert!(harness.load(Needs::default()).await.found.classes.is_empty());
     assert!(harness.store.intern(&[]).await.expect("nothing is interned").is_empty());
 }
 

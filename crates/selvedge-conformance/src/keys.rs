@@ -5,6 +5,7 @@ use super::{Harness, Worker};
 use bytes::Bytes;
 use selvedge_core::rows::{KeyName, KeyRow, KeyScope};
 use selvedge_core::rules::Operation;
+use selvedge_core::table::{Entries, Request};
 use selvedge_core::{Changes, Draft, ExecutionId, Name, Needs, Timestamp};
 
 fn name(harness: &Harness, scope: KeyScope, text: &str) -> KeyName {
@@ -22,18 +23,19 @@ fn standing_for(name: &KeyName, execution: ExecutionId) -> KeyRow {
 }
 
 async fn found(harness: &Harness, names: &[KeyName]) -> Vec<KeyRow> {
-    let mut keys = harness.load(Needs { keys: names.to_vec(), ..Needs::default() }).await.keys;
+    let mut keys =
+        harness.load(Needs { keys: Request::reading(names.to_vec()), ..Needs::default() }).await.keys;
     keys.sort_by(|a, b| a.name.cmp(&b.name));
     keys
 }
 
 async fn put(harness: &Harness, mut keys: Vec<KeyRow>) {
     keys.sort_by(|a, b| a.name.cmp(&b.name));
-    harness.save(Changes { keys_added: keys, ..Changes::default() }).await;
+    harness.save(Changes { keys: Entries::writing(keys), ..Changes::default() }).await;
 }
 
 async fn remove(harness: &Harness, name: &KeyName, only_of: Option<ExecutionId>) {
-    harness.save(Changes { keys_removed: vec![(name.clone(), only_of)], ..Changes::default() }).await;
+    harness.save(Changes { keys: Entries::removing([(name.clone(), only_of)]), ..Changes::default() }).await;
 }
 
 pub async fn a_key_is_read_back_with_every_field(harness: &Harness) {
@@ -75,8 +77,10 @@ pub async fn keys_are_removed_before_others_are_added(harness: &Harness) {
     for (only_of, next) in [(Some(rows[0].id), rows[1].id), (Some(rows[1].id), rows[2].id)] {
         harness
             .save(Changes {
-                keys_removed: vec![(key.clone(), only_of)],
-                keys_added: vec![standing_for(&key, next)],
+                keys: Entries {
+                    removed: vec![(key.clone(), only_of)],
+                    written: vec![standing_for(&key, next)],
+                },
                 ..Changes::default()
             })
             .await;

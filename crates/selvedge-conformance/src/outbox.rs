@@ -3,6 +3,7 @@
 
 use super::harness::Harness;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
+use selvedge_core::table::{Entries, Request};
 use selvedge_core::{Changes, Needs, Timestamp};
 use selvedge_store::FlowDue;
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ fn row(harness: &Harness, kind: OutboxKind, at: Timestamp) -> OutboxRow {
 async fn put(harness: &Harness, rows: &[OutboxRow]) {
     let mut outbox_put = rows.to_vec();
     outbox_put.sort_by_key(|row| row.name);
-    harness.save(Changes { outbox_put, ..Changes::default() }).await;
+    harness.save(Changes { outbox: Entries::writing(outbox_put), ..Changes::default() }).await;
 }
 
 async fn scan(
@@ -46,7 +47,8 @@ pub async fn a_row_of_the_outbox_is_read_back_with_every_field(harness: &Harness
         put(harness, std::slice::from_ref(&full)).await;
         assert_eq!(scan(harness, kind, 0, None, 9).await, std::slice::from_ref(&full));
         let unknown = OutboxName { id: Uuid::now_v7(), kind };
-        let loaded = harness.load(Needs { outbox: vec![full.name, unknown], ..Needs::default() }).await;
+        let loaded =
+            harness.load(Needs { outbox: Request::locking([full.name, unknown]), ..Needs::default() }).await;
         assert_eq!(loaded.outbox, [full]);
     }
 }
@@ -64,7 +66,7 @@ pub async fn a_row_of_the_outbox_that_is_written_again_is_replaced(harness: &Har
     assert_eq!(scan(harness, OutboxKind::Edges, 0, None, 9).await, std::slice::from_ref(&second));
     let gone = OutboxName { id: Uuid::now_v7(), kind: OutboxKind::Edges };
     let outbox_removed = vec![gone, second.name];
-    harness.save(Changes { outbox_removed, ..Changes::default() }).await;
+    harness.save(Changes { outbox: Entries::removing(outbox_removed), ..Changes::default() }).await;
     assert!(scan(harness, OutboxKind::Edges, 0, None, 9).await.is_empty());
     assert_eq!(scan(harness, OutboxKind::Children, 0, None, 9).await, [same_id]);
 }

@@ -12,6 +12,7 @@ use super::sketch::Sketch;
 use super::worker::Worker;
 use selvedge_core::flow::CancelMode;
 use selvedge_core::gate::{Config, Draws, GateName};
+use selvedge_core::rows::UnreadWrites;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
@@ -518,7 +519,12 @@ pub async fn slots_that_are_given_back_unseen_are_found(harness: &Harness) {
     assert_eq!(harness.claim(10).await.len(), 1);
     let key = harness.key("a");
     assert_eq!(harness.gate(&key).await.due_at, None);
-    harness.save(Changes { gates_freed: vec![(key.id(), 1)], ..Changes::default() }).await;
+    harness
+        .save(Changes {
+            unread: UnreadWrites { slots_freed: vec![(key.id(), 1)], ..UnreadWrites::default() },
+            ..Changes::default()
+        })
+        .await;
     assert_eq!(harness.gate(&key).await.active, 0);
     // Nobody knows what it holds: so it is due at once.
     assert_eq!(harness.look_if_due(&key).await, 1);

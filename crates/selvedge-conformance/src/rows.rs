@@ -13,6 +13,7 @@ use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
+use selvedge_core::table::{Access, Request};
 use selvedge_core::{
     Draft, DueKind, Execution, ExecutionId, FailureClass, FlowId, LeaseId, Name, Needs, Outcome, Policy,
     State, Work,
@@ -54,14 +55,14 @@ async fn keeps<R: Rule>(harness: &Harness, id: ExecutionId, rule: R, expected: S
 pub(super) async fn is_read_everywhere(harness: &Harness, row: &Execution) {
     assert_eq!(&harness.row(row.id).await, row, "by fetch");
     let lists: [fn(ExecutionId) -> Needs; 3] = [
-        |id| Needs { executions: vec![id], ..Needs::default() },
-        |id| Needs { executions_if_free: vec![id], ..Needs::default() },
-        |id| Needs { look: vec![id], inputs: vec![id], ..Needs::default() },
+        |id| Needs { executions: Request::locking([id]), ..Needs::default() },
+        |id| Needs { executions: Request::default().and(Access::LockIfFree, [id]), ..Needs::default() },
+        |id| Needs { executions: Request::reading([id]), inputs: Request::reading([id]), ..Needs::default() },
     ];
     for needs in lists {
         let rows = harness.load(needs(row.id)).await;
         assert_eq!(rows.executions, std::slice::from_ref(row), "in a transaction");
-        assert!(rows.unreadable.is_empty() && rows.candidates.is_empty());
+        assert!(rows.unreadable.is_empty() && rows.found.candidates.is_empty());
     }
 }
 
@@ -181,9 +182,8 @@ pub async fn unknown_ids_are_left_out(harness: &Harness) {
     assert!(harness.store.fetch(&[]).await.expect("executions are read").is_empty());
     let rows = harness
         .load(Needs {
-            executions: ids.to_vec(),
-            look: vec![mint()],
-            inputs: vec![known.id, mint()],
+            executions: Request::default().and(Access::Lock, ids.to_vec()).and(Access::Read, [mint()]),
+            inputs: Request::reading([known.id, mint()]),
             ..Needs::default()
         })
         .await;

@@ -213,9 +213,9 @@ impl<R: Rule> Rule for Propagating<R> {
     }
     fn needs(&self, work: &Work, needs: &mut Needs) {
         self.rule.needs(work, needs);
-        needs.executions.push(self.of);
+        needs.executions.lock([self.of]);
         if let Ok(Some(row)) = work.find(self.of) {
-            needs.executions.extend(row.wiring().downstreams.iter().map(|one| one.execution));
+            needs.executions.lock(row.wiring().downstreams.iter().map(|one| one.execution));
         }
     }
     fn decide(&self, work: &mut Work) -> Self::Reply {

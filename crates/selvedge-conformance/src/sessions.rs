@@ -5,10 +5,12 @@ use super::Worker;
 use super::by_hand::{put_sessions, session};
 use super::harness::{Harness, fence};
 use selvedge_core::rows::HeldLease;
+use selvedge_core::rows::Queries;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::worker::Drain;
+use selvedge_core::table::{Entries, Request};
 use selvedge_core::{Changes, ClaimScope, Draft, Name, Needs, Session, SessionId};
 use std::collections::BTreeSet;
 
@@ -50,8 +52,8 @@ pub async fn a_session_is_read_back_with_every_field(harness: &Harness) {
     assert_eq!(by_id(read.expect("sessions are read")), expected);
     let mut ids: Vec<SessionId> = expected.iter().map(|session| session.id).collect();
     ids.push(SessionId(7));
-    let loose = Needs { sessions: ids.clone(), ..Needs::default() };
-    let locked = Needs { sessions_locked: ids, ..Needs::default() };
+    let loose = Needs { sessions: Request::reading(ids.clone()), ..Needs::default() };
+    let locked = Needs { sessions: Request::locking(ids), ..Needs::default() };
     assert_eq!(by_id(harness.load(loose).await.sessions), expected);
     assert_eq!(by_id(harness.load(locked).await.sessions), expected);
     let elsewhere = harness.beside("elsewhere").await.namespace;
@@ -93,7 +95,10 @@ pub async fn a_session_that_is_forgotten_and_written_at_once_is_written_anew(har
     let anew = session(harness, "one", 30_000, now.minus_ms(HOUR_MS));
     put_sessions(harness, &[before, session(harness, "two", 30_000, now)]).await;
     harness
-        .save(Changes { sessions_removed: vec![anew.id], sessions: vec![anew.clone()], ..Changes::default() })
+        .save(Changes {
+            sessions: Entries { removed: vec![anew.id], written: vec![anew.clone()] },
+            ..Changes::default()
+        })
         .await;
     let sessions = harness.store.sessions(None).await.expect("sessions are read");
     let one = sessions.iter().filter(|session| session.instance.as_str() == "one");
@@ -112,7 +117,13 @@ pub async fn an_instance_is_shown_with_its_sessions_and_their_leases(harness: &H
     let cancel = Action::Cancel { reason: None, grace_ms: 60_000 };
     let asked = harness.operate(mine[1].execution.id, cancel).await.expect("it is asked");
     let rows = harness
-        .load(Needs { instances: vec![(harness.namespace, Name::trusted("one"))], ..Needs::default() })
+        .load(Needs {
+            queries: Queries {
+                instances: vec![(harness.namespace, Name::trusted("one"))],
+                ..Queries::default()
+            },
+            ..Needs::default()
+        })
         .await;
     let sessions: BTreeSet<SessionId> = rows.sessions.iter().map(|session| session.id).collect();
     let of = |ttl_ms| SessionId::of(harness.namespace, "one", ttl_ms);
@@ -131,7 +142,7 @@ pub async fn an_instance_is_shown_with_its_sessions_and_their_leases(harness: &H
             }
         })
         .collect();
-    let mut leases = rows.leases;
+    let mut leases = rows.found.leases;
     expected.sort_by_key(|lease| lease.execution);
     leases.sort_by_key(|lease| lease.execution);
     assert_eq!(leases, expected);

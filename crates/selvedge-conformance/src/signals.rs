@@ -8,6 +8,7 @@ use super::signal_harness::{at_most, carried, name, on, said, signal, suspend};
 use super::{by_hand, side_by_side};
 use bytes::Bytes;
 use selvedge_core::execution::Record;
+use selvedge_core::rows::{Queries, UnreadWrites};
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::rule::{LeaseEffect, Touch};
 use selvedge_core::rules::operator::Action;
@@ -17,6 +18,7 @@ use selvedge_core::signal::{Effect, SIGNAL_LIMIT, SIGNALS_MAX};
 use selvedge_core::state::StateName;
 use selvedge_core::step::RECORD_LIMIT;
 use selvedge_core::suspension::{Condition, OnTimeout, WaitDraft};
+use selvedge_core::table::{Guarded, Request};
 use selvedge_core::{
     Changes, Draft, DueKind, Execution, ExecutionId, Name, Needs, Policy, Refusal, Signal, WaitpointId,
 };
@@ -56,7 +58,13 @@ async fn with_signals(harness: &Harness) -> (ExecutionId, Vec<Signal>) {
     let signals = every_form(id, harness.now().await);
     let signals_added = signals.clone();
     let priority = raised(harness, id).await;
-    harness.save(Changes { signals_added, updated: vec![priority], ..Changes::default() }).await;
+    harness
+        .save(Changes {
+            signals: signals_added,
+            executions: Guarded::updating([priority]),
+            ..Changes::default()
+        })
+        .await;
     (id, signals)
 }
 
@@ -87,16 +95,26 @@ pub async fn what_is_asked_for_of_signals_is_loaded_and_nothing_else(harness: &H
     let (id, signals) = with_signals(harness).await;
     let (other, others) = with_signals(harness).await;
     let bare = by_hand::recorded(harness, Record::default()).await.id;
-    let rows = harness.load(Needs { records: vec![id, bare], ..Needs::default() }).await;
+    let rows = harness
+        .load(Needs {
+            queries: Queries { records: vec![id, bare], ..Queries::default() },
+            ..Needs::default()
+        })
+        .await;
     assert_eq!(rows.signals, signals, "all of them, with their payloads");
-    let recorded: BTreeSet<ExecutionId> = rows.recorded.into_iter().collect();
+    let recorded: BTreeSet<ExecutionId> = rows.found.records.into_iter().collect();
     assert_eq!(recorded, BTreeSet::from([id, bare]), "also where there are none");
     assert!(rows.steps.is_empty());
-    let rows = harness.load(Needs { untaken: vec![id, bare], ..Needs::default() }).await;
+    let rows = harness
+        .load(Needs {
+            queries: Queries { untaken: vec![id, bare], ..Queries::default() },
+            ..Needs::default()
+        })
+        .await;
     let kept: Vec<Signal> = signals.iter().filter(|signal| signal.taken.is_none()).cloned().collect();
     assert_eq!(kept.len(), 4);
     assert_eq!(rows.signals, without_payload(&kept));
-    assert!(rows.recorded.is_empty(), "these are not all of them");
+    assert!(rows.found.records.is_empty(), "these are not all of them");
     let keyed = |of: ExecutionId, key: &str| (of, name(key));
     let keys = vec![
         keyed(id, "kéy 1"),
@@ -105,21 +123,26 @@ pub async fn what_is_asked_for_of_signals_is_loaded_and_nothing_else(harness: &H
         keyed(bare, "kéy 1"),
         keyed(other, "kéy 4"),
     ];
-    let rows = harness.load(Needs { signal_keys: keys, ..Needs::default() }).await;
+    let rows = harness
+        .load(Needs { queries: Queries { signal_keys: keys, ..Queries::default() }, ..Needs::default() })
+        .await;
     let mut found = rows.signals;
     found.sort_by_key(|signal| signal.number);
     assert_eq!(found, without_payload(&[signals[1].clone(), others[4].clone()]));
-    let rows = harness.load(Needs { executions: vec![id], ..Needs::default() }).await;
-    assert!(rows.signals.is_empty() && rows.recorded.is_empty());
+    let rows = harness.load(Needs { executions: Request::locking([id]), ..Needs::default() }).await;
+    assert!(rows.signals.is_empty() && rows.found.records.is_empty());
 }
 
 pub async fn signals_are_taken_also_by_the_transaction_that_adds_them(harness: &Harness) {
     let (id, signals) = with_signals(harness).await;
     let new = Signal { number: 7, key: Some(name("new")), taken: None, ..signals[0].clone() };
     let changes = Changes {
-        signals_added: vec![new.clone()],
-        signals_taken: vec![(id, 1, 9), (id, 2, 9), (id, 7, 9)],
-        updated: vec![raised(harness, id).await],
+        signals: vec![new.clone()],
+        unread: UnreadWrites {
+            signals_taken: vec![(id, 1, 9), (id, 2, 9), (id, 7, 9)],
+            ..UnreadWrites::default()
+        },
+        executions: Guarded::updating([raised(harness, id).await]),
         ..Changes::default()
     };
     harness.save(changes).await;
@@ -129,7 +152,9 @@ pub async fn signals_are_taken_also_by_the_transaction_that_adds_them(harness: &
         expected[number].taken = Some(9);
     }
     assert_eq!(harness.signals(id).await, expected);
-    let rows = harness.load(Needs { untaken: vec![id], ..Needs::default() }).await;
+    let rows = harness
+        .load(Needs { queries: Queries { untaken: vec![id], ..Queries::default() }, ..Needs::default() })
+        .await;
     assert_eq!(rows.signals.iter().map(|signal| signal.number).collect::<Vec<_>>(), [4, 5]);
 }
 
@@ -329,9 +354,8 @@ pub async fn what_is_recorded_goes_with_its_execution_and_with_no_other(harness:
             harness.waitpoints(id).await.len(),
         );
         let needs = Needs {
-            records: vec![id],
-            waitpoints: vec![id],
-            steps: vec![(id, name("done"))],
+            steps: Request::reading([(id, name("done"))]),
+            queries: Queries { records: vec![id], waitpoints: vec![id], ..Queries::default() },
             ..Needs::default()
         };
         let rows = harness.load(needs).await;

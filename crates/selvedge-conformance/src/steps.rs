@@ -7,6 +7,7 @@ use super::signals::raised;
 use super::{Worker, by_hand};
 use bytes::Bytes;
 use selvedge_core::execution::Record;
+use selvedge_core::rows::Queries;
 use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
@@ -16,6 +17,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::step::{RECORD_LIMIT, STEPS_MAX, Step, StepKind};
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, OnTimeout, ResumedBy, WaitDraft};
+use selvedge_core::table::{Guarded, Request};
 use selvedge_core::{Changes, Draft, DueKind, ExecutionId, FailureClass, Needs};
 
 pub async fn steps_are_read_back_with_every_field_in_order_and_page_by_page(harness: &Harness) {
@@ -38,7 +40,13 @@ pub async fn steps_are_read_back_with_every_field_in_order_and_page_by_page(harn
     };
     let write = async |id: ExecutionId, steps: &[Step]| {
         let updated = vec![raised(harness, id).await];
-        harness.save(Changes { steps: steps.to_vec(), updated, ..Changes::default() }).await;
+        harness
+            .save(Changes {
+                steps: steps.to_vec(),
+                executions: Guarded::updating(updated),
+                ..Changes::default()
+            })
+            .await;
     };
     let record = Record { steps: 6, ..Record::default() };
     let [one, other] =
@@ -54,18 +62,20 @@ pub async fn steps_are_read_back_with_every_field_in_order_and_page_by_page(harn
         assert!(page(after, 9).await.is_empty());
     }
     assert!(harness.steps(mint()).await.is_empty());
-    let rows = harness.load(Needs { records: vec![one], ..Needs::default() }).await;
-    assert_eq!((&rows.steps, rows.recorded), (&steps, vec![one]));
+    let rows = harness
+        .load(Needs { queries: Queries { records: vec![one], ..Queries::default() }, ..Needs::default() })
+        .await;
+    assert_eq!((&rows.steps, rows.found.records), (&steps, vec![one]));
     let wanted = vec![
         (one, steps[2].name.clone()),
         (one, name("nobody's")),
         (other, others[3].name.clone()),
         (mint(), steps[2].name.clone()),
     ];
-    let mut rows = harness.load(Needs { steps: wanted, ..Needs::default() }).await;
+    let mut rows = harness.load(Needs { steps: Request::reading(wanted), ..Needs::default() }).await;
     rows.steps.sort_by_key(|step| step.number);
     assert_eq!(rows.steps, [steps[2].clone(), others[3].clone()]);
-    assert!(rows.recorded.is_empty());
+    assert!(rows.found.records.is_empty());
     // One that was open is recorded: written again, it is replaced.
     let recorded = Step { recorded_at: Some(now), result: Some("7".into()), attempt: 3, ..steps[2].clone() };
     write(one, std::slice::from_ref(&recorded)).await;

@@ -7,6 +7,7 @@ use super::rule::Each;
 use super::rule::decision;
 use super::side_by_side;
 use bytes::Bytes;
+use selvedge_core::rows::UnreadWrites;
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
@@ -14,6 +15,7 @@ use selvedge_core::rules::report::{Fence, Op, Report};
 use selvedge_core::stream::{
     BEST_EFFORT_MAX, BEST_EFFORT_MS, FRAME_LIMIT, Frame, FrameKind, FrameMode, Stream, StreamName,
 };
+use selvedge_core::table::{Guarded, Request};
 use selvedge_core::{Changes, Draft, DueKind, FailureClass, Needs, Policy, Timestamp};
 use selvedge_store::Demand;
 use std::sync::Arc;
@@ -43,7 +45,8 @@ async fn frames(harness: &Harness, stream: StreamName, from: u32, limit: u32) ->
 
 async fn stream(harness: &Harness, name: StreamName) -> Option<Stream> {
     let read = harness.store.stream(name).await.expect("the stream is read");
-    let loaded = harness.load(Needs { summaries: vec![name], ..Needs::default() }).await.streams;
+    let loaded =
+        harness.load(Needs { summaries: Request::reading([name]), ..Needs::default() }).await.streams;
     assert_eq!(loaded, read.clone().into_iter().collect::<Vec<_>>(), "in a transaction as outside of it");
     read
 }
@@ -246,7 +249,12 @@ pub async fn only_best_effort_frames_with_smaller_numbers_are_dropped(harness: &
         frames.sort_by_key(|frame| (frame.stream, frame.number));
         let mut streams = [one, other].map(|name| Stream { next: from + 10, ..Stream::new(name) });
         streams.sort_by_key(|stream| stream.name);
-        Changes { streams: streams.to_vec(), frames, frames_dropped: dropped, ..Changes::default() }
+        Changes {
+            streams: streams.to_vec(),
+            frames,
+            unread: UnreadWrites { frames_dropped: dropped, ..UnreadWrites::default() },
+            ..Changes::default()
+        }
     };
     harness.save(put(0, vec![])).await;
     harness.save(put(10, vec![(one, 5)])).await;
@@ -304,7 +312,7 @@ pub async fn a_decision_that_is_begun_again_appends_once(harness: &Harness) {
             execution.version += 1;
             let updated = Updated { execution, expected_version, result: ResultChange::Keep, rewired: false };
             Demand::Save(Box::new(Changes {
-                updated: vec![updated],
+                executions: Guarded::updating([updated]),
                 streams: vec![Stream { next: 1, bytes: 1, ..Stream::new(stream_name) }],
                 frames: vec![frame(stream_name, 0, false, now)],
                 ..Changes::default()

@@ -4,6 +4,7 @@
 use super::harness::{Harness, fence};
 use super::side_by_side;
 use super::signal_harness::{carried, name, on, secret, signal, suspend};
+use selvedge_core::rows::Queries;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
@@ -11,6 +12,7 @@ use selvedge_core::rules::signal::{Delivered, SignalDraft, Way};
 use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::signal::Effect;
 use selvedge_core::suspension::WaitDraft;
+use selvedge_core::table::Entries;
 use selvedge_core::token::{TokenKey, TokenKeyId};
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{Changes, Draft, DueKind, Needs, Refusal, Waitpoint, WaitpointId};
@@ -53,10 +55,13 @@ pub async fn the_keys_of_tokens_are_read_back_with_every_field(harness: &Harness
     };
     let keys =
         [key(3, i64::MIN, None), key(77, i64::MAX, Some(now)), key(i64::MAX, -1, Some(now.plus_ms(HOUR_MS)))];
-    harness.save(Changes { token_keys: keys.to_vec(), ..Changes::default() }).await;
+    harness.save(Changes { token_keys: Entries::writing(keys.to_vec()), ..Changes::default() }).await;
     let read = async || {
         let read = harness.store.token_keys().await.expect("keys are read");
-        let mut loaded = harness.load(Needs { token_keys: true, ..Needs::default() }).await.token_keys;
+        let mut loaded = harness
+            .load(Needs { queries: Queries { token_keys: true, ..Queries::default() }, ..Needs::default() })
+            .await
+            .token_keys;
         loaded.sort_by_key(|key| key.id);
         assert_eq!(loaded, read, "in a transaction as outside of it");
         read
@@ -65,7 +70,12 @@ pub async fn the_keys_of_tokens_are_read_back_with_every_field(harness: &Harness
     assert!(harness.load(Needs::default()).await.token_keys.is_empty());
     let retired = TokenKey { retires_at: Some(now.plus_ms(5)), ..keys[0] };
     let token_keys_removed = vec![TokenKeyId(4), keys[1].id];
-    harness.save(Changes { token_keys: vec![retired], token_keys_removed, ..Changes::default() }).await;
+    harness
+        .save(Changes {
+            token_keys: Entries { written: vec![retired], removed: token_keys_removed },
+            ..Changes::default()
+        })
+        .await;
     assert_eq!(read().await, [retired, keys[2]]);
 }
 

@@ -7,6 +7,7 @@ use super::harness::{Harness, fence, mint};
 use super::signal_harness::{carried, make, name, on, suspend};
 use super::signals::raised;
 use selvedge_core::execution::Record;
+use selvedge_core::rows::Queries;
 use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
@@ -14,6 +15,7 @@ use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
 use selvedge_core::suspension::{Condition, WaitDraft};
+use selvedge_core::table::Guarded;
 use selvedge_core::token::TokenKeyId;
 use selvedge_core::waitpoint::{WAITPOINTS_MAX, WaitpointState};
 use selvedge_core::{
@@ -67,7 +69,13 @@ pub async fn waitpoints_are_read_back_with_every_field_by_id_and_by_execution(ha
         let row = by_hand::recorded(harness, Record { waitpoints: 6, ..Record::default() }).await;
         let waitpoints = every_form(harness.namespace, row.id, now);
         let updated = vec![raised(harness, row.id).await];
-        harness.save(Changes { waitpoints: waitpoints.clone(), updated, ..Changes::default() }).await;
+        harness
+            .save(Changes {
+                waitpoints: waitpoints.clone(),
+                executions: Guarded::updating(updated),
+                ..Changes::default()
+            })
+            .await;
         all.push((row.id, waitpoints));
     }
     let (id, mut waitpoints) = all.remove(0);
@@ -85,13 +93,24 @@ pub async fn waitpoints_are_read_back_with_every_field_by_id_and_by_execution(ha
         assert!(page(after, 9).await.is_empty());
     }
     assert!(harness.waitpoints(mint()).await.is_empty());
-    let rows = harness.load(Needs { waitpoints: vec![id, mint()], ..Needs::default() }).await;
+    let rows = harness
+        .load(Needs {
+            queries: Queries { waitpoints: vec![id, mint()], ..Queries::default() },
+            ..Needs::default()
+        })
+        .await;
     assert_eq!(rows.waitpoints, waitpoints);
     // One that is written again is replaced: it was delivered to, or is signed with another key.
     waitpoints[0].state = WaitpointState::Delivered(3, Effect::Counted);
     waitpoints[1].key = TokenKeyId(9);
     let updated = vec![raised(harness, id).await];
-    harness.save(Changes { waitpoints: waitpoints[..2].to_vec(), updated, ..Changes::default() }).await;
+    harness
+        .save(Changes {
+            waitpoints: waitpoints[..2].to_vec(),
+            executions: Guarded::updating(updated),
+            ..Changes::default()
+        })
+        .await;
     assert_eq!(harness.waitpoints(id).await, waitpoints);
     assert_eq!(by_id(waitpoints[0].id).await.as_ref(), Some(&waitpoints[0]));
     assert_eq!(harness.waitpoints(other).await, others);

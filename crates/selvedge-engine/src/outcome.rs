@@ -84,8 +84,8 @@ impl Outcome {
     fn of(changes: &Changes, summary: Summary, process: &Process) -> Outcome {
         let registry = &process.registry;
         let rows = || {
-            let inserted = changes.inserted.iter().map(|row| &row.execution);
-            inserted.chain(changes.updated.iter().map(|row| &row.execution))
+            let inserted = changes.executions.inserted.iter().map(|row| &row.execution);
+            inserted.chain(changes.executions.updated.iter().map(|row| &row.execution))
         };
         registry.see_gates(changes.gates.iter().map(|(gate, _)| gate));
         if registry.has_gates() {
@@ -96,7 +96,8 @@ impl Outcome {
             ready.extend(registry.of(lane.namespace, Some(&lane.name), None));
         }
         // A claim that was refused an execution may have gone short of those behind it.
-        let refused = changes.updated.iter().map(|row| &row.execution).filter(|row| is_refused(row));
+        let refused =
+            changes.executions.updated.iter().map(|row| &row.execution).filter(|row| is_refused(row));
         ready.extend(refused.map(|row| row.class));
         let mut news = Notification { ready, logged: !changes.events.is_empty(), ..Notification::default() };
         news.streamed = changes.streams.iter().map(|stream| stream.name.execution).collect();
@@ -110,7 +111,7 @@ impl Outcome {
         Outcome {
             news,
             leased: rows().filter(|row| matches!(row.state, State::Active(_))).cloned().collect(),
-            outbox: changes.outbox_put.clone(),
+            outbox: changes.outbox.written.clone(),
             next_due: live_due.map(|due| due.at).chain(gates_due).min().map(|at| (at, summary.now)),
         }
     }

@@ -58,45 +58,45 @@ impl Tables {
     /// Whether what a decision says of flows and nodes may be saved.
     pub fn flow_guards_hold(&self, changes: &Changes) -> bool {
         let version = |id: FlowId| self.flows.get(&id).map(|flow| flow.version);
-        let updated = changes.flows_updated.iter().map(|(flow, expected)| (flow.id, *expected));
+        let updated = changes.flows.updated.iter().map(|(flow, expected)| (flow.id, *expected));
         let named = |entry: &NodeEntry| self.nodes.contains_key(&(entry.flow, entry.name.clone()));
-        changes.flows_inserted.iter().all(|flow| version(flow.id).is_none())
+        changes.flows.inserted.iter().all(|flow| version(flow.id).is_none())
             && updated
-                .chain(changes.flows_deleted.iter().copied())
+                .chain(changes.flows.deleted.iter().copied())
                 .all(|(id, expected)| version(id) == Some(expected))
-            && !changes.nodes_added.iter().any(named)
+            && !changes.nodes.written.iter().any(named)
     }
 
     /// Saves what a decision says of flows, nodes and the outbox. Says which flows are left without a live member.
     pub fn save_flows(&mut self, changes: &Changes) -> Vec<FlowId> {
-        for (id, _) in &changes.flows_deleted {
+        for (id, _) in &changes.flows.deleted {
             self.take_flow(*id);
         }
-        changes.flows_inserted.iter().for_each(|flow| self.put_flow(flow.clone()));
-        for (flow, _) in &changes.flows_updated {
+        changes.flows.inserted.iter().for_each(|flow| self.put_flow(flow.clone()));
+        for (flow, _) in &changes.flows.updated {
             let counts = self.take_flow(flow.id).map(|stored| stored.counts).unwrap_or_default();
             self.put_flow(Flow { counts, ..flow.clone() });
         }
-        for name in &changes.nodes_removed {
+        for name in &changes.nodes.removed {
             if let Some(id) = self.nodes.remove(name)
                 && let Some(members) = self.members.get_mut(&name.0)
             {
                 members.retain(|place| place.id != id);
             }
         }
-        for NodeEntry { flow, name, submitted_at, execution } in changes.nodes_added.clone() {
+        for NodeEntry { flow, name, submitted_at, execution } in changes.nodes.written.clone() {
             self.nodes.insert((flow, name), execution);
             self.members.entry(flow).or_default().insert(Place { submitted_at, id: execution });
         }
-        for name in &changes.outbox_removed {
+        for name in &changes.outbox.removed {
             self.take_outbox(*name);
         }
-        for row in &changes.outbox_put {
+        for row in &changes.outbox.written {
             self.take_outbox(row.name);
             self.waiting.entry(row.name.kind).or_default().insert((row.at, row.name.id));
             self.outbox.insert(row.name, row.clone());
         }
-        let counted = changes.counted.iter();
+        let counted = changes.unread.flow_counts.iter();
         counted.filter_map(|(id, more)| self.add_counts(*id, *more).then_some(*id)).collect()
     }
 
@@ -115,7 +115,8 @@ impl Tables {
             Some((*flow, name.clone(), *id))
         };
         rows.nodes = needs.nodes.iter().filter_map(found).collect();
-        rows.members = needs.members.iter().map(|page| (*page, self.member_ids(*page))).collect();
+        rows.found.members =
+            needs.queries.members.iter().map(|page| (*page, self.member_ids(*page))).collect();
         rows.outbox = needs.outbox.iter().filter_map(|name| self.outbox.get(name).cloned()).collect();
         rows.relatives = needs.relatives.iter().filter_map(|id| self.relative(*id)).collect();
     }

@@ -38,13 +38,13 @@ impl Gates {
             rows.gates.extend(self.rows.get(id).cloned());
         }
         let mut all = Vec::new();
-        for asked in &needs.held {
+        for asked in &needs.queries.held {
             let after = asked.after.map_or(Unbounded, Excluded);
             let held = self.held.get(&asked.gate).into_iter();
             let held = held.flat_map(|held| held.range((after, Unbounded))).take(asked.limit as usize);
             let held: Vec<ExecutionId> = held.map(|(_, id)| *id).collect();
             all.extend(&held);
-            rows.held.push((*asked, held));
+            rows.found.held.push((*asked, held));
         }
         all
     }
@@ -53,14 +53,14 @@ impl Gates {
     pub fn guards_hold(&self, changes: &Changes) -> bool {
         let version = |id: GateId| self.rows.get(&id).map(|gate| gate.version);
         let written = changes.gates.iter().map(|(gate, expected)| (gate.id(), *expected));
-        let deleted = changes.gates_deleted.iter().map(|(id, expected)| (*id, Some(*expected)));
+        let deleted = changes.gates.deleted.iter().map(|(id, expected)| (*id, Some(*expected)));
         written.chain(deleted).all(|(id, expected)| version(id) == expected)
     }
 
     /// Saves gates. One that slots were given back to without it having been read is to be looked at, because nobody knows
     /// what it holds.
     pub fn save(&mut self, changes: &Changes, now: Timestamp) {
-        for (id, _) in &changes.gates_deleted {
+        for (id, _) in &changes.gates.deleted {
             self.remove(*id);
         }
         for (gate, _) in &changes.gates {
@@ -71,7 +71,7 @@ impl Gates {
             add(spent, &entry.spent);
         }
         // What a deleted execution has spent stays spent.
-        for (id, _) in &changes.deleted {
+        for (id, _) in &changes.executions.deleted {
             let of = |name: &&(GateId, u32, Option<ExecutionId>)| name.2 == Some(*id);
             let names: Vec<_> = self.ledger.keys().filter(of).copied().collect();
             for (gate, period, execution) in names {
@@ -79,9 +79,11 @@ impl Gates {
                 add(self.ledger.entry((gate, period, None)).or_default(), &spent);
             }
         }
-        let flows = changes.flows_deleted.iter().map(|(id, _)| id.0);
-        let gone: HashSet<String> =
-            flows.chain(changes.deleted.iter().map(|(id, _)| id.0)).map(|id| id.to_string()).collect();
+        let flows = changes.flows.deleted.iter().map(|(id, _)| id.0);
+        let gone: HashSet<String> = flows
+            .chain(changes.executions.deleted.iter().map(|(id, _)| id.0))
+            .map(|id| id.to_string())
+            .collect();
         let parts = self.rows.values().filter(|gate| {
             let part = gate.name.part.as_ref().filter(|_| gate.name.kind == GateKind::Budget);
             part.is_some_and(|part| gone.contains(part.as_str()))
@@ -94,7 +96,7 @@ impl Gates {
         if !parts.is_empty() {
             self.ledger.retain(|(gate, _, _), _| !parts.contains(gate));
         }
-        for (id, count) in &changes.gates_freed {
+        for (id, count) in &changes.unread.slots_freed {
             if let Some(mut gate) = self.rows.get(id).cloned() {
                 gate.active = gate.active.saturating_sub(*count);
                 gate.version += 1;

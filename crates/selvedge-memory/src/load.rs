@@ -14,7 +14,7 @@ impl Tables {
         let held = self.gates.load(needs, &mut rows);
         self.load_executions(needs, &held, &mut rows);
         self.load_sessions(needs, &mut rows);
-        let inputs = rows.candidates.iter().chain(&needs.inputs);
+        let inputs = rows.found.candidates.iter().chain(&needs.inputs);
         let inputs: BTreeSet<ExecutionId> = inputs.copied().collect();
         rows.inputs =
             inputs.into_iter().filter_map(|id| Some((id, self.executions.get(&id)?.input.clone()))).collect();
@@ -22,15 +22,22 @@ impl Tables {
         rows.streams = streams.filter_map(|name| self.streams.get(name).cloned()).collect();
         self.records.load(needs, &mut rows);
         rows.keys = needs.keys.iter().filter_map(|name| self.keys.get(name).cloned()).collect();
-        rows.classes = needs.classes_after.map(|after| self.classes_after(after)).unwrap_or_default();
+        rows.found.classes =
+            needs.queries.classes_after.map(|after| self.classes_after(after)).unwrap_or_default();
         rows
     }
 
     fn load_executions(&self, needs: &Needs, held: &[ExecutionId], rows: &mut Rows) {
-        let members = rows.members.iter().flat_map(|(_, ids)| ids);
+        let members = rows.found.members.iter().flat_map(|(_, ids)| ids);
         let asked = [&needs.executions, &needs.executions_if_free, &needs.look];
-        let ids: BTreeSet<ExecutionId> =
-            asked.into_iter().flatten().chain(&rows.candidates).chain(members).chain(held).copied().collect();
+        let ids: BTreeSet<ExecutionId> = asked
+            .into_iter()
+            .flatten()
+            .chain(&rows.found.candidates)
+            .chain(members)
+            .chain(held)
+            .copied()
+            .collect();
         rows.executions = ids
             .iter()
             .filter_map(|id| self.executions.get(id))
@@ -40,11 +47,11 @@ impl Tables {
 
     /// Candidates of several claims are distinct, so that no claim goes empty because another was offered the same.
     fn load_candidates(&self, needs: &Needs, rows: &mut Rows) {
-        let mut passed: HashSet<ExecutionId> = needs.except.iter().copied().collect();
-        for asked in &needs.candidates {
+        let mut passed: HashSet<ExecutionId> = needs.queries.except.iter().copied().collect();
+        for asked in &needs.queries.candidates {
             for id in self.candidates(asked, &passed) {
                 passed.insert(id);
-                rows.candidates.push(id);
+                rows.found.candidates.push(id);
             }
         }
     }
@@ -71,7 +78,7 @@ impl Tables {
             .collect();
         let by_id = needs.sessions.iter().chain(&needs.sessions_locked);
         let ids: BTreeSet<_> = by_id.copied().chain(of_instances.iter().map(|session| session.id)).collect();
-        rows.leases = of_instances
+        rows.found.leases = of_instances
             .into_iter()
             .flat_map(|session| self.leased_by(session.id))
             .filter_map(held)

@@ -40,17 +40,17 @@ fn forget<T>(table: &mut BTreeMap<(ExecutionId, u32), T>, of: ExecutionId) {
 impl Records {
     /// Loads what `needs` names.
     pub fn load(&self, needs: &Needs, rows: &mut Rows) {
-        for id in &needs.records {
-            rows.recorded.push(*id);
+        for id in &needs.queries.records {
+            rows.found.records.push(*id);
             rows.signals.extend(self.signals.range(all(*id)).map(|(_, signal)| signal.clone()));
             rows.steps.extend(self.steps.range(all(*id)).map(|(_, step)| step.clone()));
         }
         let bare = |signal: &Signal| Signal { payload: None, ..signal.clone() };
-        for id in &needs.untaken {
+        for id in &needs.queries.untaken {
             let signals = self.signals.range(all(*id)).map(|(_, signal)| signal);
             rows.signals.extend(signals.filter(|signal| signal.taken.is_none()).map(bare));
         }
-        for (id, key) in &needs.signal_keys {
+        for (id, key) in &needs.queries.signal_keys {
             let mut signals = self.signals.range(all(*id)).map(|(_, signal)| signal);
             rows.signals.extend(signals.find(|signal| signal.key.as_ref() == Some(key)).map(bare));
         }
@@ -58,17 +58,17 @@ impl Records {
             let mut steps = self.steps.range(all(*id)).map(|(_, step)| step);
             rows.steps.extend(steps.find(|step| step.name == *name).cloned());
         }
-        for id in &needs.waitpoints {
+        for id in &needs.queries.waitpoints {
             rows.waitpoints.extend(self.waitpoints.range(all(*id)).map(|(_, waitpoint)| waitpoint.clone()));
         }
-        if needs.token_keys {
+        if needs.queries.token_keys {
             rows.token_keys.extend(self.token_keys.values());
         }
     }
 
     /// Saves what was recorded.
     pub fn save(&mut self, changes: &mut Changes) {
-        for (id, _) in &changes.deleted {
+        for (id, _) in &changes.executions.deleted {
             forget(&mut self.signals, *id);
             forget(&mut self.steps, *id);
             self.waitpoints.range(all(*id)).for_each(|(_, waitpoint)| {
@@ -76,10 +76,10 @@ impl Records {
             });
             forget(&mut self.waitpoints, *id);
         }
-        for signal in std::mem::take(&mut changes.signals_added) {
+        for signal in std::mem::take(&mut changes.signals) {
             self.signals.insert((signal.execution, signal.number), signal);
         }
-        for (execution, number, by) in std::mem::take(&mut changes.signals_taken) {
+        for (execution, number, by) in std::mem::take(&mut changes.unread.signals_taken) {
             if let Some(signal) = self.signals.get_mut(&(execution, number)) {
                 signal.taken = Some(by);
             }
@@ -92,8 +92,8 @@ impl Records {
             self.waitpoint_ids.insert(waitpoint.id, name);
             self.waitpoints.insert(name, waitpoint);
         }
-        self.token_keys.extend(changes.token_keys.iter().map(|key| (key.id, *key)));
-        self.token_keys.retain(|id, _| !changes.token_keys_removed.contains(id));
+        self.token_keys.extend(changes.token_keys.written.iter().map(|key| (key.id, *key)));
+        self.token_keys.retain(|id, _| !changes.token_keys.removed.contains(id));
     }
 
     pub fn signals_after(&self, of: ExecutionId, number: u32, limit: u32) -> Vec<Signal> {

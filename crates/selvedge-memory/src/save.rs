@@ -21,27 +21,31 @@ impl Tables {
         let emptied = self.save_flows(&changes);
         self.records.save(&mut changes);
         self.gates.save(&changes, now);
-        self.save_executions(&changes.deleted, changes.inserted, changes.updated);
-        for (id, _) in &changes.deleted {
+        self.save_executions(
+            &changes.executions.deleted,
+            changes.executions.inserted,
+            changes.executions.updated,
+        );
+        for (id, _) in &changes.executions.deleted {
             self.take_pages(*id);
             self.take_streams(*id);
         }
-        self.save_streams(changes.streams, changes.frames, &changes.frames_dropped);
-        for page in changes.pages {
+        self.save_streams(changes.streams, changes.frames, &changes.unread.frames_dropped);
+        for page in changes.history_pages {
             self.pages.insert((page.execution, page.page), page.lines);
         }
-        changes.tags_removed.into_iter().for_each(|tag| self.take_tag(tag));
-        changes.tags_added.into_iter().for_each(|tag| self.put_tag(tag));
-        for (name, only_of) in &changes.keys_removed {
+        changes.tags.removed.into_iter().for_each(|tag| self.take_tag(tag));
+        changes.tags.written.into_iter().for_each(|tag| self.put_tag(tag));
+        for (name, only_of) in &changes.keys.removed {
             if self.key_goes(name, *only_of) {
                 self.take_key(name);
             }
         }
-        changes.keys_added.into_iter().for_each(|key| self.put_key(key));
-        for id in changes.sessions_removed {
+        changes.keys.written.into_iter().for_each(|key| self.put_key(key));
+        for id in changes.sessions.removed {
             self.take_session(id);
         }
-        for session in changes.sessions {
+        for session in changes.sessions.written {
             self.merge_session(session);
         }
         self.commits += 1;
@@ -56,15 +60,15 @@ impl Tables {
     /// Every inserted execution and key was not there, every updated or deleted execution has its expected version.
     fn guards_hold(&self, changes: &Changes) -> bool {
         let version = |id: ExecutionId| self.executions.get(&id).map(|record| record.execution.version);
-        let goes = |id: ExecutionId| changes.deleted.iter().any(|(gone, _)| *gone == id);
-        let inserted = &changes.inserted;
-        let updated = changes.updated.iter().map(|row| (row.execution.id, row.expected_version));
+        let goes = |id: ExecutionId| changes.executions.deleted.iter().any(|(gone, _)| *gone == id);
+        let inserted = &changes.executions.inserted;
+        let updated = changes.executions.updated.iter().map(|row| (row.execution.id, row.expected_version));
         inserted.iter().all(|row| version(row.execution.id).is_none() || goes(row.execution.id))
             && updated
-                .chain(changes.deleted.iter().copied())
+                .chain(changes.executions.deleted.iter().copied())
                 .all(|(id, expected)| version(id) == Some(expected))
-            && changes.keys_added.iter().all(|added| {
-                let mut removed = changes.keys_removed.iter();
+            && changes.keys.written.iter().all(|added| {
+                let mut removed = changes.keys.removed.iter();
                 !self.keys.contains_key(&added.name)
                     || removed.any(|(name, only_of)| *name == added.name && self.key_goes(name, *only_of))
             })

@@ -4,8 +4,10 @@
 use selvedge_conformance::{FlowHarness, Harness, invariants};
 use selvedge_core::flow::{Counts, FlowState};
 use selvedge_core::join::{Edge, GroupDecision, Resolution};
+use selvedge_core::rows::UnreadWrites;
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::state::StateName;
+use selvedge_core::table::{Entries, Guarded};
 use selvedge_core::wiring::Wiring;
 use selvedge_core::{Changes, Execution, Flow, Name, Outcome, State};
 use selvedge_memory::MemoryStore;
@@ -40,7 +42,7 @@ async fn node(words: &str, name: &str, edit: impl FnOnce(&mut Execution)) {
     edit(&mut execution);
     let (expected_version, result) = (before.version, ResultChange::Keep);
     let updated = vec![Updated { execution, expected_version, result, rewired: true }];
-    is_found(&flow, words, Changes { updated, ..Changes::default() }).await;
+    is_found(&flow, words, Changes { executions: Guarded::updating(updated), ..Changes::default() }).await;
 }
 
 /// Edits the row of the flow.
@@ -49,8 +51,12 @@ async fn whole(words: &str, edit: impl FnOnce(&mut Flow)) {
     let before = flow.flow().await;
     let mut after = before.clone();
     edit(&mut after);
-    is_found(&flow, words, Changes { flows_updated: vec![(after, before.version)], ..Changes::default() })
-        .await;
+    is_found(
+        &flow,
+        words,
+        Changes { flows: Guarded::updating([(after, before.version)]), ..Changes::default() },
+    )
+    .await;
 }
 
 fn rewire(row: &mut Execution, edit: impl FnOnce(&mut Wiring)) {
@@ -135,7 +141,12 @@ async fn a_completion_that_was_lost_from_the_outbox_is_found() {
     flow.cancel_node("c").await;
     assert_eq!(invariants::check(&*flow.harness.store).await, Vec::<String>::new());
     let outbox_removed = flow.harness.outbox().await.into_iter().map(|row| row.name).collect();
-    is_found(&flow, "nothing is left to tell it", Changes { outbox_removed, ..Changes::default() }).await;
+    is_found(
+        &flow,
+        "nothing is left to tell it",
+        Changes { outbox: Entries::removing(outbox_removed), ..Changes::default() },
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -143,7 +154,8 @@ async fn children_whose_cancel_was_lost_from_the_outbox_are_found() {
     let flow = sound().await;
     flow.cancel_node("p").await;
     let outbox_removed = flow.harness.outbox().await.into_iter().map(|row| row.name).collect();
-    is_found(&flow, "lives on", Changes { outbox_removed, ..Changes::default() }).await;
+    is_found(&flow, "lives on", Changes { outbox: Entries::removing(outbox_removed), ..Changes::default() })
+        .await;
 }
 
 #[tokio::test]
@@ -152,7 +164,15 @@ async fn counts_that_are_not_those_of_the_members_are_found() {
     let mut more = Counts::default();
     more.add(StateName::Expired, 1);
     let counted = vec![(flow.id, more)];
-    is_found(&flow, "0 Expired, not 1", Changes { counted, ..Changes::default() }).await;
+    is_found(
+        &flow,
+        "0 Expired, not 1",
+        Changes {
+            unread: UnreadWrites { flow_counts: counted, ..UnreadWrites::default() },
+            ..Changes::default()
+        },
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -167,7 +187,8 @@ async fn a_state_that_is_not_the_flows_is_found() {
     let before = flow.flow().await;
     let after = Flow { state: FlowState::Completed, ..before.clone() };
     let flows_updated = vec![(after, before.version)];
-    is_found(&flow, "not Failed", Changes { flows_updated, ..Changes::default() }).await;
+    is_found(&flow, "not Failed", Changes { flows: Guarded::updating(flows_updated), ..Changes::default() })
+        .await;
 }
 
 #[tokio::test]
@@ -177,8 +198,8 @@ async fn a_member_that_is_not_found_by_its_name_is_found() {
     let (expected_version, result) = (before.version, ResultChange::Keep);
     let execution = Execution { priority: before.priority + 1, ..before };
     let changes = Changes {
-        nodes_removed: vec![(flow.id, Name::trusted("r"))],
-        updated: vec![Updated { execution, expected_version, result, rewired: false }],
+        nodes: Entries::removing([(flow.id, Name::trusted("r"))]),
+        executions: Guarded::updating([Updated { execution, expected_version, result, rewired: false }]),
         ..Changes::default()
     };
     is_found(&flow, "not found by their names", changes).await;

@@ -8,6 +8,7 @@ use selvedge_core::gate::{Amounts, Config, Draws, Gate, GateKind, GateName, Ledg
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::rules::budget::Spend;
 use selvedge_core::rules::gate::Configure;
+use selvedge_core::table::Guarded;
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, State};
 use selvedge_memory::MemoryStore;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ impl Sound {
         let expected = Some(gate.version);
         edit(&mut gate);
         gate.version += 1;
-        Changes { gates: vec![(gate, expected)], ..Changes::default() }
+        Changes { gates: Guarded::writing([(gate, expected)]), ..Changes::default() }
     }
 
     /// The changes that edit an execution.
@@ -91,7 +92,7 @@ impl Sound {
         edit(&mut execution);
         let (result, rewired) = (ResultChange::Keep, false);
         let updated = vec![Updated { execution, expected_version, result, rewired }];
-        Changes { updated, ..Changes::default() }
+        Changes { executions: Guarded::updating(updated), ..Changes::default() }
     }
 
     /// These changes break it, and the checker says so in these words.

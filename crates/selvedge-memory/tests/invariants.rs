@@ -5,6 +5,7 @@ use selvedge_core::log::{Event, unpack};
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
+use selvedge_core::table::Guarded;
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, History, Outcome, Policy, State};
 use selvedge_memory::MemoryStore;
 use std::future::Future;
@@ -38,12 +39,12 @@ async fn facts(harness: &Harness) -> Vec<Event> {
 /// The changes that put a row in place of `before`.
 fn replacing(before: &Execution, execution: Execution) -> Changes {
     Changes {
-        updated: vec![Updated {
+        executions: Guarded::updating([Updated {
             execution,
             expected_version: before.version,
             result: ResultChange::Keep,
             rewired: false,
-        }],
+        }]),
         ..Changes::default()
     }
 }
@@ -95,7 +96,7 @@ async fn an_execution_without_an_end_or_a_next_cause_is_found() {
 #[tokio::test]
 async fn an_acknowledged_execution_that_is_gone_is_found() {
     is_found("has not ended, and is gone", |_, row| async move {
-        Changes { deleted: vec![(row.id, row.version)], ..Changes::default() }
+        Changes { executions: Guarded::deleting([(row.id, row.version)]), ..Changes::default() }
     })
     .await;
 }
@@ -105,11 +106,11 @@ async fn an_execution_that_the_log_does_not_know_is_found() {
     is_found("the log does not know it", |_, row| async move {
         let id = ExecutionId(uuid::Uuid::from_u128(7));
         Changes {
-            inserted: vec![selvedge_core::rows::Inserted {
+            executions: Guarded::inserting([selvedge_core::rows::Inserted {
                 execution: Execution { id, ..row },
                 input: "null".into(),
                 result: None,
-            }],
+            }]),
             ..Changes::default()
         }
     })

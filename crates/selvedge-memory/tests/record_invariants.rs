@@ -5,11 +5,13 @@ use selvedge_conformance::{Harness, invariants};
 use selvedge_core::fact::Notice;
 use selvedge_core::log::{Event, unpack};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
+use selvedge_core::rows::UnreadWrites;
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::signal::Effect;
 use selvedge_core::step::StepKind;
 use selvedge_core::suspension::{Condition, ResumedBy, WaitDraft};
+use selvedge_core::table::{Entries, Guarded};
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{
     Changes, Draft, Execution, ExecutionId, Fact, Name, NamespaceId, Signal, State, Step, Suspension,
@@ -61,7 +63,8 @@ async fn row(words: &str, edit: impl FnOnce(&mut Execution)) {
     let expected_version = execution.version;
     edit(&mut execution);
     let updated = Updated { execution, expected_version, result: ResultChange::Keep, rewired: false };
-    is_found(&harness, words, Changes { updated: vec![updated], ..Changes::default() }).await;
+    is_found(&harness, words, Changes { executions: Guarded::updating([updated]), ..Changes::default() })
+        .await;
 }
 
 /// Edits what it waits for without a fact.
@@ -112,9 +115,12 @@ async fn tables(words: &str, edit: impl FnOnce(Vec<Signal>, Vec<Step>, Vec<Waitp
 
 #[tokio::test]
 async fn a_signal_that_is_not_what_the_log_tells_is_found() {
-    let add = |signal: Signal| Changes { signals_added: vec![signal], ..Changes::default() };
+    let add = |signal: Signal| Changes { signals: vec![signal], ..Changes::default() };
     tables("signals are not taken, and its row says", |signals, _, _| Changes {
-        signals_taken: vec![(signals[0].execution, signals[0].number, 2)],
+        unread: UnreadWrites {
+            signals_taken: vec![(signals[0].execution, signals[0].number, 2)],
+            ..UnreadWrites::default()
+        },
         ..Changes::default()
     })
     .await;
@@ -128,7 +134,7 @@ async fn a_signal_that_is_not_what_the_log_tells_is_found() {
     tables("two signals have the key", |signals, _, _| {
         let key = Some(Name::trusted("key"));
         let keyed = signals.into_iter().take(2).map(|signal| Signal { key: key.clone(), ..signal });
-        Changes { signals_added: keyed.collect(), ..Changes::default() }
+        Changes { signals: keyed.collect(), ..Changes::default() }
     })
     .await;
 }
@@ -174,7 +180,8 @@ async fn what_is_left_of_an_execution_that_is_gone_is_found() {
         .await
         .expect("it is cancelled");
     let (version, left) = (harness.row(id).await.version, harness.signals(id).await);
-    let changes = Changes { deleted: vec![(id, version)], signals_added: left, ..Changes::default() };
+    let changes =
+        Changes { executions: Guarded::deleting([(id, version)]), signals: left, ..Changes::default() };
     is_found(&harness, "it is gone, and this is left of it", changes).await;
 }
 
@@ -294,6 +301,6 @@ async fn a_parent_that_is_not_told_of_the_end_of_its_children_is_found() {
     flow.complete("child").await;
     assert_eq!(invariants::check(&*harness.store).await, Vec::<String>::new(), "that is left to be told");
     let name = OutboxName { id: parent.execution.id.0, kind: OutboxKind::Parent };
-    let lost = Changes { outbox_removed: vec![name], ..Changes::default() };
+    let lost = Changes { outbox: Entries::removing([name]), ..Changes::default() };
     is_found(&harness, "its children have ended, and nothing is left to tell it", lost).await;
 }

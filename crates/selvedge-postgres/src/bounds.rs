@@ -38,6 +38,7 @@ use crate::sql;
 use deadpool_postgres::Pool;
 use selvedge_core::rows::Changes;
 use selvedge_core::state::State;
+use selvedge_core::table::Entries;
 use selvedge_core::{ClassId, Execution, ExecutionId, Fact, Timestamp};
 use selvedge_store::Error;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -146,8 +147,8 @@ impl Bounds {
     /// The pairs that a transaction which began at this time writes, in order: those not known to be there, and those that
     /// a row may have come to with an older `ready_order`.
     pub fn to_write(&self, changes: &Changes, began: Timestamp) -> Vec<Written> {
-        let inserted = changes.inserted.iter().map(|row| (&row.execution, false));
-        let updated = changes.updated.iter().map(|row| (&row.execution, true));
+        let inserted = changes.executions.inserted.iter().map(|row| (&row.execution, false));
+        let updated = changes.executions.updated.iter().map(|row| (&row.execution, true));
         let ready = inserted.chain(updated).filter(|(row, _)| row.state == State::Waiting);
         let mut written: BTreeMap<Pair, bool> = BTreeMap::new();
         for (row, was_there) in ready {

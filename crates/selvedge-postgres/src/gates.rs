@@ -178,7 +178,7 @@ pub fn held_but(asked: &[HeldBy], passed: &[ExecutionId]) -> Parameters<'static>
 
 /// Takes in what gates hold, as far as it could be locked. Says which of the asked have a row that cannot be read.
 pub fn gather_locked(answer: &[Row], asked: &[HeldBy], rows: &mut Rows) -> Vec<usize> {
-    rows.held = asked.iter().map(|one| (*one, Vec::new())).collect();
+    rows.found.held = asked.iter().map(|one| (*one, Vec::new())).collect();
     let places: Vec<usize> = (0..asked.len()).collect();
     gather_behind(answer, &places, rows)
 }
@@ -189,7 +189,7 @@ fn gather_behind(answer: &[Row], places: &[usize], rows: &mut Rows) -> Vec<usize
     for row in answer {
         let place = places[row.get::<_, i64>(sql::COLUMN_COUNT) as usize - 1];
         match gather_execution(row, rows) {
-            Some(id) => rows.held[place].1.push(id),
+            Some(id) => rows.found.held[place].1.push(id),
             None => damaged.push(place),
         }
     }
@@ -203,7 +203,7 @@ pub fn gather_found(answer: &[Row], rows: &mut Rows) {
     for row in answer {
         let (id, number): (Uuid, i64) = (row.get(0), row.get(1));
         if !here.contains(&ExecutionId(id)) {
-            rows.held[number as usize - 1].1.push(ExecutionId(id));
+            rows.found.held[number as usize - 1].1.push(ExecutionId(id));
         }
     }
 }
@@ -217,16 +217,16 @@ pub async fn look_behind(
     for look in 0..LOOKS {
         damaged.sort_unstable();
         damaged.dedup();
-        damaged.retain(|place| rows.held[*place].1.len() < rows.held[*place].0.limit as usize);
+        damaged.retain(|place| rows.found.held[*place].1.len() < rows.found.held[*place].0.limit as usize);
         if damaged.is_empty() {
             break;
         }
         let further = |place: &usize| {
-            let asked = rows.held[*place].0;
+            let asked = rows.found.held[*place].0;
             HeldBy { limit: asked.limit.max((asked.limit << look.min(8)).min(LOOK_LIMIT)), ..asked }
         };
         let asked: Vec<HeldBy> = damaged.iter().map(further).collect();
-        let known = rows.held.iter().flat_map(|(_, held)| held);
+        let known = rows.found.held.iter().flat_map(|(_, held)| held);
         let passed: Vec<ExecutionId> =
             known.chain(rows.unreadable.iter().map(|(id, _)| id)).copied().collect();
         let mut pipeline = Pipeline::new(client);
@@ -285,23 +285,26 @@ impl<'a> GateRows<'a> {
             add(ledger.entry((*gate, *period, *execution)).or_default(), spent);
         }
         let text = |(name, spent)| (name, serde_json::to_string(&spent).unwrap_or_default());
-        let flows = changes.flows_deleted.iter().map(|(id, _)| id.0);
+        let flows = changes.flows.deleted.iter().map(|(id, _)| id.0);
         GateRows {
             inserted: new.map(|(gate, _)| Written::of(gate)).collect(),
             updated: changed.map(|(gate, expected)| (Written::of(gate), expected)).collect(),
             ledger: ledger.into_iter().map(text).collect(),
-            gone: flows.chain(changes.deleted.iter().map(|(id, _)| id.0)).map(|id| id.to_string()).collect(),
+            gone: flows
+                .chain(changes.executions.deleted.iter().map(|(id, _)| id.0))
+                .map(|id| id.to_string())
+                .collect(),
         }
     }
 
     /// Saves gates and the ledger. Those that are changed or deleted were locked when they were loaded.
     pub fn save(&'a self, changes: &'a Changes, saving: &mut Saving<'a>) {
-        saving.rows(&changes.gates_deleted, &sql::GATES_DELETE, |gates| {
+        saving.rows(&changes.gates.deleted, &sql::GATES_DELETE, |gates| {
             vec![column(gates, |(id, _)| id.0), column(gates, |(_, version)| *version as i32)]
         });
         saving.rows(&self.updated, &sql::GATES_UPDATE, update);
         saving.rows(&self.inserted, &sql::GATES_INSERT, insert);
-        saving.rows(&changes.gates_freed, &sql::GATES_FREE, |freed| {
+        saving.rows(&changes.unread.slots_freed, &sql::GATES_FREE, |freed| {
             vec![column(freed, |(id, _)| id.0), column(freed, |(_, count)| *count as i32)]
         });
         saving.rows(&self.ledger, &sql::LEDGER_ADD, |added| {
@@ -312,7 +315,8 @@ impl<'a> GateRows<'a> {
                 column(added, |(_, spent)| spent.as_str()),
             ]
         });
-        saving.rows(&changes.deleted, &sql::LEDGER_FOLD, |rows| vec![column(rows, |(id, _)| id.0)]);
+        saving
+            .rows(&changes.executions.deleted, &sql::LEDGER_FOLD, |rows| vec![column(rows, |(id, _)| id.0)]);
         saving.rows(&self.gone, &sql::GATES_DELETE_PARTS, |gone| vec![column(gone, String::as_str)]);
     }
 }

@@ -103,7 +103,7 @@ pub async fn load(
     for (asked, answer) in asked.iter().zip(pipeline.run().await) {
         let answer = answer?;
         match asked {
-            Asked::Held => damaged = gates::gather_locked(&answer, &needs.held, &mut rows),
+            Asked::Held => damaged = gates::gather_locked(&answer, &needs.queries.held, &mut rows),
             asked => gather(asked, &answer, needs, &mut rows)?,
         }
     }
@@ -111,8 +111,8 @@ pub async fn load(
     for asked in [&needs.lanes, &needs.gates, &needs.parts] {
         rows.gates_asked.extend(asked);
     }
-    rows.candidates = in_claim_order(&rows);
-    records::gather_whole(&needs.records, &mut rows);
+    rows.found.candidates = in_claim_order(&rows);
+    records::gather_whole(&needs.queries.records, &mut rows);
     Ok(rows)
 }
 
@@ -120,7 +120,7 @@ pub async fn load(
 fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(&needs.growing, Asked::Lock, &sql::FLOWS_LOCK_GROWING, |flows| growing(flows, writers_key));
     asking.about(&needs.nodes, Asked::Nodes, &sql::NODES_FIND, nodes);
-    asking.about(&needs.members, Asked::Members, &sql::NODES_MEMBERS, members);
+    asking.about(&needs.queries.members, Asked::Members, &sql::NODES_MEMBERS, members);
     match needs.executions.is_empty() {
         true => asking.about(&needs.executions_known, Asked::Lock, &sql::EXECUTIONS_LOCK_KNOWN, ids),
         // All by one statement, in order.
@@ -134,13 +134,15 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(&needs.outbox, Asked::Outbox, &sql::OUTBOX_LOCK, outbox);
     asking.about(&needs.flows_look, Asked::Flows, &sql::FLOWS_FETCH, flows);
     asking.about(&needs.lanes, Asked::Gates, &sql::GATES_LOCK_LANES, gates::ids);
-    asking.about(&needs.candidates, Asked::Candidates, &sql::EXECUTIONS_CANDIDATES, |wanted| {
-        candidates(wanted, &needs.except, bounds)
+    asking.about(&needs.queries.candidates, Asked::Candidates, &sql::EXECUTIONS_CANDIDATES, |wanted| {
+        candidates(wanted, &needs.queries.except, bounds)
     });
     asking.about(&needs.gates, Asked::Gates, &sql::GATES_LOCK, gates::ids);
     asking.about(&needs.parts, Asked::Gates, &sql::GATES_LOCK, gates::ids);
-    asking.about(&needs.held, Asked::Held, &sql::EXECUTIONS_LOCK_HELD, |held| gates::held_but(held, &[]));
-    asking.about(&needs.held, Asked::FoundHeld, &sql::EXECUTIONS_FIND_HELD, gates::held);
+    asking.about(&needs.queries.held, Asked::Held, &sql::EXECUTIONS_LOCK_HELD, |held| {
+        gates::held_but(held, &[])
+    });
+    asking.about(&needs.queries.held, Asked::FoundHeld, &sql::EXECUTIONS_FIND_HELD, gates::held);
     asking.about(&needs.flows, Asked::Flows, &sql::FLOWS_LOCK, flows);
     asking.about(&needs.look, Asked::Executions, &sql::EXECUTIONS_LOOK, ids);
     asking.about(&needs.inputs, Asked::Inputs, &sql::EXECUTIONS_INPUTS, ids);
@@ -148,20 +150,20 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     for (streams, whole) in [(&needs.streams, false), (&needs.summaries, true)] {
         asking.about(streams, Asked::Streams, &sql::STREAMS_FIND, |names| streams::names(names, whole));
     }
-    asking.about(&needs.records, Asked::Signals, &sql::SIGNALS_LOAD, ids);
-    asking.about(&needs.records, Asked::Steps, &sql::STEPS_LOAD, ids);
-    asking.about(&needs.untaken, Asked::Signals, &sql::SIGNALS_UNTAKEN, ids);
-    asking.about(&needs.signal_keys, Asked::Signals, &sql::SIGNALS_FIND, records::names);
+    asking.about(&needs.queries.records, Asked::Signals, &sql::SIGNALS_LOAD, ids);
+    asking.about(&needs.queries.records, Asked::Steps, &sql::STEPS_LOAD, ids);
+    asking.about(&needs.queries.untaken, Asked::Signals, &sql::SIGNALS_UNTAKEN, ids);
+    asking.about(&needs.queries.signal_keys, Asked::Signals, &sql::SIGNALS_FIND, records::names);
     asking.about(&needs.steps, Asked::Steps, &sql::STEPS_FIND, records::names);
-    asking.about(&needs.waitpoints, Asked::Waitpoints, &sql::WAITPOINTS_LOAD, ids);
-    if needs.token_keys {
+    asking.about(&needs.queries.waitpoints, Asked::Waitpoints, &sql::WAITPOINTS_LOAD, ids);
+    if needs.queries.token_keys {
         asking.add(Asked::TokenKeys, &sql::TOKEN_KEYS_LIST, vec![]);
     }
     asking.about(&needs.sessions, Asked::Sessions, &sql::SESSIONS_FIND, sessions);
     asking.about(&needs.sessions_locked, Asked::Sessions, &sql::SESSIONS_LOCK, sessions);
-    asking.about(&needs.instances, Asked::Sessions, &sql::SESSIONS_LOCK_INSTANCES, instances);
-    asking.about(&needs.instances, Asked::Leases, &sql::SESSIONS_LEASES, instances);
-    if let Some(after) = needs.classes_after {
+    asking.about(&needs.queries.instances, Asked::Sessions, &sql::SESSIONS_LOCK_INSTANCES, instances);
+    asking.about(&needs.queries.instances, Asked::Leases, &sql::SESSIONS_LEASES, instances);
+    if let Some(after) = needs.queries.classes_after {
         asking.add(Asked::Classes, &sql::CLASSES_AFTER, vec![Box::new(after.0)]);
     }
 }
@@ -175,7 +177,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
         Asked::Nodes => rows.nodes.extend(
             answer.iter().map(|row| (FlowId(row.get(0)), Name::trusted(row.get(1)), ExecutionId(row.get(2)))),
         ),
-        Asked::Members => gather_members(answer, &needs.members, rows),
+        Asked::Members => gather_members(answer, &needs.queries.members, rows),
         Asked::Executions => answer.iter().for_each(|row| {
             gather_execution(row, rows);
         }),
@@ -190,7 +192,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
         Asked::Candidates => {
             for answer in answer {
                 if let Some(id) = gather_execution(answer, rows) {
-                    rows.candidates.push(id);
+                    rows.found.candidates.push(id);
                     rows.inputs.push((id, row::payload(answer, sql::COLUMN_COUNT)));
                 }
             }
@@ -230,12 +232,12 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
         Asked::Leases => {
             for answer in answer {
                 match row::held_lease(answer) {
-                    Ok(lease) => rows.leases.push(lease),
+                    Ok(lease) => rows.found.leases.push(lease),
                     Err(unreadable) => rows.unreadable.push(unreadable),
                 }
             }
         }
-        Asked::Classes => rows.classes.extend(answer.iter().map(row::class)),
+        Asked::Classes => rows.found.classes.extend(answer.iter().map(row::class)),
     }
     Ok(())
 }
@@ -263,7 +265,7 @@ fn gather_members(answer: &[Row], pages: &[Members], rows: &mut Rows) {
     let mut found = found.into_iter().peekable();
     for (page, number) in pages.iter().zip(1_i64..) {
         let of_page = std::iter::from_fn(|| found.next_if(|(on, _)| *on == number));
-        rows.members.push((*page, of_page.map(|(_, place)| place.id).collect()));
+        rows.found.members.push((*page, of_page.map(|(_, place)| place.id).collect()));
     }
     for row in answer {
         gather_execution(row, rows);
@@ -272,7 +274,7 @@ fn gather_members(answer: &[Row], pages: &[Members], rows: &mut Rows) {
 
 /// Candidates of several statements, merged.
 fn in_claim_order(rows: &Rows) -> Vec<ExecutionId> {
-    let mut candidates = rows.candidates.clone();
+    let mut candidates = rows.found.candidates.clone();
     if candidates.len() > 1 {
         let place: std::collections::HashMap<_, _> =
             rows.executions.iter().map(|row| (row.id, row.claim_order())).collect();

@@ -128,7 +128,7 @@ pub fn gather_waitpoints(answer: &[Row], rows: &mut Rows) {
 /// Says of which executions all that was recorded is here.
 pub fn gather_whole(asked: &[ExecutionId], rows: &mut Rows) {
     let damaged: HashSet<ExecutionId> = rows.unreadable.iter().map(|(id, _)| *id).collect();
-    rows.recorded.extend(asked.iter().filter(|id| !damaged.contains(id)));
+    rows.found.records.extend(asked.iter().filter(|id| !damaged.contains(id)));
 }
 
 /// Takes in the keys of tokens.
@@ -207,22 +207,22 @@ fn token_key(row: &Row) -> TokenKey {
 /// Deletes the records of deleted executions.
 pub fn delete<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
     for text in [&sql::SIGNALS_DELETE, &sql::STEPS_DELETE, &sql::WAITPOINTS_DELETE] {
-        saving.rows(&changes.deleted, text, |rows| vec![column(rows, |(id, _)| id.0)]);
+        saving.rows(&changes.executions.deleted, text, |rows| vec![column(rows, |(id, _)| id.0)]);
     }
 }
 
 /// The signals that are taken and are not inserted as taken already: of which execution, which number, by which suspension.
 /// One by which a wait ends at once needs no second statement.
 pub fn taken_later(changes: &Changes) -> Vec<(ExecutionId, u32, u32)> {
-    let added = changes.signals_added.iter();
+    let added = changes.signals.iter();
     let inserted_so: HashSet<(ExecutionId, u32, u32)> =
         added.filter_map(|signal| Some((signal.execution, signal.number, signal.taken?))).collect();
-    changes.signals_taken.iter().filter(|taken| !inserted_so.contains(taken)).copied().collect()
+    changes.unread.signals_taken.iter().filter(|taken| !inserted_so.contains(taken)).copied().collect()
 }
 
 /// Saves what was recorded. The executions are saved before, so nobody else does.
 pub fn save<'a>(changes: &'a Changes, taken: &'a [(ExecutionId, u32, u32)], saving: &mut Saving<'a>) {
-    saving.rows(&changes.signals_added, &sql::SIGNALS_INSERT, signals);
+    saving.rows(&changes.signals, &sql::SIGNALS_INSERT, signals);
     saving.rows(taken, &sql::SIGNALS_TAKE, |taken| {
         vec![
             column(taken, |(execution, ..)| execution.0),
@@ -236,7 +236,7 @@ pub fn save<'a>(changes: &'a Changes, taken: &'a [(ExecutionId, u32, u32)], savi
 
 /// Saves the keys of tokens, which belong to no execution.
 pub fn save_token_keys<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
-    saving.rows(&changes.token_keys, &sql::TOKEN_KEYS_UPSERT, |keys| {
+    saving.rows(&changes.token_keys.written, &sql::TOKEN_KEYS_UPSERT, |keys| {
         vec![
             column(keys, |key| key.id.0),
             column(keys, |key| key.fingerprint),
@@ -244,7 +244,7 @@ pub fn save_token_keys<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
             column(keys, |key| key.retires_at.map(Micros::from)),
         ]
     });
-    saving.rows(&changes.token_keys_removed, &sql::TOKEN_KEYS_DELETE, |ids| vec![column(ids, |id| id.0)]);
+    saving.rows(&changes.token_keys.removed, &sql::TOKEN_KEYS_DELETE, |ids| vec![column(ids, |id| id.0)]);
 }
 
 fn signals(rows: &[Signal]) -> Parameters<'_> {

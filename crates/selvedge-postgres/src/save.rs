@@ -61,25 +61,37 @@ impl<'a> Saving<'a> {
 /// Saves everything and commits. An error means that nothing was sent, so that the transaction is still open.
 pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Written]) -> Result<Answer, Error> {
     let body = log::pack(&changes.events);
-    let inserted: Vec<(Fixed, Moving)> =
-        changes.inserted.iter().map(|row| (Fixed::of(&row.execution), Moving::of(&row.execution))).collect();
-    let updated: Vec<Moving> = changes.updated.iter().map(|row| Moving::of(&row.execution)).collect();
-    let rewired: Vec<Fixed> =
-        changes.updated.iter().filter(|row| row.rewired).map(|row| Fixed::of(&row.execution)).collect();
+    let inserted: Vec<(Fixed, Moving)> = changes
+        .executions
+        .inserted
+        .iter()
+        .map(|row| (Fixed::of(&row.execution), Moving::of(&row.execution)))
+        .collect();
+    let updated: Vec<Moving> =
+        changes.executions.updated.iter().map(|row| Moving::of(&row.execution)).collect();
+    let rewired: Vec<Fixed> = changes
+        .executions
+        .updated
+        .iter()
+        .filter(|row| row.rewired)
+        .map(|row| Fixed::of(&row.execution))
+        .collect();
     let flows = FlowRows::of(changes);
     let gates = GateRows::of(changes);
     let taken = records::taken_later(changes);
     let mut saving = Saving::default();
-    saving.rows(&changes.deleted, &sql::EXECUTIONS_DELETE, |rows| {
+    saving.rows(&changes.executions.deleted, &sql::EXECUTIONS_DELETE, |rows| {
         vec![column(rows, |(id, _)| id.0), column(rows, |(_, version)| *version as i32)]
     });
-    saving.rows(&changes.deleted, &sql::HISTORY_PAGES_DELETE, |rows| vec![column(rows, |(id, _)| id.0)]);
+    saving.rows(&changes.executions.deleted, &sql::HISTORY_PAGES_DELETE, |rows| {
+        vec![column(rows, |(id, _)| id.0)]
+    });
     streams::delete(changes, &mut saving);
     records::delete(changes, &mut saving);
-    saving.rows(&inserted, &sql::EXECUTIONS_INSERT, |columns| insert(&changes.inserted, columns));
-    saving.rows(&updated, &sql::EXECUTIONS_UPDATE, |columns| update(&changes.updated, columns));
+    saving.rows(&inserted, &sql::EXECUTIONS_INSERT, |columns| insert(&changes.executions.inserted, columns));
+    saving.rows(&updated, &sql::EXECUTIONS_UPDATE, |columns| update(&changes.executions.updated, columns));
     saving.rows(&rewired, &sql::EXECUTIONS_REWIRE, rewire);
-    saving.rows(&changes.pages, &sql::HISTORY_PAGES_INSERT, |pages| {
+    saving.rows(&changes.history_pages, &sql::HISTORY_PAGES_INSERT, |pages| {
         vec![
             column(pages, |page| page.execution.0),
             column(pages, |page| page.page as i32),
@@ -88,9 +100,9 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
     });
     streams::save(changes, &mut saving);
     records::save(changes, &taken, &mut saving);
-    saving.rows(&changes.tags_removed, &sql::TAGS_DELETE, tags);
-    saving.rows(&changes.tags_added, &sql::TAGS_INSERT, tags);
-    saving.rows(&changes.keys_removed, &sql::KEYS_DELETE, |removed| {
+    saving.rows(&changes.tags.removed, &sql::TAGS_DELETE, tags);
+    saving.rows(&changes.tags.written, &sql::TAGS_INSERT, tags);
+    saving.rows(&changes.keys.removed, &sql::KEYS_DELETE, |removed| {
         vec![
             column(removed, |(name, _)| name.namespace.0),
             column(removed, |(name, _)| name.scope.code()),
@@ -98,13 +110,13 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
             column(removed, |(_, execution)| execution.map(|id| id.0)),
         ]
     });
-    saving.rows(&changes.keys_added, &sql::KEYS_INSERT, keys);
+    saving.rows(&changes.keys.written, &sql::KEYS_INSERT, keys);
     flows.save(changes, &mut saving);
-    saving.rows(&changes.sessions_removed, &sql::SESSIONS_DELETE, |ids| vec![column(ids, |id| id.0)]);
-    for written in &changes.sessions {
+    saving.rows(&changes.sessions.removed, &sql::SESSIONS_DELETE, |ids| vec![column(ids, |id| id.0)]);
+    for written in &changes.sessions.written {
         saving.add(&sql::SESSIONS_UPSERT, session(written));
     }
-    let emptying = saving.rows(&changes.counted, &sql::FLOWS_ADD_COUNTS, save_flows::counted);
+    let emptying = saving.rows(&changes.unread.flow_counts, &sql::FLOWS_ADD_COUNTS, save_flows::counted);
     gates.save(changes, &mut saving);
     records::save_token_keys(changes, &mut saving);
     saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {

@@ -28,11 +28,11 @@ pub struct FlowRows<'a> {
 impl<'a> FlowRows<'a> {
     /// What these changes say.
     pub fn of(changes: &'a Changes) -> Self {
-        let inserted = changes.flows_inserted.iter();
+        let inserted = changes.flows.inserted.iter();
         let tags = inserted.clone().flat_map(|flow| {
             flow.tags.iter().map(move |(name, value)| FlowTag { flow, tag: tag_text(name, value) })
         });
-        let updated = changes.flows_updated.iter();
+        let updated = changes.flows.updated.iter();
         let text = |row: &OutboxRow| {
             (!row.tags.is_empty()).then(|| serde_json::to_string(&row.tags).unwrap_or_default())
         };
@@ -40,24 +40,24 @@ impl<'a> FlowRows<'a> {
             tags: tags.collect(),
             inserted: inserted.map(|flow| (FlowColumns::of(flow), flow.counts.live())).collect(),
             updated: updated.map(|(flow, expected)| (FlowColumns::of(flow), *expected as i32)).collect(),
-            outbox: changes.outbox_put.iter().map(|row| (row, text(row))).collect(),
+            outbox: changes.outbox.written.iter().map(|row| (row, text(row))).collect(),
         }
     }
 
     /// Saves everything but what is added to counts.
     pub fn save(&'a self, changes: &'a Changes, saving: &mut Saving<'a>) {
-        saving.rows(&changes.nodes_removed, &sql::NODES_DELETE, |nodes| {
+        saving.rows(&changes.nodes.removed, &sql::NODES_DELETE, |nodes| {
             vec![column(nodes, |(flow, _)| flow.0), column(nodes, |(_, name)| name.as_str())]
         });
-        saving.rows(&changes.nodes_added, &sql::NODES_INSERT, nodes);
-        saving.rows(&changes.outbox_removed, &sql::OUTBOX_DELETE, |names| {
+        saving.rows(&changes.nodes.written, &sql::NODES_INSERT, nodes);
+        saving.rows(&changes.outbox.removed, &sql::OUTBOX_DELETE, |names| {
             vec![column(names, |name| name.id), column(names, |name| name.kind.code())]
         });
         saving.rows(&self.outbox, &sql::OUTBOX_UPSERT, outbox);
-        saving.rows(&changes.flows_deleted, &sql::FLOW_TAGS_DELETE, |flows| {
+        saving.rows(&changes.flows.deleted, &sql::FLOW_TAGS_DELETE, |flows| {
             vec![column(flows, |(id, _)| id.0)]
         });
-        saving.rows(&changes.flows_deleted, &sql::FLOWS_DELETE, |flows| {
+        saving.rows(&changes.flows.deleted, &sql::FLOWS_DELETE, |flows| {
             vec![column(flows, |(id, _)| id.0), column(flows, |(_, version)| *version as i32)]
         });
         saving.rows(&self.inserted, &sql::FLOWS_INSERT, insert);

@@ -79,7 +79,7 @@ fn frame(row: &Row, stream: StreamName) -> Result<Frame, Error> {
 /// Deletes the streams of deleted executions, with their frames.
 pub fn delete<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
     for text in [&sql::STREAMS_DELETE, &sql::FRAMES_DELETE] {
-        saving.rows(&changes.deleted, text, |rows| vec![column(rows, |(id, _)| id.0)]);
+        saving.rows(&changes.executions.deleted, text, |rows| vec![column(rows, |(id, _)| id.0)]);
     }
 }
 
@@ -107,7 +107,7 @@ pub fn save<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
             column(frames, |frame| frame.data.as_ref()),
         ]
     });
-    saving.rows(&changes.frames_dropped, &sql::FRAMES_DROP, |dropped| {
+    saving.rows(&changes.unread.frames_dropped, &sql::FRAMES_DROP, |dropped| {
         vec![
             column(dropped, |(stream, _)| stream.execution.0),
             column(dropped, |(stream, _)| stream.attempt as i32),

@@ -9,6 +9,7 @@ use crate::connect::{failure, is_conflict, no_connection};
 use crate::save::Saved;
 use crate::{PostgresStore, load, save};
 use deadpool_postgres::Object;
+use selvedge_core::table::Guarded;
 use selvedge_core::{Needs, Rows};
 use selvedge_store::{Decision, Demand, Error, Transaction};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -155,7 +156,7 @@ impl PostgresStore {
 
     async fn load(&self, guarded: &Guarded, needs: &Needs, begins: bool) -> Result<Rows, Failed> {
         let rows = load::load(guarded.client(), needs, begins, self.writers_key, &self.bounds).await?;
-        if !needs.candidates.is_empty() {
+        if !needs.queries.candidates.is_empty() {
             self.bounds.refresh_soon(&self.pool, self.writers_key);
         }
         Ok(rows)

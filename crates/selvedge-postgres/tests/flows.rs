@@ -5,7 +5,9 @@ mod support;
 use selvedge_core::flow::{Counts, FlowDetail, FlowFilter, FlowSpec, FlowState};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::NodeEntry;
+use selvedge_core::rows::UnreadWrites;
 use selvedge_core::state::StateName;
+use selvedge_core::table::{Access, Entries, Guarded, Request};
 use selvedge_core::{Changes, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows, Timestamp};
 use selvedge_postgres::{PostgresStore, testing};
 use selvedge_store::{Decision, Demand, Error, FlowDue, Store, Transaction};
@@ -81,7 +83,7 @@ async fn insert(store: &PostgresStore, ids: &[FlowId]) {
     for id in ids {
         flows_inserted.push(flow(store, *id).await);
     }
-    save(store, Changes { flows_inserted, ..Changes::default() }).await;
+    save(store, Changes { flows: Guarded::inserting(flows_inserted), ..Changes::default() }).await;
 }
 
 async fn stored(store: &PostgresStore, id: FlowId) -> Flow {
@@ -90,7 +92,13 @@ async fn stored(store: &PostgresStore, id: FlowId) -> Flow {
 
 fn claims(ids: &[FlowId]) -> Changes {
     let one = counts(&[(StateName::Waiting, -1), (StateName::Active, 1)]);
-    Changes { counted: ids.iter().map(|id| (*id, one)).collect(), ..Changes::default() }
+    Changes {
+        unread: UnreadWrites {
+            flow_counts: ids.iter().map(|id| (*id, one)).collect(),
+            ..UnreadWrites::default()
+        },
+        ..Changes::default()
+    }
 }
 
 #[tokio::test]
@@ -145,8 +153,8 @@ async fn only_one_at_a_time_grows_a_flow_and_others_grow_beside_it() {
     let holder = sandbox.plain().await;
     holder.run(&format!("begin; select from flows where id = '{}' for update", id(3).0)).await;
     let grows = |flow: FlowId, flows: &[FlowId]| Needs {
-        growing: vec![flow],
-        flows: flows.to_vec(),
+        growing: Request::locking([flow]),
+        flows: Request::locking(flows.to_vec()),
         ..Needs::default()
     };
     let first = beside(&store, grows(id(1), &[id(3)]), Changes::default());
@@ -184,18 +192,17 @@ async fn a_flow_without_live_members_is_due_to_be_settled_then_to_be_deleted_and
     save(
         &store,
         Changes {
-            flows_inserted: vec![new.clone()],
-            nodes_added: vec![node.clone()],
-            outbox_put: vec![outbox.clone()],
+            flows: Guarded::inserting([new.clone()]),
+            nodes: Entries::writing([node.clone()]),
+            outbox: Entries::writing([outbox.clone()]),
             ..Changes::default()
         },
     )
     .await;
     let needs = Needs {
-        nodes: vec![(id(1), name.clone())],
-        outbox: vec![outbox.name],
-        flows: vec![id(1)],
-        flows_look: vec![id(2)],
+        nodes: Request::reading([(id(1), name.clone())]),
+        outbox: Request::locking([outbox.name]),
+        flows: Request::default().and(Access::Lock, [id(1)]).and(Access::Read, [id(2)]),
         ..Needs::default()
     };
     let (rows, _) = run(&store, needs, Changes::default()).await.expect("it is read");
@@ -204,7 +211,10 @@ async fn a_flow_without_live_members_is_due_to_be_settled_then_to_be_deleted_and
     assert_eq!(store.overview().await.expect("it is told").flows, []);
 
     let ends = counts(&[(StateName::Waiting, -2), (StateName::Completed, 2)]);
-    let changes = Changes { counted: vec![(id(1), ends), (id(9), ends)], ..Changes::default() };
+    let changes = Changes {
+        unread: UnreadWrites { flow_counts: vec![(id(1), ends), (id(9), ends)], ..UnreadWrites::default() },
+        ..Changes::default()
+    };
     assert_eq!(save(&store, changes).await.emptied, [id(1)]);
     let [(FlowDue::Settle, since)] = store.overview().await.expect("it is told").flows[..] else {
         panic!("it is to be settled")
@@ -214,7 +224,7 @@ async fn a_flow_without_live_members_is_due_to_be_settled_then_to_be_deleted_and
     assert_eq!(due[0].tags, new.tags);
 
     (new.state, new.ended_at, new.version) = (FlowState::Completed, Some(new.submitted_at), 3);
-    save(&store, Changes { flows_updated: vec![(new.clone(), 2)], ..Changes::default() }).await;
+    save(&store, Changes { flows: Guarded::updating([(new.clone(), 2)]), ..Changes::default() }).await;
     let delete_at = new.delete_at().expect("it has ended");
     let overview = store.overview().await.expect("it is told");
     assert_eq!(overview.flows, [(FlowDue::Delete, delete_at)]);
@@ -224,9 +234,9 @@ async fn a_flow_without_live_members_is_due_to_be_settled_then_to_be_deleted_and
         assert_eq!(store.list_flows(&filter, None, 10).await.expect("it is listed").len(), 1, "{tag}");
     }
     let gone = Changes {
-        flows_deleted: vec![(id(1), 3)],
-        nodes_removed: vec![(id(1), name)],
-        outbox_removed: vec![outbox.name],
+        flows: Guarded::deleting([(id(1), 3)]),
+        nodes: Entries::removing([(id(1), name)]),
+        outbox: Entries::removing([outbox.name]),
         ..Changes::default()
     };
     save(&store, gone).await;
@@ -242,9 +252,16 @@ async fn a_flow_that_gets_live_members_again_runs_again() {
     let mut ended = flow(&store, id(1)).await;
     (ended.state, ended.ended_at) = (FlowState::Failed, Some(ended.submitted_at));
     ended.counts = counts(&[(StateName::Failed, 1)]);
-    save(&store, Changes { flows_inserted: vec![ended], ..Changes::default() }).await;
+    save(&store, Changes { flows: Guarded::inserting([ended]), ..Changes::default() }).await;
     let again = counts(&[(StateName::Failed, -1), (StateName::Waiting, 1)]);
-    save(&store, Changes { counted: vec![(id(1), again)], ..Changes::default() }).await;
+    save(
+        &store,
+        Changes {
+            unread: UnreadWrites { flow_counts: vec![(id(1), again)], ..UnreadWrites::default() },
+            ..Changes::default()
+        },
+    )
+    .await;
     let flow = stored(&store, id(1)).await;
     assert_eq!((flow.state, flow.ended_at, flow.version), (FlowState::Running, None, 2));
     assert_eq!(store.overview().await.expect("it is told").flows, []);
@@ -256,7 +273,7 @@ async fn a_flow_that_cannot_be_read_is_named_where_it_is_loaded_and_left_out_of_
     let store = sandbox.store("store").await;
     insert(&store, &[id(1), id(2), id(3)]).await;
     sandbox.plain().await.run(&format!("update flows set spec = '[' where id = '{}'", id(2).0)).await;
-    let needs = Needs { flows: vec![id(1), id(2)], ..Needs::default() };
+    let needs = Needs { flows: Request::locking([id(1), id(2)]), ..Needs::default() };
     let error = run(&store, needs, Changes::default()).await.err();
     let Some(Error::Failed(detail)) = error else { panic!("{error:?}") };
     assert!(detail.contains(&id(2).to_string()), "{detail}");

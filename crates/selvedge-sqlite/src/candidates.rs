@@ -20,15 +20,15 @@ struct Head {
 
 /// Loads the candidates of every ask, each once, with their inputs.
 pub fn candidates(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
-    if needs.candidates.is_empty() {
+    if needs.queries.candidates.is_empty() {
         return Ok(());
     }
-    let mut passed: HashSet<ExecutionId> = needs.except.iter().copied().collect();
+    let mut passed: HashSet<ExecutionId> = needs.queries.except.iter().copied().collect();
     let mut found: BTreeSet<Head> = BTreeSet::new();
-    for ask in &needs.candidates {
+    for ask in &needs.queries.candidates {
         find(connection, ask, &mut passed, &mut found, rows)?;
     }
-    rows.candidates.extend(found.iter().map(|head| head.id));
+    rows.found.candidates.extend(found.iter().map(|head| head.id));
     Ok(())
 }
 

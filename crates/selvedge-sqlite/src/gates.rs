@@ -141,7 +141,7 @@ pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite
         rows.gates_asked.extend(ids);
         rows.gates.extend(fetch(connection, ids)?);
     }
-    needs.held.iter().try_for_each(|asked| held(connection, *asked, rows))
+    needs.queries.held.iter().try_for_each(|asked| held(connection, *asked, rows))
 }
 
 /// Loads the first executions that a gate holds, in claim order. A row that cannot be understood is passed over, and
@@ -163,13 +163,13 @@ fn held(connection: &Connection, asked: HeldBy, rows: &mut Rows) -> rusqlite::Re
             Err(unreadable) => rows.unreadable.push(unreadable),
         }
     }
-    rows.held.push((asked, held));
+    rows.found.held.push((asked, held));
     Ok(())
 }
 
 /// Saves gates and the ledger, or stops at the first guard that fails and says which.
 pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusqlite::Result<Option<String>> {
-    for (id, version) in &changes.gates_deleted {
+    for (id, version) in &changes.gates.deleted {
         if connection.prepare_cached(&sql::GATE_DELETE)?.execute(params![id.0, version])? == 0 {
             return Ok(Some(format!("gate {} has moved", id.0)));
         }
@@ -183,16 +183,16 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
     for entry in &changes.ledger {
         enter(connection, entry)?;
     }
-    for (id, _) in &changes.deleted {
+    for (id, _) in &changes.executions.deleted {
         fold(connection, *id)?;
     }
-    let flows = changes.flows_deleted.iter().map(|(id, _)| id.0);
-    for id in flows.chain(changes.deleted.iter().map(|(id, _)| id.0)) {
+    let flows = changes.flows.deleted.iter().map(|(id, _)| id.0);
+    for id in flows.chain(changes.executions.deleted.iter().map(|(id, _)| id.0)) {
         let part = id.to_string();
         connection.prepare_cached(&sql::LEDGER_DELETE_PARTS)?.execute([&part])?;
         connection.prepare_cached(&sql::GATE_DELETE_PARTS)?.execute([&part])?;
     }
-    for (id, count) in &changes.gates_freed {
+    for (id, count) in &changes.unread.slots_freed {
         connection.prepare_cached(&sql::GATE_FREE)?.execute(params![id.0, count, now.micros()])?;
     }
     Ok(None)

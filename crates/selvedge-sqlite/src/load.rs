@@ -14,7 +14,7 @@ use selvedge_store::columns;
 pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite::Result<Rows> {
     let mut rows = Rows { now, ..Rows::default() };
     nodes(connection, &needs.nodes, &mut rows)?;
-    members(connection, &needs.members, &mut rows)?;
+    members(connection, &needs.queries.members, &mut rows)?;
     for ids in [&needs.executions, &needs.executions_if_free, &needs.look] {
         executions(connection, ids, &mut rows)?;
     }
@@ -34,11 +34,11 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
     for ids in [&needs.sessions, &needs.sessions_locked] {
         sessions(connection, ids, &mut rows)?;
     }
-    for (namespace, instance) in &needs.instances {
+    for (namespace, instance) in &needs.queries.instances {
         instance_of(connection, *namespace, instance, &mut rows)?;
     }
-    if let Some(after) = needs.classes_after {
-        rows.classes = crate::names::classes_after(connection, after)?;
+    if let Some(after) = needs.queries.classes_after {
+        rows.found.classes = crate::names::classes_after(connection, after)?;
     }
     Ok(rows)
 }
@@ -58,7 +58,7 @@ fn members(connection: &Connection, pages: &[Members], rows: &mut Rows) -> rusql
     for page in pages {
         let ids = member_ids(connection, *page)?;
         executions(connection, &ids, rows)?;
-        rows.members.push((*page, ids));
+        rows.found.members.push((*page, ids));
     }
     Ok(())
 }
@@ -169,7 +169,7 @@ fn instance_of(
     for session in &found {
         for lease in statement.query_map([session.id.0], |found| row::lease(found, session))? {
             match lease? {
-                Ok(lease) => rows.leases.push(lease),
+                Ok(lease) => rows.found.leases.push(lease),
                 Err(unreadable) => rows.unreadable.push(unreadable),
             }
         }

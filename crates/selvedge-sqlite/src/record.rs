@@ -133,21 +133,21 @@ fn readable_waitpoint(found: &Row<'_>) -> rusqlite::Result<Waitpoint> {
 
 /// Loads what `needs` names. What cannot be understood makes its execution unreadable, and no other.
 pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
-    for id in &needs.records {
+    for id in &needs.queries.records {
         let signals = readable(*id, signals(connection, *id, 0, u32::MAX), rows)?;
         let steps = readable(*id, steps(connection, *id, 0, u32::MAX), rows)?;
         if let (Some(signals), Some(steps)) = (signals, steps) {
-            rows.recorded.push(*id);
+            rows.found.records.push(*id);
             rows.signals.extend(signals);
             rows.steps.extend(steps);
         }
     }
-    for id in &needs.untaken {
+    for id in &needs.queries.untaken {
         let found = all(connection, &sql::SIGNAL_LIST_UNTAKEN, [id.0.as_bytes()], signal);
         let found = readable(*id, found, rows)?;
         rows.signals.extend(found.into_iter().flatten());
     }
-    for (id, key) in &needs.signal_keys {
+    for (id, key) in &needs.queries.signal_keys {
         let found = all(connection, &sql::SIGNAL_FIND, params![id.0.as_bytes(), key.as_str()], signal);
         let found = readable(*id, found, rows)?;
         rows.signals.extend(found.into_iter().flatten());
@@ -157,11 +157,11 @@ pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite
         let found = readable(*id, found, rows)?;
         rows.steps.extend(found.into_iter().flatten());
     }
-    for id in &needs.waitpoints {
+    for id in &needs.queries.waitpoints {
         let found = readable(*id, waitpoints(connection, *id, 0, u32::MAX), rows)?;
         rows.waitpoints.extend(found.into_iter().flatten());
     }
-    if needs.token_keys {
+    if needs.queries.token_keys {
         rows.token_keys.extend(token_keys(connection)?);
     }
     Ok(())
@@ -192,14 +192,14 @@ pub fn delete(connection: &Connection, id: ExecutionId) -> rusqlite::Result<()> 
 
 /// Saves what was recorded.
 pub fn save(connection: &Connection, changes: &Changes) -> rusqlite::Result<()> {
-    changes.signals_added.iter().try_for_each(|signal| add_signal(connection, signal))?;
-    for (execution, number, by) in &changes.signals_taken {
+    changes.signals.iter().try_for_each(|signal| add_signal(connection, signal))?;
+    for (execution, number, by) in &changes.unread.signals_taken {
         let taken = params![execution.0.as_bytes(), number, by];
         connection.prepare_cached(&sql::SIGNAL_TAKE)?.execute(taken)?;
     }
     changes.steps.iter().try_for_each(|step| write_step(connection, step))?;
     changes.waitpoints.iter().try_for_each(|waitpoint| write_waitpoint(connection, waitpoint))?;
-    for key in &changes.token_keys {
+    for key in &changes.token_keys.written {
         connection.prepare_cached(&sql::TOKEN_KEY_WRITE)?.execute(params![
             key.id.0,
             key.fingerprint,
@@ -207,7 +207,7 @@ pub fn save(connection: &Connection, changes: &Changes) -> rusqlite::Result<()> 
             key.retires_at.map(Timestamp::micros),
         ])?;
     }
-    for id in &changes.token_keys_removed {
+    for id in &changes.token_keys.removed {
         connection.prepare_cached(&sql::TOKEN_KEY_DELETE)?.execute([id.0])?;
     }
     Ok(())

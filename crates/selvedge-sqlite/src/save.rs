@@ -27,26 +27,26 @@ pub enum Saved {
 
 /// Saves everything, or stops at the first guard that fails.
 pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusqlite::Result<Saved> {
-    if let Some(id) = update(connection, &changes.updated)? {
+    if let Some(id) = update(connection, &changes.executions.updated)? {
         return Ok(Saved::Refused(format!("execution {id} has moved")));
     }
-    if let Some(id) = delete(connection, &changes.deleted)? {
+    if let Some(id) = delete(connection, &changes.executions.deleted)? {
         return Ok(Saved::Refused(format!("execution {id} has moved")));
     }
-    if let Some(id) = insert(connection, &changes.inserted)? {
+    if let Some(id) = insert(connection, &changes.executions.inserted)? {
         return Ok(Saved::Refused(format!("execution {id} exists")));
     }
-    remove_keys(connection, &changes.keys_removed)?;
-    if let Some(name) = add_keys(connection, &changes.keys_added)? {
+    remove_keys(connection, &changes.keys.removed)?;
+    if let Some(name) = add_keys(connection, &changes.keys.written)? {
         return Ok(Saved::Refused(format!("key {:?} is taken", name.key.as_str())));
     }
-    add_pages(connection, &changes.pages)?;
+    add_pages(connection, &changes.history_pages)?;
     stream::save(connection, changes)?;
     record::save(connection, changes)?;
-    index_tags(connection, &sql::TAG_DELETE, &changes.tags_removed)?;
-    index_tags(connection, &sql::TAG_INSERT, &changes.tags_added)?;
-    remove_sessions(connection, &changes.sessions_removed)?;
-    write_sessions(connection, &changes.sessions)?;
+    index_tags(connection, &sql::TAG_DELETE, &changes.tags.removed)?;
+    index_tags(connection, &sql::TAG_INSERT, &changes.tags.written)?;
+    remove_sessions(connection, &changes.sessions.removed)?;
+    write_sessions(connection, &changes.sessions.written)?;
     let emptied = match save_flows(connection, changes, now)? {
         Ok(emptied) => emptied,
         Err(guard) => return Ok(Saved::Refused(guard)),

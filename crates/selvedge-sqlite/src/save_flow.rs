@@ -18,28 +18,28 @@ pub fn save_flows(
     changes: &Changes,
     now: Timestamp,
 ) -> rusqlite::Result<Result<Vec<FlowId>, String>> {
-    for (id, version) in &changes.flows_deleted {
+    for (id, version) in &changes.flows.deleted {
         if !delete(connection, *id, *version)? {
             return Ok(Err(format!("flow {id} has moved")));
         }
     }
-    for flow in &changes.flows_inserted {
+    for flow in &changes.flows.inserted {
         if !insert(connection, flow)? {
             return Ok(Err(format!("flow {} exists", flow.id)));
         }
     }
-    for (flow, version) in &changes.flows_updated {
+    for (flow, version) in &changes.flows.updated {
         if !update(connection, flow, *version, now)? {
             return Ok(Err(format!("flow {} has moved", flow.id)));
         }
     }
-    remove_nodes(connection, &changes.nodes_removed)?;
-    if let Some(taken) = add_nodes(connection, &changes.nodes_added)? {
+    remove_nodes(connection, &changes.nodes.removed)?;
+    if let Some(taken) = add_nodes(connection, &changes.nodes.written)? {
         return Ok(Err(format!("flow {} has a node {:?}", taken.flow, taken.name.as_str())));
     }
-    remove_outbox(connection, &changes.outbox_removed)?;
-    put_outbox(connection, &changes.outbox_put)?;
-    count(connection, &changes.counted, now).map(Ok)
+    remove_outbox(connection, &changes.outbox.removed)?;
+    put_outbox(connection, &changes.outbox.written)?;
+    count(connection, &changes.unread.flow_counts, now).map(Ok)
 }
 
 /// Says whether its id was free.

@@ -88,7 +88,7 @@ pub fn save(connection: &Connection, changes: &Changes) -> rusqlite::Result<()> 
             &frame.data[..],
         ])?;
     }
-    for (stream, before) in &changes.frames_dropped {
+    for (stream, before) in &changes.unread.frames_dropped {
         for statement in [&sql::FRAME_DROP, &sql::STREAM_DROP] {
             let name = params![stream.execution.0.as_bytes(), stream.attempt, before];
             connection.prepare_cached(statement)?.execute(name)?;

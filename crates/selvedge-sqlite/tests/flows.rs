@@ -5,8 +5,10 @@ mod support;
 use rusqlite::Connection;
 use selvedge_conformance::{Harness, decision};
 use selvedge_core::flow::{Counts, FlowFilter, FlowState};
+use selvedge_core::rows::UnreadWrites;
 use selvedge_core::rows::{Members, NodeEntry, ResultChange, Updated};
 use selvedge_core::state::StateName;
+use selvedge_core::table::{Entries, Guarded};
 use selvedge_core::wiring::Child;
 use selvedge_core::{Changes, Draft, Execution, Flow, FlowId, Name, Needs, Wiring};
 use selvedge_sqlite::SqliteStore;
@@ -45,7 +47,10 @@ async fn flow(harness: &Harness) -> Flow {
 }
 
 fn counting(flow: FlowId, more: Counts) -> Box<dyn Decision> {
-    let changes = Changes { counted: vec![(flow, more)], ..Changes::default() };
+    let changes = Changes {
+        unread: UnreadWrites { flow_counts: vec![(flow, more)], ..UnreadWrites::default() },
+        ..Changes::default()
+    };
     decision(|_| Needs::default(), move |_| Demand::Save(Box::new(changes.clone())))
 }
 
@@ -54,7 +59,9 @@ async fn transactions_that_share_a_commit_are_each_told_what_they_emptied() {
     let directory = Directory::new();
     let harness = harness(&directory).await;
     let (first, second) = (flow(&harness).await, flow(&harness).await);
-    harness.save(Changes { flows_inserted: vec![first.clone(), second.clone()], ..Changes::default() }).await;
+    harness
+        .save(Changes { flows: Guarded::inserting([first.clone(), second.clone()]), ..Changes::default() })
+        .await;
     let (go_on, told) = channel();
     let wait = decision(
         move |_| {
@@ -88,16 +95,16 @@ async fn the_entries_of_its_tags_change_and_go_with_a_flow() {
             .and_then(|other| other.query_row("select count(*) from flow_tags", (), |row| row.get(0)))
             .expect("rows are counted")
     };
-    harness.save(Changes { flows_inserted: vec![flow.clone()], ..Changes::default() }).await;
+    harness.save(Changes { flows: Guarded::inserting([flow.clone()]), ..Changes::default() }).await;
     assert_eq!(entries(), 1);
     let tagged = FlowFilter { tag: Some("colour:blue".into()), ..FlowFilter::all(harness.namespace) };
     let found = harness.store.list_flows(&tagged, None, 9).await.expect("flows are listed");
     assert_eq!(found, std::slice::from_ref(&flow));
     let green = Flow { tags: [("colour".into(), "green".into())].into(), version: 2, ..flow.clone() };
-    harness.save(Changes { flows_updated: vec![(green, 1)], ..Changes::default() }).await;
+    harness.save(Changes { flows: Guarded::updating([(green, 1)]), ..Changes::default() }).await;
     let found = harness.store.list_flows(&tagged, None, 9).await.expect("flows are listed");
     assert_eq!((found, entries()), (Vec::new(), 1));
-    harness.save(Changes { flows_deleted: vec![(flow.id, 2)], ..Changes::default() }).await;
+    harness.save(Changes { flows: Guarded::deleting([(flow.id, 2)]), ..Changes::default() }).await;
     assert_eq!(entries(), 0);
 }
 
@@ -115,18 +122,18 @@ async fn a_row_that_is_wired_anew_is_found_with_its_flow_and_one_that_is_not_kee
         ..lone.clone()
     };
     let changes = |execution: &Execution, rewired| Changes {
-        updated: vec![Updated {
+        executions: Guarded::updating([Updated {
             execution: execution.clone(),
             expected_version: 1,
             result: ResultChange::Keep,
             rewired,
-        }],
-        nodes_added: vec![NodeEntry {
+        }]),
+        nodes: Entries::writing([NodeEntry {
             flow,
             name: Name::trusted("root"),
             submitted_at: lone.submitted_at,
             execution: lone.id,
-        }],
+        }]),
         ..Changes::default()
     };
     harness.save(changes(&wired, true)).await;
@@ -138,7 +145,7 @@ async fn a_row_that_is_wired_anew_is_found_with_its_flow_and_one_that_is_not_kee
     let plain = harness.submit(Draft::new("kind")).await;
     let kept = Execution { version: 2, ..plain.clone() };
     let other = Execution { flow: wired.flow, wiring: wired.wiring.clone(), ..kept.clone() };
-    let changes = Changes { nodes_added: Vec::new(), ..changes(&other, false) };
+    let changes = Changes { nodes: Entries::writing(Vec::new()), ..changes(&other, false) };
     harness.save(changes).await;
     assert_eq!(harness.row(plain.id).await, kept);
 }

@@ -9,6 +9,8 @@ use selvedge_core::gate::{
     Amounts, Config, Gate, GateId, GateKind, GateName, GateState, LedgerEntry, Limit, Rate,
 };
 use selvedge_core::rows::{HeldBy, ResultChange, Updated};
+use selvedge_core::rows::{Queries, UnreadWrites};
+use selvedge_core::table::{Guarded, Request};
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, Needs, State, Timestamp};
 use selvedge_sqlite::SqliteStore;
 use selvedge_store::{Demand, Error, Store, Transaction};
@@ -41,7 +43,7 @@ fn amounts(of: &[(&str, &str)]) -> Amounts {
 /// Saves gates that are not there yet.
 async fn add(harness: &Harness, gates: &[Gate]) {
     let gates = gates.iter().map(|gate| (gate.clone(), None)).collect();
-    harness.save(Changes { gates, ..Changes::default() }).await;
+    harness.save(Changes { gates: Guarded::writing(gates), ..Changes::default() }).await;
 }
 
 async fn fetched(harness: &Harness, gate: &Gate) -> Option<Gate> {
@@ -87,7 +89,9 @@ async fn gates_and_the_ledger_are_there_after_reopening_as_they_were_saved() {
         spent: amounts(&[("dollars", "0.1")]),
     };
     let new = gates.iter().map(|gate| (gate.clone(), None)).collect();
-    before.save(Changes { gates: new, ledger: vec![spent.clone()], ..Changes::default() }).await;
+    before
+        .save(Changes { gates: Guarded::writing(new), ledger: vec![spent.clone()], ..Changes::default() })
+        .await;
     before.store.close().await;
     drop(before);
 
@@ -145,13 +149,22 @@ async fn a_gate_that_has_moved_exists_or_is_gone_refuses_the_whole_save() {
     let row = harness.submit(Draft::new("kind")).await;
     let moved = Gate { version: 3, active: 5, ..kept.clone() };
     for (refused, told) in [
-        (Changes { gates: vec![(moved.clone(), None)], ..Changes::default() }, "concurrency kept exists"),
-        (Changes { gates: vec![(moved, Some(2))], ..Changes::default() }, "concurrency kept has moved"),
-        (Changes { gates: vec![(absent.clone(), Some(1))], ..Changes::default() }, "absent has moved"),
-        (Changes { gates_deleted: vec![(kept.id(), 2)], ..Changes::default() }, "has moved"),
-        (Changes { gates_deleted: vec![(absent.id(), 1)], ..Changes::default() }, "has moved"),
+        (
+            Changes { gates: Guarded::writing([(moved.clone(), None)]), ..Changes::default() },
+            "concurrency kept exists",
+        ),
+        (
+            Changes { gates: Guarded::writing([(moved, Some(2))]), ..Changes::default() },
+            "concurrency kept has moved",
+        ),
+        (
+            Changes { gates: Guarded::writing([(absent.clone(), Some(1))]), ..Changes::default() },
+            "absent has moved",
+        ),
+        (Changes { gates: Guarded::deleting([(kept.id(), 2)]), ..Changes::default() }, "has moved"),
+        (Changes { gates: Guarded::deleting([(absent.id(), 1)]), ..Changes::default() }, "has moved"),
     ] {
-        let changes = Changes { deleted: vec![(row.id, row.version)], ..refused };
+        let changes = Changes { executions: Guarded::deleting([(row.id, row.version)]), ..refused };
         let error = try_save(&harness, changes).await.expect_err("it is refused");
         assert!(matches!(&error, Error::Contended(why) if why.contains(told)), "{error:?}");
         assert_eq!(harness.row(row.id).await, row, "what was saved with it is taken back");
@@ -159,7 +172,12 @@ async fn a_gate_that_has_moved_exists_or_is_gone_refuses_the_whole_save() {
         assert_eq!(fetched(&harness, &absent).await, None);
     }
     let gates_deleted = vec![(kept.id(), 1)];
-    harness.save(Changes { gates_deleted, gates: vec![(absent.clone(), None)], ..Changes::default() }).await;
+    harness
+        .save(Changes {
+            gates: Guarded { deleted: gates_deleted, ..Guarded::writing([(absent.clone(), None)]) },
+            ..Changes::default()
+        })
+        .await;
     assert_eq!((fetched(&harness, &kept).await, fetched(&harness, &absent).await), (None, Some(absent)));
 }
 
@@ -169,8 +187,13 @@ async fn slots_are_given_back_to_a_gate_that_was_not_read_and_never_more_than_we
     let harness = harness(&directory).await;
     let taken = Gate { active: 3, ..gate(&harness, GateKind::Key, "tenant") };
     add(&harness, std::slice::from_ref(&taken)).await;
-    let free =
-        |count| Changes { gates_freed: vec![(taken.id(), count), (GateId(7), 1)], ..Changes::default() };
+    let free = |count| Changes {
+        unread: UnreadWrites {
+            slots_freed: vec![(taken.id(), count), (GateId(7), 1)],
+            ..UnreadWrites::default()
+        },
+        ..Changes::default()
+    };
     let before = harness.now().await;
     harness.save(free(2)).await;
     let freed = fetched(&harness, &taken).await.expect("it is there");
@@ -195,7 +218,11 @@ async fn what_was_spent_adds_up_exactly_and_stays_when_who_spent_it_goes() {
         spent: amounts(spent),
     };
     // Something with it is to be saved, as with what a rule spends.
-    let spend = |ledger| Changes { ledger, gates_freed: vec![(GateId(1), 1)], ..Changes::default() };
+    let spend = |ledger| Changes {
+        ledger,
+        unread: UnreadWrites { slots_freed: vec![(GateId(1), 1)], ..UnreadWrites::default() },
+        ..Changes::default()
+    };
     for _ in 0..10 {
         let ledger = vec![
             entry(1, Some(one.id), &[("dollars", "0.1")]),
@@ -218,7 +245,9 @@ async fn what_was_spent_adds_up_exactly_and_stays_when_who_spent_it_goes() {
     // What it spends in the transaction that deletes it stays as well.
     let deleted = vec![(one.id, one.version)];
     let last = entry(1, Some(one.id), &[("pages", "0.5")]);
-    harness.save(Changes { deleted, ledger: vec![last], ..Changes::default() }).await;
+    harness
+        .save(Changes { executions: Guarded::deleting(deleted), ledger: vec![last], ..Changes::default() })
+        .await;
     assert_eq!(ledger(1).await, [entry(1, None, &[("dollars", "1.00001"), ("pages", "20.5")]), of_two]);
     assert_eq!(ledger(2).await, [entry(2, None, &[("dollars", "5")])]);
     assert_eq!(of(one.id).await, []);
@@ -258,7 +287,9 @@ async fn hold(harness: &Harness, rows: &[Execution], gate: &GateName) -> Vec<Exe
         result: ResultChange::Keep,
         rewired: false,
     };
-    harness.save(Changes { updated: held.iter().map(updated).collect(), ..Changes::default() }).await;
+    harness
+        .save(Changes { executions: Guarded::updating(held.iter().map(updated)), ..Changes::default() })
+        .await;
     held
 }
 
@@ -278,7 +309,12 @@ async fn what_a_gate_holds_is_given_in_claim_order_and_what_cannot_be_read_takes
         .expect("a row changes");
     let asked = HeldBy::first(tenant.id(), 2);
     let nobody = HeldBy::first(GateId(7), 2);
-    let found = harness.load(Needs { held: vec![asked, nobody], ..Needs::default() }).await;
+    let found = harness
+        .load(Needs {
+            queries: Queries { held: vec![asked, nobody], ..Queries::default() },
+            ..Needs::default()
+        })
+        .await;
     let (first, second) = (&held[3], &held[0]);
     assert_eq!(found.held, [(asked, vec![first.id, second.id]), (nobody, Vec::new())]);
     assert_eq!(found.executions, [first.clone(), second.clone()]);
@@ -298,9 +334,9 @@ async fn gates_that_were_asked_for_are_told_apart_from_those_that_are_there() {
     let budget = part(&gate(&harness, GateKind::Budget, "name"), "a part");
     add(&harness, &[lane.clone(), budget.clone()]).await;
     let needs = Needs {
-        lanes: vec![lane.id()],
-        gates: vec![quota.id()],
-        parts: vec![budget.id()],
+        lanes: Request::locking([lane.id()]),
+        gates: Request::locking([quota.id()]),
+        parts: Request::locking([budget.id()]),
         ..Needs::default()
     };
     let found = harness.load(needs).await;

@@ -8,7 +8,9 @@ use selvedge_core::fact::LeaseRef;
 use selvedge_core::flow::Counts;
 use selvedge_core::gate::{GateKind, GateName};
 use selvedge_core::rows::{Candidates, HeldBy, ResultChange, Updated};
+use selvedge_core::rows::{Queries, UnreadWrites};
 use selvedge_core::state::StateName;
+use selvedge_core::table::Guarded;
 use selvedge_core::{
     Changes, ClassId, Draft, Execution, ExecutionId, FlowId, LeaseId, Name, Needs, Outcome, State,
     Suspension, Timestamp,
@@ -251,10 +253,20 @@ async fn a_file_of_the_schema_before_suspension_is_brought_up_to_date_with_its_r
     let kept = harness.store.fetch_flows(&[flow]).await.expect("flows are read").remove(0);
     assert_eq!(kept.counts, counted(&[(StateName::Waiting, 1), (StateName::Completed, 1)]));
     let suspends = counted(&[(StateName::Waiting, -1), (StateName::Suspended, 1)]);
-    let told = harness.save(Changes { counted: vec![(flow, suspends)], ..Changes::default() }).await;
+    let told = harness
+        .save(Changes {
+            unread: UnreadWrites { flow_counts: vec![(flow, suspends)], ..UnreadWrites::default() },
+            ..Changes::default()
+        })
+        .await;
     assert_eq!(told.emptied, [], "a flow with a suspended member is not over");
     let ends = counted(&[(StateName::Suspended, -1), (StateName::Failed, 1)]);
-    let told = harness.save(Changes { counted: vec![(flow, ends)], ..Changes::default() }).await;
+    let told = harness
+        .save(Changes {
+            unread: UnreadWrites { flow_counts: vec![(flow, ends)], ..UnreadWrites::default() },
+            ..Changes::default()
+        })
+        .await;
     assert_eq!(told.emptied, [flow]);
 }
 
@@ -304,7 +316,10 @@ async fn a_file_of_the_schema_before_admission_is_brought_up_to_date_with_its_ro
     assert_eq!(ended.execution.state, State::Terminal(Outcome::Completed));
     assert_eq!((&ended.input[..], ended.result.as_deref()), (&b"1"[..], Some(&b"2"[..])));
     let found = harness.load(Needs {
-        candidates: vec![Candidates { classes: vec![ClassId(1)], limit: 9 }],
+        queries: Queries {
+            candidates: vec![Candidates { classes: vec![ClassId(1)], limit: 9 }],
+            ..Queries::default()
+        },
         ..Needs::default()
     });
     assert_eq!(found.await.inputs, [(ready, b"3"[..].into())]);
@@ -313,25 +328,35 @@ async fn a_file_of_the_schema_before_admission_is_brought_up_to_date_with_its_ro
     let held = Execution { state: State::Held(gate.clone().into()), version: 3, ..waits };
     let flow = FlowId(id(1));
     let changes = Changes {
-        updated: vec![Updated {
+        executions: Guarded::updating([Updated {
             execution: held.clone(),
             expected_version: 2,
             result: ResultChange::Keep,
             rewired: false,
-        }],
-        counted: vec![(flow, counted(&[(StateName::Suspended, -1), (StateName::Held, 1)]))],
+        }]),
+        unread: UnreadWrites {
+            flow_counts: vec![(flow, counted(&[(StateName::Suspended, -1), (StateName::Held, 1)]))],
+            ..UnreadWrites::default()
+        },
         ..Changes::default()
     };
     let told = harness.save(changes).await;
     assert_eq!(told.emptied, [], "a flow with a held member is not over");
     assert_eq!(harness.row(suspended).await, held);
     let asked = HeldBy::first(gate.id(), 9);
-    let found = harness.load(Needs { held: vec![asked], ..Needs::default() }).await;
+    let found = harness
+        .load(Needs { queries: Queries { held: vec![asked], ..Queries::default() }, ..Needs::default() })
+        .await;
     assert_eq!((found.held, found.executions), (vec![(asked, vec![suspended])], vec![held]));
     let kept = harness.store.fetch_flows(&[flow]).await.expect("flows are read").remove(0);
     assert_eq!(kept.counts, counted(&[(StateName::Held, 1), (StateName::Completed, 1)]));
     let ends = counted(&[(StateName::Held, -1), (StateName::Failed, 1)]);
-    let told = harness.save(Changes { counted: vec![(flow, ends)], ..Changes::default() }).await;
+    let told = harness
+        .save(Changes {
+            unread: UnreadWrites { flow_counts: vec![(flow, ends)], ..UnreadWrites::default() },
+            ..Changes::default()
+        })
+        .await;
     assert_eq!(told.emptied, [flow]);
 }
 

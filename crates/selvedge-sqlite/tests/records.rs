@@ -5,6 +5,7 @@ mod support;
 use rusqlite::{Connection, params};
 use selvedge_conformance::Harness;
 use selvedge_core::rows::Needs;
+use selvedge_core::rows::Queries;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::{Fence, Op};
 use selvedge_core::rules::step::StepDraft;
@@ -14,6 +15,7 @@ use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
 use selvedge_core::step::{Step, StepKind};
 use selvedge_core::suspension::{Condition, OnTimeout, WaitDraft};
+use selvedge_core::table::Guarded;
 use selvedge_core::token::TokenKeyId;
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{Changes, Draft, Execution, Name, Signal, Waitpoint, WaitpointId};
@@ -70,12 +72,7 @@ fn recording(row: &Execution) -> Changes {
         expires_at: None,
         state: WaitpointState::Open,
     };
-    Changes {
-        signals_added: vec![signal],
-        steps: vec![step],
-        waitpoints: vec![waitpoint],
-        ..Changes::default()
-    }
+    Changes { signals: vec![signal], steps: vec![step], waitpoints: vec![waitpoint], ..Changes::default() }
 }
 
 #[tokio::test]
@@ -87,7 +84,9 @@ async fn what_was_recorded_goes_with_its_execution() {
     let waitpoint = recorded.waitpoints[0].id;
     harness.save(recorded).await;
     harness.save(recording(&stays)).await;
-    harness.save(Changes { deleted: vec![(goes.id, goes.version)], ..Changes::default() }).await;
+    harness
+        .save(Changes { executions: Guarded::deleting([(goes.id, goes.version)]), ..Changes::default() })
+        .await;
     let other = beside(&directory);
     for table in ["signals", "steps", "waitpoints"] {
         let left: Vec<[u8; 16]> = other
@@ -110,9 +109,14 @@ async fn a_signal_that_cannot_be_read_makes_its_execution_unreadable_and_no_othe
     beside(&directory)
         .execute("update signals set effect = 77 where execution = ?1", [bad.id.0.as_bytes()])
         .expect("a row changes");
-    let rows = harness.load(Needs { records: vec![bad.id, good.id], ..Needs::default() }).await;
-    assert_eq!(rows.recorded, [good.id]);
-    assert_eq!((rows.signals, rows.steps), (recorded.signals_added, recorded.steps));
+    let rows = harness
+        .load(Needs {
+            queries: Queries { records: vec![bad.id, good.id], ..Queries::default() },
+            ..Needs::default()
+        })
+        .await;
+    assert_eq!(rows.found.records, [good.id]);
+    assert_eq!((rows.signals, rows.steps), (recorded.signals, recorded.steps));
     let [(unreadable, why)] = &rows.unreadable[..] else { panic!("{:?}", rows.unreadable) };
     assert_eq!(*unreadable, bad.id);
     assert!(why.contains("signal 1 of execution") && why.contains("unknown effect 77"), "{why}");

@@ -4,7 +4,9 @@ mod support;
 
 use rusqlite::Connection;
 use selvedge_conformance::{Harness, decision, decision_of};
+use selvedge_core::rows::Queries;
 use selvedge_core::rows::{Candidates, Inserted};
+use selvedge_core::table::Guarded;
 use selvedge_core::{Changes, Draft, Needs};
 use selvedge_sqlite::SqliteStore;
 use selvedge_store::{Decision, Demand, Error};
@@ -90,7 +92,11 @@ async fn a_decision_that_never_holds_takes_back_only_its_own_part_of_the_group()
     let command = harness.submit_command(vec![Draft::new("kind")]).await;
     let taken = harness.run(command).await.remove(0).expect("it is accepted");
     let changes = Changes {
-        inserted: vec![Inserted { execution: taken.execution, input: Default::default(), result: None }],
+        executions: Guarded::inserting([Inserted {
+            execution: taken.execution,
+            input: Default::default(),
+            result: None,
+        }]),
         ..Changes::default()
     };
     let never = decision(|_| Needs::default(), move |_| Demand::Save(Box::new(changes.clone())));
@@ -122,7 +128,10 @@ async fn a_row_that_cannot_be_read_is_no_candidate_and_does_not_take_the_turn_of
         })
         .expect("a row changes");
     let needs = |limit| Needs {
-        candidates: vec![Candidates { classes: vec![rows[0].class], limit }],
+        queries: Queries {
+            candidates: vec![Candidates { classes: vec![rows[0].class], limit }],
+            ..Queries::default()
+        },
         ..Needs::default()
     };
     let found = harness.load(needs(2)).await;
@@ -154,6 +163,6 @@ async fn a_long_input_is_handed_out_and_deleted_with_its_execution() {
     assert_eq!(claimed.input, input);
     harness.complete(&claimed, b"1").await;
     let version = harness.row(row.id).await.version;
-    harness.save(Changes { deleted: vec![(row.id, version)], ..Changes::default() }).await;
+    harness.save(Changes { executions: Guarded::deleting([(row.id, version)]), ..Changes::default() }).await;
     assert_eq!(inputs(directory.database()), 0);
 }

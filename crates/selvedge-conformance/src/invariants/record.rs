@@ -7,6 +7,7 @@
 use super::super::replay::{Recorded, ToldEnd};
 use super::super::rule::decision;
 use selvedge_core::outbox::OutboxKind;
+use selvedge_core::rows::Queries;
 use selvedge_core::step::{Step as RecordedStep, Waited};
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{Execution, ExecutionId, Needs, Rows, Signal, Timestamp, Waitpoint};
@@ -67,7 +68,10 @@ async fn read_tables(store: &dyn Store, ids: &[ExecutionId]) -> HashMap<Executio
     let shown: Arc<Mutex<Rows>> = Arc::default();
     let (seen, ids) = (shown.clone(), ids.to_vec());
     let look = decision(
-        move |_| Needs { records: ids.clone(), waitpoints: ids.clone(), ..Needs::default() },
+        move |_| Needs {
+            queries: Queries { records: ids.clone(), waitpoints: ids.clone(), ..Queries::default() },
+            ..Needs::default()
+        },
         move |rows| {
             *seen.lock().expect("nobody panics with rows") = rows;
             Demand::Save(Box::default())

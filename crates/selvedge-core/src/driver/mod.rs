@@ -157,7 +157,7 @@ impl<H: Host> Driver<H> {
         for id in late {
             // If the line of its fairness key was read before it came, it is left to the next claim.
             let line = self.work.find(id).ok().flatten().and_then(admit::fair_gate);
-            if line.is_some_and(|line| self.work.knows_gate(line.id())) {
+            if line.is_some_and(|line| self.work.has_requested_gate(line.id())) {
                 self.work.withhold(id);
             }
         }
@@ -230,7 +230,8 @@ impl<H: Host> Driver<H> {
         }
         let (work, limits) = (&self.work, self.admission.limits && self.part == Part::Claiming);
         // Limited lanes are locked in the first part; a claim whose lanes are not keeps waiting.
-        let fits = |lanes: &[crate::GateId]| !limits || lanes.iter().all(|lane| work.knows_gate(*lane));
+        let fits =
+            |lanes: &[crate::GateId]| !limits || lanes.iter().all(|lane| work.has_requested_gate(*lane));
         self.handed.extend(self.host.take_waiting_claims(offered, &fits));
     }
 

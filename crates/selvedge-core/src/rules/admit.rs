@@ -114,11 +114,11 @@ pub fn taken<'a>(row: &'a Execution, slots: &'a Slots) -> Vec<Taken<'a>> {
 
 /// Whether all gates of an execution are here.
 pub fn knows(row: &Execution, work: &Work) -> bool {
-    fair_gate(row).is_none_or(|line| work.knows_gate(line.id()))
-        && slots_of(row).all(|(name, _)| work.knows_gate(name.id()))
-        && budgets_of(row, work)
-            .iter()
-            .all(|budget| work.knows_gate(budget.whole.id()) && work.knows_gate(budget.counted().id()))
+    fair_gate(row).is_none_or(|line| work.has_requested_gate(line.id()))
+        && slots_of(row).all(|(name, _)| work.has_requested_gate(name.id()))
+        && budgets_of(row, work).iter().all(|budget| {
+            work.has_requested_gate(budget.whole.id()) && work.has_requested_gate(budget.counted().id())
+        })
 }
 
 /// The gates of every loaded execution: those that a claim goes through, and those that the end of a lease opens, with as many
@@ -129,32 +129,32 @@ pub fn needs(work: &Work, skips: impl Fn(ExecutionId) -> bool, needs: &mut Needs
     let mut lines: BTreeSet<GateId> = BTreeSet::new();
     for row in work.gated().filter(|row| !skips(row.id)) {
         if let Some(line) = fair_gate(row).filter(|_| row.state.outcome().is_none()) {
-            needs.gates.push(line.id());
+            needs.gates.lock([line.id()]);
             if row.state == State::Waiting && !work.has_asked_held(line.id()) {
                 lines.insert(line.id());
             }
         }
         match &row.state {
             State::Waiting => {
-                needs.gates.extend(slots_of(row).map(|(name, _)| name.id()));
+                needs.gates.lock(slots_of(row).map(|(name, _)| name.id()));
                 for budget in budgets_of(row, work) {
-                    needs.gates.push(budget.whole.id());
+                    needs.gates.lock([budget.whole.id()]);
                     if budget.part.is_some() {
-                        needs.parts.push(budget.counted().id());
+                        needs.parts.lock([budget.counted().id()]);
                     }
                 }
             }
             State::Active(_) => {
                 let slots = &row.detail.slots;
-                needs.lanes.extend(slots.lane.as_ref().map(|lane| lane_gate(row.namespace, lane).id()));
+                needs.lanes.lock(slots.lane.as_ref().map(|lane| lane_gate(row.namespace, lane).id()));
                 for (name, _) in slots_of(row).filter(|_| slots.drawn) {
-                    needs.gates.push(name.id());
+                    needs.gates.lock([name.id()]);
                     *opens.entry(name.id()).or_default() += 1;
                 }
                 for budget in reserved(row, slots) {
-                    needs.gates.push(budget.whole.id());
+                    needs.gates.lock([budget.whole.id()]);
                     if budget.part.is_some() {
-                        needs.parts.push(budget.counted().id());
+                        needs.parts.lock([budget.counted().id()]);
                     }
                     *opens.entry(budget.counted().id()).or_default() += 1;
                 }
@@ -167,13 +167,13 @@ pub fn needs(work: &Work, skips: impl Fn(ExecutionId) -> bool, needs: &mut Needs
         }
     }
     let of_each = (LINES_CHUNK / lines.len().max(1) as u32).clamp(2, LINE_CHUNK);
-    needs.held.extend(lines.into_iter().map(|line| HeldBy::first(line, of_each)));
+    needs.queries.held.extend(lines.into_iter().map(|line| HeldBy::first(line, of_each)));
     // As many as may be given back, rounded up, so that one more row at hand does not ask for another number.
     let asked = |gate: &GateId, held: &[HeldBy]| held.iter().any(|one| one.gate == *gate);
     let held =
         opens.into_iter().filter(|(gate, _)| work.may_be_held_by(*gate) && !work.has_asked_held(*gate));
-    let held: Vec<_> = held.filter(|(gate, _)| !asked(gate, &needs.held)).collect();
-    needs.held.extend(
+    let held: Vec<_> = held.filter(|(gate, _)| !asked(gate, &needs.queries.held)).collect();
+    needs.queries.held.extend(
         held.into_iter().map(|(gate, count)| HeldBy::first(gate, count.next_power_of_two().min(CHUNK))),
     );
 }

@@ -91,7 +91,7 @@ impl Spend {
                 stop(gate, config, now);
             }
         });
-        work.enter(LedgerEntry {
+        work.add_to_ledger(LedgerEntry {
             gate: name.id(),
             period,
             execution: self.execution,
@@ -99,12 +99,12 @@ impl Spend {
         });
         let (execution, amounts) = (self.execution, self.usage.clone());
         let fact = Fact::Spent { gate: name.clone(), execution, amounts };
-        work.record_about(self.namespace, execution, fact, None);
+        work.emit_about(self.namespace, execution, fact, None);
         for (passed, hard) in [(soft, false), (hard, true)] {
             for (dimension, limit) in passed {
                 let used = work.gate(&name).state.used.get(&dimension).copied().unwrap_or_default();
                 let fact = Fact::LimitReached { gate: name.clone(), dimension, limit, used, hard };
-                work.record_apart(self.namespace, fact, None);
+                work.emit(self.namespace, fact, None);
             }
         }
     }
@@ -122,20 +122,20 @@ impl Rule for Spend {
     /// The budget and the execution; then the part of the budget that counts for it.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         let whole = self.whole().id();
-        if !work.knows_gate(whole) {
-            needs.gates.push(whole);
-            needs.keys.extend(self.key());
-            needs.look.extend(self.execution);
+        if !work.has_requested_gate(whole) {
+            needs.gates.lock([whole]);
+            needs.keys.read(self.key());
+            needs.executions.read(self.execution);
             return;
         }
         let row = self.execution.and_then(|id| work.find(id).ok().flatten());
         if row.is_some_and(|row| work.lane_of(row.class).is_none()) {
             // A budget may count each lane on its own, and another server may have interned the class.
-            needs.classes_after = Some(work.newest_class());
+            needs.queries.classes_after = Some(work.newest_class());
         }
         let counted = self.counted(work);
         if counted.part.is_some() {
-            needs.parts.push(counted.id());
+            needs.parts.lock([counted.id()]);
         }
     }
 
@@ -223,7 +223,7 @@ pub fn reset(name: &GateName, actor: Option<Name>, work: &mut Work) {
         gate.due_at = gate.state.resets_at;
     });
     let period = work.gate(name).state.period;
-    work.record_apart(name.namespace, Fact::BudgetReset { gate: name.clone(), period }, actor);
+    work.emit(name.namespace, Fact::BudgetReset { gate: name.clone(), period }, actor);
 }
 
 /// Set the usage of a budget back to nothing.
@@ -244,11 +244,11 @@ impl Rule for Reset {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.gates.push(GateName { part: None, ..self.gate.clone() }.id());
+        needs.gates.lock([GateName { part: None, ..self.gate.clone() }.id()]);
         if self.gate.part.is_some() {
-            needs.parts.push(self.gate.id());
+            needs.parts.lock([self.gate.id()]);
         }
-        needs.held.push(HeldBy::first(self.gate.id(), super::release::CHUNK));
+        needs.queries.held.push(HeldBy::first(self.gate.id(), super::release::CHUNK));
     }
 
     /// Resets the usage, and releases held executions.
@@ -282,7 +282,7 @@ impl Rule for Breach {
 
     /// The row, waiting for its lock: nobody else comes to stop the execution. Its gates are loaded with it.
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.executions.push(self.execution);
+        needs.executions.lock([self.execution]);
     }
 
     /// Stops the execution if the budget is still used up; returns whether it did.

@@ -179,9 +179,9 @@ impl Rule for Claim {
     /// The session, the lanes, ready executions and everything they carry. For a keyed call made before, the executions it got.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         let namespace = self.scope.namespace;
-        needs.sessions.push(self.session());
-        needs.lanes.extend(self.scope.lanes.iter().map(|lane| lane_gate(namespace, lane).id()));
-        needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(namespace)));
+        needs.sessions.read([self.session()]);
+        needs.lanes.lock(self.scope.lanes.iter().map(|lane| lane_gate(namespace, lane).id()));
+        needs.keys.read(self.operation.as_ref().map(|operation| operation.key_name(namespace)));
         let classes = work.covered(&self.scope);
         for id in work.ready(&classes).chain(work.lined_up(&classes)) {
             needs_carried(id, work, needs);
@@ -192,8 +192,8 @@ impl Rule for Claim {
         let stored = self.operation.as_ref().map(|operation| operation.stored(namespace, work));
         let Some(Ok(Some(Answer(claimed)))) = stored else { return };
         for (id, _) in claimed {
-            if !work.knows(id) {
-                needs.look.push(id);
+            if !work.is_loaded(id) {
+                needs.executions.read([id]);
             }
             needs_carried(id, work, needs);
         }
@@ -225,7 +225,10 @@ impl Claim {
 
     /// Whether the lanes of the worker are loaded.
     pub fn knows_lanes(&self, work: &Work) -> bool {
-        self.scope.lanes.iter().all(|lane| work.knows_gate(lane_gate(self.scope.namespace, lane).id()))
+        self.scope
+            .lanes
+            .iter()
+            .all(|lane| work.has_requested_gate(lane_gate(self.scope.namespace, lane).id()))
     }
 
     /// Ready executions in the store: as many as the lanes have room for, once these are loaded.
@@ -236,7 +239,7 @@ impl Claim {
             .find(|asked| asked.classes == classes)
         {
             Some(asked) => asked.limit += limit,
-            None => needs.candidates.push(Candidates { classes, limit }),
+            None => needs.queries.candidates.push(Candidates { classes, limit }),
         };
         if !work.expects_lanes() {
             return add(classes, self.max);
@@ -557,14 +560,14 @@ impl<'a> TakenSignal<'a> {
 /// signals.
 pub fn needs_carried(id: ExecutionId, work: &Work, needs: &mut Needs) {
     if work.input(id).is_none() {
-        needs.inputs.push(id);
+        needs.inputs.read([id]);
     }
     let Ok(Some(row)) = work.find(id) else { return };
     let wiring = row.wiring();
     let upstreams = wiring.upstreams.iter().map(|one| one.execution);
     let children = wiring.children.iter().map(|one| one.execution);
-    needs.relatives.extend(upstreams.chain(children).filter(|id| !work.knows_end(*id)));
-    if row.detail.record.is_carried() && !work.knows_record(id) {
-        needs.records.push(id);
+    needs.relatives.read(upstreams.chain(children).filter(|id| !work.has_end_of(*id)));
+    if row.detail.record.is_carried() && !work.has_whole_record(id) {
+        needs.queries.records.push(id);
     }
 }

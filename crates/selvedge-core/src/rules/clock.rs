@@ -49,11 +49,11 @@ impl Rule for Tick {
 
     /// The row, unless another server has it; the session, locked, where a lease may have lapsed; the record of a suspension.
     fn needs(&self, work: &Work, needs: &mut Needs) {
-        needs.executions_if_free.push(self.execution);
+        needs.executions.lock_if_free([self.execution]);
         let Ok(Some(row)) = work.find(self.execution) else { return };
         match self.what {
-            What::Lapse => needs.sessions_locked.extend(row.state.lease().map(|lease| lease.session)),
-            What::Due(DueKind::WaitpointExpiry) => needs.waitpoints.push(row.id),
+            What::Lapse => needs.sessions.lock(row.state.lease().map(|lease| lease.session)),
+            What::Due(DueKind::WaitpointExpiry) => needs.queries.waitpoints.push(row.id),
             What::Due(_) => suspend::needs(row, needs),
         }
     }

@@ -54,43 +54,43 @@ impl Rule for Dispatch {
     fn needs(&self, work: &Work, needs: &mut Needs) {
         let chunk = match self.row.name.kind {
             OutboxKind::Parent => {
-                needs.executions.push(self.execution());
-                if work.was_asked_for(self.execution()) {
-                    needs.outbox.push(self.name());
+                needs.executions.lock([self.execution()]);
+                if work.was_requested(self.execution()) {
+                    needs.outbox.lock([self.name()]);
                 }
                 return self.needs_children(work, needs);
             }
             OutboxKind::Flow => {
-                needs.members.push(self.members());
-                needs.flows.push(FlowId(self.row.name.id));
-                if !work.knows_members(&self.members()) {
+                needs.queries.members.push(self.members());
+                needs.flows.lock([FlowId(self.row.name.id)]);
+                if !work.has_members(&self.members()) {
                     return;
                 }
                 work.members(&self.members()).to_vec()
             }
             OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children => {
-                needs.look.push(self.execution());
-                if !work.was_asked_for(self.execution()) {
+                needs.executions.read([self.execution()]);
+                if !work.was_requested(self.execution()) {
                     return;
                 }
                 match work.find(self.execution()) {
                     Ok(Some(row)) => {
-                        needs.executions.push(row.id);
+                        needs.executions.lock([row.id]);
                         self.chunk(row).into_iter().map(|(id, _)| id).collect()
                     }
                     Ok(None) | Err(_) => Vec::new(),
                 }
             }
         };
-        needs.outbox.push(self.name());
+        needs.outbox.lock([self.name()]);
         if self.row.name.kind == OutboxKind::Siblings {
             // Whether another group still needs a sibling is read once the sibling is locked, and its edges with it.
             for sibling in chunk.iter().filter_map(|id| work.find(*id).ok().flatten()) {
                 let others = sibling.wiring().downstreams.iter().map(|one| one.execution);
-                needs.look.extend(others.filter(|id| *id != self.execution()));
+                needs.executions.read(others.filter(|id| *id != self.execution()));
             }
         }
-        needs.executions.extend(chunk);
+        needs.executions.lock(chunk);
     }
 
     /// Does the chunk.

@@ -36,7 +36,7 @@ impl Rule for CancelFlow {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.flows.push(self.flow);
+        needs.flows.lock([self.flow]);
     }
 
     /// Records the request. Cancelling all after cancelling the pending ones widens it; the same again changes nothing.
@@ -96,10 +96,10 @@ impl Rule for Settle {
 
     /// The flow, locked: no change of a member commits meanwhile, because it would be counted. Then its members, if any failed.
     fn needs(&self, work: &Work, needs: &mut Needs) {
-        needs.flows.push(self.flow);
+        needs.flows.lock([self.flow]);
         let Some(flow) = work.find_flow(self.flow).filter(|flow| flow.is_unsettled()) else { return };
         if flow.detail.cancel.is_none() && has_failures(&flow.counts) {
-            needs.members.push(self.members());
+            needs.queries.members.push(self.members());
         }
     }
 
@@ -187,9 +187,9 @@ impl Rule for ForgetFlow {
 
     /// The flow and its members, locked.
     fn needs(&self, work: &Work, needs: &mut Needs) {
-        needs.members.push(self.members());
-        needs.flows.push(self.flow);
-        needs.executions.extend(work.members(&self.members()));
+        needs.queries.members.push(self.members());
+        needs.flows.lock([self.flow]);
+        needs.executions.lock(work.members(&self.members()));
     }
 
     /// Deletes a chunk of members, and the flow itself with the last.

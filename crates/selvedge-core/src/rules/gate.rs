@@ -41,12 +41,12 @@ impl Rule for Configure {
         let id = self.gate.id();
         // A lane is locked like any other gate here: whoever claims from it meanwhile waits for this. One that limits something
         // is locked together with the other lanes, so that all are in order.
-        needs.gates.push(id);
+        needs.gates.lock([id]);
         if self.gate.kind == GateKind::Lane {
-            needs.lanes.push(id);
+            needs.lanes.lock([id]);
         }
         if self.gate.kind != GateKind::Lane {
-            needs.held.push(HeldBy::first(id, CHUNK));
+            needs.queries.held.push(HeldBy::first(id, CHUNK));
         }
     }
 
@@ -89,7 +89,7 @@ impl Rule for Configure {
                     stop(gate, config, now);
                 }
             });
-            work.record_apart(self.gate.namespace, fact, Some(self.actor.clone()));
+            work.emit(self.gate.namespace, fact, Some(self.actor.clone()));
             match self.gate.kind {
                 GateKind::Lane => work.open_gate(self.gate.id()),
                 GateKind::Key | GateKind::Quota | GateKind::Budget | GateKind::Fair => {

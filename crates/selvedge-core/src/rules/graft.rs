@@ -35,7 +35,7 @@ impl Planned {
         needs_lanes(namespace, self.plan.nodes().iter().map(|node| &node.submission), work, needs);
         for (node, class) in self.plan.nodes().iter().zip(&self.classes) {
             let key = node.submission.draws.fairness_key.as_ref();
-            needs.gates.extend(key.map(|key| line(namespace, *class, key).id()));
+            needs.gates.lock(key.map(|key| line(namespace, *class, key).id()));
         }
     }
 }

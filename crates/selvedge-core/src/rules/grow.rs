@@ -40,17 +40,17 @@ impl Rule for Grow {
     /// The growth of a flow is serialised, so that two calls cannot close a cycle together. Existing nodes are locked, so that
     /// none of them ends meanwhile.
     fn needs(&self, work: &Work, needs: &mut Needs) {
-        needs.growing.push(self.flow);
-        needs.flows.push(self.flow);
-        needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
-        needs.nodes.extend(names(self.flow, &self.planned));
-        needs.executions.extend(self.planned.plan.ids().flatten());
+        needs.growing.lock([self.flow]);
+        needs.flows.lock([self.flow]);
+        needs.keys.read(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
+        needs.nodes.read(names(self.flow, &self.planned));
+        needs.executions.lock(self.planned.plan.ids().flatten());
         self.planned.needs(self.namespace, work, needs);
         if self.planned.plan.enters_existing() {
-            needs.members.push(self.members());
+            needs.queries.members.push(self.members());
         }
         let existing = self.planned.plan.existing().iter();
-        needs.executions.extend(existing.filter_map(|name| work.node(self.flow, name)));
+        needs.executions.lock(existing.filter_map(|name| work.node(self.flow, name)));
     }
 
     /// Adds the nodes and edges, or refuses with a reason.
@@ -208,13 +208,13 @@ impl Spawn {
     /// Once the parent is loaded: its flow, locked, the nodes that have these names, and those the children wait for.
     pub fn needs(&self, parent: &Execution, work: &Work, needs: &mut Needs) {
         let flow = parent.flow();
-        needs.flows.push(flow);
-        needs.nodes.extend(names(flow, &self.planned));
+        needs.flows.lock([flow]);
+        needs.nodes.read(names(flow, &self.planned));
         self.planned.needs(parent.namespace, work, needs);
         let plan = &self.planned.plan;
-        needs.executions.extend(plan.existing().iter().filter_map(|name| work.node(flow, name)));
-        needs.executions.extend(plan.ids().flatten());
-        needs.look.extend(plan.nodes().iter().filter_map(|node| work.node(flow, &node.name)));
+        needs.executions.lock(plan.existing().iter().filter_map(|name| work.node(flow, name)));
+        needs.executions.lock(plan.ids().flatten());
+        needs.executions.read(plan.nodes().iter().filter_map(|node| work.node(flow, &node.name)));
     }
 
     /// Adds the children; gives them all by name. Those that were spawned before with the same content are left as they are.

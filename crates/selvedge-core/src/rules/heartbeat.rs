@@ -49,14 +49,14 @@ impl Rule for Heartbeat {
 
     /// The sessions, locked, and their leases; then the executions whose leases are gone, to say why.
     fn needs(&self, work: &Work, needs: &mut Needs) {
-        needs.instances.push((self.namespace, self.instance.clone()));
-        if !work.knows_instance(self.namespace, &self.instance) {
+        needs.queries.instances.push((self.namespace, self.instance.clone()));
+        if !work.has_requested_instance(self.namespace, &self.instance) {
             return;
         }
         let held = self.held(work);
         for fence in &self.leases {
-            if !held.contains_key(fence) && !work.knows(fence.execution) {
-                needs.look.push(fence.execution);
+            if !held.contains_key(fence) && !work.is_loaded(fence.execution) {
+                needs.executions.read([fence.execution]);
             }
         }
     }
@@ -129,7 +129,7 @@ impl Heartbeat {
             .map(|fence| RenewedLease { execution: fence.execution, id: fence.lease_id, epoch: fence.epoch })
             .collect();
         let fact = Fact::Renewed { worker: worker.clone(), instance: self.instance.clone(), leases };
-        work.record_apart(self.namespace, fact, None);
+        work.emit(self.namespace, fact, None);
     }
 }
 

@@ -37,7 +37,7 @@ impl UpstreamChange {
 /// A downstream that was only read is left: changing it would lock it out of order. Returns how many edges changed.
 pub fn propagate(work: &mut Work, locked: impl Fn(ExecutionId) -> bool) -> u32 {
     let mut news: BTreeMap<ExecutionId, Vec<UpstreamChange>> = BTreeMap::new();
-    for id in work.turned() {
+    for id in work.unpropagated() {
         let Ok(Some(row)) = work.find(id) else { continue };
         let downstreams = &row.wiring().downstreams;
         let at_hand = |id| matches!(work.find(id), Ok(Some(_))) && (locked(id) || work.is_new(id));
@@ -47,7 +47,7 @@ pub fn propagate(work: &mut Work, locked: impl Fn(ExecutionId) -> bool) -> u32 {
         for downstream in downstreams {
             news.entry(downstream.execution).or_default().push(UpstreamChange::of(row, downstream.edge));
         }
-        work.told(id);
+        work.mark_propagated(id);
     }
     news.iter().map(|(id, news)| hear(work, *id, news)).sum()
 }
@@ -105,7 +105,7 @@ pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Ve
         row.join = Some(join);
     });
     if cancels {
-        work.leave(OutboxKind::Siblings, id);
+        work.enqueue(OutboxKind::Siblings, id);
     }
 }
 

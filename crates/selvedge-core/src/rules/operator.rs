@@ -89,22 +89,22 @@ impl Rule for Operate {
 
     /// The row; for a replay also its flow, the key that only one active execution may have, and the execution it stands for.
     fn needs(&self, work: &Work, needs: &mut Needs) {
-        needs.executions.push(self.execution);
+        needs.executions.lock([self.execution]);
         if self.action == Action::Replay
             && let Ok(row) = work.execution(self.namespace, self.execution)
         {
-            needs.flows.extend(row.flow);
-            needs.gates.extend(fair_gate(row).map(|line| line.id()));
+            needs.flows.lock(row.flow);
+            needs.gates.lock(fair_gate(row).map(|line| line.id()));
         }
         match (&self.action, work.execution(self.namespace, self.execution)) {
             (Action::Resume, Ok(row)) => suspend::needs(row, needs),
-            (Action::RevokeWaitpoint { .. }, Ok(row)) => needs.waitpoints.push(row.id),
+            (Action::RevokeWaitpoint { .. }, Ok(row)) => needs.queries.waitpoints.push(row.id),
             _ => {}
         }
         let Some(name) = self.unique_key(work) else { return };
         match work.key(&name) {
-            None => needs.keys.push(name),
-            Some(key) => needs.executions.extend(key.execution.filter(|id| !work.knows(*id))),
+            None => needs.keys.read([name]),
+            Some(key) => needs.executions.lock(key.execution.filter(|id| !work.is_loaded(*id))),
         }
     }
 

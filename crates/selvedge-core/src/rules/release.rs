@@ -37,7 +37,7 @@ pub fn open(work: &mut Work) {
 fn line_up(work: &mut Work, mut moved: Vec<GateName>) {
     for id in work.out_of_line() {
         let Ok(Some(row)) = work.find(id) else { continue };
-        let Some(line) = fair_gate(row).filter(|line| work.knows_gate(line.id())) else { continue };
+        let Some(line) = fair_gate(row).filter(|line| work.has_requested_gate(line.id())) else { continue };
         let (class, new) = (row.class, work.is_changed(id));
         if new && work.gate(&line).active == 0 && !work.has_held(line.id()) {
             work.lead_line(id, &line);
@@ -223,15 +223,15 @@ impl Rule for LookAtGate {
     /// The gate, locked; then the executions it holds, from where the last look ended.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         if self.gate.kind == GateKind::Budget && self.gate.part.is_some() {
-            needs.gates.push(GateName { part: None, ..self.gate.clone() }.id());
-            needs.parts.push(self.gate.id());
+            needs.gates.lock([GateName { part: None, ..self.gate.clone() }.id()]);
+            needs.parts.lock([self.gate.id()]);
         } else {
-            needs.gates.push(self.gate.id());
+            needs.gates.lock([self.gate.id()]);
         }
         let id = self.gate.id();
-        if work.knows_gate(id) && !work.has_asked_held(id) {
+        if work.has_requested_gate(id) && !work.has_asked_held(id) {
             let after = work.gate(&self.gate).state.looked.map(|looked| looked.after);
-            needs.held.push(HeldBy { gate: id, limit: CHUNK, after });
+            needs.queries.held.push(HeldBy { gate: id, limit: CHUNK, after });
         }
     }
 

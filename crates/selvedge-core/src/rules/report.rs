@@ -195,19 +195,22 @@ impl Rule for Report {
 
     fn needs(&self, work: &Work, needs: &mut Needs) {
         let execution = self.fence.execution;
-        needs.executions.push(execution);
+        needs.executions.lock([execution]);
         let row = work.execution(self.namespace, execution).ok();
         let held = row.filter(|row| self.fence.holds(row));
         match &self.op {
-            Op::Frame { mode: FrameMode::Summary, .. } => needs.summaries.push(self.stream()),
-            Op::Frame { .. } => needs.streams.push(self.stream()),
+            Op::Frame { mode: FrameMode::Summary, .. } => needs.summaries.read([self.stream()]),
+            Op::Frame { .. } => needs.streams.read([self.stream()]),
             Op::Waitpoint { .. } => {
-                needs.waitpoints.push(execution);
-                needs.token_keys = true;
-                needs.untaken.extend(held.filter(|row| row.detail.record.untaken > 0).map(|row| row.id));
+                needs.queries.waitpoints.push(execution);
+                needs.queries.token_keys = true;
+                needs
+                    .queries
+                    .untaken
+                    .extend(held.filter(|row| row.detail.record.untaken > 0).map(|row| row.id));
             }
             Op::Suspend(suspend) => suspend.needs(execution, held, work, needs),
-            Op::Step(step) => needs.steps.push((execution, step.name.clone())),
+            Op::Step(step) => needs.steps.read([(execution, step.name.clone())]),
             Op::Usage(spend) => spend.needs(work, needs),
             Op::Spawn(spawn) => {
                 if let Some(row) = held {

@@ -118,11 +118,11 @@ impl Rule for Deliver {
     }
 
     fn needs(&self, work: &Work, needs: &mut Needs) {
-        needs.executions.push(self.execution);
-        needs.signal_keys.extend(self.key.iter().map(|key| (self.execution, key.clone())));
+        needs.executions.lock([self.execution]);
+        needs.queries.signal_keys.extend(self.key.iter().map(|key| (self.execution, key.clone())));
         if let Way::Token { .. } = self.way {
-            needs.waitpoints.push(self.execution);
-            needs.token_keys = true;
+            needs.queries.waitpoints.push(self.execution);
+            needs.queries.token_keys = true;
         }
         if let Ok(Some(row)) = work.find(self.execution) {
             suspend::needs(row, needs);

@@ -69,27 +69,27 @@ impl Rule for Submit {
     /// committed before. Lanes are read only where some are configured, so that they cost nothing elsewhere.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         let may_exist = self.may_have_committed(work);
-        needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
+        needs.keys.read(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
         let stored =
             self.operation.as_ref().map(|operation| operation.stored::<Answer>(self.namespace, work));
         if let Some(Ok(Some(answer))) = stored {
-            needs.executions.extend(answer.0.into_iter().flatten().filter(|id| !work.knows(*id)));
+            needs.executions.lock(answer.0.into_iter().flatten().filter(|id| !work.is_loaded(*id)));
         }
         for item in &self.items {
             let Ok(submission) = &item.submission else {
                 continue;
             };
             if submission.id.is_some() || may_exist {
-                needs.executions.push(item.id);
+                needs.executions.lock([item.id]);
             }
-            needs.flows_look.extend(submission.id.map(|id| FlowId(id.0)));
+            needs.flows.read(submission.id.map(|id| FlowId(id.0)));
             for name in names(self.namespace, submission) {
                 let first = work.key(&name).and_then(|key| key.execution);
-                needs.executions.extend(first.filter(|id| !work.knows(*id)));
-                needs.keys.push(name);
+                needs.executions.lock(first.filter(|id| !work.is_loaded(*id)));
+                needs.keys.read([name]);
             }
             let line = submission.draws.fairness_key.as_ref();
-            needs.gates.extend(line.map(|key| admit::line(self.namespace, item.class, key).id()));
+            needs.gates.lock(line.map(|key| admit::line(self.namespace, item.class, key).id()));
         }
         let valid = self.items.iter().filter_map(|item| item.submission.as_ref().ok());
         needs_lanes(self.namespace, valid, work, needs);
@@ -270,7 +270,7 @@ pub(super) fn needs_lanes<'a>(
     needs: &mut Needs,
 ) {
     if work.expects_lanes() {
-        needs.lanes.extend(submissions.map(|one| admit::lane_gate(namespace, &one.lane).id()));
+        needs.lanes.lock(submissions.map(|one| admit::lane_gate(namespace, &one.lane).id()));
     }
 }
 

@@ -123,17 +123,17 @@ impl Rule for SubmitFlow {
     /// when the call may have committed before.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         if self.submission.id.is_some() || self.may_have_committed(work) {
-            needs.flows_look.push(self.id);
+            needs.flows.read([self.id]);
         }
-        needs.executions.extend(self.submission.id.map(|id| ExecutionId(id.0)));
-        needs.keys.extend(self.key());
-        needs.keys.extend(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
-        needs.executions.extend(self.planned.plan.ids().flatten());
+        needs.executions.lock(self.submission.id.map(|id| ExecutionId(id.0)));
+        needs.keys.read(self.key());
+        needs.keys.read(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
+        needs.executions.lock(self.planned.plan.ids().flatten());
         self.planned.needs(self.namespace, work, needs);
         let by_key = self.key().and_then(|key| work.key(&key)?.execution);
-        needs.flows_look.extend(by_key.map(|id| FlowId(id.0)));
+        needs.flows.read(by_key.map(|id| FlowId(id.0)));
         let stored = self.operation.as_ref().map(|one| one.stored::<FlowId>(self.namespace, work));
-        needs.flows_look.extend(stored.and_then(Result::ok).flatten());
+        needs.flows.read(stored.and_then(Result::ok).flatten());
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {

@@ -60,14 +60,14 @@ impl Suspend {
     /// Its waitpoints and steps; once the row is loaded and held by the worker, the signals and children that came already.
     pub fn needs(&self, execution: ExecutionId, held: Option<&Execution>, work: &Work, needs: &mut Needs) {
         if !self.waitpoints.is_empty() {
-            needs.waitpoints.push(execution);
-            needs.token_keys = true;
+            needs.queries.waitpoints.push(execution);
+            needs.queries.token_keys = true;
         }
         let steps = self.waits.iter().filter_map(|wait| wait.step.as_ref());
-        needs.steps.extend(steps.map(|(name, _)| (execution, name.clone())));
+        needs.steps.read(steps.map(|(name, _)| (execution, name.clone())));
         let Some(row) = held else { return };
         if row.detail.record.untaken > 0 {
-            needs.untaken.push(row.id);
+            needs.queries.untaken.push(row.id);
         }
         children(row, work, needs);
     }
@@ -204,13 +204,13 @@ pub enum Forced {
 pub fn needs(row: &Execution, needs: &mut Needs) {
     let Some(suspension) = row.state.suspension() else { return };
     let steps = suspension.waits.iter().filter_map(|wait| wait.step.clone());
-    needs.steps.extend(steps.map(|name| (row.id, name)));
+    needs.steps.read(steps.map(|name| (row.id, name)));
 }
 
 /// What to see before it is known whether the children of an execution have ended.
 pub fn children(row: &Execution, work: &Work, needs: &mut Needs) {
     let attached = row.wiring().children.iter().filter(|child| !child.detached);
-    needs.relatives.extend(attached.map(|child| child.execution).filter(|id| !work.knows_end(*id)));
+    needs.relatives.read(attached.map(|child| child.execution).filter(|id| !work.has_end_of(*id)));
 }
 
 /// Refuses where it cannot be known whether the children have ended: nobody would tell of one that cannot be read now.

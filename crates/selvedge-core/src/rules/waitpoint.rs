@@ -205,7 +205,7 @@ impl Rule for Rotate {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.token_keys = true;
+        needs.queries.token_keys = true;
     }
 
     /// Retires the signing keys and returns the new one.
@@ -224,7 +224,7 @@ impl Rule for Rotate {
         }
         let id = new_key(work, self.fingerprint);
         let fact = Fact::TokenKeysRotated { key: id, grace_ms: self.grace_ms };
-        work.record_apart(self.namespace, fact, Some(self.actor.clone()));
+        work.emit(self.namespace, fact, Some(self.actor.clone()));
         Ok(TokenKey { id, fingerprint: self.fingerprint, created_at: now, retires_at: None })
     }
 }

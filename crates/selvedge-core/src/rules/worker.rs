@@ -37,7 +37,7 @@ impl Rule for PutBack {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.executions.push(self.fence.execution);
+        needs.executions.lock([self.fence.execution]);
     }
 
     /// Puts the lease back if it is still the current one; returns whether it was.
@@ -81,7 +81,7 @@ impl Rule for Drain {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.instances.push((self.namespace, self.instance.clone()));
+        needs.queries.instances.push((self.namespace, self.instance.clone()));
     }
 
     /// Marks every session of the instance.
@@ -92,7 +92,7 @@ impl Rule for Drain {
         }
         if sessions.iter().any(|session| !session.draining) {
             let fact = Fact::DrainRequested { instance: self.instance.clone() };
-            work.record_apart(self.namespace, fact, Some(self.actor.clone()));
+            work.emit(self.namespace, fact, Some(self.actor.clone()));
         }
         for mut session in sessions {
             session.draining = true;
@@ -120,7 +120,7 @@ impl Rule for Depart {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.instances.push((self.namespace, self.instance.clone()));
+        needs.queries.instances.push((self.namespace, self.instance.clone()));
     }
 
     /// Ends its sessions; returns the leases it still holds, which are to be put back.
@@ -155,7 +155,7 @@ impl Rule for Forget {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.sessions_locked.extend(&self.sessions);
+        needs.sessions.lock(&self.sessions);
     }
 
     /// Deletes those that were not seen for long; returns how many.

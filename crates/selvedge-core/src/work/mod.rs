@@ -512,7 +512,7 @@ impl Work {
 
     /// Records something that is not about one execution.
     pub fn record_apart(&mut self, namespace: NamespaceId, fact: Fact, actor: Option<Name>) {
-        self.record_about(namespace, None, fact, actor);
+        self.emit_about(namespace, None, fact, actor);
     }
 
     /// Records something that an execution, which need not be here any more, had to do with and that does not change its row.

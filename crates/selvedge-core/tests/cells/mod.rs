@@ -38,6 +38,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::step::StepKind;
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition as Resume, WaitDraft};
+use selvedge_core::table::{Entries, Guarded};
 use selvedge_core::transition::Cause;
 use selvedge_core::{
     Changes, Draft, DueKind, Execution, ExecutionId, FailureClass, FlowId, Name, Outcome, State,
@@ -232,8 +233,8 @@ pub fn run(row: &Row, command: &Command) -> Vec<Cell> {
         return vec![];
     };
     assert!(accepted, "{command:?} on {row:?} was refused and left {changes:?}");
-    let inserted = changes.inserted.iter().map(|inserted| &inserted.execution);
-    let updated = changes.updated.iter().map(|updated| &updated.execution);
+    let inserted = changes.executions.inserted.iter().map(|inserted| &inserted.execution);
+    let updated = changes.executions.updated.iter().map(|updated| &updated.execution);
     let after = inserted.chain(updated).find(|row| row.id == ID).expect("what is told is saved");
     let (mut version, mut from) = (row.as_ref().map_or(0, |row| row.version), name(row));
     let mut cells = Vec::new();
@@ -272,9 +273,9 @@ fn is_nothing(changes: &Changes, command: &Command) -> bool {
         return Changes { gates: vec![], ..changes.clone() }.is_empty();
     }
     let Some(left) = left(command) else { return changes.is_empty() };
-    let rest = Changes { outbox_removed: vec![], flows_updated: vec![], ..changes.clone() };
-    let told = matches!(command, Command::CancelMembers(_)) || changes.flows_updated.is_empty();
-    changes.outbox_removed == [left.name] && told && rest.is_empty()
+    let rest = Changes { outbox: Entries::removing([]), flows: Guarded::updating([]), ..changes.clone() };
+    let told = matches!(command, Command::CancelMembers(_)) || changes.flows.updated.is_empty();
+    changes.outbox.removed == [left.name] && told && rest.is_empty()
 }
 
 /// The row of the outbox that a command works off.
@@ -318,7 +319,8 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
                 operation,
                 handed_only: false,
             });
-            let held = changes.updated.iter().any(|one| matches!(one.execution.state, State::Held(_)));
+            let held =
+                changes.executions.updated.iter().any(|one| matches!(one.execution.state, State::Held(_)));
             (claims.is_ok_and(|claims| held == claims.claimed.is_empty()), changes)
         }
         Command::LookAtGate(gate) => {

@@ -40,24 +40,26 @@ impl Scene<'_> {
         let mut rows = Rows { now: now(), ..Rows::default() };
         let mut asked: BTreeSet<ExecutionId> = BTreeSet::new();
         asked.extend(needs.executions.iter().chain(&needs.executions_if_free).chain(&needs.look));
-        for candidates in &needs.candidates {
+        for candidates in &needs.queries.candidates {
             let ready = self.row.iter().filter(|row| row.state == State::Waiting);
             let found = ready.filter(|row| candidates.classes.contains(&row.class));
-            rows.candidates.extend(found.map(|row| row.id).filter(|id| !needs.except.contains(id)));
+            rows.found
+                .candidates
+                .extend(found.map(|row| row.id).filter(|id| !needs.queries.except.contains(id)));
         }
-        for held in &needs.held {
+        for held in &needs.queries.held {
             let waits = self.row.iter().filter(|row| held_by(row) == Some(held.gate));
-            rows.held.push((*held, waits.map(|row| row.id).collect()));
+            rows.found.held.push((*held, waits.map(|row| row.id).collect()));
         }
-        for members in &needs.members {
+        for members in &needs.queries.members {
             let member = self.member().filter(|_| members.flow == FLOW && members.skip == 0);
-            rows.members.push((*members, member.map(|row| row.id).into_iter().collect()));
+            rows.found.members.push((*members, member.map(|row| row.id).into_iter().collect()));
         }
-        asked.extend(&rows.candidates);
-        asked.extend(rows.held.iter().flat_map(|(_, held)| held));
-        asked.extend(rows.members.iter().flat_map(|(_, members)| members));
+        asked.extend(&rows.found.candidates);
+        asked.extend(rows.found.held.iter().flat_map(|(_, held)| held));
+        asked.extend(rows.found.members.iter().flat_map(|(_, members)| members));
         rows.executions.extend(asked.iter().filter_map(|id| self.execution(*id)));
-        let inputs = rows.candidates.iter().chain(&needs.inputs);
+        let inputs = rows.found.candidates.iter().chain(&needs.inputs);
         rows.inputs.extend(inputs.map(|id| (*id, Bytes::from_static(b"null"))));
         rows.relatives.extend(needs.relatives.iter().map(|id| self.relative(*id)));
         rows.gates_asked.extend(needs.lanes.iter().chain(&needs.gates).chain(&needs.parts));
@@ -70,21 +72,23 @@ impl Scene<'_> {
         }
         let sessions = needs.sessions.iter().chain(&needs.sessions_locked);
         rows.sessions.extend(sessions.filter(|id| **id == session().id).map(|_| session()));
-        rows.classes.extend(needs.classes_after.filter(|after| *after < CLASS).map(|_| (CLASS, class())));
+        rows.found
+            .classes
+            .extend(needs.queries.classes_after.filter(|after| *after < CLASS).map(|_| (CLASS, class())));
         self.add_recorded(needs, &mut rows);
         rows
     }
 
     /// Adds the signals, waitpoints and token keys. No step is recorded.
     fn add_recorded(&self, needs: &Needs, rows: &mut Rows) {
-        rows.recorded.extend(&needs.records);
-        if needs.records.contains(&ID) || needs.untaken.contains(&ID) {
+        rows.found.records.extend(&needs.queries.records);
+        if needs.queries.records.contains(&ID) || needs.queries.untaken.contains(&ID) {
             rows.signals.extend(self.row.iter().flat_map(signals_of));
         }
-        if needs.waitpoints.contains(&ID) {
+        if needs.queries.waitpoints.contains(&ID) {
             rows.waitpoints.extend(self.row.iter().flat_map(waitpoints_of));
         }
-        if needs.token_keys {
+        if needs.queries.token_keys {
             rows.token_keys.extend(token_keys());
         }
     }

@@ -6,6 +6,7 @@ use super::table::{Table, id, leased, run, run_again};
 use selvedge_core::driver::Admission;
 use selvedge_core::rule::{LeaseEffect, Task, Touch};
 use selvedge_core::rules::report::{Fence, Op, Report};
+use selvedge_core::table::{Access, Request};
 use selvedge_core::{Execution, Needs, Outcome, State};
 
 const SUCCESS: State = State::Terminal(Outcome::Completed);
@@ -27,7 +28,10 @@ fn a_cached_row_is_locked_without_being_read_where_gates_may_be_locked_after_it(
     let row = leased(1);
     let process = Process::with(Admission { gates: true, ..Admission::default() }).caching(row.clone());
     let run = run(&mut process.driver(vec![task(complete(&row))]), &Table::default());
-    assert_eq!(run.loads[0].0, Needs { executions_known: vec![id(1)], ..Needs::default() });
+    assert_eq!(
+        run.loads[0].0,
+        Needs { executions: Request::default().and(Access::Cached, [id(1)]), ..Needs::default() }
+    );
     assert_eq!(run.updated(id(1)).execution.state, SUCCESS);
 }
 
@@ -66,7 +70,7 @@ fn a_cached_row_serves_a_report_that_changes_nothing_only_beside_one_that_ends_t
     let row = leased(1);
     let touch =
         Touch { execution: row.id, fence: Fence::of(&row), lease: LeaseEffect::Unchanged, may_finish: false };
-    let unchanged = || task(ByHand::asking(|_, needs| needs.executions.push(id(1))).touching(touch));
+    let unchanged = || task(ByHand::asking(|_, needs| needs.executions.lock([id(1)])).touching(touch));
     let both = vec![unchanged(), task(complete(&row))];
     assert_eq!(saved_versions(row.clone(), both), [row.version]);
     let process = Process::default().caching(row.clone());

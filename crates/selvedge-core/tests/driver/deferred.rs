@@ -53,7 +53,7 @@ fn a_rule_is_decided_if_another_of_its_batch_waits_for_the_same_execution() {
 
 #[test]
 fn a_rule_whose_execution_is_locked_is_not_decided_over_a_row_that_another_rule_only_read() {
-    let reads = ByHand::asking(|_, needs| needs.look.push(id(1)));
+    let reads = ByHand::asking(|_, needs| needs.executions.read([id(1)]));
     let mut driver = Process::default().driver(vec![task(signal(id(1))), task(signal(id(3))), task(reads)]);
     let run = run(&mut driver, &table());
     assert!(run.changes().signals_added.iter().all(|signal| signal.execution == id(3)));

@@ -49,7 +49,7 @@ fn a_slot_that_is_given_back_goes_to_a_held_execution_and_a_waiting_claim_takes_
     (table.gates[0].state.holds, table.gates[0].state.most) = (true, Some(1));
     let process = expecting().waiting(claim("waiting", 1));
     let run = run(&mut process.driver(vec![task(complete(&row))]), &table);
-    assert_eq!(run.loads_of(|needs| &needs.held), [2], "after the gate");
+    assert_eq!(run.loads_of(|needs| &needs.queries.held), [2], "after the gate");
     assert!(run.updated(id(2)).execution.state.lease().is_some());
     assert_eq!(process.waits(), 0);
     let (gate, _) = &run.changes().gates[0];
@@ -82,7 +82,7 @@ fn a_report_that_keeps_its_lease_locks_no_gate() {
 #[test]
 fn an_execution_that_was_only_read_brings_no_gates() {
     let (_, table) = gated();
-    let looks = ByHand::asking(|_, needs| needs.look.push(id(1)));
+    let looks = ByHand::asking(|_, needs| needs.executions.read([id(1)]));
     let run = run(&mut expecting().driver(vec![task(looks)]), &table);
     assert!(run.loads_of(|needs| &needs.gates).is_empty());
 }
@@ -92,8 +92,8 @@ fn a_process_that_did_not_expect_gates_learns_of_them_and_locks_flows_after_them
     let (row, table) = gated();
     let flow = FlowId(Uuid::from_u128(5));
     let locks_flow = ByHand::asking(move |work, needs| {
-        if work.knows(id(1)) {
-            needs.flows.push(flow);
+        if work.is_loaded(id(1)) {
+            needs.flows.lock([flow]);
         }
     });
     let process = Process::default();

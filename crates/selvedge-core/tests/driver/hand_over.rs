@@ -46,7 +46,7 @@ fn a_downstream_that_was_not_locked_is_left_to_the_outbox() {
 #[test]
 fn a_downstream_that_was_only_read_is_left_to_the_outbox() {
     let rows = joined(1, 2);
-    let looks = ByHand::asking(|_, needs| needs.look.push(id(2)));
+    let looks = ByHand::asking(|_, needs| needs.executions.read([id(2)]));
     let tasks = vec![task(complete(&rows[0])), task(looks)];
     let run = run(&mut Process::default().driver(tasks), &Table::of(rows));
     assert_eq!(run.loads[0].0.look, [id(2)]);

@@ -4,8 +4,10 @@ use super::rules::{ByHand, CLAIMS, InPhase, tag, task};
 use super::table::{CLASS, FLOW, Table, id, lane, leased, run};
 use selvedge_core::driver::{Alone, Driver, Loading, LockPlan};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
+use selvedge_core::rows::Queries;
 use selvedge_core::rows::{Candidates, HeldBy};
 use selvedge_core::rule::Task;
+use selvedge_core::table::{Access, Request};
 use selvedge_core::{ClassId, ExecutionId, GateId, Needs, SessionId};
 use uuid::Uuid;
 
@@ -18,8 +20,8 @@ fn needs_are_asked_again_until_they_add_nothing_new_and_nothing_is_asked_for_twi
     let follows = || {
         ByHand::asking(|work, needs| {
             for next in [id(1), id(2), id(3)] {
-                needs.look.push(next);
-                if !work.knows(next) {
+                needs.executions.read([next]);
+                if !work.is_loaded(next) {
                     return;
                 }
             }
@@ -35,7 +37,7 @@ fn needs_are_asked_again_until_they_add_nothing_new_and_nothing_is_asked_for_twi
 #[test]
 fn a_row_that_is_not_there_is_asked_for_once() {
     let run = run(
-        &mut alone(vec![task(ByHand::asking(|_, needs| needs.executions.push(id(1))))]),
+        &mut alone(vec![task(ByHand::asking(|_, needs| needs.executions.lock([id(1)])))]),
         &Table::default(),
     );
     assert_eq!(run.loads_of(|needs| &needs.executions), [0]);
@@ -44,8 +46,8 @@ fn a_row_that_is_not_there_is_asked_for_once() {
 
 #[test]
 fn a_row_that_is_locked_by_one_rule_and_read_by_another_is_loaded_once() {
-    let locks = ByHand::asking(|_, needs| needs.executions.push(id(1)));
-    let reads = ByHand::asking(|_, needs| needs.look.push(id(1)));
+    let locks = ByHand::asking(|_, needs| needs.executions.lock([id(1)]));
+    let reads = ByHand::asking(|_, needs| needs.executions.read([id(1)]));
     let run = run(&mut alone(vec![task(reads), task(locks)]), &Table::of([leased(1)]));
     assert_eq!(run.locks(0), [id(1)]);
     assert!(run.loads_of(|needs| &needs.look).is_empty());
@@ -54,8 +56,8 @@ fn a_row_that_is_locked_by_one_rule_and_read_by_another_is_loaded_once() {
 #[test]
 fn a_rule_that_never_stops_asking_fails_its_transaction() {
     let endless = ByHand::asking(|work, needs| {
-        let next = (1..).map(id).find(|id| !work.was_asked_for(*id));
-        needs.look.extend(next);
+        let next = (1..).map(id).find(|id| !work.was_requested(*id));
+        needs.executions.read(next);
     });
     let run = run(&mut alone(vec![task(endless)]), &Table::default());
     assert_eq!(run.loads.len(), 64);
@@ -64,40 +66,45 @@ fn a_rule_that_never_stops_asking_fails_its_transaction() {
 
 #[test]
 fn after_the_first_part_nothing_is_locked_any_more() {
-    let changes = ByHand::asking(|_, needs| needs.executions.push(id(1))).deciding(|work| tag(work, id(1)));
+    let changes = ByHand::asking(|_, needs| needs.executions.lock([id(1)])).deciding(|work| tag(work, id(1)));
     let asks_late = ByHand::asking(|work, needs| {
         if work.is_changed(id(1)) {
-            needs.executions.push(id(2));
-            needs.gates.push(GateId(1));
-            needs.lanes.push(lane());
-            needs.flows.push(FLOW);
-            needs.look.push(id(3));
+            needs.executions.lock([id(2)]);
+            needs.gates.lock([GateId(1)]);
+            needs.lanes.lock([lane()]);
+            needs.flows.lock([FLOW]);
+            needs.executions.read([id(3)]);
         }
     })
     .deciding(|work| {
-        assert!(!work.knows(id(2)) && !work.knows_gate(GateId(1)) && !work.knows_gate(lane()));
-        assert!(work.knows(id(3)), "reads are served");
+        assert!(
+            !work.is_loaded(id(2)) && !work.has_requested_gate(GateId(1)) && !work.has_requested_gate(lane())
+        );
+        assert!(work.is_loaded(id(3)), "reads are served");
     });
     let claims = InPhase::<CLAIMS>(asks_late);
     let run = run(&mut alone(vec![task(changes), task(claims)]), &Table::of([1, 2, 3].map(leased)));
     let (last, _) = run.loads.last().expect("there are loads");
-    assert_eq!(*last, Needs { look: vec![id(3)], ..Needs::default() });
+    assert_eq!(*last, Needs { executions: Request::reading([id(3)]), ..Needs::default() });
     assert_eq!(run.changes().updated.len(), 1);
 }
 
 /// Something of every stage.
 fn everything() -> Needs {
     Needs {
-        growing: vec![FLOW],
-        executions: vec![id(2), id(1)],
-        outbox: vec![OutboxName { id: Uuid::nil(), kind: OutboxKind::Edges }],
-        lanes: vec![GateId(2), GateId(1)],
-        candidates: vec![Candidates { classes: vec![ClassId(1)], limit: 1 }],
-        gates: vec![GateId(4), GateId(3)],
-        parts: vec![GateId(6), GateId(5)],
-        held: vec![HeldBy::first(GateId(3), 1)],
-        flows: vec![FLOW],
-        sessions_locked: vec![SessionId(1)],
+        growing: Request::locking([FLOW]),
+        executions: Request::locking([id(2), id(1)]),
+        outbox: Request::locking([OutboxName { id: Uuid::nil(), kind: OutboxKind::Edges }]),
+        lanes: Request::locking([GateId(2), GateId(1)]),
+        gates: Request::locking([GateId(4), GateId(3)]),
+        parts: Request::locking([GateId(6), GateId(5)]),
+        flows: Request::locking([FLOW]),
+        sessions: Request::locking([SessionId(1)]),
+        queries: Queries {
+            candidates: vec![Candidates { classes: vec![ClassId(1)], limit: 1 }],
+            held: vec![HeldBy::first(GateId(3), 1)],
+            ..Queries::default()
+        },
         ..Needs::default()
     }
 }
@@ -119,12 +126,25 @@ fn the_rows_of_a_later_stage_wait_for_those_of_an_earlier_one() {
     let all = everything();
     let none = Needs::default;
     let executions = vec![id(1), id(2)];
-    let first = Needs { growing: all.growing, executions, outbox: all.outbox, ..none() };
-    let second = Needs { lanes: vec![GateId(1), GateId(2)], candidates: all.candidates, ..none() };
-    let gates = Needs { gates: vec![GateId(3), GateId(4)], ..none() };
-    let parts = Needs { parts: vec![GateId(5), GateId(6)], ..none() };
-    let held = Needs { held: all.held, ..none() };
-    let last = Needs { flows: all.flows, sessions_locked: all.sessions_locked, ..none() };
+    let first = Needs {
+        growing: Request::locking(all.growing),
+        executions: Request::locking(executions),
+        outbox: Request::locking(all.outbox),
+        ..none()
+    };
+    let second = Needs {
+        lanes: Request::locking([GateId(1), GateId(2)]),
+        queries: Queries { candidates: all.candidates, ..Queries::default() },
+        ..none()
+    };
+    let gates = Needs { gates: Request::locking([GateId(3), GateId(4)]), ..none() };
+    let parts = Needs { parts: Request::locking([GateId(5), GateId(6)]), ..none() };
+    let held = Needs { queries: Queries { held: all.held, ..Queries::default() }, ..none() };
+    let last = Needs {
+        flows: Request::locking(all.flows),
+        sessions: Request::locking(all.sessions_locked),
+        ..none()
+    };
     assert_eq!(loads(plan), [first, second, gates, parts, held, last], "in order within a stage, too");
 }
 
@@ -146,7 +166,12 @@ fn lanes_and_candidates_wait_for_executions_where_these_may_come_late_or_lanes_a
 fn flows_and_sessions_wait_where_gates_may_come() {
     let without_gates = || {
         let all = everything();
-        Needs { gates: vec![], parts: vec![], held: vec![], ..all }
+        Needs {
+            gates: Request::locking([]),
+            parts: Request::locking([]),
+            queries: Queries { held: vec![], ..Queries::default() },
+            ..all
+        }
     };
     let mut loading = Loading::new(LockPlan::default());
     let load = loading.next(without_gates()).expect("it is in order").expect("there is a load");
@@ -156,7 +181,7 @@ fn flows_and_sessions_wait_where_gates_may_come() {
     loading.expect_gates();
     let load = loading.next(without_gates()).expect("it is in order").expect("there is a load");
     assert_eq!((load.flows.len(), load.sessions_locked.len()), (0, 0));
-    let gates = Needs { gates: vec![GateId(1)], ..Needs::default() };
+    let gates = Needs { gates: Request::locking([GateId(1)]), ..Needs::default() };
     let load = loading.next(gates.clone()).expect("it is in order");
     assert_eq!(load, Some(gates), "a gate that comes now is before them");
     let load = loading.next(Needs::default()).expect("it is in order").expect("there is a load");
@@ -165,7 +190,7 @@ fn flows_and_sessions_wait_where_gates_may_come() {
 
 #[test]
 fn a_gate_that_is_asked_for_after_its_stage_is_left_out() {
-    let asks = |number| Needs { gates: vec![GateId(number)], ..Needs::default() };
+    let asks = |number| Needs { gates: Request::locking([GateId(number)]), ..Needs::default() };
     let mut loading = Loading::new(LockPlan { gates: true, ..LockPlan::default() });
     assert_eq!(loading.next(asks(2)), Ok(Some(asks(2))));
     assert_eq!(loading.next(asks(1)), Ok(None), "it would be locked after a gate with a higher id");
@@ -174,7 +199,10 @@ fn a_gate_that_is_asked_for_after_its_stage_is_left_out() {
 #[test]
 fn looking_at_an_execution_does_not_lock_it() {
     let mut loading = Loading::new(LockPlan::default());
-    let asked = Needs { look: vec![id(1)], executions: vec![id(2)], ..Needs::default() };
+    let asked = Needs {
+        executions: Request::default().and(Access::Read, [id(1)]).and(Access::Lock, [id(2)]),
+        ..Needs::default()
+    };
     loading.next(asked).expect("it is in order");
     assert_eq!([1, 2].map(|number| loading.locks(id(number))), [false, true]);
 }
@@ -182,17 +210,21 @@ fn looking_at_an_execution_does_not_lock_it() {
 #[test]
 fn candidates_of_a_lane_that_has_room_only_after_gates_were_locked_are_looked_for_all_the_same() {
     let mut loading = Loading::new(LockPlan { gates: true, ..LockPlan::default() });
-    let gates = Needs { gates: vec![GateId(1)], ..Needs::default() };
+    let gates = Needs { gates: Request::locking([GateId(1)]), ..Needs::default() };
     assert_eq!(loading.next(gates.clone()), Ok(Some(gates)));
     let candidates = vec![Candidates { classes: vec![CLASS], limit: 1 }];
-    let late = Needs { candidates, ..Needs::default() };
+    let late = Needs { queries: Queries { candidates, ..Queries::default() }, ..Needs::default() };
     assert_eq!(loading.next(late.clone()), Ok(Some(late)), "the search never waits");
 }
 
 #[test]
 fn gates_that_were_not_expected_are_locked_after_sessions_but_only_once() {
-    let first = Needs { executions: vec![id(1)], sessions_locked: vec![SessionId(1)], ..Needs::default() };
-    let asks = |number| Needs { gates: vec![GateId(number)], ..Needs::default() };
+    let first = Needs {
+        executions: Request::locking([id(1)]),
+        sessions: Request::locking([SessionId(1)]),
+        ..Needs::default()
+    };
+    let asks = |number| Needs { gates: Request::locking([GateId(number)]), ..Needs::default() };
     let mut loading = Loading::new(LockPlan::default());
     assert_eq!(loading.next(first.clone()), Ok(Some(first.clone())));
     loading.expect_gates();
@@ -200,9 +232,11 @@ fn gates_that_were_not_expected_are_locked_after_sessions_but_only_once() {
     assert_eq!(loading.next(asks(1)), Ok(None), "it would be locked after a gate with a higher id");
 
     let mut expecting = Loading::new(LockPlan { gates: true, ..LockPlan::default() });
-    expecting.next(Needs { executions: vec![id(1)], ..Needs::default() }).expect("it is in order");
     expecting
-        .next(Needs { sessions_locked: vec![SessionId(1)], ..Needs::default() })
+        .next(Needs { executions: Request::locking([id(1)]), ..Needs::default() })
+        .expect("it is in order");
+    expecting
+        .next(Needs { sessions: Request::locking([SessionId(1)]), ..Needs::default() })
         .expect("it is in order");
     assert_eq!(expecting.next(asks(2)), Ok(None), "gates that are expected come before sessions");
 }

@@ -18,9 +18,9 @@ fn alone(rule: ByHand) -> Driver<Alone<Box<dyn Task>>> {
 fn a_rule_that_asks_for_executions_after_lanes_were_locked_fails_its_transaction() {
     let after_lanes = || {
         ByHand::asking(|work, needs| {
-            needs.lanes.push(lane());
-            if work.knows_gate(lane()) {
-                needs.executions.push(id(1));
+            needs.lanes.lock([lane()]);
+            if work.has_requested_gate(lane()) {
+                needs.executions.lock([id(1)]);
             }
         })
     };
@@ -37,9 +37,9 @@ fn a_rule_that_asks_for_executions_after_lanes_were_locked_fails_its_transaction
 /// A rule that locks an execution, and then another that it learns of from the first.
 fn one_after_the_other() -> ByHand {
     ByHand::asking(|work, needs| {
-        needs.executions.push(id(1));
-        if work.knows(id(1)) {
-            needs.executions.push(id(2));
+        needs.executions.lock([id(1)]);
+        if work.is_loaded(id(1)) {
+            needs.executions.lock([id(2)]);
         }
     })
 }
@@ -61,7 +61,7 @@ fn executions_are_asked_for_twice_only_by_a_rule_whose_profile_says_so() {
 #[test]
 fn an_execution_that_is_changed_without_being_locked_fails_the_transaction() {
     let table = Table::of([leased(1)]);
-    let looks = || ByHand::asking(|_, needs| needs.look.push(id(1)));
+    let looks = || ByHand::asking(|_, needs| needs.executions.read([id(1)]));
     for rule in [looks().deciding(|work| tag(work, id(1))), looks().deciding(|work| work.delete(id(1)))] {
         let run = run(&mut alone(rule), &table);
         let expected = format!("the lock order is broken: execution {} is changed and was not locked", id(1));
@@ -72,7 +72,7 @@ fn an_execution_that_is_changed_without_being_locked_fails_the_transaction() {
 #[test]
 fn an_execution_that_was_locked_in_any_way_may_be_changed() {
     let asks: [fn(&mut Needs); 2] =
-        [|needs| needs.executions.push(id(1)), |needs| needs.executions_if_free.push(id(1))];
+        [|needs| needs.executions.lock([id(1)]), |needs| needs.executions.lock_if_free([id(1)])];
     for ask in asks {
         let rule = ByHand::asking(move |_, needs| ask(needs)).deciding(|work| tag(work, id(1)));
         let run = run(&mut alone(rule), &Table::of([leased(1)]));
@@ -91,9 +91,9 @@ fn an_execution_that_was_locked_in_any_way_may_be_changed() {
 fn writing(kind: OutboxKind, about: Uuid, locks_owner: bool) -> ByHand {
     let name = OutboxName { id: about, kind };
     let asks = move |_: &Work, needs: &mut Needs| match kind {
-        OutboxKind::Flow if locks_owner => needs.flows.push(FLOW),
-        _ if locks_owner => needs.executions.push(ExecutionId(about)),
-        _ => needs.look.push(ExecutionId(about)),
+        OutboxKind::Flow if locks_owner => needs.flows.lock([FLOW]),
+        _ if locks_owner => needs.executions.lock([ExecutionId(about)]),
+        _ => needs.executions.read([ExecutionId(about)]),
     };
     ByHand::asking(asks).deciding(move |work| {
         let (at, namespace) = (work.now(), NAMESPACE);

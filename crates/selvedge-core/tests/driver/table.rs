@@ -125,25 +125,27 @@ impl Table {
         asked.extend(needs.executions.iter().chain(&needs.look));
         asked.extend(needs.executions_if_free.iter().filter(|id| !self.locked.contains(id)));
         rows.skipped.extend(needs.executions_if_free.iter().filter(|id| self.locked.contains(id)));
-        for candidates in &needs.candidates {
-            rows.candidates.extend(self.candidates(candidates, &needs.except));
+        for candidates in &needs.queries.candidates {
+            rows.found.candidates.extend(self.candidates(candidates, &needs.queries.except));
         }
-        for held in &needs.held {
-            rows.held.push((*held, self.held(held)));
+        for held in &needs.queries.held {
+            rows.found.held.push((*held, self.held(held)));
         }
-        asked.extend(&rows.candidates);
-        asked.extend(rows.held.iter().flat_map(|(_, held)| held));
+        asked.extend(&rows.found.candidates);
+        asked.extend(rows.found.held.iter().flat_map(|(_, held)| held));
         let unreadable = asked.intersection(&self.unreadable);
         rows.unreadable.extend(unreadable.map(|id| (*id, "a bit has flipped".to_owned())));
-        rows.candidates.retain(|id| !self.unreadable.contains(id));
+        rows.found.candidates.retain(|id| !self.unreadable.contains(id));
         let readable = asked.difference(&self.unreadable);
         rows.executions.extend(readable.filter_map(|id| self.executions.get(id).cloned()));
-        let inputs = rows.candidates.iter().chain(&needs.inputs);
+        let inputs = rows.found.candidates.iter().chain(&needs.inputs);
         rows.inputs.extend(inputs.map(|id| (*id, Bytes::from_static(b"null"))));
         rows.gates_asked.extend(needs.lanes.iter().chain(&needs.gates).chain(&needs.parts));
         rows.gates.extend(self.gates.iter().filter(|gate| rows.gates_asked.contains(&gate.id())).cloned());
-        rows.members.extend(needs.members.iter().map(|asked| (*asked, Vec::new())));
-        rows.classes.extend(needs.classes_after.filter(|after| *after < CLASS).map(|_| (CLASS, class())));
+        rows.found.members.extend(needs.queries.members.iter().map(|asked| (*asked, Vec::new())));
+        rows.found
+            .classes
+            .extend(needs.queries.classes_after.filter(|after| *after < CLASS).map(|_| (CLASS, class())));
         rows
     }
 

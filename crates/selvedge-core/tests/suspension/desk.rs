@@ -8,6 +8,7 @@ use bytes::Bytes;
 use selvedge_core::driver::{Alone, Demand, Driver};
 use selvedge_core::log::Event;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
+use selvedge_core::rows::Queries;
 use selvedge_core::rows::{Candidates, Relative, ResultChange};
 use selvedge_core::rule::Envelope;
 use selvedge_core::rules::claim::{Claim, Claimed};
@@ -16,6 +17,7 @@ use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report, Reported};
 use selvedge_core::rules::submit::{Item, Submit};
+use selvedge_core::table::Request;
 use selvedge_core::token::{TokenKey, TokenKeyId};
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{
@@ -103,10 +105,10 @@ impl Desk {
         for id in needs.executions.iter().chain(&needs.executions_if_free).chain(&needs.look) {
             rows.executions.extend(self.executions.get(id).cloned());
         }
-        for asked in &needs.candidates {
-            for row in self.candidates(asked, &needs.except) {
+        for asked in &needs.queries.candidates {
+            for row in self.candidates(asked, &needs.queries.except) {
                 rows.executions.push(row.clone());
-                rows.candidates.push(row.id);
+                rows.found.candidates.push(row.id);
                 rows.inputs.push((row.id, self.inputs[&row.id].clone()));
             }
         }
@@ -116,38 +118,40 @@ impl Desk {
         rows.relatives.extend(needs.relatives.iter().filter_map(|id| self.relative(*id)));
         // No gate is configured, and none holds anything.
         rows.gates_asked.extend(needs.lanes.iter().chain(&needs.gates).chain(&needs.parts));
-        rows.held.extend(needs.held.iter().map(|asked| (*asked, Vec::new())));
+        rows.found.held.extend(needs.queries.held.iter().map(|asked| (*asked, Vec::new())));
         rows.outbox.extend(needs.outbox.iter().filter_map(|name| self.outbox.get(name).cloned()));
         let flows = needs.flows.iter().chain(&needs.flows_look);
         rows.flows.extend(flows.filter_map(|id| self.flows.get(id).cloned()));
         rows.sessions.extend(needs.sessions.iter().filter_map(|id| self.sessions.get(id).cloned()));
-        rows.classes.extend(needs.classes_after.filter(|after| *after < CLASS).map(|_| (CLASS, class())));
+        rows.found
+            .classes
+            .extend(needs.queries.classes_after.filter(|after| *after < CLASS).map(|_| (CLASS, class())));
         self.add_recorded(needs, &mut rows);
         rows
     }
 
     /// Adds the signals, steps, waitpoints and token keys that a load asks for.
     fn add_recorded(&self, needs: &Needs, rows: &mut Rows) {
-        for id in &needs.records {
-            rows.recorded.push(*id);
+        for id in &needs.queries.records {
+            rows.found.records.push(*id);
             rows.signals.extend(self.signals_of(*id).cloned());
             rows.steps.extend(self.steps_of(*id).cloned());
         }
         let bare = |signal: &Signal| Signal { payload: None, ..signal.clone() };
-        for id in &needs.untaken {
+        for id in &needs.queries.untaken {
             rows.signals.extend(self.signals_of(*id).filter(|signal| signal.taken.is_none()).map(bare));
         }
-        for (id, key) in &needs.signal_keys {
+        for (id, key) in &needs.queries.signal_keys {
             rows.signals
                 .extend(self.signals_of(*id).find(|signal| signal.key.as_ref() == Some(key)).map(bare));
         }
         for (id, name) in &needs.steps {
             rows.steps.extend(self.steps_of(*id).find(|step| step.name == *name).cloned());
         }
-        for id in &needs.waitpoints {
+        for id in &needs.queries.waitpoints {
             rows.waitpoints.extend(self.waitpoints_of(*id).cloned());
         }
-        if needs.token_keys {
+        if needs.queries.token_keys {
             rows.token_keys.extend(self.keys.values());
         }
     }
@@ -174,23 +178,24 @@ impl Desk {
         let still = |id: &ExecutionId, version: u32| {
             self.executions.get(id).is_some_and(|row| row.version == version)
         };
-        let updated = changes.updated.iter();
+        let updated = changes.executions.updated.iter();
         let same = updated.clone().all(|updated| still(&updated.execution.id, updated.expected_version));
-        let new = changes.inserted.iter().all(|one| !self.executions.contains_key(&one.execution.id));
-        if !same || !new || !changes.deleted.iter().all(|(id, version)| still(id, *version)) {
+        let new =
+            changes.executions.inserted.iter().all(|one| !self.executions.contains_key(&one.execution.id));
+        if !same || !new || !changes.executions.deleted.iter().all(|(id, version)| still(id, *version)) {
             return false;
         }
-        for (id, _) in &changes.deleted {
+        for (id, _) in &changes.executions.deleted {
             self.executions.remove(id);
             self.signals.retain(|(of, _), _| of != id);
             self.steps.retain(|(of, _), _| of != id);
             self.waitpoints.retain(|(of, _), _| of != id);
         }
-        for one in changes.inserted {
+        for one in changes.executions.inserted {
             self.inputs.insert(one.execution.id, one.input);
             self.executions.insert(one.execution.id, one.execution);
         }
-        for updated in changes.updated {
+        for updated in changes.executions.updated {
             let id = updated.execution.id;
             match updated.result {
                 ResultChange::Keep => {}
@@ -199,11 +204,11 @@ impl Desk {
             }
             self.executions.insert(id, updated.execution);
         }
-        for signal in changes.signals_added {
+        for signal in changes.signals {
             let place = (signal.execution, signal.number);
             assert!(self.signals.insert(place, signal).is_none(), "a number names one signal");
         }
-        for (id, number, by) in changes.signals_taken {
+        for (id, number, by) in changes.unread.signals_taken {
             let signal = self.signals.get_mut(&(id, number)).expect("a signal that is taken is there");
             signal.taken = Some(by);
         }
@@ -215,11 +220,11 @@ impl Desk {
             let known = self.waitpoints.insert((waitpoint.execution, waitpoint.number), waitpoint.clone());
             assert!(known.is_none_or(|known| known.id == waitpoint.id), "a number names one waitpoint");
         }
-        self.keys.extend(changes.token_keys.into_iter().map(|key| (key.id, key)));
-        self.keys.retain(|id, _| !changes.token_keys_removed.contains(id));
-        self.sessions.extend(changes.sessions.into_iter().map(|session| (session.id, session)));
-        self.outbox.extend(changes.outbox_put.into_iter().map(|row| (row.name, row)));
-        self.outbox.retain(|name, _| !changes.outbox_removed.contains(name));
+        self.keys.extend(changes.token_keys.written.into_iter().map(|key| (key.id, key)));
+        self.keys.retain(|id, _| !changes.token_keys.removed.contains(id));
+        self.sessions.extend(changes.sessions.written.into_iter().map(|session| (session.id, session)));
+        self.outbox.extend(changes.outbox.written.into_iter().map(|row| (row.name, row)));
+        self.outbox.retain(|name, _| !changes.outbox.removed.contains(name));
         self.events.extend(changes.events);
         self.check();
         true
@@ -339,14 +344,13 @@ impl Desk {
 /// Fails a test whose rules ask for rows that the desk does not keep: it would answer as if there were none.
 fn refuse_unserved(needs: &Needs) {
     let served = Needs {
-        growing: Vec::new(),
-        nodes: Vec::new(),
-        members: Vec::new(),
-        keys: Vec::new(),
-        streams: Vec::new(),
-        summaries: Vec::new(),
-        sessions_locked: Vec::new(),
-        instances: Vec::new(),
+        growing: Request::locking(Vec::new()),
+        nodes: Request::reading(Vec::new()),
+        keys: Request::reading(Vec::new()),
+        streams: Request::reading(Vec::new()),
+        summaries: Request::reading(Vec::new()),
+        sessions: Request::locking(Vec::new()),
+        queries: Queries { members: Vec::new(), instances: Vec::new(), ..Queries::default() },
         ..needs.clone()
     };
     assert_eq!(*needs, served, "the desk has no such rows");
