@@ -140,14 +140,14 @@ pub async fn candidates_are_the_first_of_their_classes_but_for_those_to_be_passe
     };
     for limit in 0..=6 {
         let found = harness.load(asking(limit, &[])).await;
-        assert_eq!(found.candidates, order[..(limit as usize).min(5)], "the first {limit}");
+        assert_eq!(found.found.candidates, order[..(limit as usize).min(5)], "the first {limit}");
         let executions: BTreeSet<ExecutionId> = found.executions.iter().map(|row| row.id).collect();
-        assert_eq!(executions, found.candidates.iter().copied().collect());
-        assert_eq!(found.inputs.len(), found.candidates.len());
+        assert_eq!(executions, found.found.candidates.iter().copied().collect());
+        assert_eq!(found.inputs.len(), found.found.candidates.len());
         assert!(found.inputs.iter().all(|(_, input)| input == by_hand::INPUT));
     }
     let found = harness.load(asking(3, &[order[0], order[2], rows[3].id])).await;
-    assert_eq!(found.candidates, [order[1], order[3], order[4]]);
+    assert_eq!(found.found.candidates, [order[1], order[3], order[4]]);
 }
 
 pub async fn a_submission_and_a_claim_share_one_transaction(harness: &Harness) {

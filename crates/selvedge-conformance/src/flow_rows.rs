@@ -166,7 +166,7 @@ pub async fn wiring_and_flow_are_written_only_when_they_changed(harness: &Harnes
     let row = harness.row(before.id).await;
     assert_eq!((row.flow, &row.wiring, &row.join), (wired.flow, &wired.wiring, &wired.join));
     let mut moved = update(&row, false);
-    moved.updated[0].execution.join = None;
+    moved.executions.updated[0].execution.join = None;
     harness.save(moved).await;
     let row = harness.row(before.id).await;
     assert_eq!((row.flow, &row.wiring, &row.join), (wired.flow, &wired.wiring, &None), "the join always is");
@@ -352,7 +352,7 @@ pub async fn members_are_read_page_by_page_in_the_order_of_their_submission(harn
                 })
                 .await;
             let read: Vec<ExecutionId> = read.iter().map(|row| row.id).collect();
-            assert_eq!(shown.members, [(page, read.clone())]);
+            assert_eq!(shown.found.members, [(page, read.clone())]);
             let loaded: BTreeSet<ExecutionId> = shown.executions.iter().map(|row| row.id).collect();
             assert_eq!(loaded, read.iter().copied().collect());
             assert!(read.len() <= limit as usize);

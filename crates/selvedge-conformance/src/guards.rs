@@ -138,7 +138,7 @@ pub(super) async fn is_all_or_nothing(harness: &Harness, spoil: impl FnOnce(&mut
 
 pub async fn an_insert_of_an_id_that_is_taken_saves_nothing_and_is_begun_again(harness: &Harness) {
     let taken = harness.submit(Draft::new("kind")).await;
-    let spoil = by_hand::inserting(std::slice::from_ref(&taken)).inserted;
+    let spoil = by_hand::inserting(std::slice::from_ref(&taken)).executions.inserted;
     is_all_or_nothing(harness, |changes| changes.executions.inserted.extend(spoil)).await;
     assert_eq!(harness.row(taken.id).await, taken);
 }

@@ -81,7 +81,7 @@ pub async fn classes_that_differ_in_anything_have_different_ids(harness: &Harnes
             ..Needs::default()
         })
         .await;
-    assert_eq!(in_transaction.classes, classes_after(harness, ClassId(0)).await);
+    assert_eq!(in_transaction.found.classes, classes_after(harness, ClassId(0)).await);
     assert!(harness.load(Needs::default()).await.found.classes.is_empty());
     assert!(harness.store.intern(&[]).await.expect("nothing is interned").is_empty());
 }

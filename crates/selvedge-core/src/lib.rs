@@ -49,6 +49,7 @@ pub mod step;
 pub mod stream;
 pub mod submission;
 pub mod suspension;
+pub mod table;
 pub mod time;
 pub mod token;
 pub mod transition;

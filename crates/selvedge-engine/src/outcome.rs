@@ -87,7 +87,7 @@ impl Outcome {
             let inserted = changes.executions.inserted.iter().map(|row| &row.execution);
             inserted.chain(changes.executions.updated.iter().map(|row| &row.execution))
         };
-        registry.see_gates(changes.gates.iter().map(|(gate, _)| gate));
+        registry.see_gates(changes.gates.written());
         if registry.has_gates() {
             registry.see_drawn(rows());
         }
@@ -107,7 +107,7 @@ impl Outcome {
             .filter_map(|row| row.state.lease().map(|lease| instance_key(row.namespace, &lease.instance)));
         news.sessions.extend(asked);
         let live_due = rows().filter(|row| row.state.outcome().is_none()).filter_map(|row| row.due());
-        let gates_due = changes.gates.iter().filter_map(|(gate, _)| gate.due_at);
+        let gates_due = changes.gates.written().filter_map(|gate| gate.due_at);
         Outcome {
             news,
             leased: rows().filter(|row| matches!(row.state, State::Active(_))).cloned().collect(),

@@ -108,17 +108,17 @@ impl Tables {
 
     /// Loads what `needs` names of flows, nodes and the outbox.
     pub fn load_flows(&self, needs: &Needs, rows: &mut Rows) {
-        let flows = needs.flows.iter().chain(&needs.flows_look);
+        let flows = needs.flows.keys();
         rows.flows = flows.filter_map(|id| self.flows.get(id).cloned()).collect();
         let found = |(flow, name): &(FlowId, Name)| {
             let id = self.nodes.get(&(*flow, name.clone()))?;
             Some((*flow, name.clone(), *id))
         };
-        rows.nodes = needs.nodes.iter().filter_map(found).collect();
+        rows.nodes = needs.nodes.keys().filter_map(found).collect();
         rows.found.members =
             needs.queries.members.iter().map(|page| (*page, self.member_ids(*page))).collect();
-        rows.outbox = needs.outbox.iter().filter_map(|name| self.outbox.get(name).cloned()).collect();
-        rows.relatives = needs.relatives.iter().filter_map(|id| self.relative(*id)).collect();
+        rows.outbox = needs.outbox.keys().filter_map(|name| self.outbox.get(name).cloned()).collect();
+        rows.relatives = needs.relatives.keys().filter_map(|id| self.relative(*id)).collect();
     }
 
     fn relative(&self, id: ExecutionId) -> Option<Relative> {

@@ -33,8 +33,7 @@ impl Gates {
 
     /// Loads what `needs` names; gives the executions that are held.
     pub fn load(&self, needs: &Needs, rows: &mut Rows) -> Vec<ExecutionId> {
-        for id in needs.lanes.iter().chain(&needs.gates).chain(&needs.parts) {
-            rows.gates_asked.push(*id);
+        for id in needs.lanes.keys().chain(needs.gates.keys()).chain(needs.parts.keys()) {
             rows.gates.extend(self.rows.get(id).cloned());
         }
         let mut all = Vec::new();
@@ -52,7 +51,7 @@ impl Gates {
     /// Whether every gate that is written or deleted has its expected version.
     pub fn guards_hold(&self, changes: &Changes) -> bool {
         let version = |id: GateId| self.rows.get(&id).map(|gate| gate.version);
-        let written = changes.gates.iter().map(|(gate, expected)| (gate.id(), *expected));
+        let written = changes.gates.versioned().map(|(gate, expected)| (gate.id(), expected));
         let deleted = changes.gates.deleted.iter().map(|(id, expected)| (*id, Some(*expected)));
         written.chain(deleted).all(|(id, expected)| version(id) == expected)
     }
@@ -63,7 +62,7 @@ impl Gates {
         for (id, _) in &changes.gates.deleted {
             self.remove(*id);
         }
-        for (gate, _) in &changes.gates {
+        for gate in changes.gates.written() {
             self.put(gate.clone());
         }
         for entry in &changes.ledger {

@@ -14,14 +14,14 @@ impl Tables {
         let held = self.gates.load(needs, &mut rows);
         self.load_executions(needs, &held, &mut rows);
         self.load_sessions(needs, &mut rows);
-        let inputs = rows.found.candidates.iter().chain(&needs.inputs);
+        let inputs = rows.found.candidates.iter().chain(needs.inputs.keys());
         let inputs: BTreeSet<ExecutionId> = inputs.copied().collect();
         rows.inputs =
             inputs.into_iter().filter_map(|id| Some((id, self.executions.get(&id)?.input.clone()))).collect();
-        let streams = needs.streams.iter().chain(&needs.summaries);
+        let streams = needs.streams.keys().chain(needs.summaries.keys());
         rows.streams = streams.filter_map(|name| self.streams.get(name).cloned()).collect();
         self.records.load(needs, &mut rows);
-        rows.keys = needs.keys.iter().filter_map(|name| self.keys.get(name).cloned()).collect();
+        rows.keys = needs.keys.keys().filter_map(|name| self.keys.get(name).cloned()).collect();
         rows.found.classes =
             needs.queries.classes_after.map(|after| self.classes_after(after)).unwrap_or_default();
         rows
@@ -29,10 +29,9 @@ impl Tables {
 
     fn load_executions(&self, needs: &Needs, held: &[ExecutionId], rows: &mut Rows) {
         let members = rows.found.members.iter().flat_map(|(_, ids)| ids);
-        let asked = [&needs.executions, &needs.executions_if_free, &needs.look];
-        let ids: BTreeSet<ExecutionId> = asked
-            .into_iter()
-            .flatten()
+        let ids: BTreeSet<ExecutionId> = needs
+            .executions
+            .returned()
             .chain(&rows.found.candidates)
             .chain(members)
             .chain(held)
@@ -70,13 +69,14 @@ impl Tables {
 
     fn load_sessions(&self, needs: &Needs, rows: &mut Rows) {
         let of_instances: Vec<&Session> = needs
+            .queries
             .instances
             .iter()
             .filter_map(|instance| self.instances.get(instance))
             .flatten()
             .filter_map(|id| self.sessions.get(id))
             .collect();
-        let by_id = needs.sessions.iter().chain(&needs.sessions_locked);
+        let by_id = needs.sessions.keys();
         let ids: BTreeSet<_> = by_id.copied().chain(of_instances.iter().map(|session| session.id)).collect();
         rows.found.leases = of_instances
             .into_iter()

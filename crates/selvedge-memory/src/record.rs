@@ -54,7 +54,7 @@ impl Records {
             let mut signals = self.signals.range(all(*id)).map(|(_, signal)| signal);
             rows.signals.extend(signals.find(|signal| signal.key.as_ref() == Some(key)).map(bare));
         }
-        for (id, name) in &needs.steps {
+        for (id, name) in needs.steps.keys() {
             let mut steps = self.steps.range(all(*id)).map(|(_, step)| step);
             rows.steps.extend(steps.find(|step| step.name == *name).cloned());
         }

@@ -140,7 +140,7 @@ async fn a_completion_that_was_lost_from_the_outbox_is_found() {
     let flow = sound().await;
     flow.cancel_node("c").await;
     assert_eq!(invariants::check(&*flow.harness.store).await, Vec::<String>::new());
-    let outbox_removed = flow.harness.outbox().await.into_iter().map(|row| row.name).collect();
+    let outbox_removed = flow.harness.outbox().await.into_iter().map(|row| row.name);
     is_found(
         &flow,
         "nothing is left to tell it",
@@ -153,7 +153,7 @@ async fn a_completion_that_was_lost_from_the_outbox_is_found() {
 async fn children_whose_cancel_was_lost_from_the_outbox_are_found() {
     let flow = sound().await;
     flow.cancel_node("p").await;
-    let outbox_removed = flow.harness.outbox().await.into_iter().map(|row| row.name).collect();
+    let outbox_removed = flow.harness.outbox().await.into_iter().map(|row| row.name);
     is_found(&flow, "lives on", Changes { outbox: Entries::removing(outbox_removed), ..Changes::default() })
         .await;
 }

@@ -38,7 +38,6 @@ use crate::sql;
 use deadpool_postgres::Pool;
 use selvedge_core::rows::Changes;
 use selvedge_core::state::State;
-use selvedge_core::table::Entries;
 use selvedge_core::{ClassId, Execution, ExecutionId, Fact, Timestamp};
 use selvedge_store::Error;
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -277,8 +277,6 @@ pub struct GateRows<'a> {
 impl<'a> GateRows<'a> {
     /// What these changes say.
     pub fn of(changes: &'a Changes) -> Self {
-        let new = changes.gates.iter().filter(|(_, expected)| expected.is_none());
-        let changed = changes.gates.iter().filter_map(|(gate, expected)| Some((gate, (*expected)?)));
         // A statement writes each entry once.
         let mut ledger: BTreeMap<_, Amounts> = BTreeMap::new();
         for LedgerEntry { gate, period, execution, spent } in &changes.ledger {
@@ -287,8 +285,13 @@ impl<'a> GateRows<'a> {
         let text = |(name, spent)| (name, serde_json::to_string(&spent).unwrap_or_default());
         let flows = changes.flows.deleted.iter().map(|(id, _)| id.0);
         GateRows {
-            inserted: new.map(|(gate, _)| Written::of(gate)).collect(),
-            updated: changed.map(|(gate, expected)| (Written::of(gate), expected)).collect(),
+            inserted: changes.gates.inserted.iter().map(Written::of).collect(),
+            updated: changes
+                .gates
+                .updated
+                .iter()
+                .map(|(gate, expected)| (Written::of(gate), *expected))
+                .collect(),
             ledger: ledger.into_iter().map(text).collect(),
             gone: flows
                 .chain(changes.executions.deleted.iter().map(|(id, _)| id.0))

@@ -18,13 +18,14 @@ use deadpool_postgres::Object;
 use selvedge_core::filter::Place;
 use selvedge_core::outbox::OutboxName;
 use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, Members};
+use selvedge_core::table::{Access, Request};
 use selvedge_core::{ClassId, ExecutionId, FlowId, Name, NamespaceId, Needs, Rows, SessionId};
 use selvedge_store::Error;
 use std::collections::HashSet;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// What a statement was sent for, to know its answer.
+/// The purpose of a statement, to interpret its answer.
 enum Asked {
     Begin,
     Lock,
@@ -52,7 +53,7 @@ enum Asked {
     Classes,
 }
 
-/// What to send, in order.
+/// Statements to send, in order.
 #[derive(Default)]
 struct Asking(Vec<(Asked, &'static str, Parameters<'static>)>);
 
@@ -61,21 +62,43 @@ impl Asking {
         self.0.push((asked, text, parameters));
     }
 
-    /// Asks for what is named, if anything is.
+    /// Adds a statement about these keys, if there are any.
     fn about<T>(
         &mut self,
-        names: &[T],
+        keys: &[T],
         asked: Asked,
         text: &'static str,
         parameters: impl FnOnce(&[T]) -> Parameters<'static>,
     ) {
-        if !names.is_empty() {
-            self.add(asked, text, parameters(names));
+        if !keys.is_empty() {
+            self.add(asked, text, parameters(keys));
         }
+    }
+
+    /// Adds a statement that reads the rows of a request.
+    fn read<K: Ord + Clone>(
+        &mut self,
+        request: &Request<K>,
+        asked: Asked,
+        text: &'static str,
+        parameters: impl FnOnce(&[K]) -> Parameters<'static>,
+    ) {
+        self.about(&request.with(Access::Read), asked, text, parameters);
+    }
+
+    /// Adds a statement that locks the rows of a request.
+    fn lock<K: Ord + Clone>(
+        &mut self,
+        request: &Request<K>,
+        asked: Asked,
+        text: &'static str,
+        parameters: impl FnOnce(&[K]) -> Parameters<'static>,
+    ) {
+        self.about(&request.with(Access::Lock), asked, text, parameters);
     }
 }
 
-/// Loads rows; begins the transaction first where that is still to be done.
+/// Loads rows. Begins the transaction first if `begins`.
 pub async fn load(
     client: &Object,
     needs: &Needs,
@@ -90,12 +113,12 @@ pub async fn load(
         asking.add(Asked::Lock, "select pg_advisory_xact_lock_shared($1)", parameters);
     }
     ask(needs, writers_key, bounds, &mut asking);
-    // Told last, when all locks are held: so the times of a row's versions never go back.
+    // Read last, when all locks are held: so the times of a row's versions never go back.
     asking.add(Asked::Now, "select clock_timestamp()", vec![]);
     let mut pipeline = Pipeline::new(client);
     let mut asked = Vec::new();
-    for (what, text, parameters) in asking.0 {
-        asked.push(what);
+    for (purpose, text, parameters) in asking.0 {
+        asked.push(purpose);
         pipeline.add(text, parameters).await?;
     }
     let mut rows = Rows::default();
@@ -108,62 +131,61 @@ pub async fn load(
         }
     }
     gates::look_behind(client, damaged, &mut rows).await?;
-    for asked in [&needs.lanes, &needs.gates, &needs.parts] {
-        rows.gates_asked.extend(asked);
-    }
     rows.found.candidates = in_claim_order(&rows);
     records::gather_whole(&needs.queries.records, &mut rows);
     Ok(rows)
 }
 
-/// Asks for everything, in the order of locks.
+/// Adds all statements, in lock order.
 fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
-    asking.about(&needs.growing, Asked::Lock, &sql::FLOWS_LOCK_GROWING, |flows| growing(flows, writers_key));
-    asking.about(&needs.nodes, Asked::Nodes, &sql::NODES_FIND, nodes);
-    asking.about(&needs.queries.members, Asked::Members, &sql::NODES_MEMBERS, members);
-    match needs.executions.is_empty() {
-        true => asking.about(&needs.executions_known, Asked::Lock, &sql::EXECUTIONS_LOCK_KNOWN, ids),
-        // All by one statement, in order.
-        false => {
-            let all = [needs.executions.as_slice(), &needs.executions_known].concat();
-            asking.about(&all, Asked::Executions, &sql::EXECUTIONS_LOCK, ids);
-        }
+    let Needs { growing, nodes, executions, inputs, relatives, keys, outbox, lanes, gates, parts, .. } =
+        needs;
+    let Needs { flows, sessions, streams, summaries, steps, queries, .. } = needs;
+    asking.lock(growing, Asked::Lock, &sql::FLOWS_LOCK_GROWING, |flows| growth(flows, writers_key));
+    asking.read(nodes, Asked::Nodes, &sql::NODES_FIND, node_names);
+    asking.about(&queries.members, Asked::Members, &sql::NODES_MEMBERS, members);
+    let (mut locked, cached) = (executions.with(Access::Lock), executions.with(Access::Cached));
+    if locked.is_empty() {
+        asking.about(&cached, Asked::Lock, &sql::EXECUTIONS_LOCK_KNOWN, ids);
+    } else {
+        // All by one statement, which locks in id order.
+        locked.extend(cached);
+        asking.about(&locked, Asked::Executions, &sql::EXECUTIONS_LOCK, ids);
     }
-    asking.about(&needs.executions_if_free, Asked::FreeExecutions, &sql::EXECUTIONS_LOCK_FREE, ids);
-    asking.about(&needs.keys, Asked::Keys, &sql::KEYS_FIND, keys);
-    asking.about(&needs.outbox, Asked::Outbox, &sql::OUTBOX_LOCK, outbox);
-    asking.about(&needs.flows_look, Asked::Flows, &sql::FLOWS_FETCH, flows);
-    asking.about(&needs.lanes, Asked::Gates, &sql::GATES_LOCK_LANES, gates::ids);
-    asking.about(&needs.queries.candidates, Asked::Candidates, &sql::EXECUTIONS_CANDIDATES, |wanted| {
-        candidates(wanted, &needs.queries.except, bounds)
+    let free = executions.with(Access::LockIfFree);
+    asking.about(&free, Asked::FreeExecutions, &sql::EXECUTIONS_LOCK_FREE, ids);
+    asking.read(keys, Asked::Keys, &sql::KEYS_FIND, key_names);
+    asking.lock(outbox, Asked::Outbox, &sql::OUTBOX_LOCK, outbox_names);
+    asking.read(flows, Asked::Flows, &sql::FLOWS_FETCH, flow_ids);
+    asking.lock(lanes, Asked::Gates, &sql::GATES_LOCK_LANES, gates::ids);
+    asking.about(&queries.candidates, Asked::Candidates, &sql::EXECUTIONS_CANDIDATES, |wanted| {
+        candidates(wanted, &queries.except, bounds)
     });
-    asking.about(&needs.gates, Asked::Gates, &sql::GATES_LOCK, gates::ids);
-    asking.about(&needs.parts, Asked::Gates, &sql::GATES_LOCK, gates::ids);
-    asking.about(&needs.queries.held, Asked::Held, &sql::EXECUTIONS_LOCK_HELD, |held| {
-        gates::held_but(held, &[])
-    });
-    asking.about(&needs.queries.held, Asked::FoundHeld, &sql::EXECUTIONS_FIND_HELD, gates::held);
-    asking.about(&needs.flows, Asked::Flows, &sql::FLOWS_LOCK, flows);
-    asking.about(&needs.look, Asked::Executions, &sql::EXECUTIONS_LOOK, ids);
-    asking.about(&needs.inputs, Asked::Inputs, &sql::EXECUTIONS_INPUTS, ids);
-    asking.about(&needs.relatives, Asked::Relatives, &sql::EXECUTIONS_RELATIVES, ids);
-    for (streams, whole) in [(&needs.streams, false), (&needs.summaries, true)] {
-        asking.about(streams, Asked::Streams, &sql::STREAMS_FIND, |names| streams::names(names, whole));
+    asking.lock(gates, Asked::Gates, &sql::GATES_LOCK, gates::ids);
+    asking.lock(parts, Asked::Gates, &sql::GATES_LOCK, gates::ids);
+    asking.about(&queries.held, Asked::Held, &sql::EXECUTIONS_LOCK_HELD, |held| gates::held_but(held, &[]));
+    asking.about(&queries.held, Asked::FoundHeld, &sql::EXECUTIONS_FIND_HELD, gates::held);
+    asking.lock(flows, Asked::Flows, &sql::FLOWS_LOCK, flow_ids);
+    asking.read(executions, Asked::Executions, &sql::EXECUTIONS_LOOK, ids);
+    asking.read(inputs, Asked::Inputs, &sql::EXECUTIONS_INPUTS, ids);
+    asking.read(relatives, Asked::Relatives, &sql::EXECUTIONS_RELATIVES, ids);
+    for (streams, whole) in [(streams, false), (summaries, true)] {
+        asking.read(streams, Asked::Streams, &sql::STREAMS_FIND, |names| streams::names(names, whole));
     }
-    asking.about(&needs.queries.records, Asked::Signals, &sql::SIGNALS_LOAD, ids);
-    asking.about(&needs.queries.records, Asked::Steps, &sql::STEPS_LOAD, ids);
-    asking.about(&needs.queries.untaken, Asked::Signals, &sql::SIGNALS_UNTAKEN, ids);
-    asking.about(&needs.queries.signal_keys, Asked::Signals, &sql::SIGNALS_FIND, records::names);
-    asking.about(&needs.steps, Asked::Steps, &sql::STEPS_FIND, records::names);
-    asking.about(&needs.queries.waitpoints, Asked::Waitpoints, &sql::WAITPOINTS_LOAD, ids);
-    if needs.queries.token_keys {
+    asking.about(&queries.records, Asked::Signals, &sql::SIGNALS_LOAD, ids);
+    asking.about(&queries.records, Asked::Steps, &sql::STEPS_LOAD, ids);
+    asking.about(&queries.untaken, Asked::Signals, &sql::SIGNALS_UNTAKEN, ids);
+    asking.about(&queries.signal_keys, Asked::Signals, &sql::SIGNALS_FIND, records::names);
+    asking.read(steps, Asked::Steps, &sql::STEPS_FIND, records::names);
+    asking.about(&queries.waitpoints, Asked::Waitpoints, &sql::WAITPOINTS_LOAD, ids);
+    if queries.token_keys {
         asking.add(Asked::TokenKeys, &sql::TOKEN_KEYS_LIST, vec![]);
     }
-    asking.about(&needs.sessions, Asked::Sessions, &sql::SESSIONS_FIND, sessions);
-    asking.about(&needs.sessions_locked, Asked::Sessions, &sql::SESSIONS_LOCK, sessions);
-    asking.about(&needs.queries.instances, Asked::Sessions, &sql::SESSIONS_LOCK_INSTANCES, instances);
-    asking.about(&needs.queries.instances, Asked::Leases, &sql::SESSIONS_LEASES, instances);
-    if let Some(after) = needs.queries.classes_after {
+    asking.read(sessions, Asked::Sessions, &sql::SESSIONS_FIND, session_ids);
+    asking.lock(sessions, Asked::Sessions, &sql::SESSIONS_LOCK, session_ids);
+    asking.about(&queries.instances, Asked::Sessions, &sql::SESSIONS_LOCK_INSTANCES, instances);
+    asking.about(&queries.instances, Asked::Leases, &sql::SESSIONS_LEASES, instances);
+    if let Some(after) = queries.classes_after {
         asking.add(Asked::Classes, &sql::CLASSES_AFTER, vec![Box::new(after.0)]);
     }
 }
@@ -183,7 +205,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
         }),
         Asked::FreeExecutions => {
             let locked: HashSet<ExecutionId> = answer.iter().map(|row| row::place(row).id).collect();
-            let asked = needs.executions_if_free.iter();
+            let asked = needs.executions.iter(Access::LockIfFree);
             rows.skipped.extend(asked.filter(|id| !locked.contains(id)));
             answer.iter().for_each(|row| {
                 gather_execution(row, rows);
@@ -310,7 +332,7 @@ fn candidates(wanted: &[Candidates], except: &[ExecutionId], bounds: &Bounds) ->
 
 /// The numbers under which the growing of flows is locked: of the schema, and of each flow. Two flows that share one wait
 /// for each other without need.
-fn growing(flows: &[FlowId], writers_key: i64) -> Parameters<'static> {
+fn growth(flows: &[FlowId], writers_key: i64) -> Parameters<'static> {
     let fold = |flow: &FlowId| {
         let bits = flow.0.as_u128();
         (bits ^ (bits >> 32) ^ (bits >> 64) ^ (bits >> 96)) as u32 as i32
@@ -321,7 +343,7 @@ fn growing(flows: &[FlowId], writers_key: i64) -> Parameters<'static> {
     vec![Box::new(writers_key as i32), Box::new(numbers)]
 }
 
-fn nodes(names: &[(FlowId, Name)]) -> Parameters<'static> {
+fn node_names(names: &[(FlowId, Name)]) -> Parameters<'static> {
     vec![
         Box::new(names.iter().map(|(flow, _)| flow.0).collect::<Vec<Uuid>>()),
         Box::new(names.iter().map(|(_, name)| name.to_string()).collect::<Vec<String>>()),
@@ -337,7 +359,7 @@ pub fn members(pages: &[Members]) -> Parameters<'static> {
     ]
 }
 
-fn outbox(names: &[OutboxName]) -> Parameters<'static> {
+fn outbox_names(names: &[OutboxName]) -> Parameters<'static> {
     vec![
         Box::new(names.iter().map(|name| name.id).collect::<Vec<Uuid>>()),
         Box::new(names.iter().map(|name| name.kind.code()).collect::<Vec<i16>>()),
@@ -348,15 +370,15 @@ fn ids(ids: &[ExecutionId]) -> Parameters<'static> {
     vec![Box::new(ids.iter().map(|id| id.0).collect::<Vec<Uuid>>())]
 }
 
-fn flows(ids: &[FlowId]) -> Parameters<'static> {
+fn flow_ids(ids: &[FlowId]) -> Parameters<'static> {
     vec![Box::new(ids.iter().map(|id| id.0).collect::<Vec<Uuid>>())]
 }
 
-fn sessions(ids: &[SessionId]) -> Parameters<'static> {
+fn session_ids(ids: &[SessionId]) -> Parameters<'static> {
     vec![Box::new(ids.iter().map(|id| id.0).collect::<Vec<i64>>())]
 }
 
-fn keys(names: &[KeyName]) -> Parameters<'static> {
+fn key_names(names: &[KeyName]) -> Parameters<'static> {
     vec![
         Box::new(names.iter().map(|name| name.namespace.0).collect::<Vec<i32>>()),
         Box::new(names.iter().map(|name| name.scope.code()).collect::<Vec<i16>>()),

@@ -9,7 +9,6 @@ use crate::connect::{failure, is_conflict, no_connection};
 use crate::save::Saved;
 use crate::{PostgresStore, load, save};
 use deadpool_postgres::Object;
-use selvedge_core::table::Guarded;
 use selvedge_core::{Needs, Rows};
 use selvedge_store::{Decision, Demand, Error, Transaction};
 use std::panic::{AssertUnwindSafe, catch_unwind};

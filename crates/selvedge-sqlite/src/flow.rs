@@ -12,8 +12,11 @@ use selvedge_core::rows::Members;
 use selvedge_core::{Execution, ExecutionId, Flow, FlowId};
 
 /// Flows by id, in the order of asking; those that do not exist are left out.
-pub fn fetch(connection: &Connection, ids: &[FlowId]) -> rusqlite::Result<Vec<Flow>> {
-    let mut found = Vec::with_capacity(ids.len());
+pub fn fetch<'a>(
+    connection: &Connection,
+    ids: impl IntoIterator<Item = &'a FlowId>,
+) -> rusqlite::Result<Vec<Flow>> {
+    let mut found = Vec::new();
     for id in ids {
         let mut statement = connection.prepare_cached(&sql::FLOW_READ)?;
         found.extend(statement.query_row([id.0.as_bytes()], row::flow).optional()?);

@@ -11,8 +11,11 @@ use selvedge_core::{Changes, ExecutionId, Name, NamespaceId, Needs, Rows, Timest
 use uuid::Uuid;
 
 /// Gates by id, in the order of asking; those that do not exist are left out.
-pub fn fetch(connection: &Connection, ids: &[GateId]) -> rusqlite::Result<Vec<Gate>> {
-    let mut found = Vec::with_capacity(ids.len());
+pub fn fetch<'a>(
+    connection: &Connection,
+    ids: impl IntoIterator<Item = &'a GateId>,
+) -> rusqlite::Result<Vec<Gate>> {
+    let mut found = Vec::new();
     for id in ids {
         found.extend(connection.prepare_cached(&sql::GATE_READ)?.query_row([id.0], gate).optional()?);
     }
@@ -138,8 +141,7 @@ fn entry(found: &Row<'_>) -> rusqlite::Result<LedgerEntry> {
 /// Loads the gates that `needs` names, and what they hold.
 pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
     for ids in [&needs.lanes, &needs.gates, &needs.parts] {
-        rows.gates_asked.extend(ids);
-        rows.gates.extend(fetch(connection, ids)?);
+        rows.gates.extend(fetch(connection, ids.keys())?);
     }
     needs.queries.held.iter().try_for_each(|asked| held(connection, *asked, rows))
 }
@@ -174,8 +176,8 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
             return Ok(Some(format!("gate {} has moved", id.0)));
         }
     }
-    for (gate, expected) in &changes.gates {
-        if !write(connection, gate, *expected)? {
+    for (gate, expected) in changes.gates.versioned() {
+        if !write(connection, gate, expected)? {
             let moved = if expected.is_some() { "has moved" } else { "exists" };
             return Ok(Some(format!("{} {moved}", gate.name)));
         }

@@ -10,30 +10,24 @@ use selvedge_core::rows::{KeyName, Members, Needs, Rows};
 use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Session, SessionId, Timestamp};
 use selvedge_store::columns;
 
-/// Everything that `needs` names.
+/// Loads everything that `needs` names.
 pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite::Result<Rows> {
     let mut rows = Rows { now, ..Rows::default() };
-    nodes(connection, &needs.nodes, &mut rows)?;
+    nodes(connection, needs.nodes.keys(), &mut rows)?;
     members(connection, &needs.queries.members, &mut rows)?;
-    for ids in [&needs.executions, &needs.executions_if_free, &needs.look] {
-        executions(connection, ids, &mut rows)?;
-    }
-    keys(connection, &needs.keys, &mut rows)?;
-    outbox(connection, &needs.outbox, &mut rows)?;
-    for ids in [&needs.flows, &needs.flows_look] {
-        rows.flows.extend(crate::flow::fetch(connection, ids)?);
-    }
+    executions(connection, needs.executions.returned(), &mut rows)?;
+    keys(connection, needs.keys.keys(), &mut rows)?;
+    outbox(connection, needs.outbox.keys(), &mut rows)?;
+    rows.flows = crate::flow::fetch(connection, needs.flows.keys())?;
     candidates(connection, needs, &mut rows)?;
     crate::gates::load(connection, needs, &mut rows)?;
-    inputs(connection, &needs.inputs, &mut rows)?;
-    relatives(connection, &needs.relatives, &mut rows)?;
-    for name in needs.streams.iter().chain(&needs.summaries) {
+    inputs(connection, needs.inputs.keys(), &mut rows)?;
+    relatives(connection, needs.relatives.keys(), &mut rows)?;
+    for name in needs.streams.keys().chain(needs.summaries.keys()) {
         rows.streams.extend(crate::stream::read(connection, *name)?);
     }
     crate::record::load(connection, needs, &mut rows)?;
-    for ids in [&needs.sessions, &needs.sessions_locked] {
-        sessions(connection, ids, &mut rows)?;
-    }
+    sessions(connection, needs.sessions.keys(), &mut rows)?;
     for (namespace, instance) in &needs.queries.instances {
         instance_of(connection, *namespace, instance, &mut rows)?;
     }
@@ -43,7 +37,11 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
     Ok(rows)
 }
 
-fn nodes(connection: &Connection, names: &[(FlowId, Name)], rows: &mut Rows) -> rusqlite::Result<()> {
+fn nodes<'a>(
+    connection: &Connection,
+    names: impl Iterator<Item = &'a (FlowId, Name)>,
+    rows: &mut Rows,
+) -> rusqlite::Result<()> {
     for (flow, name) in names {
         let found = connection
             .prepare_cached(&sql::NODE_FIND)?
@@ -57,14 +55,19 @@ fn nodes(connection: &Connection, names: &[(FlowId, Name)], rows: &mut Rows) -> 
 fn members(connection: &Connection, pages: &[Members], rows: &mut Rows) -> rusqlite::Result<()> {
     for page in pages {
         let ids = member_ids(connection, *page)?;
-        executions(connection, &ids, rows)?;
+        executions(connection, ids.iter(), rows)?;
         rows.found.members.push((*page, ids));
     }
     Ok(())
 }
 
-fn executions(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> rusqlite::Result<()> {
-    if ids.is_empty() {
+fn executions<'a>(
+    connection: &Connection,
+    ids: impl Iterator<Item = &'a ExecutionId>,
+    rows: &mut Rows,
+) -> rusqlite::Result<()> {
+    let mut ids = ids.peekable();
+    if ids.peek().is_none() {
         return Ok(());
     }
     let mut statement = connection.prepare_cached(&sql::EXECUTION_READ)?;
@@ -78,7 +81,11 @@ fn executions(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> 
     Ok(())
 }
 
-fn inputs(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> rusqlite::Result<()> {
+fn inputs<'a>(
+    connection: &Connection,
+    ids: impl Iterator<Item = &'a ExecutionId>,
+    rows: &mut Rows,
+) -> rusqlite::Result<()> {
     for id in ids {
         let input = connection
             .prepare_cached(&sql::INPUT_READ)?
@@ -93,7 +100,11 @@ fn inputs(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> rusq
     Ok(())
 }
 
-fn relatives(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> rusqlite::Result<()> {
+fn relatives<'a>(
+    connection: &Connection,
+    ids: impl Iterator<Item = &'a ExecutionId>,
+    rows: &mut Rows,
+) -> rusqlite::Result<()> {
     for id in ids {
         let relative = connection
             .prepare_cached(&sql::RELATIVE_READ)?
@@ -113,7 +124,11 @@ fn relatives(connection: &Connection, ids: &[ExecutionId], rows: &mut Rows) -> r
     Ok(())
 }
 
-fn outbox(connection: &Connection, names: &[OutboxName], rows: &mut Rows) -> rusqlite::Result<()> {
+fn outbox<'a>(
+    connection: &Connection,
+    names: impl Iterator<Item = &'a OutboxName>,
+    rows: &mut Rows,
+) -> rusqlite::Result<()> {
     for name in names {
         let found = connection
             .prepare_cached(&sql::OUTBOX_READ)?
@@ -129,8 +144,13 @@ fn outbox(connection: &Connection, names: &[OutboxName], rows: &mut Rows) -> rus
     Ok(())
 }
 
-fn keys(connection: &Connection, names: &[KeyName], rows: &mut Rows) -> rusqlite::Result<()> {
-    if names.is_empty() {
+fn keys<'a>(
+    connection: &Connection,
+    names: impl Iterator<Item = &'a KeyName>,
+    rows: &mut Rows,
+) -> rusqlite::Result<()> {
+    let mut names = names.peekable();
+    if names.peek().is_none() {
         return Ok(());
     }
     let mut statement = connection.prepare_cached(&sql::KEY_READ)?;
@@ -145,7 +165,11 @@ fn keys(connection: &Connection, names: &[KeyName], rows: &mut Rows) -> rusqlite
     Ok(())
 }
 
-fn sessions(connection: &Connection, ids: &[SessionId], rows: &mut Rows) -> rusqlite::Result<()> {
+fn sessions<'a>(
+    connection: &Connection,
+    ids: impl Iterator<Item = &'a SessionId>,
+    rows: &mut Rows,
+) -> rusqlite::Result<()> {
     for id in ids {
         let session =
             connection.prepare_cached(&sql::SESSION_READ)?.query_row([id.0], row::session).optional()?;

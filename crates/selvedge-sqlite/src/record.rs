@@ -152,7 +152,7 @@ pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite
         let found = readable(*id, found, rows)?;
         rows.signals.extend(found.into_iter().flatten());
     }
-    for (id, name) in &needs.steps {
+    for (id, name) in needs.steps.keys() {
         let found = all(connection, &sql::STEP_FIND, params![id.0.as_bytes(), name.as_str()], step);
         let found = readable(*id, found, rows)?;
         rows.steps.extend(found.into_iter().flatten());

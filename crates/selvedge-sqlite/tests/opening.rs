@@ -347,7 +347,7 @@ async fn a_file_of_the_schema_before_admission_is_brought_up_to_date_with_its_ro
     let found = harness
         .load(Needs { queries: Queries { held: vec![asked], ..Queries::default() }, ..Needs::default() })
         .await;
-    assert_eq!((found.held, found.executions), (vec![(asked, vec![suspended])], vec![held]));
+    assert_eq!((found.found.held, found.executions), (vec![(asked, vec![suspended])], vec![held]));
     let kept = harness.store.fetch_flows(&[flow]).await.expect("flows are read").remove(0);
     assert_eq!(kept.counts, counted(&[(StateName::Held, 1), (StateName::Completed, 1)]));
     let ends = counted(&[(StateName::Held, -1), (StateName::Failed, 1)]);

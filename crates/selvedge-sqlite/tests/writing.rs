@@ -135,7 +135,7 @@ async fn a_row_that_cannot_be_read_is_no_candidate_and_does_not_take_the_turn_of
         ..Needs::default()
     };
     let found = harness.load(needs(2)).await;
-    assert_eq!(found.candidates, good);
+    assert_eq!(found.found.candidates, good);
     assert_eq!(found.inputs.len(), 2);
     assert_eq!(found.unreadable.len(), 1);
     assert_eq!(found.unreadable[0].0, bad);

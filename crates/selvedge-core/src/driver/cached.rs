@@ -8,6 +8,7 @@ use super::Host;
 use crate::rows::Needs;
 use crate::rule::{LeaseEffect, Task};
 use crate::rules::join::CHUNK;
+use crate::table::Access;
 use crate::{Execution, ExecutionId};
 use std::collections::{HashMap, HashSet};
 
@@ -79,11 +80,12 @@ impl Cached {
         if self.ids.is_empty() {
             return;
         }
+        let cached = |id: &ExecutionId, access: Access| access >= Access::Cached && self.ids.contains(id);
         if !gates {
-            needs.executions.retain(|id| !self.ids.contains(id));
-        } else if needs.executions.iter().all(|id| self.ids.contains(id)) {
-            needs.executions_known.append(&mut needs.executions);
+            needs.executions.retain(|id, access| !cached(id, access));
+        } else if needs.executions.iter(Access::Lock).all(|id| self.ids.contains(id)) {
+            needs.executions.weaken(Access::Lock, Access::Cached);
         }
-        needs.look.retain(|id| !self.ids.contains(id));
+        needs.executions.retain(|id, access| access != Access::Read || !self.ids.contains(id));
     }
 }

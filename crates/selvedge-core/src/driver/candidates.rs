@@ -1,7 +1,7 @@
 //! The ready executions that the claims of a transaction look for in the store, and the search behind the first of them when
 //! some cannot be read or are refused by gates.
 
-use crate::rows::{Candidates, Needs, Rows};
+use crate::rows::{Candidates, Needs, Queries, Rows};
 use crate::rules::admit;
 use crate::{ClassId, ExecutionId, Work};
 use std::collections::HashSet;
@@ -44,12 +44,13 @@ impl Search {
                 self.unreadable.push(*execution);
             }
         }
-        self.found.extend(&rows.candidates);
-        if !rows.held.is_empty() {
+        self.found.extend(&rows.found.candidates);
+        if !rows.found.held.is_empty() {
             let loaded: HashSet<ExecutionId> = rows.executions.iter().map(|row| row.id).collect();
-            self.found.extend(rows.held.iter().flat_map(|(_, held)| held).filter(|id| loaded.contains(id)));
+            self.found
+                .extend(rows.found.held.iter().flat_map(|(_, held)| held).filter(|id| loaded.contains(id)));
         }
-        if self.searches > 0 { rows.candidates.clone() } else { Vec::new() }
+        if self.searches > 0 { rows.found.candidates.clone() } else { Vec::new() }
     }
 
     /// Every candidate and held execution that was found, and so is locked.
@@ -94,7 +95,8 @@ impl Search {
         for asked in &mut self.asked {
             asked.limit = asked.limit.max((asked.limit * 2).min(SEARCH_LIMIT));
         }
-        Some(Needs { candidates: self.asked.clone(), except, ..Needs::default() })
+        let queries = Queries { candidates: self.asked.clone(), except, ..Queries::default() };
+        Some(Needs { queries, ..Needs::default() })
     }
 }
 

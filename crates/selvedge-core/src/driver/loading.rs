@@ -7,6 +7,7 @@
 use crate::gate::GateId;
 use crate::outbox::{OutboxKind, OutboxName};
 use crate::rows::{Candidates, Changes, HeldBy, Needs};
+use crate::table::{Access, Request};
 use crate::{ExecutionId, FlowId, Name, NamespaceId, SessionId};
 use std::collections::HashSet;
 use std::fmt;
@@ -82,17 +83,18 @@ pub struct LockPlan {
     pub gates: bool,
 }
 
-/// The rows asked for so far, and those kept back for a later stage.
+/// The rows requested so far, and those kept back for a later stage.
 #[derive(Debug, Default)]
 pub struct Loading {
     plan: LockPlan,
-    seen: Needs,
+    loaded: Needs,
     kept: Kept,
     reached: Option<Stage>,
-    /// Whether gates were loaded, and parts of budgets: each once, in the order of their ids.
+    /// Gates were loaded: all at once, in id order.
     loaded_gates: bool,
+    /// Parts of budgets were loaded: all at once, in id order.
     loaded_parts: bool,
-    /// Whether gates came that the plan did not expect.
+    /// Gates came that the plan did not expect.
     unexpected_gates: bool,
     loads: u32,
     closed: bool,
@@ -101,39 +103,32 @@ pub struct Loading {
 /// Rows of the later stages, until it is their turn.
 #[derive(Debug, Default)]
 struct Kept {
-    lanes: Vec<GateId>,
+    lanes: Request<GateId>,
     candidates: Vec<Candidates>,
-    gates: Vec<GateId>,
-    parts: Vec<GateId>,
+    gates: Request<GateId>,
+    parts: Request<GateId>,
     held: Vec<HeldBy>,
-    flows: Vec<FlowId>,
-    sessions: Vec<SessionId>,
+    flows: Request<FlowId>,
+    sessions: Request<SessionId>,
     instances: Vec<(NamespaceId, Name)>,
 }
 
 impl Kept {
     /// Moves the rows of the later stages out of `needs`.
     fn take_from(&mut self, needs: &mut Needs) {
-        self.lanes.append(&mut needs.lanes);
-        self.candidates.append(&mut needs.candidates);
-        self.gates.append(&mut needs.gates);
-        self.parts.append(&mut needs.parts);
-        self.held.append(&mut needs.held);
-        self.flows.append(&mut needs.flows);
-        self.sessions.append(&mut needs.sessions_locked);
-        self.instances.append(&mut needs.instances);
+        self.lanes.take_locks(&mut needs.lanes);
+        self.candidates.append(&mut needs.queries.candidates);
+        self.gates.take_locks(&mut needs.gates);
+        self.parts.take_locks(&mut needs.parts);
+        self.held.append(&mut needs.queries.held);
+        self.flows.take_locks(&mut needs.flows);
+        self.sessions.take_locks(&mut needs.sessions);
+        self.instances.append(&mut needs.queries.instances);
     }
 
     fn has_gates(&self) -> bool {
         !self.gates.is_empty() || !self.parts.is_empty() || !self.held.is_empty()
     }
-}
-
-/// Takes the ids of a stage, in lock order.
-fn sorted<T: Ord>(kept: &mut Vec<T>) -> Vec<T> {
-    let mut taken = std::mem::take(kept);
-    taken.sort_unstable();
-    taken
 }
 
 impl Loading {
@@ -159,17 +154,14 @@ impl Loading {
         self.reached >= Some(stage)
     }
 
-    /// Whether an execution was asked for by its id to be locked. One that was asked for if free may have been skipped.
+    /// Reports whether an execution was to be locked by its id. One that was to be locked if free may have been skipped.
     pub fn locks(&self, id: ExecutionId) -> bool {
-        let asked = |ids: &[ExecutionId]| ids.binary_search(&id).is_ok();
-        asked(&self.seen.executions)
-            || asked(&self.seen.executions_known)
-            || asked(&self.seen.executions_if_free)
+        self.loaded.executions.locks(&id)
     }
 
     /// The next load, given what the rules need now; none when everything is loaded.
     pub fn next(&mut self, mut needs: Needs) -> Result<Option<Needs>, Violation> {
-        needs.only_new(&mut self.seen);
+        needs.only_new(&mut self.loaded);
         if self.closed {
             needs = self.only_reads(needs);
         }
@@ -177,12 +169,15 @@ impl Loading {
         let mut load = needs;
         let keeps_back = self.plan.later_executions || self.plan.lanes_last;
         if !keeps_back || load.is_empty() {
-            load.lanes = sorted(&mut self.kept.lanes);
-            load.candidates = std::mem::take(&mut self.kept.candidates);
+            load.lanes = self.kept.lanes.take_sorted();
+            load.queries.candidates = std::mem::take(&mut self.kept.candidates);
         }
         let after_gates = self.plan.gates || self.kept.has_gates();
         if !after_gates
-            && (!keeps_back || load.is_empty() || !load.lanes.is_empty() || !load.candidates.is_empty())
+            && (!keeps_back
+                || load.is_empty()
+                || !load.lanes.is_empty()
+                || !load.queries.candidates.is_empty())
         {
             self.take_last(&mut load);
         }
@@ -205,27 +200,29 @@ impl Loading {
         Ok(needs)
     }
 
-    /// Flows and sessions, the last rows to be locked.
+    /// Adds flows and sessions, the last rows to be locked.
     fn take_last(&mut self, load: &mut Needs) {
-        load.flows = sorted(&mut self.kept.flows);
-        load.sessions_locked = sorted(&mut self.kept.sessions);
-        load.instances = std::mem::take(&mut self.kept.instances);
+        let flows = self.kept.flows.take_sorted();
+        load.flows.add(Access::Lock, flows.with(Access::Lock));
+        let sessions = self.kept.sessions.take_sorted();
+        load.sessions.add(Access::Lock, sessions.with(Access::Lock));
+        load.queries.instances = std::mem::take(&mut self.kept.instances);
     }
 
-    /// The lowest stage of gates. A gate that is asked for after its stage is left out: executions whose gates are not loaded
+    /// Adds the lowest stage of gates. A gate that is requested after its stage is left out: executions whose gates are not loaded
     /// are not handed out, and stay for the next transaction.
     fn take_gates(&mut self, load: &mut Needs) {
         let in_time = |reached: Option<Stage>, stage: Stage| reached < Some(stage) || self.unexpected_gates;
         let (gates_in_time, parts_in_time) =
             (in_time(self.reached, Stage::Gates), in_time(self.reached, Stage::Parts));
         let held_in_time = in_time(self.reached, Stage::Flows);
-        let gates = sorted(&mut self.kept.gates);
+        let gates = self.kept.gates.take_sorted();
         if !gates.is_empty() && !self.loaded_gates && gates_in_time {
             self.loaded_gates = true;
             load.gates = gates;
             return;
         }
-        let parts = sorted(&mut self.kept.parts);
+        let parts = self.kept.parts.take_sorted();
         if !parts.is_empty() && !self.loaded_parts && parts_in_time {
             self.loaded_parts = true;
             load.parts = parts;
@@ -233,31 +230,46 @@ impl Loading {
         }
         let held = std::mem::take(&mut self.kept.held);
         if held_in_time {
-            load.held = held;
+            load.queries.held = held;
         }
     }
 
-    /// After the rules that change rows were decided, everything that locks is left out: an execution that would need it stays
+    /// Leaves out everything that locks, once the rules that change rows were decided: an execution that would need a lock stays
     /// for the next transaction.
-    fn only_reads(&self, needs: Needs) -> Needs {
-        let lanes = if self.plan.limits { Vec::new() } else { needs.lanes };
-        Needs {
+    fn only_reads(&self, mut needs: Needs) -> Needs {
+        let Needs {
+            growing,
+            nodes: _,
+            executions,
+            inputs: _,
+            relatives: _,
+            keys: _,
+            outbox,
             lanes,
-            growing: Vec::new(),
-            executions: Vec::new(),
-            executions_known: Vec::new(),
-            executions_if_free: Vec::new(),
-            outbox: Vec::new(),
-            candidates: Vec::new(),
-            except: Vec::new(),
-            gates: Vec::new(),
-            parts: Vec::new(),
-            held: Vec::new(),
-            flows: Vec::new(),
-            sessions_locked: Vec::new(),
-            instances: Vec::new(),
-            ..needs
-        }
+            gates,
+            parts,
+            flows,
+            sessions,
+            streams: _,
+            summaries: _,
+            steps: _,
+            queries,
+        } = &mut needs;
+        let read = |access: Access| access == Access::Read;
+        growing.retain(|_, access| read(access));
+        executions.retain(|_, access| read(access));
+        outbox.retain(|_, access| read(access));
+        gates.retain(|_, access| read(access));
+        parts.retain(|_, access| read(access));
+        flows.retain(|_, access| read(access));
+        sessions.retain(|_, access| read(access));
+        // A lane that limits nothing is only read.
+        lanes.retain(|_, access| read(access) || !self.plan.limits);
+        queries.candidates.clear();
+        queries.except.clear();
+        queries.held.clear();
+        queries.instances.clear();
+        needs
     }
 
     /// Checks a load against the stages that were loaded before it.
@@ -266,18 +278,18 @@ impl Loading {
         if self.loads > LOADS_MAX {
             return Err(Violation(format!("the rules still ask for rows after {LOADS_MAX} loads")));
         }
-        let executions = [&load.executions, &load.executions_known, &load.executions_if_free];
+        let queries = &load.queries;
         let asks = [
-            (!load.growing.is_empty(), Stage::Growth),
-            (executions.iter().any(|ids| !ids.is_empty()), self.stage_of_executions()),
-            (!load.outbox.is_empty(), Stage::Outbox),
-            (!load.lanes.is_empty(), self.stage_of_lanes()),
-            (!load.candidates.is_empty(), self.or_exception(Stage::Candidates, Stage::CandidatesAgain)),
-            (!load.gates.is_empty(), self.or_exception(Stage::Gates, Stage::LateGates)),
-            (!load.parts.is_empty(), self.or_exception(Stage::Parts, Stage::LateGates)),
-            (!load.held.is_empty(), self.or_exception(Stage::Held, Stage::LateGates)),
-            (!load.flows.is_empty(), Stage::Flows),
-            (!load.sessions_locked.is_empty() || !load.instances.is_empty(), Stage::Sessions),
+            (load.growing.has_locks(), Stage::Growth),
+            (load.executions.has_locks(), self.stage_of_executions()),
+            (load.outbox.has_locks(), Stage::Outbox),
+            (load.lanes.has_locks(), self.stage_of_lanes()),
+            (!queries.candidates.is_empty(), self.or_exception(Stage::Candidates, Stage::CandidatesAgain)),
+            (load.gates.has_locks(), self.or_exception(Stage::Gates, Stage::LateGates)),
+            (load.parts.has_locks(), self.or_exception(Stage::Parts, Stage::LateGates)),
+            (!queries.held.is_empty(), self.or_exception(Stage::Held, Stage::LateGates)),
+            (load.flows.has_locks(), Stage::Flows),
+            (load.sessions.has_locks() || !queries.instances.is_empty(), Stage::Sessions),
         ];
         for stage in asks.into_iter().filter(|(asked, _)| *asked).map(|(_, stage)| stage) {
             self.enter(stage)?;
@@ -336,13 +348,13 @@ impl Loading {
 
     /// Checks that every execution and outbox row that is saved was locked, or is one of the exceptions.
     pub fn check_saved(&self, changes: &Changes, saved: &Saved<'_>) -> Result<(), Violation> {
-        let updated = changes.updated.iter().map(|row| row.execution.id);
-        for id in updated.chain(changes.deleted.iter().map(|(id, _)| *id)) {
+        let updated = changes.executions.updated.iter().map(|row| row.execution.id);
+        for id in updated.chain(changes.executions.deleted.iter().map(|(id, _)| *id)) {
             if self.stage_of_saved(id, saved).is_none() {
                 return Err(Violation(format!("execution {id} is changed and was not locked")));
             }
         }
-        for row in &changes.outbox_put {
+        for row in &changes.outbox.written {
             if self.stage_of_outbox(row.name, changes, saved).is_none() {
                 return Err(Violation(format!("outbox row {:?} is written without its owner", row.name)));
             }
@@ -363,11 +375,11 @@ impl Loading {
 
     /// The stage whose lock covers an outbox row: its own, or that of the execution or flow it is about.
     fn stage_of_outbox(&self, name: OutboxName, changes: &Changes, saved: &Saved<'_>) -> Option<Stage> {
-        let is_new = |id: ExecutionId| changes.inserted.iter().any(|row| row.execution.id == id);
+        let is_new = |id: ExecutionId| changes.executions.inserted.iter().any(|row| row.execution.id == id);
         let owner = ExecutionId(name.id);
         match name.kind {
             OutboxKind::Parent => Some(Stage::ParentOutbox),
-            OutboxKind::Flow => self.seen.flows.binary_search(&FlowId(name.id)).ok().map(|_| Stage::Flows),
+            OutboxKind::Flow => self.loaded.flows.locks(&FlowId(name.id)).then_some(Stage::Flows),
             OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children => {
                 self.stage_of_saved(owner, saved).or(is_new(owner).then_some(Stage::Executions))
             }

@@ -20,6 +20,7 @@ use crate::gate::GateName;
 use crate::rows::{Changes, Needs, Rows};
 use crate::rule::{IfLocked, LeaseEffect, Phase, Task};
 use crate::rules::{admit, join, release};
+use crate::table::Access;
 use crate::work::Context;
 use crate::{ClassId, Entropy, ExecutionId, Timestamp, Work};
 use cached::Cached;
@@ -131,13 +132,13 @@ impl<H: Host> Driver<H> {
         self.offer(offered.collect());
         if again == 0 {
             self.cached = Cached::take(&self.host, &self.tasks);
-            self.cached.take_rows().into_iter().for_each(|row| self.work.remember(row));
+            self.cached.take_rows().into_iter().for_each(|row| self.work.add_cached(row));
         } else {
             self.cached.forget();
         }
         self.stay_leased = stay_leased(&self.tasks);
         let needs = self.first_needs();
-        let reads = !needs.executions.is_empty() || !needs.executions_if_free.is_empty();
+        let reads = needs.executions.has(Access::Lock) || needs.executions.has(Access::LockIfFree);
         self.loading = Loading::new(LockPlan {
             later_executions: self.tasks.iter().any(|task| task.profile().locks.later_executions),
             lanes_last: self.admission.limits && reads,
@@ -182,8 +183,9 @@ impl<H: Host> Driver<H> {
                 return Ok(self.load(needs));
             }
             self.decide(|phase| phase < Phase::Claims);
-            let turned = self.work.downstreams_of_turned();
-            let locked: HashSet<ExecutionId> = turned.into_iter().filter(|id| self.is_locked(*id)).collect();
+            let downstreams = self.work.unpropagated_downstreams();
+            let locked: HashSet<ExecutionId> =
+                downstreams.into_iter().filter(|id| self.is_locked(*id)).collect();
             join::propagate(&mut self.work, |id| locked.contains(&id));
             release::open(&mut self.work);
             self.work.stop_clock();
@@ -200,7 +202,7 @@ impl<H: Host> Driver<H> {
 
     /// Passes on what a load shows about classes and gates, and rows that cannot be read.
     fn learn(&mut self, rows: &mut Rows) {
-        let classes = std::mem::take(&mut rows.classes);
+        let classes = std::mem::take(&mut rows.found.classes);
         if !classes.is_empty() {
             self.host.learn_classes(classes);
             self.work.set_classes(self.host.classes());
@@ -246,21 +248,24 @@ impl<H: Host> Driver<H> {
             Part::Loading => {
                 let defers = |task: &&H::Task| matches!(task.profile().if_locked, IfLocked::Defer(_));
                 self.all().filter(|task| !defers(task)).for_each(|task| task.needs(&self.work, &mut needs));
+                let locked = needs.executions.iter(Access::Lock);
                 let waited_for: HashSet<ExecutionId> =
-                    needs.executions.iter().filter(|id| self.if_free.contains(id)).copied().collect();
+                    locked.filter(|id| self.if_free.contains(id)).copied().collect();
                 self.all().filter(defers).for_each(|task| task.needs(&self.work, &mut needs));
                 if !self.if_free.is_empty() {
-                    needs.executions.retain(|id| !self.if_free.contains(id) || waited_for.contains(id));
+                    needs.executions.retain(|id, access| {
+                        access != Access::Lock || !self.if_free.contains(id) || waited_for.contains(id)
+                    });
                 }
                 let skips = |id| !self.is_locked(id) || self.stay_leased.contains(&id);
                 admit::needs(&self.work, skips, &mut needs);
                 if self.admission.limits && !self.loading.has_passed(Stage::Lanes) {
-                    needs.lanes.extend(self.host.waiting_lanes(&self.work.live_classes()));
+                    needs.lanes.lock(self.host.waiting_lanes(&self.work.live_classes()));
                 }
                 self.cached.leave_out(self.admission.gates, &mut needs);
             }
         }
-        self.search.only_new(&mut needs.candidates);
+        self.search.only_new(&mut needs.queries.candidates);
         needs
     }
 
@@ -278,17 +283,18 @@ impl<H: Host> Driver<H> {
             let mut others = Needs::default();
             let waiting = self.all().filter(|task| target(task).is_none());
             waiting.for_each(|task| task.needs(&self.work, &mut others));
+            let waited_for: Vec<ExecutionId> = others.executions.with(Access::Lock);
             let free: HashSet<ExecutionId> =
-                targets.into_iter().filter(|id| !others.executions.contains(id)).collect();
-            if free.len() + others.executions.len() > 1 {
+                targets.into_iter().filter(|id| !waited_for.contains(id)).collect();
+            if free.len() + waited_for.len() > 1 {
                 self.if_free = free;
             }
         }
         let mut needs = self.needs();
-        needs.executions_if_free.extend(&self.if_free);
-        needs.executions.extend(self.cached.downstreams());
+        needs.executions.lock_if_free(self.if_free.iter().copied());
+        needs.executions.lock(self.cached.downstreams());
         if self.tasks.iter().any(|task| task.profile().finds > 0) {
-            needs.classes_after = Some(self.work.newest_class());
+            needs.queries.classes_after = Some(self.work.newest_class());
         }
         needs
     }

@@ -234,6 +234,7 @@ impl Claim {
     /// Ready executions in the store: as many as the lanes have room for, once these are loaded.
     fn needs_candidates(&self, classes: Vec<ClassId>, work: &Work, needs: &mut Needs) {
         let mut add = |classes: Vec<ClassId>, limit: u32| match needs
+            .queries
             .candidates
             .iter_mut()
             .find(|asked| asked.classes == classes)

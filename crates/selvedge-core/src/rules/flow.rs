@@ -189,7 +189,7 @@ impl Rule for ForgetFlow {
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.queries.members.push(self.members());
         needs.flows.lock([self.flow]);
-        needs.executions.lock(work.members(&self.members()));
+        needs.executions.lock(work.members(&self.members()).iter().copied());
     }
 
     /// Deletes a chunk of members, and the flow itself with the last.

@@ -155,7 +155,7 @@ impl Rule for Forget {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.sessions.lock(&self.sessions);
+        needs.sessions.lock(self.sessions.iter().copied());
     }
 
     /// Deletes those that were not seen for long; returns how many.

@@ -1,8 +1,9 @@
 //! What the claims of one transaction see of it: the ready executions at hand, and what they carry.
 
-use super::{Entry, Work};
+use super::Work;
 use crate::rows::ResultChange;
-use crate::{ClassId, ExecutionId, Outcome, State};
+use crate::table::Entry;
+use crate::{ClassId, Execution, ExecutionId, Outcome, State};
 use std::collections::BTreeSet;
 
 impl Work {
@@ -18,55 +19,52 @@ impl Work {
             .filter_map(|class| self.ready.get(class))
             .filter_map(|set| {
                 set.iter()
-                    .find(|(_, id)| self.executions.get(id).is_some_and(|entry| self.can_hand_out(entry)))
+                    .find(|(_, id)| self.executions.entry(id).is_some_and(|entry| self.can_hand_out(entry)))
             })
             .min()
             .map(|(_, id)| *id)
     }
 
     /// Whether everything that a claim carries is here: the input, how the upstreams and children ended, and the record.
-    fn can_hand_out(&self, entry: &Entry) -> bool {
+    fn can_hand_out(&self, entry: &Entry<Execution>) -> bool {
         let wiring = entry.row.wiring();
         let upstreams = wiring.upstreams.iter().map(|upstream| upstream.execution);
         let children = wiring.children.iter().map(|child| child.execution);
-        entry.input.is_some()
-            && self.knows_record(entry.row.id)
+        entry.extra.input.is_some()
+            && self.has_whole_record(entry.row.id)
             && crate::rules::admit::knows(&entry.row, self)
-            && upstreams.chain(children).all(|id| self.knows_end(id))
+            && upstreams.chain(children).all(|id| self.has_end_of(id))
     }
 
     /// Whether it is known how an execution stands and, where it has ended, with which result.
-    pub fn knows_end(&self, id: ExecutionId) -> bool {
-        let known = |entry: &Entry| {
-            entry.row.state.outcome() != Some(Outcome::Completed) || entry.result != ResultChange::Keep
+    pub fn has_end_of(&self, id: ExecutionId) -> bool {
+        let known = |entry: &Entry<Execution>| {
+            entry.row.state.outcome() != Some(Outcome::Completed) || entry.extra.result != ResultChange::Keep
         };
         self.relatives.contains_key(&id)
             || self.unreadable.contains_key(&id)
-            || self.executions.get(&id).is_some_and(|entry| known(entry))
+            || self.executions.entry(&id).is_some_and(known)
     }
 
     /// The classes of the executions that this transaction has made ready and may hand out, one entry for each.
     pub fn made_ready(&self) -> Vec<ClassId> {
         let ids = self.ready.values().flatten().map(|(_, id)| id);
-        let made = ids.filter_map(|id| self.executions.get(id)).filter(|entry| !entry.is_untouched());
+        let made = ids.filter_map(|id| self.executions.entry(id)).filter(|entry| !entry.is_unchanged());
         let made = made.filter(|entry| crate::rules::admit::knows(&entry.row, self));
         made.map(|entry| entry.row.class).collect()
     }
 
     /// The classes of the loaded executions that have not ended.
     pub fn live_classes(&self) -> BTreeSet<ClassId> {
-        let live =
-            self.executions.values().filter(|entry| !entry.deleted && entry.row.state.outcome().is_none());
-        live.map(|entry| entry.row.class).collect()
+        self.executions.rows().filter(|row| row.state.outcome().is_none()).map(|row| row.class).collect()
     }
 
     /// The classes of which something that this transaction had in hand is ready when it ends. Made ready by it or not: a
     /// claim that came meanwhile has passed over what was locked, and must look again. Also those of which its claims came
     /// across something that was held: they have not seen what is behind it.
     pub fn left_ready(&self) -> Vec<ClassId> {
-        let left =
-            self.executions.values().filter(|entry| !entry.deleted && entry.row.state == State::Waiting);
-        let mut classes: Vec<ClassId> = left.map(|entry| entry.row.class).chain(self.passed_over()).collect();
+        let left = self.executions.rows().filter(|row| row.state == State::Waiting);
+        let mut classes: Vec<ClassId> = left.map(|row| row.class).chain(self.passed_over()).collect();
         classes.sort_unstable();
         classes.dedup();
         classes

@@ -60,8 +60,8 @@ impl Work {
         self.skipped.contains(&id)
     }
 
-    /// Whether an execution was asked for by its id, found or not.
-    pub fn was_asked_for(&self, id: ExecutionId) -> bool {
-        self.asked_executions.contains(&id)
+    /// Reports whether an execution was requested by id, found or not.
+    pub fn was_requested(&self, id: ExecutionId) -> bool {
+        self.requested.executions.contains(&id)
     }
 }

@@ -1,109 +1,114 @@
-//! What a transaction changed, for the store to save.
+//! The changes of a transaction, for the store to save.
 
 use super::Work;
 use crate::ExecutionId;
+use crate::flow::Counts;
 use crate::outbox::OutboxKind;
-use crate::rows::{Changes, Inserted, ResultChange, Updated};
-use std::collections::HashSet;
+use crate::rows::{Changes, Inserted, ResultChange, UnreadWrites, Updated};
+use crate::table::{Entries, Guarded, Table};
+use crate::{Execution, Flow, FlowId, Session, SessionId};
+use std::collections::{BTreeMap, HashSet};
 
 impl Work {
-    /// Everything that changed, in the order in which it is saved. Whom this transaction has ended or opened again without
-    /// telling its downstreams goes to the outbox: this is the one place, whatever ended it.
+    /// Returns everything that changed. Executions that ended or reopened without an update of their downstreams go to the outbox:
+    /// this is the one place, whatever ended them.
     pub fn finish(mut self) -> Changes {
-        for id in std::mem::take(&mut self.turned) {
-            let waits = self
-                .executions
-                .get(&id)
-                .is_some_and(|entry| !entry.deleted && !entry.row.wiring().downstreams.is_empty());
-            if waits {
-                self.leave(OutboxKind::Edges, id);
+        for id in std::mem::take(&mut self.unpropagated) {
+            if self.executions.get(&id).is_some_and(|row| !row.wiring().downstreams.is_empty()) {
+                self.enqueue(OutboxKind::Edges, id);
             }
         }
-        let mut changes = Changes::default();
-        self.finish_flows(&mut changes);
-        std::mem::take(&mut self.records).finish(&mut changes);
-        std::mem::take(&mut self.gates).finish(&mut changes);
-        // Sorted before they are unpacked: rows are large.
-        let mut entries: Vec<_> = self.executions.into_iter().collect();
-        entries.sort_unstable_by_key(|(id, _)| *id);
-        for (id, entry) in entries {
-            let entry = *entry;
-            let changed = entry.stored != Some(entry.row.version);
-            match (entry.stored, entry.deleted) {
-                (Some(version), true) => changes.deleted.push((id, version)),
-                (None, true) => {}
-                (None, false) => changes.inserted.push(Inserted {
-                    execution: entry.row,
-                    input: entry.input.unwrap_or_default(),
-                    result: match entry.result {
-                        ResultChange::Set(result) => Some(result),
-                        ResultChange::Keep | ResultChange::Clear => None,
-                    },
-                }),
-                (Some(expected_version), false) if changed => {
-                    changes.updated.push(Updated {
-                        execution: entry.row,
-                        expected_version,
-                        result: entry.result,
-                        rewired: entry.rewired,
-                    });
-                }
-                (Some(_), false) => {}
-            }
-        }
-        let deleted: HashSet<ExecutionId> = changes.deleted.iter().map(|(id, _)| *id).collect();
-        changes.deleted.extend(self.replaced);
-        changes.deleted.sort_unstable();
-        changes.pages = self.pages;
-        changes.pages.retain(|page| !deleted.contains(&page.execution));
-        changes.signals_added.retain(|signal| !deleted.contains(&signal.execution));
-        changes.signals_taken.retain(|(execution, ..)| !deleted.contains(execution));
+        let mut executions = executions(self.executions);
+        let deleted: HashSet<ExecutionId> = executions.deleted.iter().map(|(id, _)| *id).collect();
+        executions.deleted.extend(self.replaced);
+        executions.deleted.sort_unstable();
+        let (flows, flow_counts) = flows(self.flows, self.flow_counts);
+        self.keys_removed.sort();
+        let mut changes = Changes {
+            executions,
+            history_pages: self.history_pages,
+            tags: Entries {
+                written: self.tags.added.into_iter().collect(),
+                removed: self.tags.removed.into_iter().collect(),
+            },
+            keys: Entries { written: self.keys.into_written(), removed: self.keys_removed },
+            sessions: sessions(self.sessions),
+            flows,
+            nodes: Entries {
+                written: self.nodes_added.into_iter().collect(),
+                removed: self.nodes_removed.into_iter().collect(),
+            },
+            outbox: self.outbox.into_entries(),
+            streams: self.streams.into_written(),
+            frames: self.frames,
+            unread: UnreadWrites {
+                flow_counts,
+                frames_dropped: self.frames_dropped.into_iter().collect(),
+                ..UnreadWrites::default()
+            },
+            events: self.events,
+            ..Changes::default()
+        };
+        self.records.finish(&mut changes);
+        self.gates.finish(&mut changes);
+        changes.history_pages.retain(|page| !deleted.contains(&page.execution));
+        changes.signals.retain(|signal| !deleted.contains(&signal.execution));
         changes.steps.retain(|step| !deleted.contains(&step.execution));
         changes.waitpoints.retain(|waitpoint| !deleted.contains(&waitpoint.execution));
-        changes.tags_removed = self.tags_removed.into_iter().collect();
-        changes.tags_added = self.tags_added.into_iter().collect();
-        changes.keys_removed = self.keys_removed;
-        changes.keys_removed.sort();
-        let mut keys = self.keys;
-        changes.keys_added = self.keys_added.iter().filter_map(|name| keys.remove(name)).collect();
-        changes.keys_added.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut sessions = self.sessions;
-        changes.sessions = self.sessions_written.iter().filter_map(|id| sessions.remove(id)).collect();
-        changes.sessions_removed = self.sessions_removed.into_iter().collect();
-        changes.events = self.events;
+        changes.unread.signals_taken.retain(|(execution, ..)| !deleted.contains(execution));
         changes
     }
+}
 
-    fn finish_flows(&mut self, changes: &mut Changes) {
-        let mut counted = std::mem::take(&mut self.counted);
-        for (id, mut entry) in std::mem::take(&mut self.flows) {
-            match (entry.stored, entry.deleted) {
-                (Some(version), true) => {
-                    counted.remove(&id);
-                    changes.flows_deleted.push((id, version));
-                }
-                (None, true) => {}
-                (None, false) => {
-                    entry.row.counts += counted.remove(&id).unwrap_or_default();
-                    changes.flows_inserted.push(entry.row);
-                }
-                (Some(version), false) if entry.row.version != version => {
-                    changes.flows_updated.push((entry.row, version));
-                }
-                (Some(_), false) => {}
-            }
+fn executions(table: Table<Execution>) -> Guarded<Inserted, Updated, ExecutionId> {
+    let mut writes = Guarded::default();
+    for (id, entry) in table.into_changed() {
+        let deleted = entry.is_deleted();
+        match (entry.stored(), deleted) {
+            (Some(version), true) => writes.deleted.push((id, version)),
+            (None, true) => {}
+            (None, false) => writes.inserted.push(Inserted {
+                execution: entry.row,
+                input: entry.extra.input.unwrap_or_default(),
+                result: match entry.extra.result {
+                    ResultChange::Set(result) => Some(result),
+                    ResultChange::Keep | ResultChange::Clear => None,
+                },
+            }),
+            (Some(expected_version), false) => writes.updated.push(Updated {
+                execution: entry.row,
+                expected_version,
+                result: entry.extra.result,
+                rewired: entry.extra.rewired,
+            }),
         }
-        changes.flows_inserted.sort_unstable_by_key(|flow| flow.id);
-        changes.flows_updated.sort_unstable_by_key(|(flow, _)| flow.id);
-        changes.flows_deleted.sort_unstable();
-        changes.counted = counted.into_iter().filter(|(_, more)| !more.is_zero()).collect();
-        changes.nodes_added = std::mem::take(&mut self.nodes_added).into_iter().collect();
-        changes.nodes_removed = std::mem::take(&mut self.nodes_removed).into_iter().collect();
-        changes.outbox_put = std::mem::take(&mut self.outbox_put).into_values().collect();
-        changes.outbox_removed = std::mem::take(&mut self.outbox_removed).into_iter().collect();
-        let written = std::mem::take(&mut self.streams_written);
-        changes.streams = written.iter().filter_map(|name| self.streams.remove(name)).collect();
-        changes.frames = std::mem::take(&mut self.frames);
-        changes.frames_dropped = std::mem::take(&mut self.frames_dropped).into_iter().collect();
     }
+    writes
+}
+
+type FlowWrites = Guarded<Flow, (Flow, u32), FlowId>;
+
+/// A new flow is inserted with its counts; those of other flows are added without reading them.
+fn flows(table: Table<Flow>, mut counts: BTreeMap<FlowId, Counts>) -> (FlowWrites, Vec<(FlowId, Counts)>) {
+    let mut writes = table.into_guarded();
+    for flow in &mut writes.inserted {
+        flow.counts += counts.remove(&flow.id).unwrap_or_default();
+    }
+    for (id, _) in &writes.deleted {
+        counts.remove(id);
+    }
+    (writes, counts.into_iter().filter(|(_, more)| !more.is_zero()).collect())
+}
+
+fn sessions(table: Table<Session>) -> Entries<Session, SessionId> {
+    let mut writes = Entries::default();
+    for (id, entry) in table.into_changed() {
+        if entry.is_deleted() || entry.extra.reset {
+            writes.removed.push(id);
+        }
+        if !entry.is_deleted() {
+            writes.written.push(entry.row);
+        }
+    }
+    writes
 }

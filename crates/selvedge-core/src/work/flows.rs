@@ -1,6 +1,6 @@
 //! Flows, the names of their nodes, the outbox and streams, in the rows of one transaction.
 
-use super::{FlowEntry, Work};
+use super::Work;
 use crate::fact::Fact;
 use crate::flow::Counts;
 use crate::log::Event;
@@ -11,32 +11,35 @@ use crate::{ExecutionId, Flow, FlowId, Name, NamespaceId, Refusal};
 use std::collections::BTreeSet;
 
 impl Work {
-    /// A flow of this namespace.
+    /// Returns a flow of this namespace.
     pub fn flow(&self, namespace: NamespaceId, id: FlowId) -> Result<&Flow, Refusal> {
         let known = self.find_flow(id).filter(|flow| flow.namespace == namespace && !flow.detail.deleting);
         known.ok_or_else(|| Refusal::NotFound { what: "flow".into(), id: id.to_string() })
     }
 
-    /// A flow of any namespace, if there is one.
+    /// Returns a flow of any namespace, if it exists.
     pub fn find_flow(&self, id: FlowId) -> Option<&Flow> {
-        self.flows.get(&id).filter(|entry| !entry.deleted).map(|entry| &entry.row)
+        self.flows.get(&id)
     }
 
-    /// The counts of a flow as this transaction leaves them.
+    /// Returns the counts of a flow as this transaction leaves them.
     pub fn counts(&self, flow: &Flow) -> Counts {
         let mut counts = flow.counts;
-        counts += self.counted.get(&flow.id).copied().unwrap_or_default();
+        counts += self.flow_counts.get(&flow.id).copied().unwrap_or_default();
         counts
     }
 
-    /// Brings a new flow into being.
+    /// Inserts a flow.
     pub fn insert_flow(&mut self, flow: Flow, fact: Fact) {
         let id = flow.id;
-        self.flows.insert(id, FlowEntry { row: flow, stored: None, deleted: false });
+        self.flows.insert(flow, ());
         self.record_flow(id, fact, None);
     }
 
-    /// Changes a flow: `edit` makes the row what it becomes, `fact` says what happened, if anything that is told did.
+    /// Changes a flow: `edit` changes the row, `fact` is the event, if there is one.
+    ///
+    /// # Panics
+    /// If the flow is not loaded: a defect of the rule.
     pub fn apply_flow(
         &mut self,
         id: FlowId,
@@ -44,9 +47,9 @@ impl Work {
         actor: Option<Name>,
         edit: impl FnOnce(&mut Flow),
     ) {
-        let entry = self.flows.get_mut(&id).expect("a rule changes flows that it has seen");
-        edit(&mut entry.row);
-        entry.row.version += 1;
+        let row = &mut self.flows.change(&id).expect("a rule changes flows that it has loaded").row;
+        edit(row);
+        row.version += 1;
         if let Some(fact) = fact {
             self.record_flow(id, fact, actor);
         }
@@ -54,17 +57,16 @@ impl Work {
 
     /// Deletes a flow. Its members were deleted before.
     pub fn delete_flow(&mut self, id: FlowId) {
-        let Some(entry) = self.flows.get_mut(&id) else { return };
-        entry.deleted = true;
-        if let Some(key) = &entry.row.spec.idempotency_key {
-            let name = KeyName { namespace: entry.row.namespace, scope: KeyScope::Flow, key: key.clone() };
+        let Some(row) = self.flows.delete(&id) else { return };
+        if let Some(key) = &row.spec.idempotency_key {
+            let name = KeyName { namespace: row.namespace, scope: KeyScope::Flow, key: key.clone() };
             self.keys_removed.push((name, Some(ExecutionId(id.0))));
         }
     }
 
-    /// Records something that happened to a flow and changed nothing in its own row.
+    /// Emits an event about a flow.
     pub fn record_flow(&mut self, id: FlowId, fact: Fact, actor: Option<Name>) {
-        let Some(FlowEntry { row, .. }) = self.flows.get(&id) else { return };
+        let Some(row) = self.flows.entry(&id).map(|entry| &entry.row) else { return };
         self.events.push(Event {
             at: self.now,
             namespace: row.namespace,
@@ -77,70 +79,60 @@ impl Work {
         });
     }
 
-    /// The execution that has this name in a flow.
+    /// Returns the execution with this name in a flow.
     pub fn node(&self, flow: FlowId, name: &Name) -> Option<ExecutionId> {
         self.nodes.get(&(flow, name.clone())).copied()
     }
 
-    /// Whether these members were asked for.
-    pub fn knows_members(&self, asked: &Members) -> bool {
+    /// Reports whether these members are loaded.
+    pub fn has_members(&self, asked: &Members) -> bool {
         self.members.contains_key(asked)
     }
 
-    /// The members that were asked for, in order.
+    /// Returns the loaded members, in order.
     pub fn members(&self, asked: &Members) -> &[ExecutionId] {
         self.members.get(asked).map_or(&[], Vec::as_slice)
     }
 
-    /// A row of the outbox, as it stands now.
+    /// Returns an outbox row.
     pub fn outbox(&self, name: OutboxName) -> Option<&OutboxRow> {
         self.outbox.get(&name)
     }
 
-    /// Writes a row of the outbox.
+    /// Writes an outbox row.
     pub fn put_outbox(&mut self, row: OutboxRow) {
-        self.outbox_removed.remove(&row.name);
-        self.outbox.insert(row.name, row.clone());
-        self.outbox_put.insert(row.name, row);
+        self.outbox.put(row);
     }
 
-    /// Takes a row out of the outbox: its work is done.
+    /// Deletes an outbox row: its work is done.
     pub fn remove_outbox(&mut self, name: OutboxName) {
-        self.outbox_put.remove(&name);
-        self.outbox.remove(&name);
-        self.outbox_removed.insert(name);
+        self.outbox.delete(&name);
     }
 
-    /// Leaves work about an execution to be done after this commit, from its beginning.
-    pub fn leave(&mut self, kind: OutboxKind, id: ExecutionId) {
-        let Some(row) = self.executions.get(&id).map(|entry| &entry.row) else { return };
+    /// Enqueues work about an execution, to be done from its beginning after this commit.
+    pub fn enqueue(&mut self, kind: OutboxKind, id: ExecutionId) {
+        let Some(row) = self.executions.entry(&id).map(|entry| &entry.row) else { return };
         let (at, namespace, tags) = (self.now, row.namespace, row.tags.clone());
         self.put_outbox(OutboxRow { name: OutboxName { id: id.0, kind }, at, position: 0, namespace, tags });
     }
 
-    /// Whoever spawned an execution that has ended may wait for that.
-    pub(super) fn leave_to_parent(&mut self, id: ExecutionId) {
-        let Some(row) = self.executions.get(&id).map(|entry| &entry.row) else { return };
+    /// Enqueues an update of the execution that spawned an ended one: it may wait for its children.
+    pub(super) fn enqueue_parent(&mut self, id: ExecutionId) {
+        let Some(row) = self.executions.entry(&id).map(|entry| &entry.row) else { return };
         let Some(parent) = row.spec.node.as_ref().and_then(|node| node.parent) else { return };
         let name = OutboxName { id: parent.0, kind: OutboxKind::Parent };
         let (at, namespace, tags) = (self.now, row.namespace, row.tags.clone());
         self.put_outbox(OutboxRow { name, at, position: 0, namespace, tags });
     }
 
-    /// What this transaction leaves to be done.
-    pub fn left(&self) -> impl Iterator<Item = &OutboxRow> {
-        self.outbox_put.values()
-    }
-
-    /// A stream, as it stands now; one without frames where none was found.
+    /// Returns a stream; an empty one if it does not exist.
     pub fn stream(&self, name: StreamName) -> Stream {
         self.streams.get(&name).cloned().unwrap_or_else(|| Stream::new(name))
     }
 
     /// Writes a stream.
     pub fn put_stream(&mut self, stream: Stream) {
-        self.streams_written.insert(stream.name);
-        self.streams.insert(stream.name, stream);
+        self.streams.put(stream);
     }
 
     /// Adds a frame.
@@ -153,24 +145,19 @@ impl Work {
         self.frames_dropped.insert(stream, before);
     }
 
-    /// The streams that this transaction has appended to.
-    pub fn streamed(&self) -> impl Iterator<Item = StreamName> {
-        self.streams_written.iter().copied()
+    /// Returns the executions that ended or reopened in this transaction and whose downstreams have not been updated yet.
+    pub fn unpropagated(&self) -> Vec<ExecutionId> {
+        self.unpropagated.iter().copied().collect()
     }
 
-    /// Whom this transaction has ended or opened again, and has not yet told to their downstreams.
-    pub fn turned(&self) -> Vec<ExecutionId> {
-        self.turned.iter().copied().collect()
+    /// Returns the downstreams of the executions that ended or reopened in this transaction.
+    pub fn unpropagated_downstreams(&self) -> BTreeSet<ExecutionId> {
+        let ended = self.unpropagated.iter().filter_map(|id| self.executions.entry(id));
+        ended.flat_map(|entry| entry.row.wiring().downstreams.iter().map(|one| one.execution)).collect()
     }
 
-    /// The downstreams of everything that this transaction has ended or opened again.
-    pub fn downstreams_of_turned(&self) -> BTreeSet<ExecutionId> {
-        let turned = self.turned.iter().filter_map(|id| self.executions.get(id));
-        turned.flat_map(|entry| entry.row.wiring().downstreams.iter().map(|one| one.execution)).collect()
-    }
-
-    /// The downstreams of an execution were told.
-    pub fn told(&mut self, id: ExecutionId) {
-        self.turned.remove(&id);
+    /// Records that the downstreams of an execution were updated.
+    pub fn mark_propagated(&mut self, id: ExecutionId) {
+        self.unpropagated.remove(&id);
     }
 }

@@ -1,11 +1,12 @@
 //! Gates, in the rows of one transaction: what was taken and given back, and what they hold.
 
-use super::{Entry, Work};
+use super::Work;
 use crate::execution::{ClaimOrder, Slots};
 use crate::gate::{Gate, GateId, GateKind, GateName, LedgerEntry, subtract};
-use crate::rows::{Changes, Rows};
+use crate::rows::{Changes, HeldBy};
 use crate::rules::admit::{Taken, fair_gate, taken};
 use crate::shares::Shares;
+use crate::table::{Entry, Table};
 use crate::{ClassId, Execution, ExecutionId};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -16,41 +17,34 @@ pub type LaneShares = Shares<Option<GateId>>;
 /// The gates of one transaction.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
-    rows: BTreeMap<GateId, (Gate, Option<u32>)>,
-    known: HashSet<GateId>,
-    freed: BTreeMap<GateId, u32>,
-    /// Gates of which something was given back, or that were configured.
+    rows: Table<Gate>,
+    /// Slots given back to gates that were not loaded.
+    slots_freed: BTreeMap<GateId, u32>,
+    /// Gates to which something was given back, or that were configured.
     opened: BTreeSet<GateId>,
+    /// The loaded executions that each gate holds, in claim order.
     held: BTreeMap<GateId, VecDeque<ExecutionId>>,
-    /// Of which gates it was asked what they hold, and behind which place.
-    asked_held: HashMap<GateId, Option<ClaimOrder>>,
-    /// Whether as many as were asked for are held, so that there may be more.
+    /// Gates whose held executions were requested, and the place behind which the request began.
+    held_requested: HashMap<GateId, Option<ClaimOrder>>,
+    /// Gates that may hold more executions than were loaded.
     held_more: HashSet<GateId>,
-    /// Classes of which something was held that a claim came across.
+    /// Classes with an execution that a claim met and that was held.
     passed_over: BTreeSet<ClassId>,
     shares: LaneShares,
     ledger: Vec<LedgerEntry>,
 }
 
 impl Gates {
-    /// No gate is loaded; lanes are so far with their shares.
+    /// Returns a transaction's gates, with the fair shares of lanes; no gate is loaded.
     pub fn sharing(shares: LaneShares) -> Self {
         Gates { shares, ..Gates::default() }
     }
 
-    /// Takes in what the store found.
-    pub fn load(&mut self, rows: &mut Rows) {
-        self.known.extend(std::mem::take(&mut rows.gates_asked));
-        for gate in std::mem::take(&mut rows.gates) {
-            let untouched = |(known, stored): &(Gate, Option<u32>)| *stored == Some(known.version);
-            // What is read later may have been locked, and then is the truth.
-            if self.rows.get(&gate.id()).is_none_or(untouched) {
-                let stored = Some(gate.version);
-                self.rows.insert(gate.id(), (gate, stored));
-            }
-        }
-        for (asked, held) in std::mem::take(&mut rows.held) {
-            self.asked_held
+    /// Adds loaded rows.
+    pub fn load(&mut self, gates: Vec<Gate>, held: Vec<(HeldBy, Vec<ExecutionId>)>) {
+        gates.into_iter().for_each(|gate| drop(self.rows.load(gate)));
+        for (asked, held) in held {
+            self.held_requested
                 .entry(asked.gate)
                 .and_modify(|after| *after = (*after).min(asked.after))
                 .or_insert(asked.after);
@@ -61,18 +55,20 @@ impl Gates {
         }
     }
 
-    /// What to save.
+    /// Adds the writes to the changes of the transaction. A gate that says nothing any more is deleted, also one that became so
+    /// when slots were given back without reading it.
     pub fn finish(self, changes: &mut Changes) {
-        for (id, (gate, stored)) in self.rows {
-            match stored {
-                Some(version) if gate.is_empty() => changes.gates_deleted.push((id, version)),
-                Some(version) if gate.version == version => {}
-                None if gate.is_empty() => {}
-                stored => changes.gates.push((gate, stored)),
+        for (id, entry) in self.rows.into_all() {
+            match (entry.stored(), entry.row.is_empty()) {
+                (Some(version), true) => changes.gates.deleted.push((id, version)),
+                (None, true) => {}
+                (None, false) => changes.gates.inserted.push(entry.row),
+                (Some(_), false) if entry.is_unchanged() => {}
+                (Some(version), false) => changes.gates.updated.push((entry.row, version)),
             }
         }
         changes.ledger = self.ledger;
-        changes.gates_freed = self.freed.into_iter().collect();
+        changes.unread.slots_freed = self.slots_freed.into_iter().collect();
     }
 }
 
@@ -87,24 +83,29 @@ impl Work {
         self.gates.shares.serve(&lane, weight);
     }
 
-    /// Whether a gate was asked for.
-    pub fn knows_gate(&self, id: GateId) -> bool {
-        self.gates.known.contains(&id)
+    /// Reports whether a gate was requested, found or not.
+    pub fn has_requested_gate(&self, id: GateId) -> bool {
+        self.requested.gates.contains(&id)
     }
 
-    /// A gate as it stands; one that nothing went through where none was found.
+    /// Returns a gate; an empty one if none is stored.
     pub fn gate(&self, name: &GateName) -> Cow<'_, Gate> {
         match self.gates.rows.get(&name.id()) {
-            Some((gate, _)) => Cow::Borrowed(gate),
+            Some(gate) => Cow::Borrowed(gate),
             None => Cow::Owned(Gate::new(name.clone())),
         }
     }
 
-    /// Changes a gate.
+    /// Changes a gate, which may be new.
     pub fn change_gate(&mut self, name: &GateName, edit: impl FnOnce(&mut Gate)) {
-        let (gate, _) = self.gates.rows.entry(name.id()).or_insert_with(|| (Gate::new(name.clone()), None));
-        edit(gate);
-        gate.version += 1;
+        let id = name.id();
+        if !self.gates.rows.contains(&id) {
+            self.gates.rows.insert(Gate::new(name.clone()), ());
+        }
+        if let Some(entry) = self.gates.rows.change(&id) {
+            edit(&mut entry.row);
+            entry.row.version += 1;
+        }
     }
 
     /// Something of a gate was given back, or it was configured: it may be open.
@@ -116,7 +117,7 @@ impl Work {
     pub fn take_opened(&mut self) -> Vec<GateName> {
         let rows = self.gates.opened.iter().filter_map(|id| self.gates.rows.get(id));
         let names: Vec<GateName> =
-            rows.map(|(gate, _)| gate.name.clone()).filter(|name| name.kind != GateKind::Lane).collect();
+            rows.map(|gate| gate.name.clone()).filter(|name| name.kind != GateKind::Lane).collect();
         for name in &names {
             self.gates.opened.remove(&name.id());
         }
@@ -126,20 +127,20 @@ impl Work {
     /// The lanes of which slots were given back, or that were configured.
     pub fn opened_lanes(&self) -> Vec<GateName> {
         let rows = self.gates.opened.iter().filter_map(|id| self.gates.rows.get(id));
-        rows.map(|(gate, _)| gate.name.clone()).filter(|name| name.kind == GateKind::Lane).collect()
+        rows.map(|gate| gate.name.clone()).filter(|name| name.kind == GateKind::Lane).collect()
     }
 
     /// The next execution that a gate holds, of those at hand.
     pub fn next_held(&mut self, id: GateId) -> Option<ExecutionId> {
         let held = self.gates.held.get_mut(&id)?;
         while let Some(next) = held.pop_front() {
-            let Some(entry) = self.executions.get(&next) else {
-                // Somebody else has it: it may still be held after this transaction.
+            let Some(entry) = self.executions.entry(&next) else {
+                // Another transaction has locked it: it may still be held after this one.
                 self.gates.held_more.insert(id);
                 continue;
             };
             let waits = entry.row.state.gate().is_some_and(|gate| gate.id() == id);
-            if waits && !entry.deleted {
+            if waits && !entry.is_deleted() {
                 return Some(next);
             }
         }
@@ -151,9 +152,9 @@ impl Work {
     pub fn lined_up(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
         let held = self.gates.held.values().flatten().copied();
         held.filter(|id| {
-            self.executions.get(id).is_some_and(|entry| {
-                let gate = entry.row.state.gate();
-                gate.is_some_and(|gate| gate.kind == GateKind::Fair) && classes.contains(&entry.row.class)
+            self.executions.entry(id).is_some_and(|Entry { row, .. }| {
+                row.state.gate().is_some_and(|gate| gate.kind == GateKind::Fair)
+                    && classes.contains(&row.class)
             })
         })
     }
@@ -168,7 +169,7 @@ impl Work {
         if self.gates.held_more.contains(&id) {
             return;
         }
-        let order = |one: &ExecutionId| self.executions.get(one).map(|entry| entry.row.claim_order());
+        let order = |one: &ExecutionId| self.executions.entry(one).map(|entry| entry.row.claim_order());
         let held = self.gates.held.entry(id).or_default();
         let place = held.partition_point(|other| order(other) < order(&execution));
         held.insert(place, execution);
@@ -181,17 +182,17 @@ impl Work {
 
     /// Whether it was asked what a gate holds.
     pub fn has_asked_held(&self, id: GateId) -> bool {
-        self.gates.asked_held.contains_key(&id)
+        self.gates.held_requested.contains_key(&id)
     }
 
     /// Whether a gate that is here says that it may hold something.
     pub fn may_be_held_by(&self, id: GateId) -> bool {
-        self.gates.rows.get(&id).is_some_and(|(gate, _)| gate.state.holds)
+        self.gates.rows.get(&id).is_some_and(|gate| gate.state.holds)
     }
 
     /// Behind which place it was asked what a gate holds; none from the first on.
     pub fn held_asked_after(&self, id: GateId) -> Option<ClaimOrder> {
-        self.gates.asked_held.get(&id).copied().flatten()
+        self.gates.held_requested.get(&id).copied().flatten()
     }
 
     /// Whether a gate may hold something behind what is, or was, at hand.
@@ -221,7 +222,7 @@ impl Work {
 
     /// Keeps a ready execution from the claims of this transaction.
     pub fn withhold(&mut self, id: ExecutionId) {
-        let Some(entry) = self.executions.get(&id) else { return };
+        let Some(entry) = self.executions.entry(&id) else { return };
         if let Some(ready) = self.ready.get_mut(&entry.row.class) {
             ready.remove(&entry.row.claim_order());
         }
@@ -235,7 +236,7 @@ impl Work {
                 Taken::Reserve(name, reserve) => (name, Some(reserve)),
             };
             let id = name.id();
-            match (self.gates.rows.contains_key(&id), reserve) {
+            match (self.gates.rows.contains(&id), reserve) {
                 (_, Some(reserve)) if reserve.is_empty() => {}
                 (true, None) => {
                     self.change_gate(&name, |gate| gate.active = gate.active.saturating_sub(1));
@@ -245,13 +246,13 @@ impl Work {
                     self.change_gate(&name, |gate| subtract(&mut gate.state.reserved, reserve));
                     self.gates.opened.insert(id);
                 }
-                (false, None) if !self.gates.known.contains(&id) => {
-                    *self.gates.freed.entry(id).or_default() += 1;
+                (false, None) if !self.requested.gates.contains(&id) => {
+                    *self.gates.slots_freed.entry(id).or_default() += 1;
                 }
                 // It was removed meanwhile. One that was never asked for would keep what is reserved for ever.
                 (false, _) => {
                     assert!(
-                        self.gates.known.contains(&id),
+                        self.requested.gates.contains(&id),
                         "{name} was not asked for, and something is given back to it"
                     );
                 }
@@ -263,23 +264,25 @@ impl Work {
     pub(super) fn leave_line(&mut self, row: &Execution) {
         let Some(name) = fair_gate(row) else { return };
         let id = name.id();
-        if self.gates.rows.contains_key(&id) {
+        if self.gates.rows.contains(&id) {
             self.change_gate(&name, |gate| gate.active = gate.active.saturating_sub(1));
             self.gates.opened.insert(id);
-        } else if !self.gates.known.contains(&id) {
-            *self.gates.freed.entry(id).or_default() += 1;
+        } else if !self.requested.gates.contains(&id) {
+            *self.gates.slots_freed.entry(id).or_default() += 1;
         }
     }
 
     /// Whether this transaction has changed an execution.
     pub fn is_changed(&self, id: ExecutionId) -> bool {
-        self.executions.get(&id).is_some_and(|entry| !entry.is_untouched())
+        self.executions.entry(&id).is_some_and(|entry| !entry.is_unchanged())
     }
 
     /// One that has just become ready is the one of its fairness key that may be claimed. It is saved with what made it
     /// ready.
     pub fn lead_line(&mut self, id: ExecutionId, name: &GateName) {
-        let Some(entry) = self.executions.get_mut(&id).filter(|entry| !entry.is_untouched()) else { return };
+        let Some(entry) = self.executions.entry_mut(&id).filter(|entry| !entry.is_unchanged()) else {
+            return;
+        };
         let row = &mut entry.row;
         let (class, was_order) = (row.class, row.claim_order());
         row.detail.head = Some(row.priority);
@@ -293,24 +296,23 @@ impl Work {
 
     /// Those with fairness keys that the claims of this transaction could take and that are not in line yet, in order.
     pub fn out_of_line(&self) -> Vec<ExecutionId> {
-        let outside = |entry: &Entry| {
-            entry.row.spec.draws.fairness_key.is_some() && entry.row.detail.head.is_none() && !entry.deleted
-        };
+        let outside = |row: &Execution| row.spec.draws.fairness_key.is_some() && row.detail.head.is_none();
         let ready = self.ready.values().flatten();
         let mut found: Vec<_> =
-            ready.filter(|(_, id)| self.executions.get(id).is_some_and(|entry| outside(entry))).collect();
+            ready.filter(|(_, id)| self.executions.get(id).is_some_and(outside)).collect();
         found.sort_unstable();
         found.into_iter().map(|(_, id)| *id).collect()
     }
 
-    /// Adds to the ledger.
-    pub fn enter(&mut self, entry: LedgerEntry) {
+    /// Adds an amount to the ledger.
+    pub fn add_to_ledger(&mut self, entry: LedgerEntry) {
         self.gates.ledger.push(entry);
     }
 
     /// The executions at hand that are ready or leased, and go through gates.
     pub fn gated(&self) -> impl Iterator<Item = &Execution> {
-        let at_hand = self.executions.values().filter(|entry| !entry.deleted).map(|entry| &entry.row);
-        at_hand.filter(|row| !row.spec.draws.is_empty() || row.detail.slots != Slots::default())
+        self.executions
+            .rows()
+            .filter(|row| !row.spec.draws.is_empty() || row.detail.slots != Slots::default())
     }
 }

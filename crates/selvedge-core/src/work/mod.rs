@@ -11,6 +11,7 @@ mod finish;
 mod flows;
 mod gates;
 mod record;
+mod rows;
 
 pub use context::Context;
 pub use gates::LaneShares;
@@ -19,22 +20,25 @@ use crate::execution::{ClaimOrder, Slots};
 use crate::fact::Fact;
 use crate::filter::tag_text;
 use crate::flow::Counts;
+use crate::gate::GateId;
 use crate::history::HistoryLine;
 use crate::log::Event;
-use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
+use crate::outbox::{OutboxKind, OutboxRow};
 use crate::rows::{
     HeldLease, HistoryPage, KeyName, KeyRow, Members, Needs, NodeEntry, Relative, ResultChange, Rows,
     TagEntry,
 };
 use crate::state::StateName;
 use crate::stream::{Frame, Stream, StreamName};
+use crate::table::{Access, Table};
 use crate::transition::allowed;
 use crate::wiring::Wiring;
 use crate::{
     ClassId, Classes, Entropy, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Outcome, Refusal,
-    Session, SessionId, State, Timestamp,
+    Session, State, Timestamp,
 };
 use bytes::Bytes;
+use rows::ExecutionExtra;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -42,98 +46,84 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Work {
     now: Timestamp,
-    /// Whether the time stands still, because something was decided with it.
+    /// The time stands still, because a rule was decided with it.
     stopped: bool,
     repeated: bool,
     expects_lanes: bool,
     classes: Arc<Classes>,
-    /// Executions and worker instances that were asked for, found or not.
-    asked_executions: HashSet<ExecutionId>,
-    asked_instances: HashSet<(NamespaceId, Name)>,
+    entropy: Entropy,
+    requested: Requested,
+    executions: Table<Execution>,
     /// Executions that another transaction has locked.
     skipped: HashSet<ExecutionId>,
-    entropy: Entropy,
-    readied: i64,
-    executions: HashMap<ExecutionId, Box<Entry>>,
     unreadable: HashMap<ExecutionId, String>,
     relatives: HashMap<ExecutionId, Relative>,
+    /// The loaded waiting executions of each class, in claim order.
     ready: HashMap<ClassId, BTreeSet<ClaimOrder>>,
-    keys: HashMap<KeyName, KeyRow>,
-    keys_removed: Vec<(KeyName, Option<ExecutionId>)>,
-    keys_added: HashSet<KeyName>,
-    sessions: HashMap<SessionId, Session>,
-    sessions_written: BTreeSet<SessionId>,
-    sessions_removed: BTreeSet<SessionId>,
-    leases: Vec<HeldLease>,
-    tags_added: BTreeSet<TagEntry>,
-    tags_removed: BTreeSet<TagEntry>,
-    pages: Vec<HistoryPage>,
-    /// Deleted by this transaction, and then submitted anew with the same id.
+    /// How many executions this transaction has made waiting: each gets a place of its own in the claim order.
+    readied: i64,
+    /// Executions that ended or reopened in this transaction and whose downstreams have not been updated yet.
+    unpropagated: BTreeSet<ExecutionId>,
+    /// Versions of executions that this transaction deletes and inserts anew under the same id.
     replaced: Vec<(ExecutionId, u32)>,
-    flows: HashMap<FlowId, FlowEntry>,
-    counted: BTreeMap<FlowId, Counts>,
+    history_pages: Vec<HistoryPage>,
+    tags: Difference<TagEntry>,
+    keys: Table<KeyRow>,
+    keys_removed: Vec<(KeyName, Option<ExecutionId>)>,
+    sessions: Table<Session>,
+    leases: Vec<HeldLease>,
+    flows: Table<Flow>,
+    flow_counts: BTreeMap<FlowId, Counts>,
     nodes: HashMap<(FlowId, Name), ExecutionId>,
     nodes_added: BTreeSet<NodeEntry>,
     nodes_removed: BTreeSet<(FlowId, Name)>,
     members: HashMap<Members, Vec<ExecutionId>>,
-    outbox: HashMap<OutboxName, OutboxRow>,
-    outbox_put: BTreeMap<OutboxName, OutboxRow>,
-    outbox_removed: BTreeSet<OutboxName>,
-    streams: HashMap<StreamName, Stream>,
-    streams_written: BTreeSet<StreamName>,
+    outbox: Table<OutboxRow>,
+    streams: Table<Stream>,
     frames: Vec<Frame>,
     frames_dropped: BTreeMap<StreamName, u32>,
     records: record::Records,
     gates: gates::Gates,
-    /// Ended or opened again by this transaction, and not yet told to their downstreams.
-    turned: BTreeSet<ExecutionId>,
     events: Vec<Event>,
 }
 
-#[derive(Debug)]
-struct FlowEntry {
-    row: Flow,
-    /// The version in the store; none for a new row.
-    stored: Option<u32>,
-    deleted: bool,
+/// The rows that were requested, found or not.
+#[derive(Debug, Default)]
+struct Requested {
+    executions: HashSet<ExecutionId>,
+    gates: HashSet<GateId>,
+    instances: HashSet<(NamespaceId, Name)>,
 }
 
+/// Entries of an index that a transaction adds and removes: the difference from the store, however often one came and went.
 #[derive(Debug)]
-struct Entry {
-    row: Execution,
-    /// The version in the store; none for a new row.
-    stored: Option<u32>,
-    input: Option<Bytes>,
-    result: ResultChange,
-    rewired: bool,
-    /// Whether it had no steps and signals when it was loaded.
-    bare: bool,
-    deleted: bool,
+struct Difference<T> {
+    added: BTreeSet<T>,
+    removed: BTreeSet<T>,
 }
 
-impl Entry {
-    /// Boxed, because rows are large and are moved often.
-    fn of(row: Execution, stored: Option<u32>, input: Option<Bytes>) -> Box<Self> {
-        let bare = !row.detail.record.is_carried();
-        Box::new(Entry {
-            row,
-            stored,
-            input,
-            result: ResultChange::Keep,
-            rewired: false,
-            bare,
-            deleted: false,
-        })
+impl<T> Default for Difference<T> {
+    fn default() -> Self {
+        Difference { added: BTreeSet::new(), removed: BTreeSet::new() }
+    }
+}
+
+impl<T: Ord> Difference<T> {
+    fn add(&mut self, entry: T) {
+        if !self.removed.remove(&entry) {
+            self.added.insert(entry);
+        }
     }
 
-    /// Whether it stands as it was loaded.
-    fn is_untouched(&self) -> bool {
-        self.stored == Some(self.row.version) && !self.deleted
+    fn remove(&mut self, entry: T) {
+        if !self.added.remove(&entry) {
+            self.removed.insert(entry);
+        }
     }
 }
 
 impl Work {
-    /// A transaction without rows.
+    /// Returns a transaction without rows.
     pub fn new(entropy: Entropy) -> Self {
         Work::begin(Context {
             entropy,
@@ -144,7 +134,7 @@ impl Work {
         })
     }
 
-    /// The rows of a transaction that has loaded nothing.
+    /// Returns a transaction that has loaded nothing.
     pub fn begin(context: Context) -> Self {
         let Context { entropy, classes, shares, repeated, lanes } = context;
         Work {
@@ -153,120 +143,116 @@ impl Work {
             repeated,
             expects_lanes: lanes,
             classes,
-            asked_executions: HashSet::new(),
-            asked_instances: HashSet::new(),
-            skipped: HashSet::new(),
             entropy,
-            readied: 0,
-            executions: HashMap::new(),
+            requested: Requested::default(),
+            executions: Table::default(),
+            skipped: HashSet::new(),
             unreadable: HashMap::new(),
             relatives: HashMap::new(),
             ready: HashMap::new(),
-            keys: HashMap::new(),
-            keys_removed: Vec::new(),
-            keys_added: HashSet::new(),
-            sessions: HashMap::new(),
-            sessions_written: BTreeSet::new(),
-            sessions_removed: BTreeSet::new(),
-            leases: Vec::new(),
-            tags_added: BTreeSet::new(),
-            tags_removed: BTreeSet::new(),
-            pages: Vec::new(),
+            readied: 0,
+            unpropagated: BTreeSet::new(),
             replaced: Vec::new(),
-            flows: HashMap::new(),
-            counted: BTreeMap::new(),
+            history_pages: Vec::new(),
+            tags: Difference::default(),
+            keys: Table::default(),
+            keys_removed: Vec::new(),
+            sessions: Table::default(),
+            leases: Vec::new(),
+            flows: Table::default(),
+            flow_counts: BTreeMap::new(),
             nodes: HashMap::new(),
             nodes_added: BTreeSet::new(),
             nodes_removed: BTreeSet::new(),
             members: HashMap::new(),
-            outbox: HashMap::new(),
-            outbox_put: BTreeMap::new(),
-            outbox_removed: BTreeSet::new(),
-            streams: HashMap::new(),
-            streams_written: BTreeSet::new(),
+            outbox: Table::default(),
+            streams: Table::default(),
             frames: Vec::new(),
             frames_dropped: BTreeMap::new(),
             records: record::Records::default(),
             gates: gates::Gates::sharing(shares),
-            turned: BTreeSet::new(),
             events: Vec::new(),
         }
     }
 
-    /// Adds the rows that the store found for `asked`. The latest time it reports is the time of the whole transaction, so that
-    /// no loaded row is from after it; once something was decided, the time stands still.
-    pub fn load(&mut self, asked: &Needs, mut rows: Rows) {
+    /// Adds the rows that the store found for `asked`. The latest time that it reports is the time of the whole transaction, so
+    /// that no loaded row is from after it; once a rule was decided, the time stands still.
+    pub fn load(&mut self, asked: &Needs, rows: Rows) {
+        let Rows {
+            now,
+            executions,
+            skipped,
+            unreadable,
+            inputs,
+            relatives,
+            nodes,
+            keys,
+            outbox,
+            gates,
+            flows,
+            sessions,
+            streams,
+            signals,
+            steps,
+            waitpoints,
+            token_keys,
+            found,
+        } = rows;
         if !self.stopped {
-            self.now = self.now.max(rows.now);
+            self.now = self.now.max(now);
         }
-        self.asked_executions.extend(asked.executions.iter().chain(&asked.look));
-        self.asked_instances.extend(asked.instances.iter().cloned());
-        self.skipped.extend(std::mem::take(&mut rows.skipped));
-        self.records.load(&mut rows);
-        self.gates.load(&mut rows);
-        for execution in rows.executions {
-            self.see(execution);
-        }
-        for id in rows.candidates {
-            self.offer(id);
-        }
-        for (id, input) in rows.inputs {
-            if let Some(entry) = self.executions.get_mut(&id) {
-                entry.input = Some(input);
+        self.request(asked);
+        self.skipped.extend(skipped);
+        self.unreadable.extend(unreadable);
+        executions.into_iter().for_each(|row| self.load_execution(row));
+        found.candidates.into_iter().for_each(|id| self.offer(id));
+        for (id, input) in inputs {
+            if let Some(entry) = self.executions.entry_mut(&id) {
+                entry.extra.input = Some(input);
             }
         }
-        for relative in rows.relatives {
-            self.relatives.insert(relative.execution, relative);
-        }
-        for flow in rows.flows {
-            let untouched = |entry: &FlowEntry| entry.stored == Some(entry.row.version) && !entry.deleted;
-            if self.flows.get(&flow.id).is_none_or(untouched) {
-                let stored = Some(flow.version);
-                self.flows.insert(flow.id, FlowEntry { row: flow, stored, deleted: false });
+        self.relatives.extend(relatives.into_iter().map(|relative| (relative.execution, relative)));
+        self.nodes.extend(nodes.into_iter().map(|(flow, name, execution)| ((flow, name), execution)));
+        self.members.extend(found.members);
+        for key in keys {
+            // A key has no lock: the first reading is the one that its guard compares.
+            if !self.keys.contains(&key.name) {
+                self.keys.load(key);
             }
         }
-        for (flow, name, execution) in rows.nodes {
-            self.nodes.insert((flow, name), execution);
-        }
-        self.members.extend(rows.members);
-        for stream in rows.streams {
-            // The one with its summary document, where it was asked for both ways.
-            if stream.summary.is_some() || !self.streams.contains_key(&stream.name) {
-                self.streams.insert(stream.name, stream);
+        outbox.into_iter().for_each(|row| drop(self.outbox.load(row)));
+        flows.into_iter().for_each(|row| drop(self.flows.load(row)));
+        sessions.into_iter().for_each(|row| drop(self.sessions.load(row)));
+        self.leases.extend(found.leases);
+        for stream in streams {
+            // The stream with its summary document replaces the one without.
+            if stream.summary.is_some() || !self.streams.contains(&stream.name) {
+                self.streams.load(stream);
             }
         }
-        for row in rows.outbox {
-            self.outbox.insert(row.name, row);
-        }
-        self.unreadable.extend(rows.unreadable);
-        for key in rows.keys {
-            self.keys.entry(key.name.clone()).or_insert(key);
-        }
-        for session in rows.sessions {
-            // What is read later may have been locked, and then is the truth.
-            if !self.sessions_written.contains(&session.id) {
-                self.sessions.insert(session.id, session);
-            }
-        }
-        self.leases.extend(rows.leases);
+        self.records.load(signals, steps, waitpoints, token_keys, found.records);
+        self.gates.load(gates, found.held);
     }
 
-    /// Takes in a row that is known without asking the store. It is saved only if the store still has that version.
-    pub fn remember(&mut self, execution: Execution) {
-        let stored = Some(execution.version);
-        self.executions.entry(execution.id).or_insert_with(|| Entry::of(execution, stored, None));
+    fn request(&mut self, asked: &Needs) {
+        let Requested { executions, gates, instances } = &mut self.requested;
+        let named = [Access::Lock, Access::Read].map(|access| asked.executions.iter(access));
+        executions.extend(named.into_iter().flatten());
+        gates.extend(asked.lanes.keys().chain(asked.gates.keys()).chain(asked.parts.keys()));
+        instances.extend(asked.queries.instances.iter().cloned());
     }
 
-    /// Takes in a row that was read. What is read later may have been locked, and then is the truth.
-    fn see(&mut self, execution: Execution) {
-        match self.executions.get_mut(&execution.id) {
-            Some(entry) if entry.is_untouched() => {
-                entry.stored = Some(execution.version);
-                entry.bare = !execution.detail.record.is_carried();
-                entry.row = execution;
-            }
-            Some(_) => {}
-            None => self.remember(execution),
+    /// Adds a row from the lease cache. It is saved only if the store still has its version.
+    pub fn add_cached(&mut self, execution: Execution) {
+        if !self.executions.contains(&execution.id) {
+            self.load_execution(execution);
+        }
+    }
+
+    fn load_execution(&mut self, row: Execution) {
+        let bare = !row.detail.record.is_carried();
+        if let Some(entry) = self.executions.load(row) {
+            entry.extra.bare = bare;
         }
     }
 
@@ -280,57 +266,56 @@ impl Work {
         &mut self.entropy
     }
 
-    /// Whether this transaction makes the execution.
+    /// Reports whether this transaction inserts the execution.
     pub fn is_new(&self, id: ExecutionId) -> bool {
-        self.executions.get(&id).is_some_and(|entry| entry.stored.is_none())
+        self.executions.entry(&id).is_some_and(|entry| entry.is_new())
     }
 
-    /// Whether the row is here.
-    pub fn knows(&self, id: ExecutionId) -> bool {
-        self.executions.contains_key(&id) || self.unreadable.contains_key(&id)
+    /// Reports whether the row is loaded.
+    pub fn is_loaded(&self, id: ExecutionId) -> bool {
+        self.executions.contains(&id) || self.unreadable.contains_key(&id)
     }
 
-    /// An execution of this namespace.
+    /// Returns an execution of this namespace.
     pub fn execution(&self, namespace: NamespaceId, id: ExecutionId) -> Result<&Execution, Refusal> {
         self.find(id)?.filter(|row| row.namespace == namespace).ok_or_else(|| Refusal::no_execution(id))
     }
 
-    /// An execution of any namespace, if there is one.
+    /// Returns an execution of any namespace, if it exists.
     pub fn find(&self, id: ExecutionId) -> Result<Option<&Execution>, Refusal> {
         if let Some(detail) = self.unreadable.get(&id) {
             return Err(Refusal::Unreadable { execution: id, detail: detail.clone() });
         }
-        Ok(self.executions.get(&id).filter(|entry| !entry.deleted).map(|entry| &entry.row))
+        Ok(self.executions.get(&id))
     }
 
-    /// The input of an execution, where it was loaded.
+    /// Returns the input of an execution, if it is loaded.
     pub fn input(&self, id: ExecutionId) -> Option<&Bytes> {
-        self.executions.get(&id)?.input.as_ref()
+        self.executions.entry(&id)?.extra.input.as_ref()
     }
 
-    /// Brings a new execution into being.
+    /// Inserts an execution.
     pub fn insert(&mut self, row: Execution, input: Bytes, fact: Fact) {
         let id = row.id;
         debug_assert!(fact.cause().is_some_and(|cause| allowed(None, cause, row.state.name())));
-        for (name, value) in &row.tags {
-            change(&mut self.tags_removed, &mut self.tags_added, tag_entry(&row, name, value));
-        }
+        row.tags.iter().for_each(|(name, value)| self.tags.add(tag_entry(&row, name, value)));
         if let Some(flow) = row.flow {
             self.count(flow, row.state.name(), 1);
             self.name_node(flow, &row);
         }
-        let entry = Entry::of(row, None, Some(input));
-        if let Some(stored) = self.executions.insert(id, entry).and_then(|before| before.stored) {
+        let bare = !row.detail.record.is_carried();
+        let extra = ExecutionExtra { input: Some(input), bare, ..ExecutionExtra::default() };
+        if let Some(stored) = self.executions.insert(row, extra) {
             self.replaced.push((id, stored));
         }
         self.record(id, fact, None);
     }
 
-    /// Changes an execution: `edit` makes the row what it becomes, `fact` says what happened, `actor` who asked for it.
+    /// Changes an execution: `edit` changes the row, `fact` is the reason, `actor` asked for it.
     ///
     /// # Panics
-    /// If the row is not here or the change is no cell of the transition table: a defect of the rule, which ends this
-    /// transaction and nothing else.
+    /// If the row is not loaded or the change is not in the transition table: a defect of the rule, which fails this transaction
+    /// and nothing else.
     pub fn apply(
         &mut self,
         id: ExecutionId,
@@ -339,53 +324,49 @@ impl Work {
         edit: impl FnOnce(&mut Execution),
     ) {
         let now = self.now;
-        let entry = self.executions.get_mut(&id).expect("a rule changes rows that it has seen");
-        let (from, was_order) = (entry.row.state.name(), entry.row.claim_order());
-        let before = matches!(fact, Fact::Tagged { .. }).then(|| entry.row.tags.clone());
-        edit(&mut entry.row);
-        let to = entry.row.state.name();
+        let row = &mut self.executions.change(&id).expect("a rule changes rows that it has loaded").row;
+        let (from, was_order) = (row.state.name(), row.claim_order());
+        let before = matches!(fact, Fact::Tagged { .. }).then(|| row.tags.clone());
+        edit(row);
+        let to = row.state.name();
         let cause = fact.cause().expect("a change has a cause");
         assert!(allowed(Some(from), cause, to), "{cause:?} may not take {id} from {from:?} to {to:?}");
-        let turns = entry.row.state.outcome().is_some() != from.outcome().is_some();
+        let turns = row.state.outcome().is_some() != from.outcome().is_some();
         if turns {
-            entry.row.ended_at = entry.row.state.outcome().map(|_| now);
+            row.ended_at = row.state.outcome().map(|_| now);
         }
-        if turns && entry.row.flow.is_some() {
-            self.turned.insert(id);
+        if turns && row.flow.is_some() {
+            self.unpropagated.insert(id);
         }
         if let Some(before) = before {
-            let row = &entry.row;
-            let gone = before.iter().filter(|(name, value)| row.tags.get(*name) != Some(value));
-            for (name, value) in gone {
-                change(&mut self.tags_added, &mut self.tags_removed, tag_entry(row, name, value));
-            }
-            let new = row.tags.iter().filter(|(name, value)| before.get(*name) != Some(value));
-            for (name, value) in new {
-                change(&mut self.tags_removed, &mut self.tags_added, tag_entry(row, name, value));
-            }
+            let row = &*row;
+            let removed = before.iter().filter(|(name, value)| row.tags.get(*name) != Some(value));
+            removed.for_each(|(name, value)| self.tags.remove(tag_entry(row, name, value)));
+            let added = row.tags.iter().filter(|(name, value)| before.get(*name) != Some(value));
+            added.for_each(|(name, value)| self.tags.add(tag_entry(row, name, value)));
         }
-        if let Some(set) = self.ready.get_mut(&entry.row.class) {
+        if let Some(set) = self.ready.get_mut(&row.class) {
             set.remove(&was_order);
         }
-        entry.row.version += 1;
+        row.version += 1;
         let slots = (from == StateName::Active && to != StateName::Active)
-            .then(|| std::mem::take(&mut entry.row.detail.slots))
+            .then(|| std::mem::take(&mut row.detail.slots))
             .filter(|slots| *slots != Slots::default())
-            .map(|slots| (entry.row.clone(), slots));
-        let head = from == StateName::Waiting && to != from && entry.row.detail.head.take().is_some();
-        let head = head.then(|| entry.row.clone());
-        let (flow, outcome) = (entry.row.flow, entry.row.state.outcome());
-        let orphans = entry.row.wiring().has_attached_children();
+            .map(|slots| (row.clone(), slots));
+        let head = from == StateName::Waiting && to != from && row.detail.head.take().is_some();
+        let head = head.then(|| row.clone());
+        let (flow, outcome) = (row.flow, row.state.outcome());
+        let orphans = row.wiring().has_attached_children();
         self.record(id, fact, actor);
         if let Some(flow) = flow.filter(|_| from != to) {
             self.count(flow, from, -1);
             self.count(flow, to, 1);
         }
         if turns && orphans && outcome.is_some_and(|outcome| outcome != Outcome::Completed) {
-            self.leave(OutboxKind::Children, id);
+            self.enqueue(OutboxKind::Children, id);
         }
         if turns && outcome.is_some() {
-            self.leave_to_parent(id);
+            self.enqueue_parent(id);
         }
         if let Some((row, slots)) = slots {
             self.give_back(&row, &slots);
@@ -403,15 +384,15 @@ impl Work {
         fact: Fact,
         edit: impl FnOnce(&mut Execution, &mut Wiring),
     ) {
-        let alone = self.executions.get(&id).is_some_and(|entry| entry.row.flow.is_none());
+        let alone = self.executions.get(&id).is_some_and(|row| row.flow.is_none());
         self.apply(id, fact, None, |row| {
             let mut wiring = row.wiring().clone();
             edit(row, &mut wiring);
             row.wiring = Some(wiring.into());
             row.flow = Some(flow);
         });
-        let Some(entry) = self.executions.get_mut(&id) else { return };
-        entry.rewired = true;
+        let Some(entry) = self.executions.change(&id) else { return };
+        entry.extra.rewired = true;
         if alone {
             let row = entry.row.clone();
             self.count(flow, row.state.name(), 1);
@@ -426,22 +407,22 @@ impl Work {
         self.nodes_added.insert(NodeEntry { flow, name, submitted_at, execution });
     }
 
-    fn count(&mut self, flow: FlowId, state: crate::state::StateName, more: i32) {
-        self.counted.entry(flow).or_default().add(state, more);
+    fn count(&mut self, flow: FlowId, state: StateName, more: i32) {
+        self.flow_counts.entry(flow).or_default().add(state, more);
     }
 
     /// Stores or removes the result of an execution.
     pub fn set_result(&mut self, id: ExecutionId, result: ResultChange) {
-        if let Some(entry) = self.executions.get_mut(&id) {
-            entry.result = result;
+        if let Some(entry) = self.executions.entry_mut(&id) {
+            entry.extra.result = result;
         }
     }
 
-    /// How an upstream or a child stands: as this transaction leaves it, or as the store has it.
+    /// Returns the name and result of an upstream or a child: as this transaction leaves it, or as the store has it.
     pub fn relative(&self, id: ExecutionId) -> Option<Relative> {
         let loaded = self.relatives.get(&id);
-        let Some(entry) = self.executions.get(&id).filter(|entry| !entry.is_untouched() || loaded.is_none())
-        else {
+        let entry = self.executions.entry(&id);
+        let Some(entry) = entry.filter(|entry| !entry.is_unchanged() || loaded.is_none()) else {
             return loaded.cloned();
         };
         let outcome = entry.row.state.outcome();
@@ -450,7 +431,7 @@ impl Work {
             name: Name::trusted(entry.row.node()?),
             outcome,
             error: entry.row.detail.error.clone().filter(|_| outcome.is_some()),
-            result: match &entry.result {
+            result: match &entry.extra.result {
                 ResultChange::Set(result) => Some(result.clone()),
                 ResultChange::Clear => None,
                 ResultChange::Keep => loaded.and_then(|loaded| loaded.result.clone()),
@@ -458,20 +439,14 @@ impl Work {
         })
     }
 
-    /// Deletes an execution with everything that is only about it.
+    /// Deletes an execution with everything that belongs to it.
     pub fn delete(&mut self, id: ExecutionId) {
-        let Some(entry) = self.executions.get_mut(&id) else {
-            return;
-        };
-        entry.deleted = true;
+        let Some(row) = self.executions.delete(&id) else { return };
         self.records.forget(id);
-        let row = &entry.row;
-        for (name, value) in &row.tags {
-            change(&mut self.tags_added, &mut self.tags_removed, tag_entry(row, name, value));
-        }
-        for name in crate::rules::submit::key_names(row) {
-            self.keys_removed.push((name, Some(id)));
-        }
+        row.tags.iter().for_each(|(name, value)| self.tags.remove(tag_entry(row, name, value)));
+        let (idempotency, unique) = (&row.spec.idempotency_key, &row.spec.unique_while_active);
+        let keys = KeyName::of_submission(row.namespace, idempotency.as_ref(), unique.as_ref());
+        self.keys_removed.extend(keys.map(|name| (name, Some(id))));
         if let (Some(flow), Some(name)) = (row.flow, row.node()) {
             self.nodes_removed.insert((flow, Name::trusted(name)));
         }
@@ -479,15 +454,13 @@ impl Work {
 
     /// Writes the line of history and the event of a change that was made, and offers the row to claims if it is ready.
     fn record(&mut self, id: ExecutionId, fact: Fact, actor: Option<Name>) {
-        let Some(entry) = self.executions.get_mut(&id) else {
-            return;
-        };
+        let Some(entry) = self.executions.entry_mut(&id) else { return };
         let row = &mut entry.row;
         let (version, at) = (row.version, self.now);
         if fact.is_history() {
             row.history.push(&HistoryLine { version, at, actor: actor.clone(), fact: fact.clone() });
             if let Some(lines) = row.history.spill() {
-                self.pages.push(HistoryPage { execution: id, page: row.detail.history_pages, lines });
+                self.history_pages.push(HistoryPage { execution: id, page: row.detail.history_pages, lines });
                 row.detail.history_pages += 1;
             }
         }
@@ -510,20 +483,20 @@ impl Work {
         }
     }
 
-    /// Records something that is not about one execution.
-    pub fn record_apart(&mut self, namespace: NamespaceId, fact: Fact, actor: Option<Name>) {
+    /// Emits an event that is not about one execution.
+    pub fn emit(&mut self, namespace: NamespaceId, fact: Fact, actor: Option<Name>) {
         self.emit_about(namespace, None, fact, actor);
     }
 
-    /// Records something that an execution, which need not be here any more, had to do with and that does not change its row.
-    pub fn record_about(
+    /// Emits an event about an execution, loaded or not, that does not change its row.
+    pub fn emit_about(
         &mut self,
         namespace: NamespaceId,
         execution: Option<ExecutionId>,
         fact: Fact,
         actor: Option<Name>,
     ) {
-        let row = execution.and_then(|id| self.executions.get(&id)).map(|entry| &entry.row);
+        let row = execution.and_then(|id| self.executions.entry(&id)).map(|entry| &entry.row);
         self.events.push(Event {
             at: self.now,
             namespace,
@@ -536,8 +509,9 @@ impl Work {
         });
     }
 
+    /// Offers an execution to the claims of this transaction, if it is waiting.
     fn offer(&mut self, id: ExecutionId) {
-        if let Some(entry) = self.executions.get(&id)
+        if let Some(entry) = self.executions.entry(&id)
             && entry.row.state == State::Waiting
         {
             self.ready.entry(entry.row.class).or_default().insert(entry.row.claim_order());
@@ -545,21 +519,13 @@ impl Work {
     }
 }
 
-/// Whether a cause makes an execution ready anew, rather than touching one that already was.
+/// Reports whether a cause makes an execution waiting anew, rather than changing one that was waiting.
 fn becomes_ready(cause: crate::transition::Cause) -> bool {
     use crate::transition::Cause;
     !matches!(
         cause,
         Cause::Tag | Cause::Prioritise | Cause::Hear | Cause::Wire | Cause::Signal | Cause::Waitpoint
     )
-}
-
-/// Undoes the opposite change of an entry where this transaction made one, else makes this one: so what is left in the
-/// end is the difference from the store, however often an entry came and went.
-fn change(opposite: &mut BTreeSet<TagEntry>, this: &mut BTreeSet<TagEntry>, entry: TagEntry) {
-    if !opposite.remove(&entry) {
-        this.insert(entry);
-    }
 }
 
 fn tag_entry(row: &Execution, name: &str, value: &str) -> TagEntry {

@@ -270,7 +270,7 @@ fn passed(fact: &Fact, from: Option<StateName>) -> StateName {
 /// has told, and when a gate is to be looked at again.
 fn is_nothing(changes: &Changes, command: &Command) -> bool {
     if matches!(command, Command::LookAtGate(_)) {
-        return Changes { gates: vec![], ..changes.clone() }.is_empty();
+        return Changes { gates: Guarded::default(), ..changes.clone() }.is_empty();
     }
     let Some(left) = left(command) else { return changes.is_empty() };
     let rest = Changes { outbox: Entries::removing([]), flows: Guarded::updating([]), ..changes.clone() };

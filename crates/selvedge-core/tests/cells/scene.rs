@@ -5,10 +5,12 @@ use super::record::{CHILD, signals_of, token_keys, waitpoints_of};
 use super::rows::{CLASS, FLOW, ID, NAMESPACE, NODE, UPSTREAMS, flow, now, session, upstream};
 use super::{Command, Row, left};
 use bytes::Bytes;
+use selvedge_core::GateId;
 use selvedge_core::driver::{Alone, Demand, Driver};
 use selvedge_core::flow::FlowCancel;
 use selvedge_core::rows::Relative;
 use selvedge_core::rule::Envelope;
+use selvedge_core::table::Access;
 use selvedge_core::{Changes, Class, Execution, ExecutionId, Flow, Name, Needs, Rows, Rule, State};
 use std::collections::BTreeSet;
 
@@ -39,7 +41,7 @@ impl Scene<'_> {
     fn rows(&self, needs: &Needs) -> Rows {
         let mut rows = Rows { now: now(), ..Rows::default() };
         let mut asked: BTreeSet<ExecutionId> = BTreeSet::new();
-        asked.extend(needs.executions.iter().chain(&needs.executions_if_free).chain(&needs.look));
+        asked.extend(needs.executions.returned());
         for candidates in &needs.queries.candidates {
             let ready = self.row.iter().filter(|row| row.state == State::Waiting);
             let found = ready.filter(|row| candidates.classes.contains(&row.class));
@@ -59,18 +61,20 @@ impl Scene<'_> {
         asked.extend(rows.found.held.iter().flat_map(|(_, held)| held));
         asked.extend(rows.found.members.iter().flat_map(|(_, members)| members));
         rows.executions.extend(asked.iter().filter_map(|id| self.execution(*id)));
-        let inputs = rows.found.candidates.iter().chain(&needs.inputs);
+        let inputs = rows.found.candidates.iter().chain(needs.inputs.keys());
         rows.inputs.extend(inputs.map(|id| (*id, Bytes::from_static(b"null"))));
-        rows.relatives.extend(needs.relatives.iter().map(|id| self.relative(*id)));
-        rows.gates_asked.extend(needs.lanes.iter().chain(&needs.gates).chain(&needs.parts));
-        rows.gates.extend(stand().iter().filter(|gate| rows.gates_asked.contains(&gate.id())).cloned());
-        rows.outbox.extend(left(self.command).filter(|row| needs.outbox.contains(&row.name)));
-        let flows = needs.flows.iter().chain(&needs.flows_look);
+        rows.relatives.extend(needs.relatives.keys().map(|id| self.relative(*id)));
+        let gates: Vec<GateId> =
+            needs.lanes.keys().chain(needs.gates.keys()).chain(needs.parts.keys()).copied().collect();
+        rows.gates.extend(stand().iter().filter(|gate| gates.contains(&gate.id())).cloned());
+        rows.outbox
+            .extend(left(self.command).filter(|row| needs.outbox.with(Access::Lock).contains(&row.name)));
+        let flows = needs.flows.keys();
         rows.flows.extend(flows.filter(|id| **id == FLOW).map(|_| self.flow()));
-        for (flow, name) in needs.nodes.iter().filter(|(flow, name)| *flow == FLOW && name.as_str() == NODE) {
+        for (flow, name) in needs.nodes.keys().filter(|(flow, name)| *flow == FLOW && name.as_str() == NODE) {
             rows.nodes.extend(self.member().map(|row| (*flow, name.clone(), row.id)));
         }
-        let sessions = needs.sessions.iter().chain(&needs.sessions_locked);
+        let sessions = needs.sessions.keys();
         rows.sessions.extend(sessions.filter(|id| **id == session().id).map(|_| session()));
         rows.found
             .classes

@@ -53,7 +53,7 @@ fn saved_versions(cached: Execution, tasks: Vec<Box<dyn Task>>) -> Vec<u32> {
     let process = Process::default().caching(cached);
     let stored = [1, 2].map(|number| Execution { version: 20, ..leased(number) });
     let run = run(&mut process.driver(tasks), &Table::of(stored));
-    run.changes().updated.iter().map(|row| row.expected_version).collect()
+    run.changes().executions.updated.iter().map(|row| row.expected_version).collect()
 }
 
 #[test]

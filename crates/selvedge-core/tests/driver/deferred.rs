@@ -3,6 +3,7 @@
 use super::process::Process;
 use super::rules::{ByHand, complete, signal, task};
 use super::table::{Table, id, leased, run};
+use selvedge_core::table::Access;
 use selvedge_core::{ExecutionId, Needs};
 use std::collections::BTreeSet;
 
@@ -11,8 +12,8 @@ fn table() -> Table {
     Table { locked: BTreeSet::from([id(1)]), ..Table::of([1, 2, 3].map(leased)) }
 }
 
-fn if_free(needs: &Needs) -> &[ExecutionId] {
-    &needs.executions_if_free
+fn if_free(needs: &Needs) -> Vec<ExecutionId> {
+    needs.executions.with(Access::LockIfFree)
 }
 
 #[test]
@@ -20,9 +21,14 @@ fn a_rule_whose_execution_is_locked_is_left_undecided_in_a_batch_with_others() {
     let tasks = vec![task(signal(id(1))), task(complete(&leased(2))), task(signal(id(3)))];
     let mut driver = Process::default().driver(tasks);
     let run = run(&mut driver, &table());
-    assert_eq!((run.locks(0), if_free(&run.loads[0].0)), (&[id(2)][..], &[id(1), id(3)][..]));
-    assert_eq!(run.loads_of(|needs| &needs.executions), [0], "it is not waited for later, either");
-    let updated: Vec<ExecutionId> = run.changes().updated.iter().map(|row| row.execution.id).collect();
+    assert_eq!((run.locks(0), if_free(&run.loads[0].0)), (vec![id(2)], vec![id(1), id(3)]));
+    assert_eq!(
+        run.loads_of(|needs| needs.executions.has(Access::Lock)),
+        [0],
+        "it is not waited for later, either"
+    );
+    let updated: Vec<ExecutionId> =
+        run.changes().executions.updated.iter().map(|row| row.execution.id).collect();
     assert_eq!(updated, [id(2), id(3)]);
     let decided: Vec<bool> = driver.take_tasks().0.iter().map(|task| task.is_decided()).collect();
     assert_eq!(decided, [false, true, true]);
@@ -32,9 +38,9 @@ fn a_rule_whose_execution_is_locked_is_left_undecided_in_a_batch_with_others() {
 fn a_rule_that_is_alone_waits_for_its_execution() {
     let mut driver = Process::default().driver(vec![task(signal(id(1)))]);
     let run = run(&mut driver, &table());
-    assert_eq!((run.locks(0), if_free(&run.loads[0].0)), (&[id(1)][..], &[][..]));
+    assert_eq!((run.locks(0), if_free(&run.loads[0].0)), (vec![id(1)], vec![]));
     assert!(driver.take_tasks().0[0].is_decided());
-    assert_eq!(run.changes().signals_added.len(), 1);
+    assert_eq!(run.changes().signals.len(), 1);
 }
 
 #[test]
@@ -42,7 +48,7 @@ fn a_rule_is_decided_if_another_of_its_batch_waits_for_the_same_execution() {
     let tasks = vec![task(signal(id(1))), task(complete(&leased(1))), task(complete(&leased(2)))];
     let mut driver = Process::default().driver(tasks);
     let run = run(&mut driver, &table());
-    assert_eq!((run.locks(0), if_free(&run.loads[0].0)), (&[id(1), id(2)][..], &[][..]));
+    assert_eq!((run.locks(0), if_free(&run.loads[0].0)), (vec![id(1), id(2)], vec![]));
     assert!(driver.take_tasks().0.iter().all(|task| task.is_decided()));
 
     // Nothing has locked an execution that is not there: both rules are refused.
@@ -56,7 +62,7 @@ fn a_rule_whose_execution_is_locked_is_not_decided_over_a_row_that_another_rule_
     let reads = ByHand::asking(|_, needs| needs.executions.read([id(1)]));
     let mut driver = Process::default().driver(vec![task(signal(id(1))), task(signal(id(3))), task(reads)]);
     let run = run(&mut driver, &table());
-    assert!(run.changes().signals_added.iter().all(|signal| signal.execution == id(3)));
+    assert!(run.changes().signals.iter().all(|signal| signal.execution == id(3)));
     let decided: Vec<bool> = driver.take_tasks().0.iter().map(|task| task.is_decided()).collect();
     assert_eq!(decided, [false, true, true]);
 }

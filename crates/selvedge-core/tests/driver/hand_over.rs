@@ -7,6 +7,7 @@ use selvedge_core::outbox::{OutboxKind, OutboxName};
 use selvedge_core::rules::join::CHUNK;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
+use selvedge_core::table::Access;
 use selvedge_core::wiring::Downstream;
 use selvedge_core::{Execution, Outcome, State, Wiring};
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ fn a_completion_that_ends_a_join_hands_the_downstream_to_a_waiting_claim_in_the_
     assert_eq!(process.waits(), 0);
     let (_, handed) = driver.take_tasks();
     assert!(handed.len() == 1 && handed[0].is_decided());
-    assert!(run.changes().outbox_put.is_empty(), "nothing is left to propagate");
+    assert!(run.changes().outbox.written.is_empty(), "nothing is left to propagate");
     assert_eq!(driver.summary().ready, []);
 }
 
@@ -37,8 +38,8 @@ fn a_downstream_that_was_not_locked_is_left_to_the_outbox() {
     let process = Process::default().waiting(claim("waiting", 1));
     let run = run(&mut process.driver(vec![task(complete(&rows[0]))]), &Table::of(rows));
     assert_eq!(run.locks(0), [id(1)]);
-    assert_eq!(run.changes().updated.len(), 1);
-    let left: Vec<OutboxName> = run.changes().outbox_put.iter().map(|row| row.name).collect();
+    assert_eq!(run.changes().executions.updated.len(), 1);
+    let left: Vec<OutboxName> = run.changes().outbox.written.iter().map(|row| row.name).collect();
     assert_eq!(left, [OutboxName { id: id(1).0, kind: OutboxKind::Edges }]);
     assert_eq!((process.waits(), process.offers()), (1, vec![]), "nothing is ready");
 }
@@ -49,8 +50,8 @@ fn a_downstream_that_was_only_read_is_left_to_the_outbox() {
     let looks = ByHand::asking(|_, needs| needs.executions.read([id(2)]));
     let tasks = vec![task(complete(&rows[0])), task(looks)];
     let run = run(&mut Process::default().driver(tasks), &Table::of(rows));
-    assert_eq!(run.loads[0].0.look, [id(2)]);
-    assert_eq!((run.changes().updated.len(), run.changes().outbox_put.len()), (1, 1));
+    assert_eq!(run.loads[0].0.executions.with(Access::Read), [id(2)]);
+    assert_eq!((run.changes().executions.updated.len(), run.changes().outbox.written.len()), (1, 1));
 }
 
 #[test]
@@ -83,7 +84,7 @@ fn the_downstreams_of_an_execution_that_has_too_many_are_left_to_the_outbox() {
     let process = Process::default().caching(row.clone());
     let run = run(&mut process.driver(vec![task(complete(&row))]), &Table::of([row]));
     assert_eq!(run.locks(0), [id(1)]);
-    assert_eq!(run.changes().outbox_put.len(), 1);
+    assert_eq!(run.changes().outbox.written.len(), 1);
 }
 
 #[test]
@@ -104,10 +105,13 @@ fn the_limited_lanes_of_waiting_claims_are_locked_in_the_first_part() {
     let rows = joined(1, 2);
     let process = Process::with(LIMITED).caching(rows[0].clone()).waiting(claim("waiting", 1));
     let run = run(&mut process.driver(vec![task(complete(&rows[0]))]), &Table::of(rows));
-    let lanes = run.loads_of(|needs| &needs.lanes);
+    let lanes = run.loads_of(|needs| !needs.lanes.is_empty());
     assert_eq!(lanes.len(), 1);
-    assert_eq!(run.loads[lanes[0]].0.lanes, [lane()]);
-    assert!(run.loads_of(|needs| &needs.inputs) > lanes, "the second part reads what the claim carries");
+    assert_eq!(run.loads[lanes[0]].0.lanes.with(Access::Lock), [lane()]);
+    assert!(
+        run.loads_of(|needs| !needs.inputs.is_empty()) > lanes,
+        "the second part reads what the claim carries"
+    );
     assert_eq!(instance(&run.updated(id(2)).execution), Some("waiting"));
     assert_eq!(process.waits(), 0);
 }
@@ -123,7 +127,7 @@ fn a_claim_that_begins_to_wait_after_lanes_were_locked_keeps_waiting() {
             process.add_waiting(claim("waiting", 1));
         }
     });
-    assert_eq!(run.loads_of(|needs| &needs.lanes).len(), 1, "lanes are not locked twice");
+    assert_eq!(run.loads_of(|needs| !needs.lanes.is_empty()).len(), 1, "lanes are not locked twice");
     assert_eq!(run.updated(id(1)).execution.state, State::Waiting);
     assert_eq!(process.waits(), 1);
 }
@@ -136,7 +140,7 @@ fn a_claim_that_comes_along_without_its_limited_lanes_gets_nothing() {
     let run = run(&mut driver, &Table::of(rows));
     let (_, handed) = driver.take_tasks();
     assert!(handed.len() == 1 && handed[0].is_decided());
-    assert!(run.loads_of(|needs| &needs.lanes).is_empty(), "they are not locked out of order");
+    assert!(run.loads_of(|needs| !needs.lanes.is_empty()).is_empty(), "they are not locked out of order");
     assert_eq!(run.updated(id(2)).execution.state.name(), StateName::Waiting);
 }
 
@@ -148,7 +152,7 @@ fn an_execution_is_offered_to_waiting_claims_once() {
     // A submission says beforehand what it makes ready: it is offered before anything is loaded, and not again afterwards.
     assert_eq!(process.offers(), [BTreeMap::from([(CLASS, 1)])]);
     assert_eq!(process.waits(), 1);
-    assert_eq!(instance(&run.changes().inserted[0].execution), Some("first"));
+    assert_eq!(instance(&run.changes().executions.inserted[0].execution), Some("first"));
 }
 
 #[test]
@@ -160,7 +164,7 @@ fn a_transaction_that_begins_again_keeps_the_claims_that_it_has_taken_along() {
     assert_eq!(process.offers().len(), 1);
     assert_eq!(process.waits(), 1);
     assert_eq!(again.locks(0), [id(1)], "the first try may have committed");
-    assert_eq!(instance(&again.changes().inserted[0].execution), Some("first"));
+    assert_eq!(instance(&again.changes().executions.inserted[0].execution), Some("first"));
     assert_eq!(driver.take_tasks().1.len(), 1);
 }
 

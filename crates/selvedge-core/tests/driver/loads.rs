@@ -29,7 +29,8 @@ fn needs_are_asked_again_until_they_add_nothing_new_and_nothing_is_asked_for_twi
     };
     // Two rules that need the same rows load them once.
     let run = run(&mut alone(vec![task(follows()), task(follows())]), &Table::of([1, 2, 3].map(leased)));
-    let looks: Vec<&[ExecutionId]> = run.loads.iter().map(|(needs, _)| &needs.look[..]).collect();
+    let looks: Vec<Vec<ExecutionId>> =
+        run.loads.iter().map(|(needs, _)| needs.executions.with(Access::Read)).collect();
     assert_eq!(looks, [[id(1)], [id(2)], [id(3)]]);
     assert!(run.changes().is_empty());
 }
@@ -40,7 +41,7 @@ fn a_row_that_is_not_there_is_asked_for_once() {
         &mut alone(vec![task(ByHand::asking(|_, needs| needs.executions.lock([id(1)])))]),
         &Table::default(),
     );
-    assert_eq!(run.loads_of(|needs| &needs.executions), [0]);
+    assert_eq!(run.loads_of(|needs| needs.executions.has(Access::Lock)), [0]);
     assert_eq!(run.loads.len(), 1);
 }
 
@@ -50,7 +51,7 @@ fn a_row_that_is_locked_by_one_rule_and_read_by_another_is_loaded_once() {
     let reads = ByHand::asking(|_, needs| needs.executions.read([id(1)]));
     let run = run(&mut alone(vec![task(reads), task(locks)]), &Table::of([leased(1)]));
     assert_eq!(run.locks(0), [id(1)]);
-    assert!(run.loads_of(|needs| &needs.look).is_empty());
+    assert!(run.loads_of(|needs| needs.executions.has(Access::Read)).is_empty());
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn after_the_first_part_nothing_is_locked_any_more() {
     let run = run(&mut alone(vec![task(changes), task(claims)]), &Table::of([1, 2, 3].map(leased)));
     let (last, _) = run.loads.last().expect("there are loads");
     assert_eq!(*last, Needs { executions: Request::reading([id(3)]), ..Needs::default() });
-    assert_eq!(run.changes().updated.len(), 1);
+    assert_eq!(run.changes().executions.updated.len(), 1);
 }
 
 /// Something of every stage.
@@ -127,24 +128,20 @@ fn the_rows_of_a_later_stage_wait_for_those_of_an_earlier_one() {
     let none = Needs::default;
     let executions = vec![id(1), id(2)];
     let first = Needs {
-        growing: Request::locking(all.growing),
+        growing: all.growing,
         executions: Request::locking(executions),
-        outbox: Request::locking(all.outbox),
+        outbox: all.outbox,
         ..none()
     };
     let second = Needs {
         lanes: Request::locking([GateId(1), GateId(2)]),
-        queries: Queries { candidates: all.candidates, ..Queries::default() },
+        queries: Queries { candidates: all.queries.candidates, ..Queries::default() },
         ..none()
     };
     let gates = Needs { gates: Request::locking([GateId(3), GateId(4)]), ..none() };
     let parts = Needs { parts: Request::locking([GateId(5), GateId(6)]), ..none() };
-    let held = Needs { queries: Queries { held: all.held, ..Queries::default() }, ..none() };
-    let last = Needs {
-        flows: Request::locking(all.flows),
-        sessions: Request::locking(all.sessions_locked),
-        ..none()
-    };
+    let held = Needs { queries: Queries { held: all.queries.held, ..Queries::default() }, ..none() };
+    let last = Needs { flows: all.flows, sessions: all.sessions, ..none() };
     assert_eq!(loads(plan), [first, second, gates, parts, held, last], "in order within a stage, too");
 }
 
@@ -155,7 +152,7 @@ fn lanes_and_candidates_wait_for_executions_where_these_may_come_late_or_lanes_a
     let with_executions = |plan| {
         let first = loads(plan).swap_remove(0);
         assert!(!first.executions.is_empty());
-        (!first.lanes.is_empty(), !first.candidates.is_empty())
+        (!first.lanes.is_empty(), !first.queries.candidates.is_empty())
     };
     assert_eq!(with_executions(plan(false, false)), (true, true), "one load serves all");
     assert_eq!(with_executions(plan(true, false)), (false, false));
@@ -167,25 +164,25 @@ fn flows_and_sessions_wait_where_gates_may_come() {
     let without_gates = || {
         let all = everything();
         Needs {
-            gates: Request::locking([]),
-            parts: Request::locking([]),
-            queries: Queries { held: vec![], ..Queries::default() },
+            gates: Request::default(),
+            parts: Request::default(),
+            queries: Queries { held: vec![], ..all.queries },
             ..all
         }
     };
     let mut loading = Loading::new(LockPlan::default());
     let load = loading.next(without_gates()).expect("it is in order").expect("there is a load");
-    assert_eq!((load.flows.len(), load.sessions_locked.len()), (1, 1), "one load serves all");
+    assert_eq!((load.flows.len(), load.sessions.len()), (1, 1), "one load serves all");
 
     let mut loading = Loading::new(LockPlan::default());
     loading.expect_gates();
     let load = loading.next(without_gates()).expect("it is in order").expect("there is a load");
-    assert_eq!((load.flows.len(), load.sessions_locked.len()), (0, 0));
+    assert_eq!((load.flows.len(), load.sessions.len()), (0, 0));
     let gates = Needs { gates: Request::locking([GateId(1)]), ..Needs::default() };
     let load = loading.next(gates.clone()).expect("it is in order");
     assert_eq!(load, Some(gates), "a gate that comes now is before them");
     let load = loading.next(Needs::default()).expect("it is in order").expect("there is a load");
-    assert_eq!((load.flows.len(), load.sessions_locked.len()), (1, 1));
+    assert_eq!((load.flows.len(), load.sessions.len()), (1, 1));
 }
 
 #[test]

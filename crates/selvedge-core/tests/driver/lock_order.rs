@@ -6,6 +6,7 @@ use super::table::{FLOW, NAMESPACE, Table, execution, id, lane, leased, run};
 use selvedge_core::driver::{Alone, Driver};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rule::Task;
+use selvedge_core::table::Access;
 use selvedge_core::{ExecutionId, Needs, State, Work};
 use uuid::Uuid;
 
@@ -29,7 +30,10 @@ fn a_rule_that_asks_for_executions_after_lanes_were_locked_fails_its_transaction
         let mut driver = alone(rule);
         let run = run(&mut driver, &Table::of([leased(1)]));
         assert_eq!(run.aborted(), format!("the lock order is broken: {stage} asked for after Lanes"));
-        assert!(run.loads_of(|needs| &needs.executions).is_empty(), "the store is never asked for them");
+        assert!(
+            run.loads_of(|needs| needs.executions.has(Access::Lock)).is_empty(),
+            "the store is never asked for them"
+        );
         assert!(!driver.take_tasks().0[0].is_decided());
     }
 }
@@ -50,7 +54,7 @@ fn executions_are_asked_for_twice_only_by_a_rule_whose_profile_says_so() {
     let refused = run(&mut alone(one_after_the_other()), &table);
     assert_eq!(refused.aborted(), "the lock order is broken: Executions asked for after Executions");
     let accepted = run(&mut alone(one_after_the_other().locking_later_executions()), &table);
-    assert_eq!((accepted.locks(0), accepted.locks(1)), (&[id(1)][..], &[id(2)][..]));
+    assert_eq!((accepted.locks(0), accepted.locks(1)), (vec![id(1)], vec![id(2)]));
     assert!(accepted.changes().is_empty());
     let plain = task(ByHand::asking(|_, _| {}));
     let batch = vec![plain, task(one_after_the_other().locking_later_executions())];
@@ -83,7 +87,7 @@ fn an_execution_that_was_locked_in_any_way_may_be_changed() {
         &mut Process::default().driver(vec![task(claim("instance", 1))]),
         &Table::of([execution(1, State::Waiting)]),
     );
-    assert!(found.loads_of(|needs| &needs.executions).is_empty());
+    assert!(found.loads_of(|needs| needs.executions.has(Access::Lock)).is_empty());
     assert!(found.updated(id(1)).execution.state.lease().is_some());
 }
 
@@ -107,11 +111,11 @@ fn an_outbox_row_is_written_only_by_a_transaction_that_has_locked_its_owner() {
     for kind in OutboxKind::ALL {
         let owner = if kind == OutboxKind::Flow { FLOW.0 } else { id(1).0 };
         let written = run(&mut alone(writing(kind, owner, true)), &table);
-        assert_eq!(written.changes().outbox_put.len(), 1, "{kind:?}");
+        assert_eq!(written.changes().outbox.written.len(), 1, "{kind:?}");
         let unlocked = run(&mut alone(writing(kind, owner, false)), &table);
         match kind {
             // The end of a child writes it, without the lock on the parent.
-            OutboxKind::Parent => assert_eq!(unlocked.changes().outbox_put.len(), 1),
+            OutboxKind::Parent => assert_eq!(unlocked.changes().outbox.written.len(), 1),
             OutboxKind::Edges | OutboxKind::Siblings | OutboxKind::Children | OutboxKind::Flow => {
                 assert!(unlocked.aborted().ends_with("is written without its owner"), "{kind:?}");
             }

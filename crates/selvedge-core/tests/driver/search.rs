@@ -24,7 +24,7 @@ fn a_claim_looks_behind_candidates_that_cannot_be_read_and_further_each_time() {
     let table = Table { unreadable, ..Table::of([1, 2, 3, 4].map(ready)) };
     let process = Process::default();
     let run = run(&mut process.driver(vec![task(claim("instance", 1))]), &table);
-    let searches = run.loads_of(|needs| &needs.queries.candidates);
+    let searches = run.loads_of(|needs| !needs.queries.candidates.is_empty());
     let asked = |load: &usize| {
         let (needs, _) = &run.loads[*load];
         (needs.queries.candidates[0].limit, needs.queries.except.clone())
@@ -32,7 +32,7 @@ fn a_claim_looks_behind_candidates_that_cannot_be_read_and_further_each_time() {
     let asked: Vec<_> = searches.iter().map(asked).collect();
     assert_eq!(asked, [(1, vec![]), (2, vec![id(1)]), (4, vec![id(1), id(2), id(3)])]);
     assert!(run.updated(id(4)).execution.state.lease().is_some());
-    assert_eq!(run.changes().updated.len(), 1, "the unreadable ones are left as they are");
+    assert_eq!(run.changes().executions.updated.len(), 1, "the unreadable ones are left as they are");
     assert_eq!(process.unreadable(), [1, 2, 3].map(id));
 }
 
@@ -62,12 +62,17 @@ fn a_claim_looks_behind_a_candidate_that_a_gate_refuses_and_the_gate_holds_that_
     let table = Table { gates: vec![full()], ..Table::of([refused(1, None), ready(2), ready(3)]) };
     let process = expecting();
     let run = run(&mut process.driver(vec![task(claim("instance", 1))]), &table);
-    let searches = run.loads_of(|needs| &needs.queries.candidates);
-    let limits: Vec<_> = searches.iter().map(|load| run.loads[*load].0.candidates[0].limit).collect();
+    let searches = run.loads_of(|needs| !needs.queries.candidates.is_empty());
+    let limits: Vec<_> = searches.iter().map(|load| run.loads[*load].0.queries.candidates[0].limit).collect();
     assert_eq!(limits, [1, 2], "it goes further each time");
-    assert_eq!(run.loads[searches[1]].0.except, [id(1)]);
-    let states: Vec<_> =
-        run.changes().updated.iter().map(|row| (row.execution.id, row.execution.state.name())).collect();
+    assert_eq!(run.loads[searches[1]].0.queries.except, [id(1)]);
+    let states: Vec<_> = run
+        .changes()
+        .executions
+        .updated
+        .iter()
+        .map(|row| (row.execution.id, row.execution.state.name()))
+        .collect();
     assert_eq!(states, [(id(1), StateName::Held), (id(2), StateName::Active)]);
 }
 
@@ -87,8 +92,8 @@ fn a_candidate_that_comes_after_the_line_of_its_fairness_key_was_read_is_left_to
     let line = Gate { version: 3, active: 1, ..Gate::new(line(NAMESPACE, CLASS, &name("key"))) };
     let table = Table { gates: vec![full(), line], ..Table::of([first, second]) };
     let run = run(&mut expecting().driver(vec![task(claim("instance", 1))]), &table);
-    assert_eq!(run.loads_of(|needs| &needs.queries.candidates).len(), 2);
-    assert_eq!(run.changes().updated.len(), 1);
+    assert_eq!(run.loads_of(|needs| !needs.queries.candidates.is_empty()).len(), 2);
+    assert_eq!(run.changes().executions.updated.len(), 1);
     assert_eq!(run.updated(id(1)).execution.state.name(), StateName::Held);
 }
 
@@ -103,11 +108,11 @@ fn claims_of_the_same_class_do_not_take_from_each_other() {
     };
     let mut driver = process.driver(vec![task(claim("any", 1)), task(of_one_kind("one"))]);
     let run = run(&mut driver, &Table::of([ready(1), ready(2)]));
-    let asked = run.loads_of(|needs| &needs.queries.candidates);
+    let asked = run.loads_of(|needs| !needs.queries.candidates.is_empty());
     let each = |classes| Candidates { classes, limit: 2 };
     assert_eq!(asked.len(), 1);
-    assert_eq!(run.loads[asked[0]].0.candidates, [each(vec![CLASS, other]), each(vec![CLASS])]);
-    let leased = run.changes().updated.iter().filter_map(|row| row.execution.state.lease());
+    assert_eq!(run.loads[asked[0]].0.queries.candidates, [each(vec![CLASS, other]), each(vec![CLASS])]);
+    let leased = run.changes().executions.updated.iter().filter_map(|row| row.execution.state.lease());
     let instances: BTreeSet<&str> = leased.map(|lease| lease.instance.as_str()).collect();
     assert_eq!(instances, BTreeSet::from(["any", "one"]));
 }
@@ -127,7 +132,7 @@ fn lanes_with_weights_take_turns_from_one_transaction_to_the_next() {
     both.scope.lanes.push(other_lane);
     let classes = [(); 4].map(|()| {
         let run = run(&mut process.driver(vec![task(both.clone())]), &table);
-        run.changes().updated[0].execution.class
+        run.changes().executions.updated[0].execution.class
     });
     assert_eq!(classes, [CLASS, other, CLASS, other]);
 }

@@ -6,6 +6,7 @@ use selvedge_core::execution::{Detail, Spec};
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy};
 use selvedge_core::rows::{Candidates, HeldBy, Updated};
 use selvedge_core::rules::admit::lane_gate;
+use selvedge_core::table::Access;
 use selvedge_core::wiring::{Downstream, Node, Upstream};
 use selvedge_core::{
     Changes, Class, ClassId, Execution, ExecutionId, FlowId, Gate, GateId, History, Join, Lease, LeaseId,
@@ -122,9 +123,9 @@ impl Table {
     fn rows(&self, needs: &Needs, now: Timestamp) -> Rows {
         let mut rows = Rows { now, ..Rows::default() };
         let mut asked: BTreeSet<ExecutionId> = BTreeSet::new();
-        asked.extend(needs.executions.iter().chain(&needs.look));
-        asked.extend(needs.executions_if_free.iter().filter(|id| !self.locked.contains(id)));
-        rows.skipped.extend(needs.executions_if_free.iter().filter(|id| self.locked.contains(id)));
+        asked.extend(needs.executions.iter(Access::Lock).chain(needs.executions.iter(Access::Read)));
+        asked.extend(needs.executions.iter(Access::LockIfFree).filter(|id| !self.locked.contains(id)));
+        rows.skipped.extend(needs.executions.iter(Access::LockIfFree).filter(|id| self.locked.contains(id)));
         for candidates in &needs.queries.candidates {
             rows.found.candidates.extend(self.candidates(candidates, &needs.queries.except));
         }
@@ -138,10 +139,11 @@ impl Table {
         rows.found.candidates.retain(|id| !self.unreadable.contains(id));
         let readable = asked.difference(&self.unreadable);
         rows.executions.extend(readable.filter_map(|id| self.executions.get(id).cloned()));
-        let inputs = rows.found.candidates.iter().chain(&needs.inputs);
+        let inputs = rows.found.candidates.iter().chain(needs.inputs.keys());
         rows.inputs.extend(inputs.map(|id| (*id, Bytes::from_static(b"null"))));
-        rows.gates_asked.extend(needs.lanes.iter().chain(&needs.gates).chain(&needs.parts));
-        rows.gates.extend(self.gates.iter().filter(|gate| rows.gates_asked.contains(&gate.id())).cloned());
+        let gates: Vec<GateId> =
+            needs.lanes.keys().chain(needs.gates.keys()).chain(needs.parts.keys()).copied().collect();
+        rows.gates.extend(self.gates.iter().filter(|gate| gates.contains(&gate.id())).cloned());
         rows.found.members.extend(needs.queries.members.iter().map(|asked| (*asked, Vec::new())));
         rows.found
             .classes
@@ -189,7 +191,7 @@ impl Run {
 
     /// The changed row of an execution.
     pub fn updated(&self, id: ExecutionId) -> &Updated {
-        let mut updated = self.changes().updated.iter();
+        let mut updated = self.changes().executions.updated.iter();
         updated.find(|row| row.execution.id == id).expect("the execution has changed")
     }
 
@@ -199,14 +201,13 @@ impl Run {
     }
 
     /// The executions that a load locks, waiting for them.
-    pub fn locks(&self, load: usize) -> &[ExecutionId] {
-        &self.loads[load].0.executions
+    pub fn locks(&self, load: usize) -> Vec<ExecutionId> {
+        self.loads[load].0.executions.with(Access::Lock)
     }
 
     /// The loads that ask for something of this kind, by their place.
-    pub fn loads_of<T>(&self, kind: impl Fn(&Needs) -> &Vec<T>) -> Vec<usize> {
-        let asks =
-            |(place, (needs, _)): (usize, &(Needs, Timestamp))| (!kind(needs).is_empty()).then_some(place);
+    pub fn loads_of(&self, asks_for: impl Fn(&Needs) -> bool) -> Vec<usize> {
+        let asks = |(place, (needs, _)): (usize, &(Needs, Timestamp))| asks_for(needs).then_some(place);
         self.loads.iter().enumerate().filter_map(asks).collect()
     }
 }

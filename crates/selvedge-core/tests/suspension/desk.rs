@@ -102,7 +102,7 @@ impl Desk {
     fn rows(&self, needs: &Needs) -> Rows {
         refuse_unserved(needs);
         let mut rows = Rows { now: self.now, ..Rows::default() };
-        for id in needs.executions.iter().chain(&needs.executions_if_free).chain(&needs.look) {
+        for id in needs.executions.returned() {
             rows.executions.extend(self.executions.get(id).cloned());
         }
         for asked in &needs.queries.candidates {
@@ -112,17 +112,16 @@ impl Desk {
                 rows.inputs.push((row.id, self.inputs[&row.id].clone()));
             }
         }
-        for id in &needs.inputs {
+        for id in needs.inputs.keys() {
             rows.inputs.extend(self.inputs.get(id).map(|input| (*id, input.clone())));
         }
-        rows.relatives.extend(needs.relatives.iter().filter_map(|id| self.relative(*id)));
+        rows.relatives.extend(needs.relatives.keys().filter_map(|id| self.relative(*id)));
         // No gate is configured, and none holds anything.
-        rows.gates_asked.extend(needs.lanes.iter().chain(&needs.gates).chain(&needs.parts));
         rows.found.held.extend(needs.queries.held.iter().map(|asked| (*asked, Vec::new())));
-        rows.outbox.extend(needs.outbox.iter().filter_map(|name| self.outbox.get(name).cloned()));
-        let flows = needs.flows.iter().chain(&needs.flows_look);
+        rows.outbox.extend(needs.outbox.keys().filter_map(|name| self.outbox.get(name).cloned()));
+        let flows = needs.flows.keys();
         rows.flows.extend(flows.filter_map(|id| self.flows.get(id).cloned()));
-        rows.sessions.extend(needs.sessions.iter().filter_map(|id| self.sessions.get(id).cloned()));
+        rows.sessions.extend(needs.sessions.keys().filter_map(|id| self.sessions.get(id).cloned()));
         rows.found
             .classes
             .extend(needs.queries.classes_after.filter(|after| *after < CLASS).map(|_| (CLASS, class())));
@@ -145,7 +144,7 @@ impl Desk {
             rows.signals
                 .extend(self.signals_of(*id).find(|signal| signal.key.as_ref() == Some(key)).map(bare));
         }
-        for (id, name) in &needs.steps {
+        for (id, name) in needs.steps.keys() {
             rows.steps.extend(self.steps_of(*id).find(|step| step.name == *name).cloned());
         }
         for id in &needs.queries.waitpoints {

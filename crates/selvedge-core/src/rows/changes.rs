@@ -1,0 +1,126 @@
+//! The changes of a decision, for a store to save.
+
+use super::{Inserted, KeyName, KeyRow, NodeEntry, TagEntry, Updated};
+use crate::flow::Counts;
+use crate::gate::{Gate, GateId, LedgerEntry};
+use crate::log::Event;
+use crate::outbox::{OutboxName, OutboxRow};
+use crate::rows::HistoryPage;
+use crate::stream::{Frame, Stream, StreamName};
+use crate::table::{Entries, Guarded};
+use crate::token::{TokenKey, TokenKeyId};
+use crate::{ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Waitpoint};
+
+/// The changes of a decision. A store saves all of them or none, each kind in the order in which it stands here.
+///
+/// Besides the versions of executions, flows and gates a store guards that a new key and a new name of a node were not there.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Executions. The history pages, streams, steps, signals and waitpoints of a deleted execution are deleted with it.
+    pub executions: Guarded<Inserted, Updated, ExecutionId>,
+    /// New pages of history.
+    pub history_pages: Vec<HistoryPage>,
+    /// Entries of the tag index.
+    pub tags: Entries<TagEntry, TagEntry>,
+    /// Keys. A removed key with an execution is removed only where it stands for that execution, one without only where it has
+    /// expired.
+    pub keys: Entries<KeyRow, (KeyName, Option<ExecutionId>)>,
+    /// Sessions. A write merges with the stored row: times never go back, and a requested drain stays requested. A session that is
+    /// removed and written is written without merging.
+    pub sessions: Entries<Session, SessionId>,
+    /// Flows. An update writes everything but the counts; namespace, tags and time of submission never change. The parts of
+    /// budgets that count for a deleted flow are deleted with it, as are those of a deleted execution that had no flow.
+    pub flows: Guarded<Flow, (Flow, u32), FlowId>,
+    /// Names of nodes.
+    pub nodes: Entries<NodeEntry, (FlowId, Name)>,
+    /// Outbox rows, new or not.
+    pub outbox: Entries<OutboxRow, OutboxName>,
+    /// Streams, new or not. A summary document is written only where its version differs from the stored one.
+    pub streams: Vec<Stream>,
+    /// New frames.
+    pub frames: Vec<Frame>,
+    /// New signals.
+    pub signals: Vec<Signal>,
+    /// Steps, new or not.
+    pub steps: Vec<Step>,
+    /// Waitpoints, new or not.
+    pub waitpoints: Vec<Waitpoint>,
+    /// Keys of tokens, new or not.
+    pub token_keys: Entries<TokenKey, TokenKeyId>,
+    /// Gates.
+    pub gates: Guarded<Gate, (Gate, u32), GateId>,
+    /// Amounts to add to the ledger.
+    pub ledger: Vec<LedgerEntry>,
+    /// Changes to rows that the decision has not read.
+    pub unread: UnreadWrites,
+    /// The events of the transaction: one entry of the log.
+    pub events: Vec<Event>,
+}
+
+/// Changes to rows that a decision has not read: they hold whatever the rows contain.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UnreadWrites {
+    /// Additions to the counts of flows, in id order, after the flows were updated. Each addition raises the version by one.
+    pub flow_counts: Vec<(FlowId, Counts)>,
+    /// Slots that are given back to gates, in id order.
+    pub slots_freed: Vec<(GateId, u32)>,
+    /// Signals that were taken, in order: execution, number, and the suspension that took it. A new signal may be among them.
+    pub signals_taken: Vec<(ExecutionId, u32, u32)>,
+    /// Streams whose best-effort frames with smaller numbers are deleted.
+    pub frames_dropped: Vec<(StreamName, u32)>,
+}
+
+impl UnreadWrites {
+    /// Reports whether there is nothing to save.
+    pub fn is_empty(&self) -> bool {
+        let UnreadWrites { flow_counts, slots_freed, signals_taken, frames_dropped } = self;
+        flow_counts.is_empty()
+            && slots_freed.is_empty()
+            && signals_taken.is_empty()
+            && frames_dropped.is_empty()
+    }
+}
+
+impl Changes {
+    /// Reports whether there is nothing to save.
+    pub fn is_empty(&self) -> bool {
+        let Changes {
+            executions,
+            history_pages,
+            tags,
+            keys,
+            sessions,
+            flows,
+            nodes,
+            outbox,
+            streams,
+            frames,
+            signals,
+            steps,
+            waitpoints,
+            token_keys,
+            gates,
+            ledger,
+            unread,
+            events,
+        } = self;
+        executions.is_empty()
+            && history_pages.is_empty()
+            && tags.is_empty()
+            && keys.is_empty()
+            && sessions.is_empty()
+            && flows.is_empty()
+            && nodes.is_empty()
+            && outbox.is_empty()
+            && streams.is_empty()
+            && frames.is_empty()
+            && signals.is_empty()
+            && steps.is_empty()
+            && waitpoints.is_empty()
+            && token_keys.is_empty()
+            && gates.is_empty()
+            && ledger.is_empty()
+            && unread.is_empty()
+            && events.is_empty()
+    }
+}

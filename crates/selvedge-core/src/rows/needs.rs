@@ -1,0 +1,259 @@
+//! The rows that a decision needs: requests by key, and queries.
+
+use crate::execution::ClaimOrder;
+use crate::gate::GateId;
+use crate::outbox::OutboxName;
+use crate::rows::KeyName;
+use crate::stream::StreamName;
+use crate::table::Request;
+use crate::{ClassId, ExecutionId, FlowId, Name, NamespaceId, SessionId};
+
+/// The rows that a decision needs. A store takes the locks in the order that [`Stage`](crate::driver::Stage) lists, each kind in
+/// key order, and reads the other rows after them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Needs {
+    /// Flows whose growth is serialised by an advisory lock.
+    pub growing: Request<FlowId>,
+    /// Nodes of flows, by name.
+    pub nodes: Request<(FlowId, Name)>,
+    /// Executions.
+    pub executions: Request<ExecutionId>,
+    /// Inputs of executions.
+    pub inputs: Request<ExecutionId>,
+    /// Names and results of executions: the [`Relative`](super::Relative) rows that a claim carries.
+    pub relatives: Request<ExecutionId>,
+    /// Keys.
+    pub keys: Request<KeyName>,
+    /// Outbox rows.
+    pub outbox: Request<OutboxName>,
+    /// Lanes. A store locks those that limit something, and reads the others.
+    pub lanes: Request<GateId>,
+    /// Gates other than lanes.
+    pub gates: Request<GateId>,
+    /// Parts of budgets.
+    pub parts: Request<GateId>,
+    /// Flows.
+    pub flows: Request<FlowId>,
+    /// Sessions.
+    pub sessions: Request<SessionId>,
+    /// Streams; a store may leave their summary documents out. Appending to a stream requires the lock on its execution.
+    pub streams: Request<StreamName>,
+    /// Streams with their summary documents.
+    pub summaries: Request<StreamName>,
+    /// Steps, by name.
+    pub steps: Request<(ExecutionId, Name)>,
+    /// Rows that are found by something else than their key.
+    pub queries: Queries,
+}
+
+impl Needs {
+    /// Reports whether nothing is needed.
+    pub fn is_empty(&self) -> bool {
+        let Needs {
+            growing,
+            nodes,
+            executions,
+            inputs,
+            relatives,
+            keys,
+            outbox,
+            lanes,
+            gates,
+            parts,
+            flows,
+            sessions,
+            streams,
+            summaries,
+            steps,
+            queries,
+        } = self;
+        growing.is_empty()
+            && nodes.is_empty()
+            && executions.is_empty()
+            && inputs.is_empty()
+            && relatives.is_empty()
+            && keys.is_empty()
+            && outbox.is_empty()
+            && lanes.is_empty()
+            && gates.is_empty()
+            && parts.is_empty()
+            && flows.is_empty()
+            && sessions.is_empty()
+            && streams.is_empty()
+            && summaries.is_empty()
+            && steps.is_empty()
+            && queries.is_empty()
+    }
+
+    /// Drops the needs that `loaded` covers, and adds the rest to it. Candidates, and the executions that they leave out, stay.
+    pub fn only_new(&mut self, loaded: &mut Needs) {
+        let Needs {
+            growing,
+            nodes,
+            executions,
+            inputs,
+            relatives,
+            keys,
+            outbox,
+            lanes,
+            gates,
+            parts,
+            flows,
+            sessions,
+            streams,
+            summaries,
+            steps,
+            queries,
+        } = self;
+        growing.only_new(&mut loaded.growing);
+        nodes.only_new(&mut loaded.nodes);
+        executions.only_new(&mut loaded.executions);
+        inputs.only_new(&mut loaded.inputs);
+        relatives.only_new(&mut loaded.relatives);
+        keys.only_new(&mut loaded.keys);
+        outbox.only_new(&mut loaded.outbox);
+        lanes.only_new(&mut loaded.lanes);
+        gates.only_new(&mut loaded.gates);
+        parts.only_new(&mut loaded.parts);
+        flows.only_new(&mut loaded.flows);
+        sessions.only_new(&mut loaded.sessions);
+        streams.only_new(&mut loaded.streams);
+        summaries.only_new(&mut loaded.summaries);
+        steps.only_new(&mut loaded.steps);
+        queries.only_new(&mut loaded.queries);
+    }
+}
+
+/// Rows that are found by something else than their key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Queries {
+    /// Members of flows, read without locks.
+    pub members: Vec<Members>,
+    /// Waiting executions to lock, skipping those that another transaction has locked.
+    pub candidates: Vec<Candidates>,
+    /// Executions that are left out of the candidates.
+    pub except: Vec<ExecutionId>,
+    /// Executions that gates hold, to lock, skipping those that another transaction has locked.
+    pub held: Vec<HeldBy>,
+    /// Executions whose steps and signals to read, all of them and with their payloads.
+    pub records: Vec<ExecutionId>,
+    /// Executions whose signals to read that no suspension has taken, without payloads.
+    pub untaken: Vec<ExecutionId>,
+    /// Signals to read by the keys of their senders, without payloads.
+    pub signal_keys: Vec<(ExecutionId, Name)>,
+    /// Executions whose waitpoints to read.
+    pub waitpoints: Vec<ExecutionId>,
+    /// Worker instances whose sessions to lock, and whose leases to read after that.
+    pub instances: Vec<(NamespaceId, Name)>,
+    /// Read the keys of tokens, all of them.
+    pub token_keys: bool,
+    /// Read the classes that were interned after this one.
+    pub classes_after: Option<ClassId>,
+}
+
+impl Queries {
+    /// Reports whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        let Queries {
+            members,
+            candidates,
+            except,
+            held,
+            records,
+            untaken,
+            signal_keys,
+            waitpoints,
+            instances,
+            token_keys,
+            classes_after,
+        } = self;
+        members.is_empty()
+            && candidates.is_empty()
+            && except.is_empty()
+            && held.is_empty()
+            && records.is_empty()
+            && untaken.is_empty()
+            && signal_keys.is_empty()
+            && waitpoints.is_empty()
+            && instances.is_empty()
+            && !token_keys
+            && classes_after.is_none()
+    }
+
+    fn only_new(&mut self, loaded: &mut Queries) {
+        fn new<T: Clone + Ord>(wanted: &mut Vec<T>, loaded: &mut Vec<T>) {
+            wanted.sort_unstable();
+            wanted.dedup();
+            if !loaded.is_empty() {
+                wanted.retain(|one| loaded.binary_search(one).is_err());
+            }
+            if !wanted.is_empty() {
+                loaded.extend(wanted.iter().cloned());
+                loaded.sort_unstable();
+            }
+        }
+        let Queries {
+            members,
+            candidates: _,
+            except: _,
+            held,
+            records,
+            untaken,
+            signal_keys,
+            waitpoints,
+            instances,
+            token_keys,
+            classes_after,
+        } = self;
+        new(members, &mut loaded.members);
+        new(held, &mut loaded.held);
+        new(records, &mut loaded.records);
+        new(untaken, &mut loaded.untaken);
+        new(signal_keys, &mut loaded.signal_keys);
+        new(waitpoints, &mut loaded.waitpoints);
+        new(instances, &mut loaded.instances);
+        *token_keys &= !loaded.token_keys;
+        loaded.token_keys |= *token_keys;
+        // Classes are read after every row of the same load, so once is enough.
+        *classes_after = classes_after.filter(|_| loaded.classes_after.is_none());
+        loaded.classes_after = loaded.classes_after.or(*classes_after);
+    }
+}
+
+/// A page of the members of a flow, in the order of their submission, then by id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Members {
+    /// The flow.
+    pub flow: FlowId,
+    /// Number of members to skip.
+    pub skip: u32,
+    /// Most members to return.
+    pub limit: u32,
+}
+
+/// The first waiting executions of these classes, in claim order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidates {
+    /// The classes, in id order.
+    pub classes: Vec<ClassId>,
+    /// Most executions to return.
+    pub limit: u32,
+}
+
+/// The first executions that a gate holds, in claim order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HeldBy {
+    /// The gate.
+    pub gate: GateId,
+    /// Most executions to return.
+    pub limit: u32,
+    /// Return executions behind this place; none from the first on.
+    pub after: Option<ClaimOrder>,
+}
+
+impl HeldBy {
+    /// Asks for the first executions that a gate holds.
+    pub fn first(gate: GateId, limit: u32) -> Self {
+        HeldBy { gate, limit, after: None }
+    }
+}

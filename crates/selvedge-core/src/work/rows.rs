@@ -1,0 +1,147 @@
+//! The kinds of rows in a transaction: the key of each, its version, and the knowledge of the transaction about it.
+
+use crate::gate::{Gate, GateId};
+use crate::outbox::{OutboxName, OutboxRow};
+use crate::rows::{KeyName, KeyRow, ResultChange};
+use crate::stream::{Stream, StreamName};
+use crate::table::Row;
+use crate::token::{TokenKey, TokenKeyId};
+use crate::{Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Waitpoint};
+use bytes::Bytes;
+
+/// The knowledge of a transaction about an execution besides its row.
+#[derive(Debug)]
+pub(crate) struct ExecutionExtra {
+    /// The input, where it was loaded.
+    pub input: Option<Bytes>,
+    /// The change to the result.
+    pub result: ResultChange,
+    /// The flow or the wiring changed; they are written only then.
+    pub rewired: bool,
+    /// The execution had no steps and signals when it was loaded.
+    pub bare: bool,
+}
+
+impl Default for ExecutionExtra {
+    fn default() -> Self {
+        ExecutionExtra { input: None, result: ResultChange::Keep, rewired: false, bare: false }
+    }
+}
+
+impl Row for Execution {
+    type Key = ExecutionId;
+    type Extra = ExecutionExtra;
+
+    fn key(&self) -> ExecutionId {
+        self.id
+    }
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl Row for Flow {
+    type Key = FlowId;
+    type Extra = ();
+
+    fn key(&self) -> FlowId {
+        self.id
+    }
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl Row for Gate {
+    type Key = GateId;
+    type Extra = ();
+
+    fn key(&self) -> GateId {
+        self.id()
+    }
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl Row for KeyRow {
+    type Key = KeyName;
+    type Extra = ();
+
+    fn key(&self) -> KeyName {
+        self.name.clone()
+    }
+}
+
+/// The knowledge of a transaction about a session besides its row.
+#[derive(Debug, Default)]
+pub(crate) struct SessionExtra {
+    /// The session is written without merging it with the stored row.
+    pub reset: bool,
+}
+
+impl Row for Session {
+    type Key = SessionId;
+    type Extra = SessionExtra;
+
+    fn key(&self) -> SessionId {
+        self.id
+    }
+}
+
+impl Row for OutboxRow {
+    type Key = OutboxName;
+    type Extra = ();
+
+    fn key(&self) -> OutboxName {
+        self.name
+    }
+}
+
+impl Row for Stream {
+    type Key = StreamName;
+    type Extra = ();
+
+    fn key(&self) -> StreamName {
+        self.name
+    }
+}
+
+impl Row for Signal {
+    type Key = (ExecutionId, u32);
+    type Extra = ();
+
+    fn key(&self) -> (ExecutionId, u32) {
+        (self.execution, self.number)
+    }
+}
+
+impl Row for Step {
+    type Key = (ExecutionId, Name);
+    type Extra = ();
+
+    fn key(&self) -> (ExecutionId, Name) {
+        (self.execution, self.name.clone())
+    }
+}
+
+impl Row for Waitpoint {
+    type Key = (ExecutionId, u32);
+    type Extra = ();
+
+    fn key(&self) -> (ExecutionId, u32) {
+        (self.execution, self.number)
+    }
+}
+
+impl Row for TokenKey {
+    type Key = TokenKeyId;
+    type Extra = ();
+
+    fn key(&self) -> TokenKeyId {
+        self.id
+    }
+}
