@@ -7,7 +7,7 @@ use super::gate_harness::{at_most, at_most_each, ids, keyed, quoted, spending, s
 use super::harness::fence;
 use selvedge_core::fact::{Fact, Next};
 use selvedge_core::gate::{BudgetScope, Config, GateName, LedgerEntry, OnHard};
-use selvedge_core::rules::budget::{Breach, Spend};
+use selvedge_core::rules::gates::budget::{Breach, Spend};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;

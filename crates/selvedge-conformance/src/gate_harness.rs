@@ -3,14 +3,15 @@
 use super::harness::{Harness, fence};
 use selvedge_core::amount::Amount;
 use selvedge_core::filter::{Filter, Place};
+use selvedge_core::gate::draws::draws_on;
+use selvedge_core::gate::draws::fairness_line;
 use selvedge_core::gate::{
     Amounts, BudgetScope, Config, Draws, Gate, GateKind, GateName, LedgerEntry, Limit, Rate,
 };
-use selvedge_core::rules::admit::line;
-use selvedge_core::rules::budget::{Breach, Reset, Spend, draws_on};
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::gate::{Configure, Configured};
-use selvedge_core::rules::release::LookAtGate;
+use selvedge_core::rules::gates::budget::{Breach, Reset, Spend};
+use selvedge_core::rules::gates::check::CheckGate;
+use selvedge_core::rules::gates::configure::{Configure, Configured};
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
 use selvedge_core::{Draft, ExecutionId, Name, Refusal, State};
@@ -104,7 +105,7 @@ impl Harness {
 
     /// The line of a fairness key among those of the kind `kind` in the lane `default`.
     pub async fn line(&self, key: &str) -> GateName {
-        line(self.namespace, self.class("default", "kind").await, &Name::trusted(key))
+        fairness_line(self.namespace, self.class("default", "kind").await, &Name::trusted(key))
     }
 
     /// A gate, if it has a row.
@@ -140,12 +141,12 @@ impl Harness {
 
     /// Looks at a gate whether it is due or not; says how many may go on.
     pub async fn look_at(&self, gate: &GateName) -> u32 {
-        self.run(LookAtGate { gate: gate.clone(), stopped: false, now: true }).await.released
+        self.run(CheckGate { gate: gate.clone(), stopped: false, now: true }).await.released
     }
 
     /// Looks at a gate if it is due; says how many may go on.
     pub async fn look_if_due(&self, gate: &GateName) -> u32 {
-        self.run(LookAtGate { gate: gate.clone(), stopped: false, now: false }).await.released
+        self.run(CheckGate { gate: gate.clone(), stopped: false, now: false }).await.released
     }
 
     /// Looks at every gate that is due, as reconcilers do: what runs under a budget that is used up is stopped first.
@@ -155,7 +156,7 @@ impl Harness {
             if stopped {
                 self.stop(&gate.name).await;
             }
-            self.run(LookAtGate { gate: gate.name, stopped, now: false }).await;
+            self.run(CheckGate { gate: gate.name, stopped, now: false }).await;
         }
     }
 

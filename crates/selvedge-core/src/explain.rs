@@ -1,9 +1,9 @@
 //! Why something does not run, and when that will change. One function; API, command line and pages show its text.
 
 use crate::execution::DueKind;
+use crate::gate::draws::{Taken, lane_gate, taken};
 use crate::gate::{Gate, GateKind, GateName, HoldReason, LaneState, Shut};
 use crate::join::{JoinPolicy, Resolution};
-use crate::rules::admit::{Taken, lane_gate, taken};
 use crate::state::StateName;
 use crate::{Class, Execution, Name, Session, State, Timestamp};
 use std::collections::BTreeSet;

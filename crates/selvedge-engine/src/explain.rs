@@ -3,9 +3,9 @@
 use crate::{Error, Namespace, View};
 use selvedge_core::explain::{Explanation, Surroundings, explain};
 use selvedge_core::filter::Filter;
+use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName};
 use selvedge_core::join::Resolution;
-use selvedge_core::rules::admit::lane_gate;
 use selvedge_core::state::StateName;
 use selvedge_core::{Execution, ExecutionId, State};
 

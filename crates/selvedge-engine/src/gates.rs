@@ -5,9 +5,9 @@ use selvedge_core::Rule;
 use selvedge_core::filter::Filter;
 use selvedge_core::gate::{Amounts, Config, Gate, GateKind, GateName};
 use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
-use selvedge_core::rules::budget::{Reset, Spend};
-use selvedge_core::rules::gate::{Configure, Configured};
-use selvedge_core::rules::release::LookAtGate;
+use selvedge_core::rules::gates::budget::{Reset, Spend};
+use selvedge_core::rules::gates::check::CheckGate;
+use selvedge_core::rules::gates::configure::{Configure, Configured};
 use selvedge_core::state::StateName;
 use selvedge_core::{ExecutionId, Name, Refusal};
 
@@ -54,7 +54,7 @@ impl Namespace {
     async fn look_at_parts(&self, name: &GateName) -> Result<(), Error> {
         let parts = self.inner().store.parts_of(name, PARTS_MAX).await?.into_iter();
         let parts = parts.filter(|part| part.due_at.is_some());
-        let look = |part: Gate| LookAtGate { gate: part.name, stopped: false, now: true };
+        let look = |part: Gate| CheckGate { gate: part.name, stopped: false, now: true };
         self.run_all(parts.map(look).collect()).await?;
         Ok(())
     }

@@ -9,7 +9,7 @@
 
 use crate::registry::Registry;
 use crate::task::{Post, Reply, post};
-use selvedge_core::rules::admit::lane_gate;
+use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::{ClaimScope, ClassId, GateId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -4,10 +4,11 @@
 use selvedge_conformance::{Harness, invariants};
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::Slots;
+use selvedge_core::gate::draws::draws_on;
 use selvedge_core::gate::{Amounts, Config, Draws, Gate, GateKind, GateName, LedgerEntry, Limit};
 use selvedge_core::rows::{ResultChange, Updated};
-use selvedge_core::rules::budget::Spend;
-use selvedge_core::rules::gate::Configure;
+use selvedge_core::rules::gates::budget::Spend;
+use selvedge_core::rules::gates::configure::Configure;
 use selvedge_core::table::Guarded;
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, State};
 use selvedge_memory::MemoryStore;

@@ -4,9 +4,9 @@
 mod support;
 
 use selvedge_conformance::{Sketch, invariants};
+use selvedge_engine::core::gate::draws::lane_gate;
 use selvedge_engine::core::gate::{Config, Draws, GateKind, GateName};
-use selvedge_engine::core::rules::admit::lane_gate;
-use selvedge_engine::core::rules::budget::Spend;
+use selvedge_engine::core::rules::gates::budget::Spend;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::state::StateName;

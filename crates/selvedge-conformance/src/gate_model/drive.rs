@@ -90,7 +90,7 @@ impl Drive {
             Step::Reset { budget } => {
                 let gate = harness.budget(BUDGETS[*budget]);
                 let actor = Name::trusted("operator");
-                drop(harness.run(selvedge_core::rules::budget::Reset { gate, actor }).await);
+                drop(harness.run(selvedge_core::rules::gates::budget::Reset { gate, actor }).await);
             }
             Step::Look => harness.look_at_due().await,
         }
@@ -273,7 +273,7 @@ impl Drive {
         let mut names: Vec<GateName> = KEYS.map(|name| self.harness.key(name)).to_vec();
         names.extend(QUOTAS.map(|name| self.harness.quota(name)));
         names.extend(LANES.map(|name| self.harness.lane(name)));
-        names.extend(rows.iter().filter_map(selvedge_core::rules::admit::fair_gate));
+        names.extend(rows.iter().filter_map(selvedge_core::gate::draws::fairness_line_of));
         for name in names {
             // Where time cannot be made to pass nobody has looked at what is due in a while.
             if !self.harness.is_manual() {

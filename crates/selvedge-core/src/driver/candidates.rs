@@ -2,7 +2,7 @@
 //! some cannot be read or are refused by gates.
 
 use crate::rows::{Candidates, Needs, Queries, Rows};
-use crate::rules::admit;
+use crate::rules::gates::take::refusal;
 use crate::{ClassId, ExecutionId, Work};
 use std::collections::HashSet;
 
@@ -76,7 +76,7 @@ impl Search {
         let ready: Vec<ExecutionId> = work.ready(&classes).collect();
         let refused = |id: &&ExecutionId| {
             let row = work.find(**id).ok().flatten();
-            row.is_some_and(|row| admit::knows(row, work) && admit::refuses(row, work).is_some())
+            row.is_some_and(|row| work.has_requested_gates_of(row) && refusal(row, work).is_some())
         };
         let refused = ready.iter().filter(refused).count();
         let enough = ready.len() - refused >= wanted || refused >= SEARCH_LIMIT as usize;

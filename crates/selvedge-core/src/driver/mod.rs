@@ -17,9 +17,10 @@ pub use host::{Admission, Alone, Host};
 pub use loading::{Loading, LockPlan, Saved, Stage, Violation};
 
 use crate::gate::GateName;
+use crate::gate::draws::fairness_line_of;
 use crate::rows::{Changes, Needs, Rows};
 use crate::rule::{IfLocked, LeaseEffect, Phase, Task};
-use crate::rules::{admit, join, release};
+use crate::rules::{gates, join};
 use crate::table::Access;
 use crate::work::Context;
 use crate::{ClassId, Entropy, ExecutionId, Timestamp, Work};
@@ -157,7 +158,7 @@ impl<H: Host> Driver<H> {
         self.work.load(&std::mem::take(&mut self.asked), rows);
         for id in late {
             // If the line of its fairness key was read before it came, it is left to the next claim.
-            let line = self.work.find(id).ok().flatten().and_then(admit::fair_gate);
+            let line = self.work.find(id).ok().flatten().and_then(fairness_line_of);
             if line.is_some_and(|line| self.work.has_requested_gate(line.id())) {
                 self.work.withhold(id);
             }
@@ -187,7 +188,7 @@ impl<H: Host> Driver<H> {
             let locked: HashSet<ExecutionId> =
                 downstreams.into_iter().filter(|id| self.is_locked(*id)).collect();
             join::propagate(&mut self.work, |id| locked.contains(&id));
-            release::open(&mut self.work);
+            gates::release::release_opened(&mut self.work);
             self.work.stop_clock();
             self.loading.close();
             self.part = Part::Claiming;
@@ -258,7 +259,7 @@ impl<H: Host> Driver<H> {
                     });
                 }
                 let skips = |id| !self.is_locked(id) || self.stay_leased.contains(&id);
-                admit::needs(&self.work, skips, &mut needs);
+                gates::needs::needs(&self.work, skips, &mut needs);
                 if self.admission.limits && !self.loading.has_passed(Stage::Lanes) {
                     needs.lanes.lock(self.host.waiting_lanes(&self.work.live_classes()));
                 }

@@ -5,6 +5,7 @@
 //! refuses is held by it, and goes on when the transaction that opens the gate lets it.
 
 mod config;
+pub mod draws;
 
 pub use config::{BudgetScope, Config, LIMIT_MAX, LaneState, Limit, OnHard, Rate, WEIGHT_MAX};
 

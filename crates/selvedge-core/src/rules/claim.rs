@@ -1,12 +1,14 @@
 //! Claims: ready executions go to a worker under new leases, in order.
 
 use super::Operation;
-use super::admit::{self, lane_gate, lanes_open_at};
-use super::release;
+use super::gates::hold::hold;
+use super::gates::lines;
+use super::gates::take::{lanes_open_at, refusal, take};
 use super::report::Fence;
 use super::worker::{PutBack, PutBackReason};
 use crate::execution::Slots;
 use crate::fact::{Fact, LeaseRef};
+use crate::gate::draws::{fairness_line_of, lane_gate};
 use crate::gate::{Gate, GateName};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{Candidates, Needs, Relative};
@@ -317,20 +319,20 @@ impl Claim {
                 continue;
             }
             let row = row.clone();
-            if let Some((gate, shut)) = admit::refuses(&row, work) {
-                admit::hold(work, id, gate, &shut);
+            if let Some((gate, shut)) = refusal(&row, work) {
+                hold(work, id, gate, &shut);
                 work.pass_over(row.class);
-                if let Some(line) = admit::fair_gate(&row) {
-                    release::move_up(work, &line);
+                if let Some(line) = fairness_line_of(&row) {
+                    lines::move_up(work, &line);
                 }
                 continue;
             }
-            let slots = admit::take(&row, lane.as_ref(), work);
+            let slots = take(&row, lane.as_ref(), work);
             let one = self.lease(id, slots, work);
             bytes += one.bytes();
             claimed.push(one);
-            if let Some(line) = admit::fair_gate(&row) {
-                release::move_up(work, &line);
+            if let Some(line) = fairness_line_of(&row) {
+                lines::move_up(work, &line);
             }
         }
         claimed

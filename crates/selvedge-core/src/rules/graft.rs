@@ -1,9 +1,9 @@
 //! Nodes and edges are added to a flow: by its submission, by growth, and by what a running execution spawns.
 
-use super::admit::line;
 use super::join::{UpstreamChange, decide, hear};
 use super::submit::{needs_lanes, new_row};
 use crate::fact::Fact;
+use crate::gate::draws::fairness_line;
 use crate::join::{Edge, Join, Resolution};
 use crate::plan::{DEPTH_LIMIT, End, Graph, GraphPlan};
 use crate::rows::Needs;
@@ -35,7 +35,7 @@ impl Planned {
         needs_lanes(namespace, self.plan.nodes().iter().map(|node| &node.submission), work, needs);
         for (node, class) in self.plan.nodes().iter().zip(&self.classes) {
             let key = node.submission.draws.fairness_key.as_ref();
-            needs.gates.lock(key.map(|key| line(namespace, *class, key).id()));
+            needs.gates.lock(key.map(|key| fairness_line(namespace, *class, key).id()));
         }
     }
 }

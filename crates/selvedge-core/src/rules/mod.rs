@@ -3,20 +3,17 @@
 //! Each operation is a struct that implements [`Rule`](crate::rule::Rule): `profile`, `needs` and `decide`. An operation that is
 //! refused has changed nothing.
 
-pub mod admit;
-pub mod budget;
 pub mod claim;
 pub mod clock;
 pub mod dispatch;
 pub mod flow;
 mod frame;
-pub mod gate;
+pub mod gates;
 pub mod graft;
 pub mod grow;
 pub mod heartbeat;
 pub mod join;
 pub mod operator;
-pub mod release;
 pub mod report;
 pub mod signal;
 pub mod step;

@@ -1,12 +1,12 @@
 //! What operators do to an execution. Every event of theirs names the actor.
 
-use super::admit::fair_gate;
 use super::graft::join_again;
 use super::submit::key_names;
 use super::{follow, open_again, put_back, suspend, waitpoint};
 use crate::execution::CancelRequest;
 use crate::fact::{Fact, Next};
 use crate::flow::FlowState;
+use crate::gate::draws::fairness_line_of;
 use crate::join::GroupDecision;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs, ResultChange};
 use crate::rule::{IfLocked, Locks, Phase, Profile, Rule};
@@ -94,7 +94,7 @@ impl Rule for Operate {
             && let Ok(row) = work.execution(self.namespace, self.execution)
         {
             needs.flows.lock(row.flow);
-            needs.gates.lock(fair_gate(row).map(|line| line.id()));
+            needs.gates.lock(fairness_line_of(row).map(|line| line.id()));
         }
         match (&self.action, work.execution(self.namespace, self.execution)) {
             (Action::Resume, Ok(row)) => suspend::needs(row, needs),

@@ -3,8 +3,8 @@
 //! The epoch is the fence, not the clock: until the lease was taken away, a late report of the current lease is accepted.
 //! A report that already succeeded, repeated, gives the same answer: the line of history that it wrote is its receipt.
 
-use super::budget::Spend;
 use super::frame::{self, Known};
+use super::gates::budget::Spend;
 use super::grow::Spawn;
 use super::step::StepDraft;
 use super::suspend::Suspend;

@@ -1,9 +1,10 @@
 //! Submission: new executions, each at most once for its id and its keys.
 
-use super::{Operation, admit};
+use super::Operation;
 use crate::execution::{Detail, Spec};
 use crate::fact::Fact;
 use crate::gate::LaneState;
+use crate::gate::draws::{fairness_line, lane_gate};
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::{
@@ -89,7 +90,7 @@ impl Rule for Submit {
                 needs.keys.read([name]);
             }
             let line = submission.draws.fairness_key.as_ref();
-            needs.gates.lock(line.map(|key| admit::line(self.namespace, item.class, key).id()));
+            needs.gates.lock(line.map(|key| fairness_line(self.namespace, item.class, key).id()));
         }
         let valid = self.items.iter().filter_map(|item| item.submission.as_ref().ok());
         needs_lanes(self.namespace, valid, work, needs);
@@ -270,13 +271,13 @@ pub(super) fn needs_lanes<'a>(
     needs: &mut Needs,
 ) {
     if work.expects_lanes() {
-        needs.lanes.lock(submissions.map(|one| admit::lane_gate(namespace, &one.lane).id()));
+        needs.lanes.lock(submissions.map(|one| lane_gate(namespace, &one.lane).id()));
     }
 }
 
 /// Refuses what goes to a lane that takes nothing new. A lane that was not asked for takes everything.
 pub(super) fn check_lane(namespace: NamespaceId, one: &Submission, work: &Work) -> Result<(), Refusal> {
-    let lane = work.gate(&admit::lane_gate(namespace, &one.lane));
+    let lane = work.gate(&lane_gate(namespace, &one.lane));
     match lane.config.as_ref().is_some_and(|config| config.state == LaneState::Draining) {
         true => Err(Refusal::LaneDraining { lane: one.lane.to_string() }),
         false => Ok(()),

@@ -32,7 +32,7 @@ impl Work {
         let children = wiring.children.iter().map(|child| child.execution);
         entry.extra.input.is_some()
             && self.has_whole_record(entry.row.id)
-            && crate::rules::admit::knows(&entry.row, self)
+            && self.has_requested_gates_of(&entry.row)
             && upstreams.chain(children).all(|id| self.has_end_of(id))
     }
 
@@ -50,7 +50,7 @@ impl Work {
     pub fn made_ready(&self) -> Vec<ClassId> {
         let ids = self.ready.values().flatten().map(|(_, id)| id);
         let made = ids.filter_map(|id| self.executions.entry(id)).filter(|entry| !entry.is_unchanged());
-        let made = made.filter(|entry| crate::rules::admit::knows(&entry.row, self));
+        let made = made.filter(|entry| self.has_requested_gates_of(&entry.row));
         made.map(|entry| entry.row.class).collect()
     }
 

@@ -2,9 +2,9 @@
 
 use super::Work;
 use crate::execution::{ClaimOrder, Slots};
+use crate::gate::draws::{self, BudgetDraw, Taken, fairness_line_of, slots_of, taken};
 use crate::gate::{Gate, GateId, GateKind, GateName, LedgerEntry, subtract};
 use crate::rows::{Changes, HeldBy};
-use crate::rules::admit::{Taken, fair_gate, taken};
 use crate::shares::Shares;
 use crate::table::{Entry, Table};
 use crate::{ClassId, Execution, ExecutionId};
@@ -108,6 +108,23 @@ impl Work {
         }
     }
 
+    /// Returns the budgets of an execution, with the parts that count for it as the budgets are configured now.
+    pub fn budgets_of<'a>(&self, row: &'a Execution) -> Vec<BudgetDraw<'a>> {
+        draws::budgets_of(row, |whole| {
+            let scope = self.gate(whole).config.as_ref().map(|config| config.scope).unwrap_or_default();
+            draws::part_of(row, scope, self.lane_of(row.class))
+        })
+    }
+
+    /// Reports whether all gates that an execution draws on were requested.
+    pub fn has_requested_gates_of(&self, row: &Execution) -> bool {
+        fairness_line_of(row).is_none_or(|line| self.has_requested_gate(line.id()))
+            && slots_of(row).all(|(name, _)| self.has_requested_gate(name.id()))
+            && self.budgets_of(row).iter().all(|budget| {
+                self.has_requested_gate(budget.whole.id()) && self.has_requested_gate(budget.counted().id())
+            })
+    }
+
     /// Something of a gate was given back, or it was configured: it may be open.
     pub fn open_gate(&mut self, id: GateId) {
         self.gates.opened.insert(id);
@@ -160,12 +177,12 @@ impl Work {
     }
 
     /// Whether an execution that a gate holds is at hand.
-    pub fn has_held(&self, id: GateId) -> bool {
+    pub fn has_loaded_held(&self, id: GateId) -> bool {
         self.gates.held.get(&id).is_some_and(|held| !held.is_empty())
     }
 
     /// One was held by a gate just now: it takes its place among those at hand, unless others that are not come before it.
-    pub fn put_held(&mut self, id: GateId, execution: ExecutionId) {
+    pub fn add_held(&mut self, id: GateId, execution: ExecutionId) {
         if self.gates.held_more.contains(&id) {
             return;
         }
@@ -176,28 +193,28 @@ impl Work {
     }
 
     /// Puts one back that was not let through, so that it is the next again.
-    pub fn keep_held(&mut self, id: GateId, execution: ExecutionId) {
+    pub fn put_back_held(&mut self, id: GateId, execution: ExecutionId) {
         self.gates.held.entry(id).or_default().push_front(execution);
     }
 
     /// Whether it was asked what a gate holds.
-    pub fn has_asked_held(&self, id: GateId) -> bool {
+    pub fn has_requested_held(&self, id: GateId) -> bool {
         self.gates.held_requested.contains_key(&id)
     }
 
     /// Whether a gate that is here says that it may hold something.
-    pub fn may_be_held_by(&self, id: GateId) -> bool {
+    pub fn may_hold(&self, id: GateId) -> bool {
         self.gates.rows.get(&id).is_some_and(|gate| gate.state.holds)
     }
 
     /// Behind which place it was asked what a gate holds; none from the first on.
-    pub fn held_asked_after(&self, id: GateId) -> Option<ClaimOrder> {
+    pub fn held_requested_after(&self, id: GateId) -> Option<ClaimOrder> {
         self.gates.held_requested.get(&id).copied().flatten()
     }
 
     /// Whether a gate may hold something behind what is, or was, at hand.
-    pub fn holds_unseen(&self, id: GateId) -> bool {
-        self.gates.held_more.contains(&id) || !self.has_asked_held(id)
+    pub fn may_hold_unloaded(&self, id: GateId) -> bool {
+        self.gates.held_more.contains(&id) || !self.has_requested_held(id)
     }
 
     /// Whether a gate may hold more than what is at hand.
@@ -262,7 +279,7 @@ impl Work {
 
     /// The one of a fairness key that could be claimed cannot any more.
     pub(super) fn leave_line(&mut self, row: &Execution) {
-        let Some(name) = fair_gate(row) else { return };
+        let Some(name) = fairness_line_of(row) else { return };
         let id = name.id();
         if self.gates.rows.contains(&id) {
             self.change_gate(&name, |gate| gate.active = gate.active.saturating_sub(1));

@@ -18,14 +18,14 @@ use selvedge_core::gate::GateName;
 use selvedge_core::join::EdgeCondition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, NodeDraft, Onto};
-use selvedge_core::rules::budget::Breach;
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
+use selvedge_core::rules::gates::budget::Breach;
+use selvedge_core::rules::gates::check::CheckGate;
 use selvedge_core::rules::graft::Planned;
 use selvedge_core::rules::grow::{Grow, Spawn};
 use selvedge_core::rules::operator::{Action, Operate};
-use selvedge_core::rules::release::LookAtGate;
 use selvedge_core::rules::report::{Fence, Op, Report};
 use selvedge_core::rules::signal::{SignalDraft, Way};
 use selvedge_core::rules::step::StepDraft;
@@ -77,7 +77,7 @@ pub enum Command {
     /// Its child has ended like this or is live, and it is told.
     HearChildren(Option<Outcome>),
     /// A gate is looked at.
-    LookAtGate(GateName),
+    CheckGate(GateName),
     /// A budget that may be used up stops it.
     Breach(GateName),
 }
@@ -165,7 +165,7 @@ pub fn commands(cause: Cause) -> Vec<Command> {
 
 /// Looks at every gate.
 fn looks() -> Vec<Command> {
-    gates().iter().cloned().map(Command::LookAtGate).collect()
+    gates().iter().cloned().map(Command::CheckGate).collect()
 }
 
 /// Suspends until something comes that has not, that has, or that does at once; and makes a waitpoint along with it.
@@ -269,7 +269,7 @@ fn passed(fact: &Fact, from: Option<StateName>) -> StateName {
 /// Whether there is nothing to save, but for the row of the outbox that a dispatch works off, the flow whose members it
 /// has told, and when a gate is to be looked at again.
 fn is_nothing(changes: &Changes, command: &Command) -> bool {
-    if matches!(command, Command::LookAtGate(_)) {
+    if matches!(command, Command::CheckGate(_)) {
         return Changes { gates: Guarded::default(), ..changes.clone() }.is_empty();
     }
     let Some(left) = left(command) else { return changes.is_empty() };
@@ -323,8 +323,8 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
                 changes.executions.updated.iter().any(|one| matches!(one.execution.state, State::Held(_)));
             (claims.is_ok_and(|claims| held == claims.claimed.is_empty()), changes)
         }
-        Command::LookAtGate(gate) => {
-            let (looked, changes) = scene.run(LookAtGate { gate: gate.clone(), stopped: false, now: true });
+        Command::CheckGate(gate) => {
+            let (looked, changes) = scene.run(CheckGate { gate: gate.clone(), stopped: false, now: true });
             (looked.released == 1, changes)
         }
         Command::Breach(gate) => {

@@ -2,8 +2,8 @@
 
 use super::table::{CLASS, class};
 use selvedge_core::driver::{Admission, Alone, Driver, Host};
+use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::rule::{Envelope, Task};
-use selvedge_core::rules::admit::lane_gate;
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::work::LaneShares;
 use selvedge_core::{Class, ClassId, Classes, Execution, ExecutionId, GateId};

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use selvedge_core::driver::{Demand, Driver, Host};
 use selvedge_core::execution::{Detail, Spec};
+use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy};
 use selvedge_core::rows::{Candidates, HeldBy, Updated};
-use selvedge_core::rules::admit::lane_gate;
 use selvedge_core::table::Access;
 use selvedge_core::wiring::{Downstream, Node, Upstream};
 use selvedge_core::{

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use selvedge_core::driver::{Alone, Demand, Driver};
 use selvedge_core::log::Event;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::rows::Queries;
 use selvedge_core::rows::{Candidates, Relative, ResultChange};
 use selvedge_core::rule::Envelope;
 use selvedge_core::rules::claim::{Claim, Claimed};
@@ -17,7 +16,7 @@ use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report, Reported};
 use selvedge_core::rules::submit::{Item, Submit};
-use selvedge_core::table::Request;
+use selvedge_core::table::{Access, Request};
 use selvedge_core::token::{TokenKey, TokenKeyId};
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{
@@ -342,15 +341,16 @@ impl Desk {
 
 /// Fails a test whose rules ask for rows that the desk does not keep: it would answer as if there were none.
 fn refuse_unserved(needs: &Needs) {
-    let served = Needs {
-        growing: Request::locking(Vec::new()),
-        nodes: Request::reading(Vec::new()),
-        keys: Request::reading(Vec::new()),
-        streams: Request::reading(Vec::new()),
-        summaries: Request::reading(Vec::new()),
-        sessions: Request::locking(Vec::new()),
-        queries: Queries { members: Vec::new(), instances: Vec::new(), ..Queries::default() },
+    let mut served = Needs {
+        growing: Request::default(),
+        nodes: Request::default(),
+        keys: Request::default(),
+        streams: Request::default(),
+        summaries: Request::default(),
         ..needs.clone()
     };
+    served.sessions.retain(|_, access| access == Access::Read);
+    served.queries.members.clear();
+    served.queries.instances.clear();
     assert_eq!(*needs, served, "the desk has no such rows");
 }

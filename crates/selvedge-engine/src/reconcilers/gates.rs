@@ -6,8 +6,9 @@ use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, Place};
 use selvedge_core::gate::GateKind;
-use selvedge_core::rules::budget::{Breach, draws_on};
-use selvedge_core::rules::release::LookAtGate;
+use selvedge_core::gate::draws::draws_on;
+use selvedge_core::rules::gates::budget::Breach;
+use selvedge_core::rules::gates::check::CheckGate;
 use selvedge_core::state::StateName;
 use selvedge_core::{ExecutionId, Gate, Timestamp};
 use selvedge_store::Overview;
@@ -88,7 +89,7 @@ async fn look(context: &ReconcilerContext, gates: Vec<Gate>) -> Result<Tally, Er
             |gate| covers(context, gate),
             // A bad one is set aside by an id like that of an execution.
             |gate: &Gate| ExecutionId(Uuid::from_u64_pair(0, gate.id().0 as u64)),
-            |gate| LookAtGate { stopped: gate.state.stops, gate: gate.name, now: false },
+            |gate| CheckGate { stopped: gate.state.stops, gate: gate.name, now: false },
             |looked| Ok(looked.released > 0 || looked.goes_on),
         )
         .await

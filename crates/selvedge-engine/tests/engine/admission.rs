@@ -4,7 +4,7 @@ use crate::side::{Side, claim_of, fence, ids, operator};
 use crate::{on_memory, soon};
 use selvedge_engine::core::amount::Amount;
 use selvedge_engine::core::gate::{Amounts, Config, Draws, GateKind, LaneState, Limit, OnHard, Rate};
-use selvedge_engine::core::rules::budget::Spend;
+use selvedge_engine::core::rules::gates::budget::Spend;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, Name};

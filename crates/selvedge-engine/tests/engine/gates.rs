@@ -7,7 +7,7 @@ use selvedge_engine::core::gate::{
     Amounts, BudgetScope, Config, Draws, GateKind, LaneState, Limit, OnHard, Rate,
 };
 use selvedge_engine::core::rules::Operation;
-use selvedge_engine::core::rules::budget::Spend;
+use selvedge_engine::core::rules::gates::budget::Spend;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId, Name};

@@ -1,7 +1,7 @@
 //! Lanes, quotas and budgets are configured.
 
 use super::budget::{forgotten, stop};
-use super::release::{self, CHUNK};
+use super::release::{CHUNK, release};
 use crate::fact::Fact;
 use crate::gate::{Config, Gate, GateKind, GateName, OnHard};
 use crate::rows::{HeldBy, Needs};
@@ -93,7 +93,7 @@ impl Rule for Configure {
             match self.gate.kind {
                 GateKind::Lane => work.open_gate(self.gate.id()),
                 GateKind::Key | GateKind::Quota | GateKind::Budget | GateKind::Fair => {
-                    release::release(work, &self.gate, true);
+                    release(work, &self.gate, true);
                 }
             }
         }

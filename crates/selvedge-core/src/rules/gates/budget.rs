@@ -1,15 +1,18 @@
 //! Budgets: what was spent is counted, always and once; what is used up holds, and by policy stops what runs.
 
-use super::admit::{own_reserve, part_of};
-use super::follow;
+use super::needs::lock_gate;
+use super::release::{CHUNK, release};
+use super::{record_held, whole};
 use crate::fact::{Fact, Failure, Next};
+use crate::gate::draws::{draws_on, part_of};
 use crate::gate::{Amounts, Config, Gate, GateKind, GateName, LedgerEntry, OnHard, add};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{HeldBy, KeyName, KeyRow, KeyScope, Needs};
 use crate::rule::{Phase, Profile, Rule};
+use crate::rules::follow;
 use crate::state::State;
 use crate::suspension::{Condition, OnTimeout, Suspension, Wait};
-use crate::{Execution, ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, Timestamp, Work};
+use crate::{ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, Timestamp, Work};
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -66,7 +69,7 @@ impl Spend {
         let whole = self.whole();
         let scope = work.gate(&whole).config.as_ref().map(|config| config.scope).unwrap_or_default();
         let row = self.execution.and_then(|id| work.execution(self.namespace, id).ok());
-        match row.and_then(|row| part_of(row, scope, work)) {
+        match row.and_then(|row| part_of(row, scope, work.lane_of(row.class))) {
             Some(part) => whole.part(part),
             None => whole,
         }
@@ -176,9 +179,8 @@ pub(super) fn stop(gate: &mut Gate, config: &Config, now: Timestamp) {
 /// Looks at what a budget, or a part of it, has counted: a period that is over ends, one that was configured since begins, and
 /// what is counted for a budget that was removed is forgotten.
 pub fn keep(name: &GateName, work: &mut Work) {
-    let whole = GateName { part: None, ..name.clone() };
     let (gate, now) = (work.gate(name), work.now());
-    let Some(config) = work.gate(&whole).config.clone() else {
+    let Some(config) = work.gate(&whole(name)).config.clone() else {
         if gate.state != forgotten(&gate).state {
             work.change_gate(name, |gate| *gate = forgotten(gate));
         }
@@ -208,8 +210,7 @@ pub fn forgotten(gate: &Gate) -> Gate {
 /// The usage of a budget is set back to nothing: a new period begins.
 pub fn reset(name: &GateName, actor: Option<Name>, work: &mut Work) {
     let now = work.now();
-    let whole = GateName { part: None, ..name.clone() };
-    let period_ms = work.gate(&whole).config.as_ref().and_then(|config| config.period_ms);
+    let period_ms = work.gate(&whole(name)).config.as_ref().and_then(|config| config.period_ms);
     work.change_gate(name, |gate| {
         gate.state.used.clear();
         gate.state.period += 1;
@@ -244,21 +245,17 @@ impl Rule for Reset {
     }
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
-        needs.gates.lock([GateName { part: None, ..self.gate.clone() }.id()]);
-        if self.gate.part.is_some() {
-            needs.parts.lock([self.gate.id()]);
-        }
-        needs.queries.held.push(HeldBy::first(self.gate.id(), super::release::CHUNK));
+        lock_gate(&self.gate, needs);
+        needs.queries.held.push(HeldBy::first(self.gate.id(), CHUNK));
     }
 
     /// Resets the usage, and releases held executions.
     fn decide(&self, work: &mut Work) -> Result<(), Refusal> {
-        let whole = GateName { part: None, ..self.gate.clone() };
-        if work.gate(&whole).config.is_none() {
+        if work.gate(&whole(&self.gate)).config.is_none() {
             return Err(Refusal::NotFound { what: "budget".into(), id: self.gate.name.to_string() });
         }
         reset(&self.gate, Some(self.actor.clone()), work);
-        super::release::release(work, &self.gate, true);
+        release(work, &self.gate, true);
         Ok(())
     }
 }
@@ -288,8 +285,7 @@ impl Rule for Breach {
     /// Stops the execution if the budget is still used up; returns whether it did.
     fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
         let Some(row) = work.find(self.execution)?.cloned() else { return Ok(false) };
-        let whole = GateName { part: None, ..self.gate.clone() };
-        let Some(config) = work.gate(&whole).config.clone() else { return Ok(false) };
+        let Some(config) = work.gate(&whole(&self.gate)).config.clone() else { return Ok(false) };
         let (Some(lease), true) = (row.lease_ref(), draws_on(&row, &self.gate)) else { return Ok(false) };
         if !work.gate(&self.gate).is_used_up(&config.limits) {
             return Ok(false);
@@ -333,9 +329,7 @@ impl Rule for Breach {
                 let next = Next::Suspended;
                 let fact = Fact::Breached { lease, gate, next, suspension: Some(suspension.clone()) };
                 // It waits for the budget as one does that was held.
-                if let Some(state) = work.gate(&self.gate).holds(None, own_reserve(&row, &self.gate)) {
-                    work.change_gate(&self.gate, |gate| gate.state = state);
-                }
+                record_held(work, &row, &self.gate);
                 work.apply(row.id, fact, None, |row| {
                     row.state = State::Suspended(suspension.into());
                     row.detail.record.suspensions += 1;
@@ -345,11 +339,4 @@ impl Rule for Breach {
         }
         Ok(true)
     }
-}
-
-/// Whether an execution that runs draws on a budget, or on this part of it.
-pub fn draws_on(row: &Execution, gate: &GateName) -> bool {
-    let budgets = row.spec.draws.budgets.iter().zip(&row.detail.slots.parts);
-    let mut drawn = budgets.map(|((name, _), part)| (name, part));
-    row.namespace == gate.namespace && drawn.any(|(name, part)| *name == gate.name && *part == gate.part)
 }

@@ -1,0 +1,81 @@
+//! Checking: a reconciler, or an operator, checks a gate that may be open and hold something.
+
+use super::needs::lock_gate;
+use super::release::{CHUNK, release};
+use super::{budget, lines};
+use crate::Work;
+use crate::gate::{GateKind, GateName};
+use crate::rows::{HeldBy, Needs};
+use crate::rule::{Phase, Profile, Rule};
+
+/// Checks a gate that may be open and hold something.
+#[derive(Clone, Debug)]
+pub struct CheckGate {
+    /// The gate.
+    pub gate: GateName,
+    /// The active executions of a used-up budget were stopped.
+    pub stopped: bool,
+    /// Check the gate even if it is not due.
+    pub now: bool,
+}
+
+impl Rule for CheckGate {
+    type Reply = GateChecked;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        Profile::weighing(32)
+    }
+
+    /// Locks the gate; then the executions it holds, from where the last scan ended.
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        if self.gate.kind == GateKind::Budget {
+            lock_gate(&self.gate, needs);
+        } else {
+            needs.gates.lock([self.gate.id()]);
+        }
+        let id = self.gate.id();
+        if work.has_requested_gate(id) && !work.has_requested_held(id) {
+            let after = work.gate(&self.gate).state.looked.map(|looked| looked.after);
+            needs.queries.held.push(HeldBy { gate: id, limit: CHUNK, after });
+        }
+    }
+
+    /// Ends a period that is over, and releases held executions.
+    fn decide(&self, work: &mut Work) -> GateChecked {
+        let now = work.now();
+        let gate = work.gate(&self.gate).into_owned();
+        if self.stopped && gate.state.stops {
+            work.change_gate(&self.gate, |gate| gate.state.stops = false);
+        }
+        if !self.now && gate.due_at.is_none_or(|at| at > now) {
+            return GateChecked::default();
+        }
+        let released = match self.gate.kind {
+            GateKind::Lane | GateKind::Fair => {
+                if gate.due_at.is_some() {
+                    work.change_gate(&self.gate, |gate| gate.due_at = None);
+                }
+                if self.gate.kind == GateKind::Fair {
+                    lines::move_up(work, &self.gate);
+                }
+                work.gate(&self.gate).active.saturating_sub(gate.active)
+            }
+            GateKind::Key | GateKind::Quota => release(work, &self.gate, true),
+            GateKind::Budget => {
+                budget::keep(&self.gate, work);
+                release(work, &self.gate, true)
+            }
+        };
+        GateChecked { released, goes_on: work.gate(&self.gate).state.looked.is_some() }
+    }
+}
+
+/// The result of a check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GateChecked {
+    /// Number of executions released.
+    pub released: u32,
+    /// There is more to scan at once.
+    pub goes_on: bool,
+}

@@ -1,0 +1,27 @@
+//! Holding: an execution that a gate refuses leaves the claim order until the gate releases it.
+
+use super::{BUDGET_CHECK_MS, check_by, is_finite, record_held};
+use crate::fact::Fact;
+use crate::gate::{GateKind, GateName, Shut};
+use crate::state::State;
+use crate::{ExecutionId, Work};
+
+/// Holds an execution that a gate refuses.
+pub fn hold(work: &mut Work, id: ExecutionId, name: GateName, shut: &Shut) {
+    let opens_at = shut.until.filter(is_finite);
+    let fact = Fact::Held { reason: shut.describe(&name), gate: name.clone(), until: opens_at };
+    let check_at = match name.kind {
+        // A configuration may open all parts of a budget at once.
+        GateKind::Budget => Some(work.now().plus_ms(BUDGET_CHECK_MS)),
+        GateKind::Lane | GateKind::Key | GateKind::Quota | GateKind::Fair => opens_at,
+    };
+    if let Some(at) = check_at {
+        check_by(work, &name, at);
+    }
+    if let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) {
+        record_held(work, &row, &name);
+    }
+    let gate = name.id();
+    work.apply(id, fact, None, |row| row.state = State::Held(name.into()));
+    work.add_held(gate, id);
+}

@@ -1,0 +1,159 @@
+//! Releasing: the transaction that opens a gate releases the executions it holds, in claim order and in bounded chunks. A
+//! reconciler checks the gate for the rest.
+
+use super::{BUDGET_CHECK_MS, is_finite, lines, whole};
+use crate::execution::ClaimOrder;
+use crate::fact::{Fact, Notice};
+use crate::gate::draws::{counts_elsewhere, own_limit, own_reserve};
+use crate::gate::{Config, Gate, GateKind, GateName, Looked, add};
+use crate::rules::suspend;
+use crate::state::State;
+use crate::suspension::{ResumedBy, Suspension};
+use crate::{Execution, Work};
+
+/// Most executions that a gate releases in one transaction.
+pub const CHUNK: u32 = 100;
+/// Time after which a gate that is open and holds something is checked again.
+pub(super) const CHECK_AGAIN_MS: i64 = 1000;
+/// Pause between the chunks of a scan over everything that a gate holds.
+const SCAN_PAUSE_MS: i64 = 20;
+
+/// Releases held executions of the gates that this transaction has opened, as far as they have room. Idempotent: released
+/// executions are not counted again.
+pub fn release_opened(work: &mut Work) {
+    let mut moved = Vec::new();
+    for name in work.take_opened() {
+        match name.kind {
+            GateKind::Lane => {}
+            GateKind::Fair => moved.push(name),
+            GateKind::Key | GateKind::Quota | GateKind::Budget => drop(release(work, &name, false)),
+        }
+    }
+    lines::line_up(work, moved);
+}
+
+/// Releases the loaded executions that a gate holds, as far as it has room, and returns how many. An execution that asks for more
+/// than there is hides none that asks for less. A gate that is open and still holds something is checked again soon: the released
+/// executions may wait for a worker, and others need not wait for that. A full gate is not checked: whoever gives back releases.
+///
+/// A `thorough` release also scans where by the gate's own record nothing can be released. Nobody waits for it.
+pub fn release(work: &mut Work, name: &GateName, thorough: bool) -> u32 {
+    let now = work.now();
+    let mut gate = work.gate(name).into_owned();
+    let config = work.gate(&whole(name)).config.clone().unwrap_or_default();
+    let room = gate.room(&config, now).unwrap_or(CHUNK).min(CHUNK);
+    let mut found = Scanned::default();
+    while found.released < room && (thorough || !gate.refuses_all_it_holds(&config.limits, found.released)) {
+        let Some(id) = work.next_held(name.id()) else { break };
+        let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) else { continue };
+        found.last = Some(row.claim_order());
+        if !counts_elsewhere(&row, name, config.scope, work.lane_of(row.class)) {
+            let reserve = own_reserve(&row, name);
+            let full = own_limit(&row, name).is_some_and(|limit| gate.active + found.released >= limit);
+            if full || reserve.is_some_and(|reserve| gate.refuses_to_spend(&config.limits, reserve).is_some())
+            {
+                found.refused.push(row);
+                continue;
+            }
+            if let Some(reserve) = reserve {
+                add(&mut gate.state.reserved, reserve);
+            }
+        }
+        release_one(work, &row, name);
+        found.released += 1;
+    }
+    found.all = !work.has_loaded_held(name.id()) && !work.may_hold_unloaded(name.id());
+    found.refused.iter().rev().for_each(|row| work.put_back_held(name.id(), row.id));
+    found.enough = gate.refuses_all_it_holds(&config.limits, found.released);
+    found.full = room == 0 || work.gate(name).refuses_all_it_holds(&config.limits, 0);
+    schedule_check(work, name, &config, &found);
+    found.released
+}
+
+/// The result of a scan over held executions.
+#[derive(Default)]
+struct Scanned {
+    released: u32,
+    /// Executions that ask for more than there is.
+    refused: Vec<Execution>,
+    /// The place of the last execution scanned.
+    last: Option<ClaimOrder>,
+    /// Everything behind the start of the scan was scanned.
+    all: bool,
+    /// Nothing more can be released until the released executions give something back.
+    enough: bool,
+    /// Nothing can be released until something is given back.
+    full: bool,
+}
+
+/// Records after a scan when to check the gate again, where to continue, and what is known about the executions still held.
+fn schedule_check(work: &mut Work, name: &GateName, config: &Config, found: &Scanned) {
+    let (gate, now) = (work.gate(name).into_owned(), work.now());
+    let began = work.held_requested_after(name.id());
+    let mut state = gate.state.clone();
+    // Executions behind the refused ones may ask for less.
+    let more_behind = !found.all && !found.enough && !found.refused.is_empty() && found.released < CHUNK;
+    let mut begin_again = false;
+    // Released executions have taken nothing yet. If they never do, executions that the scan has passed may be released.
+    let released = found.released > 0;
+    state.looked = match state.looked {
+        Some(looked) if began == Some(looked.after) && found.all => {
+            begin_again = looked.again || released;
+            None
+        }
+        Some(looked) if began == Some(looked.after) && more_behind => {
+            let after = found.last.unwrap_or(looked.after);
+            Some(Looked { after, again: looked.again || released })
+        }
+        _ if found.full || (found.all && began.is_none()) => None,
+        Some(looked) if began.is_none() && (more_behind || released) => {
+            Some(Looked { again: true, ..looked })
+        }
+        None if more_behind && began.is_none() => found.last.map(|after| Looked { after, again: released }),
+        looked => looked,
+    };
+    if found.all && began.is_none() {
+        (state.holds, state.most, state.least) = (false, None, None);
+        for row in &found.refused {
+            let known = Gate { state: state.clone(), ..gate.clone() };
+            state = known.holds(own_limit(row, name), own_reserve(row, name)).unwrap_or(state);
+        }
+    }
+    let opens_at = config.rate.and_then(|rate| {
+        let mut starts = state.starts.clone();
+        (0..found.released).for_each(|_| starts.start(rate, now));
+        starts.opens_at(rate, now).filter(is_finite)
+    });
+    let soon = now.plus_ms(CHECK_AGAIN_MS);
+    // Released executions may never start, and so never give anything back.
+    let waits_for_others = found.released == 0 && (found.full || (found.all && !begin_again));
+    let check_again = match name.kind {
+        _ if state.looked.is_some() => Some(now.plus_ms(SCAN_PAUSE_MS)),
+        _ if begin_again => Some(soon),
+        GateKind::Budget if waits_for_others => Some(now.plus_ms(BUDGET_CHECK_MS)),
+        _ if waits_for_others => opens_at,
+        _ => Some(opens_at.map_or(soon, |at| at.min(soon))),
+    };
+    // Executions before the start of this scan are still held.
+    let holds = state.holds || began.is_some() || work.may_hold_more(name.id());
+    let check_again = check_again.filter(|_| holds);
+    let stops = state.stops.then_some(now);
+    let due_at = check_again.into_iter().chain(state.resets_at).chain(stops).min();
+    if due_at != gate.due_at || state != gate.state {
+        work.change_gate(name, |gate| (gate.due_at, gate.state) = (due_at, state));
+    }
+}
+
+/// Releases an execution: it becomes waiting, or its suspension by the gate ends.
+fn release_one(work: &mut Work, row: &Execution, name: &GateName) {
+    match &row.state {
+        State::Suspended(suspension) => {
+            let mut suspension = Suspension::clone(suspension);
+            suspension.gate_opened(name);
+            suspend::notice(work, row.id, suspension, (Notice::Gate, ResumedBy::Condition), None);
+        }
+        _ => {
+            work.apply(row.id, Fact::Admitted { gate: name.clone() }, None, |row| row.state = State::Waiting);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Taking: a claim takes a slot in every gate that an execution draws on, and reserves its amounts.
+
+use crate::execution::Slots;
+use crate::gate::draws::{lane_gate, slots_of};
+use crate::gate::{Config, GateName, Shut, add};
+use crate::{Execution, Name, NamespaceId, Timestamp, Work};
+
+/// Returns the gate that refuses an execution now, with the reason; none if all admit it. The claim has asked the lane before.
+pub fn refusal(row: &Execution, work: &Work) -> Option<(GateName, Shut)> {
+    let slot = slots_of(row).find_map(|(name, limit)| {
+        let gate = work.gate(&name);
+        let shut = match &gate.config {
+            Some(config) => gate.refuses(config, limit, work.now()),
+            None => gate.refuses(&Config::default(), limit, work.now()),
+        };
+        shut.map(|shut| (name, shut))
+    });
+    slot.or_else(|| {
+        work.budgets_of(row).into_iter().find_map(|budget| {
+            let whole = work.gate(&budget.whole);
+            let limits = &whole.config.as_ref()?.limits;
+            let why = work.gate(&budget.counted()).refuses_to_spend(limits, budget.reserve)?;
+            Some((budget.counted(), Shut { why, until: None }))
+        })
+    })
+}
+
+/// Returns when the first of these lanes has room again that has none because of its rate.
+pub fn lanes_open_at(namespace: NamespaceId, lanes: &[Name], work: &Work) -> Option<Timestamp> {
+    let opens = |lane: &Name| {
+        let gate = work.gate(&lane_gate(namespace, lane));
+        let config = gate.config.as_ref()?;
+        gate.refuses(config, None, work.now())?.until
+    };
+    lanes.iter().filter_map(opens).min()
+}
+
+/// Takes a slot in every gate that an execution draws on, and reserves its amounts. Returns the slots, for the row to give them back.
+pub fn take(row: &Execution, lane: Option<&GateName>, work: &mut Work) -> Slots {
+    let now = work.now();
+    let budgets = work.budgets_of(row);
+    let mut start = |name: &GateName| {
+        work.change_gate(name, |gate| {
+            gate.active += 1;
+            if let Some(rate) = gate.config.as_ref().and_then(|config| config.rate) {
+                gate.state.starts.start(rate, now);
+            }
+        });
+    };
+    slots_of(row).for_each(|(name, _)| start(&name));
+    lane.into_iter().for_each(&mut start);
+    for budget in &budgets {
+        if !budget.reserve.is_empty() {
+            work.change_gate(&budget.counted(), |gate| add(&mut gate.state.reserved, budget.reserve));
+        }
+    }
+    Slots {
+        lane: lane.map(|lane| lane.name.clone()),
+        drawn: row.spec.draws.takes(),
+        parts: budgets.into_iter().map(|budget| budget.part).collect(),
+    }
+}
