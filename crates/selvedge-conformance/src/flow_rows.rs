@@ -259,7 +259,7 @@ pub async fn an_addition_says_when_it_leaves_a_flow_without_live_members(harness
     assert_eq!((row.version, row.counts.total(), row.counts.live()), (13, 8, 0));
 }
 
-pub async fn a_flow_with_live_members_is_running_and_has_no_end(harness: &Harness) {
+pub async fn an_addition_leaves_the_state_of_a_flow_to_the_rules(harness: &Harness) {
     let now = harness.now().await;
     let ended = Flow {
         state: FlowState::Failed,
@@ -270,10 +270,12 @@ pub async fn a_flow_with_live_members_is_running_and_has_no_end(harness: &Harnes
     by_hand::insert_flows(harness, std::slice::from_ref(&ended)).await;
     assert!(!add(harness, ended.id, &[(StateName::Skipped, -1), (StateName::Failed, 1)]).await);
     let row = stored(harness, ended.id).await;
-    assert_eq!((row.state, row.ended_at), (FlowState::Failed, Some(now)), "nothing came to life");
+    assert_eq!((row.state, row.ended_at), (FlowState::Failed, Some(now)));
     assert!(!add(harness, ended.id, &[(StateName::Skipped, -1), (StateName::WaitingDependencies, 1)]).await);
     let row = stored(harness, ended.id).await;
-    assert_eq!((row.state, row.ended_at, row.version), (FlowState::Running, None, 3));
+    assert_eq!((row.state, row.ended_at, row.version), (FlowState::Failed, Some(now), 3));
+    assert_eq!(row.counts.live(), 1);
+    // A flow with a live member is not deleted, whatever its state.
     assert!(
         harness.store.due_flows(selvedge_store::FlowDue::Delete, None, 9).await.expect("is read").is_empty()
     );

@@ -237,7 +237,7 @@ macro_rules! conformance_cases {
                 a_name_of_a_node_that_is_taken_saves_nothing_and_is_begun_again
                 an_update_of_a_flow_leaves_its_counts_and_an_addition_its_rest
                 an_addition_says_when_it_leaves_a_flow_without_live_members
-                a_flow_with_live_members_is_running_and_has_no_end
+                an_addition_leaves_the_state_of_a_flow_to_the_rules
                 additions_that_are_made_at_once_are_all_counted
                 nodes_are_found_by_their_names_until_they_are_removed
                 members_are_read_page_by_page_in_the_order_of_their_submission

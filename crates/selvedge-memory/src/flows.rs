@@ -3,7 +3,7 @@
 use crate::tables::{Record, Tables, strike};
 use selvedge_core::execution::ROOT;
 use selvedge_core::filter::{Place, tag_text};
-use selvedge_core::flow::{Counts, FlowFilter, FlowPlace, FlowState};
+use selvedge_core::flow::{Counts, FlowFilter, FlowPlace};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{Members, NodeEntry, Relative};
 use selvedge_core::{Changes, Execution, ExecutionId, Flow, FlowId, Name, Needs, Rows, Timestamp};
@@ -46,10 +46,6 @@ impl Tables {
         let Some(mut flow) = self.take_flow(id) else { return false };
         flow.counts += more;
         flow.version += 1;
-        if flow.counts.live() > 0 {
-            flow.state = FlowState::Running;
-            flow.ended_at = None;
-        }
         let emptied = flow.is_unsettled();
         self.put_flow(flow);
         emptied

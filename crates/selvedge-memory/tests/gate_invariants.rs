@@ -4,7 +4,6 @@
 use selvedge_conformance::{Harness, invariants};
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::Slots;
-use selvedge_core::gate::draws::draws_on;
 use selvedge_core::gate::{Amounts, Config, Draws, Gate, GateKind, GateName, LedgerEntry, Limit};
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::rules::gates::budget::Spend;

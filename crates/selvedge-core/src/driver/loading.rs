@@ -159,6 +159,11 @@ impl Loading {
         self.loaded.executions.locks(&id)
     }
 
+    /// Reports whether a flow is locked.
+    pub fn locks_flow(&self, id: FlowId) -> bool {
+        self.loaded.flows.locks(&id)
+    }
+
     /// The next load, given what the rules need now; none when everything is loaded.
     pub fn next(&mut self, mut needs: Needs) -> Result<Option<Needs>, Violation> {
         needs.only_new(&mut self.loaded);

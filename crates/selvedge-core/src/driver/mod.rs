@@ -187,7 +187,8 @@ impl<H: Host> Driver<H> {
             let downstreams = self.work.unpropagated_downstreams();
             let locked: HashSet<ExecutionId> =
                 downstreams.into_iter().filter(|id| self.is_locked(*id)).collect();
-            join::propagate(&mut self.work, |id| locked.contains(&id));
+            let loading = &self.loading;
+            join::propagate(&mut self.work, |id| locked.contains(&id), |flow| loading.locks_flow(flow));
             gates::release::release_opened(&mut self.work);
             self.work.stop_clock();
             self.loading.close();

@@ -3,7 +3,7 @@
 //! Each kind looks at how things stand with everything it touches locked. So it does not matter who does it, how often, or
 //! how much later.
 
-use super::join::{CHUNK, UpstreamChange, hear};
+use super::join::{CHUNK, UpstreamChange, hear, may_reopen};
 use super::{cancel_now, operator, suspend};
 use crate::flow::CancelMode;
 use crate::join::{GroupDecision, Resolution};
@@ -40,7 +40,7 @@ impl Rule for Dispatch {
     const PHASE: Phase = Phase::Outbox;
 
     fn profile(&self) -> Profile {
-        let flows = self.row.name.kind == OutboxKind::Flow;
+        let flows = matches!(self.row.name.kind, OutboxKind::Flow | OutboxKind::Edges);
         Profile {
             ends_unnamed_leases: true,
             locks: Locks { later_executions: true, flows, sessions: false },
@@ -89,6 +89,11 @@ impl Rule for Dispatch {
                 let others = sibling.wiring().downstreams.iter().map(|one| one.execution);
                 needs.executions.read(others.filter(|id| *id != self.execution()));
             }
+        }
+        if self.row.name.kind == OutboxKind::Edges {
+            // A skipped downstream may reopen, and its flow with it.
+            let rows = chunk.iter().filter_map(|id| work.find(*id).ok().flatten());
+            needs.flows.lock(rows.filter(|row| may_reopen(row)).filter_map(|row| row.flow));
         }
         needs.executions.lock(chunk);
     }

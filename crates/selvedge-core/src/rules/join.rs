@@ -8,7 +8,7 @@ use crate::fact::{Fact, HeardEdge, Next};
 use crate::join::{GroupDecision, Join, Resolution};
 use crate::outbox::OutboxKind;
 use crate::state::State;
-use crate::{Execution, ExecutionId, Outcome, Work};
+use crate::{Execution, ExecutionId, FlowId, Outcome, Work};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// How many downstreams one transaction tells at most.
@@ -35,12 +35,22 @@ impl UpstreamChange {
 /// Propagates every end and reopening of this transaction to its downstreams, if all of them are loaded, locked or new, and not
 /// too many. The rest goes to the outbox, and so does everything that this very propagation ends: one level per transaction.
 /// A downstream that was only read is left: changing it would lock it out of order. Returns how many edges changed.
-pub fn propagate(work: &mut Work, locked: impl Fn(ExecutionId) -> bool) -> u32 {
+pub fn propagate(
+    work: &mut Work,
+    locked: impl Fn(ExecutionId) -> bool,
+    flow_locked: impl Fn(FlowId) -> bool,
+) -> u32 {
     let mut news: BTreeMap<ExecutionId, Vec<UpstreamChange>> = BTreeMap::new();
     for id in work.unpropagated() {
         let Ok(Some(row)) = work.find(id) else { continue };
         let downstreams = &row.wiring().downstreams;
-        let at_hand = |id| matches!(work.find(id), Ok(Some(_))) && (locked(id) || work.is_new(id));
+        let at_hand = |id| match work.find(id) {
+            Ok(Some(row)) => {
+                let may_update = locked(id) || work.is_new(id);
+                may_update && (!may_reopen(row) || row.flow.is_none_or(&flow_locked))
+            }
+            Ok(None) | Err(_) => false,
+        };
         if downstreams.len() > CHUNK || !downstreams.iter().all(|one| at_hand(one.execution)) {
             continue;
         }
@@ -109,9 +119,17 @@ pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Ve
     }
 }
 
+/// Reports whether an update of its upstreams may reopen an execution, and with it its flow.
+pub fn may_reopen(row: &Execution) -> bool {
+    row.state == State::Terminal(Outcome::Skipped)
+}
+
 /// What was skipped waits again; if its edges already let it run, it runs.
 fn reopen(work: &mut Work, row: &Execution, mut join: Join, edges: Vec<HeardEdge>) {
     let now = work.now();
+    if let Some(flow) = row.flow {
+        work.reopen_flow(flow, row.id, None);
+    }
     let fact = Fact::Reopened { edges, generation: row.detail.generation + 1 };
     join.decision = GroupDecision::Pending;
     let opened = join.clone();

@@ -5,7 +5,6 @@ use super::submit::key_names;
 use super::{follow, open_again, put_back, suspend, waitpoint};
 use crate::execution::CancelRequest;
 use crate::fact::{Fact, Next};
-use crate::flow::FlowState;
 use crate::gate::draws::fairness_line_of;
 use crate::join::GroupDecision;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs, ResultChange};
@@ -275,14 +274,9 @@ impl Operate {
         if flow.detail.cancel.as_ref().is_some_and(|cancel| cancel.draining) {
             return Err(self.wrong_state(row, "its flow is being cancelled; replay it when that is done"));
         }
-        let ended = flow.state != FlowState::Running;
-        if ended || flow.detail.cancel.is_some() {
-            let fact = ended.then_some(Fact::FlowReopened { execution: row.id });
-            work.apply_flow(id, fact, Some(self.actor.clone()), |flow| {
-                flow.state = FlowState::Running;
-                flow.ended_at = None;
-                flow.detail.cancel = None;
-            });
+        work.reopen_flow(id, row.id, Some(self.actor.clone()));
+        if flow.detail.cancel.is_some() {
+            work.apply_flow(id, None, None, |flow| flow.detail.cancel = None);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::Work;
 use crate::fact::Fact;
-use crate::flow::Counts;
+use crate::flow::{Counts, FlowState};
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{KeyName, KeyScope, Members};
@@ -52,6 +52,16 @@ impl Work {
         row.version += 1;
         if let Some(fact) = fact {
             self.record_flow(id, fact, actor);
+        }
+    }
+
+    /// Makes an ended flow running again, because an execution in it reopens. The flow is loaded.
+    pub fn reopen_flow(&mut self, id: FlowId, execution: ExecutionId, actor: Option<Name>) {
+        if self.flows.get(&id).is_some_and(|flow| flow.state != FlowState::Running) {
+            self.apply_flow(id, Some(Fact::FlowReopened { execution }), actor, |flow| {
+                flow.state = FlowState::Running;
+                flow.ended_at = None;
+            });
         }
     }
 

@@ -19,7 +19,7 @@ pub use gates::LaneShares;
 use crate::execution::{ClaimOrder, Slots};
 use crate::fact::Fact;
 use crate::filter::tag_text;
-use crate::flow::Counts;
+use crate::flow::{Counts, FlowState};
 use crate::gate::GateId;
 use crate::history::HistoryLine;
 use crate::log::Event;
@@ -335,8 +335,14 @@ impl Work {
         if turns {
             row.ended_at = row.state.outcome().map(|_| now);
         }
-        if turns && row.flow.is_some() {
+        if turns && let Some(flow) = row.flow {
             self.unpropagated.insert(id);
+            let running = |flow: &Flow| flow.state == FlowState::Running;
+            let reopens = row.state.outcome().is_none();
+            assert!(
+                !reopens || self.flows.get(&flow).is_some_and(running),
+                "{id} reopens, and flow {flow} is not running"
+            );
         }
         if let Some(before) = before {
             let row = &*row;

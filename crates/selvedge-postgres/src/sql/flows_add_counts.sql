@@ -1,10 +1,9 @@
--- Adds to the counts of flows; one that does not exist is passed over. One that has live members after it is running and
--- has no end. Gives those that are running without a live member: their end is to be settled.
+-- Adds to the counts of flows; a flow that does not exist is skipped. A running flow without a live member is due to be settled.
+-- Returns those. The state of a flow is decided by the rules: a flow that gets a live member is running before.
 -- Locks: the flows, in the order of the array, which is id order. Index: flows_pkey, nested loop.
 with counted as (
   update flows
   set version = flows.version + 1,
-    state = case when {live} + more.live > 0 then 0 else flows.state end,
     due_kind = case
       when {live} + more.live > 0 then null
       when flows.state = 0 then 1
@@ -15,7 +14,6 @@ with counted as (
       when flows.due_kind is null then clock_timestamp()
       else flows.due_at
     end,
-    ended_at = case when {live} + more.live > 0 then null else flows.ended_at end,
     blocked = flows.blocked + more.blocked,
     waiting = flows.waiting + more.waiting,
     delayed = flows.delayed + more.delayed,

@@ -1,5 +1,5 @@
--- Adds to the counts of a flow. With a live member it runs and nothing is to be done; one that runs without is to be
--- settled; for one whose end was settled nothing else changes. Tells whether it is to be settled.
+-- Adds to the counts of a flow. A running flow without a live member is due to be settled; returns whether it is. The state of a
+-- flow is decided by the rules: a flow that gets a live member is running before.
 -- Expects the unique index on id.
 -- ?1 id, ?2 to ?12 how many more, ?13 how many more of them are live, ?14 now
 update flows
@@ -16,8 +16,6 @@ set
   cancelled = cancelled + ?10,
   expired = expired + ?11,
   skipped = skipped + ?12,
-  state = case when live + ?13 > 0 then 0 else state end,
-  ended_at = case when live + ?13 > 0 then null else ended_at end,
   due_kind = case
     when live + ?13 > 0 then null
     when state = 0 then 1
