@@ -2,12 +2,12 @@
 
 mod support;
 
+use selvedge_core::rows::UnreadWrites;
+use selvedge_core::table::{Access, Entries, Guarded, Request};
 use selvedge_core::flow::{Counts, FlowDetail, FlowFilter, FlowSpec, FlowState};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::NodeEntry;
-use selvedge_core::rows::UnreadWrites;
 use selvedge_core::state::StateName;
-use selvedge_core::table::{Access, Entries, Guarded, Request};
 use selvedge_core::{Changes, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows, Timestamp};
 use selvedge_postgres::{PostgresStore, testing};
 use selvedge_store::{Decision, Demand, Error, FlowDue, Store, Transaction};
@@ -92,13 +92,7 @@ async fn stored(store: &PostgresStore, id: FlowId) -> Flow {
 
 fn claims(ids: &[FlowId]) -> Changes {
     let one = counts(&[(StateName::Waiting, -1), (StateName::Active, 1)]);
-    Changes {
-        unread: UnreadWrites {
-            flow_counts: ids.iter().map(|id| (*id, one)).collect(),
-            ..UnreadWrites::default()
-        },
-        ..Changes::default()
-    }
+    Changes { unread: UnreadWrites { flow_counts: ids.iter().map(|id| (*id, one)).collect(), ..UnreadWrites::default() }, ..Changes::default() }
 }
 
 #[tokio::test]
@@ -152,11 +146,7 @@ async fn only_one_at_a_time_grows_a_flow_and_others_grow_beside_it() {
     insert(&store, &[id(1), id(2), id(3)]).await;
     let holder = sandbox.plain().await;
     holder.run(&format!("begin; select from flows where id = '{}' for update", id(3).0)).await;
-    let grows = |flow: FlowId, flows: &[FlowId]| Needs {
-        growing: Request::locking([flow]),
-        flows: Request::locking(flows.to_vec()),
-        ..Needs::default()
-    };
+    let grows = |flow: FlowId, flows: &[FlowId]| Needs { growing: Request::locking([flow]), flows: Request::locking(flows.to_vec()), ..Needs::default() };
     let first = beside(&store, grows(id(1), &[id(3)]), Changes::default());
     sandbox.waits_for_lock("store", 1).await;
     let second = beside(&store, grows(id(1), &[]), Changes::default());
@@ -191,30 +181,17 @@ async fn a_flow_without_live_members_is_due_to_be_settled_then_to_be_deleted_and
     };
     save(
         &store,
-        Changes {
-            flows: Guarded::inserting([new.clone()]),
-            nodes: Entries::writing([node.clone()]),
-            outbox: Entries::writing([outbox.clone()]),
-            ..Changes::default()
-        },
+        Changes { flows: Guarded::inserting([new.clone()]), nodes: Entries::writing([node.clone()]), outbox: Entries::writing([outbox.clone()]), ..Changes::default() },
     )
     .await;
-    let needs = Needs {
-        nodes: Request::reading([(id(1), name.clone())]),
-        outbox: Request::locking([outbox.name]),
-        flows: Request::default().and(Access::Lock, [id(1)]).and(Access::Read, [id(2)]),
-        ..Needs::default()
-    };
+    let needs = Needs { nodes: Request::reading([(id(1), name.clone())]), outbox: Request::locking([outbox.name]), flows: Request::default().and(Access::Lock, [id(1)]).and(Access::Read, [id(2)]), ..Needs::default() };
     let (rows, _) = run(&store, needs, Changes::default()).await.expect("it is read");
     assert_eq!((rows.flows, rows.outbox), (vec![new.clone()], vec![outbox.clone()]));
     assert_eq!(rows.nodes, [(id(1), name.clone(), node.execution)]);
     assert_eq!(store.overview().await.expect("it is told").flows, []);
 
     let ends = counts(&[(StateName::Waiting, -2), (StateName::Completed, 2)]);
-    let changes = Changes {
-        unread: UnreadWrites { flow_counts: vec![(id(1), ends), (id(9), ends)], ..UnreadWrites::default() },
-        ..Changes::default()
-    };
+    let changes = Changes { unread: UnreadWrites { flow_counts: vec![(id(1), ends), (id(9), ends)], ..UnreadWrites::default() }, ..Changes::default() };
     assert_eq!(save(&store, changes).await.emptied, [id(1)]);
     let [(FlowDue::Settle, since)] = store.overview().await.expect("it is told").flows[..] else {
         panic!("it is to be settled")
@@ -233,12 +210,7 @@ async fn a_flow_without_live_members_is_due_to_be_settled_then_to_be_deleted_and
         let filter = FlowFilter { tag: Some(tag.into()), ..FlowFilter::all(new.namespace) };
         assert_eq!(store.list_flows(&filter, None, 10).await.expect("it is listed").len(), 1, "{tag}");
     }
-    let gone = Changes {
-        flows: Guarded::deleting([(id(1), 3)]),
-        nodes: Entries::removing([(id(1), name)]),
-        outbox: Entries::removing([outbox.name]),
-        ..Changes::default()
-    };
+    let gone = Changes { flows: Guarded::deleting([(id(1), 3)]), nodes: Entries::removing([(id(1), name)]), outbox: Entries::removing([outbox.name]), ..Changes::default() };
     save(&store, gone).await;
     let left = "select (select count(*) from flows) + (select count(*) from flow_tags) \
                 + (select count(*) from nodes) + (select count(*) from outbox)";
@@ -254,14 +226,7 @@ async fn a_flow_that_gets_live_members_again_runs_again() {
     ended.counts = counts(&[(StateName::Failed, 1)]);
     save(&store, Changes { flows: Guarded::inserting([ended]), ..Changes::default() }).await;
     let again = counts(&[(StateName::Failed, -1), (StateName::Waiting, 1)]);
-    save(
-        &store,
-        Changes {
-            unread: UnreadWrites { flow_counts: vec![(id(1), again)], ..UnreadWrites::default() },
-            ..Changes::default()
-        },
-    )
-    .await;
+    save(&store, Changes { unread: UnreadWrites { flow_counts: vec![(id(1), again)], ..UnreadWrites::default() }, ..Changes::default() }).await;
     let flow = stored(&store, id(1)).await;
     assert_eq!((flow.state, flow.ended_at, flow.version), (FlowState::Running, None, 2));
     assert_eq!(store.overview().await.expect("it is told").flows, []);
