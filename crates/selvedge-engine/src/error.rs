@@ -1,23 +1,23 @@
-//! What a call to the engine may answer instead of its result.
+//! The error type of every call to the engine.
 
 use selvedge_core::Refusal;
 
-/// Why a call did not succeed.
+/// The reason why a call failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// A rule refused it; nothing was changed. Correct the call.
+    /// A rule refused the call; nothing was changed. Correct the call.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The store failed. See [`selvedge_store::Error`] for whether to repeat the call.
+    /// The store failed. [`selvedge_store::Error`] says whether to retry the call.
     #[error(transparent)]
     Store(#[from] selvedge_store::Error),
-    /// The engine is shutting down. Repeat the call on another server, or later.
+    /// The engine is shutting down. Retry the call on another server, or later.
     #[error("the engine is shutting down")]
     Closed,
-    /// A cursor that was not given out by this store.
-    #[error("the cursor is malformed; use one that an earlier answer gave, unchanged")]
+    /// The cursor was not issued by this store. Use a cursor from an earlier reply, unchanged.
+    #[error("the cursor is malformed; use a cursor from an earlier reply, unchanged")]
     InvalidCursor,
-    /// A cursor older than the log.
-    #[error("the cursor is older than the log; start at the beginning")]
+    /// The cursor is older than the event log. Start at the beginning.
+    #[error("the cursor is older than the event log; start at the beginning")]
     CursorExpired,
 }

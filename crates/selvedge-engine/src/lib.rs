@@ -1,58 +1,33 @@
 //! The engine: the only place that brings the rules and a store together.
 //!
-//! It batches rules (`committer`), hands work to waiting claims (`waiting_claims`), wakes waiters (`bells`), notifies the
-//! other servers, and runs the [`reconcilers`]. Everything a caller does goes through a [`Namespace`], which only
-//! [`Engine::namespace`] makes: no request can name a tenant by itself.
+//! It runs rules in batches and hands over work to waiting claims (`commit`), wakes waiters and notifies the other
+//! servers (`notify`), and runs the background repairs (`reconcilers`). Callers work through a [`Namespace`], which
+//! only [`Engine::namespace`] creates: no request can choose its namespace by itself.
 
 #![warn(missing_docs)]
 
-mod bells;
-mod bulk;
-mod committer;
-mod dispatcher;
+mod commit;
+mod conformance;
 mod error;
-mod events;
-mod explain;
-mod flows;
-mod gates;
-mod lease_cache;
 mod namespace;
-mod namespaces;
-mod news;
-mod outcome;
-mod process;
-mod reads;
-pub mod reconcilers;
+mod notify;
+mod reconcilers;
 mod registry;
-mod schedule;
-mod signals;
-mod streams;
-mod subscriptions;
-mod suite;
-mod tail;
-mod task;
-mod told;
-mod waiting_claims;
-mod workers;
+mod sync;
 
-pub use bulk::{Bulk, BulkTarget, Bulked};
 pub use error::Error;
-pub use events::{EventFilter, EventPage, From, PublicEvent};
-pub use flows::{FlowEnded, FlowView, Grown};
-pub use gates::GateView;
-pub use namespace::{ClaimWait, Namespace, ReportItem};
-pub use namespaces::Namespaces;
-pub use reads::{Ended, HeldReason, Spent, View};
+pub use namespace::{
+    Bulk, BulkResult, BulkTarget, ClaimWait, Ended, EventFilter, EventPage, FlowEnded, FlowView, Frames,
+    From, GateView, Grown, Heartbeaten, HeldReason, Namespace, Namespaces, PublicEvent, ReportItem, Spent,
+    StreamTail, View, WorkerView,
+};
+pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, ReconcilerScope, Tally};
 pub use selvedge_core as core;
 pub use selvedge_store as store;
-pub use streams::{Frames, StreamTail};
-pub use subscriptions::{Notice, Subscription};
-pub use workers::{Heartbeaten, WorkerView};
 
-use bells::Bells;
-use committer::{Aftermath, Committer};
-use process::Process;
+use commit::{CommitSinks, Committer, EngineHost, WaitingClaims, dispatcher};
+use notify::{HeartbeatThrottle, NotificationTasks, Tail, TailTask, Waiters};
 use reconcilers::Supervisor;
 use registry::Registry;
 use selvedge_core::Name;
@@ -62,27 +37,27 @@ use selvedge_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use waiting_claims::WaitingClaims;
 
-/// How an engine runs.
+/// The options of an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether this engine runs the reconcilers; yes. Switched off only where tests call their ticks.
+    /// Runs the reconcilers in the background. Default: true. Switched off only by tests that call their ticks.
     pub reconcilers: bool,
-    /// Which executions the reconcilers of this engine look after; all.
+    /// The executions that the reconcilers of this engine handle. Default: all.
     pub scope: ReconcilerScope,
-    /// How long waiting claims rely on wake-ups before they ask the store again; 5 s.
+    /// The time after which a waiting claim asks the store again without a wake-up. Default: 5 s.
     pub poll: Duration,
-    /// How long a shutdown waits for reconcilers before it aborts them; 10 s.
+    /// The time that a shutdown waits for running reconcilers before it aborts them. Default: 10 s.
     pub grace: Duration,
-    /// Whether to tell other servers and listen to them; yes. Everything works without, up to `poll` later.
+    /// Notifies other servers of commits and listens to theirs. Default: true. Otherwise commits are found by polling.
     pub notifications: bool,
-    /// How long the event log keeps what happened; 7 days.
+    /// The time for which the event log keeps its entries. Default: 7 days.
     pub log_window: Duration,
-    /// Whether what a commit left to be done is done right after it; yes. Switched off only where tests show that the
-    /// reconcilers find it too.
+    /// Runs the follow-up work of a commit right after it. Default: true. Switched off only by tests that prove that
+    /// the reconcilers find that work too.
     pub dispatch: bool,
-    /// The root of the keys that the tokens of waitpoints are signed with; one that the store keeps, where none is given.
+    /// The root secret from which the keys of waitpoint tokens are derived. Default: a secret that is generated once
+    /// and kept in the store.
     pub secret: Option<Secret>,
 }
 
@@ -112,12 +87,12 @@ struct Inner {
     registry: Arc<Registry>,
     committer: Arc<Committer>,
     waiting: Arc<WaitingClaims>,
-    bells: Arc<Bells>,
-    told: told::Told,
-    tail: Arc<tail::Tail>,
-    tail_task: tail::Task,
+    waiters: Arc<Waiters>,
+    heartbeat_throttle: HeartbeatThrottle,
+    tail: Arc<Tail>,
+    tail_task: TailTask,
     supervisor: Supervisor,
-    news: news::Tasks,
+    notification_tasks: NotificationTasks,
     secret: Arc<Secret>,
     options: Options,
 }
@@ -126,53 +101,57 @@ impl Engine {
     /// Starts an engine on an open store.
     pub async fn start(store: Arc<dyn Store>, options: Options) -> Result<Engine, Error> {
         let registry = Arc::new(Registry::load(store.clone()).await?);
-        let secret = Arc::new(signals::secret(&*store, options.secret.clone()).await?);
+        let secret = Arc::new(namespace::load_secret(&*store, options.secret.clone()).await?);
         let waiting = Arc::new(WaitingClaims::new(registry.clone()));
-        let bells = Arc::new(Bells::default());
-        let (news_sender, news_receiver) = mpsc::unbounded_channel();
-        let (due_sender, due_receiver) = mpsc::unbounded_channel();
-        let (left_sender, left_receiver) = mpsc::unbounded_channel();
-        let (tail, tail_task) = tail::Tail::start(store.clone(), options.notifications);
-        let aftermath =
-            Aftermath { news: news_sender, due: due_sender, left: left_sender, tail: tail.clone() };
-        let process = Process { registry: registry.clone(), cache: Arc::default(), waiting: waiting.clone() };
-        let committer = Committer::new(store.clone(), process, bells.clone(), aftermath);
+        let waiters = Arc::new(Waiters::default());
+        let (notifications, notification_receiver) = mpsc::unbounded_channel();
+        let (due_in_ms, due_receiver) = mpsc::unbounded_channel();
+        let (follow_ups, follow_up_receiver) = mpsc::unbounded_channel();
+        let (tail, tail_task) = Tail::start(store.clone(), options.notifications);
+        let sinks = CommitSinks { notifications, due_in_ms, follow_ups, tail: tail.clone() };
+        let host = EngineHost { registry: registry.clone(), cache: Arc::default(), waiting: waiting.clone() };
+        let committer = Committer::new(store.clone(), host, waiters.clone(), sinks);
         if options.dispatch {
-            tokio::spawn(dispatcher::run(Arc::downgrade(&committer), left_receiver));
+            tokio::spawn(dispatcher::run(Arc::downgrade(&committer), follow_up_receiver));
         }
         let supervisor = Supervisor::start(store.clone(), committer.clone(), due_receiver, &options);
-        let news =
-            news::Tasks::start(store.clone(), committer.clone(), waiting.clone(), news_receiver, &options);
+        let notification_tasks = NotificationTasks::start(
+            store.clone(),
+            committer.clone(),
+            waiting.clone(),
+            notification_receiver,
+            &options,
+        );
         let inner = Inner {
             store,
             registry,
             committer,
             waiting,
-            bells,
-            told: told::Told::default(),
+            waiters,
+            heartbeat_throttle: HeartbeatThrottle::default(),
             tail,
             tail_task,
             supervisor,
-            news,
+            notification_tasks,
             secret,
             options,
         };
         Ok(Engine { inner: Arc::new(inner) })
     }
 
-    /// The handle of a namespace: everything a caller does goes through one.
+    /// Returns the handle of a namespace. All calls on executions go through such a handle.
     pub async fn namespace(&self, name: &str) -> Result<Namespace, Error> {
         let name = Name::parse("/namespace", name, NAME_LIMIT)?;
         let id = self.inner.registry.namespace(&name).await?;
         Ok(Namespace::new(self.clone(), id, name))
     }
 
-    /// Several namespaces whose work one worker takes, each by its weight.
+    /// Groups several namespaces, each with a weight, from which one worker claims.
     pub fn namespaces(&self, members: Vec<(Namespace, u32)>) -> Namespaces {
         Namespaces::new(self.clone(), members)
     }
 
-    /// What kind of store it runs on.
+    /// The kind of the store: `postgres`, `sqlite` or `memory`.
     pub fn store_name(&self) -> &'static str {
         self.inner.store.describe().name
     }
@@ -182,12 +161,12 @@ impl Engine {
         &self.inner.store
     }
 
-    /// How many batches were committed, how many claims wait.
+    /// Returns the number of batches committed so far and the number of claims that wait now.
     pub fn activity(&self) -> (u64, usize) {
         (self.inner.committer.batches(), self.inner.waiting.len())
     }
 
-    /// What each reconciler has done so far.
+    /// The name and the totals of each reconciler.
     pub fn reconcilers(&self) -> Vec<(&'static str, Tally)> {
         self.inner.supervisor.tallies()
     }
@@ -197,22 +176,22 @@ impl Engine {
         self.inner.supervisor.tick(reconciler).await
     }
 
-    /// Whether the store answers.
+    /// Checks that the store answers.
     pub async fn ping(&self) -> Result<(), Error> {
         Ok(self.inner.store.ping().await?)
     }
 
-    /// Stops: waiting claims return, accepted rules are answered, reconcilers end or are aborted. Says how many had
-    /// to be aborted. A second call is a no-op.
+    /// Shuts down: waiting claims return, accepted rules get their replies, and reconcilers finish or are aborted.
+    /// Returns how many were aborted. A second call does nothing.
     pub async fn shutdown(&self) -> Aborted {
         let aborted = self.inner.supervisor.shutdown(self.inner.options.grace).await;
-        self.inner.news.stop();
+        self.inner.notification_tasks.stop();
         self.inner.tail_task.stop();
-        // A store that does not answer keeps nobody here for longer than that.
+        // Bounded: a store that does not answer must not block the shutdown.
         let _ = tokio::time::timeout(self.inner.options.grace, self.inner.committer.close()).await;
-        // After the close: a claim that is woken earlier would find nothing and wait again.
+        // After the close: a claim woken before it would find nothing and register again.
         self.inner.waiting.wake_all();
-        self.inner.bells.ring_all();
+        self.inner.waiters.wake_all();
         self.inner.tail.end();
         self.inner.store.close().await;
         aborted

@@ -1,7 +1,11 @@
-//! Interned names that this process knows: namespaces and claim classes. Both are only ever added. And what it knows of lanes:
-//! whether any is limited, and whose turn it is.
+//! The registry: namespaces and claim classes that this process has interned, and what it knows about lanes and gates.
+//!
+//! Names are only ever added, and the flags about lanes and gates are only ever set. So a reader may use an older
+//! state: the flags decide which rows a transaction locks in advance, and a transaction that meets a gate it did not
+//! expect sets the flag.
 
 use crate::Error;
+use crate::sync::{lock, read, write};
 use selvedge_core::class::ClaimScope;
 use selvedge_core::gate::{Gate, GateKind};
 use selvedge_core::work::LaneShares;
@@ -9,52 +13,51 @@ use selvedge_core::{Class, ClassId, Classes, Execution, Name, NamespaceId};
 use selvedge_store::Store;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
-/// How many lanes of a namespace are read when the engine starts.
+/// The maximum number of lanes per namespace that are read when the engine starts.
 const LANES_MAX: u32 = 10_000;
 
-/// What is known of interned names.
+/// The interned names and the knowledge of gates of one process.
 pub struct Registry {
     store: Arc<dyn Store>,
     classes: RwLock<Arc<Classes>>,
     namespaces: RwLock<HashMap<NamespaceId, Name>>,
-    shares: Mutex<LaneShares>,
-    has_limits: AtomicBool,
+    lane_shares: Mutex<LaneShares>,
+    has_lane_limits: AtomicBool,
     has_lanes: AtomicBool,
     has_gates: AtomicBool,
-    /// Classes whose executions go through gates that many share.
+    /// Classes whose executions pass gates that many executions share.
     gated: RwLock<HashSet<ClassId>>,
 }
 
 impl Registry {
-    /// Reads everything that is interned so far.
+    /// Loads all interned names and the configured lanes.
     pub async fn load(store: Arc<dyn Store>) -> Result<Self, Error> {
         let mut classes = Classes::default();
         classes.add(store.classes_after(ClassId(0)).await?);
-        let namespaces = store.namespaces().await?.into_iter().collect();
+        let namespaces: HashMap<NamespaceId, Name> = store.namespaces().await?.into_iter().collect();
         let registry = Registry {
             store,
             classes: RwLock::new(Arc::new(classes)),
-            namespaces: RwLock::new(namespaces),
-            shares: Mutex::default(),
-            has_limits: AtomicBool::new(false),
+            namespaces: RwLock::new(namespaces.clone()),
+            lane_shares: Mutex::default(),
+            has_lane_limits: AtomicBool::new(false),
             has_lanes: AtomicBool::new(false),
             has_gates: AtomicBool::new(false),
             gated: RwLock::default(),
         };
-        let namespaces = registry.namespaces.read().unwrap_or_else(PoisonError::into_inner).clone();
         for namespace in namespaces.into_keys() {
             let lanes = registry.store.list_gates(namespace, GateKind::Lane, None, LANES_MAX).await?;
-            registry.see_gates(lanes.iter());
+            registry.learn_gates(lanes.iter());
         }
         Ok(registry)
     }
 
-    /// The ids of these classes, interning those that are new.
+    /// Returns the ids of these classes, interning the new ones.
     pub async fn intern(&self, wanted: &[Class]) -> Result<Vec<ClassId>, Error> {
         let missing: Vec<Class> = {
-            let known = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+            let known = read(&self.classes);
             let mut missing: Vec<Class> =
                 wanted.iter().filter(|class| known.find(class).is_none()).cloned().collect();
             missing.sort();
@@ -63,20 +66,21 @@ impl Registry {
         };
         if !missing.is_empty() {
             self.store.intern(&missing).await?;
-            // All that are new, in order: those before ours may be of other servers, and nobody asks for them later.
-            self.refresh().await?;
+            // Reads all new classes and not only ours: refreshes start after the newest known class, so classes of
+            // other servers with lower ids would never be read otherwise.
+            self.refresh_classes().await?;
         }
-        let known = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        let known = read(&self.classes);
         let find = |class| {
-            known
-                .find(class)
-                .ok_or(selvedge_store::Error::Failed("an interned class is not there".into()).into())
+            known.find(class).ok_or(
+                selvedge_store::Error::Failed("an interned class is missing in the store".into()).into(),
+            )
         };
         wanted.iter().map(find).collect()
     }
 
-    /// Learns from gates that a transaction has read or written.
-    pub fn see_gates<'a>(&self, gates: impl Iterator<Item = &'a Gate>) {
+    /// Sets the flags about lanes and gates from gates that a transaction read or wrote.
+    pub fn learn_gates<'a>(&self, gates: impl Iterator<Item = &'a Gate>) {
         for gate in gates {
             let limits = gate.config.as_ref().is_some_and(|config| config.limits_starts());
             if gate.name.kind != GateKind::Lane || limits {
@@ -85,74 +89,74 @@ impl Registry {
             if gate.name.kind == GateKind::Lane && gate.config.is_some() {
                 self.expect_lanes();
                 if limits {
-                    self.has_limits.store(true, Ordering::Relaxed);
+                    self.has_lane_limits.store(true, Ordering::Relaxed);
                 }
             }
         }
     }
 
-    /// A lane is configured, somewhere.
+    /// Records that a lane is configured in some namespace.
     pub fn expect_lanes(&self) {
         self.has_lanes.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a lane is known that limits something. Once so, always so.
-    pub fn has_limits(&self) -> bool {
-        self.has_limits.load(Ordering::Relaxed)
-    }
-
-    /// Something goes through gates.
-    pub fn expect_gates(&self) {
-        self.has_gates.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether something is known to go through gates that claims lock: any but lanes that limit nothing. Once so, always so.
-    pub fn has_gates(&self) -> bool {
-        self.has_gates.load(Ordering::Relaxed)
-    }
-
-    /// Takes in what executions went through.
-    pub fn see_drawn<'a>(&self, rows: impl Iterator<Item = &'a Execution>) {
-        let shares = |row: &&Execution| {
-            let draws = &row.spec.draws;
-            let alone = draws.budgets.is_empty() && draws.quotas.is_empty() && draws.fairness_key.is_none();
-            row.detail.slots.lane.is_some() || !alone
-        };
-        let new: Vec<ClassId> =
-            rows.filter(shares).map(|row| row.class).filter(|class| !self.is_gated(*class)).collect();
-        if !new.is_empty() {
-            self.gated.write().unwrap_or_else(PoisonError::into_inner).extend(new);
-        }
-    }
-
-    /// Whether executions of a class are known to go through gates that many share.
-    pub fn is_gated(&self, class: ClassId) -> bool {
-        self.gated.read().unwrap_or_else(PoisonError::into_inner).contains(&class)
-    }
-
-    /// Whether a lane is known that is configured. Once so, always so.
+    /// Reports whether a lane is configured. Never returns to false.
     pub fn has_lanes(&self) -> bool {
         self.has_lanes.load(Ordering::Relaxed)
     }
 
-    /// How far the lanes are with their shares.
-    pub fn shares(&self) -> LaneShares {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Reports whether a lane limits something. Never returns to false.
+    pub fn has_lane_limits(&self) -> bool {
+        self.has_lane_limits.load(Ordering::Relaxed)
     }
 
-    /// Keeps how far the lanes are with their shares.
-    pub fn keep_shares(&self, shares: &LaneShares) {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner).clone_from(shares);
+    /// Records that an execution passes gates that claims lock.
+    pub fn expect_gates(&self) {
+        self.has_gates.store(true, Ordering::Relaxed);
     }
 
-    /// The classes that are known, as they are now.
+    /// Reports whether there are gates that claims lock: all but lanes without limits. Never returns to false.
+    pub fn has_gates(&self) -> bool {
+        self.has_gates.load(Ordering::Relaxed)
+    }
+
+    /// Records the classes of executions that pass shared gates.
+    pub fn learn_gated_classes<'a>(&self, rows: impl Iterator<Item = &'a Execution>) {
+        let is_gated = |row: &&Execution| {
+            let draws = &row.spec.draws;
+            let undrawn = draws.budgets.is_empty() && draws.quotas.is_empty() && draws.fairness_key.is_none();
+            row.detail.slots.lane.is_some() || !undrawn
+        };
+        let new: Vec<ClassId> =
+            rows.filter(is_gated).map(|row| row.class).filter(|class| !self.is_gated(*class)).collect();
+        if !new.is_empty() {
+            write(&self.gated).extend(new);
+        }
+    }
+
+    /// Reports whether executions of a class are known to pass shared gates.
+    pub fn is_gated(&self, class: ClassId) -> bool {
+        read(&self.gated).contains(&class)
+    }
+
+    /// The state of the fair share among lanes.
+    pub fn lane_shares(&self) -> LaneShares {
+        lock(&self.lane_shares).clone()
+    }
+
+    /// Saves the state of the fair share among lanes.
+    pub fn save_lane_shares(&self, shares: &LaneShares) {
+        lock(&self.lane_shares).clone_from(shares);
+    }
+
+    /// A snapshot of the known classes.
     pub fn classes(&self) -> Arc<Classes> {
-        self.classes.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.classes).clone()
     }
 
-    /// The lanes of a namespace in which something was ever submitted.
+    /// The lanes of a namespace to which an execution was ever submitted.
     pub fn lanes_of(&self, namespace: NamespaceId) -> Vec<Name> {
-        let known = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        let known = read(&self.classes);
         let mut lanes: Vec<Name> = known
             .of(namespace, None, None)
             .into_iter()
@@ -163,66 +167,55 @@ impl Registry {
         lanes
     }
 
-    /// Takes in classes that a transaction saw.
+    /// Adds classes that a transaction read.
     pub fn add(&self, classes: Vec<(ClassId, Class)>) {
         if !classes.is_empty() {
-            Arc::make_mut(&mut *self.classes.write().unwrap_or_else(PoisonError::into_inner)).add(classes);
+            Arc::make_mut(&mut *write(&self.classes)).add(classes);
         }
     }
 
-    /// Asks the store for classes that are new.
-    pub async fn refresh(&self) -> Result<(), Error> {
-        self.add(self.store.classes_after(self.newest()).await?);
+    /// Reads the classes that were interned since the newest known one.
+    pub async fn refresh_classes(&self) -> Result<(), Error> {
+        self.add(self.store.classes_after(self.newest_class()).await?);
         Ok(())
     }
 
-    /// The newest class that is known.
-    pub fn newest(&self) -> ClassId {
-        self.classes.read().unwrap_or_else(PoisonError::into_inner).newest()
+    /// The newest known class.
+    pub fn newest_class(&self) -> ClassId {
+        read(&self.classes).newest()
     }
 
-    /// The classes that a worker with this scope may take.
+    /// The classes that a claim with this scope covers.
     pub fn covered(&self, scope: &ClaimScope) -> Vec<ClassId> {
-        self.classes.read().unwrap_or_else(PoisonError::into_inner).covered(scope)
+        read(&self.classes).covered(scope)
     }
 
-    /// The classes of a namespace, of one lane and kind where given.
+    /// The classes of a namespace, limited to a lane and a kind if given.
     pub fn of(&self, namespace: NamespaceId, lane: Option<&str>, kind: Option<&str>) -> Vec<ClassId> {
-        self.classes.read().unwrap_or_else(PoisonError::into_inner).of(namespace, lane, kind)
+        read(&self.classes).of(namespace, lane, kind)
     }
 
-    /// What a class stands for; asks the store if it is new.
+    /// Returns a class by its id; reads the store if the id is new.
     pub async fn class(&self, id: ClassId) -> Result<Class, Error> {
-        let known = || self.classes.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let known = || read(&self.classes).get(id).cloned();
         if let Some(class) = known() {
             return Ok(class);
         }
-        self.refresh().await?;
+        self.refresh_classes().await?;
         known().ok_or(selvedge_store::Error::Failed(format!("class {id} is not interned")).into())
     }
 
-    /// The name of a namespace; asks the store if it is new.
-    pub async fn namespace_name(&self, id: NamespaceId) -> Result<Name, Error> {
-        let known = || self.namespaces.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
-        if let Some(name) = known() {
-            return Ok(name);
-        }
-        let all = self.store.namespaces().await?;
-        self.namespaces.write().unwrap_or_else(PoisonError::into_inner).extend(all);
-        known().ok_or(selvedge_store::Error::Failed(format!("namespace {id} is not interned")).into())
-    }
-
-    /// The id of a namespace, interning it if it is new.
+    /// Returns the id of a namespace, interning the name if it is new.
     pub async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
         let known = {
-            let namespaces = self.namespaces.read().unwrap_or_else(PoisonError::into_inner);
+            let namespaces = read(&self.namespaces);
             namespaces.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
         };
         if let Some(id) = known {
             return Ok(id);
         }
         let id = self.store.namespace(name).await?;
-        self.namespaces.write().unwrap_or_else(PoisonError::into_inner).insert(id, name.clone());
+        write(&self.namespaces).insert(id, name.clone());
         Ok(id)
     }
 }

@@ -1,5 +1,5 @@
-//! The conformance suite and the random models, run through an engine: its lease cache serves reports, and its waiting claims
-//! are taken along by transactions.
+//! The conformance suite and the random models, run through an engine: its lease cache serves reports, and transactions
+//! hand over work to its waiting claims.
 
 use async_trait::async_trait;
 use selvedge_conformance::{Collect, Runner, Subject, flow_model, gate_model, model};
@@ -14,14 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Runs rules with the lease cache and the waiting claims of an engine.
-struct ByEngine(Engine);
+struct EngineRunner(Engine);
 
-/// How many executions were handed to waiting claims, and how many rows came from a cache.
-static HANDED: AtomicUsize = AtomicUsize::new(0);
+/// The number of executions that were handed over to waiting claims.
+static HANDED_OVER: AtomicUsize = AtomicUsize::new(0);
+/// The number of rows that were taken from a lease cache.
 static CACHED: AtomicU64 = AtomicU64::new(0);
 
 #[async_trait]
-impl Runner for ByEngine {
+impl Runner for EngineRunner {
     async fn run(&self, tasks: Vec<Box<dyn Task>>) -> Result<Transaction, Error> {
         let hits = self.0.cache_hits();
         let transaction = self.0.transact(tasks).await;
@@ -33,54 +34,58 @@ impl Runner for ByEngine {
     }
 
     fn wait(&self, claim: &Claim) -> Option<Collect<Option<Result<Claims, Refusal>>>> {
-        let handed = self.0.wait_for_hand_off(claim);
+        let collect = self.0.wait_for_handover(claim);
         Some(Box::new(move || {
-            let claims = handed()?;
-            HANDED.fetch_add(claims.as_ref().map_or(0, |claims| claims.claimed.len()), Ordering::Relaxed);
+            let claims = collect()?;
+            HANDED_OVER
+                .fetch_add(claims.as_ref().map_or(0, |claims| claims.claimed.len()), Ordering::Relaxed);
             Some(claims)
         }))
     }
 }
 
-/// An engine that does nothing by itself.
-async fn by_engine(subject: Subject) -> Subject {
+/// Runs the subject through an engine that does nothing by itself.
+async fn through_engine(subject: Subject) -> Subject {
     let options = Options {
         reconcilers: false,
         dispatch: false,
         notifications: false,
-        secret: Some(Secret::new(vec![7; 32]).expect("it is long enough")),
+        secret: Some(Secret::new(vec![7; 32]).expect("the secret is long enough")),
         ..Options::default()
     };
     let engine = Engine::start(subject.store.clone(), options).await.expect("the engine starts");
-    subject.run_by(Arc::new(ByEngine(engine)))
+    subject.run_by(Arc::new(EngineRunner(engine)))
 }
 
-async fn on_the_systems_clock() -> Subject {
+async fn with_system_clock() -> Subject {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    by_engine(store.into()).await
+    through_engine(store.into()).await
 }
 
-async fn on_a_manual_clock() -> Subject {
+async fn with_manual_clock() -> Subject {
     let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
     let store: Arc<dyn Store> = Arc::new(MemoryStore::with_clock(clock.clone()));
-    by_engine(Subject::with_clock(store, move |ms| clock.advance_ms(ms))).await
+    through_engine(Subject::with_clock(store, move |ms| clock.advance_ms(ms))).await
 }
 
-selvedge_conformance::suite!(on_the_systems_clock);
+selvedge_conformance::suite!(with_system_clock);
 
 #[test]
-fn random_commands_have_the_outcome_that_the_model_says() {
-    model::run(on_a_manual_clock, 256);
-    let (handed, cached) = (HANDED.load(Ordering::Relaxed), CACHED.load(Ordering::Relaxed));
-    assert!(handed > 100 && cached > 100, "{handed} were handed over, {cached} rows came from the cache");
-}
-
-#[test]
-fn random_graphs_come_to_the_end_that_the_model_says() {
-    flow_model::run(on_a_manual_clock, 128);
+fn random_operations_match_the_model() {
+    model::run(with_manual_clock, 256);
+    let (handed_over, cached) = (HANDED_OVER.load(Ordering::Relaxed), CACHED.load(Ordering::Relaxed));
+    assert!(
+        handed_over > 100 && cached > 100,
+        "{handed_over} executions were handed over, {cached} rows came from the cache"
+    );
 }
 
 #[test]
-fn random_admissions_pass_no_limit_and_leave_nothing_behind() {
-    gate_model::run(on_a_manual_clock, 256);
+fn random_graphs_match_the_model() {
+    flow_model::run(with_manual_clock, 128);
+}
+
+#[test]
+fn random_admissions_exceed_no_limit_and_leak_no_slots() {
+    gate_model::run(with_manual_clock, 256);
 }

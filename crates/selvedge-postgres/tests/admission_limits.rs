@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::admission::{CLAIMERS, Crowd, at_once, configure, hard, keyed, spending, tokens};
-use support::side::{Side, claim_of, fence, operator, quiet, waiting};
+use support::test_server::{TestServer, claim_of, claim_wait, fence, operator, passive_options};
 use support::{Sandbox, until};
 use tokio::task::JoinSet;
 
@@ -63,7 +63,7 @@ async fn work_off(
             while done.load(Ordering::SeqCst) < count {
                 let instance = format!("worker{number}");
                 let claim = ClaimDraft { lanes: lanes.clone(), ..claim_of(&instance, fastrand::u32(1..4)) };
-                let claimed = side.namespace.claim(waiting(claim, Duration::from_millis(300))).await;
+                let claimed = side.namespace.claim(claim_wait(claim, Duration::from_millis(300))).await;
                 let claimed = claimed.expect("the claim is answered");
                 claimed.iter().for_each(|one| in_hand.take(&goes_through(one)));
                 for one in &claimed {
@@ -220,7 +220,7 @@ fn open(kind: GateKind) -> Config {
     }
 }
 
-async fn set(side: &Side, kind: GateKind, config: Option<Config>) {
+async fn set(side: &TestServer, kind: GateKind, config: Option<Config>) {
     until("it is configured", async || {
         match side.namespace.configure(kind, "default", config.clone(), &operator()).await {
             Ok(_) => true,
@@ -297,7 +297,7 @@ async fn gates_that_are_shut_opened_removed_and_made_anew_at_random_lose_and_rep
 #[tokio::test]
 async fn one_that_asks_for_little_goes_on_behind_thousands_that_ask_for_more_than_is_left() {
     let sandbox = Sandbox::new();
-    let side = sandbox.side_with("side", Options { reconcilers: true, ..quiet() }).await;
+    let side = sandbox.side_with("side", Options { reconcilers: true, ..passive_options() }).await;
     configure(&side, GateKind::Budget, "month", hard(100)).await;
     let runs = side.submit(spending("month", 100)).await;
     let lease = fence(&side.claim_one("one").await);
@@ -331,7 +331,7 @@ async fn one_that_asks_for_little_goes_on_behind_thousands_that_ask_for_more_tha
 #[tokio::test]
 async fn a_gate_that_cannot_be_read_costs_little_and_keeps_no_other_from_its_turn() {
     let sandbox = Sandbox::new();
-    let side = sandbox.side_with("side", Options { reconcilers: true, ..quiet() }).await;
+    let side = sandbox.side_with("side", Options { reconcilers: true, ..passive_options() }).await;
     let all = side.submit_many(vec![keyed("bad", 1); 2]).await;
     assert_eq!(side.claim("one", 2).await.len(), 1);
     let plain = sandbox.plain().await;

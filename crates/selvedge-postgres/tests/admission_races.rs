@@ -15,7 +15,9 @@ use selvedge_postgres::{PostgresStore, Settings};
 use std::sync::Arc;
 use std::time::Duration;
 use support::admission::{at_once, configure, drawing, fair, hard, keyed, tokens};
-use support::side::{Side, claim_of, done, fence, ids, operator, quiet, waiting};
+use support::test_server::{
+    TestServer, claim_of, claim_wait, complete_op, fence, ids, operator, passive_options,
+};
 use support::{Plain, Sandbox, stop, until};
 use tokio::task::JoinHandle;
 
@@ -34,7 +36,7 @@ async fn joined<T>(task: JoinHandle<T>) -> T {
 /// An engine, what its connections are called, and its store.
 struct Server {
     who: &'static str,
-    side: Side,
+    side: TestServer,
     store: Arc<PostgresStore>,
 }
 
@@ -43,7 +45,7 @@ struct Server {
 async fn server(sandbox: &Sandbox, who: &'static str, writers: usize) -> Server {
     let settings = Settings { writers, lock_timeout: Duration::from_secs(20), ..sandbox.settings() };
     let store = sandbox.store_with(who, settings).await;
-    let side = Side::new(store.clone(), quiet()).await;
+    let side = TestServer::new(store.clone(), passive_options()).await;
     Server { who, side, store }
 }
 
@@ -77,7 +79,12 @@ fn prioritise() -> Action {
 
 /// Keeps the only writer of a narrow engine busy with a command on `other`, whose row `plain` holds: what comes meanwhile goes
 /// in one batch.
-async fn keep_busy(sandbox: &Sandbox, plain: &Plain, narrow: &Side, other: ExecutionId) -> JoinHandle<()> {
+async fn keep_busy(
+    sandbox: &Sandbox,
+    plain: &Plain,
+    narrow: &TestServer,
+    other: ExecutionId,
+) -> JoinHandle<()> {
     plain.hold(other).await;
     let narrow = narrow.clone();
     let busy = tokio::spawn(async move {
@@ -135,7 +142,7 @@ async fn a_heartbeat_in_a_batch_that_opens_a_gate_and_a_claim_of_the_same_worker
     let busy = keep_busy(&sandbox, &plain, narrow, other).await;
     let beat = asked({
         let narrow = narrow.clone();
-        async move { narrow.beat("one", &[lease]).await }
+        async move { narrow.heartbeat("one", &[lease]).await }
     })
     .await;
     let complete = asked({
@@ -166,7 +173,7 @@ async fn a_lease_that_lapses_behind_a_gate_and_a_claim_of_its_worker_do_not_wait
     let (a, b, plain) = (&servers[0].side, &servers[1].side, sandbox.plain().await);
     configure(a, GateKind::Quota, "few", at_once(2)).await;
     let first = a.submit_many(vec![drawing("few"); 2]).await[0];
-    a.claim_briefly("one").await;
+    a.claim_with_short_lease("one").await;
     until("the lease has lapsed", async || {
         !b.engine.store().lapsed(None, 10).await.expect("leases are read").is_empty()
     })
@@ -333,7 +340,7 @@ async fn what_is_reported_of_a_lease_that_another_server_took_away_counts_once_a
         dedup_key: None,
         execution: Some(id),
     };
-    let ops = vec![Ok((lost, None, Op::Usage(usage))), Ok((lost, None, done()))];
+    let ops = vec![Ok((lost, None, Op::Usage(usage))), Ok((lost, None, complete_op()))];
     let (results, _) = a.namespace.report(ops, None).await.expect("it is answered");
     assert!(results[0].is_ok(), "it once held the lease: {results:?}");
     assert_eq!(results[1].as_ref().map(drop).map_err(|refusal| refusal.code()), Err("stale_lease"));
@@ -378,7 +385,7 @@ async fn a_claim_looks_behind_what_is_refused() {
     assert_eq!(ids(&side.claim("one", 1).await), all[..1]);
     let free = side.submit(Draft::new("kind")).await;
     // As a worker with one slot asks: it waits for a while.
-    let claim = waiting(claim_of("two", 1), Duration::from_secs(10));
+    let claim = claim_wait(claim_of("two", 1), Duration::from_secs(10));
     let claimed = side.namespace.claim(claim).await.expect("the claim is answered");
     assert_eq!(ids(&claimed), [free]);
     side.engine.shutdown().await;

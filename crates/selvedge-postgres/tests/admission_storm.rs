@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use support::admission::{CLAIMERS, Crowd, Passage, at_once, configure, hard, spend_some, tokens};
 use support::flows::drawn;
-use support::side::{Side, claim_of, done, failed, fence, operator, waiting};
+use support::test_server::{TestServer, claim_of, claim_wait, complete_op, fail_op, fence, operator};
 use tokio::task::JoinSet;
 
 const LANE: u32 = 6;
@@ -53,7 +53,7 @@ fn draft() -> Draft {
 }
 
 /// Submits, alone and as flows; gives those that are alone.
-async fn submit(side: &Side) -> Vec<ExecutionId> {
+async fn submit(side: &TestServer) -> Vec<ExecutionId> {
     let mut ids = Vec::new();
     for _ in 0..12 {
         ids.extend(side.submit_many((0..20).map(|_| draft()).collect()).await);
@@ -64,16 +64,16 @@ async fn submit(side: &Side) -> Vec<ExecutionId> {
 }
 
 /// What a worker does with what it has claimed. Somebody may have taken it away meanwhile.
-async fn work(side: &Side, claimed: Claimed, instance: &str) {
+async fn work(side: &TestServer, claimed: Claimed, instance: &str) {
     let lease = fence(&claimed);
     if claimed.execution.spec.draws.budgets.iter().any(|(budget, _)| budget.as_str() == "month") {
         spend_some(side.clone(), claimed.clone(), "month", RESERVE).await;
     }
     match fastrand::u8(..12) {
-        0 => drop(side.report(lease, failed()).await),
+        0 => drop(side.report(lease, fail_op()).await),
         1 => drop(side.report(lease, Op::Release).await),
         2 => {
-            side.beat(instance, &[lease]).await;
+            side.heartbeat(instance, &[lease]).await;
             drop(side.complete(lease).await);
         }
         3 if claimed.execution.epoch == 1 && claimed.execution.spec.node.is_none() => {
@@ -81,12 +81,12 @@ async fn work(side: &Side, claimed: Claimed, instance: &str) {
             let _ = side.report(lease, spawn).await;
             drop(side.complete(lease).await);
         }
-        _ => drop(side.report(lease, done()).await),
+        _ => drop(side.report(lease, complete_op()).await),
     }
 }
 
 /// What operators do meanwhile, on any server.
-async fn meddle(sides: &[Side], ids: &[ExecutionId], lane: &Config) {
+async fn meddle(sides: &[TestServer], ids: &[ExecutionId], lane: &Config) {
     for turn in 0..150 {
         let side = &sides[turn % sides.len()];
         let action = match fastrand::u8(..8) {
@@ -142,7 +142,7 @@ async fn storm(lane: Config) {
         workers.spawn(async move {
             let instance = format!("worker{number}");
             while !over.load(Ordering::SeqCst) {
-                let claim = waiting(claim_of(&instance, fastrand::u32(1..4)), Duration::from_millis(200));
+                let claim = claim_wait(claim_of(&instance, fastrand::u32(1..4)), Duration::from_millis(200));
                 for one in side.namespace.claim(claim).await.expect("the claim is answered") {
                     work(&side, one, &instance).await;
                 }

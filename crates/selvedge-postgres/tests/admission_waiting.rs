@@ -20,15 +20,15 @@ use std::time::Duration;
 use support::admission::{configure, fair, hard, keyed, spending, tokens};
 use support::pages::pages;
 use support::proxy::{Cut, Proxy};
-use support::side::{Side, claim_of, done, fence, ids, quiet, waiting};
+use support::test_server::{TestServer, claim_of, claim_wait, complete_op, fence, ids, passive_options};
 use support::{Sandbox, until};
 
-fn gate(side: &Side, kind: GateKind, name: &str) -> GateName {
+fn gate(side: &TestServer, kind: GateKind, name: &str) -> GateName {
     GateName::new(side.namespace.id(), kind, Name::trusted(name))
 }
 
 /// Submits many in several calls.
-async fn submit_all(side: &Side, draft: Draft, count: usize) -> Vec<ExecutionId> {
+async fn submit_all(side: &TestServer, draft: Draft, count: usize) -> Vec<ExecutionId> {
     let mut all = Vec::new();
     while all.len() < count {
         all.extend(side.submit_many(vec![draft.clone(); 1000.min(count - all.len())]).await);
@@ -40,7 +40,7 @@ async fn submit_all(side: &Side, draft: Draft, count: usize) -> Vec<ExecutionId>
 async fn ten_thousand_that_are_held_cost_a_claim_behind_them_nothing() {
     let sandbox = Sandbox::new();
     let store = sandbox.store("side").await;
-    let side = Side::new(store.clone(), quiet()).await;
+    let side = TestServer::new(store.clone(), passive_options()).await;
     let held = 10_000;
     let all = submit_all(&side, keyed("full", 1), held + 1).await;
     assert_eq!(ids(&side.claim("one", 1).await), all[..1]);
@@ -103,7 +103,7 @@ async fn the_turn_of_another_fairness_key_comes_at_once_however_many_wait_with_t
 async fn one_that_goes_on_is_claimed_although_claims_begin_behind_the_place_where_it_was_refused() {
     let sandbox = Sandbox::new();
     let store = sandbox.store("side").await;
-    let side = Side::new(store.clone(), quiet()).await;
+    let side = TestServer::new(store.clone(), passive_options()).await;
     let plain = sandbox.plain().await;
     let all = side.submit_many(vec![keyed("one", 1); 3]).await;
     let mut running = side.claim("one", 3).await;
@@ -129,15 +129,15 @@ async fn one_that_goes_on_is_claimed_although_claims_begin_behind_the_place_wher
 }
 
 /// An engine whose connections go through a proxy.
-async fn behind_proxy(sandbox: &Sandbox) -> (Proxy, Side) {
+async fn behind_proxy(sandbox: &Sandbox) -> (Proxy, TestServer) {
     let proxy = Proxy::start(&sandbox.url("proxied")).await;
     let store = PostgresStore::connect_with(proxy.url(), sandbox.settings()).await;
-    let side = Side::new(Arc::new(store.expect("the store opens")), quiet()).await;
+    let side = TestServer::new(Arc::new(store.expect("the store opens")), passive_options()).await;
     (proxy, side)
 }
 
 /// What is used of a budget, and what is reserved.
-async fn spent(side: &Side, budget: &str) -> (Amounts, Amounts) {
+async fn spent(side: &TestServer, budget: &str) -> (Amounts, Amounts) {
     let gate = side.namespace.gate(GateKind::Budget, budget).await.expect("it is there").gate;
     (gate.state.used, gate.state.reserved)
 }
@@ -148,7 +148,7 @@ fn brief(instance: &str) -> ClaimDraft {
 }
 
 /// Lets leases lapse until nothing is reserved.
-async fn gives_back(side: &Side, budget: &str) {
+async fn gives_back(side: &TestServer, budget: &str) {
     until("what was reserved is given back", async || {
         side.tick("lease_expiry").await;
         spent(side, budget).await.1.is_empty()
@@ -165,7 +165,7 @@ async fn what_was_reserved_for_a_claim_whose_answer_was_lost_is_given_back_once_
     for (number, lost) in [Cut::BeforeCommit, Cut::AfterCommit].into_iter().enumerate() {
         let all = side.submit_many(vec![spending("month", 60); 2]).await;
         proxy.cut_next(lost);
-        let answer = cut.namespace.claim(waiting(brief("lost"), Duration::ZERO)).await;
+        let answer = cut.namespace.claim(claim_wait(brief("lost"), Duration::ZERO)).await;
         assert!(matches!(answer, Err(Error::Store(_))), "{answer:?}");
         assert_eq!(proxy.cuts(), number + 1);
         let reserved = if lost == Cut::AfterCommit { tokens(60) } else { Amounts::new() };
@@ -204,7 +204,7 @@ async fn a_report_whose_answer_was_lost_settles_and_gives_back_once() {
             execution: Some(claimed[0].execution.id),
         };
         let lease = fence(&claimed[0]);
-        let ops = vec![Ok((lease, None, Op::Usage(spend.clone()))), Ok((lease, None, done()))];
+        let ops = vec![Ok((lease, None, Op::Usage(spend.clone()))), Ok((lease, None, complete_op()))];
         proxy.cut_next(lost);
         let answer = cut.namespace.report(ops, None).await;
         assert!(matches!(answer, Err(Error::Store(_))), "its answer is lost");

@@ -6,8 +6,8 @@ mod support;
 use selvedge_engine::core::Draft;
 use selvedge_engine::{EventFilter, From, Notice};
 use selvedge_postgres::Settings;
-use support::side::{Side, quiet};
 use support::storm::{Plan, storm};
+use support::test_server::{TestServer, passive_options};
 use support::{LONG, Sandbox, stop};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -37,7 +37,7 @@ async fn what_is_committed_after_a_subscription_from_now_is_told_also_where_its_
     let sandbox = Sandbox::new();
     let quick = sandbox.side("quick").await;
     let settings = Settings { lock_timeout: LONG, ..sandbox.settings() };
-    let slow = Side::new(sandbox.store_with("slow", settings).await, quiet()).await;
+    let slow = TestServer::new(sandbox.store_with("slow", settings).await, passive_options()).await;
     let plain = sandbox.plain().await;
     plain.run(WAIT).await;
     plain.run("begin; select pg_advisory_xact_lock(42, 0)").await;

@@ -7,8 +7,8 @@ use selvedge_engine::{EventFilter, From, Notice, Options, Subscription};
 use std::time::{Duration, Instant};
 use support::cluster::Cluster;
 use support::feed::{Planted, PlantedReader};
-use support::side::{Side, quiet};
 use support::storm::{Plan, storm};
+use support::test_server::{TestServer, passive_options};
 use support::{Plain, Sandbox, WRITERS_KEY, stop, until};
 
 /// How long an event may take to its subscribers, also on a machine that is busy.
@@ -39,7 +39,7 @@ impl Foreign {
     }
 }
 
-async fn subscribe(side: &Side) -> Subscription {
+async fn subscribe(side: &TestServer) -> Subscription {
     side.namespace.subscribe(EventFilter::default(), From::Now).await.expect("it is subscribed")
 }
 
@@ -59,7 +59,7 @@ async fn a_foreign_transaction_here_or_in_another_database_does_not_hold_the_fee
     outcome.holds();
     let plain = sandbox.plain().await;
     plain.run("drop trigger hold on log").await;
-    let told = sandbox.side_with("told", Options { notifications: true, ..quiet() }).await;
+    let told = sandbox.side_with("told", Options { notifications: true, ..passive_options() }).await;
     let untold = sandbox.side("untold").await;
     let mut subscriptions = [subscribe(&told).await, subscribe(&untold).await];
     for _ in 0..5 {

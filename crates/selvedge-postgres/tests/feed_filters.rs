@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use support::admission::{keyed, tokens};
 use support::flows::{Flow, broken};
-use support::side::{Side, claim_of, failed, fence, operator, waiting};
+use support::test_server::{TestServer, claim_of, claim_wait, fail_op, fence, operator};
 use support::{LONG, Sandbox, until};
 
 /// Told of a worker, of a gate or of all tokens, not of an execution or a flow: only those have tags.
@@ -58,33 +58,33 @@ fn flow(text: &str, kind: &str) -> Sketch {
 }
 
 /// Claims one of a kind, as soon as there is one.
-async fn claim(side: &Side, instance: &str, kind: &str, lease_ttl_ms: i64) -> Claimed {
+async fn claim(side: &TestServer, instance: &str, kind: &str, lease_ttl_ms: i64) -> Claimed {
     let mut draft = claim_of(instance, 1);
     (draft.kinds, draft.lease_ttl_ms) = (Some(vec![kind.into()]), lease_ttl_ms);
-    let claimed = side.namespace.claim(waiting(draft, LONG)).await;
+    let claimed = side.namespace.claim(claim_wait(draft, LONG)).await;
     claimed.expect("the claim is answered").pop().expect("there is work")
 }
 
 /// Claims one of a kind, and says this of it.
-async fn run(side: &Side, kind: &str, op: Op) -> ExecutionId {
+async fn run(side: &TestServer, kind: &str, op: Op) -> ExecutionId {
     let claimed = claim(side, kind, kind, 30_000).await;
     side.report(fence(&claimed), op).await.expect("it holds the lease");
     claimed.execution.id
 }
 
-async fn what_workers_do(side: &Side) {
+async fn what_workers_do(side: &TestServer) {
     let id = side.submit(tagged("works")).await;
     let claimed = claim(side, "works", "works", 30_000).await;
     let progress = Op::Progress { percent: Some(50.0), message: None };
     side.report(fence(&claimed), progress).await.expect("it holds the lease");
-    side.beat("works", &[fence(&claimed)]).await;
+    side.heartbeat("works", &[fence(&claimed)]).await;
     side.complete(fence(&claimed)).await.expect("it holds the lease");
     side.operate(id, Action::Replay).await.expect("it is replayed");
     side.cancel(id).await.expect("it is cancelled");
     let retry = Retry { backoff: Backoff::Fixed { delay_ms: 1 }, ..Retry::default() };
     let policy = Policy { retry, ..Policy::default() };
     side.submit(Draft { policy, ..tagged("fails") }).await;
-    run(side, "fails", failed()).await;
+    run(side, "fails", fail_op()).await;
     run(side, "fails", broken()).await;
     side.submit(tagged("delays")).await;
     run(side, "delays", Op::Delay { until: When::AfterMs(1) }).await;
@@ -94,7 +94,7 @@ async fn what_workers_do(side: &Side) {
 }
 
 /// Leases that lapse, are claimed again, taken away, and forgotten.
-async fn what_becomes_of_leases(side: &Side) {
+async fn what_becomes_of_leases(side: &TestServer) {
     let id = side.submit(tagged("lapses")).await;
     claim(side, "first", "lapses", 500).await;
     claim(side, "second", "lapses", 30_000).await;
@@ -106,10 +106,11 @@ async fn what_becomes_of_leases(side: &Side) {
     let known = claim(side, "forgetful", "forgotten", 1000).await;
     claim(side, "forgetful", "forgotten", 1000).await;
     let known = fence(&known);
-    until("a lease is orphaned", async || !side.beat("forgetful", &[known]).await.orphaned.is_empty()).await;
+    until("a lease is orphaned", async || !side.heartbeat("forgetful", &[known]).await.orphaned.is_empty())
+        .await;
 }
 
-async fn what_operators_do(side: &Side) {
+async fn what_operators_do(side: &TestServer) {
     let id = side.submit(tagged("operated")).await;
     let set = [("size".to_owned(), "small".to_owned())].into();
     for action in [
@@ -122,7 +123,7 @@ async fn what_operators_do(side: &Side) {
     side.namespace.drain_worker("forgetful", &operator()).await.expect("it is asked to drain");
 }
 
-async fn what_happens_to_flows(side: &Side) {
+async fn what_happens_to_flows(side: &TestServer) {
     let grows = side.flow_of(flow("a -> b", "node").0).await;
     let first = run(side, "node", broken()).await;
     // Only a flow whose end is settled is opened again.
@@ -134,7 +135,7 @@ async fn what_happens_to_flows(side: &Side) {
     graph.nodes.iter_mut().for_each(|node| node.draft = tagged("node"));
     side.namespace.grow_flow(grows.id, graph, None).await.expect("it grows");
     for _ in 0..3 {
-        run(side, "node", support::side::done()).await;
+        run(side, "node", support::test_server::complete_op()).await;
     }
     let stopped: Flow = side.flow_of(flow("a -> b", "stopped").0).await;
     let cancelled = side.namespace.cancel_flow(stopped.id, CancelMode::All, None, &operator(), LONG).await;
@@ -142,7 +143,7 @@ async fn what_happens_to_flows(side: &Side) {
 }
 
 /// A suspension that is escalated, of which an operator's word is a part, and what is recorded along the way.
-async fn what_is_waited_for(side: &Side) {
+async fn what_is_waited_for(side: &TestServer) {
     let name = Name::trusted;
     let id = side.submit(tagged("waits")).await;
     let held = fence(&claim(side, "waits", "waits", 30_000).await);
@@ -167,12 +168,12 @@ async fn what_is_waited_for(side: &Side) {
     .await;
     let go = SignalDraft { name: Some("go".into()), payload: "1".into(), key: None };
     side.namespace.signal(id, go, &operator()).await.expect("it is delivered");
-    run(side, "waits", support::side::done()).await;
+    run(side, "waits", support::test_server::complete_op()).await;
     side.namespace.rotate_token_keys(1000, &operator()).await.expect("they are rotated");
 }
 
 /// One is held and goes on, and a budget is spent, set back and removed.
-async fn what_gates_do(side: &Side) {
+async fn what_gates_do(side: &TestServer) {
     let draft = Draft { draws: keyed("key", 1).draws, ..tagged("gated") };
     side.submit_many(vec![draft; 2]).await;
     let mut claim = claim_of("gated", 2);

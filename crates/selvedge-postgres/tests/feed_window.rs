@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::feed::{Told, broken, log};
-use support::side::{Side, quiet};
 use support::storm::{Seen, Tell, subscriber};
+use support::test_server::{TestServer, passive_options};
 use support::{LONG, Plain, Sandbox, stop, until};
 use uuid::Uuid;
 
@@ -43,7 +43,7 @@ fn entry(cursor: &str) -> i64 {
     Cursor::decode(cursor).expect("it is a cursor").entry
 }
 
-async fn submitted(side: &Side, count: usize) -> Vec<ExecutionId> {
+async fn submitted(side: &TestServer, count: usize) -> Vec<ExecutionId> {
     let mut ids = Vec::new();
     for _ in 0..count {
         ids.push(side.submit(Draft::new("kind")).await);
@@ -56,7 +56,7 @@ async fn a_cursor_before_the_window_is_refused_by_that_name_and_one_inside_goes_
     for apart in [true, false] {
         let sandbox = Sandbox::new();
         let window = Duration::from_millis(5 * DAY_MS as u64);
-        let side = sandbox.side_with("side", Options { log_window: window, ..quiet() }).await;
+        let side = sandbox.side_with("side", Options { log_window: window, ..passive_options() }).await;
         let other = sandbox.side("other").await;
         let plain = sandbox.plain().await;
         let ids = submitted(&side, 6).await;
@@ -109,7 +109,7 @@ impl Progress {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_follows_while_days_are_dropped_is_told_everything_once() {
     let sandbox = Sandbox::new();
-    let told = sandbox.side_with("told", Options { notifications: true, ..quiet() }).await;
+    let told = sandbox.side_with("told", Options { notifications: true, ..passive_options() }).await;
     let untold = sandbox.side("untold").await;
     let (keeper, plain) = (sandbox.store("keeper").await, sandbox.plain().await);
     let last = ExecutionId(Uuid::now_v7());

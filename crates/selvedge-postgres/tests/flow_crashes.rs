@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use support::crash::{At, Crasher};
 use support::flows::{Flow, broken, end, holds};
-use support::side::{Side, claim_of, done, fence, operator, quiet};
+use support::test_server::{TestServer, claim_of, complete_op, fence, operator, passive_options};
 use support::{Plain, Sandbox, until};
 use uuid::Uuid;
 
@@ -34,8 +34,8 @@ struct Bed {
     sandbox: Sandbox,
     crasher: Crasher,
     /// One connection to write: its transactions come one after the other.
-    dying: Side,
-    other: Side,
+    dying: TestServer,
+    other: TestServer,
     plain: Plain,
 }
 
@@ -66,7 +66,7 @@ fn claim_of_node(name: &str) -> ClaimDraft {
     ClaimDraft { kinds: Some(vec![name.into()]), ..claim_of("one", 1) }
 }
 
-async fn claim(side: &Side, name: &str) -> Fence {
+async fn claim(side: &TestServer, name: &str) -> Fence {
     let claimed = side.claim_as(claim_of_node(name)).await;
     fence(claimed.first().unwrap_or_else(|| panic!("{name} can be claimed")))
 }
@@ -81,7 +81,7 @@ impl Bed {
         let crasher = Crasher::start(&sandbox.url("dying")).await;
         let settings = Settings { writers: 1, readers: 1, ..sandbox.settings() };
         let store = PostgresStore::connect_with(crasher.url(), settings).await.expect("the store opens");
-        let dying = Side::new(Arc::new(store), quiet()).await;
+        let dying = TestServer::new(Arc::new(store), passive_options()).await;
         let (other, plain) = (sandbox.side("other").await, sandbox.plain().await);
         Bed { sandbox, crasher, dying, other, plain }
     }
@@ -117,8 +117,8 @@ impl Bed {
         self,
         ends: Ends,
         prepare: impl AsyncFn(&Bed, u64) -> Struck<P>,
-        act: impl AsyncFn(&Side, &Struck<P>),
-        again: impl AsyncFn(&Side, &Struck<P>),
+        act: impl AsyncFn(&TestServer, &Struck<P>),
+        again: impl AsyncFn(&TestServer, &Struck<P>),
     ) {
         let mut all = Vec::new();
         for cut in [At::Before, At::After] {
@@ -137,8 +137,8 @@ impl Bed {
         self.recover(ends, all, again).await;
     }
 
-    async fn recover<P>(self, ends: Ends, all: Vec<Struck<P>>, again: impl AsyncFn(&Side, &Struck<P>)) {
-        let fresh = self.sandbox.side_with("fresh", Options { dispatch: false, ..quiet() }).await;
+    async fn recover<P>(self, ends: Ends, all: Vec<Struck<P>>, again: impl AsyncFn(&TestServer, &Struck<P>)) {
+        let fresh = self.sandbox.side_with("fresh", Options { dispatch: false, ..passive_options() }).await;
         for struck in &all {
             again(&fresh, struck).await;
         }
@@ -183,10 +183,10 @@ async fn a_hop_through_the_outbox_survives_a_crash_at_every_statement() {
         let flow = bed.other.flow_of(drawn("a -> b c; b c -> d")).await;
         Struck { flow, more: claim(&bed.other, "a").await }
     };
-    let act = async |side: &Side, struck: &Struck<Fence>| {
-        let _ = side.namespace.report(vec![Ok((struck.more, None, done()))], None).await;
+    let act = async |side: &TestServer, struck: &Struck<Fence>| {
+        let _ = side.namespace.report(vec![Ok((struck.more, None, complete_op()))], None).await;
     };
-    let again = async |side: &Side, struck: &Struck<Fence>| {
+    let again = async |side: &TestServer, struck: &Struck<Fence>| {
         side.complete(struck.more).await.expect("it is the same report");
     };
     Bed::new().await.dies_everywhere(ends, prepare, act, again).await;
@@ -204,14 +204,14 @@ async fn a_completion_with_its_hop_and_the_next_claim_survives_a_crash_at_every_
         let flow = bed.other.flow_of(drawn("a -> b -> c")).await;
         Struck { flow, more: claim(&bed.dying, "a").await }
     };
-    let act = async |side: &Side, struck: &Struck<Fence>| {
+    let act = async |side: &TestServer, struck: &Struck<Fence>| {
         // A session of its own each time, so that its row is written each time.
         let instance = struck.flow.id.to_string();
         let next = ClaimDraft { lease_ttl_ms: 500, instance, ..claim_of_node("b") };
-        drop(side.namespace.report(vec![Ok((struck.more, None, done()))], Some(next)).await);
+        drop(side.namespace.report(vec![Ok((struck.more, None, complete_op()))], Some(next)).await);
     };
     let held = Cell::new(0);
-    let again = async |side: &Side, struck: &Struck<Fence>| {
+    let again = async |side: &TestServer, struck: &Struck<Fence>| {
         side.complete(struck.more).await.expect("it is the same report");
         let leased = side.state(struck.flow.nodes["b"]).await == StateName::Active;
         held.set(held.get() + u32::from(leased));
@@ -238,10 +238,10 @@ async fn a_sibling_cancellation_survives_a_crash_at_every_statement() {
         claim(&bed.other, "b").await;
         Struck { flow, more: claim(&bed.dying, "a").await }
     };
-    let act = async |side: &Side, struck: &Struck<Fence>| {
-        let _ = side.namespace.report(vec![Ok((struck.more, None, done()))], None).await;
+    let act = async |side: &TestServer, struck: &Struck<Fence>| {
+        let _ = side.namespace.report(vec![Ok((struck.more, None, complete_op()))], None).await;
     };
-    let again = async |side: &Side, struck: &Struck<Fence>| {
+    let again = async |side: &TestServer, struck: &Struck<Fence>| {
         side.complete(struck.more).await.expect("it is the same report");
     };
     Bed::new().await.dies_everywhere(ends, prepare, act, again).await;
@@ -266,10 +266,10 @@ async fn a_failure_whose_children_are_cancelled_survives_a_crash_at_every_statem
         }
         Struck { flow, more: parent }
     };
-    let act = async |side: &Side, struck: &Struck<Fence>| {
+    let act = async |side: &TestServer, struck: &Struck<Fence>| {
         let _ = side.namespace.report(vec![Ok((struck.more, None, broken()))], None).await;
     };
-    let again = async |side: &Side, struck: &Struck<Fence>| {
+    let again = async |side: &TestServer, struck: &Struck<Fence>| {
         side.report(struck.more, broken()).await.expect("it is the same report");
     };
     Bed::new().await.dies_everywhere(ends, prepare, act, again).await;
@@ -290,12 +290,12 @@ async fn a_cancel_of_a_flow_survives_a_crash_at_every_statement() {
         bed.other.complete(d).await.expect("it holds the lease");
         Struck { flow, more: () }
     };
-    let cancel = async |side: &Side, struck: &Struck<()>| {
+    let cancel = async |side: &TestServer, struck: &Struck<()>| {
         let (id, wait) = (struck.flow.id, Duration::ZERO);
         side.namespace.cancel_flow(id, CancelMode::All, None, &operator(), wait).await
     };
-    let act = async |side: &Side, struck: &Struck<()>| drop(cancel(side, struck).await);
-    let again = async |side: &Side, struck: &Struck<()>| {
+    let act = async |side: &TestServer, struck: &Struck<()>| drop(cancel(side, struck).await);
+    let again = async |side: &TestServer, struck: &Struck<()>| {
         cancel(side, struck).await.expect("it may be asked for again");
     };
     Bed::new().await.dies_everywhere(ends, prepare, act, again).await;
@@ -327,11 +327,11 @@ async fn a_growth_survives_a_crash_at_every_statement() {
         Struck { flow, more: (graph, number) }
     };
     type More = (GraphDraft, u64);
-    let act = async |side: &Side, struck: &Struck<More>| {
+    let act = async |side: &TestServer, struck: &Struck<More>| {
         let (graph, number) = struck.more.clone();
         drop(side.namespace.grow_flow(struck.flow.id, graph, operation(number)).await);
     };
-    let again = async |side: &Side, struck: &Struck<More>| {
+    let again = async |side: &TestServer, struck: &Struck<More>| {
         let (graph, number) = struck.more.clone();
         let grown = side.namespace.grow_flow(struck.flow.id, graph, operation(number)).await;
         let grown = grown.expect("it is the same call");
@@ -369,11 +369,11 @@ async fn a_submission_of_a_flow_survives_a_crash_at_every_statement() {
         Struck { flow: Flow { side: bed.other.clone(), id: FlowId(id), nodes }, more: (draft, number) }
     };
     type More = (FlowDraft, u64);
-    let act = async |side: &Side, struck: &Struck<More>| {
+    let act = async |side: &TestServer, struck: &Struck<More>| {
         let (draft, number) = struck.more.clone();
         drop(side.namespace.submit_flow(draft, operation(number)).await);
     };
-    let again = async |side: &Side, struck: &Struck<More>| {
+    let again = async |side: &TestServer, struck: &Struck<More>| {
         let (draft, number) = struck.more.clone();
         for _ in 0..2 {
             let grown = side.namespace.submit_flow(draft.clone(), operation(number)).await;
@@ -399,11 +399,11 @@ async fn a_replay_that_opens_others_again_survives_a_crash_at_every_statement() 
         assert_eq!(flow.states().await, "a:cancelled b:skipped c:skipped");
         Struck { flow, more: () }
     };
-    let act = async |side: &Side, struck: &Struck<()>| {
+    let act = async |side: &TestServer, struck: &Struck<()>| {
         let id = struck.flow.nodes["a"];
         drop(side.namespace.operate(id, Action::Replay, None, &operator()).await);
     };
-    let again = async |side: &Side, struck: &Struck<()>| {
+    let again = async |side: &TestServer, struck: &Struck<()>| {
         let a = struck.flow.nodes["a"];
         let replayed = side.operate(a, Action::Replay).await;
         let row = side.row(a).await;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::flows::{Flow, end};
-use support::side::{Side, claim_of, fence, quiet, waiting};
+use support::test_server::{TestServer, claim_of, claim_wait, fence, passive_options};
 use support::{Plain, Sandbox};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -38,13 +38,13 @@ struct Round {
 }
 
 /// The engines dispatch, and nothing else goes by itself.
-async fn engines(sandbox: &Sandbox) -> (Side, Side) {
-    let options = Options { dispatch: true, ..quiet() };
+async fn engines(sandbox: &Sandbox) -> (TestServer, TestServer) {
+    let options = Options { dispatch: true, ..passive_options() };
     (sandbox.side_with("a", options.clone()).await, sandbox.side_with("b", options).await)
 }
 
 /// A join of this policy whose upstreams are all claimed, half through each engine.
-async fn claimed(a: &Side, b: &Side, policy: &str) -> (Flow, Vec<Fence>) {
+async fn claimed(a: &TestServer, b: &TestServer, policy: &str) -> (Flow, Vec<Fence>) {
     let names: Vec<String> = (0..WIDTH).map(|number| format!("n{number}")).collect();
     let flow = a.flow(&format!("{} -> join: {policy}", names.join(" "))).await;
     let mut fences: Vec<Fence> = a.claim("one", WIDTH as u32 / 2).await.iter().map(fence).collect();
@@ -58,7 +58,7 @@ async fn claimed(a: &Side, b: &Side, policy: &str) -> (Flow, Vec<Fence>) {
 async fn complete_all(
     sandbox: &Sandbox,
     plain: &Plain,
-    (a, b): (&Side, &Side),
+    (a, b): (&TestServer, &TestServer),
     (flow, fences): (&Flow, Vec<Fence>),
 ) -> Vec<Result<Reported, Refusal>> {
     plain.hold(flow.nodes["join"]).await;
@@ -80,7 +80,7 @@ async fn complete_all(
     tasks.join_all().await
 }
 
-async fn round(sandbox: &Sandbox, plain: &Plain, a: &Side, b: &Side, policy: &str) -> Round {
+async fn round(sandbox: &Sandbox, plain: &Plain, a: &TestServer, b: &TestServer, policy: &str) -> Round {
     let began = Instant::now();
     let (flow, fences) = claimed(a, b, policy).await;
     let waiter = b.claim_waiting(claim_of("joins", 9), 1).await;
@@ -92,7 +92,7 @@ async fn round(sandbox: &Sandbox, plain: &Plain, a: &Side, b: &Side, policy: &st
     let mut joins = Vec::new();
     while joins.is_empty() && !waiter.is_finished() {
         // Without notifications and poll a claim that waits at engine b does not hear of what engine a made ready.
-        let claim = waiting(claim_of("joins too", 9), Duration::from_millis(20));
+        let claim = claim_wait(claim_of("joins too", 9), Duration::from_millis(20));
         joins = a.namespace.claim(claim).await.expect("the claim is answered");
         assert!(began.elapsed() < BOUND, "the join never runs: {}", flow.states().await);
     }
@@ -115,7 +115,7 @@ async fn round(sandbox: &Sandbox, plain: &Plain, a: &Side, b: &Side, policy: &st
 }
 
 /// How often the log says that the join heard of each upstream.
-async fn heard(side: &Side, join: ExecutionId) -> BTreeMap<ExecutionId, usize> {
+async fn heard(side: &TestServer, join: ExecutionId) -> BTreeMap<ExecutionId, usize> {
     let mut heard = BTreeMap::new();
     let log = Harness::new(side.engine.store().clone()).await.log().await;
     let events = log.iter().flat_map(|(_, events)| events).filter(|event| event.execution == Some(join));

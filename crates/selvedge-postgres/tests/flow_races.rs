@@ -18,7 +18,7 @@ use selvedge_engine::{Error, Options};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use support::flows::{Flow, broken, drawn, end};
-use support::side::{Side, claim_of, fence, operator, quiet};
+use support::test_server::{TestServer, claim_of, fence, operator, passive_options};
 use support::{Plain, Sandbox};
 use tokio::task::JoinHandle;
 
@@ -35,14 +35,14 @@ async fn joined<T>(task: JoinHandle<T>) -> T {
 }
 
 /// Two servers that leave what is to be done to others, and a connection to hold rows with.
-async fn sides(sandbox: &Sandbox) -> (Side, Side, Plain) {
-    let options = Options { dispatch: false, ..quiet() };
+async fn sides(sandbox: &Sandbox) -> (TestServer, TestServer, Plain) {
+    let options = Options { dispatch: false, ..passive_options() };
     let (a, b) = (sandbox.side_with("a", options.clone()).await, sandbox.side_with("b", options).await);
     (a, b, sandbox.plain().await)
 }
 
 /// Does a chunk of a row of the outbox, through the store of `side`.
-async fn dispatch(side: &Side, row: &OutboxRow) -> Dispatched {
+async fn dispatch(side: &TestServer, row: &OutboxRow) -> Dispatched {
     Harness::new(side.engine.store().clone()).await.dispatch(row).await
 }
 
@@ -50,7 +50,7 @@ fn advanced(changed: u32) -> Dispatched {
     Dispatched::Advanced { changed, rest: None }
 }
 
-async fn cancel_all(side: &Side, flow: FlowId) -> Result<bool, Error> {
+async fn cancel_all(side: &TestServer, flow: FlowId) -> Result<bool, Error> {
     let wait = Duration::ZERO;
     side.namespace.cancel_flow(flow, CancelMode::All, None, &operator(), wait).await.map(|(_, done)| done)
 }
@@ -61,7 +61,7 @@ async fn hold_flow(plain: &Plain, flow: FlowId) {
 }
 
 /// Everything that is left runs; the flow ends so; all that must hold does.
-async fn finish(sides: [&Side; 2], plain: &Plain, flow: &Flow, states: &str, state: FlowState) {
+async fn finish(sides: [&TestServer; 2], plain: &Plain, flow: &Flow, states: &str, state: FlowState) {
     sides[0].reconcile(plain).await;
     sides[0].work_off(&[flow.id]).await;
     sides[0].reconcile(plain).await;
@@ -138,7 +138,7 @@ async fn of_two_growths_that_together_close_a_cycle_exactly_one_is_refused() {
 
 /// A race of `a` and `s` for `win`, which `a` has won, with `x` and `y` next to it that `other` waits for. Gives what is left
 /// to be done about `s`, and the leases.
-async fn won(a: &Side) -> (Flow, OutboxRow, BTreeMap<String, Fence>) {
+async fn won(a: &TestServer) -> (Flow, OutboxRow, BTreeMap<String, Fence>) {
     let flow = a.flow("a s -> win: any_of; x y -> other").await;
     let leases = a.claim_nodes("one").await;
     a.complete(leases["a"]).await.expect("it holds the lease");
@@ -364,7 +364,7 @@ async fn a_completion_after_the_cancel_of_its_flow_is_refused() {
 }
 
 /// An upstream that failed, and whose downstream has not been told of it.
-async fn failed_untold(a: &Side, b: &Side) -> (Flow, OutboxRow) {
+async fn failed_untold(a: &TestServer, b: &TestServer) -> (Flow, OutboxRow) {
     let flow = a.flow("up -> down -> last").await;
     let lease = fence(&a.claim_one("one").await);
     b.report(lease, broken()).await.expect("it holds the lease");
@@ -433,7 +433,7 @@ async fn of_two_servers_that_dispatch_the_same_completion_the_second_says_that_t
 }
 
 /// A flow that has ended and whose retention is over.
-async fn kept_long_enough(a: &Side, plain: &Plain) -> Flow {
+async fn kept_long_enough(a: &TestServer, plain: &Plain) -> Flow {
     let mut draft = drawn("up -> down");
     draft.retention_ms = Some(1);
     let flow = a.flow_of(draft).await;
@@ -457,7 +457,7 @@ async fn a_flow_that_is_deleted_before_a_replay_is_gone() {
     plain.release().await;
     assert_eq!(joined(delete).await.done, 1);
     assert_eq!(joined(replay).await.expect_err("it is gone").code(), "not_found");
-    assert!(a.is_gone(up).await && a.is_gone(flow.nodes["down"]).await);
+    assert!(a.is_deleted(up).await && a.is_deleted(flow.nodes["down"]).await);
     assert_eq!(plain.number("select count(*) from flows", &[]).await, 0);
     end(&[&a, &b]).await;
 }
@@ -504,12 +504,14 @@ async fn a_completion_through_a_server_that_did_not_hand_out_the_lease_goes_by_t
 async fn a_claim_and_a_lapse_of_one_worker_in_one_flow_do_not_wait_for_each_other_in_a_circle() {
     let sandbox = Sandbox::new();
     let stores = [sandbox.store("a").await, sandbox.store("b").await];
-    let options = Options { dispatch: false, ..quiet() };
-    let (a, b) =
-        (Side::new(stores[0].clone(), options.clone()).await, Side::new(stores[1].clone(), options).await);
+    let options = Options { dispatch: false, ..passive_options() };
+    let (a, b) = (
+        TestServer::new(stores[0].clone(), options.clone()).await,
+        TestServer::new(stores[1].clone(), options).await,
+    );
     let plain = sandbox.plain().await;
     let flow = a.flow("x y").await;
-    let lapsing = a.claim_briefly("one").await.execution.id;
+    let lapsing = a.claim_with_short_lease("one").await.execution.id;
     support::until("the lease has lapsed", async || {
         let lapsed = a.engine.store().lapsed(None, 10).await.expect("leases are read");
         lapsed.iter().any(|row| row.execution == lapsing)
@@ -536,9 +538,11 @@ async fn a_claim_and_a_lapse_of_one_worker_in_one_flow_do_not_wait_for_each_othe
 async fn a_completion_and_a_growth_that_make_ready_of_one_class_do_not_wait_for_each_other_in_a_circle() {
     let sandbox = Sandbox::new();
     let stores = [sandbox.store("a").await, sandbox.store("b").await];
-    let options = Options { dispatch: false, ..quiet() };
-    let (a, b) =
-        (Side::new(stores[0].clone(), options.clone()).await, Side::new(stores[1].clone(), options).await);
+    let options = Options { dispatch: false, ..passive_options() };
+    let (a, b) = (
+        TestServer::new(stores[0].clone(), options.clone()).await,
+        TestServer::new(stores[1].clone(), options).await,
+    );
     let plain = sandbox.plain().await;
     // Nothing of this priority was ready before, so both write that there is now.
     let urgent = |draft: &mut GraphDraft, name: &str| {

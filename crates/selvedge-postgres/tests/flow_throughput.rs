@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::Sandbox;
 use support::flows::{broken, drawn, holds};
-use support::side::{Side, claim_of, done, fence, quiet, waiting};
+use support::test_server::{TestServer, claim_of, claim_wait, complete_op, fence, passive_options};
 use tokio::task::JoinSet;
 
 /// How long new flows come.
@@ -40,13 +40,13 @@ struct Shared {
 }
 
 /// Claims and reports; each third report goes through the other engine, each seventh is a failure.
-async fn work(here: Side, there: Side, number: u64, shared: Arc<Shared>) {
+async fn work(here: TestServer, there: TestServer, number: u64, shared: Arc<Shared>) {
     let instance = format!("worker{number}");
     while !shared.stopped.load(Ordering::SeqCst) {
-        let claim = waiting(claim_of(&instance, 3), Duration::from_millis(50));
+        let claim = claim_wait(claim_of(&instance, 3), Duration::from_millis(50));
         for one in here.namespace.claim(claim).await.expect("the claim is answered") {
             let count = shared.completed.fetch_add(1, Ordering::SeqCst);
-            let op = if count % 7 == 6 { broken() } else { done() };
+            let op = if count % 7 == 6 { broken() } else { complete_op() };
             let side = if count % 3 == 2 { &there } else { &here };
             // It may have been cancelled because a sibling was quicker.
             let _ = side.report(fence(&one), op).await;
@@ -55,7 +55,7 @@ async fn work(here: Side, there: Side, number: u64, shared: Arc<Shared>) {
 }
 
 /// Submits flows one after the other, each when the one before has ended.
-async fn submit(side: Side, number: usize, until: Instant) -> Vec<FlowId> {
+async fn submit(side: TestServer, number: usize, until: Instant) -> Vec<FlowId> {
     let mut flows = Vec::new();
     while Instant::now() < until {
         let mut draft = drawn(SHAPES[(number + flows.len()) % SHAPES.len()]);
@@ -89,12 +89,12 @@ async fn longest_pause(shared: Arc<Shared>) -> Duration {
 async fn hedges_and_fan_ins_that_end_together_on_two_engines_never_wait_in_a_circle() {
     let sandbox = Sandbox::alone().await;
     let options =
-        Options { reconcilers: true, notifications: true, poll: Duration::from_millis(100), ..quiet() };
+        Options { reconcilers: true, notifications: true, poll: Duration::from_millis(100), ..passive_options() };
     // A lock is waited for longer than it takes Postgres to find a circle.
     let settings = Settings { lock_timeout: Duration::from_secs(5), ..sandbox.settings() };
     let stores = [sandbox.store_with("a", settings.clone()).await, sandbox.store_with("b", settings).await];
-    let a = Side::new(stores[0].clone(), options.clone()).await;
-    let b = Side::new(stores[1].clone(), options).await;
+    let a = TestServer::new(stores[0].clone(), options.clone()).await;
+    let b = TestServer::new(stores[1].clone(), options).await;
     let shared = Arc::new(Shared::default());
     let mut workers = JoinSet::new();
     for number in 0..12 {

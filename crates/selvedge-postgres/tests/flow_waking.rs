@@ -8,7 +8,7 @@ use selvedge_engine::core::flow::FlowState;
 use selvedge_engine::core::state::StateName;
 use std::time::{Duration, Instant};
 use support::flows::{Flow, broken, end, name};
-use support::side::{Side, claim_of, done, fence, quiet};
+use support::test_server::{TestServer, claim_of, complete_op, fence, passive_options};
 use support::{LONG, Sandbox};
 
 /// How many hops the chains have.
@@ -30,7 +30,7 @@ fn states(completed: usize, rest: &str) -> String {
 async fn reaches_a_claim_that_waits_elsewhere(through_the_outbox: bool) {
     let sandbox = Sandbox::new();
     let a = sandbox.side("a").await;
-    let b = sandbox.side_with("b", Options { poll: POLL, ..quiet() }).await;
+    let b = sandbox.side_with("b", Options { poll: POLL, ..passive_options() }).await;
     let other = sandbox.side("other").await;
     for _ in 0..5 {
         let flow = a.flow("up -> down").await;
@@ -79,8 +79,8 @@ async fn a_claim_that_looks_while_a_completion_is_about_to_commit_gets_what_it_m
 
 /// Two servers without dispatchers. Each completion goes through the one that did not hand out the lease, so that no hop
 /// shares its commit.
-async fn without_dispatchers(sandbox: &Sandbox) -> (Side, Side) {
-    let options = Options { dispatch: false, ..quiet() };
+async fn without_dispatchers(sandbox: &Sandbox) -> (TestServer, TestServer) {
+    let options = Options { dispatch: false, ..passive_options() };
     (sandbox.side_with("a", options.clone()).await, sandbox.side_with("b", options).await)
 }
 
@@ -112,7 +112,7 @@ async fn a_chain_that_is_interrupted_anywhere_drains_fully() {
         let flow = a.flow(&chain()).await;
         for number in 0..=interrupted {
             let claimed = a.claim_one("one").await;
-            let op = if number == interrupted { broken() } else { done() };
+            let op = if number == interrupted { broken() } else { complete_op() };
             let side = if number == interrupted { &b } else { &a };
             side.report(fence(&claimed), op).await.expect("it holds the lease");
         }
@@ -142,7 +142,7 @@ async fn ends(flow: &Flow, longest: Duration) -> FlowState {
 #[tokio::test]
 async fn slow_supervisors_without_dispatchers_drain_a_chain_in_about_a_second_for_each_hop() {
     let sandbox = Sandbox::new();
-    let options = Options { dispatch: false, reconcilers: true, poll: POLL, ..quiet() };
+    let options = Options { dispatch: false, reconcilers: true, poll: POLL, ..passive_options() };
     let a = sandbox.side_with("a", options.clone()).await;
     let b = sandbox.side_with("b", options).await;
     let flow = a.flow(&chain()).await;

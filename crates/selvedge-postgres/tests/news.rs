@@ -10,12 +10,12 @@ use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, ExecutionId, Outcome};
 use selvedge_engine::store::{Notification, Store};
 use std::time::Duration;
-use support::side::{Side, claim_of, fence, ids, operator, quiet};
+use support::test_server::{TestServer, claim_of, fence, ids, operator, passive_options};
 use support::{LONG, Sandbox, stop, until};
 
 /// An engine that hears of others, and only by notification.
-async fn hearing(sandbox: &Sandbox, who: &str) -> Side {
-    let side = sandbox.side_with(who, Options { notifications: true, ..quiet() }).await;
+async fn hearing(sandbox: &Sandbox, who: &str) -> TestServer {
+    let side = sandbox.side_with(who, Options { notifications: true, ..passive_options() }).await;
     listens(sandbox).await;
     side
 }
@@ -36,7 +36,7 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 async fn a_claim_that_waits_on_one_server_gets_what_is_submitted_on_another() {
     let sandbox = Sandbox::new();
     let a = hearing(&sandbox, "a").await;
-    let b = sandbox.side_with("b", Options { notifications: true, ..quiet() }).await;
+    let b = sandbox.side_with("b", Options { notifications: true, ..passive_options() }).await;
     b.submit(Draft { lane: "other".into(), ..Draft::new("kind") }).await;
     for _ in 0..3 {
         let claim = a.claim_waiting(claim_of("one", 1), 1).await;
@@ -60,7 +60,7 @@ async fn a_kind_that_another_server_was_the_first_to_submit_is_claimed_where_a_n
 async fn a_claim_that_waits_hears_of_a_lane_that_its_server_has_never_met() {
     let sandbox = Sandbox::new();
     let a = hearing(&sandbox, "a").await;
-    let b = sandbox.side_with("b", Options { notifications: true, ..quiet() }).await;
+    let b = sandbox.side_with("b", Options { notifications: true, ..passive_options() }).await;
     let claim = ClaimDraft { lanes: vec!["new".into()], ..claim_of("one", 1) };
     let claim = a.claim_waiting(claim, 1).await;
     let id = b.submit(Draft { lane: "new".into(), ..Draft::new("kind") }).await;
@@ -72,7 +72,7 @@ async fn a_claim_that_waits_hears_of_a_lane_that_its_server_has_never_met() {
 async fn what_is_put_back_or_becomes_due_on_one_server_wakes_a_claim_on_another() {
     let sandbox = Sandbox::new();
     let a = hearing(&sandbox, "a").await;
-    let b = sandbox.side_with("b", Options { notifications: true, ..quiet() }).await;
+    let b = sandbox.side_with("b", Options { notifications: true, ..passive_options() }).await;
     let id = b.submit(Draft::new("kind")).await;
     b.claim_one("two").await;
     let claim = a.claim_waiting(claim_of("one", 1), 1).await;
@@ -89,7 +89,7 @@ async fn what_is_put_back_or_becomes_due_on_one_server_wakes_a_claim_on_another(
 async fn who_waits_for_a_result_on_one_server_hears_of_its_end_on_another() {
     let sandbox = Sandbox::new();
     let a = hearing(&sandbox, "a").await;
-    let b = sandbox.side_with("b", Options { notifications: true, ..quiet() }).await;
+    let b = sandbox.side_with("b", Options { notifications: true, ..passive_options() }).await;
     let id = b.submit(Draft::new("kind")).await;
     let lease = fence(&b.claim_one("two").await);
     let namespace = a.namespace.clone();
@@ -104,7 +104,7 @@ async fn who_waits_for_a_result_on_one_server_hears_of_its_end_on_another() {
 async fn a_heartbeat_that_waits_on_one_server_is_told_at_once_what_is_asked_or_taken_on_another() {
     let sandbox = Sandbox::new();
     let a = hearing(&sandbox, "a").await;
-    let b = sandbox.side_with("b", Options { notifications: true, ..quiet() }).await;
+    let b = sandbox.side_with("b", Options { notifications: true, ..passive_options() }).await;
     let plain = sandbox.plain().await;
     let id = a.submit(Draft::new("kind")).await;
     let lease = fence(&a.claim_one("one").await);
@@ -131,7 +131,7 @@ async fn a_heartbeat_that_waits_on_one_server_is_told_at_once_what_is_asked_or_t
 async fn a_heartbeat_that_waits_on_one_server_is_told_at_once_that_another_asked_it_to_drain() {
     let sandbox = Sandbox::new();
     let a = hearing(&sandbox, "a").await;
-    let b = sandbox.side_with("b", Options { notifications: true, ..quiet() }).await;
+    let b = sandbox.side_with("b", Options { notifications: true, ..passive_options() }).await;
     a.submit(Draft::new("kind")).await;
     let lease = fence(&a.claim_one("one").await);
     let namespace = a.namespace.clone();
@@ -162,7 +162,7 @@ async fn what_was_logged_or_streamed_on_one_server_is_told_to_another() {
 #[tokio::test]
 async fn with_notifications_off_everything_still_works_through_the_poll() {
     let sandbox = Sandbox::new();
-    let polling = || Options { poll: Duration::from_millis(20), ..quiet() };
+    let polling = || Options { poll: Duration::from_millis(20), ..passive_options() };
     let a = sandbox.side_with("a", polling()).await;
     let b = sandbox.side_with("b", polling()).await;
     let claim = a.claim_waiting(ClaimDraft { lanes: vec!["new".into()], ..claim_of("one", 1) }, 1).await;
@@ -181,7 +181,7 @@ async fn with_notifications_off_everything_still_works_through_the_poll() {
 async fn a_listener_whose_connection_was_cut_listens_again() {
     let sandbox = Sandbox::new();
     let a = hearing(&sandbox, "a").await;
-    let b = sandbox.side_with("b", Options { notifications: true, ..quiet() }).await;
+    let b = sandbox.side_with("b", Options { notifications: true, ..passive_options() }).await;
     let plain = sandbox.plain().await;
     let ours = "select count(*) from pg_stat_activity where query = $1 and state = 'idle' and backend_start > $2::text::timestamptz";
     let listen = format!("listen \"selvedge_{}\"", sandbox.schema);

@@ -9,7 +9,7 @@ use selvedge_postgres::PostgresStore;
 use selvedge_store::{Error, Store};
 use std::sync::Arc;
 use support::Sandbox;
-use support::side::Side;
+use support::test_server::TestServer;
 use uuid::Uuid;
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn a_commit_waits_for_the_disk_also_where_the_database_would_not() {
         .await;
     let address = format!("{}&options=-csynchronous_commit%3Doff", sandbox.url("careless"));
     let store = PostgresStore::connect_with(&address, sandbox.settings()).await.expect("it opens");
-    let side = Side::new(Arc::new(store), support::side::quiet()).await;
+    let side = TestServer::new(Arc::new(store), support::test_server::passive_options()).await;
     side.submit(Draft::new("kind")).await;
     assert_eq!(plain.number("select count(*) from seen where setting = 'on'", &[]).await, 1);
 }

@@ -8,7 +8,7 @@ use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, Policy};
-use support::side::{Side, claim_of, done, fence, ids};
+use support::test_server::{TestServer, claim_of, complete_op, fence, ids};
 use support::{Plain, Sandbox, until};
 use tokio::task::JoinHandle;
 
@@ -124,7 +124,7 @@ async fn a_poisoned_lease_does_not_keep_a_heartbeat_from_renewing_the_others() {
     let leases: Vec<_> = side.claim("one", 3).await.iter().map(fence).collect();
     let damage = format!("update executions set detail = '{{' where id = '{}'", leases[1].execution.0);
     plain.run(&damage).await;
-    let beat = side.beat("one", &leases).await;
+    let beat = side.heartbeat("one", &leases).await;
     assert_eq!(beat.renewed, [leases[0], leases[2]]);
     assert_eq!(
         beat.lost.iter().map(|(fence, why)| (*fence, why.code())).collect::<Vec<_>>(),
@@ -137,7 +137,7 @@ async fn a_poisoned_lease_does_not_keep_a_heartbeat_from_renewing_the_others() {
 }
 
 /// Keeps the only writer busy until `plain` lets go, so that what is asked for meanwhile goes in one batch.
-async fn gather(sandbox: &Sandbox, plain: &Plain, narrow: &Side) -> JoinHandle<()> {
+async fn gather(sandbox: &Sandbox, plain: &Plain, narrow: &TestServer) -> JoinHandle<()> {
     let id = narrow.submit(Draft { lane: "apart".into(), ..Draft::new("kind") }).await;
     plain.hold(id).await;
     let narrow = narrow.clone();
@@ -251,7 +251,7 @@ async fn a_report_on_a_row_that_cannot_be_read_refuses_only_itself() {
         leases[0].execution.0
     );
     plain.run(&damage).await;
-    let ops = leases.iter().map(|lease| Ok((*lease, None, done()))).collect();
+    let ops = leases.iter().map(|lease| Ok((*lease, None, complete_op()))).collect();
     let (results, _) = side.namespace.report(ops, None).await.expect("it is answered");
     assert_eq!(results[0].as_ref().expect_err("it cannot be read").code(), "unreadable_row");
     assert_eq!(results[1].as_ref().expect("it is accepted").state, StateName::Completed);

@@ -11,7 +11,7 @@ use selvedge_engine::core::{Backoff, Draft, ExecutionId, Policy, Refusal, Retry}
 use selvedge_engine::{Error, Tally};
 use std::collections::HashSet;
 use std::sync::Arc;
-use support::side::{self, Side, claim_of, done, fence, ids};
+use support::test_server::{self, TestServer, claim_of, complete_op, fence, ids};
 use support::{Plain, Sandbox, stop, until};
 use tokio::task::JoinHandle;
 
@@ -28,14 +28,14 @@ async fn joined<T>(task: JoinHandle<T>) -> T {
 }
 
 /// Checks everything that must hold of all rows and the whole log, and stops the engines.
-async fn end(sides: &[&Side]) {
+async fn end(sides: &[&TestServer]) {
     let broken = invariants::check(&**sides[0].engine.store()).await;
     assert!(broken.is_empty(), "invariants are broken: {broken:#?}");
     stop(sides.iter().map(|side| &side.engine)).await;
 }
 
 /// Waits until the lease of an execution has lapsed.
-async fn has_lapsed(side: &Side, id: ExecutionId) {
+async fn has_lapsed(side: &TestServer, id: ExecutionId) {
     until("the lease has lapsed", async || {
         let lapsed = side.engine.store().lapsed(None, 10).await.expect("leases are read");
         lapsed.iter().any(|row| row.execution == id)
@@ -61,17 +61,17 @@ async fn a_zombie_whose_lease_lapsed_and_was_claimed_again_cannot_complete() {
     let sandbox = Sandbox::new();
     let (a, b) = (sandbox.side("a").await, sandbox.side("b").await);
     let id = a.submit(Draft::new("kind")).await;
-    let zombie = fence(&a.claim_briefly("zombie").await);
+    let zombie = fence(&a.claim_with_short_lease("zombie").await);
     has_lapsed(&b, id).await;
     assert_eq!(b.tick("lease_expiry").await.done, 1);
     let refused = a.complete(zombie).await.expect_err("its lease is over");
     assert_eq!(refused.code(), "stale_lease");
     let second = fence(&b.claim_one("second").await);
-    for op in [done(), Op::Release, side::failed()] {
+    for op in [complete_op(), Op::Release, test_server::fail_op()] {
         let refused = a.report(zombie, op).await.expect_err("its lease is over");
         assert_eq!(holder(refused), ("second".into(), 2));
     }
-    let beat = a.beat("zombie", &[zombie]).await;
+    let beat = a.heartbeat("zombie", &[zombie]).await;
     assert_eq!((beat.renewed.len(), beat.lost.len()), (0, 1));
     b.complete(second).await.expect("it holds the lease");
     assert_eq!(a.attempts(id).await, [Some("interrupted"), Some("completed")]);
@@ -85,7 +85,7 @@ async fn a_late_completion_of_the_current_lease_is_accepted() {
     let sandbox = Sandbox::new();
     let (a, b) = (sandbox.side("a").await, sandbox.side("b").await);
     let id = a.submit(Draft::new("kind")).await;
-    let late = fence(&a.claim_briefly("late").await);
+    let late = fence(&a.claim_with_short_lease("late").await);
     has_lapsed(&a, id).await;
     a.complete(late).await.expect("nobody has taken it away yet");
     assert_eq!(b.tick("lease_expiry").await, Tally { ticks: 1, ..Tally::default() });
@@ -124,7 +124,7 @@ async fn two_servers_that_find_the_same_lapsed_lease_charge_one_interruption() {
     let sandbox = Sandbox::new();
     let (a, b, plain) = (sandbox.side("a").await, sandbox.side("b").await, sandbox.plain().await);
     let id = a.submit(Draft::new("kind")).await;
-    a.claim_briefly("dies").await;
+    a.claim_with_short_lease("dies").await;
     has_lapsed(&a, id).await;
     plain.hold_sessions().await;
     let first = meanwhile!(a => a.tick("lease_expiry"));
@@ -142,7 +142,12 @@ async fn two_servers_that_find_the_same_lapsed_lease_charge_one_interruption() {
 }
 
 /// Keeps the only writer of a narrow engine busy with a command on `other`, whose row `plain` holds.
-async fn keep_busy(sandbox: &Sandbox, plain: &Plain, narrow: &Side, other: ExecutionId) -> JoinHandle<()> {
+async fn keep_busy(
+    sandbox: &Sandbox,
+    plain: &Plain,
+    narrow: &TestServer,
+    other: ExecutionId,
+) -> JoinHandle<()> {
     plain.hold(other).await;
     let narrow = narrow.clone();
     let busy = tokio::spawn(async move {
@@ -160,7 +165,7 @@ async fn a_server_that_acts_on_a_lapsed_lease_after_another_did_charges_nothing(
         (sandbox.side("a").await, sandbox.narrow_side("narrow").await, sandbox.plain().await);
     narrow.tick("lease_expiry").await;
     let id = a.submit(Draft::new("kind")).await;
-    a.claim_briefly("dies").await;
+    a.claim_with_short_lease("dies").await;
     has_lapsed(&a, id).await;
     let other = a.submit(Draft::new("kind")).await;
     let busy = keep_busy(&sandbox, &plain, &narrow, other).await;
@@ -183,7 +188,7 @@ async fn a_rescuer_that_read_a_lapsed_lease_before_it_was_completed_leaves_it_al
         (sandbox.side("a").await, sandbox.narrow_side("narrow").await, sandbox.plain().await);
     narrow.tick("lease_expiry").await;
     let id = a.submit(Draft::new("kind")).await;
-    let lease = fence(&a.claim_briefly("slow").await);
+    let lease = fence(&a.claim_with_short_lease("slow").await);
     has_lapsed(&a, id).await;
     let other = a.submit(Draft::new("kind")).await;
     let busy = keep_busy(&sandbox, &plain, &narrow, other).await;
@@ -240,7 +245,7 @@ async fn a_worker_that_always_dies_ends_as_expired_when_its_interruptions_are_us
     };
     let id = a.submit(Draft { policy, ..Draft::new("kind") }).await;
     for interruptions in [1, 2, 2] {
-        a.claim_briefly("dies").await;
+        a.claim_with_short_lease("dies").await;
         has_lapsed(&a, id).await;
         let (one, two) = tokio::join!(a.tick("lease_expiry"), b.tick("lease_expiry"));
         assert_eq!(one.done + two.done, 1);
@@ -256,17 +261,17 @@ async fn a_worker_that_always_dies_ends_as_expired_when_its_interruptions_are_us
 async fn an_engine_that_starts_leaves_leases_alone_that_are_live_in_the_same_process() {
     let sandbox = Sandbox::new();
     let store = sandbox.store("shared").await;
-    let a = Side::new(store.clone(), side::quiet()).await;
+    let a = TestServer::new(store.clone(), test_server::passive_options()).await;
     let id = a.submit(Draft::new("kind")).await;
     let lease = fence(&a.claim_one("one").await);
-    let b = Side::new(store, side::quiet()).await;
+    let b = TestServer::new(store, test_server::passive_options()).await;
     for reconciler in
         ["lease_expiry", "attempt_timeout", "execution_deadline", "worker_liveness", "retention"]
     {
         assert_eq!(b.tick(reconciler).await, Tally { ticks: 1, ..Tally::default() });
     }
     assert!(b.claim("two", 9).await.is_empty());
-    assert_eq!(a.beat("one", &[lease]).await.renewed, [lease]);
+    assert_eq!(a.heartbeat("one", &[lease]).await.renewed, [lease]);
     a.complete(lease).await.expect("it holds the lease");
     assert_eq!(a.attempts(id).await, [Some("completed")]);
     end(&[&a]).await;
@@ -277,10 +282,10 @@ async fn a_heartbeat_that_comes_before_the_lapse_keeps_the_lease() {
     let sandbox = Sandbox::new();
     let (a, b, plain) = (sandbox.side("a").await, sandbox.side("b").await, sandbox.plain().await);
     let id = a.submit(Draft::new("kind")).await;
-    let lease = fence(&a.claim_briefly("one").await);
+    let lease = fence(&a.claim_with_short_lease("one").await);
     has_lapsed(&a, id).await;
     plain.hold_sessions().await;
-    let beat = meanwhile!(a => a.beat("one", &[lease]));
+    let beat = meanwhile!(a => a.heartbeat("one", &[lease]));
     sandbox.waits_for_lock("a", 1).await;
     let tick = meanwhile!(b => b.tick("lease_expiry"));
     sandbox.waits_for_lock("b", 1).await;
@@ -298,12 +303,12 @@ async fn a_heartbeat_that_comes_after_the_lapse_is_told_that_the_lease_is_lost()
     let sandbox = Sandbox::new();
     let (a, b, plain) = (sandbox.side("a").await, sandbox.side("b").await, sandbox.plain().await);
     let id = a.submit(Draft::new("kind")).await;
-    let lease = fence(&a.claim_briefly("one").await);
+    let lease = fence(&a.claim_with_short_lease("one").await);
     has_lapsed(&a, id).await;
     plain.hold_sessions().await;
     let tick = meanwhile!(b => b.tick("lease_expiry"));
     sandbox.waits_for_lock("b", 1).await;
-    let beat = meanwhile!(a => a.beat("one", &[lease]));
+    let beat = meanwhile!(a => a.heartbeat("one", &[lease]));
     sandbox.waits_for_lock("a", 1).await;
     plain.release().await;
     assert_eq!(joined(tick).await.done, 1);
@@ -321,17 +326,17 @@ async fn a_heartbeat_with_a_completion_and_a_lapse_do_not_wait_for_each_other_in
     let sandbox = Sandbox::new();
     let a = sandbox.side("a").await;
     let lapsing = sandbox.store("b").await;
-    let b = Side::new(lapsing.clone(), side::quiet()).await;
+    let b = TestServer::new(lapsing.clone(), test_server::passive_options()).await;
     let store =
         sandbox.store_with("narrow", selvedge_postgres::Settings { writers: 1, ..sandbox.settings() }).await;
-    let narrow = Side::new(store.clone(), side::quiet()).await;
+    let narrow = TestServer::new(store.clone(), test_server::passive_options()).await;
     let (plain, sessions) = (sandbox.plain().await, sandbox.plain().await);
     let id = narrow.submit(Draft::new("kind")).await;
-    let lease = fence(&narrow.claim_briefly("one").await);
+    let lease = fence(&narrow.claim_with_short_lease("one").await);
     let other = a.submit(Draft::new("kind")).await;
     has_lapsed(&a, id).await;
     let busy = keep_busy(&sandbox, &plain, &narrow, other).await;
-    let beat = meanwhile!(narrow => narrow.beat("one", &[lease]));
+    let beat = meanwhile!(narrow => narrow.heartbeat("one", &[lease]));
     let complete = meanwhile!(narrow => narrow.complete(lease));
     tokio::task::yield_now().await;
     sessions.hold_sessions().await;
@@ -447,7 +452,7 @@ async fn a_claim_passes_over_what_another_server_is_about_to_take() {
 async fn engines_that_claim_from_one_lane_never_share_an_execution_and_lose_none() {
     let sandbox = Sandbox::new();
     let (a, b) = (sandbox.side("a").await, sandbox.side("b").await);
-    let same_store = Side::new(a.engine.store().clone(), side::quiet()).await;
+    let same_store = TestServer::new(a.engine.store().clone(), test_server::passive_options()).await;
     let total = 600;
     let submitted: HashSet<ExecutionId> =
         a.submit_many(vec![Draft::new("kind"); total]).await.into_iter().collect();
@@ -564,12 +569,12 @@ async fn a_row_that_is_held_too_long_is_left_for_later_and_nothing_has_happened(
         lock_timeout: std::time::Duration::from_millis(20),
         ..sandbox.settings()
     };
-    let a = Side::new(sandbox.store_with("a", settings).await, side::quiet()).await;
+    let a = TestServer::new(sandbox.store_with("a", settings).await, test_server::passive_options()).await;
     let plain = sandbox.plain().await;
     let id = a.submit(Draft::new("kind")).await;
     plain.hold(id).await;
     let cancel = Action::Cancel { reason: None, grace_ms: 0 };
-    let answer = a.namespace.operate(id, cancel, None, &side::operator()).await;
+    let answer = a.namespace.operate(id, cancel, None, &test_server::operator()).await;
     let Err(Error::Store(error)) = answer else { panic!("{answer:?}") };
     assert!(error.is_transient(), "{error}");
     plain.release().await;

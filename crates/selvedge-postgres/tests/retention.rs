@@ -10,7 +10,7 @@ use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
 use selvedge_engine::core::step::StepKind;
 use selvedge_engine::core::stream::{FrameKind, FrameMode};
 use selvedge_engine::core::{Draft, Name, Policy};
-use support::side::fence;
+use support::test_server::fence;
 use support::{Sandbox, until};
 
 const TABLES: [&str; 9] = [
@@ -65,7 +65,7 @@ async fn an_execution_that_was_kept_long_enough_leaves_every_table_and_nothing_e
         assert_eq!(plain.number(table, &[&ids[0].0]).await, 0, "{table}");
         assert!(plain.number(table, &[&ids[1].0]).await > 0, "{table}");
     }
-    assert!(side.is_gone(ids[0]).await);
+    assert!(side.is_deleted(ids[0]).await);
     let again = side.namespace.submit(with_everything("short", 1)).await.expect("it is accepted");
     assert!(!again.duplicate, "its key is free");
     side.engine.shutdown().await;

@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap};
 use support::Sandbox;
 use support::flows::{age, drawn, end, name};
 use support::pages::pages;
-use support::side::{Side, claim_of, fence, ids, quiet};
+use support::test_server::{TestServer, claim_of, fence, ids, passive_options};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -178,7 +178,7 @@ async fn an_execution_with_a_record_that_cannot_be_read_is_set_aside_and_no_othe
 }
 
 /// A parent that waits for its two children, which are leased.
-async fn parent_waits(side: &Side) -> (ExecutionId, Vec<Fence>) {
+async fn parent_waits(side: &TestServer) -> (ExecutionId, Vec<Fence>) {
     let parent = side.submit(Draft::new("parent")).await;
     let held = fence(&side.claim_one("parent").await);
     let spawn = side.namespace.spawn(drawn("first second").graph, false).await.expect("it is valid");
@@ -195,7 +195,7 @@ async fn parent_waits(side: &Side) -> (ExecutionId, Vec<Fence>) {
 #[tokio::test]
 async fn an_end_that_commits_while_the_parent_is_told_of_another_is_heard() {
     let sandbox = Sandbox::new();
-    let options = || Options { dispatch: false, ..quiet() };
+    let options = || Options { dispatch: false, ..passive_options() };
     let a = sandbox.side_with("a", options()).await;
     let b = sandbox.side_with("b", options()).await;
     let plain = sandbox.plain().await;
@@ -227,7 +227,7 @@ async fn an_end_that_commits_while_the_parent_is_told_of_another_is_heard() {
 #[tokio::test]
 async fn an_end_that_comes_after_the_children_were_looked_at_is_told_anew() {
     let sandbox = Sandbox::new();
-    let options = || Options { dispatch: false, ..quiet() };
+    let options = || Options { dispatch: false, ..passive_options() };
     let a = sandbox.side_with("a", options()).await;
     let b = sandbox.side_with("b", options()).await;
     let plain = sandbox.plain().await;

@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use support::crash::{At, Crasher};
 use support::flows::{drawn, end};
-use support::side::{Side, claim_of, done, fence, ids, quiet};
 use support::suspensions::{at_most, carried, known_as, name, on, said, step};
+use support::test_server::{TestServer, claim_of, complete_op, fence, ids, passive_options};
 use support::{Plain, Sandbox, until};
 
 /// A server that dies, and one beside it that does not.
@@ -34,8 +34,8 @@ struct Bed {
     crasher: Crasher,
     /// One connection to write: its transactions come one after the other.
     store: Arc<PostgresStore>,
-    dying: Side,
-    other: Side,
+    dying: TestServer,
+    other: TestServer,
     plain: Plain,
 }
 
@@ -46,21 +46,21 @@ impl Bed {
         let settings = Settings { writers: 1, readers: 1, ..sandbox.settings() };
         let store = PostgresStore::connect_with(crasher.url(), settings).await.expect("the store opens");
         let store = Arc::new(store);
-        let dying = Side::new(store.clone(), quiet()).await;
+        let dying = TestServer::new(store.clone(), passive_options()).await;
         let (other, plain) = (sandbox.side("other").await, sandbox.plain().await);
         Bed { sandbox, crasher, store, dying, other, plain }
     }
 
     /// A server on the store that dies, whose reconcilers look only after executions with this number.
-    async fn dying_for(&self, number: usize) -> Side {
+    async fn dying_for(&self, number: usize) -> TestServer {
         let tag = Some(("number".into(), number.to_string()));
         let scope = ReconcilerScope { tag, ..ReconcilerScope::default() };
-        Side::new(self.store.clone(), Options { scope, ..quiet() }).await
+        TestServer::new(self.store.clone(), Options { scope, ..passive_options() }).await
     }
 
     /// A server that was not there, and does only what it is asked to.
-    async fn fresh(&self) -> Side {
-        self.sandbox.side_with("fresh", Options { dispatch: false, ..quiet() }).await
+    async fn fresh(&self) -> TestServer {
+        self.sandbox.side_with("fresh", Options { dispatch: false, ..passive_options() }).await
     }
 
     /// Does something and dies there. Gives the statements of a run that came to rest before.
@@ -114,13 +114,13 @@ impl Bed {
         count
     }
 
-    async fn end(&self, fresh: &Side) {
+    async fn end(&self, fresh: &TestServer) {
         end(&[fresh, &self.dying, &self.other]).await;
     }
 }
 
 /// Submits and claims. What came before it may be ready, so each is more urgent than all before.
-async fn leased(side: &Side, number: usize, draft: Draft) -> (ExecutionId, Fence) {
+async fn leased(side: &TestServer, number: usize, draft: Draft) -> (ExecutionId, Fence) {
     let id = side.submit(Draft { priority: number as i64, ..draft }).await;
     let claimed = side.claim_one("one").await;
     assert_eq!(claimed.execution.id, id);
@@ -132,7 +132,7 @@ async fn leased(side: &Side, number: usize, draft: Draft) -> (ExecutionId, Fence
 const COMMITTED: usize = 3;
 
 /// How often what happened to whom, as the log tells it.
-async fn told(side: &Side) -> BTreeMap<(ExecutionId, &'static str), usize> {
+async fn told(side: &TestServer) -> BTreeMap<(ExecutionId, &'static str), usize> {
     let log = Harness::new(side.engine.store().clone()).await.log().await;
     let mut told = BTreeMap::new();
     for event in log.iter().flat_map(|(_, events)| events) {
@@ -145,7 +145,7 @@ async fn told(side: &Side) -> BTreeMap<(ExecutionId, &'static str), usize> {
 }
 
 /// Each of these happened once to each of them.
-async fn each_once(side: &Side, all: &[ExecutionId], events: &[&'static str]) {
+async fn each_once(side: &TestServer, all: &[ExecutionId], events: &[&'static str]) {
     let told = told(side).await;
     for id in all {
         for event in events {
@@ -155,7 +155,7 @@ async fn each_once(side: &Side, all: &[ExecutionId], events: &[&'static str]) {
 }
 
 /// Claims all of these, which are all that is ready, and completes them. Gives the claims.
-async fn work_off(side: &Side, all: &[ExecutionId]) -> Vec<Claimed> {
+async fn work_off(side: &TestServer, all: &[ExecutionId]) -> Vec<Claimed> {
     let claimed = side.claim("finisher", 1000).await;
     assert_eq!(BTreeSet::from_iter(ids(&claimed)), BTreeSet::from_iter(all.iter().copied()));
     assert_eq!(claimed.len(), all.len());
@@ -236,7 +236,7 @@ async fn a_delivery_by_token_survives_a_crash_at_every_statement() {
 #[tokio::test]
 async fn a_suspension_with_waitpoints_survives_a_crash_at_every_statement() {
     let bed = Bed::new().await;
-    let op = |side: &Side| -> Op {
+    let op = |side: &TestServer| -> Op {
         let waits = vec![known_as("approved", on("approval")), known_as("given up", on("refusal"))];
         let waitpoints = ["approval", "refusal"].map(|called| WaitpointDraft::new(name(called)));
         side.namespace.suspend(waits, waitpoints.to_vec())
@@ -306,7 +306,7 @@ async fn a_suspension_from_a_remembered_row_survives_a_crash_at_every_statement(
 /// What time does, through a server that dies and looks only after its own.
 struct Timed {
     id: ExecutionId,
-    dying: Side,
+    dying: TestServer,
 }
 
 impl Bed {
@@ -323,7 +323,7 @@ impl Bed {
     /// Time does something of this kind to a wait, and the server dies everywhere. A fresh one does the rest.
     async fn time_passes(
         &self,
-        fresh: &Side,
+        fresh: &TestServer,
         reconciler: &str,
         kind: DueKind,
         wait: WaitDraft,
@@ -432,7 +432,7 @@ async fn the_end_of_a_child_and_telling_its_parent_survive_a_crash_at_every_stat
         (parent, child)
     };
     let act = async |(parent, child): &(ExecutionId, Fence)| {
-        if bed.dying.namespace.report(vec![Ok((*child, None, done()))], None).await.is_ok() {
+        if bed.dying.namespace.report(vec![Ok((*child, None, complete_op()))], None).await.is_ok() {
             let text = "select count(*) from outbox where id = $1";
             until("the parent is told", async || bed.plain.number(text, &[&parent.0]).await == 0).await;
         }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use support::proxy::{Cut, Proxy};
-use support::side::{self, Side, claim_of, done, failed, fence, ids, waiting};
+use support::test_server::{self, TestServer, claim_of, claim_wait, complete_op, fail_op, fence, ids};
 use support::{Plain, Sandbox, until};
 
 /// Polls a future so many times; if it is not done by then, it is dropped and gives nothing.
@@ -158,10 +158,11 @@ async fn any_other_call_whose_caller_goes_away_at_any_await_leaves_nothing_open(
 }
 
 /// An engine whose connections go through a proxy, warmed up: the class it uses is interned.
-async fn behind_proxy(sandbox: &Sandbox) -> (Proxy, Side) {
+async fn behind_proxy(sandbox: &Sandbox) -> (Proxy, TestServer) {
     let proxy = Proxy::start(&sandbox.url("proxied")).await;
     let store = PostgresStore::connect_with(proxy.url(), sandbox.settings()).await;
-    let side = Side::new(Arc::new(store.expect("the store opens")), side::quiet()).await;
+    let side =
+        TestServer::new(Arc::new(store.expect("the store opens")), test_server::passive_options()).await;
     let first = side.submit(Draft::new("kind")).await;
     side.cancel(first).await.expect("it is cancelled");
     (proxy, side)
@@ -252,12 +253,12 @@ async fn is_reported_once(op: selvedge_engine::core::rules::report::Op, state: S
 
 #[tokio::test]
 async fn a_completion_whose_answer_was_lost_gives_the_same_answer_when_it_is_repeated() {
-    is_reported_once(done(), StateName::Completed).await;
+    is_reported_once(complete_op(), StateName::Completed).await;
 }
 
 #[tokio::test]
 async fn a_failure_whose_answer_was_lost_charges_one_retry_and_gives_the_same_answer_when_it_is_repeated() {
-    is_reported_once(failed(), StateName::Delayed).await;
+    is_reported_once(fail_op(), StateName::Delayed).await;
 }
 
 #[tokio::test]
@@ -267,7 +268,7 @@ async fn a_completion_whose_commit_never_arrived_has_not_happened_and_may_be_rep
     let id = side.submit(Draft::new("kind")).await;
     let fence = fence(&side.claim_one("one").await);
     proxy.cut_next(Cut::BeforeCommit);
-    let lost = side.namespace.report(vec![Ok((fence, None, done()))], None).await;
+    let lost = side.namespace.report(vec![Ok((fence, None, complete_op()))], None).await;
     assert!(is_away(lost));
     let row = side.row(id).await;
     assert_eq!((proxy.cuts(), row.state.name(), row.version), (1, StateName::Active, 2));
@@ -314,7 +315,7 @@ async fn a_keyed_call_whose_answer_was_lost_gets_the_first_answer_when_it_is_rep
     assert_eq!(count(&plain).await, 2);
 
     let claim = || {
-        let mut claim = waiting(claim_of("one", 1), Duration::ZERO);
+        let mut claim = claim_wait(claim_of("one", 1), Duration::ZERO);
         claim.operation = operation("claim");
         side.namespace.claim(claim)
     };
@@ -357,7 +358,7 @@ async fn a_server_that_ends_our_connections_costs_no_more_than_the_calls_that_we
     assert!(ended > 0);
     // A connection may turn out to be gone only when it is used.
     until("it is completed", async || {
-        let report = side.namespace.report(vec![Ok((fence, None, done()))], None).await;
+        let report = side.namespace.report(vec![Ok((fence, None, complete_op()))], None).await;
         assert!(report.is_ok() || is_away(report.clone()), "{report:?}");
         report.is_ok()
     })

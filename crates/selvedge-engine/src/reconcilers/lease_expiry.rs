@@ -1,6 +1,7 @@
-//! `lease_expiry`: leases whose own first term and whose session have both lapsed. The only place that decides so.
+//! `lease_expiry`: expires leases whose first term and whose session have both run out. No other code expires leases.
 
-use super::{PAGE, PAGES, Reconciler, ReconcilerContext, Tally};
+use super::runtime::ReconcilerContext;
+use super::{PAGE, PAGES, Reconciler, Tally};
 use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
@@ -8,7 +9,7 @@ use selvedge_core::rules::clock::What;
 use selvedge_store::Overview;
 use std::time::Duration;
 
-/// Takes lapsed leases away.
+/// Expires leases.
 pub struct LeaseExpiry;
 
 #[async_trait]
@@ -32,7 +33,7 @@ impl Reconciler for LeaseExpiry {
             let rows = context.store.lapsed(after, PAGE).await?;
             let found = rows.len();
             after = rows.last().map(|row| row.execution);
-            tally += context.act(rows, What::Lapse).await?;
+            tally += context.tick_rows(rows, What::Lapse).await?;
             if found < PAGE as usize {
                 break;
             }

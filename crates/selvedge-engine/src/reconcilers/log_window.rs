@@ -1,17 +1,19 @@
-//! `log_window`: lets what is older than the window leave the event log, whole periods at a time.
+//! `log_window`: drops periods of the event log that are older than the configured window, each as a whole.
 
-use super::{Reconciler, ReconcilerContext, Tally};
+use super::runtime::ReconcilerContext;
+use super::{Reconciler, Tally};
 use crate::Error;
+use crate::sync::lock;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
 use selvedge_store::Overview;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// How often the window is looked at.
-const EVERY: Duration = Duration::from_secs(600);
+/// The time between two ticks.
+const INTERVAL: Duration = Duration::from_secs(600);
 
-/// Keeps the log's window.
+/// Drops old periods of the event log. Holds the time of the last tick.
 #[derive(Default)]
 pub struct LogWindow(Mutex<Option<Instant>>);
 
@@ -22,17 +24,17 @@ impl Reconciler for LogWindow {
     }
 
     fn interval(&self) -> Duration {
-        EVERY
+        INTERVAL
     }
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
-        let last = *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        last.is_none_or(|last| last.elapsed() >= EVERY).then_some(overview.now)
+        let last = *lock(&self.0);
+        last.is_none_or(|last| last.elapsed() >= INTERVAL).then_some(overview.now)
     }
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
         let dropped = context.store.keep_log(context.log_window.as_millis() as i64).await?;
-        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Instant::now());
+        *lock(&self.0) = Some(Instant::now());
         Ok(Tally { scanned: dropped, done: dropped, ..Tally::default() })
     }
 }

@@ -1,17 +1,20 @@
-//! `retention`: deletes executions and flows that ended long enough ago, keys of calls that have expired, and
-//! best-effort frames that are too old.
+//! `retention`: deletes executions and flows whose retention is over, expired idempotency keys of calls, and old
+//! best-effort frames.
 
-use super::{PAGE, PAGES, Reconciler, ReconcilerContext, Tally, due::work_through};
+use super::runtime::{ReconcilerContext, RowId};
+use super::scans::due;
+use super::{PAGE, PAGES, Reconciler, Tally};
 use crate::Error;
+use crate::sync::{into_inner, lock};
 use async_trait::async_trait;
 use selvedge_core::rules::flow::{ForgetFlow, Forgotten};
-use selvedge_core::{DueKind, ExecutionId, Timestamp};
+use selvedge_core::{DueKind, Timestamp};
 use selvedge_store::{FlowDue, Overview};
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
-/// Deletes what has been kept long enough.
+/// Deletes rows whose retention is over.
 pub struct Retention;
 
 #[async_trait]
@@ -25,13 +28,13 @@ impl Reconciler for Retention {
     }
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
-        let due = overview.next.iter().find(|(kind, _)| *kind == DueKind::Retention).map(|(_, at)| *at);
+        let executions = due::next_due(overview, DueKind::Retention);
         let flows = overview.flows.iter().filter(|(kind, _)| *kind == FlowDue::Delete).map(|(_, at)| *at);
-        if overview.stale { Some(overview.now) } else { flows.chain(due).min() }
+        if overview.stale { Some(overview.now) } else { flows.chain(executions).min() }
     }
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
-        let mut tally = work_through(context, DueKind::Retention).await?;
+        let mut tally = due::scan(context, DueKind::Retention).await?;
         tally += delete_flows(context).await?;
         let keys = context.store.delete_expired_keys(PAGE).await?;
         let frames = context.store.delete_old_frames(PAGE).await?;
@@ -41,7 +44,8 @@ impl Reconciler for Retention {
     }
 }
 
-/// Deletes flows with their members: a large one in chunks, the flow itself with the last.
+/// Deletes flows with their members: a large flow in chunks, its own row with the last chunk. A crash in between leaves
+/// a flow that is marked as being deleted and is found again.
 async fn delete_flows(context: &ReconcilerContext) -> Result<Tally, Error> {
     let mut tally = Tally::default();
     let mut after = None;
@@ -49,26 +53,26 @@ async fn delete_flows(context: &ReconcilerContext) -> Result<Tally, Error> {
         let flows = context.store.due_flows(FlowDue::Delete, after, PAGE).await?;
         let found = flows.len();
         after = flows.last().map(|flow| (flow.due_at, flow.flow));
-        let mut rest = flows;
-        while !rest.is_empty() {
-            let more = Mutex::new(HashSet::new());
-            let again = rest.clone();
+        let mut remaining = flows;
+        while !remaining.is_empty() {
+            let unfinished = Mutex::new(HashSet::new());
+            let candidates = remaining.clone();
             tally += context
-                .give(
-                    rest,
+                .run_for_each(
+                    remaining,
                     |flow| context.scope.covers(flow.namespace, &flow.tags),
-                    |flow| ExecutionId(flow.flow.0),
+                    |flow| RowId::Flow(flow.flow),
                     |flow| ForgetFlow { flow: flow.flow },
                     |forgotten| {
                         if let Some(Forgotten { flow, goes_on: true }) = forgotten {
-                            more.lock().unwrap_or_else(PoisonError::into_inner).insert(flow);
+                            lock(&unfinished).insert(flow);
                         }
                         Ok(forgotten.is_some())
                     },
                 )
                 .await?;
-            let more = more.into_inner().unwrap_or_else(PoisonError::into_inner);
-            rest = again.into_iter().filter(|flow| more.contains(&flow.flow)).collect();
+            let unfinished = into_inner(unfinished);
+            remaining = candidates.into_iter().filter(|flow| unfinished.contains(&flow.flow)).collect();
         }
         if found < PAGE as usize {
             break;

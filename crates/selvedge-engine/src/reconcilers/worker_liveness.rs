@@ -1,6 +1,7 @@
-//! `worker_liveness`: forgets sessions that were not seen for long and hold nothing.
+//! `worker_liveness`: deletes sessions that hold no lease and have not been seen for a long time.
 
-use super::{PAGE, Reconciler, ReconcilerContext, Tally};
+use super::runtime::ReconcilerContext;
+use super::{PAGE, Reconciler, Tally};
 use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
@@ -9,7 +10,7 @@ use selvedge_core::session::FORGET_MS;
 use selvedge_store::Overview;
 use std::time::Duration;
 
-/// Forgets workers that are gone.
+/// Deletes sessions of departed workers.
 pub struct WorkerLiveness;
 
 #[async_trait]

@@ -1,7 +1,7 @@
-//! Gates as several servers see them, whatever each of them looks after, and what a budget with many parts does as one.
+//! Gates on several servers with different reconciler scopes, and budgets with many parts.
 
-use crate::side::{Side, fence, ids, operator, quiet};
-use crate::{clock, on_memory, soon};
+use crate::test_server::{TestServer, fence, ids, operator, passive_options};
+use crate::{manual_clock, memory_server, soon};
 use selvedge_engine::core::amount::Amount;
 use selvedge_engine::core::gate::{
     Amounts, BudgetScope, Config, Draws, GateKind, LaneState, Limit, OnHard, Rate,
@@ -16,11 +16,11 @@ use selvedge_memory::{Clock, MemoryStore};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Two servers on one store, the second with these options.
-async fn two_servers(options: Options) -> (Side, Side, Clock) {
-    let clock = clock();
+/// Starts two servers on one store, the second with these options.
+async fn two_servers(options: Options) -> (TestServer, TestServer, Clock) {
+    let clock = manual_clock();
     let store = Arc::new(MemoryStore::with_clock(clock.clone()));
-    (Side::new(store.clone(), quiet()).await, Side::new(store, options).await, clock)
+    (TestServer::new(store.clone(), passive_options()).await, TestServer::new(store, options).await, clock)
 }
 
 fn tokens(count: u32) -> Amounts {
@@ -37,13 +37,13 @@ fn hard(limit: u32, scope: BudgetScope) -> Config {
     Config { limits: [("tokens".to_owned(), limit)].into(), scope, ..Config::default() }
 }
 
-async fn configure(side: &Side, kind: GateKind, name: &str, config: Config) {
-    let configured = side.namespace.configure(kind, name, Some(config), &operator()).await;
-    configured.expect("it is configured");
+async fn configure(server: &TestServer, kind: GateKind, name: &str, config: Config) {
+    let configured = server.namespace.configure(kind, name, Some(config), &operator()).await;
+    configured.expect("the gate is configured");
 }
 
-async fn spend(side: &Side, budget: &str, count: u32, by: Option<ExecutionId>) {
-    side.namespace.spend(budget, tokens(count), None, by).await.expect("it is counted");
+async fn spend(server: &TestServer, budget: &str, count: u32, by: Option<ExecutionId>) {
+    server.namespace.spend(budget, tokens(count), None, by).await.expect("the spending is counted");
 }
 
 fn draining() -> Config {
@@ -51,22 +51,25 @@ fn draining() -> Config {
 }
 
 #[tokio::test]
-async fn a_lane_to_which_something_was_submitted_through_another_server_is_there() {
-    let (one, other, _) = two_servers(quiet()).await;
+async fn a_lane_exists_once_another_server_has_accepted_a_submission_to_it() {
+    let (one, other, _) = two_servers(passive_options()).await;
     one.submit(Draft { lane: "fresh".into(), ..Draft::new("kind") }).await;
-    let view = other.namespace.gate(GateKind::Lane, "fresh").await.expect("it is there");
+    let view = other.namespace.gate(GateKind::Lane, "fresh").await.expect("the gate exists");
     assert_eq!((view.waiting, view.active), (1, 0));
     one.submit(Draft { lane: "fresh".into(), ..Draft::new("another kind") }).await;
-    let view = other.namespace.gate(GateKind::Lane, "fresh").await.expect("it is there");
-    assert_eq!(view.waiting, 2, "what is of a class that this server has not met is counted too");
-    assert!(other.namespace.gate(GateKind::Lane, "none").await.is_err(), "nothing was submitted to this one");
+    let view = other.namespace.gate(GateKind::Lane, "fresh").await.expect("the gate exists");
+    assert_eq!(view.waiting, 2, "executions of a class that this server has not read are counted too");
+    assert!(
+        other.namespace.gate(GateKind::Lane, "none").await.is_err(),
+        "nothing was submitted to this lane"
+    );
 }
 
 #[tokio::test]
-async fn reconcilers_that_look_after_one_tag_look_at_the_gates_of_their_namespace_all_the_same() {
+async fn reconcilers_scoped_to_a_tag_still_handle_all_gates_of_their_namespace() {
     let tag = Some(("team".to_owned(), "mine".to_owned()));
     let scope = ReconcilerScope { namespace: None, tag };
-    let (one, tagged, clock) = two_servers(Options { scope, ..quiet() }).await;
+    let (one, tagged, clock) = two_servers(Options { scope, ..passive_options() }).await;
     let rate = Some(Rate { count: 1, window_ms: 1000 });
     configure(&one, GateKind::Quota, "calls", Config { rate, ..Config::default() }).await;
     let draws = Draws { quotas: vec![Name::trusted("calls")], ..Draws::default() };
@@ -82,10 +85,14 @@ async fn reconcilers_that_look_after_one_tag_look_at_the_gates_of_their_namespac
     assert_eq!(ids(&one.claim("one", 2).await), [id]);
     spend(&one, "month", 10, None).await;
     tagged.tick("gate_release").await;
-    assert_eq!(one.state(id).await, StateName::Failed, "whoever stops what runs stops all of it");
-    let elsewhere = one.engine.namespace("elsewhere").await.expect("it is there");
+    assert_eq!(
+        one.state(id).await,
+        StateName::Failed,
+        "a scope with a tag still stops all executions of the budget"
+    );
+    let elsewhere = one.engine.namespace("elsewhere").await.expect("the namespace is created");
     let scope = ReconcilerScope { namespace: Some(elsewhere.id()), tag: None };
-    let elsewhere = Side::new(one.engine.store().clone(), Options { scope, ..quiet() }).await;
+    let elsewhere = TestServer::new(one.engine.store().clone(), Options { scope, ..passive_options() }).await;
     configure(
         &one,
         GateKind::Budget,
@@ -96,118 +103,124 @@ async fn reconcilers_that_look_after_one_tag_look_at_the_gates_of_their_namespac
     spend(&one, "year", 10, None).await;
     clock.advance_ms(10);
     let tick = elsewhere.tick("budget_reset").await;
-    assert_eq!((tick.filtered, tick.done), (1, 0), "the gates of another namespace are not its own");
+    assert_eq!((tick.filtered, tick.done), (1, 0), "gates of another namespace are out of scope");
 }
 
 #[tokio::test]
-async fn what_a_flows_part_of_a_budget_holds_goes_on_when_the_budget_counts_lanes_instead() {
-    let (side, _) = on_memory().await;
-    configure(&side, GateKind::Budget, "month", hard(10, BudgetScope::Flow)).await;
-    let id = side.submit(spending("month", 1)).await;
-    spend(&side, "month", 10, Some(id)).await;
-    assert!(side.claim("one", 1).await.is_empty());
-    assert_eq!(side.state(id).await, StateName::Held);
-    configure(&side, GateKind::Budget, "month", hard(10, BudgetScope::Lane)).await;
-    assert_eq!(ids(&side.claim("one", 1).await), [id], "nothing was spent by its lane");
-    spend(&side, "month", 10, Some(id)).await;
-    let next = side.submit(spending("month", 1)).await;
-    assert!(side.claim("one", 1).await.is_empty());
-    configure(&side, GateKind::Budget, "month", hard(10, BudgetScope::Flow)).await;
-    assert_eq!(ids(&side.claim("one", 1).await), [next], "nothing was spent by its flow");
+async fn executions_held_by_a_part_of_a_budget_are_released_when_its_scope_changes() {
+    let (server, _) = memory_server().await;
+    configure(&server, GateKind::Budget, "month", hard(10, BudgetScope::Flow)).await;
+    let id = server.submit(spending("month", 1)).await;
+    spend(&server, "month", 10, Some(id)).await;
+    assert!(server.claim("one", 1).await.is_empty());
+    assert_eq!(server.state(id).await, StateName::Held);
+    configure(&server, GateKind::Budget, "month", hard(10, BudgetScope::Lane)).await;
+    assert_eq!(ids(&server.claim("one", 1).await), [id], "its lane has spent nothing");
+    spend(&server, "month", 10, Some(id)).await;
+    let next = server.submit(spending("month", 1)).await;
+    assert!(server.claim("one", 1).await.is_empty());
+    configure(&server, GateKind::Budget, "month", hard(10, BudgetScope::Flow)).await;
+    assert_eq!(ids(&server.claim("one", 1).await), [next], "its flow has spent nothing");
 }
 
 #[tokio::test]
-async fn a_budget_of_many_parts_is_configured_and_set_back_as_one() {
-    let (side, _) = on_memory().await;
-    configure(&side, GateKind::Budget, "month", hard(10, BudgetScope::Flow)).await;
-    let all = side.submit_many(vec![spending("month", 1); 70]).await;
+async fn a_budget_with_many_parts_is_configured_and_reset_as_one() {
+    let (server, _) = memory_server().await;
+    configure(&server, GateKind::Budget, "month", hard(10, BudgetScope::Flow)).await;
+    let all = server.submit_many(vec![spending("month", 1); 70]).await;
     for id in &all {
-        spend(&side, "month", 10, Some(*id)).await;
+        spend(&server, "month", 10, Some(*id)).await;
     }
-    assert!(side.claim("one", 100).await.is_empty());
-    side.namespace.reset_budget("month", &operator()).await.expect("it is set back");
-    let claimed = side.claim("one", 100).await;
+    assert!(server.claim("one", 100).await.is_empty());
+    server.namespace.reset_budget("month", &operator()).await.expect("the budget is reset");
+    let claimed = server.claim("one", 100).await;
     assert_eq!(claimed.len(), all.len());
     for one in &claimed {
-        spend(&side, "month", 10, Some(one.execution.id)).await;
-        side.report(fence(one), Op::Release).await.expect("it is put back");
+        spend(&server, "month", 10, Some(one.execution.id)).await;
+        server.report(fence(one), Op::Release).await.expect("the lease is released");
     }
-    assert!(side.claim("one", 100).await.is_empty());
-    configure(&side, GateKind::Budget, "month", hard(20, BudgetScope::Flow)).await;
-    assert_eq!(side.claim("one", 100).await.len(), all.len());
+    assert!(server.claim("one", 100).await.is_empty());
+    configure(&server, GateKind::Budget, "month", hard(20, BudgetScope::Flow)).await;
+    assert_eq!(server.claim("one", 100).await.len(), all.len());
 }
 
 #[tokio::test]
-async fn a_worker_that_waits_learns_at_once_that_a_budget_has_ended_its_lease() {
+async fn a_waiting_heartbeat_returns_at_once_when_a_budget_ends_its_lease() {
     for on_hard in [OnHard::Suspend, OnHard::Fail] {
-        let (side, _) = on_memory().await;
-        configure(&side, GateKind::Budget, "month", Config { on_hard, ..hard(10, BudgetScope::Namespace) })
+        let (server, _) = memory_server().await;
+        configure(&server, GateKind::Budget, "month", Config { on_hard, ..hard(10, BudgetScope::Namespace) })
             .await;
-        side.submit(spending("month", 1)).await;
-        let lease = fence(&side.claim_one("one").await);
-        let namespace = side.namespace.clone();
+        server.submit(spending("month", 1)).await;
+        let lease = fence(&server.claim_one("one").await);
+        let namespace = server.namespace.clone();
         let beat = tokio::spawn(async move {
-            namespace.heartbeat("one", vec![lease], Duration::from_secs(60)).await.expect("it is answered")
+            namespace
+                .heartbeat("one", vec![lease], Duration::from_secs(60))
+                .await
+                .expect("the heartbeat is answered")
         });
-        // It waits once its session is renewed.
-        crate::until("it waits", async || {
-            let workers = side.namespace.workers().await.expect("they are listed");
+        // The heartbeat waits once its session is renewed.
+        crate::until("the heartbeat waits", async || {
+            let workers = server.namespace.workers().await.expect("the workers are listed");
             workers.iter().flat_map(|worker| &worker.sessions).any(|session| session.renewed_at.is_some())
         })
         .await;
-        spend(&side, "month", 10, None).await;
-        side.tick("gate_release").await;
+        spend(&server, "month", 10, None).await;
+        server.tick("gate_release").await;
         let beat = tokio::time::timeout(Duration::from_secs(5), beat)
             .await
-            .expect("it does not wait for its next look");
-        assert_eq!(beat.expect("it does not panic").lost.len(), 1);
+            .expect("the heartbeat returns before its next renewal");
+        assert_eq!(beat.expect("the task does not panic").lost.len(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_server_that_has_never_seen_a_lane_takes_nothing_new_for_it_while_it_drains() {
-    let (one, other, _) = two_servers(Options { reconcilers: true, ..quiet() }).await;
+async fn a_server_that_has_never_read_a_lane_refuses_submissions_while_the_lane_drains() {
+    let (one, other, _) = two_servers(Options { reconcilers: true, ..passive_options() }).await;
     one.submit(Draft::new("kind")).await;
     configure(&one, GateKind::Lane, "default", draining()).await;
-    crate::until("it has heard of it", async || other.namespace.submit(Draft::new("kind")).await.is_err())
-        .await;
+    crate::until("the other server has read the lane", async || {
+        other.namespace.submit(Draft::new("kind")).await.is_err()
+    })
+    .await;
     other.engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_keyed_submission_that_a_draining_lane_refuses_is_taken_when_it_is_made_again_later() {
-    let (side, _) = on_memory().await;
-    configure(&side, GateKind::Lane, "default", draining()).await;
+async fn a_keyed_submission_refused_by_a_draining_lane_is_accepted_when_retried_later() {
+    let (server, _) = memory_server().await;
+    configure(&server, GateKind::Lane, "default", draining()).await;
     let operation = || Some(Operation { key: Name::trusted("call"), digest: 7 });
     let submit = async || {
-        let replies = side.namespace.submit_many(vec![Ok(Draft::new("kind"))], operation()).await;
-        replies.expect("they are answered").remove(0)
+        let replies = server.namespace.submit_many(vec![Ok(Draft::new("kind"))], operation()).await;
+        replies.expect("the submissions are answered").remove(0)
     };
-    assert_eq!(submit().await.expect_err("it drains").code(), "lane_draining");
-    configure(&side, GateKind::Lane, "default", Config::default()).await;
-    let first = submit().await.expect("it takes something new");
-    let again = submit().await.expect("it is the same call");
+    assert_eq!(submit().await.expect_err("the lane drains").code(), "lane_draining");
+    configure(&server, GateKind::Lane, "default", Config::default()).await;
+    let first = submit().await.expect("an active lane accepts submissions");
+    let again = submit().await.expect("the repeated call is answered");
     assert_eq!((first.duplicate, again.duplicate), (false, true));
     assert_eq!(first.execution.id, again.execution.id);
 }
 
 #[tokio::test]
-async fn what_an_execution_spent_is_found_among_its_events() {
-    let (side, _) = on_memory().await;
-    configure(&side, GateKind::Budget, "month", hard(10, BudgetScope::Namespace)).await;
-    let id = side.submit(spending("month", 1)).await;
-    let lease = fence(&side.claim_one("one").await);
+async fn spending_by_an_execution_is_among_its_events() {
+    let (server, _) = memory_server().await;
+    configure(&server, GateKind::Budget, "month", hard(10, BudgetScope::Namespace)).await;
+    let id = server.submit(spending("month", 1)).await;
+    let lease = fence(&server.claim_one("one").await);
     let usage = Spend {
-        namespace: side.namespace.id(),
+        namespace: server.namespace.id(),
         budget: Name::trusted("month"),
         usage: tokens(3),
         dedup_key: None,
         execution: Some(id),
     };
-    side.report(lease, Op::Usage(usage)).await.expect("it is counted");
-    spend(&side, "month", 3, None).await;
+    server.report(lease, Op::Usage(usage)).await.expect("the spending is counted");
+    spend(&server, "month", 3, None).await;
     let filter = EventFilter { execution: Some(id), ..EventFilter::default() };
-    let page = soon(side.namespace.events(&filter, From::Beginning, 100)).await.expect("they are read");
+    let page =
+        soon(server.namespace.events(&filter, From::Beginning, 100)).await.expect("the events are read");
     let used = page.items.iter().filter(|event| event.kind == "budget.used").count();
-    assert_eq!(used, 1, "its own, and not what somebody else spent");
+    assert_eq!(used, 1, "its own spending and no other");
 }

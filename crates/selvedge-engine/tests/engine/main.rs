@@ -1,70 +1,71 @@
-//! What the engine promises, on the store in memory and mostly on a clock that the tests move.
+//! Tests of the engine on the memory store, most of them on a clock that only the test advances.
 
 mod admission;
 mod cancel;
-mod faulty;
+mod explain;
+mod faulty_store;
 mod flows;
 mod gates;
-mod hand_off;
+mod handover;
 mod keys;
-mod limits;
 mod lists;
 mod namespaces;
 mod replay;
 mod retention;
 mod shutdown;
-mod side;
 mod streams;
 mod subscriptions;
 mod supervision;
 mod suspension;
-mod waking;
+mod test_server;
+mod timers;
+mod wake_ups;
 mod workers;
 
-use faulty::Faulty;
+use faulty_store::FaultyStore;
 use selvedge_engine::core::{Draft, Policy, Timestamp};
 use selvedge_memory::{Clock, MemoryStore};
-use side::Side;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use test_server::TestServer;
 
-/// Long enough for anything that should happen.
-const LONG: Duration = Duration::from_secs(20);
+/// The timeout for everything that should happen.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A clock that stands still.
-fn clock() -> Clock {
+/// Creates a clock that only the test advances.
+fn manual_clock() -> Clock {
     Clock::manual(Timestamp::from_millis(1_700_000_000_000))
 }
 
-/// An engine on a store in memory whose clock only the test moves.
-async fn on_memory() -> (Side, Clock) {
-    let clock = clock();
+/// Starts a server on a memory store with a manual clock.
+async fn memory_server() -> (TestServer, Clock) {
+    let clock = manual_clock();
     let store = Arc::new(MemoryStore::with_clock(clock.clone()));
-    (Side::new(store, side::quiet()).await, clock)
+    (TestServer::new(store, test_server::passive_options()).await, clock)
 }
 
-/// An engine on a store whose calls can be made to fail, on a clock that only the test moves.
-async fn on_faulty() -> (Side, Arc<Faulty>, Clock) {
-    let clock = clock();
-    let store = Arc::new(Faulty::new(MemoryStore::with_clock(clock.clone())));
-    (Side::new(store.clone(), side::quiet()).await, store, clock)
+/// Starts a server on a store with injectable faults and a manual clock.
+async fn faulty_server() -> (TestServer, Arc<FaultyStore>, Clock) {
+    let clock = manual_clock();
+    let store = Arc::new(FaultyStore::new(MemoryStore::with_clock(clock.clone())));
+    (TestServer::new(store.clone(), test_server::passive_options()).await, store, clock)
 }
 
-/// A draft with this policy.
-fn with(policy: Policy) -> Draft {
+/// Creates a draft with this policy.
+fn draft_with(policy: Policy) -> Draft {
     Draft { policy, ..Draft::new("kind") }
 }
 
-/// Looks again and again until it is so.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so().await {
-        assert!(Instant::now() < deadline, "in vain: {what}");
+/// Polls a condition until it holds; fails with `what` after the timeout.
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + TIMEOUT;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "timed out: {what}");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// What a task came to, within a time that is long enough for anything.
-async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, what).await.expect("it comes in time")
+/// Awaits a future, with the timeout.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TIMEOUT, future).await.expect("the future resolves in time")
 }

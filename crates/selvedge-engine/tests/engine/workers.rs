@@ -1,7 +1,7 @@
-//! Workers: orphaned leases, drain, leaving, and heartbeats that wait.
+//! Workers: orphaned leases, drain, departure, and waiting heartbeats.
 
-use crate::side::{self, fence, ids};
-use crate::{LONG, on_memory, soon, until};
+use crate::test_server::{self, fence, ids};
+use crate::{TIMEOUT, memory_server, soon, until};
 use selvedge_engine::core::Draft;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::{Fence, Op};
@@ -9,132 +9,152 @@ use selvedge_engine::core::state::StateName;
 use selvedge_engine::{Heartbeaten, Namespace};
 use tokio::task::JoinHandle;
 
-/// A heartbeat that waits in the background.
-fn beat_waiting(
+/// Sends a waiting heartbeat in the background.
+fn heartbeat_waiting(
     namespace: &Namespace,
     instance: &'static str,
     leases: Vec<Fence>,
 ) -> JoinHandle<Heartbeaten> {
     let namespace = namespace.clone();
-    tokio::spawn(
-        async move { namespace.heartbeat(instance, leases, 3 * LONG).await.expect("it is answered") },
-    )
+    tokio::spawn(async move {
+        namespace.heartbeat(instance, leases, 3 * TIMEOUT).await.expect("the heartbeat is answered")
+    })
 }
 
 #[tokio::test]
-async fn a_lease_that_its_worker_does_not_name_is_put_back_at_the_second_heartbeat_without_charge() {
-    let (side, clock) = on_memory().await;
-    let [known, lost] = side.submit_many(vec![Draft::new("kind"); 2]).await[..] else { panic!("two") };
-    let claimed = side.claim("one", 2).await;
-    let (known, unknown) = (fence(claimed.iter().find(|one| one.execution.id == known).expect("it")), lost);
+async fn a_lease_not_named_in_two_heartbeats_is_put_back_without_counting_an_interruption() {
+    let (server, clock) = memory_server().await;
+    let [named, unnamed] = server.submit_many(vec![Draft::new("kind"); 2]).await[..] else {
+        panic!("two executions")
+    };
+    let claimed = server.claim("one", 2).await;
+    let named = claimed.iter().find(|claimed| claimed.execution.id == named);
+    let named = fence(named.expect("the first execution was claimed"));
     clock.advance_ms(10_001);
-    let first = side.beat("one", &[known]).await;
-    assert_eq!((first.renewed, first.orphaned), (vec![known], vec![]), "its answer may be under way");
+    let first = server.heartbeat("one", &[named]).await;
+    assert_eq!(
+        (first.renewed, first.orphaned),
+        (vec![named], vec![]),
+        "the reply to its claim may be under way"
+    );
     clock.advance_ms(10_001);
-    let second = side.beat("one", &[known]).await;
-    assert_eq!(second.orphaned.iter().map(|fence| fence.execution).collect::<Vec<_>>(), [unknown]);
-    let row = side.row(unknown).await;
+    let second = server.heartbeat("one", &[named]).await;
+    assert_eq!(second.orphaned.iter().map(|fence| fence.execution).collect::<Vec<_>>(), [unnamed]);
+    let row = server.row(unnamed).await;
     assert_eq!((row.state.name(), row.detail.interruptions, row.detail.retries), (StateName::Waiting, 0, 0));
-    assert_eq!(side.attempts(unknown).await, [Some("orphaned")]);
-    assert!(side.beat("one", &[known]).await.orphaned.is_empty(), "only once");
-    side.complete(known).await.expect("it holds the lease");
+    assert_eq!(server.attempts(unnamed).await, [Some("orphaned")]);
+    assert!(server.heartbeat("one", &[named]).await.orphaned.is_empty(), "an orphan is reported once");
+    server.complete(named).await.expect("the lease is current");
 }
 
 #[tokio::test]
-async fn a_lease_that_was_claimed_just_now_is_no_orphan() {
-    let (side, clock) = on_memory().await;
-    let first = side.submit(Draft::new("kind")).await;
-    let lease = fence(&side.claim_one("one").await);
+async fn a_lease_claimed_just_now_is_not_orphaned() {
+    let (server, clock) = memory_server().await;
+    let first = server.submit(Draft::new("kind")).await;
+    let lease = fence(&server.claim_one("one").await);
     for _ in 0..3 {
         clock.advance_ms(10_001);
-        side.beat("one", &[lease]).await;
+        server.heartbeat("one", &[lease]).await;
     }
-    let second = side.submit(Draft::new("kind")).await;
-    side.claim_one("one").await;
+    let second = server.submit(Draft::new("kind")).await;
+    server.claim_one("one").await;
     clock.advance_ms(1);
-    assert!(side.beat("one", &[lease]).await.orphaned.is_empty());
+    assert!(server.heartbeat("one", &[lease]).await.orphaned.is_empty());
     for id in [first, second] {
-        assert_eq!(side.state(id).await, StateName::Active);
+        assert_eq!(server.state(id).await, StateName::Active);
     }
 }
 
 #[tokio::test]
-async fn a_worker_that_is_asked_to_drain_gets_no_claims_is_told_and_finishes_what_it_has() {
-    let (side, _) = on_memory().await;
-    let [held, waits] = side.submit_many(vec![Draft::new("kind"); 2]).await[..] else { panic!("two") };
-    let lease = fence(&side.claim_one("one").await);
-    let beat = beat_waiting(&side.namespace, "one", vec![lease]);
-    until("the heartbeat waits", async || side.engine.activity().0 >= 3).await;
-    side.namespace.drain_worker("one", &side::operator()).await.expect("it is asked");
-    let told = soon(beat).await.expect("it is answered");
-    assert!(told.drain);
-    assert_eq!(told.renewed, [lease]);
-    assert!(side.claim("one", 1).await.is_empty());
-    assert!(side.beat("one", &[lease]).await.drain, "also when it asks again");
-    let why = side.namespace.explain(waits).await.expect("it is explained");
+async fn a_draining_worker_gets_no_new_work_and_finishes_its_leases() {
+    let (server, _) = memory_server().await;
+    let [active, waiting] = server.submit_many(vec![Draft::new("kind"); 2]).await[..] else {
+        panic!("two executions")
+    };
+    let lease = fence(&server.claim_one("one").await);
+    let beat = heartbeat_waiting(&server.namespace, "one", vec![lease]);
+    until("the heartbeat waits", async || server.engine.activity().0 >= 3).await;
+    server
+        .namespace
+        .drain_worker("one", &test_server::operator())
+        .await
+        .expect("the drain request is accepted");
+    let reply = soon(beat).await.expect("the task does not panic");
+    assert!(reply.drain);
+    assert_eq!(reply.renewed, [lease]);
+    assert!(server.claim("one", 1).await.is_empty());
+    assert!(server.heartbeat("one", &[lease]).await.drain, "the request is repeated");
+    let why = server.namespace.explain(waiting).await.expect("the execution is explained");
     assert_eq!(why.reasons[0].code, "workers_draining");
-    side.complete(lease).await.expect("it holds the lease");
-    assert_eq!(side.state(held).await, StateName::Completed);
-    assert_eq!(ids(&side.claim("two", 9).await), [waits]);
+    server.complete(lease).await.expect("the lease is current");
+    assert_eq!(server.state(active).await, StateName::Completed);
+    assert_eq!(ids(&server.claim("two", 9).await), [waiting]);
 }
 
 #[tokio::test]
-async fn a_worker_that_nobody_knows_cannot_be_asked_to_drain() {
-    let (side, _) = on_memory().await;
-    let asked = side.namespace.drain_worker("nobody", &side::operator()).await;
-    assert!(asked.expect_err("there is none").to_string().contains("nobody"));
+async fn draining_an_unknown_worker_is_refused() {
+    let (server, _) = memory_server().await;
+    let asked = server.namespace.drain_worker("nobody", &test_server::operator()).await;
+    assert!(asked.expect_err("the name is unknown").to_string().contains("nobody"));
 }
 
 #[tokio::test]
-async fn a_worker_that_has_gone_leaves_its_leases_ready_without_charge_and_may_come_back() {
-    let (side, _) = on_memory().await;
-    let id = side.submit(Draft::new("kind")).await;
-    let lease = fence(&side.claim_one("one").await);
-    side.namespace.drain_worker("one", &side::operator()).await.expect("it is asked");
-    assert_eq!(side.namespace.remove_worker("one").await.expect("it is known"), [lease]);
-    let row = side.row(id).await;
+async fn the_leases_of_a_departed_worker_are_put_back_without_counting_an_interruption_and_it_may_return() {
+    let (server, _) = memory_server().await;
+    let id = server.submit(Draft::new("kind")).await;
+    let lease = fence(&server.claim_one("one").await);
+    server
+        .namespace
+        .drain_worker("one", &test_server::operator())
+        .await
+        .expect("the drain request is accepted");
+    assert_eq!(server.namespace.remove_worker("one").await.expect("the worker is known"), [lease]);
+    let row = server.row(id).await;
     assert_eq!((row.state.name(), row.detail.interruptions), (StateName::Waiting, 0));
-    assert!(side.namespace.workers().await.expect("workers are read").is_empty());
-    assert_eq!(side.complete(lease).await.expect_err("it was put back").code(), "stale_lease");
-    assert_eq!(ids(&side.claim("one", 1).await), [id], "it drains no longer");
-    assert_eq!(side.namespace.workers().await.expect("workers are read").len(), 1);
+    assert!(server.namespace.workers().await.expect("the workers are listed").is_empty());
+    assert_eq!(server.complete(lease).await.expect_err("the lease was put back").code(), "stale_lease");
+    assert_eq!(ids(&server.claim("one", 1).await), [id], "the returned worker does not drain");
+    assert_eq!(server.namespace.workers().await.expect("the workers are listed").len(), 1);
 }
 
 #[tokio::test]
-async fn a_heartbeat_that_waits_returns_at_once_when_a_lease_is_lost() {
-    let (side, _) = on_memory().await;
-    let id = side.submit(Draft::new("kind")).await;
-    let lease = fence(&side.claim_one("one").await);
-    let beat = beat_waiting(&side.namespace, "one", vec![lease]);
-    until("the heartbeat waits", async || side.engine.activity().0 >= 3).await;
-    side.operate(id, Action::Revoke { reason: Some("because".into()) }).await.expect("it is revoked");
-    let told = soon(beat).await.expect("it is answered");
-    assert_eq!((told.renewed, told.lost.len()), (vec![], 1));
-    assert_eq!(told.lost[0].0, lease);
+async fn a_waiting_heartbeat_returns_at_once_when_a_lease_is_lost() {
+    let (server, _) = memory_server().await;
+    let id = server.submit(Draft::new("kind")).await;
+    let lease = fence(&server.claim_one("one").await);
+    let beat = heartbeat_waiting(&server.namespace, "one", vec![lease]);
+    until("the heartbeat waits", async || server.engine.activity().0 >= 3).await;
+    server
+        .operate(id, Action::Revoke { reason: Some("because".into()) })
+        .await
+        .expect("the lease is revoked");
+    let reply = soon(beat).await.expect("the task does not panic");
+    assert_eq!((reply.renewed, reply.lost.len()), (vec![], 1));
+    assert_eq!(reply.lost[0].0, lease);
 }
 
 #[tokio::test]
-async fn a_heartbeat_that_waits_renews_what_it_names() {
-    let (side, clock) = on_memory().await;
-    side.submit(Draft::new("kind")).await;
-    let lease = fence(&side.claim_one("one").await);
+async fn a_waiting_heartbeat_renews_the_leases_it_names() {
+    let (server, clock) = memory_server().await;
+    server.submit(Draft::new("kind")).await;
+    let lease = fence(&server.claim_one("one").await);
     clock.advance_ms(29_000);
-    let beat = beat_waiting(&side.namespace, "one", vec![lease]);
-    until("the heartbeat waits", async || side.engine.activity().0 >= 3).await;
+    let beat = heartbeat_waiting(&server.namespace, "one", vec![lease]);
+    until("the heartbeat waits", async || server.engine.activity().0 >= 3).await;
     clock.advance_ms(29_000);
-    assert_eq!(side.tick("lease_expiry").await.scanned, 0);
+    assert_eq!(server.tick("lease_expiry").await.scanned, 0);
     beat.abort();
-    side.report(lease, Op::Release).await.expect("it holds the lease");
+    server.report(lease, Op::Release).await.expect("the lease is current");
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_used_for_long_is_forgotten() {
-    let (side, clock) = on_memory().await;
-    assert!(side.claim("one", 1).await.is_empty());
+async fn a_session_unused_for_an_hour_is_deleted() {
+    let (server, clock) = memory_server().await;
+    assert!(server.claim("one", 1).await.is_empty());
     clock.advance_ms(3_599_000);
-    assert_eq!(side.tick("worker_liveness").await.scanned, 0);
+    assert_eq!(server.tick("worker_liveness").await.scanned, 0);
     clock.advance_ms(2_000);
-    assert_eq!(side.tick("worker_liveness").await.done, 1);
-    let store = side.engine.store();
-    assert!(store.sessions(None).await.expect("sessions are read").is_empty());
+    assert_eq!(server.tick("worker_liveness").await.done, 1);
+    let store = server.engine.store();
+    assert!(store.sessions(None).await.expect("the sessions are read").is_empty());
 }

@@ -3,7 +3,7 @@
 //! The number of an entry is drawn while the gates of its transaction are locked, so the entries of one gate stand in the
 //! log in the order in which they went through it.
 
-use super::side::{Side, claim_of, fence, operator, waiting};
+use super::test_server::{TestServer, claim_of, claim_wait, fence, operator};
 use super::{Plain, Sandbox, stop, until};
 use selvedge_conformance::invariants;
 use selvedge_engine::core::amount::Amount;
@@ -71,7 +71,7 @@ pub fn hard(limit: u32) -> Config {
 }
 
 /// Configures a gate, however often that has to be tried because others are in the way.
-pub async fn configure(side: &Side, kind: GateKind, name: &str, config: Config) {
+pub async fn configure(side: &TestServer, kind: GateKind, name: &str, config: Config) {
     until("it is configured", async || {
         match side.namespace.configure(kind, name, Some(config.clone()), &operator()).await {
             Ok(_) => true,
@@ -85,7 +85,7 @@ pub async fn configure(side: &Side, kind: GateKind, name: &str, config: Config) 
 /// Four engines that run everything a server runs.
 pub struct Crowd {
     /// The engines.
-    pub sides: Vec<Side>,
+    pub sides: Vec<TestServer>,
     stores: Vec<Arc<PostgresStore>>,
     sandbox: Sandbox,
 }
@@ -102,13 +102,13 @@ impl Crowd {
                 Settings { readers: 3, lock_timeout: Duration::from_secs(20), ..sandbox.settings() };
             let store = sandbox.store_with(&format!("engine{number}"), settings).await;
             stores.push(store.clone());
-            sides.push(Side::new(store, options).await);
+            sides.push(TestServer::new(store, options).await);
         }
         Crowd { sides, stores, sandbox }
     }
 
     /// The first engine.
-    pub fn first(&self) -> &Side {
+    pub fn first(&self) -> &TestServer {
         &self.sides[0]
     }
 
@@ -126,7 +126,7 @@ impl Crowd {
     pub async fn work_off<F>(
         &self,
         count: usize,
-        before: impl Fn(Side, Claimed) -> F + Clone + Send + 'static,
+        before: impl Fn(TestServer, Claimed) -> F + Clone + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -138,7 +138,7 @@ impl Crowd {
             claimers.spawn(async move {
                 while completed.load(Ordering::SeqCst) < count {
                     let claim = claim_of(&format!("worker{number}"), fastrand::u32(1..4));
-                    let claimed = side.namespace.claim(waiting(claim, Duration::from_millis(300))).await;
+                    let claimed = side.namespace.claim(claim_wait(claim, Duration::from_millis(300))).await;
                     for one in claimed.expect("the claim is answered") {
                         before(side.clone(), one.clone()).await;
                         side.complete(fence(&one)).await.expect("it holds the lease");
@@ -211,10 +211,10 @@ impl Crowd {
 }
 
 /// Nothing is done before the completion.
-pub async fn at_once_done(_: Side, _: Claimed) {}
+pub async fn at_once_done(_: TestServer, _: Claimed) {}
 
 /// Spends some of the tokens that it may, sometimes in two reports, and one of them twice.
-pub async fn spend_some(side: Side, claimed: Claimed, budget: &'static str, most: u32) {
+pub async fn spend_some(side: TestServer, claimed: Claimed, budget: &'static str, most: u32) {
     let id = claimed.execution.id;
     for part in 0..fastrand::u32(1..3) {
         let spend = Spend {

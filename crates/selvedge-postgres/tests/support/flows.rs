@@ -1,6 +1,6 @@
 //! Flows on Postgres: drawn as text, their nodes called by name, and time that passes for what is left to be done.
 
-use super::side::{Side, claim_of, fence, waiting};
+use super::test_server::{TestServer, claim_of, claim_wait, fence};
 use super::{Plain, until};
 use selvedge_conformance::{Sketch, invariants};
 use selvedge_engine::Grown;
@@ -19,7 +19,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Flow {
     /// Through which engine it is looked at.
-    pub side: Side,
+    pub side: TestServer,
     /// The flow.
     pub id: FlowId,
     /// Its nodes by name.
@@ -41,7 +41,7 @@ pub fn name(claimed: &Claimed) -> String {
     claimed.execution.node().unwrap_or_default().to_owned()
 }
 
-impl Side {
+impl TestServer {
     /// Submits a flow that is drawn.
     pub async fn flow(&self, text: &str) -> Flow {
         self.flow_of(drawn(text)).await
@@ -64,7 +64,7 @@ impl Side {
     pub async fn work_off(&self, flows: &[FlowId]) -> Vec<Claimed> {
         let (mut done, mut next) = (Vec::new(), 0);
         until("the flows end", async || {
-            let claim = waiting(claim_of("finisher", 64), Duration::from_millis(20));
+            let claim = claim_wait(claim_of("finisher", 64), Duration::from_millis(20));
             let claimed = self.namespace.claim(claim).await.expect("the claim is answered");
             for one in &claimed {
                 self.complete(fence(one)).await.expect("it holds the lease");
@@ -122,13 +122,13 @@ pub async fn age(plain: &Plain) {
 
 impl Flow {
     /// The flow that a call made.
-    pub fn new(side: &Side, grown: Grown) -> Flow {
+    pub fn new(side: &TestServer, grown: Grown) -> Flow {
         let nodes = grown.executions.into_iter().map(|(name, id)| (name.to_string(), id));
         Flow { side: side.clone(), id: grown.flow.id, nodes: nodes.collect() }
     }
 
     /// The same flow, looked at through another engine.
-    pub fn through(&self, side: &Side) -> Flow {
+    pub fn through(&self, side: &TestServer) -> Flow {
         Flow { side: side.clone(), ..self.clone() }
     }
 
@@ -183,13 +183,13 @@ impl Flow {
 }
 
 /// Checks everything that must hold of all rows and the whole log, and stops the engines.
-pub async fn end(sides: &[&Side]) {
+pub async fn end(sides: &[&TestServer]) {
     holds(sides[0]).await;
     super::stop(sides.iter().map(|side| &side.engine)).await;
 }
 
 /// Checks everything that must hold of all rows and the whole log.
-pub async fn holds(side: &Side) {
+pub async fn holds(side: &TestServer) {
     let broken = invariants::check(&**side.engine.store()).await;
     assert!(broken.is_empty(), "invariants are broken: {broken:#?}");
 }

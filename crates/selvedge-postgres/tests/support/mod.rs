@@ -9,17 +9,17 @@ pub mod flows;
 pub mod pages;
 pub mod plan_cases;
 pub mod proxy;
-#[path = "../../../selvedge-engine/tests/engine/side.rs"]
-pub mod side;
 pub mod storm;
 pub mod suspensions;
+#[path = "../../../selvedge-engine/tests/engine/test_server.rs"]
+pub mod test_server;
 
 use selvedge_engine::{Engine, Options};
 use selvedge_postgres::{PostgresStore, Settings};
-use side::Side;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use test_server::TestServer;
 use tokio::sync::OnceCell;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls};
@@ -113,20 +113,20 @@ impl Sandbox {
     }
 
     /// An engine on a store of its own, which does only what it is asked to.
-    pub async fn side(&self, who: &str) -> Side {
-        Side::new(self.store(who).await, side::quiet()).await
+    pub async fn side(&self, who: &str) -> TestServer {
+        TestServer::new(self.store(who).await, test_server::passive_options()).await
     }
 
     /// An engine on a store of its own.
-    pub async fn side_with(&self, who: &str, options: Options) -> Side {
-        Side::new(self.store(who).await, options).await
+    pub async fn side_with(&self, who: &str, options: Options) -> TestServer {
+        TestServer::new(self.store(who).await, options).await
     }
 
     /// An engine with a single connection to write, so that all that comes while it is busy goes in one batch, and a
     /// single one to read.
-    pub async fn narrow_side(&self, who: &str) -> Side {
+    pub async fn narrow_side(&self, who: &str) -> TestServer {
         let settings = Settings { writers: 1, readers: 1, ..self.settings() };
-        Side::new(self.store_with(who, settings).await, side::quiet()).await
+        TestServer::new(self.store_with(who, settings).await, test_server::passive_options()).await
     }
 
     /// A plain connection to the schema.

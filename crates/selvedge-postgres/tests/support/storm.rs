@@ -2,7 +2,7 @@
 //! and subscribers that go and come again.
 
 use super::feed::{Broken, Planted, PlantedReader, Told, broken, log};
-use super::side::{Side, claim_of, fence, operator, quiet, waiting};
+use super::test_server::{TestServer, claim_of, claim_wait, fence, operator, passive_options};
 use super::{LONG, Sandbox, stop, until};
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::{Draft, ExecutionId};
@@ -36,7 +36,7 @@ pub type Tell = Arc<dyn Fn(&Told) + Send + Sync>;
 
 /// A subscriber of one of these engines after another, that goes away at random and goes on from its cursor, until it is
 /// told of the last execution.
-pub fn subscriber(sides: Vec<Side>, last: ExecutionId, tell: Option<Tell>) -> JoinHandle<Seen> {
+pub fn subscriber(sides: Vec<TestServer>, last: ExecutionId, tell: Option<Tell>) -> JoinHandle<Seen> {
     tokio::spawn(async move {
         let mut seen = Seen::default();
         let mut cursor: Option<String> = None;
@@ -158,12 +158,12 @@ impl Outcome {
 }
 
 /// Four engines: the first two tell each other what is new, the others do not.
-async fn engines(sandbox: &Sandbox) -> Vec<Side> {
+async fn engines(sandbox: &Sandbox) -> Vec<TestServer> {
     let mut sides = Vec::new();
     for (number, notifications) in [true, true, false, false].into_iter().enumerate() {
         let settings = Settings { writers: WRITERS / 4, readers: 3, ..sandbox.settings() };
         let store = sandbox.store_with(&format!("engine{number}"), settings).await;
-        sides.push(Side::new(store, Options { notifications, ..quiet() }).await);
+        sides.push(TestServer::new(store, Options { notifications, ..passive_options() }).await);
     }
     sides
 }
@@ -176,7 +176,7 @@ pub async fn storm(sandbox: &Sandbox, plan: Plan, meanwhile: impl Future<Output 
     sandbox.plain().await.run(&format!("{HOLD}{}", plan.schema)).await;
     let sides = engines(sandbox).await;
     let last = ExecutionId(Uuid::now_v7());
-    let follows = |sides: &[Side]| subscriber(sides.to_vec(), last, None);
+    let follows = |sides: &[TestServer]| subscriber(sides.to_vec(), last, None);
     let subscribers =
         [follows(&sides[..1]), follows(&sides[2..3]), follows(&[sides[1].clone(), sides[3].clone()])];
     let planted = match plan.planted {
@@ -233,14 +233,14 @@ fn follow(mut reader: PlantedReader, last: ExecutionId) -> JoinHandle<Vec<Told>>
 }
 
 /// Submits until it is acknowledged.
-async fn submit_for_certain(side: &Side, draft: Draft) {
+async fn submit_for_certain(side: &TestServer, draft: Draft) {
     until("it is acknowledged", async || side.namespace.submit(draft.clone()).await.is_ok()).await;
 }
 
 /// One writer: submits, works, and quarrels with all others about the shared executions. Gives what was acknowledged.
 /// What fails is not done again: the log says what happened.
 async fn write(
-    side: Side,
+    side: TestServer,
     number: usize,
     shared: Vec<ExecutionId>,
     rounds: usize,
@@ -258,8 +258,12 @@ async fn write(
             4 => {
                 let mut claim = claim_of(&format!("worker{number}"), 3);
                 claim.kinds = Some(vec!["kind".into()]);
-                let claimed = side.namespace.claim(waiting(claim, Duration::ZERO)).await.unwrap_or_default();
-                let done = claimed.iter().map(|one| Ok((fence(one), None, super::side::done()))).collect();
+                let claimed =
+                    side.namespace.claim(claim_wait(claim, Duration::ZERO)).await.unwrap_or_default();
+                let done = claimed
+                    .iter()
+                    .map(|one| Ok((fence(one), None, super::test_server::complete_op())))
+                    .collect();
                 let _ = side.namespace.report(done, None).await;
             }
             _ => {

@@ -1,6 +1,6 @@
 //! What waits on Postgres, and who wakes it: short words for suspensions, signals, waitpoints with their tokens, and steps.
 
-use super::side::{Side, fence, ids, operator};
+use super::test_server::{TestServer, fence, ids, operator};
 use super::until;
 use bytes::Bytes;
 use selvedge_conformance::Harness;
@@ -77,7 +77,7 @@ pub fn answered<T>(answer: Result<T, Error>) -> Result<T, Refusal> {
     }
 }
 
-impl Side {
+impl TestServer {
     /// Submits one and claims it.
     pub async fn leased(&self) -> (ExecutionId, Fence) {
         self.leased_of(Draft::new("kind")).await

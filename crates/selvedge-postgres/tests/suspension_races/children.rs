@@ -2,7 +2,7 @@
 //! of it once, whoever tells it.
 
 use super::support::flows::{age, broken, drawn, end};
-use super::support::side::{Side, claim_of, fence, quiet};
+use super::support::test_server::{TestServer, claim_of, fence, passive_options};
 use super::support::{Sandbox, until};
 use super::{Hold, Race, advanced, dispatch};
 use selvedge_engine::Options;
@@ -26,7 +26,7 @@ fn children() -> WaitDraft {
 }
 
 /// The parent is claimed through one server and its children, which are drawn, through another.
-async fn family(side: &Side, other: &Side, text: &str) -> Family {
+async fn family(side: &TestServer, other: &TestServer, text: &str) -> Family {
     let (parent, lease) = side.leased_of(Draft::new("parent")).await;
     let spawn = side.namespace.spawn(drawn(text).graph, false).await.expect("it is valid");
     side.report(lease, spawn).await.expect("it holds the lease");
@@ -233,7 +233,7 @@ async fn a_signal_and_the_end_of_the_last_child_resume_once_in_either_order() {
 #[tokio::test]
 async fn what_a_server_left_that_stopped_is_told_by_another() {
     let race = Race::new().await;
-    let gone = race.sandbox.side_with("gone", Options { dispatch: false, ..quiet() }).await;
+    let gone = race.sandbox.side_with("gone", Options { dispatch: false, ..passive_options() }).await;
     let family = family(&gone, &gone, "child").await;
     gone.suspend(family.lease, children()).await.expect("it holds the lease");
     gone.complete(family.children[0]).await.expect("it holds the lease");

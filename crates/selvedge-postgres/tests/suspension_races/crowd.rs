@@ -1,8 +1,8 @@
 //! Many at once: claimers that wait for what signals resume, and servers that start together.
 
 use super::support::flows::end;
-use super::support::side::{Side, claim_of, fence, quiet, waiting};
 use super::support::suspensions::{name, on, on_all};
+use super::support::test_server::{TestServer, claim_of, claim_wait, fence, passive_options};
 use super::support::{Sandbox, until};
 use super::{Hold, Race};
 use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
@@ -21,7 +21,7 @@ const CLAIMERS: usize = 16;
 const SIGNALS: [&str; 3] = ["one", "two", "three"];
 
 /// Submits so many and suspends them, through both servers.
-async fn suspended(a: &Side, b: &Side) -> Vec<ExecutionId> {
+async fn suspended(a: &TestServer, b: &TestServer) -> Vec<ExecutionId> {
     let submitted = a.submit_many(vec![Draft::new("kind"); EXECUTIONS]).await;
     let mut suspending = JoinSet::new();
     for (number, claimed) in a.claim("first", EXECUTIONS as u32).await.iter().enumerate() {
@@ -35,7 +35,7 @@ async fn suspended(a: &Side, b: &Side) -> Vec<ExecutionId> {
 }
 
 /// Sends every execution every signal, each signal through its own task, in an order of its own.
-fn send_all(sides: [&Side; 2], executions: &[ExecutionId]) -> JoinSet<BTreeMap<Word, usize>> {
+fn send_all(sides: [&TestServer; 2], executions: &[ExecutionId]) -> JoinSet<BTreeMap<Word, usize>> {
     let mut senders = JoinSet::new();
     for (number, signal) in SIGNALS.into_iter().enumerate() {
         let (side, mut to) = (sides[number % 2].clone(), executions.to_vec());
@@ -59,10 +59,10 @@ fn send_all(sides: [&Side; 2], executions: &[ExecutionId]) -> JoinSet<BTreeMap<W
 type Word = &'static str;
 
 /// Claims, checks what each claim carries, and completes, until everything was claimed. Gives what it was given.
-async fn work(side: Side, instance: String, left: Arc<AtomicUsize>) -> Vec<ExecutionId> {
+async fn work(side: TestServer, instance: String, left: Arc<AtomicUsize>) -> Vec<ExecutionId> {
     let mut mine = Vec::new();
     while left.load(Ordering::SeqCst) > 0 {
-        let claim = waiting(claim_of(&instance, 3), Duration::from_millis(50));
+        let claim = claim_wait(claim_of(&instance, 3), Duration::from_millis(50));
         let claimed = side.namespace.claim(claim).await.expect("the claim is answered");
         left.fetch_sub(claimed.len(), Ordering::SeqCst);
         for one in &claimed {
@@ -80,7 +80,7 @@ async fn work(side: Side, instance: String, left: Arc<AtomicUsize>) -> Vec<Execu
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_three_signals_resume_is_claimed_once_by_sixteen_claimers_and_each_claim_carries_all_three() {
     let sandbox = Sandbox::new();
-    let options = Options { notifications: true, ..quiet() };
+    let options = Options { notifications: true, ..passive_options() };
     let a = sandbox.side_with("a", options.clone()).await;
     let b = sandbox.side_with("b", options).await;
     let executions = suspended(&a, &b).await;
@@ -127,7 +127,7 @@ async fn servers_that_start_at_once_on_an_empty_store_sign_under_one_secret() {
     let plain = sandbox.plain().await;
     // Somebody else is about to keep one, and does not.
     plain.run("begin; insert into kept_secret (secret) values ('never')").await;
-    let [one, two] = stores.map(|store| Engine::start(store, quiet()));
+    let [one, two] = stores.map(|store| Engine::start(store, passive_options()));
     let release = async {
         for server in ["a", "b"] {
             sandbox.waits_for_lock(server, 1).await;
@@ -139,7 +139,7 @@ async fn servers_that_start_at_once_on_an_empty_store_sign_under_one_secret() {
     for engine in [one, two] {
         let engine = engine.expect("the engine starts");
         let namespace = engine.namespace("default").await.expect("the namespace is there");
-        sides.push(Side { engine, namespace });
+        sides.push(TestServer { engine, namespace });
     }
     let (a, b) = (&sides[0], &sides[1]);
     assert_eq!(plain.number("select count(*) from kept_secret where secret <> 'never'", &[]).await, 1);

@@ -2,8 +2,10 @@
 //! cancel and resume, and everything that goes by time. No transaction waits for another in a circle.
 
 use super::support::flows::holds;
-use super::support::side::{Side, claim_of, done, fence, ids, quiet, waiting};
 use super::support::suspensions::{brief_waitpoint, name, on, step};
+use super::support::test_server::{
+    TestServer, claim_of, claim_wait, complete_op, fence, ids, passive_options,
+};
 use super::support::{self, Sandbox, until};
 use super::{Busy, Race, patient};
 use selvedge_engine::Options;
@@ -70,7 +72,7 @@ fn wait() -> WaitDraft {
 }
 
 /// One attempt: a step, and then it suspends or is done. Its lease may be over by then.
-async fn attempt(side: Side, claimed: Claimed, crowd: Arc<Crowd>) {
+async fn attempt(side: TestServer, claimed: Claimed, crowd: Arc<Crowd>) {
     let lease = fence(&claimed);
     if fastrand::bool() {
         let recorded = side.report(lease, step(&format!("step{}", lease.attempt), "1")).await;
@@ -90,9 +92,9 @@ async fn attempt(side: Side, claimed: Claimed, crowd: Arc<Crowd>) {
 }
 
 /// Claims, and lets the attempts run side by side. Each second reports through the other server.
-async fn work(here: Side, there: Side, instance: String, crowd: Arc<Crowd>) {
+async fn work(here: TestServer, there: TestServer, instance: String, crowd: Arc<Crowd>) {
     while !crowd.is_over() {
-        let claim = waiting(claim_of(&instance, 6), Duration::from_millis(20));
+        let claim = claim_wait(claim_of(&instance, 6), Duration::from_millis(20));
         let claimed = here.namespace.claim(claim).await.expect("the claim is answered");
         crowd.happened("claimed", claimed.len());
         let mut attempts = JoinSet::new();
@@ -105,13 +107,13 @@ async fn work(here: Side, there: Side, instance: String, crowd: Arc<Crowd>) {
 }
 
 /// Reports, and claims the next in the same call, as a worker does that is never idle.
-async fn work_in_one_call(side: Side, instance: String, crowd: Arc<Crowd>) {
+async fn work_in_one_call(side: TestServer, instance: String, crowd: Arc<Crowd>) {
     while !crowd.is_over() {
-        let claim = waiting(claim_of(&instance, 1), Duration::from_millis(20));
+        let claim = claim_wait(claim_of(&instance, 1), Duration::from_millis(20));
         let mut held = side.namespace.claim(claim).await.expect("the claim is answered");
         while let Some(one) = held.pop() {
             let ends = fastrand::bool();
-            let op = if ends { done() } else { side.namespace.suspend(vec![wait()], vec![]) };
+            let op = if ends { complete_op() } else { side.namespace.suspend(vec![wait()], vec![]) };
             let next = (!crowd.is_over()).then(|| claim_of(&instance, 1));
             let reported = side.namespace.report(vec![Ok((fence(&one), None, op))], next).await;
             let (answers, next) = reported.expect("the report is answered");
@@ -123,7 +125,7 @@ async fn work_in_one_call(side: Side, instance: String, crowd: Arc<Crowd>) {
 }
 
 /// Keeps enough of them live.
-async fn submit(side: Side, crowd: Arc<Crowd>) {
+async fn submit(side: TestServer, crowd: Arc<Crowd>) {
     while !crowd.is_over() {
         let submitted = side.submit_many(vec![Draft::new("kind"); TOGETHER]).await;
         crowd.executions.lock().expect("nobody panics with it").extend(submitted);
@@ -132,7 +134,7 @@ async fn submit(side: Side, crowd: Arc<Crowd>) {
 }
 
 /// Sends many signals at once, so that they share transactions with each other and with everything else.
-async fn send(side: Side, crowd: Arc<Crowd>) {
+async fn send(side: TestServer, crowd: Arc<Crowd>) {
     while !crowd.is_over() {
         let to = Crowd::some(&crowd.executions, TOGETHER);
         let sent = to.into_iter().map(|id| {
@@ -146,7 +148,7 @@ async fn send(side: Side, crowd: Arc<Crowd>) {
 }
 
 /// The same by token.
-async fn deliver(side: Side, crowd: Arc<Crowd>) {
+async fn deliver(side: TestServer, crowd: Arc<Crowd>) {
     while !crowd.is_over() {
         let through = Crowd::some(&crowd.waitpoints, TOGETHER);
         let delivered = through.iter().map(|waitpoint| side.deliver(waitpoint));
@@ -158,7 +160,7 @@ async fn deliver(side: Side, crowd: Arc<Crowd>) {
 }
 
 /// Cancels some and lets some go on.
-async fn operate(side: Side, crowd: Arc<Crowd>) {
+async fn operate(side: TestServer, crowd: Arc<Crowd>) {
     while !crowd.is_over() {
         for (number, id) in Crowd::some(&crowd.executions, 8).into_iter().enumerate() {
             let (what, answer) = match number {
@@ -172,7 +174,7 @@ async fn operate(side: Side, crowd: Arc<Crowd>) {
 }
 
 /// What goes by time.
-async fn tick(side: Side, crowd: Arc<Crowd>) {
+async fn tick(side: TestServer, crowd: Arc<Crowd>) {
     while !crowd.is_over() {
         for reconciler in ["suspension_timeout", "delay_promoter", "waitpoint_expiry", "lease_expiry"] {
             let tally = side.tick(reconciler).await;
@@ -184,7 +186,7 @@ async fn tick(side: Side, crowd: Arc<Crowd>) {
 }
 
 /// Everything that is left goes on and completes.
-async fn finish(side: &Side, crowd: &Crowd) {
+async fn finish(side: &TestServer, crowd: &Crowd) {
     let mut live = crowd.executions.lock().expect("nobody panics with it").clone();
     until("everything has ended", async || {
         for one in side.claim("finisher", 100).await {
@@ -224,7 +226,7 @@ async fn circles(sandbox: &Sandbox) -> i64 {
 async fn signals_to_what_is_reported_and_to_what_is_claimed_by_one_call_do_not_wait_for_it_in_a_circle() {
     let race = Race::on(Sandbox::alone().await).await;
     let settings = Settings { writers: 1, readers: 1, ..patient(&race.sandbox) };
-    let narrow = Side::new(race.sandbox.store_with("narrow", settings).await, quiet()).await;
+    let narrow = TestServer::new(race.sandbox.store_with("narrow", settings).await, passive_options()).await;
     let (reported, lease) = race.a.leased().await;
     let next = race.a.submit(Draft::new("kind")).await;
     let busy = Busy::keep(&race, &narrow).await;
@@ -235,7 +237,7 @@ async fn signals_to_what_is_reported_and_to_what_is_claimed_by_one_call_do_not_w
         tokio::task::yield_now().await;
         busy.release().await;
         race.sandbox.waits_for_lock("narrow", 1).await;
-        let completion = vec![Ok((lease, None, done()))];
+        let completion = vec![Ok((lease, None, complete_op()))];
         let reported = race.a.namespace.report(completion, Some(claim_of("one", 1))).await;
         reported.expect("the report is answered")
     };
@@ -258,10 +260,10 @@ async fn signals_to_what_is_reported_and_to_what_is_claimed_by_one_call_do_not_w
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_wakes_and_ends_what_waits_on_two_servers_never_waits_in_a_circle() {
     let sandbox = Sandbox::alone().await;
-    let options = Options { notifications: true, poll: Duration::from_millis(100), ..quiet() };
+    let options = Options { notifications: true, poll: Duration::from_millis(100), ..passive_options() };
     let settings = patient(&sandbox);
-    let a = Side::new(sandbox.store_with("a", settings.clone()).await, options.clone()).await;
-    let b = Side::new(sandbox.store_with("b", settings).await, options).await;
+    let a = TestServer::new(sandbox.store_with("a", settings.clone()).await, options.clone()).await;
+    let b = TestServer::new(sandbox.store_with("b", settings).await, options).await;
     let crowd = Arc::new(Crowd::default());
     let mut everybody = JoinSet::new();
     for (number, (here, there)) in [(&a, &b), (&b, &a)].into_iter().enumerate() {

@@ -25,8 +25,8 @@ use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::{Draft, ExecutionId};
 use selvedge_postgres::{PostgresStore, Settings};
 use std::sync::Arc;
-use support::side::{Side, fence, quiet};
 use support::suspensions::carried;
+use support::test_server::{TestServer, fence, passive_options};
 use support::{LONG, Plain, Sandbox, flows};
 use tokio::task::JoinHandle;
 
@@ -34,8 +34,8 @@ use tokio::task::JoinHandle;
 struct Race {
     sandbox: Sandbox,
     stores: [Arc<PostgresStore>; 2],
-    a: Side,
-    b: Side,
+    a: TestServer,
+    b: TestServer,
     plain: Plain,
 }
 
@@ -57,9 +57,9 @@ impl Race {
         let settings = patient(&sandbox);
         let stores =
             [sandbox.store_with("a", settings.clone()).await, sandbox.store_with("b", settings).await];
-        let options = Options { dispatch: false, ..quiet() };
-        let a = Side::new(stores[0].clone(), options.clone()).await;
-        let b = Side::new(stores[1].clone(), options).await;
+        let options = Options { dispatch: false, ..passive_options() };
+        let a = TestServer::new(stores[0].clone(), options.clone()).await;
+        let b = TestServer::new(stores[1].clone(), options).await;
         let plain = sandbox.plain().await;
         Race { sandbox, stores, a, b, plain }
     }
@@ -150,7 +150,7 @@ struct Busy {
 
 impl Busy {
     /// Keeps it busy with a command on an execution whose row is held. The server is called "narrow".
-    async fn keep(race: &Race, narrow: &Side) -> Busy {
+    async fn keep(race: &Race, narrow: &TestServer) -> Busy {
         let plain = race.sandbox.plain().await;
         let draft = Draft { lane: "aside".into(), ..Draft::new("kind") };
         let other = race.a.submit(draft).await;
@@ -171,7 +171,7 @@ impl Busy {
 }
 
 /// Does a chunk of a row of the outbox, through the store of `side`.
-async fn dispatch(side: &Side, row: &OutboxRow) -> Dispatched {
+async fn dispatch(side: &TestServer, row: &OutboxRow) -> Dispatched {
     Harness::new(side.engine.store().clone()).await.dispatch(row).await
 }
 

@@ -1,7 +1,7 @@
 //! A wait and its signal, in every order: no wake-up is lost, and none comes twice.
 
-use super::support::side::{claim_of, fence, ids};
 use super::support::suspensions::{carried, on, on_all, said};
+use super::support::test_server::{claim_of, fence, ids};
 use super::{Busy, Hold, Race};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::fact::Fact;

@@ -1,7 +1,7 @@
 //! A step is recorded by whoever holds the lease, once, whatever a worker that lost its lease still does.
 
-use super::support::side::fence;
 use super::support::suspensions::{known_as, on, step};
+use super::support::test_server::fence;
 use super::{Hold, Race};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId};
@@ -24,7 +24,7 @@ fn charged(result: &str, attempt: u32) -> Vec<(String, String, u32)> {
 async fn a_step_of_a_lease_that_lapsed_and_was_claimed_again_is_refused() {
     let race = Race::new().await;
     let id = race.a.submit(Draft::new("kind")).await;
-    let zombie = fence(&race.a.claim_briefly("zombie").await);
+    let zombie = fence(&race.a.claim_with_short_lease("zombie").await);
     race.b.has_lapsed(id).await;
     assert_eq!(race.b.tick("lease_expiry").await.done, 1);
     let lease = fence(&race.b.claim_again(id).await);
@@ -49,7 +49,7 @@ async fn a_step_of_a_lease_that_lapsed_and_was_claimed_again_is_refused() {
 async fn a_step_that_is_recorded_before_its_lease_lapses_is_not_run_again() {
     let race = Race::new().await;
     let id = race.a.submit(Draft::new("kind")).await;
-    let late = fence(&race.a.claim_briefly("late").await);
+    let late = fence(&race.a.claim_with_short_lease("late").await);
     race.b.has_lapsed(id).await;
     let records = ("a", race.a.report(late, step("charge", "1")));
     let (recorded_late, tick) = race.meanwhile(Hold::Log, records, race.b.tick("lease_expiry")).await;
@@ -70,7 +70,7 @@ async fn a_step_that_is_recorded_before_its_lease_lapses_is_not_run_again() {
 async fn a_step_that_waits_for_the_lapse_of_its_lease_is_refused() {
     let race = Race::new().await;
     let id = race.a.submit(Draft::new("kind")).await;
-    let late = fence(&race.a.claim_briefly("late").await);
+    let late = fence(&race.a.claim_with_short_lease("late").await);
     race.b.has_lapsed(id).await;
     let lapse = ("b", race.b.tick("lease_expiry"));
     let records = ("a", race.a.report(late, step("charge", "1")));
@@ -108,7 +108,7 @@ async fn a_step_that_is_recorded_through_two_servers_at_once_is_one() {
 async fn a_zombie_that_suspends_for_a_step_that_the_holder_recorded_is_told_that_its_lease_is_over() {
     let race = Race::new().await;
     let id = race.a.submit(Draft::new("kind")).await;
-    let zombie = fence(&race.a.claim_briefly("zombie").await);
+    let zombie = fence(&race.a.claim_with_short_lease("zombie").await);
     race.b.has_lapsed(id).await;
     assert_eq!(race.b.tick("lease_expiry").await.done, 1);
     let lease = fence(&race.b.claim_again(id).await);

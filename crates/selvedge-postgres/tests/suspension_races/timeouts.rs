@@ -1,8 +1,8 @@
 //! A signal and the end of the time that a suspension has, for each thing that may happen then: whichever has the row first
 //! wins, and the other has no effect.
 
-use super::support::side::fence;
 use super::support::suspensions::{at_most, carried, known_as, on};
+use super::support::test_server::fence;
 use super::{Busy, Hold, Race};
 use selvedge_engine::core::signal::Effect;
 use selvedge_engine::core::state::StateName;

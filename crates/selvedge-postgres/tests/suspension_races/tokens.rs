@@ -1,8 +1,8 @@
 //! A delivery by token and whatever else may happen to its waitpoint: the same delivery, a revocation, a rotation of the
 //! keys, and the end of its time.
 
-use super::support::side::{fence, operator};
 use super::support::suspensions::{brief_waitpoint, name};
+use super::support::test_server::{fence, operator};
 use super::{Hold, Race};
 use selvedge_engine::core::DueKind;
 use selvedge_engine::core::rules::waitpoint::WaitpointDraft;

@@ -1,0 +1,381 @@
+//! Group commit: rules of concurrent callers queue up while earlier batches commit, and share the next transaction.
+//!
+//! An idle engine adds no delay: a rule starts at once while fewer than half of the writers run; otherwise it waits for
+//! the next batch. The other half of the writers starts only when [`Schedule::wants_extra_writer`] says that it helps.
+//! Fewer, larger batches beat concurrent ones: the rules of a batch share a commit, and an execution that is submitted
+//! and claimed in the same batch is written once instead of twice. If a batch fails as a whole, it is halved until the
+//! failing rule is alone, so one bad rule never fails its neighbours. Replies are sent after the commit.
+//!
+//! The queue has one mutex, which is never held across an await. The number of running writers is counted under it, and
+//! a writer that stops checks the queue under the same lock. So a task that was queued before the check is taken by
+//! the successor of that writer or by a writer that still runs, and none is left behind.
+
+use super::batch::{Batch, FinishedBatch};
+use super::dispatcher::FollowUp;
+use super::effects::CommitEffects;
+use super::host::EngineHost;
+use super::schedule::{Footprint, QueuedTask, STUCK_AFTER, Schedule};
+use super::task::{CommitTask, new_task, receive};
+use crate::Error;
+use crate::notify::{Tail, Waiters};
+use crate::registry::Registry;
+use crate::sync::lock;
+use selvedge_core::rule::{IfLocked, Rule, Task};
+use selvedge_core::rules::worker::PutBack;
+use selvedge_core::{ExecutionId, Timestamp};
+use selvedge_store::{Notification, Store, Transaction};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Instant;
+use tokio::sync::{Notify, mpsc};
+
+/// The parts of the engine that the committer informs after each commit.
+pub struct CommitSinks {
+    /// Notifications for the other servers.
+    pub notifications: mpsc::UnboundedSender<Notification>,
+    /// For the supervisor: milliseconds until a row of the batch is due.
+    pub due_in_ms: mpsc::UnboundedSender<i64>,
+    /// For the dispatcher: the work that the commit left to be done.
+    pub follow_ups: mpsc::UnboundedSender<FollowUp>,
+    /// Woken when the commit wrote to the event log.
+    pub tail: Arc<Tail>,
+}
+
+/// Runs rules in batches.
+pub struct Committer {
+    store: Arc<dyn Store>,
+    writers: usize,
+    host: EngineHost,
+    waiters: Arc<Waiters>,
+    sinks: CommitSinks,
+    queue: Mutex<Queue>,
+    idle: Notify,
+    batches: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    schedule: Schedule,
+    running_writers: usize,
+    /// True while [`Committer::watch_for_stuck_batches`] runs.
+    watched: bool,
+    closed: bool,
+}
+
+impl Committer {
+    /// Creates a committer for `store`.
+    pub fn new(
+        store: Arc<dyn Store>,
+        host: EngineHost,
+        waiters: Arc<Waiters>,
+        sinks: CommitSinks,
+    ) -> Arc<Self> {
+        let writers = store.describe().writers;
+        Arc::new(Committer {
+            store,
+            writers,
+            host,
+            waiters,
+            sinks,
+            queue: Mutex::default(),
+            idle: Notify::new(),
+            batches: AtomicU64::new(0),
+        })
+    }
+
+    /// Runs one rule and waits for its reply.
+    pub async fn run<R: Rule>(self: &Arc<Self>, rule: R) -> Result<R::Reply, Error> {
+        let (task, reply) = new_task(rule);
+        self.enqueue(vec![task])?;
+        receive(reply).await
+    }
+
+    /// Runs rules that share their batches, and waits for their replies.
+    pub async fn run_all<R: Rule>(
+        self: &Arc<Self>,
+        rules: impl IntoIterator<Item = R>,
+    ) -> Result<Vec<R::Reply>, Error> {
+        let (tasks, receivers): (Vec<_>, Vec<_>) = rules.into_iter().map(new_task).unzip();
+        if tasks.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.enqueue(tasks)?;
+        let mut replies = Vec::with_capacity(receivers.len());
+        for reply in receivers {
+            replies.push(receive(reply).await?);
+        }
+        Ok(replies)
+    }
+
+    /// The names that this process has interned.
+    pub fn registry(&self) -> &Registry {
+        &self.host.registry
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.queue)
+    }
+
+    /// Enqueues tasks with a common footprint, so that they share a batch unless it is full.
+    pub fn enqueue(self: &Arc<Self>, tasks: Vec<Box<dyn CommitTask>>) -> Result<(), Error> {
+        let EngineHost { cache, registry, .. } = &self.host;
+        let queued = |task: Box<dyn CommitTask>| {
+            let footprint = Footprint::of(task.profile(), cache, registry);
+            QueuedTask { queued_at: Instant::now(), task, footprint }
+        };
+        let mut tasks: Vec<QueuedTask> = tasks.into_iter().map(queued).collect();
+        let mut common = Footprint::default();
+        tasks.iter().for_each(|task| common.merge(&task.footprint));
+        for task in &mut tasks {
+            task.footprint = Footprint { runs_alone: task.footprint.runs_alone, ..common.clone() };
+        }
+        let mut queue = self.queue();
+        if queue.closed {
+            return Err(Error::Closed);
+        }
+        queue.schedule.add(tasks);
+        if self.may_start_writer(&queue) {
+            queue.running_writers += 1;
+            drop(queue);
+            tokio::spawn(self.clone().write());
+        } else {
+            self.ensure_watched(&mut queue);
+        }
+        Ok(())
+    }
+
+    /// Starts [`Self::watch_for_stuck_batches`] if tasks are queued and it does not run.
+    fn ensure_watched(self: &Arc<Self>, queue: &mut Queue) {
+        if self.writers > 1 && !queue.watched && !queue.schedule.is_empty() {
+            queue.watched = true;
+            tokio::spawn(Self::watch_for_stuck_batches(Arc::downgrade(self)));
+        }
+    }
+
+    /// The number of writers that start without further conditions: half of all.
+    fn eager_writers(&self) -> usize {
+        self.writers.div_ceil(2)
+    }
+
+    /// Reports whether one more writer may start: the eager half always, the others only when they help.
+    fn may_start_writer(&self, queue: &Queue) -> bool {
+        let running = queue.running_writers;
+        running < self.eager_writers() || (running < self.writers && queue.schedule.wants_extra_writer())
+    }
+
+    /// Starts further writers while tasks are queued behind stuck batches. Returns when the queue is empty.
+    async fn watch_for_stuck_batches(committer: Weak<Self>) {
+        loop {
+            tokio::time::sleep(STUCK_AFTER).await;
+            let Some(committer) = committer.upgrade() else { return };
+            let mut queue = committer.queue();
+            if queue.schedule.is_empty() {
+                queue.watched = false;
+                return;
+            }
+            if queue.schedule.has_runnable_task() && committer.may_start_writer(&queue) {
+                queue.running_writers += 1;
+                drop(queue);
+                tokio::spawn(committer.clone().write());
+            }
+        }
+    }
+
+    /// Returns how many rows were taken from the lease cache.
+    pub fn cache_hits(&self) -> u64 {
+        self.host.cache.hits()
+    }
+
+    /// Returns how many batches were committed.
+    pub fn batches(&self) -> u64 {
+        self.batches.load(Ordering::Relaxed)
+    }
+
+    /// Reports whether new rules are refused.
+    pub fn is_closed(&self) -> bool {
+        self.queue().closed
+    }
+
+    /// Refuses new rules and waits until every accepted rule has its reply.
+    pub async fn close(&self) {
+        loop {
+            // Registered before the check, so that a writer that stops in between is not missed.
+            let idle = self.idle.notified();
+            {
+                let mut queue = self.queue();
+                queue.closed = true;
+                if queue.running_writers == 0 {
+                    return;
+                }
+            }
+            idle.await;
+        }
+    }
+
+    /// Runs one writer: batch after batch until no task may run, or the other writers suffice.
+    async fn write(self: Arc<Self>) {
+        let _slot = WriterSlot(&self);
+        while let Some((batch, occupied)) = self.next_batch() {
+            self.run_batch(batch).await;
+            drop(occupied);
+            if self.is_superfluous() {
+                return;
+            }
+        }
+    }
+
+    /// Reports whether more than the eager writers run and an extra one no longer helps.
+    fn is_superfluous(&self) -> bool {
+        let queue = self.queue();
+        queue.running_writers > self.eager_writers() && !queue.schedule.wants_extra_writer()
+    }
+
+    fn next_batch(&self) -> Option<(Vec<Box<dyn CommitTask>>, OccupiedFootprint<'_>)> {
+        let (batch, footprint) = self.queue().schedule.take()?;
+        Some((batch, OccupiedFootprint { committer: self, footprint }))
+    }
+
+    async fn run_batch(self: &Arc<Self>, batch: Vec<Box<dyn CommitTask>>) {
+        let mut batches = vec![batch];
+        while let Some(batch) = batches.pop() {
+            let (mut tasks, result) = self.transact(batch).await;
+            match result {
+                Ok(_) => batches.extend(self.deliver(tasks)),
+                Err(error) if tasks.len() > 1 && !matches!(error, selvedge_store::Error::Unavailable(_)) => {
+                    tracing::warn!(tasks = tasks.len(), %error, "a batch failed as a whole; halving it");
+                    let second = tasks.split_off(tasks.len() / 2);
+                    batches.push(second);
+                    batches.push(tasks);
+                }
+                Err(error) => tasks.into_iter().for_each(|task| task.fail(error.clone().into())),
+            }
+        }
+    }
+
+    /// Runs tasks in one transaction that bypasses the queue, and deferred tasks after it.
+    pub async fn transact_unqueued(
+        self: &Arc<Self>,
+        tasks: Vec<Box<dyn CommitTask>>,
+    ) -> Result<Transaction, selvedge_store::Error> {
+        let (tasks, mut transaction) = self.transact(tasks).await;
+        if transaction.is_ok() {
+            for deferred in self.deliver(tasks) {
+                transaction = self.transact(deferred).await.1;
+            }
+        }
+        transaction
+    }
+
+    /// Sends the replies. Returns the tasks that were deferred because another transaction had locked their execution,
+    /// as one batch per execution: a batch that waits for that lock must hold no lock on another execution.
+    fn deliver(self: &Arc<Self>, tasks: Vec<Box<dyn CommitTask>>) -> Vec<Vec<Box<dyn CommitTask>>> {
+        let mut deferred: BTreeMap<Option<ExecutionId>, Vec<Box<dyn CommitTask>>> = BTreeMap::new();
+        let mut undelivered: Vec<PutBack> = Vec::new();
+        for task in tasks {
+            if task.is_decided() {
+                undelivered.extend(task.deliver());
+                continue;
+            }
+            let target = match task.profile().if_locked {
+                IfLocked::Defer(id) => Some(id),
+                IfLocked::Wait | IfLocked::Skip => None,
+            };
+            deferred.entry(target).or_default().push(task);
+        }
+        if !undelivered.is_empty() {
+            // Refused while the engine closes: then the leases expire instead.
+            let _ = self.enqueue(undelivered.into_iter().map(|put_back| new_task(put_back).0).collect());
+        }
+        deferred.into_values().collect()
+    }
+
+    /// Runs one transaction. Returns its tasks and, after a commit, also the waiting claims that it took along. After a
+    /// failure those claims are dropped, which closes their channels, so that their callers claim again by themselves.
+    async fn transact(
+        &self,
+        tasks: Vec<Box<dyn CommitTask>>,
+    ) -> (Vec<Box<dyn CommitTask>>, Result<Transaction, selvedge_store::Error>) {
+        let batch = Batch::new(self.host.clone(), tasks);
+        let transaction = self.store.transact(Box::new(batch.clone())).await;
+        let FinishedBatch { mut tasks, handed_over, effects } = batch.finish();
+        match transaction {
+            Ok(transaction) => {
+                self.batches.fetch_add(1, Ordering::Relaxed);
+                let emptied_flows = transaction.emptied.clone();
+                let follow_up = FollowUp { outbox: effects.outbox.clone(), emptied_flows };
+                if !follow_up.is_empty() {
+                    let _ = self.sinks.follow_ups.send(follow_up);
+                }
+                self.apply_effects(effects);
+                tasks.extend(handed_over);
+                (tasks, Ok(transaction))
+            }
+            Err(error) => (tasks, Err(error)),
+        }
+    }
+
+    /// After the commit: fills the lease cache, wakes the waiters of this process, and notifies the other servers. A
+    /// crash before this loses only wake-ups: the other servers find the committed rows by polling.
+    fn apply_effects(&self, effects: CommitEffects) {
+        self.host.cache.add(effects.leased);
+        self.wake_local(&effects.notification);
+        if !effects.notification.is_empty() {
+            let _ = self.sinks.notifications.send(effects.notification);
+        }
+        if let Some((at, now)) = effects.next_due {
+            let _ = self.sinks.due_in_ms.send(Timestamp::ms_since(at, now));
+        }
+    }
+
+    /// Wakes the waiters of this process: after a commit here, or on a notification from another server.
+    pub fn wake_local(&self, notification: &Notification) {
+        if notification.logged {
+            self.sinks.tail.wake();
+        }
+        self.host.waiting.wake(&notification.ready);
+        for id in &notification.ended {
+            self.waiters.wake_end(*id);
+        }
+        for id in &notification.streamed {
+            self.waiters.wake_stream(*id);
+        }
+        for key in &notification.sessions {
+            self.waiters.wake_instance(*key);
+        }
+    }
+}
+
+/// The flows and gates that a running batch occupies. Released on drop, so also after a panic.
+struct OccupiedFootprint<'a> {
+    committer: &'a Committer,
+    footprint: Footprint,
+}
+
+impl Drop for OccupiedFootprint<'_> {
+    fn drop(&mut self) {
+        self.committer.queue().schedule.release(&self.footprint);
+    }
+}
+
+/// A running writer. On drop, so also after a panic, a successor takes its place if a task may run; otherwise the
+/// writer is no longer counted. Both happen under the lock of the queue: tasks enqueued before it are seen here, and a
+/// later enqueue sees the lower count and starts a writer itself.
+struct WriterSlot<'a>(&'a Arc<Committer>);
+
+impl Drop for WriterSlot<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue();
+        let needed = queue.running_writers <= self.0.eager_writers() || queue.schedule.wants_extra_writer();
+        if needed && queue.schedule.has_runnable_task() {
+            drop(queue);
+            tokio::spawn(self.0.clone().write());
+            return;
+        }
+        self.0.ensure_watched(&mut queue);
+        queue.running_writers -= 1;
+        if queue.running_writers == 0 {
+            self.0.idle.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The effects of a commit on the rest of the engine: notifications, cache entries, outbox rows and the next due time.
+
+use super::host::EngineHost;
+use selvedge_core::driver::Summary;
+use selvedge_core::fact::{Fact, Next};
+use selvedge_core::gate::GateKind;
+use selvedge_core::history::ending;
+use selvedge_core::log::Event;
+use selvedge_core::outbox::OutboxRow;
+use selvedge_core::{Changes, Execution, ExecutionId, NamespaceId, SessionId, State, Timestamp};
+use selvedge_store::Notification;
+
+/// Everything the engine does after a batch was committed.
+#[derive(Default)]
+pub struct CommitEffects {
+    /// The notification for waiters here and for other servers.
+    pub notification: Notification,
+    /// Rows of active executions, for the lease cache.
+    pub leased: Vec<Execution>,
+    /// Outbox rows that the batch wrote.
+    pub outbox: Vec<OutboxRow>,
+    /// The earliest time at which a row of the batch is due, and the time of the batch.
+    pub next_due: Option<(Timestamp, Timestamp)>,
+}
+
+impl CommitEffects {
+    /// Derives the effects from the changes of a decided batch. The registry learns the gates and gated classes even if
+    /// the save fails: both only steer scheduling and locking, and are never taken back.
+    pub fn of(changes: &Changes, summary: Summary, host: &EngineHost) -> CommitEffects {
+        let registry = &host.registry;
+        let rows = || {
+            let inserted = changes.executions.inserted.iter().map(|row| &row.execution);
+            inserted.chain(changes.executions.updated.iter().map(|row| &row.execution))
+        };
+        registry.learn_gates(changes.gates.written());
+        if registry.has_gates() {
+            registry.learn_gated_classes(rows());
+        }
+        let mut ready = summary.ready;
+        for lane in summary.opened_lanes {
+            ready.extend(registry.of(lane.namespace, Some(&lane.name), None));
+        }
+        // A gate that refused an execution may have kept the claim from the executions behind it.
+        let refused =
+            changes.executions.updated.iter().map(|row| &row.execution).filter(|row| is_refused(row));
+        ready.extend(refused.map(|row| row.class));
+        let mut notification =
+            Notification { ready, logged: !changes.events.is_empty(), ..Notification::default() };
+        notification.streamed = changes.streams.iter().map(|stream| stream.name.execution).collect();
+        changes.events.iter().for_each(|event| add_event(&mut notification, event));
+        let asked_to_cancel = rows()
+            .filter(|row| row.detail.cancel.is_some())
+            .filter_map(|row| row.state.lease().map(|lease| instance_key(row.namespace, &lease.instance)));
+        notification.sessions.extend(asked_to_cancel);
+        let live_due = rows().filter(|row| row.state.outcome().is_none()).filter_map(|row| row.due());
+        let gates_due = changes.gates.written().filter_map(|gate| gate.due_at);
+        CommitEffects {
+            notification,
+            leased: rows().filter(|row| matches!(row.state, State::Active(_))).cloned().collect(),
+            outbox: changes.outbox.written.clone(),
+            next_due: live_due.map(|due| due.at).chain(gates_due).min().map(|at| (at, summary.now)),
+        }
+    }
+}
+
+/// Reports whether a gate refused the execution. A fairness line does not refuse: it only orders turns.
+fn is_refused(row: &Execution) -> bool {
+    matches!(&row.state, State::Held(gate) if gate.kind != GateKind::Fair)
+}
+
+/// Returns the key under which the heartbeats of an instance wait.
+pub fn instance_key(namespace: NamespaceId, instance: &str) -> SessionId {
+    SessionId::of(namespace, instance, 0)
+}
+
+/// Adds the wake-ups that an event causes: for an end, for a lease that its worker did not end itself, and for a
+/// request to drain.
+fn add_event(notification: &mut Notification, event: &Event) {
+    if let Fact::DrainRequested { instance } = &event.fact {
+        notification.sessions.push(instance_key(event.namespace, instance));
+    }
+    if let (Fact::FlowEnded { .. }, Some(flow)) = (&event.fact, event.flow) {
+        notification.ended.push(ExecutionId(flow.0));
+    }
+    let Some(execution) = event.execution else { return };
+    if ends_execution(&event.fact) {
+        notification.ended.push(execution);
+    }
+    let lost_by = match &event.fact {
+        Fact::TimedOut { lease, .. }
+        | Fact::LeaseExpired { lease, .. }
+        | Fact::Orphaned { lease, .. }
+        | Fact::Revoked { lease, .. }
+        | Fact::Breached { lease, .. }
+        | Fact::Cancelled { lease: Some(lease), .. }
+        | Fact::DeadlinePassed { lease: Some(lease) } => Some(&lease.instance),
+        _ => None,
+    };
+    if let Some(instance) = lost_by {
+        notification.sessions.push(instance_key(event.namespace, instance));
+    }
+}
+
+fn ends_execution(fact: &Fact) -> bool {
+    match fact {
+        Fact::Cancelled { .. }
+        | Fact::DeadlinePassed { .. }
+        | Fact::StartByPassed
+        | Fact::SuspensionTimedOut { .. } => true,
+        Fact::Joined { next, .. } => matches!(next, Next::Terminal(_)),
+        other => ending(other).is_some_and(|(_, end)| matches!(end.next, Next::Terminal(_))),
+    }
+}

@@ -1,0 +1,84 @@
+//! The engine as the host of the transaction driver: its interned names, its lease cache and its waiting claims.
+
+use super::lease_cache::LeaseCache;
+use super::task::CommitTask;
+use super::waiting_claims::WaitingClaims;
+use crate::registry::Registry;
+use selvedge_core::driver::{Admission, Host};
+use selvedge_core::work::LaneShares;
+use selvedge_core::{Class, ClassId, Classes, Execution, ExecutionId, Gate, GateId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The parts of an engine that a transaction uses.
+#[derive(Clone)]
+pub struct EngineHost {
+    /// Interned names, and this process's knowledge of gates.
+    pub registry: Arc<Registry>,
+    /// Rows of leases that this process granted.
+    pub cache: Arc<LeaseCache>,
+    /// Claims that wait for work.
+    pub waiting: Arc<WaitingClaims>,
+}
+
+impl Host for EngineHost {
+    type Task = Box<dyn CommitTask>;
+
+    fn classes(&self) -> Arc<Classes> {
+        self.registry.classes()
+    }
+
+    fn learn_classes(&self, classes: Vec<(ClassId, Class)>) {
+        self.registry.add(classes);
+    }
+
+    fn admission(&self) -> Admission {
+        Admission {
+            lanes: self.registry.has_lanes(),
+            limits: self.registry.has_lane_limits(),
+            gates: self.registry.has_gates(),
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        fastrand::u64(..)
+    }
+
+    fn take_cached(&self, id: ExecutionId) -> Option<Execution> {
+        self.cache.take(id)
+    }
+
+    fn take_waiting_claims(
+        &self,
+        ready: BTreeMap<ClassId, usize>,
+        fits: &dyn Fn(&[GateId]) -> bool,
+    ) -> Vec<Box<dyn CommitTask>> {
+        self.waiting.take_for_handover(ready, fits)
+    }
+
+    fn waiting_lanes(&self, classes: &BTreeSet<ClassId>) -> Vec<GateId> {
+        self.waiting.lanes(classes)
+    }
+
+    fn lane_shares(&self) -> LaneShares {
+        self.registry.lane_shares()
+    }
+
+    fn keep_lane_shares(&self, shares: &LaneShares) {
+        self.registry.save_lane_shares(shares);
+    }
+
+    fn see_gates(&self, gates: &[Gate]) {
+        self.registry.learn_gates(gates.iter());
+    }
+
+    fn expect_gates(&self) {
+        self.registry.expect_gates();
+    }
+
+    fn report_unreadable(&self, execution: ExecutionId, detail: &str) {
+        if self.cache.is_newly_unreadable(execution) {
+            tracing::error!(%execution, detail, "an execution cannot be read; its row is left unchanged");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The lease cache: rows of the leases that this process granted, so that the worker's report needs no read.
+//!
+//! A cached row may be out of date. It is saved only if the store still has its version; otherwise the transaction
+//! begins again with the row read from the store. The cache is bounded; a miss costs one read.
+
+use crate::sync::lock;
+use selvedge_core::{ClassId, Execution, ExecutionId, FlowId};
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The maximum number of cached rows, and of rows known to be unreadable.
+const CAPACITY: usize = 20_000;
+/// The maximum history of a cached row, in bytes. Rows with a longer one are not cached.
+const HISTORY_LIMIT: usize = 2048;
+
+/// Cached rows, and the ids of unreadable rows, so that each of those is logged once.
+#[derive(Default)]
+pub struct LeaseCache {
+    rows: Mutex<HashMap<ExecutionId, Execution>>,
+    unreadable: Mutex<HashSet<ExecutionId>>,
+    hits: AtomicU64,
+}
+
+impl LeaseCache {
+    /// Takes a row out of the cache. If the transaction changes the row and it stays active, the commit adds it again.
+    pub fn take(&self, id: ExecutionId) -> Option<Execution> {
+        let row = lock(&self.rows).remove(&id)?;
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        Some(row)
+    }
+
+    /// Returns how many rows were taken out.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// The flow of a cached row.
+    pub fn flow_of(&self, id: ExecutionId) -> Option<FlowId> {
+        lock(&self.rows).get(&id)?.flow
+    }
+
+    /// The class of a cached row.
+    pub fn class_of(&self, id: ExecutionId) -> Option<ClassId> {
+        Some(lock(&self.rows).get(&id)?.class)
+    }
+
+    /// Adds rows after their commit. If they exceed the capacity, the cache is cleared first.
+    pub fn add(&self, rows: Vec<Execution>) {
+        if rows.is_empty() {
+            return;
+        }
+        let mut cached = lock(&self.rows);
+        if cached.len() + rows.len() > CAPACITY {
+            cached.clear();
+        }
+        let short = rows.into_iter().filter(|row| row.history.as_bytes().len() <= HISTORY_LIMIT);
+        cached.extend(short.map(|row| (row.id, row)));
+    }
+
+    /// Marks a row as unreadable. Returns true if it was not marked before.
+    pub fn is_newly_unreadable(&self, id: ExecutionId) -> bool {
+        let mut unreadable = lock(&self.unreadable);
+        if unreadable.len() >= CAPACITY {
+            unreadable.clear();
+        }
+        unreadable.insert(id)
+    }
+}

@@ -1,0 +1,22 @@
+//! Group commit: every rule becomes a task, the schedule groups tasks into batches, and each batch is one transaction.
+//!
+//! A rule passes through these files in order: `task` (the rule with the channel for its reply), `schedule` (the
+//! queue), `committer` (the writers), `batch` and `host` (the batch as the store and the transaction driver see it),
+//! `effects` (everything to do after the commit). `waiting_claims` and `lease_cache` are state that transactions share
+//! within this process. `dispatcher` runs the work that a commit left in the outbox.
+
+mod batch;
+mod committer;
+pub mod dispatcher;
+mod effects;
+mod host;
+mod lease_cache;
+mod schedule;
+mod task;
+mod waiting_claims;
+
+pub use committer::{CommitSinks, Committer};
+pub use effects::instance_key;
+pub use host::EngineHost;
+pub use task::{CommitTask, new_task, receive};
+pub use waiting_claims::{Registration, WaitingClaims, WakeUp, Watermark};

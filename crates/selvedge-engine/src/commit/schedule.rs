@@ -1,0 +1,232 @@
+//! The queue of tasks, and the choice of the tasks that form the next batch.
+//!
+//! Tasks run in the order of their arrival, with one exception: a task that needs a flow or gates that a running batch
+//! occupies would only wait for that batch's locks, so it stays queued and joins later tasks of its kind in the next
+//! batch. Everything here is derived from the [`Profile`] of a rule.
+
+use super::lease_cache::LeaseCache;
+use super::task::CommitTask;
+use crate::registry::Registry;
+use selvedge_core::rule::Profile;
+use selvedge_core::{ClassId, FlowId};
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// The maximum weight of a batch.
+const BATCH_WEIGHT: usize = 512;
+/// Age of a queued task at which the running batches count as stuck.
+pub const STUCK_AFTER: Duration = Duration::from_millis(50);
+/// The maximum number of queued tasks searched for one that may run.
+const SCAN_LIMIT: usize = 4096;
+
+/// The flows and gates that a task or a batch shares with others, as far as they are known before it runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Footprint {
+    /// Flows of the executions that the rule names and the lease cache holds.
+    pub flows: Vec<FlowId>,
+    /// True if executions pass gates that many executions share.
+    pub shared_gates: bool,
+    /// True for rules that are batched only with each other; see [`Profile::runs_alone`].
+    pub runs_alone: bool,
+}
+
+impl Footprint {
+    /// Derives the footprint of a task from its profile.
+    pub fn of(profile: &Profile, cache: &LeaseCache, registry: &Registry) -> Footprint {
+        let named = || profile.executions.iter().map(|touch| touch.execution);
+        let mut flows: Vec<FlowId> = named().filter_map(|id| cache.flow_of(id)).collect();
+        flows.sort_unstable();
+        flows.dedup();
+        let shared_gates = registry.has_gates() && {
+            let gated = |class: ClassId| registry.is_gated(class);
+            let claimed = profile.claims.as_ref().map(|scope| registry.covered(scope)).unwrap_or_default();
+            named().filter_map(|id| cache.class_of(id)).any(gated)
+                || profile.makes_ready.iter().copied().any(gated)
+                || claimed.into_iter().any(gated)
+        };
+        Footprint { flows, shared_gates, runs_alone: profile.runs_alone }
+    }
+
+    /// Adds the flows and gates of another task of the same batch.
+    pub fn merge(&mut self, other: &Footprint) {
+        self.flows.extend(&other.flows);
+        self.shared_gates |= other.shared_gates;
+    }
+}
+
+/// A task in the queue.
+pub struct QueuedTask {
+    /// Time of arrival.
+    pub queued_at: Instant,
+    /// The task.
+    pub task: Box<dyn CommitTask>,
+    /// The flows and gates it needs.
+    pub footprint: Footprint,
+}
+
+/// The queued tasks, and the flows and gates that running batches occupy.
+#[derive(Default)]
+pub struct Schedule {
+    queue: VecDeque<QueuedTask>,
+    occupied_flows: HashSet<FlowId>,
+    gates_occupied: bool,
+}
+
+impl Schedule {
+    /// Appends tasks to the queue.
+    pub fn add(&mut self, tasks: impl IntoIterator<Item = QueuedTask>) {
+        self.queue.extend(tasks);
+    }
+
+    /// Reports whether another writer would help. That is so in three cases: a full batch is queued; a task of a flow
+    /// that no running batch occupies is queued, and such batches share few locks; or a task has been queued for so
+    /// long that the running batches must be stuck, for example behind a lock of another server.
+    pub fn wants_extra_writer(&self) -> bool {
+        let mut weight = 0;
+        let mut runnable = self.queue.iter().take(SCAN_LIMIT).filter(|queued| self.may_run(queued));
+        runnable.any(|QueuedTask { queued_at, task, footprint }| {
+            weight += task.profile().weight;
+            weight >= BATCH_WEIGHT || !footprint.flows.is_empty() || queued_at.elapsed() > STUCK_AFTER
+        })
+    }
+
+    /// Takes the next batch; none if no task may run. Its footprint is occupied until [`Self::release`].
+    pub fn take(&mut self) -> Option<(Vec<Box<dyn CommitTask>>, Footprint)> {
+        let mut batch = Vec::new();
+        let mut occupied: Option<Footprint> = None;
+        let (mut index, mut weight) = (0, 0);
+        for _ in 0..SCAN_LIMIT {
+            let Some(queued) = self.queue.get(index) else { break };
+            let fits = occupied.as_ref().is_none_or(|batch| batch.runs_alone == queued.footprint.runs_alone);
+            if !fits || !self.may_run(queued) {
+                index += 1;
+                continue;
+            }
+            weight += queued.task.profile().weight;
+            if weight > BATCH_WEIGHT && !batch.is_empty() {
+                break;
+            }
+            let Some(queued) = self.queue.remove(index) else { break };
+            match &mut occupied {
+                Some(occupied) => occupied.merge(&queued.footprint),
+                None => occupied = Some(queued.footprint),
+            }
+            batch.push(queued.task);
+        }
+        let occupied = occupied?;
+        self.occupied_flows.extend(&occupied.flows);
+        self.gates_occupied |= occupied.shared_gates;
+        Some((batch, occupied))
+    }
+
+    /// Frees the footprint of a batch that ended.
+    pub fn release(&mut self, occupied: &Footprint) {
+        for flow in &occupied.flows {
+            self.occupied_flows.remove(flow);
+        }
+        self.gates_occupied &= !occupied.shared_gates;
+    }
+
+    /// Reports whether the queue is empty.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Reports whether a queued task may run now.
+    pub fn has_runnable_task(&self) -> bool {
+        self.queue.iter().take(SCAN_LIMIT).any(|queued| self.may_run(queued))
+    }
+
+    fn may_run(&self, QueuedTask { footprint, .. }: &QueuedTask) -> bool {
+        let gates_busy = footprint.shared_gates && self.gates_occupied;
+        let flow_busy = footprint.flows.iter().any(|flow| self.occupied_flows.contains(flow));
+        !gates_busy && !flow_busy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::new_task;
+    use selvedge_core::rules::flow::Settle;
+    use uuid::Uuid;
+
+    fn flow(number: u128) -> FlowId {
+        FlowId(Uuid::from_u128(number))
+    }
+
+    fn queued(footprint: Footprint) -> QueuedTask {
+        let (task, _) = new_task(Settle { flow: flow(1) });
+        QueuedTask { queued_at: Instant::now(), task, footprint }
+    }
+
+    fn of_flow(number: u128) -> QueuedTask {
+        queued(Footprint { flows: vec![flow(number)], ..Footprint::default() })
+    }
+
+    /// Takes a batch; returns its size and its footprint.
+    fn take(schedule: &mut Schedule) -> (usize, Footprint) {
+        schedule.take().map(|(batch, occupied)| (batch.len(), occupied)).unwrap_or_default()
+    }
+
+    #[test]
+    fn rules_that_run_alone_are_batched_with_each_other_only() {
+        let alone = || queued(Footprint { runs_alone: true, ..Footprint::default() });
+        let mut schedule = Schedule::default();
+        schedule.add([queued(Footprint::default()), alone(), queued(Footprint::default()), alone()]);
+        let (first, second) = (take(&mut schedule), take(&mut schedule));
+        assert_eq!([(first.0, first.1.runs_alone), (second.0, second.1.runs_alone)], [(2, false), (2, true)]);
+        assert!(!schedule.has_runnable_task());
+    }
+
+    #[test]
+    fn tasks_that_need_an_occupied_flow_or_gate_gather_until_it_is_released() {
+        let mut schedule = Schedule::default();
+        schedule.add([of_flow(1)]);
+        let (_, running) = take(&mut schedule);
+        schedule.add([of_flow(1), of_flow(2), of_flow(1)]);
+        assert_eq!(take(&mut schedule).0, 1, "only the task of the other flow may run");
+        assert!(!schedule.has_runnable_task());
+        schedule.release(&running);
+        assert_eq!(take(&mut schedule).0, 2);
+
+        let shared = || queued(Footprint { shared_gates: true, ..Footprint::default() });
+        schedule.add([shared()]);
+        let (_, running) = take(&mut schedule);
+        schedule.add([shared(), shared(), queued(Footprint::default())]);
+        assert_eq!(take(&mut schedule).0, 1);
+        schedule.release(&running);
+        assert_eq!(take(&mut schedule).0, 2);
+    }
+
+    #[test]
+    fn a_batch_does_not_exceed_its_maximum_weight() {
+        let mut schedule = Schedule::default();
+        schedule.add((0..BATCH_WEIGHT + 3).map(|_| queued(Footprint::default())));
+        assert_eq!((take(&mut schedule).0, take(&mut schedule).0), (BATCH_WEIGHT, 3));
+    }
+
+    #[test]
+    fn an_extra_writer_helps_with_a_full_batch_with_another_flow_and_with_stuck_batches() {
+        let mut schedule = Schedule::default();
+        schedule.add((1..BATCH_WEIGHT).map(|_| queued(Footprint::default())));
+        assert!(!schedule.wants_extra_writer(), "the batch is not full yet");
+        schedule.add([queued(Footprint::default())]);
+        assert!(schedule.wants_extra_writer(), "a full batch is queued");
+
+        let mut schedule = Schedule::default();
+        schedule.add([of_flow(1), of_flow(2)]);
+        let (_, running) = take(&mut schedule);
+        schedule.add([of_flow(1)]);
+        assert!(!schedule.wants_extra_writer(), "the flow is occupied");
+        schedule.add([of_flow(3)]);
+        assert!(schedule.wants_extra_writer(), "a task of a free flow is queued");
+        schedule.release(&running);
+
+        let mut schedule = Schedule::default();
+        let long_ago =
+            Instant::now().checked_sub(STUCK_AFTER * 2).expect("the monotonic clock is older than this");
+        schedule.add([QueuedTask { queued_at: long_ago, ..queued(Footprint::default()) }]);
+        assert!(schedule.wants_extra_writer(), "the task has been queued for too long");
+    }
+}

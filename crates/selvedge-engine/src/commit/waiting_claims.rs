@@ -1,0 +1,291 @@
+//! Claims that found no work and wait for it.
+//!
+//! A waiting claim gets work in one of two ways. Handover: a transaction that makes an execution claimable takes the
+//! claim along, so that the execution is leased in the same commit. Wake-up: an execution became claimable that no
+//! claim took, and the waiting claim asks the store again.
+//!
+//! No wake-up is lost. A claim reads its [`Watermark`] before it asks the store, and [`WaitingClaims::register`]
+//! refuses it under the lock if the watermark has moved since. So an execution that became claimable in between makes
+//! it ask again.
+//!
+//! A worker that reports asks for more work in the same call. If there is none, its next claim need not ask the store
+//! again: it registers at once, unless an execution became claimable meanwhile.
+
+use super::task::{CommitTask, ReplyReceiver, new_task};
+use crate::registry::Registry;
+use crate::sync::lock;
+use selvedge_core::gate::draws::lane_gate;
+use selvedge_core::rules::claim::Claim;
+use selvedge_core::{ClaimScope, ClassId, GateId, SessionId};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::oneshot;
+
+/// The maximum number of sessions whose last claim is known to have found nothing.
+const EMPTY_CAPACITY: usize = 20_000;
+
+/// The waiting claims of this process, and the wake-ups of each class.
+pub struct WaitingClaims {
+    registry: Arc<Registry>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    next_id: u64,
+    claims: HashMap<u64, WaitingClaim>,
+    /// The ids of the claims that cover a class, longest waiting first.
+    by_class: HashMap<ClassId, Vec<u64>>,
+    /// The number of wake-ups for each class.
+    class_wake_ups: HashMap<ClassId, u64>,
+    /// The number of times that all claims were woken.
+    full_wake_ups: u64,
+    /// The newest class that `by_class` takes into account.
+    newest_class: i32,
+    /// Sessions whose last claim found nothing: its scope, and its watermark.
+    empty: HashMap<SessionId, (ClaimScope, Watermark)>,
+}
+
+struct WaitingClaim {
+    claim: Claim,
+    classes: Vec<ClassId>,
+    lanes: Vec<GateId>,
+    /// True if a transaction may take the claim along.
+    accepts_handover: bool,
+    wake_up: oneshot::Sender<WakeUp>,
+}
+
+/// The reason why a waiting claim resumes.
+pub enum WakeUp {
+    /// An execution may have become claimable: ask the store.
+    Ask,
+    /// A transaction took the claim along and sends its reply here. A closed channel means that the transaction failed:
+    /// ask the store.
+    HandedOver(ReplyReceiver<Claim>),
+}
+
+/// The number of wake-ups that a claim has to take into account. Unchanged: nothing became claimable meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermark(u64);
+
+/// The registration of a waiting claim; removed when dropped.
+pub struct Registration<'a> {
+    waiting: &'a WaitingClaims,
+    id: u64,
+    /// Resolves when the claim resumes.
+    pub wake_up: oneshot::Receiver<WakeUp>,
+}
+
+impl WaitingClaims {
+    /// Creates an empty set.
+    pub fn new(registry: Arc<Registry>) -> Self {
+        WaitingClaims { registry, inner: Mutex::default() }
+    }
+
+    /// Locks the set. If classes were interned since the last lock, the index is first rebuilt with them.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        let mut inner = lock(&self.inner);
+        let newest = self.registry.newest_class().0;
+        if inner.newest_class != newest {
+            inner.newest_class = newest;
+            inner.by_class.clear();
+            let Inner { claims, by_class, .. } = &mut *inner;
+            for (id, waiting) in claims {
+                waiting.classes = self.registry.covered(&waiting.claim.scope);
+                for class in &waiting.classes {
+                    by_class.entry(*class).or_default().push(*id);
+                }
+            }
+            by_class.values_mut().for_each(|ids| ids.sort_unstable());
+        }
+        inner
+    }
+
+    /// Returns the watermark of a claim. To be read before the claim asks the store.
+    pub fn watermark(&self, claim: &Claim) -> Watermark {
+        let classes = self.registry.covered(&claim.scope);
+        self.lock().watermark(&classes)
+    }
+
+    /// Records that a claim with this watermark found nothing.
+    pub fn record_empty(&self, claim: &Claim, watermark: Watermark) {
+        let mut inner = self.lock();
+        if inner.empty.len() >= EMPTY_CAPACITY {
+            inner.empty.clear();
+        }
+        inner.empty.insert(claim.session(), (claim.scope.clone(), watermark));
+    }
+
+    /// Reports whether the session's last claim found nothing and nothing became claimable since. Removes the record,
+    /// so it returns true once: the claim after the next asks the store, and so keeps its session alive.
+    pub fn take_still_empty(&self, claim: &Claim, watermark: Watermark) -> bool {
+        let last = self.lock().empty.remove(&claim.session());
+        claim.operation.is_none()
+            && last.is_some_and(|(scope, then)| scope == claim.scope && then == watermark)
+    }
+
+    /// Registers a claim for handover and wake-up. None if its watermark has moved.
+    pub fn register(&self, claim: &Claim, watermark: Watermark) -> Option<Registration<'_>> {
+        self.insert(claim, watermark, true)
+    }
+
+    /// Registers a claim for wake-up only. For claims on several namespaces: an execution taken from one reduces the
+    /// number wanted from the others, which a handover cannot know.
+    pub fn register_for_wake_up(&self, claim: &Claim, watermark: Watermark) -> Option<Registration<'_>> {
+        self.insert(claim, watermark, false)
+    }
+
+    fn insert(
+        &self,
+        claim: &Claim,
+        watermark: Watermark,
+        accepts_handover: bool,
+    ) -> Option<Registration<'_>> {
+        let mut inner = self.lock();
+        let classes = self.registry.covered(&claim.scope);
+        if inner.watermark(&classes) != watermark {
+            return None;
+        }
+        let (wake_up, receiver) = oneshot::channel();
+        let id = inner.next_id;
+        inner.next_id += 1;
+        for class in &classes {
+            inner.by_class.entry(*class).or_default().push(id);
+        }
+        let lanes = claim.scope.lanes.iter();
+        let lanes = lanes.map(|lane| lane_gate(claim.scope.namespace, lane).id()).collect();
+        let claim = Claim { handed_only: true, ..claim.clone() };
+        inner.claims.insert(id, WaitingClaim { claim, classes, lanes, accepts_handover, wake_up });
+        Some(Registration { waiting: self, id, wake_up: receiver })
+    }
+
+    /// Wakes the longest waiting claim of each class: executions of these classes became claimable and were not taken.
+    pub fn wake(&self, classes: &[ClassId]) {
+        if classes.is_empty() {
+            return;
+        }
+        let mut inner = self.lock();
+        for class in classes {
+            *inner.class_wake_ups.entry(*class).or_default() += 1;
+            let Some(id) = inner.by_class.get(class).and_then(|ids| ids.first().copied()) else {
+                continue;
+            };
+            if let Some(waiting) = inner.remove(id) {
+                let _ = waiting.wake_up.send(WakeUp::Ask);
+            }
+        }
+        // This process has not read the class yet, so any claim may cover it. The claims learn of it when they ask.
+        if classes.iter().any(|class| class.0 > inner.newest_class) {
+            inner.wake_all();
+        }
+    }
+
+    /// Wakes every waiting claim: used by the slow poll and by the shutdown.
+    pub fn wake_all(&self) {
+        self.lock().wake_all();
+    }
+
+    /// Removes a registered claim, if it still waits.
+    pub fn deregister(&self, id: u64) {
+        self.lock().remove(id);
+    }
+
+    /// Returns how many claims wait.
+    pub fn len(&self) -> usize {
+        self.lock().claims.len()
+    }
+
+    /// The lanes of the claims that may take executions of these classes.
+    pub fn lanes(&self, classes: &BTreeSet<ClassId>) -> Vec<GateId> {
+        let inner = self.lock();
+        let ids = classes.iter().filter_map(|class| inner.by_class.get(class)).flatten();
+        ids.filter_map(|id| inner.claims.get(id)).flat_map(|waiting| waiting.lanes.iter().copied()).collect()
+    }
+
+    /// Takes waiting claims for a handover: enough for the given number of claimable executions of each class, and only
+    /// claims whose lanes pass `fits`.
+    pub fn take_for_handover(
+        &self,
+        claimable: BTreeMap<ClassId, usize>,
+        fits: &dyn Fn(&[GateId]) -> bool,
+    ) -> Vec<Box<dyn CommitTask>> {
+        let mut inner = self.lock();
+        let mut taken = Vec::new();
+        for (class, mut count) in claimable {
+            while count > 0 {
+                let Some(waiting) = inner.first(class, fits).and_then(|id| inner.remove(id)) else { break };
+                count = count.saturating_sub(waiting.claim.max as usize);
+                let (task, reply) = new_task(waiting.claim);
+                // If the caller left at this very moment, its claim must not take anything.
+                if waiting.wake_up.send(WakeUp::HandedOver(reply)).is_ok() {
+                    taken.push(task);
+                }
+            }
+        }
+        taken
+    }
+}
+
+impl Inner {
+    /// Grows with each wake-up of the classes, each full wake-up, and each newly interned class that the claim covers.
+    fn watermark(&self, classes: &[ClassId]) -> Watermark {
+        let wake_ups = classes.iter().filter_map(|class| self.class_wake_ups.get(class)).sum::<u64>();
+        Watermark(wake_ups + self.full_wake_ups + classes.len() as u64)
+    }
+
+    /// Returns the claim that has waited longest of those that may be handed an execution of this class.
+    fn first(&self, class: ClassId, fits: &dyn Fn(&[GateId]) -> bool) -> Option<u64> {
+        let accepts = |waiting: &WaitingClaim| waiting.accepts_handover && fits(&waiting.lanes);
+        let mut ids = self.by_class.get(&class)?.iter();
+        ids.find(|id| self.claims.get(id).is_some_and(accepts)).copied()
+    }
+
+    fn remove(&mut self, id: u64) -> Option<WaitingClaim> {
+        let waiting = self.claims.remove(&id)?;
+        for class in &waiting.classes {
+            if let Some(ids) = self.by_class.get_mut(class) {
+                ids.retain(|other| *other != id);
+                if ids.is_empty() {
+                    self.by_class.remove(class);
+                }
+            }
+        }
+        Some(waiting)
+    }
+
+    fn wake_all(&mut self) {
+        self.full_wake_ups += 1;
+        self.by_class.clear();
+        for (_, waiting) in self.claims.drain() {
+            let _ = waiting.wake_up.send(WakeUp::Ask);
+        }
+    }
+}
+
+impl Registration<'_> {
+    /// Keeps the claim registered without the guard; [`WaitingClaims::deregister`] removes it.
+    pub fn detach(mut self) -> (u64, oneshot::Receiver<WakeUp>) {
+        let (_, never) = oneshot::channel();
+        (std::mem::replace(&mut self.id, u64::MAX), std::mem::replace(&mut self.wake_up, never))
+    }
+
+    /// Stops waiting. Returns the wake-up that was sent at the same moment, if any: if a transaction took the claim
+    /// along, its reply must be received.
+    pub fn cancel(&mut self) -> Option<WakeUp> {
+        match self.waiting.lock().remove(self.id) {
+            Some(_) => None,
+            None => self.wake_up.try_recv().ok(),
+        }
+    }
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        if self.waiting.lock().remove(self.id).is_none()
+            && let Ok(WakeUp::Ask) = self.wake_up.try_recv()
+        {
+            // The claim was woken and dropped at the same moment: its wake-up goes to the other claims.
+            self.waiting.wake_all();
+        }
+    }
+}

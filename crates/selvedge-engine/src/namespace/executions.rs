@@ -1,0 +1,289 @@
+//! Reads of executions: one, lists, holds, attempts, spending and results.
+
+use super::{Namespace, WAIT_MAX};
+use crate::Error;
+use selvedge_core::explain::{is_paused, shown_state};
+use selvedge_core::fact::{Fact, Failure};
+use selvedge_core::filter::{Filter, Place};
+use selvedge_core::gate::draws::lane_gate;
+use selvedge_core::gate::{GateId, GateKind, GateName, HoldReason, LedgerEntry, Shut};
+use selvedge_core::history::{Attempt, HistoryLine, attempts};
+use selvedge_core::state::StateName;
+use selvedge_core::{Class, ExecutionId, History, Name, Outcome, Refusal, State, Timestamp};
+use selvedge_store::Stored;
+use std::collections::HashSet;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The maximum time between two reads of a waiting call, in case the notification of an end is lost.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
+
+/// An execution as callers see it.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The row and its payloads.
+    pub stored: Stored,
+    /// The lane, kind and capabilities of the execution.
+    pub class: Class,
+    /// The name of the namespace.
+    pub namespace: Name,
+    /// True if the execution is waiting and its lane is paused. Read only for waiting executions.
+    pub lane_is_paused: bool,
+}
+
+/// The gate that holds an execution, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldReason {
+    /// The gate.
+    pub gate: GateName,
+    /// The reason, for people.
+    pub message: String,
+    /// The expected end of the hold, if it was known when the hold began.
+    pub until: Option<Timestamp>,
+}
+
+/// The amounts that an execution spent of a budget in one period.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spent {
+    /// The budget, or its part. None if the budget was deleted and the execution does not draw on it.
+    pub budget: Option<GateName>,
+    /// The amounts and the period.
+    pub entry: LedgerEntry,
+}
+
+impl View {
+    /// The public state: a waiting execution in a paused lane is shown as held.
+    pub fn state(&self) -> StateName {
+        shown_state(&self.stored.execution.state, self.lane_is_paused)
+    }
+
+    /// Returns the gate that holds the execution and the reason, while it is held. The reason comes from the
+    /// execution's history. If that line has moved to an older page or cannot be read, only the gate is named.
+    pub fn held_reason(&self) -> Option<HeldReason> {
+        let row = &self.stored.execution;
+        match &row.state {
+            State::Waiting if self.lane_is_paused => {
+                let gate = lane_gate(row.namespace, &self.class.lane);
+                let message = Shut { why: HoldReason::Paused, until: None }.describe(&gate);
+                Some(HeldReason { gate, message, until: None })
+            }
+            State::Held(gate) => {
+                let lines = row.history.lines().unwrap_or_default();
+                let recorded = lines.into_iter().rev().find_map(|line| match line.fact {
+                    Fact::Held { gate, reason, until } => Some(HeldReason { gate, message: reason, until }),
+                    _ => None,
+                });
+                let gate = GateName::clone(gate);
+                let unrecorded = || HeldReason { message: format!("{gate} refuses it"), gate, until: None };
+                Some(recorded.unwrap_or_else(unrecorded))
+            }
+            State::WaitingDependencies
+            | State::Waiting
+            | State::Delayed { .. }
+            | State::Active(_)
+            | State::Suspended(_)
+            | State::Terminal(_) => None,
+        }
+    }
+
+    /// Returns the expiry of the lease: the end of its first term or, if later, one time to live after the last renewal
+    /// of its session.
+    pub fn lease_until(&self) -> Option<Timestamp> {
+        let lease = self.stored.execution.state.lease()?;
+        let renewed = self.stored.renewed_at.map(|renewed| renewed.plus_ms(lease.ttl_ms));
+        Some(renewed.map_or(lease.first_term(), |renewed| renewed.max(lease.first_term())))
+    }
+}
+
+/// The end of an execution.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The result, if the execution completed with one.
+    pub result: Option<bytes::Bytes>,
+    /// The last error, if there was one.
+    pub error: Option<Failure>,
+}
+
+impl Namespace {
+    /// Returns one execution.
+    pub async fn get(&self, id: ExecutionId) -> Result<View, Error> {
+        let mut view = self.view_row(self.stored(id).await?).await?;
+        self.load_lane_pauses(std::slice::from_mut(&mut view)).await?;
+        Ok(view)
+    }
+
+    async fn stored(&self, id: ExecutionId) -> Result<Stored, Error> {
+        let stored = self.inner().store.fetch(&[id]).await?.pop();
+        let ours = stored.filter(|stored| stored.execution.namespace == self.id());
+        ours.ok_or_else(|| Refusal::no_execution(id).into())
+    }
+
+    /// Returns the view of a row of this namespace that a call has just changed.
+    pub async fn view(&self, stored: Stored) -> Result<View, Error> {
+        let mut view = self.view_row(stored).await?;
+        self.load_lane_pauses_if_any(std::slice::from_mut(&mut view)).await?;
+        Ok(view)
+    }
+
+    /// Returns the views of rows of this namespace that a call has just changed, in order.
+    pub async fn views(&self, rows: Vec<Stored>) -> Result<Vec<View>, Error> {
+        let mut views = Vec::with_capacity(rows.len());
+        for stored in rows {
+            views.push(self.view_row(stored).await?);
+        }
+        self.load_lane_pauses_if_any(&mut views).await?;
+        Ok(views)
+    }
+
+    /// Reads lanes only if some are known to be configured, so that calls that change rows stay cheap.
+    async fn load_lane_pauses_if_any(&self, views: &mut [View]) -> Result<(), Error> {
+        match self.inner().registry.has_lanes() {
+            true => self.load_lane_pauses(views).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn view_row(&self, stored: Stored) -> Result<View, Error> {
+        let class = self.inner().registry.class(stored.execution.class).await?;
+        Ok(View { stored, class, namespace: self.name().clone(), lane_is_paused: false })
+    }
+
+    /// Sets `lane_is_paused` of waiting executions. Each lane is read once.
+    async fn load_lane_pauses(&self, views: &mut [View]) -> Result<(), Error> {
+        let lane = |view: &View| lane_gate(self.id(), &view.class.lane).id();
+        let is_waiting = |view: &View| view.stored.execution.state == State::Waiting;
+        let mut lanes: Vec<GateId> = views.iter().filter(|view| is_waiting(view)).map(lane).collect();
+        lanes.sort_unstable();
+        lanes.dedup();
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        let gates = self.inner().store.fetch_gates(&lanes).await?;
+        let paused: HashSet<GateId> =
+            gates.iter().filter(|gate| is_paused(gate)).map(|gate| gate.id()).collect();
+        for view in views {
+            view.lane_is_paused = is_waiting(view) && paused.contains(&lane(view));
+        }
+        Ok(())
+    }
+
+    /// Returns the store's time.
+    pub async fn now(&self) -> Result<Timestamp, Error> {
+        Ok(self.inner().store.overview().await?.now)
+    }
+
+    /// Creates a filter for lists and bulk actions, limited to a lane and a kind if given.
+    pub async fn filter(&self, lane: Option<&str>, kind: Option<&str>) -> Result<Filter, Error> {
+        self.inner().registry.refresh_classes().await?;
+        let classes = Some(self.inner().registry.of(self.id(), lane, kind));
+        Ok(Filter { classes, ..Filter::all(self.id()) })
+    }
+
+    /// Returns a page of executions, newest first, and the place to continue from; none on the last page.
+    pub async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<Place>,
+        limit: u32,
+    ) -> Result<(Vec<View>, Option<Place>), Error> {
+        let mut rows = self.inner().store.list(filter, after, limit + 1).await?;
+        let more = rows.len() > limit as usize;
+        rows.truncate(limit as usize);
+        let last = rows
+            .last()
+            .map(|stored| Place { submitted_at: stored.execution.submitted_at, id: stored.execution.id });
+        let mut views = Vec::with_capacity(rows.len());
+        for stored in rows {
+            views.push(self.view_row(stored).await?);
+        }
+        self.load_lane_pauses(&mut views).await?;
+        Ok((views, last.filter(|_| more)))
+    }
+
+    /// Counts the matching executions, up to `bound`.
+    pub async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
+        Ok(self.inner().store.count(filter, bound).await?)
+    }
+
+    /// Returns an execution and its whole history, oldest line first.
+    pub async fn history(&self, id: ExecutionId) -> Result<(View, Vec<HistoryLine>), Error> {
+        let view = self.get(id).await?;
+        let unreadable = |error: String| Refusal::Unreadable { execution: id, detail: error };
+        let mut lines = Vec::new();
+        if view.stored.execution.detail.history_pages > 0 {
+            for page in self.inner().store.history_pages(id).await? {
+                let page =
+                    History::from_bytes(page).lines().map_err(|error| unreadable(error.to_string()))?;
+                lines.extend(page);
+            }
+        }
+        let newest = view.stored.execution.history.lines().map_err(|error| unreadable(error.to_string()))?;
+        lines.extend(newest);
+        lines.sort_by_key(|line| line.version);
+        Ok((view, lines))
+    }
+
+    /// Returns the attempts of an execution, oldest first.
+    pub async fn attempts(&self, id: ExecutionId) -> Result<Vec<Attempt>, Error> {
+        let (_, lines) = self.history(id).await?;
+        Ok(attempts(&lines))
+    }
+
+    /// Returns the amounts that an execution spent, by budget and period. A deleted budget is still named if the
+    /// execution draws on it.
+    pub async fn spent_by(&self, id: ExecutionId) -> Result<Vec<Spent>, Error> {
+        let view = self.get(id).await?;
+        let store = &self.inner().store;
+        let entries = store.ledger_of(id).await?;
+        let mut ids: Vec<GateId> = entries.iter().map(|entry| entry.gate).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let mut names: Vec<GateName> =
+            store.fetch_gates(&ids).await?.into_iter().map(|gate| gate.name).collect();
+        names.extend(drawn_budgets(&view));
+        let named = |entry: LedgerEntry| {
+            let budget = names.iter().find(|name| name.id() == entry.gate).cloned();
+            Spent { budget, entry }
+        };
+        let mut spent: Vec<Spent> = entries.into_iter().map(named).collect();
+        spent.sort_by(|a, b| (&a.budget, a.entry.period).cmp(&(&b.budget, b.entry.period)));
+        Ok(spent)
+    }
+
+    /// Waits for the end of an execution and returns it. None if it has not ended within `wait`.
+    pub async fn result(&self, id: ExecutionId, wait: Duration) -> Result<Option<Ended>, Error> {
+        let deadline = Instant::now() + wait.min(WAIT_MAX);
+        let waiter = self.inner().waiters.register_end(id);
+        loop {
+            let woken = waiter.woken();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            let stored = self.stored(id).await?;
+            if let Some(outcome) = stored.execution.state.outcome() {
+                let error = stored.execution.detail.error;
+                return Ok(Some(Ended { outcome, result: stored.result, error }));
+            }
+            if Instant::now() >= deadline || self.inner().committer.is_closed() {
+                return Ok(None);
+            }
+            tokio::select! {
+                () = &mut woken => {}
+                () = tokio::time::sleep_until(deadline.min(Instant::now() + READ_INTERVAL)) => {}
+            }
+        }
+    }
+}
+
+/// Returns the budgets that an execution draws on: each as a whole, and its parts for the execution's flow and lane.
+fn drawn_budgets(view: &View) -> Vec<GateName> {
+    let row = &view.stored.execution;
+    let parts = [None, Some(Name::trusted(&row.flow().to_string())), Some(view.class.lane.clone())];
+    let budgets = row.spec.draws.budgets.iter();
+    let with_parts = |(name, _): &(Name, _)| {
+        let whole = GateName::new(row.namespace, GateKind::Budget, name.clone());
+        parts.clone().map(|part| GateName { part, ..whole.clone() })
+    };
+    budgets.flat_map(with_parts).collect()
+}

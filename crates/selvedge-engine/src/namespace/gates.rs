@@ -1,0 +1,168 @@
+//! Lanes, quotas and budgets: configured, listed with their current use, spent and reset.
+
+use super::Namespace;
+use crate::Error;
+use selvedge_core::Rule;
+use selvedge_core::filter::Filter;
+use selvedge_core::gate::{Amounts, Config, Gate, GateKind, GateName};
+use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
+use selvedge_core::rules::gates::budget::{Reset, Spend};
+use selvedge_core::rules::gates::check::CheckGate;
+use selvedge_core::rules::gates::configure::{Configure, Configured};
+use selvedge_core::state::StateName;
+use selvedge_core::{ExecutionId, Name, Refusal};
+
+/// The bound up to which the use of a gate is counted.
+const COUNT_BOUND: u64 = 10_000;
+/// The maximum number of parts of a budget that are read.
+const PARTS_MAX: u32 = 10_000;
+/// The number of parts of a budget that are changed concurrently.
+const PARTS_AT_A_TIME: usize = 16;
+
+/// A gate and its current use.
+#[derive(Clone, Debug)]
+pub struct GateView {
+    /// The gate. A lane without configuration is shown with the defaults.
+    pub gate: Gate,
+    /// The number of active executions. For lanes without limits they are counted up to a bound.
+    pub active: u64,
+    /// The number of executions that wait in the lane or are held by the gate, counted up to a bound.
+    pub waiting: u64,
+}
+
+impl Namespace {
+    fn gate_name(&self, kind: GateKind, name: &str) -> Result<GateName, Refusal> {
+        Ok(GateName::new(self.id(), kind, Name::parse("/name", name, NAME_LIMIT)?))
+    }
+
+    /// Configures a gate. None removes the configuration.
+    pub async fn configure(
+        &self,
+        kind: GateKind,
+        name: &str,
+        config: Option<Config>,
+        actor: &Name,
+    ) -> Result<Configured, Error> {
+        let configure = Configure { gate: self.gate_name(kind, name)?, config, actor: actor.clone() };
+        let done = self.run(configure).await??;
+        if kind == GateKind::Budget {
+            self.release_parts(&done.gate.name).await?;
+        }
+        Ok(done)
+    }
+
+    /// Releases executions held by parts of a budget that was just configured. Only parts with a due time hold any. A
+    /// crash before this only delays the release until they are due.
+    async fn release_parts(&self, name: &GateName) -> Result<(), Error> {
+        let parts = self.inner().store.parts_of(name, PARTS_MAX).await?.into_iter();
+        let parts = parts.filter(|part| part.due_at.is_some());
+        let look = |part: Gate| CheckGate { gate: part.name, stopped: false, now: true };
+        self.run_for_parts(parts.map(look).collect()).await?;
+        Ok(())
+    }
+
+    /// Runs independent rules, a few at a time: there may be as many as a budget has parts.
+    async fn run_for_parts<R: Rule + Clone>(&self, rules: Vec<R>) -> Result<Vec<R::Reply>, Error> {
+        let mut replies = Vec::with_capacity(rules.len());
+        for some in rules.chunks(PARTS_AT_A_TIME) {
+            replies.extend(self.inner().committer.run_all(some.iter().cloned()).await?);
+        }
+        Ok(replies)
+    }
+
+    /// Adds spending to a budget, optionally for an execution. Returns false if the `dedup_key` was counted before.
+    pub async fn spend(
+        &self,
+        budget: &str,
+        usage: Amounts,
+        dedup_key: Option<&str>,
+        execution: Option<ExecutionId>,
+    ) -> Result<bool, Error> {
+        let budget = Name::parse("/budget", budget, NAME_LIMIT)?;
+        let dedup_key = dedup_key.map(|key| Name::parse("/dedup_key", key, KEY_LIMIT)).transpose()?;
+        if let Some(id) = execution {
+            self.get(id).await?;
+        }
+        let spend = Spend { namespace: self.id(), budget, usage, dedup_key, execution };
+        spend.check()?;
+        Ok(self.run(spend).await??)
+    }
+
+    /// Resets the usage of a budget and of all its parts to zero.
+    pub async fn reset_budget(&self, name: &str, actor: &Name) -> Result<GateView, Error> {
+        let whole = self.gate_name(GateKind::Budget, name)?;
+        let parts = self.inner().store.parts_of(&whole, PARTS_MAX).await?;
+        let gates = [whole].into_iter().chain(parts.into_iter().map(|part| part.name));
+        let reset = |gate: GateName| Reset { gate, actor: actor.clone() };
+        for reply in self.run_for_parts(gates.map(reset).collect()).await? {
+            reply?;
+        }
+        self.gate(GateKind::Budget, name).await
+    }
+
+    /// Returns the parts of a budget that are counted separately.
+    pub async fn budget_parts(&self, name: &str) -> Result<Vec<Gate>, Error> {
+        let whole = self.gate_name(GateKind::Budget, name)?;
+        Ok(self.inner().store.parts_of(&whole, PARTS_MAX).await?)
+    }
+
+    /// Returns a gate. A lane exists, with the defaults, as soon as an execution was submitted to it.
+    pub async fn gate(&self, kind: GateKind, name: &str) -> Result<GateView, Error> {
+        let name = self.gate_name(kind, name)?;
+        if kind == GateKind::Lane {
+            // Another server may have accepted the first submission to it.
+            self.inner().registry.refresh_classes().await?;
+        }
+        let stored = self.inner().store.fetch_gates(&[name.id()]).await?.pop();
+        let configured = stored.filter(|gate| gate.config.is_some());
+        let used =
+            || kind == GateKind::Lane && self.inner().registry.lanes_of(self.id()).contains(&name.name);
+        match configured {
+            Some(gate) => self.gate_view(gate).await,
+            None if used() => self.gate_view(Gate::new(name)).await,
+            None => Err(Refusal::NotFound { what: kind.as_str().into(), id: name.name.to_string() }.into()),
+        }
+    }
+
+    /// Returns a page of gates, by name, and whether there are more.
+    pub async fn gates(
+        &self,
+        kind: GateKind,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<(Vec<GateView>, bool), Error> {
+        let mut gates = self.inner().store.list_gates(self.id(), kind, after, limit + 1).await?;
+        if kind == GateKind::Lane {
+            self.inner().registry.refresh_classes().await?;
+            let used = self.inner().registry.lanes_of(self.id()).into_iter();
+            let used = used.filter(|lane| after.is_none_or(|after| lane > after));
+            let names = used.map(|lane| GateName::new(self.id(), GateKind::Lane, lane));
+            let missing: Vec<GateName> =
+                names.filter(|name| gates.iter().all(|gate| gate.name != *name)).collect();
+            gates.extend(missing.into_iter().map(Gate::new));
+            gates.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        let more = gates.len() > limit as usize;
+        gates.truncate(limit as usize);
+        let mut views = Vec::with_capacity(gates.len());
+        for gate in gates {
+            views.push(self.gate_view(gate).await?);
+        }
+        Ok((views, more))
+    }
+
+    async fn gate_view(&self, gate: Gate) -> Result<GateView, Error> {
+        let store = &self.inner().store;
+        if gate.name.kind != GateKind::Lane {
+            let waiting = store.held_by(gate.id(), COUNT_BOUND).await?;
+            return Ok(GateView { active: gate.active.into(), waiting, gate });
+        }
+        let classes = Some(self.inner().registry.of(self.id(), Some(&gate.name.name), None));
+        let count = |state: StateName| {
+            let filter = Filter { classes: classes.clone(), states: vec![state], ..Filter::all(self.id()) };
+            async move { store.count(&filter, COUNT_BOUND).await }
+        };
+        let (active, waiting) = (count(StateName::Active).await?, count(StateName::Waiting).await?);
+        Ok(GateView { gate, active, waiting })
+    }
+}

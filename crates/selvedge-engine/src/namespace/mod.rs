@@ -1,0 +1,74 @@
+//! The handle of a namespace, and its calls by subject: one file per subject.
+
+mod claims;
+mod events;
+mod executions;
+mod explain;
+mod flow_cancel;
+mod flows;
+mod gates;
+mod namespaces;
+mod operators;
+mod reports;
+mod signals;
+mod streams;
+mod submissions;
+mod workers;
+
+pub use claims::ClaimWait;
+pub use events::{EventFilter, EventPage, From, PublicEvent};
+pub(crate) use events::{EventSelection, end_of};
+pub use executions::{Ended, HeldReason, Spent, View};
+pub use flows::{FlowEnded, FlowView, Grown};
+pub use gates::GateView;
+pub use namespaces::Namespaces;
+pub use operators::{Bulk, BulkResult, BulkTarget};
+pub use reports::ReportItem;
+pub(crate) use signals::load_secret;
+pub use streams::{Frames, StreamTail};
+pub use workers::{Heartbeaten, WorkerView};
+
+use crate::{Engine, Error, Inner};
+use selvedge_core::rule::Rule;
+use selvedge_core::{Name, NamespaceId};
+use std::time::Duration;
+
+/// The maximum time that a call may wait.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The handle of a namespace. Cheap to clone.
+#[derive(Clone)]
+pub struct Namespace {
+    engine: Engine,
+    id: NamespaceId,
+    name: Name,
+}
+
+impl Namespace {
+    pub(crate) fn new(engine: Engine, id: NamespaceId, name: Name) -> Self {
+        Namespace { engine, id, name }
+    }
+
+    /// The name of the namespace.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The interned id of the namespace.
+    pub fn id(&self) -> NamespaceId {
+        self.id
+    }
+
+    /// The engine that the namespace belongs to.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.engine.inner
+    }
+
+    async fn run<R: Rule>(&self, rule: R) -> Result<R::Reply, Error> {
+        self.inner().committer.run(rule).await
+    }
+}

@@ -1,0 +1,229 @@
+//! Claims over several namespaces: the namespaces take turns by weight, so that none starves behind a busy one.
+//!
+//! Each namespace gets a claim of its own, for at most its share of the executions that the worker wants; shares that
+//! one namespace does not use go to the others. A namespace that had no work is not asked again until one of its
+//! executions may have become claimable.
+
+use super::WAIT_MAX;
+use crate::commit::{Registration, Watermark, new_task, receive};
+use crate::sync::lock;
+use crate::{ClaimWait, Engine, Error, Namespace};
+use selvedge_core::rules::claim::{Claim, Claimed, Claims, Nothing};
+use selvedge_core::shares::Shares;
+use selvedge_core::{ClaimScope, NamespaceId, Refusal};
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Several namespaces from which one worker claims. Report an execution to its own namespace; see [`Namespaces::of`].
+pub struct Namespaces {
+    engine: Engine,
+    members: Vec<(Namespace, u32)>,
+    turns: Mutex<Turns>,
+}
+
+#[derive(Default)]
+struct Turns {
+    shares: Shares<NamespaceId>,
+    /// Namespaces whose last claim found less than it wanted: its scope, and its watermark.
+    empty: HashMap<NamespaceId, (ClaimScope, Watermark)>,
+}
+
+/// The result of asking all namespaces once.
+#[derive(Default)]
+struct Round {
+    claimed: Vec<Claimed>,
+    /// The earliest time at which a lane that has used up its rate admits again.
+    opens_at: Option<Instant>,
+    /// The number of namespaces in which the worker drains.
+    draining: usize,
+}
+
+impl Namespaces {
+    pub(crate) fn new(engine: Engine, members: Vec<(Namespace, u32)>) -> Self {
+        Namespaces { engine, members, turns: Mutex::default() }
+    }
+
+    /// Returns the namespace of a claimed execution.
+    pub fn of(&self, claimed: &Claimed) -> Option<&Namespace> {
+        self.members
+            .iter()
+            .map(|(member, _)| member)
+            .find(|member| member.id() == claimed.execution.namespace)
+    }
+
+    /// Claims from the namespaces by turns, and waits for work if none has any. An idempotency key is refused: its
+    /// stored answer would have to cover several namespaces.
+    pub async fn claim(&self, wanted: ClaimWait) -> Result<Vec<Claimed>, Error> {
+        if wanted.operation.is_some() {
+            let detail = "is for claims in one namespace; claim in each namespace with a key of its own";
+            return Err(Refusal::field("/headers/idempotency-key", detail).into());
+        }
+        let check = |(member, _): &(Namespace, u32)| wanted.claim.clone().check(member.id(), None);
+        let claims: Vec<Claim> = self.members.iter().map(check).collect::<Result<_, _>>()?;
+        let deadline = Instant::now() + wanted.wait.min(WAIT_MAX);
+        let waiting = &self.engine.inner.waiting;
+        let mut woken = false;
+        loop {
+            let watermarks: Vec<Watermark> = claims.iter().map(|claim| waiting.watermark(claim)).collect();
+            let round = match self.ask(&claims, &watermarks, wanted.claim.max).await {
+                Err(Error::Closed) if woken => return Ok(Vec::new()),
+                round => round?,
+            };
+            if !round.claimed.is_empty() || Instant::now() >= deadline {
+                if woken && round.claimed.len() == wanted.claim.max as usize {
+                    // More executions may be claimable than this claim could take: wake the next one.
+                    let covered =
+                        claims.iter().flat_map(|claim| self.engine.inner.registry.covered(&claim.scope));
+                    waiting.wake(&covered.collect::<Vec<_>>());
+                }
+                return Ok(round.claimed);
+            }
+            let (Some((first, _)), Some(claim)) = (self.members.first(), claims.first()) else {
+                return Ok(Vec::new());
+            };
+            if round.draining == claims.len() {
+                return first.wait_while_draining(claim, deadline).await;
+            }
+            let registrations = claims
+                .iter()
+                .zip(&watermarks)
+                .map(|(claim, watermark)| waiting.register_for_wake_up(claim, *watermark));
+            let Some(mut registrations) = registrations.collect::<Option<Vec<_>>>() else { continue };
+            woken = true;
+            let until = round.opens_at.map_or(deadline, |at| at.min(deadline));
+            match tokio::time::timeout_at(until, any_woken(&mut registrations)).await {
+                Err(_elapsed) if until == deadline => return Ok(Vec::new()),
+                Ok(false) => return Ok(Vec::new()),
+                Err(_) | Ok(true) => {}
+            }
+        }
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        lock(&self.turns)
+    }
+
+    /// Returns the indexes of the namespaces that may have work.
+    fn candidates(&self, claims: &[Claim], watermarks: &[Watermark]) -> Vec<usize> {
+        let turns = self.turns();
+        let is_empty = |index: usize| {
+            let (claim, watermark) = (&claims[index], &watermarks[index]);
+            let known = turns.empty.get(&claim.scope.namespace);
+            known.is_some_and(|(scope, then)| *scope == claim.scope && then == watermark)
+        };
+        (0..claims.len()).filter(|index| !is_empty(*index)).collect()
+    }
+
+    /// Asks the namespaces that may have work, each for its share, until there is enough or none has more.
+    async fn ask(&self, claims: &[Claim], watermarks: &[Watermark], max: u32) -> Result<Round, Error> {
+        let mut round = Round::default();
+        let mut candidates = self.candidates(claims, watermarks);
+        loop {
+            let wanted = max.saturating_sub(round.claimed.len() as u32);
+            let portions = self.portions(&candidates, wanted);
+            if portions.is_empty() {
+                return Ok(round);
+            }
+            let mut tasks = Vec::with_capacity(portions.len());
+            let mut replies = Vec::with_capacity(portions.len());
+            for (index, portion) in portions {
+                let claim = Claim { max: portion, ..claims[index].clone() };
+                let (task, reply) = new_task(claim);
+                tasks.push(task);
+                replies.push((index, portion, reply));
+            }
+            self.engine.inner.committer.enqueue(tasks)?;
+            let mut failed = None;
+            for (index, portion, reply) in replies {
+                let claimed = match receive(reply).await.and_then(|claims| Ok(claims?)) {
+                    Ok(reply) => {
+                        if matches!(reply.nothing, Some(Nothing::Ready) | None) {
+                            self.record(&claims[index], watermarks[index], portion, reply.claimed.len());
+                        }
+                        round.note_nothing(&reply);
+                        reply.claimed
+                    }
+                    Err(error) => {
+                        failed = failed.or(Some(error));
+                        Vec::new()
+                    }
+                };
+                if claimed.len() < portion as usize {
+                    candidates.retain(|other| *other != index);
+                }
+                round.claimed.extend(claimed);
+            }
+            // Executions claimed from the other namespaces belong to the worker, even if one namespace failed.
+            match failed {
+                Some(error) if round.claimed.is_empty() => return Err(error),
+                Some(_) => return Ok(round),
+                None => {}
+            }
+        }
+    }
+
+    /// Divides the number of wanted executions among the candidates.
+    fn portions(&self, candidates: &[usize], wanted: u32) -> Vec<(usize, u32)> {
+        let mut shares = self.turns().shares.clone();
+        let mut portions: Vec<(usize, u32)> = candidates.iter().map(|index| (*index, 0)).collect();
+        for _ in 0..wanted {
+            let id = |index: usize| self.members[index].0.id();
+            let Some((index, portion)) = portions.iter_mut().min_by_key(|(index, _)| shares.of(&id(*index)))
+            else {
+                break;
+            };
+            *portion += 1;
+            shares.serve(&id(*index), self.members[*index].1);
+        }
+        portions.retain(|(_, portion)| *portion > 0);
+        portions
+    }
+
+    /// Records that a namespace was asked for `portion` executions and gave `count`.
+    fn record(&self, claim: &Claim, watermark: Watermark, portion: u32, count: usize) {
+        let namespace = claim.scope.namespace;
+        let weight =
+            self.members.iter().find(|(member, _)| member.id() == namespace).map(|(_, weight)| *weight);
+        let mut turns = self.turns();
+        for _ in 0..count {
+            turns.shares.serve(&namespace, weight.unwrap_or(1));
+        }
+        if count < portion as usize {
+            turns.empty.insert(namespace, (claim.scope.clone(), watermark));
+        }
+    }
+}
+
+impl Round {
+    /// Takes the reason into account for which a namespace gave nothing.
+    fn note_nothing(&mut self, claims: &Claims) {
+        match claims.nothing {
+            Some(Nothing::OpensInMs(ms)) => {
+                let at = Instant::now() + Duration::from_millis(ms.max(1) as u64);
+                self.opens_at = self.opens_at.into_iter().chain([at]).min();
+            }
+            Some(Nothing::Draining) => self.draining += 1,
+            Some(Nothing::Answered | Nothing::Ready) | None => {}
+        }
+    }
+}
+
+/// Waits until a registration is woken. Returns false if its channel was closed instead. All namespaces are asked after
+/// it, so every wake-up that has arrived is consumed.
+async fn any_woken(registrations: &mut [Registration<'_>]) -> bool {
+    poll_fn(|context| {
+        let mut woken = Poll::Pending;
+        for registration in registrations.iter_mut() {
+            if let Poll::Ready(wake_up) = Pin::new(&mut registration.wake_up).poll(context) {
+                woken = Poll::Ready(wake_up.is_ok());
+            }
+        }
+        woken
+    })
+    .await
+}

@@ -1,0 +1,121 @@
+//! Signals, waitpoints with their tokens, and the steps of executions.
+
+use super::Namespace;
+use crate::{Engine, Error};
+use selvedge_core::rules::operator::Action;
+use selvedge_core::rules::report::Op;
+use selvedge_core::rules::signal::{Delivered, SignalDraft, Way};
+use selvedge_core::rules::suspend::Suspend;
+use selvedge_core::rules::waitpoint::{Rotate, WaitpointDraft, no_waitpoint};
+use selvedge_core::step::Step;
+use selvedge_core::suspension::WaitDraft;
+use selvedge_core::token::{Secret, TokenKey};
+use selvedge_core::{ExecutionId, Name, Signal, Waitpoint, WaitpointId};
+use selvedge_store::Store;
+
+/// The length of a generated secret, in bytes.
+const SECRET_BYTES: usize = 32;
+
+/// Returns the root secret: the configured one, or else the one kept in the store, which is generated if there is none.
+pub(crate) async fn load_secret(store: &dyn Store, configured: Option<Secret>) -> Result<Secret, Error> {
+    let failed = |detail: String| Error::from(selvedge_store::Error::Failed(detail));
+    let secret = match configured {
+        Some(secret) => secret,
+        None => {
+            let mut new = [0; SECRET_BYTES];
+            getrandom::fill(&mut new).map_err(|error| failed(format!("no random bytes: {error}")))?;
+            let kept = store.kept_secret(&new).await?;
+            Secret::new(kept).map_err(|detail| failed(format!("the secret in the store {detail}")))?
+        }
+    };
+    let fingerprint = secret.fingerprint();
+    let keys = store.token_keys().await?;
+    if keys.iter().any(|key| key.retires_at.is_none() && key.fingerprint != fingerprint) {
+        tracing::warn!(
+            "waitpoint tokens were signed with another secret; this server refuses them. All servers of a store need the \
+             same SELVEDGE_SECRET"
+        );
+    }
+    Ok(secret)
+}
+
+impl Engine {
+    /// Delivers a signal through a waitpoint. The token is the only authorization. A repeat returns the first reply.
+    pub async fn deliver(
+        &self,
+        waitpoint: WaitpointId,
+        token: &str,
+        draft: SignalDraft,
+    ) -> Result<Delivered, Error> {
+        let known = self.inner.store.waitpoint(waitpoint).await?;
+        let execution = known.ok_or_else(|| no_waitpoint(waitpoint))?.execution;
+        let way = Way::Token { waitpoint, token: token.to_owned(), secret: self.inner.secret.clone() };
+        let deliver = draft.check(execution, way)?;
+        Ok(self.inner.committer.run(deliver).await??)
+    }
+}
+
+impl Namespace {
+    /// Delivers a signal to an execution, with the given source.
+    pub async fn signal(
+        &self,
+        execution: ExecutionId,
+        draft: SignalDraft,
+        source: &Name,
+    ) -> Result<Delivered, Error> {
+        let way = Way::Direct { namespace: self.id(), source: source.clone() };
+        let deliver = draft.check(execution, way)?;
+        Ok(self.run(deliver).await??)
+    }
+
+    /// Creates the report by which an active execution creates a waitpoint.
+    pub fn waitpoint(&self, draft: WaitpointDraft) -> Op {
+        Op::Waitpoint { draft, fingerprint: self.inner().secret.fingerprint() }
+    }
+
+    /// Creates the report that suspends an active execution until one of these waits ends.
+    pub fn suspend(&self, waits: Vec<WaitDraft>, waitpoints: Vec<WaitpointDraft>) -> Op {
+        let fingerprint = self.inner().secret.fingerprint();
+        Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint }))
+    }
+
+    /// Signs the token of a waitpoint. Return it only to the worker that created the waitpoint.
+    pub fn token(&self, waitpoint: &Waitpoint) -> String {
+        self.inner().secret.sign(waitpoint)
+    }
+
+    /// Revokes the token of a waitpoint. A waitpoint that has received its delivery stays unchanged.
+    pub async fn revoke_waitpoint(&self, id: WaitpointId, actor: &Name) -> Result<Waitpoint, Error> {
+        let store = &self.inner().store;
+        let known = store.waitpoint(id).await?.filter(|known| known.namespace == self.id());
+        let execution = known.ok_or_else(|| no_waitpoint(id))?.execution;
+        self.operate(execution, Action::RevokeWaitpoint { waitpoint: id }, None, actor).await?;
+        Ok(store.waitpoint(id).await?.ok_or_else(|| no_waitpoint(id))?)
+    }
+
+    /// Rotates the key that signs the tokens of all waitpoints. Tokens signed with older keys are accepted for another
+    /// `grace_ms` milliseconds. The rotation takes effect on every server with its commit.
+    pub async fn rotate_token_keys(&self, grace_ms: i64, actor: &Name) -> Result<TokenKey, Error> {
+        let fingerprint = self.inner().secret.fingerprint();
+        let rotate = Rotate { namespace: self.id(), grace_ms, fingerprint, actor: actor.clone() };
+        Ok(self.run(rotate).await??)
+    }
+
+    /// Returns the signals of an execution after this number, oldest first.
+    pub async fn signals(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
+        self.get(id).await?;
+        Ok(self.inner().store.signals(id, after, limit).await?)
+    }
+
+    /// Returns the steps of an execution after this number, in the order in which they began.
+    pub async fn steps(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<Step>, Error> {
+        self.get(id).await?;
+        Ok(self.inner().store.steps(id, after, limit).await?)
+    }
+
+    /// Returns the waitpoints of an execution after this number, in the order of their creation.
+    pub async fn waitpoints(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
+        self.get(id).await?;
+        Ok(self.inner().store.waitpoints(id, after, limit).await?)
+    }
+}

@@ -1,0 +1,69 @@
+//! Submission of executions.
+
+use super::Namespace;
+use crate::Error;
+use selvedge_core::rule::Rule;
+use selvedge_core::rules::Operation;
+use selvedge_core::rules::submit::{Item, Submit, Submitted};
+use selvedge_core::{Class, ClassId, Draft, ExecutionId, Refusal, Submission};
+use std::time::Duration;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// The time for which a submission is retried while the store is unavailable.
+const RETRY_FOR: Duration = Duration::from_secs(5);
+/// The pause before a retry.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+impl Namespace {
+    /// Runs a rule whose ids were minted here, and retries it while the store fails transiently. If the first try
+    /// committed and only its reply was lost, the retry finds the rows with these ids. `rule` gets true for a retry.
+    pub(super) async fn run_with_retry<R: Rule>(&self, rule: impl Fn(bool) -> R) -> Result<R::Reply, Error> {
+        let deadline = Instant::now() + RETRY_FOR;
+        let mut repeated = false;
+        loop {
+            match self.run(rule(repeated)).await {
+                Err(Error::Store(error)) if error.is_transient() && Instant::now() < deadline => {
+                    tracing::debug!(%error, "retrying a submission");
+                    repeated = true;
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+                reply => return reply,
+            }
+        }
+    }
+
+    /// Submits one execution.
+    pub async fn submit(&self, draft: Draft) -> Result<Submitted, Error> {
+        let mut submitted = self.submit_many(vec![Ok(draft)], None).await?;
+        match submitted.pop() {
+            Some(submitted) => Ok(submitted?),
+            None => Err(Error::Closed),
+        }
+    }
+
+    /// Submits many executions independently: a refused item refuses only itself. An item that was refused before this
+    /// call keeps its place in the reply.
+    pub async fn submit_many(
+        &self,
+        drafts: Vec<Result<Draft, Refusal>>,
+        operation: Option<Operation>,
+    ) -> Result<Vec<Result<Submitted, Refusal>>, Error> {
+        let submissions: Vec<Result<Submission, Refusal>> =
+            drafts.into_iter().map(|draft| draft.and_then(Draft::check)).collect();
+        let classes: Vec<Class> =
+            submissions.iter().flatten().map(|submission| submission.class(self.id)).collect();
+        let mut interned = self.inner().registry.intern(&classes).await?.into_iter();
+        let items = submissions
+            .into_iter()
+            .map(|submission| {
+                let valid = submission.as_ref().ok();
+                let id = valid.and_then(Submission::id).unwrap_or_else(|| ExecutionId(Uuid::now_v7()));
+                let class = valid.and_then(|_| interned.next()).unwrap_or(ClassId(0));
+                Item { submission, class, id }
+            })
+            .collect();
+        let submit = Submit { namespace: self.id, items, operation, repeated: false };
+        self.run_with_retry(|repeated| Submit { repeated, ..submit.clone() }).await
+    }
+}

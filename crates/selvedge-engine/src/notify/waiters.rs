@@ -1,0 +1,100 @@
+//! Waiters: callers that wait for the end of an execution, for frames of its stream, or for a change of an instance's
+//! leases.
+//!
+//! A caller registers and enables its wake-up before it reads the store. A change between the read and the wait then
+//! wakes it, so none is missed.
+
+use crate::sync::lock;
+use selvedge_core::{ExecutionId, SessionId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+use tokio::sync::Notify;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    End(ExecutionId),
+    Instance(SessionId),
+    Stream(ExecutionId),
+}
+
+/// The waiters of this process.
+#[derive(Default)]
+pub struct Waiters(Mutex<HashMap<Key, Arc<Notify>>>);
+
+/// A registered waiter; removed when dropped.
+pub struct Waiter {
+    waiters: Weak<Waiters>,
+    key: Key,
+    notify: Arc<Notify>,
+}
+
+impl Waiters {
+    /// Registers for the end of an execution, or of the flow with the same id.
+    pub fn register_end(self: &Arc<Self>, id: ExecutionId) -> Waiter {
+        self.register(Key::End(id))
+    }
+
+    /// Registers for changes of an instance's leases and for requests to it; see [`crate::commit::instance_key`].
+    pub fn register_instance(self: &Arc<Self>, key: SessionId) -> Waiter {
+        self.register(Key::Instance(key))
+    }
+
+    /// Registers for frames of an execution.
+    pub fn register_stream(self: &Arc<Self>, id: ExecutionId) -> Waiter {
+        self.register(Key::Stream(id))
+    }
+
+    fn register(self: &Arc<Self>, key: Key) -> Waiter {
+        let notify = lock(&self.0).entry(key).or_default().clone();
+        Waiter { waiters: Arc::downgrade(self), key, notify }
+    }
+
+    /// Wakes the waiters for the end of an execution, and those for its stream, which ends with it.
+    pub fn wake_end(&self, id: ExecutionId) {
+        self.wake(Key::End(id));
+        self.wake(Key::Stream(id));
+    }
+
+    /// Wakes the waiters for frames of an execution.
+    pub fn wake_stream(&self, id: ExecutionId) {
+        self.wake(Key::Stream(id));
+    }
+
+    /// Wakes the waiters of an instance.
+    pub fn wake_instance(&self, key: SessionId) {
+        self.wake(Key::Instance(key));
+    }
+
+    fn wake(&self, key: Key) {
+        if let Some(notify) = lock(&self.0).get(&key) {
+            notify.notify_waiters();
+        }
+    }
+
+    /// Wakes every waiter, so that it reads the store again.
+    pub fn wake_all(&self) {
+        for notify in lock(&self.0).values() {
+            notify.notify_waiters();
+        }
+    }
+}
+
+impl Waiter {
+    /// Resolves at the next wake-up after this call, even if that comes before the future is first polled.
+    pub fn woken(&self) -> tokio::sync::futures::Notified<'_> {
+        self.notify.notified()
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        if let Some(waiters) = self.waiters.upgrade() {
+            // Clones are made under this lock, so the count cannot rise meanwhile.
+            let mut waiters = lock(&waiters.0);
+            // Two references are this waiter's and the map's: no other waiter is left.
+            if Arc::strong_count(&self.notify) <= 2 {
+                waiters.remove(&self.key);
+            }
+        }
+    }
+}

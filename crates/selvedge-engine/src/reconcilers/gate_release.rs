@@ -1,0 +1,9 @@
+//! `gate_release`: releases executions held by gates that have room again, and stops active executions that draw on a
+//! used-up budget.
+
+use super::scans::gates::{DueGates, GateScan};
+use std::time::Duration;
+
+/// Releases held executions.
+pub const GATE_RELEASE: GateScan =
+    GateScan { name: "gate_release", interval: Duration::from_millis(20), gates: DueGates::Others };

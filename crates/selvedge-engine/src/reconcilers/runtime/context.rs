@@ -1,0 +1,94 @@
+//! The context of a tick: runs one rule per row, counts the results and quarantines the rows that fail.
+
+use super::quarantine::{Quarantine, RowId};
+use crate::Error;
+use crate::commit::{Committer, new_task, receive};
+use crate::reconcilers::{ReconcilerScope, Tally};
+use selvedge_core::Rule;
+use selvedge_core::rules::clock::{Tick, Ticked, What};
+use selvedge_store::{DueRow, Store};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everything that reconcilers work with.
+pub struct ReconcilerContext {
+    /// The store, for scans.
+    pub store: Arc<dyn Store>,
+    /// Runs the rules.
+    pub committer: Arc<Committer>,
+    /// The rows that this engine handles.
+    pub scope: ReconcilerScope,
+    /// Rows that failed.
+    pub quarantine: Quarantine,
+    /// The time for which the event log keeps its entries.
+    pub log_window: Duration,
+}
+
+impl ReconcilerContext {
+    /// Runs a [`Tick`] for each due row and counts the results.
+    pub async fn tick_rows(&self, rows: Vec<DueRow>, what: What) -> Result<Tally, Error> {
+        self.run_for_each(
+            rows,
+            |row| self.scope.covers(row.namespace, &row.tags),
+            |row| RowId::Execution(row.execution),
+            |row| Tick { execution: row.execution, what },
+            |ticked| match ticked {
+                Ok(Ticked::Done) => Ok(true),
+                Ok(Ticked::Lost | Ticked::NotDue) => Ok(false),
+                Err(refusal) => Err(refusal.to_string()),
+            },
+        )
+        .await
+    }
+
+    /// Runs a rule for each row of any kind and counts the results. `covered` tests whether a row is in scope, `id`
+    /// identifies it in the quarantine, and `done` reads the reply: true if the row was repaired, or the failure.
+    pub async fn run_for_each<T, R: Rule>(
+        &self,
+        rows: Vec<T>,
+        covered: impl Fn(&T) -> bool,
+        id: impl Fn(&T) -> RowId,
+        rule: impl Fn(T) -> R,
+        done: impl Fn(R::Reply) -> Result<bool, String>,
+    ) -> Result<Tally, Error> {
+        let mut tally = Tally { scanned: rows.len() as u64, ..Tally::default() };
+        let mut replies = Vec::new();
+        let mut tasks = Vec::new();
+        for row in rows {
+            let id = id(&row);
+            if !covered(&row) {
+                tally.filtered += 1;
+            } else if !self.quarantine.contains(id) {
+                let (task, reply) = new_task(rule(row));
+                tasks.push(task);
+                replies.push((id, reply));
+            }
+        }
+        if tasks.is_empty() {
+            return Ok(tally);
+        }
+        self.committer.enqueue(tasks)?;
+        for (id, reply) in replies {
+            let failure = match receive(reply).await {
+                Err(Error::Closed) => return Err(Error::Closed),
+                Err(Error::Store(error)) if error.is_transient() => return Err(error.into()),
+                Err(error) => error.to_string(),
+                Ok(reply) => match done(reply) {
+                    Ok(true) => {
+                        tally.done += 1;
+                        continue;
+                    }
+                    Ok(false) => {
+                        tally.lost += 1;
+                        continue;
+                    }
+                    Err(failure) => failure,
+                },
+            };
+            tally.errors += 1;
+            let pause = self.quarantine.add(id);
+            tracing::error!(?id, failure, ?pause, "a row cannot be reconciled; it is quarantined");
+        }
+        Ok(tally)
+    }
+}

@@ -1,0 +1,269 @@
+//! The supervisor: runs each reconciler when a row is due for it. One query of the store serves all of them.
+//!
+//! An idle server sends one cheap query per second. A commit of this process that makes a row due earlier wakes the
+//! supervisor at that time. Each reconciler runs in a task of its own, one tick at a time; a tick that fails or panics
+//! is logged and counted, and the next one runs. Missed ticks are not made up for.
+
+use super::context::ReconcilerContext;
+use super::quarantine::Quarantine;
+use crate::commit::Committer;
+use crate::reconcilers::{Reconciler, Tally, all};
+use crate::sync::lock;
+use crate::{Error, Options};
+use selvedge_core::Refusal;
+use selvedge_store::{Overview, Store};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{Notify, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+/// The maximum time between two queries for due rows.
+const QUERY_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause after a query that failed.
+const QUERY_RETRY: Duration = Duration::from_secs(1);
+/// The time between the end of a tick and the next query.
+const QUERY_AFTER_TICK: Duration = Duration::from_millis(5);
+/// The extra pause of a reconciler whose last tick repaired none of the rows that it found: all were quarantined, out
+/// of scope, or locked.
+const NO_PROGRESS_PAUSE: Duration = Duration::from_secs(1);
+
+/// The number of reconcilers that a shutdown aborted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Aborted(pub usize);
+
+/// The totals of each reconciler, by name.
+type Tallies = Arc<Mutex<HashMap<&'static str, Tally>>>;
+
+/// Runs the reconcilers.
+pub struct Supervisor {
+    context: Arc<ReconcilerContext>,
+    reconcilers: Vec<Arc<dyn Reconciler>>,
+    tallies: Tallies,
+    stop: watch::Sender<bool>,
+    task: Mutex<Option<JoinHandle<usize>>>,
+    stopped: AtomicBool,
+}
+
+impl Supervisor {
+    /// Starts the supervisor. If the options switch the reconcilers off, only [`Supervisor::tick`] runs them.
+    pub fn start(
+        store: Arc<dyn Store>,
+        committer: Arc<Committer>,
+        due_in_ms: UnboundedReceiver<i64>,
+        options: &Options,
+    ) -> Self {
+        let context = Arc::new(ReconcilerContext {
+            store,
+            committer,
+            scope: options.scope.clone(),
+            quarantine: Quarantine::default(),
+            log_window: options.log_window,
+        });
+        let (stop, stopping) = watch::channel(false);
+        let tallies = Tallies::default();
+        let reconcilers = all();
+        let task = options.reconcilers.then(|| {
+            let ticker = Ticker {
+                context: context.clone(),
+                tallies: tallies.clone(),
+                slots: reconcilers.iter().map(|reconciler| Slot::new(reconciler.clone())).collect(),
+                grace: options.grace,
+            };
+            tokio::spawn(ticker.run(due_in_ms, stopping))
+        });
+        let stopped = AtomicBool::new(false);
+        Supervisor { context, reconcilers, tallies, stop, task: Mutex::new(task), stopped }
+    }
+
+    /// The name and the totals of each reconciler.
+    pub fn tallies(&self) -> Vec<(&'static str, Tally)> {
+        let tallies = lock(&self.tallies);
+        let names = self.reconcilers.iter().map(|reconciler| reconciler.name());
+        names.map(|name| (name, tallies.get(name).copied().unwrap_or_default())).collect()
+    }
+
+    /// Runs one tick now.
+    pub async fn tick(&self, name: &str) -> Result<Tally, Error> {
+        let reconciler = self.reconcilers.iter().find(|reconciler| reconciler.name() == name);
+        let reconciler =
+            reconciler.ok_or_else(|| Refusal::NotFound { what: "reconciler".into(), id: name.into() })?;
+        tick(reconciler.clone(), self.context.clone(), self.tallies.clone()).await
+    }
+
+    /// Asks the running ticks to finish, waits for the grace period, then aborts them. Returns how many were aborted. A
+    /// second call does nothing.
+    pub async fn shutdown(&self, grace: Duration) -> Aborted {
+        if self.stopped.swap(true, Ordering::SeqCst) {
+            return Aborted(0);
+        }
+        let _ = self.stop.send(true);
+        let task = lock(&self.task).take();
+        let Some(task) = task else { return Aborted(0) };
+        match tokio::time::timeout(grace * 2, task).await {
+            Ok(Ok(aborted)) => Aborted(aborted),
+            Ok(Err(_)) | Err(_) => Aborted(1),
+        }
+    }
+}
+
+/// The background task that starts the ticks.
+struct Ticker {
+    context: Arc<ReconcilerContext>,
+    tallies: Tallies,
+    slots: Vec<Slot>,
+    grace: Duration,
+}
+
+/// The schedule of one reconciler.
+struct Slot {
+    reconciler: Arc<dyn Reconciler>,
+    not_before: Instant,
+    /// True while a tick runs.
+    running: Arc<AtomicBool>,
+    /// True if the last tick found rows and repaired none.
+    no_progress: Arc<AtomicBool>,
+}
+
+impl Slot {
+    fn new(reconciler: Arc<dyn Reconciler>) -> Self {
+        Slot { reconciler, not_before: Instant::now(), running: Arc::default(), no_progress: Arc::default() }
+    }
+}
+
+impl Ticker {
+    /// Runs until `stopping` changes, and then waits for the running ticks. Returns how many were aborted.
+    async fn run(
+        mut self,
+        mut due_in_ms: UnboundedReceiver<i64>,
+        mut stopping: watch::Receiver<bool>,
+    ) -> usize {
+        let mut ticks = JoinSet::new();
+        let tick_ended = Arc::new(Notify::new());
+        let mut query_at = Instant::now();
+        loop {
+            tokio::select! {
+                _ = stopping.changed() => break,
+                () = tokio::time::sleep_until(query_at) => {
+                    query_at = match self.query().await {
+                        Some(overview) => self.start_due_ticks(&overview, &mut ticks, &tick_ended),
+                        None => Instant::now() + QUERY_RETRY,
+                    };
+                }
+                () = tick_ended.notified() => query_at = query_at.min(Instant::now() + QUERY_AFTER_TICK),
+                Some(ms) = due_in_ms.recv() => {
+                    let at = Instant::now() + Duration::from_millis(ms.max(0) as u64);
+                    query_at = query_at.min(at);
+                }
+            }
+            while ticks.try_join_next().is_some() {}
+        }
+        let finish = async { while ticks.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.grace, finish).await.is_err() {
+            let aborted = ticks.len();
+            ticks.abort_all();
+            return aborted;
+        }
+        0
+    }
+
+    /// Queries the store for due rows. A failure is logged.
+    async fn query(&self) -> Option<Overview> {
+        let store = self.context.store.clone();
+        // In a task of its own, so that a panic in the store does not end the supervisor.
+        match tokio::spawn(async move { store.overview().await }).await {
+            Ok(Ok(overview)) => Some(overview),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the query for due rows failed");
+                None
+            }
+            Err(panic) => {
+                tracing::error!(%panic, "the query for due rows panicked");
+                None
+            }
+        }
+    }
+
+    /// Starts the ticks that are due. Returns the time of the next query.
+    fn start_due_ticks(
+        &mut self,
+        overview: &Overview,
+        ticks: &mut JoinSet<()>,
+        tick_ended: &Arc<Notify>,
+    ) -> Instant {
+        if overview.lanes {
+            self.context.committer.registry().expect_lanes();
+        }
+        let now = Instant::now();
+        let mut query_at = now + QUERY_INTERVAL;
+        for slot in &mut self.slots {
+            let Some(due) = slot.reconciler.next_due(overview) else {
+                continue;
+            };
+            let due_at = now + Duration::from_micros((due.micros() - overview.now.micros()).max(0) as u64);
+            let start_at = match slot.no_progress.load(Ordering::SeqCst) {
+                true => due_at.max(slot.not_before + NO_PROGRESS_PAUSE),
+                false => due_at.max(slot.not_before),
+            };
+            if start_at > now {
+                query_at = query_at.min(start_at);
+            } else if !slot.running.swap(true, Ordering::SeqCst) {
+                slot.not_before = now + slot.reconciler.interval();
+                let reconciler = slot.reconciler.clone();
+                let (context, tallies) = (self.context.clone(), self.tallies.clone());
+                let running = RunningTick { running: slot.running.clone(), ended: tick_ended.clone() };
+                let no_progress = slot.no_progress.clone();
+                ticks.spawn(async move {
+                    let _running = running;
+                    // Errors are logged and counted by `tick`.
+                    let result = tick(reconciler, context, tallies).await;
+                    let futile = result.is_ok_and(|tally| tally.done == 0 && tally.scanned > 0);
+                    no_progress.store(futile, Ordering::SeqCst);
+                });
+            }
+        }
+        query_at
+    }
+}
+
+/// A running tick. Frees its slot on drop, so also when the tick panics or is aborted.
+struct RunningTick {
+    running: Arc<AtomicBool>,
+    ended: Arc<Notify>,
+}
+
+impl Drop for RunningTick {
+    fn drop(&mut self) {
+        self.running.store(false, Ordering::SeqCst);
+        self.ended.notify_one();
+    }
+}
+
+/// Runs one tick in a task of its own. A failure or a panic is logged, counted and returned as an error.
+async fn tick(
+    reconciler: Arc<dyn Reconciler>,
+    context: Arc<ReconcilerContext>,
+    tallies: Tallies,
+) -> Result<Tally, Error> {
+    let name = reconciler.name();
+    let result = tokio::spawn(async move { reconciler.tick(&context).await }).await;
+    let (mut tally, error) = match result {
+        Ok(Ok(tally)) => (tally, None),
+        Ok(Err(Error::Closed)) => (Tally::default(), Some(Error::Closed)),
+        Ok(Err(error)) => {
+            tracing::warn!(reconciler = name, %error, "a tick failed");
+            (Tally { errors: 1, ..Tally::default() }, Some(error))
+        }
+        Err(panic) => {
+            tracing::error!(reconciler = name, %panic, "a tick panicked");
+            let error = selvedge_store::Error::Failed(format!("{name} panicked: {panic}"));
+            (Tally { errors: 1, panics: 1, ..Tally::default() }, Some(error.into()))
+        }
+    };
+    tally.ticks = 1;
+    *lock(&tallies).entry(name).or_default() += tally;
+    error.map_or(Ok(tally), Err)
+}

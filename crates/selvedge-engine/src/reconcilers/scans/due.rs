@@ -1,0 +1,60 @@
+//! Scans executions by the kind of their due time.
+
+use crate::Error;
+use crate::reconcilers::runtime::ReconcilerContext;
+use crate::reconcilers::{PAGE, PAGES, Reconciler, Tally};
+use async_trait::async_trait;
+use selvedge_core::rules::clock::What;
+use selvedge_core::{DueKind, Timestamp};
+use selvedge_store::Overview;
+use std::time::Duration;
+
+/// A reconciler of executions that are due for one reason.
+pub struct DueScan {
+    /// The name of the reconciler.
+    pub name: &'static str,
+    /// The reason for which the executions are due.
+    pub kind: DueKind,
+    /// The minimum time between the starts of two ticks.
+    pub interval: Duration,
+}
+
+#[async_trait]
+impl Reconciler for DueScan {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
+        next_due(overview, self.kind)
+    }
+
+    async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
+        scan(context, self.kind).await
+    }
+}
+
+/// Returns the time at which the next execution is due for this reason.
+pub fn next_due(overview: &Overview, kind: DueKind) -> Option<Timestamp> {
+    overview.next.iter().find(|(of, _)| *of == kind).map(|(_, at)| *at)
+}
+
+/// Runs a tick for every execution that is due for this reason, page by page.
+pub async fn scan(context: &ReconcilerContext, kind: DueKind) -> Result<Tally, Error> {
+    let mut tally = Tally::default();
+    let mut after = None;
+    for _ in 0..PAGES {
+        let rows = context.store.due(kind, after, PAGE).await?;
+        let found = rows.len();
+        after = rows.last().map(|row| (row.due_at, row.execution));
+        tally += context.tick_rows(rows, What::Due(kind)).await?;
+        if found < PAGE as usize {
+            break;
+        }
+    }
+    Ok(tally)
+}
