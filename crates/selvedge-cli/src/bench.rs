@@ -1,4 +1,5 @@
-//! `selvedge bench`: measures the engine next to a floor in the same run. What the scenarios are: docs/benchmarks.md.
+//! `selvedge bench`: measures the engine and a floor of plain SQL in the same run. docs/benchmarks.md describes the
+//! scenarios.
 
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
@@ -8,15 +9,15 @@ use selvedge_bench::{
 };
 use std::time::Duration;
 
-/// What to measure, and where.
+/// The arguments of `selvedge bench`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 #[group(skip)]
 pub struct Arguments {
-    /// What to measure
+    /// Run this scenario
     pub scenario: Scenario,
-    /// Where: postgres://… (a schema of its own, dropped at the end) or sqlite:DIRECTORY (a file of its own, deleted at
-    /// the end) [default: sqlite in the temporary directory]
+    /// Use this store: postgres://… (in a temporary schema) or sqlite:DIRECTORY (in a temporary file) [default: SQLite
+    /// in the system's temporary directory]
     #[arg(long, env = "SELVEDGE_STORE", hide_env_values = true, value_name = "ADDRESS")]
     pub store: Option<String>,
     /// Go through the HTTP API of a server in this process
@@ -25,23 +26,23 @@ pub struct Arguments {
     /// Print one JSON object on one line
     #[arg(long)]
     pub json: bool,
-    /// How many executions [default: 150000, over HTTP 60000]
+    /// Submit N executions [default: 150000, with --http 60000]
     #[arg(long, value_name = "N")]
     pub executions: Option<u64>,
-    /// How many executions go in one call
+    /// Submit and claim up to N executions per call
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub batch: usize,
-    /// How many submit at once
+    /// Run N concurrent submitters
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub submitters: usize,
-    /// How many workers claim at once [default: 4, capability 40]
+    /// Run N concurrent workers [default: 4, capability 40]
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// How many may be submitted and not yet completed; 0 lets the submitters run ahead as far as they can
+    /// Allow N executions that are submitted and not yet completed; 0 removes the limit
     #[arg(long, value_name = "N", default_value_t = 800)]
     pub outstanding: u64,
-    /// queue: compare with a limit on the lane (lane), a budget that every execution reserves something of (budget), and
-    /// reports of what was spent (usage); without a value with all three
+    /// queue: compare with a concurrency limit on the lane (lane), a budget with reservations (budget) and usage
+    /// reports (usage) [without a value: all three]
     #[arg(
         long,
         value_enum,
@@ -51,55 +52,56 @@ pub struct Arguments {
         require_equals = true,
         default_missing_values = ["lane", "budget", "usage"]
     )]
-    pub limits: Vec<Limited>,
-    /// latency: claims behind so many that are held, beside claims from an empty lane [without a value: 10000]
+    pub limits: Vec<Limit>,
+    /// latency: measure claims behind N held executions and compare with an empty lane [without a value: 10000]
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "10000")]
     pub held: Option<u64>,
-    /// latency: one who wants little, beside another with so many waiting [without a value: 100000]
+    /// latency: measure a fairness key with few executions beside one with N waiting executions [without a value:
+    /// 100000]
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "100000", conflicts_with = "held")]
     pub beside: Option<u64>,
-    /// latency --beside: how far apart the one who wants little submits, in milliseconds [default: 200]
+    /// latency --beside: submit for the key with few executions every MS milliseconds [default: 200]
     #[arg(long, value_name = "MS")]
     pub every: Option<u64>,
-    /// backlog: how many wait
+    /// backlog: start with N waiting executions
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub waiting: u64,
-    /// backlog: over how many lanes; each worker names ten of them
+    /// backlog: spread the waiting executions over N lanes; each worker claims from ten of them
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub lanes: u64,
-    /// backlog: how many have ended
+    /// backlog: start with N terminal executions
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub finished: u64,
-    /// backlog: for how long a foreign session holds an old snapshot, under load, before the rate is measured
+    /// backlog: hold an old snapshot in another session for this many seconds, under load, before measuring
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub old_snapshot: u64,
-    /// chain, flows: how many nodes each has [default: chain 50, flows 10]
+    /// chain, flows: give each flow N nodes [default: chain 50, flows 10]
     #[arg(long, value_name = "N")]
     pub length: Option<usize>,
-    /// fanout, quorum-cancel: how many nodes stand side by side [default: fanout 1000, quorum-cancel 100]
+    /// fanout, quorum-cancel: use N parallel nodes [default: fanout 1000, quorum-cancel 100]
     #[arg(long, value_name = "N")]
     pub width: Option<usize>,
-    /// quorum-cancel: how many of them are enough
+    /// quorum-cancel: require N of the parallel nodes
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub quorum: usize,
-    /// flows: how many
+    /// flows: submit N flows
     #[arg(long, value_name = "N", default_value_t = 5000)]
     pub flows: u64,
-    /// flows: how many may be submitted and not yet completed; suspend-signal: how many handlers of ten steps run at once
-    /// [default: flows 1000, suspend-signal 200]
+    /// flows: allow N flows that are submitted and not yet completed; suspend-signal: run N concurrent handlers of ten
+    /// steps [default: flows 1000, suspend-signal 200]
     #[arg(long, value_name = "N")]
     pub at_once: Option<usize>,
-    /// suspend-signal: how many are suspended beside what is claimed (Postgres)
+    /// suspend-signal: measure claims beside N suspended executions (Postgres only)
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub suspended: u64,
-    /// submit-flow: how many nodes the flow has, at most 10000
+    /// submit-flow: submit a flow of N nodes, at most 10000
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub nodes: usize,
-    /// submit-flow: how many flows are stored before
+    /// submit-flow: store N flows beforehand
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub stored: u64,
-    /// chain, fanout, quorum-cancel, submit-flow, suspend-signal, latency --held and --beside: how often [default: chain and
-    /// fanout 20, quorum-cancel and suspend-signal 10, submit-flow 5, --held and --beside 200]
+    /// chain, fanout, quorum-cancel, submit-flow, suspend-signal, latency --held and --beside: repeat N times [default:
+    /// chain and fanout 20, quorum-cancel and suspend-signal 10, submit-flow 5, --held and --beside 200]
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
 }
@@ -124,49 +126,51 @@ Examples:
   selvedge bench suspend-signal --store postgres://postgres@127.0.0.1/postgres --json
   selvedge bench feed --store postgres://postgres@127.0.0.1/postgres --json";
 
-/// What can be measured.
+/// A benchmark scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scenario {
-    /// Hand-written SQL on a plain table: what the rest is compared with
+    /// Measure hand-written SQL on a plain table, the baseline of the other scenarios
     Floor,
-    /// Executions from submission to their end, as many as go; with and without limits
+    /// Measure the throughput of executions from submission to completion, optionally with limits
     Queue,
-    /// Executions that ask for one of ten sets of capabilities, and workers that offer them, beside a queue without any
+    /// Measure the throughput of executions that require one of ten sets of capabilities
     Capability,
-    /// From submission to the start of the handler: idle, and at half of the peak; behind what is held; beside much that waits
+    /// Measure the time from submission to the start of the handler: idle, at half of the peak rate, behind held
+    /// executions, or beside a backlog
     Latency,
-    /// Claims when much waits and much has ended, or while an old snapshot is held (Postgres)
+    /// Measure claims with many waiting and many terminal executions, or with an old snapshot (Postgres only)
     Backlog,
-    /// What an engine costs that has nothing to do
+    /// Measure the cost of an engine without work
     Idle,
-    /// Flows of nodes one after another: from a completion to the start of the next
+    /// Measure the time from the completion of a node to the start of the next, in linear flows
     Chain,
-    /// Flows of one, then many, then one that joins them
+    /// Measure flows of one node, many parallel nodes, and one join
     Fanout,
-    /// Many linear flows at once, as many nodes as go
+    /// Measure the throughput of many concurrent linear flows, in nodes
     Flows,
-    /// Some of many are enough: how the rest is cancelled
+    /// Measure the cancellation of the remaining nodes once a quorum is satisfied
     QuorumCancel,
-    /// One large flow in one call
+    /// Measure the submission of one large flow
     SubmitFlow,
-    /// From a signal to the start of the handler that waited for it, durable steps, and claims beside much that is suspended
+    /// Measure the time from a signal to the start of the suspended handler, durable steps, and claims beside suspended
+    /// executions
     SuspendSignal,
-    /// From a commit to a subscriber, how fast the log is read, and what recording events costs
+    /// Measure the time from a commit to a subscriber, the speed of reading the event log, and the cost of writing it
     Feed,
 }
 
-/// A limit that a load may have.
+/// A limit of the `queue` scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Limited {
-    /// A limit on the lane
+pub enum Limit {
+    /// Limit the concurrency of the lane
     Lane,
-    /// A budget that every execution reserves something of
+    /// Reserve an amount of a budget for every execution
     Budget,
-    /// Reports of what was spent
+    /// Report usage with every completion
     Usage,
 }
 
-/// Measures, and prints what was found.
+/// Runs the scenario and prints its report.
 pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     let report = measure(&arguments).await.map_err(|error| match error {
         Error::Usage(message) => Failure::Usage(message),
@@ -187,13 +191,13 @@ async fn measure(arguments: &Arguments) -> Result<Report, Error> {
         executions: arguments.executions.unwrap_or(if arguments.http { 60_000 } else { 150_000 }),
         batch: arguments.batch.clamp(1, 1000),
         submitters: arguments.submitters.max(1),
-        workers: arguments.workers.unwrap_or(arguments.usual_workers()).max(1),
+        workers: arguments.workers.unwrap_or(arguments.default_workers()).max(1),
         outstanding: arguments.outstanding,
         http: arguments.http,
     };
     match arguments.scenario {
         Scenario::Floor => floor::run(&place, load.batch, load.workers).await,
-        Scenario::Queue => match arguments.limited() {
+        Scenario::Queue => match arguments.limits() {
             None => queue::run(&place, &load).await,
             Some(limits) => limits::run(&place, &load, limits).await,
         },
@@ -225,22 +229,19 @@ async fn measure(arguments: &Arguments) -> Result<Report, Error> {
     }
 }
 
-/// What each scenario is asked for: what the command line says, else the scenario's own default.
+/// The options of each scenario: from the command line, else the scenario's default.
 impl Arguments {
-    fn usual_workers(&self) -> usize {
+    fn default_workers(&self) -> usize {
         match self.scenario {
             Scenario::Capability => capability::WORKERS,
             _ => Load::default().workers,
         }
     }
 
-    fn limited(&self) -> Option<limits::Limits> {
+    fn limits(&self) -> Option<limits::Limits> {
         let has = |limit| self.limits.contains(&limit);
-        let limits = limits::Limits {
-            lane: has(Limited::Lane),
-            budget: has(Limited::Budget),
-            usage: has(Limited::Usage),
-        };
+        let limits =
+            limits::Limits { lane: has(Limit::Lane), budget: has(Limit::Budget), usage: has(Limit::Usage) };
         (!self.limits.is_empty()).then_some(limits)
     }
 
@@ -249,64 +250,64 @@ impl Arguments {
     }
 
     fn beside(&self, waiting: u64) -> beside::Study {
-        let usual = beside::Study::default();
+        let default = beside::Study::default();
         beside::Study {
             waiting,
-            samples: self.rounds.unwrap_or(usual.samples).max(1),
-            every: self.every.map_or(usual.every, |every| Duration::from_millis(every.max(1))),
+            samples: self.rounds.unwrap_or(default.samples).max(1),
+            every: self.every.map_or(default.every, |every| Duration::from_millis(every.max(1))),
         }
     }
 
     fn chain(&self) -> chain::Study {
-        let usual = chain::Study::default();
+        let default = chain::Study::default();
         chain::Study {
-            length: self.length.unwrap_or(usual.length).max(1),
-            chains: self.rounds.unwrap_or(usual.chains).max(1),
+            length: self.length.unwrap_or(default.length).max(1),
+            chains: self.rounds.unwrap_or(default.chains).max(1),
         }
     }
 
     fn fanout(&self) -> fanout::Study {
-        let usual = fanout::Study::default();
+        let default = fanout::Study::default();
         fanout::Study {
-            width: self.width.unwrap_or(usual.width).max(1),
-            rounds: self.rounds.unwrap_or(usual.rounds).max(1),
+            width: self.width.unwrap_or(default.width).max(1),
+            rounds: self.rounds.unwrap_or(default.rounds).max(1),
         }
     }
 
     fn many_flows(&self) -> flows::Study {
-        let usual = flows::Study::default();
+        let default = flows::Study::default();
         flows::Study {
-            length: self.length.unwrap_or(usual.length).max(1),
+            length: self.length.unwrap_or(default.length).max(1),
             flows: self.flows.max(1),
-            at_once: self.at_once.unwrap_or(usual.at_once).max(1),
+            at_once: self.at_once.unwrap_or(default.at_once).max(1),
         }
     }
 
     fn suspend_signal(&self) -> suspend_signal::Study {
-        let usual = suspend_signal::Study::default();
+        let default = suspend_signal::Study::default();
         suspend_signal::Study {
-            at_once: self.at_once.unwrap_or(usual.at_once).clamp(1, 1000),
-            rounds: self.rounds.unwrap_or(usual.rounds).max(1),
+            at_once: self.at_once.unwrap_or(default.at_once).clamp(1, 1000),
+            rounds: self.rounds.unwrap_or(default.rounds).max(1),
             suspended: self.suspended,
-            ..usual
+            ..default
         }
     }
 
     fn quorum_cancel(&self) -> quorum_cancel::Study {
-        let usual = quorum_cancel::Study::default();
+        let default = quorum_cancel::Study::default();
         quorum_cancel::Study {
-            width: self.width.unwrap_or(usual.width),
+            width: self.width.unwrap_or(default.width),
             quorum: self.quorum,
-            rounds: self.rounds.unwrap_or(usual.rounds).max(1),
+            rounds: self.rounds.unwrap_or(default.rounds).max(1),
         }
     }
 
     fn submit_flow(&self) -> submit_flow::Study {
-        let usual = submit_flow::Study::default();
+        let default = submit_flow::Study::default();
         submit_flow::Study {
             nodes: self.nodes,
             stored: self.stored,
-            rounds: self.rounds.unwrap_or(usual.rounds).max(1),
+            rounds: self.rounds.unwrap_or(default.rounds).max(1),
         }
     }
 }
@@ -317,33 +318,33 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         arguments: Arguments,
     }
 
     fn parse(words: &str) -> Result<Arguments, clap::Error> {
-        Line::try_parse_from(["bench"].into_iter().chain(words.split(' '))).map(|line| line.arguments)
+        CommandLine::try_parse_from(["bench"].into_iter().chain(words.split(' '))).map(|line| line.arguments)
     }
 
     #[test]
-    fn limits_are_all_of_them_unless_some_are_named() {
-        let limited = |words| parse(words).expect("it is understood").limited();
+    fn limits_without_a_value_are_all_limits() {
+        let limits = |words| parse(words).expect("the arguments are valid").limits();
         let all = limits::Limits { lane: true, budget: true, usage: true };
-        assert_eq!(limited("queue"), None);
-        assert_eq!(limited("queue --limits"), Some(all));
-        assert_eq!(limited("queue --limits --json"), Some(all));
+        assert_eq!(limits("queue"), None);
+        assert_eq!(limits("queue --limits"), Some(all));
+        assert_eq!(limits("queue --limits --json"), Some(all));
         let some = limits::Limits { usage: false, ..all };
-        assert_eq!(limited("queue --limits=lane,budget"), Some(some));
+        assert_eq!(limits("queue --limits=lane,budget"), Some(some));
         assert!(parse("queue --limits=floor").is_err());
     }
 
     #[test]
-    fn how_many_are_held_or_wait_beside_has_a_default_once_it_is_asked_for() {
-        let asked = |words| parse(words).map(|arguments| (arguments.held, arguments.beside)).ok();
-        assert_eq!(asked("latency"), Some((None, None)));
-        assert_eq!(asked("latency --held"), Some((Some(10_000), None)));
-        assert_eq!(asked("latency --beside 500"), Some((None, Some(500))));
-        assert_eq!(asked("latency --held --beside"), None);
+    fn held_and_beside_have_a_default_value_and_exclude_each_other() {
+        let parsed = |words| parse(words).map(|arguments| (arguments.held, arguments.beside)).ok();
+        assert_eq!(parsed("latency"), Some((None, None)));
+        assert_eq!(parsed("latency --held"), Some((Some(10_000), None)));
+        assert_eq!(parsed("latency --beside 500"), Some((None, Some(500))));
+        assert_eq!(parsed("latency --held --beside"), None);
     }
 }

@@ -1,23 +1,23 @@
-//! Durations as they are written on the command line: a whole number and its unit, such as `90s`, `30m`, `12h` or `7d`.
+//! Durations on the command line: a whole number and its unit, such as `90s`, `30m`, `12h` or `7d`.
 
 use std::time::Duration;
 
-/// The duration that a text names.
+/// Parses a duration between 1 s and 36500 days. The error says what is allowed.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || "write a whole number and its unit, for example 90s, 30m, 12h or 7d".to_owned();
+    let malformed = || "write a whole number and its unit, for example 90s, 30m, 12h or 7d".to_owned();
     let (digits, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
     let seconds = match unit {
         "s" => 1,
         "m" => 60,
         "h" => 3600,
         "d" => 24 * 3600,
-        _ => return Err(wrong()),
+        _ => return Err(malformed()),
     };
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(wrong());
+        return Err(malformed());
     }
-    let count: u64 = digits.parse().map_err(|_| wrong())?;
-    // A hundred years, so that no sum with a time overflows.
+    let count: u64 = digits.parse().map_err(|_| malformed())?;
+    // A hundred years, so that adding it to a time cannot overflow.
     let longest = 100 * 365 * 24 * 3600;
     let seconds = count.checked_mul(seconds).filter(|seconds| (1..=longest).contains(seconds));
     seconds.map(Duration::from_secs).ok_or_else(|| "must lie between 1s and 36500d".to_owned())

@@ -1,4 +1,4 @@
-//! Why a command failed: one line that says what to do, and the exit code that goes with it.
+//! The failure of a command: one line that says what to do, and an exit code.
 
 use selvedge::{Address, Error};
 use std::fmt;
@@ -7,14 +7,14 @@ use std::process::ExitCode;
 /// A command that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Failure {
-    /// The command line is wrong.
+    /// The command line or the environment is invalid: exit code 2.
     Usage(String),
-    /// Something else is.
+    /// The command was valid but failed: exit code 1.
     Failed(String),
 }
 
 impl Failure {
-    /// 2 for the command line, 1 for the rest.
+    /// Returns the exit code.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Failure::Usage(_) => ExitCode::from(2),
@@ -22,15 +22,15 @@ impl Failure {
         }
     }
 
-    /// The store at `address` did not open.
+    /// Returns the failure to open the store at `address`.
     pub fn of_store(address: &Address, error: &Error) -> Failure {
-        let what_to_do = match error {
+        let advice = match error {
             Error::Store(selvedge::store::Error::Unavailable(_)) => {
-                "; check the address, and that the store may be reached from here"
+                "; check the address, and that the store is reachable from here"
             }
             _ => "",
         };
-        Failure::Failed(format!("cannot open the store {address}: {error}{what_to_do}"))
+        Failure::Failed(format!("cannot open the store {address}: {error}{advice}"))
     }
 }
 

@@ -1,13 +1,13 @@
-//! Logs: to standard error, in colour only where somebody looks.
+//! Logging to standard error, in colour only on a terminal.
 
 use crate::failure::Failure;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
-/// What is logged unless somebody says otherwise.
+/// The default filter.
 const DEFAULT: &str = "warn,selvedge=info";
 
-/// Starts logging by `filter`, or else by what the environment says.
+/// Starts logging with `filter`, else with the filter in `RUST_LOG`, else with the default.
 pub fn start(filter: Option<&str>) -> Result<(), Failure> {
     let filter = match filter {
         Some(filter) => filter.to_owned(),
@@ -18,9 +18,7 @@ pub fn start(filter: Option<&str>) -> Result<(), Failure> {
         filter => filter,
     };
     let filter = EnvFilter::try_new(filter).map_err(|error| {
-        Failure::Usage(format!(
-            "the log filter {filter:?} is not understood ({error}); write for example {DEFAULT}"
-        ))
+        Failure::Usage(format!("the log filter {filter:?} is invalid ({error}); write for example {DEFAULT}"))
     })?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)

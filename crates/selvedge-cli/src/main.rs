@@ -1,8 +1,7 @@
 //! The `selvedge` command.
 //!
-//! One file per subcommand. Output that is data goes to standard output, logs and errors to standard error. An error is
-//! one line that says what to do; the exit code is 0 only on success, 2 where the command line itself is wrong, 1
-//! otherwise.
+//! One file per subcommand. Data goes to standard output, logs and errors to standard error. An error is one line that
+//! says what to do. The exit code is 0 on success, 2 if the command line is invalid, and 1 otherwise.
 
 mod bench;
 mod dev;
@@ -17,7 +16,7 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
-/// How many threads run tasks: as many as there are processors, within these bounds.
+/// The smallest and largest number of threads that run tasks. Between them it is the number of processors.
 const THREADS: (usize, usize) = (2, 8);
 
 /// A durable execution engine.
@@ -26,7 +25,7 @@ const THREADS: (usize, usize) = (2, 8);
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// What is logged to standard error [default: $RUST_LOG, or warn,selvedge=info]
+    /// Log to standard error with this filter [default: $RUST_LOG, or warn,selvedge=info]
     #[arg(long, env = "SELVEDGE_LOG", global = true, value_name = "FILTER")]
     log: Option<String>,
 }
@@ -35,17 +34,17 @@ struct Arguments {
 enum Command {
     /// Serve the API until SIGTERM or SIGINT, then drain
     Serve(serve::Arguments),
-    /// Serve the API, with a built-in worker to try things out
+    /// Serve the API with a built-in worker, for trying things out
     Dev(dev::Arguments),
-    /// Measure the engine next to a floor
+    /// Measure the engine and compare it with plain SQL
     Bench(bench::Arguments),
 }
 
 const EXAMPLES: &str = "\
 Examples:
   selvedge dev                                       try it out
-  selvedge serve                                     serve ./selvedge.db
-  selvedge serve --store postgres://ada@db/selvedge  one of many servers";
+  selvedge serve                                     serve from ./selvedge.db
+  selvedge serve --store postgres://ada@db/selvedge  serve from Postgres, as one of many servers";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -65,7 +64,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         .worker_threads(processors.clamp(THREADS.0, THREADS.1))
         .enable_all()
         .build()
-        .map_err(|error| Failure::Failed(format!("the threads of this process did not start: {error}")))?;
+        .map_err(|error| Failure::Failed(format!("cannot start the threads of this process: {error}")))?;
     let ended = runtime.block_on(async {
         match arguments.command {
             Command::Serve(arguments) => serve::run(arguments).await,
@@ -73,7 +72,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
             Command::Bench(arguments) => bench::run(arguments).await,
         }
     });
-    // Whatever still blocks a thread has had its grace period.
+    // Threads that are still blocked have had their grace period.
     runtime.shutdown_background();
     ended
 }

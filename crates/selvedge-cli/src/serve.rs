@@ -1,12 +1,13 @@
-//! `selvedge serve`: the API on a store, until a signal; then a drain in bounded time.
+//! `selvedge serve`: serves the API of a store until a signal, then drains in bounded time.
 //!
-//! The store is opened before the port is taken, so that a second server on the same file learns who has it. The one
-//! line on standard output comes when calls are answered. On a signal the server accepts nothing more, calls that wait
-//! answer at once, and the engine ends what it has accepted; a second signal exits at once.
+//! The store is opened before the port is bound, so that a second server on the same file gets the error that names the
+//! first one. The only line on standard output is printed when the server is ready. On a signal the server accepts no
+//! more connections, waiting requests are answered at once, and the engine finishes the work it has accepted. A second
+//! signal exits at once.
 
 use crate::duration;
 use crate::failure::Failure;
-use crate::secret;
+use crate::secret::{self, ChosenSecret};
 use crate::signals::Signals;
 use clap::Args;
 use clap::builder::FalseyValueParser;
@@ -19,15 +20,15 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// How often waiting claims ask the store where nobody tells them of other servers' work.
-const POLL: Duration = Duration::from_millis(500);
+/// The interval at which waiting claims poll the store if there are no notifications from other servers.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What to serve, and where.
+/// The arguments of `selvedge serve`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 #[group(skip)]
 pub struct Arguments {
-    /// The store: sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or memory:
+    /// Use this store: sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or memory:
     #[arg(
         long,
         env = "SELVEDGE_STORE",
@@ -36,17 +37,19 @@ pub struct Arguments {
         default_value = "sqlite:selvedge.db"
     )]
     pub store: String,
-    /// The address to listen on, loopback only; port 0 takes a free one
+    /// Listen on this loopback address; port 0 chooses a free port
     #[arg(long, env = "SELVEDGE_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:7878")]
     pub listen: String,
-    /// How long the event log keeps what happened, such as 12h or 7d; whole periods leave it at a time
+    /// Keep events in the event log for at least this long, for example 12h or 7d; older events are deleted in whole
+    /// periods
     #[arg(long, env = "SELVEDGE_LOG_WINDOW", value_name = "DURATION", default_value = "7d")]
     pub log_window: String,
-    /// A file with the root secret of the tokens of waitpoints, the same for every server of a store; SELVEDGE_SECRET may
-    /// hold the secret itself [default: one that the store keeps]
+    /// Read the root secret of waitpoint tokens from this file; every server of a store needs the same secret. The
+    /// variable SELVEDGE_SECRET can hold the secret itself [default: a secret that the store keeps]
     #[arg(long, env = secret::FILE_VARIABLE, value_name = "PATH")]
     pub secret_file: Option<PathBuf>,
-    /// Look for what other servers do instead of listening for it: where LISTEN is not to be had, as behind some poolers
+    /// Poll the store for the work of other servers instead of using LISTEN, which some connection poolers do not
+    /// support
     #[arg(long, env = "SELVEDGE_POLL", value_parser = FalseyValueParser::new())]
     pub poll: bool,
     /// Print the ready line as a JSON object
@@ -66,22 +69,22 @@ pub async fn run(arguments: Arguments) -> Result<(), Failure> {
     let Some(server) = Server::open_unless_stopped(&arguments, &mut signals).await? else {
         return Ok(());
     };
-    print(&server.ready(arguments.json))?;
+    print(&server.ready_line(arguments.json))?;
     server.serve(signals, async {}).await
 }
 
-/// A server that is about to serve.
+/// A server with its store open and its port bound.
 pub struct Server {
-    /// Its engine.
+    /// The engine of the store.
     pub engine: Engine,
-    /// Where it can be reached.
+    /// The URL of the API.
     pub url: String,
     address: Address,
     listener: TcpListener,
 }
 
 impl Server {
-    /// Opens the store, takes the port and starts the engine; none if a signal came first.
+    /// Opens the store, binds the port and starts the engine. Returns none if a signal comes first.
     pub async fn open_unless_stopped(
         arguments: &Arguments,
         signals: &mut Signals,
@@ -96,10 +99,10 @@ impl Server {
         refuse_keys()?;
         let listen = parse_listen(&arguments.listen)?;
         let log_window = duration::parse(&arguments.log_window)
-            .map_err(|wrong| Failure::Usage(format!("--log-window {:?}: {wrong}", arguments.log_window)))?;
+            .map_err(|error| Failure::Usage(format!("--log-window {:?}: {error}", arguments.log_window)))?;
         let address: Address =
             arguments.store.parse().map_err(|error: selvedge::Error| Failure::Usage(error.to_string()))?;
-        let secret::Chosen { secret, source } = secret::choose(arguments.secret_file.clone()).await?;
+        let ChosenSecret { secret, source } = secret::choose(arguments.secret_file.clone()).await?;
         let opened = address.open().await;
         let opened = opened.map_err(|error| Failure::of_store(&address, &error))?;
         let bound = TcpListener::bind(listen).await;
@@ -115,7 +118,7 @@ impl Server {
         opened.served_at(&url);
         let mut options = Options { log_window, secret, ..Options::default() };
         if arguments.poll {
-            (options.notifications, options.poll) = (false, POLL);
+            (options.notifications, options.poll) = (false, POLL_INTERVAL);
         }
         let engine = Engine::start(opened.store(), options).await;
         let engine = engine.map_err(|error| Failure::of_store(&address, &error))?;
@@ -123,8 +126,8 @@ impl Server {
         Ok(Server { engine, url, address, listener })
     }
 
-    /// The line that says that it is ready.
-    pub fn ready(&self, json: bool) -> String {
+    /// Returns the line that is printed when the server is ready.
+    pub fn ready_line(&self, json: bool) -> String {
         let (version, url, store) = (env!("CARGO_PKG_VERSION"), &self.url, self.address.to_string());
         match json {
             true => serde_json::json!({"version": version, "address": url, "store": store}).to_string(),
@@ -132,11 +135,11 @@ impl Server {
         }
     }
 
-    /// Serves until a signal; then stops accepting, drains what runs beside the server, and shuts the engine down.
+    /// Serves until a signal. Then stops accepting connections, runs `drain` and shuts the engine down.
     pub async fn serve(self, mut signals: Signals, drain: impl Future<Output = ()>) -> Result<(), Failure> {
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = selvedge_server::serve(self.engine.clone().into_inner(), self.listener, async {
-            // The sender lives until the signal.
+            // Completes when `stop` is dropped, after the signal.
             let _ = stopped.await;
         });
         let mut serving = tokio::spawn(serving);
@@ -174,12 +177,14 @@ pub fn print(line: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
 }
 
-/// Keys do not exist yet: whoever asks for them must not get a server that is open to everybody on this machine.
+/// Refuses to start if an API key is configured: keys are not supported yet, and a user who sets one must not get a
+/// server that is open to every user of this machine.
 fn refuse_keys() -> Result<(), Failure> {
     match std::env::var_os("SELVEDGE_ADMIN_KEY") {
         None => Ok(()),
         Some(_) => Err(Failure::Usage(
-            "SELVEDGE_ADMIN_KEY is set, but this version has no API keys yet; unset it to serve without, on loopback only"
+            "SELVEDGE_ADMIN_KEY is set, but this version does not support API keys; unset it to serve without keys, on \
+             loopback only"
                 .into(),
         )),
     }
@@ -202,7 +207,7 @@ fn parse_listen(text: &str) -> Result<SocketAddr, Failure> {
 fn cannot_listen(listen: SocketAddr, error: &std::io::Error) -> Failure {
     Failure::Failed(match error.kind() {
         ErrorKind::AddrInUse => format!(
-            "cannot listen on {listen}: the port is in use, perhaps by another selvedge; stop that one, or choose a free \
+            "cannot listen on {listen}: the port is in use, perhaps by another selvedge; stop that process, or choose a free \
              port with --listen {}:0",
             listen.ip()
         ),
@@ -215,14 +220,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_to_listen_on_is_refused_unless_it_is_loopback() {
-        let usage = |text: &str| match parse_listen(text) {
+    fn a_listen_address_is_refused_unless_it_is_loopback() {
+        let usage_error = |text: &str| match parse_listen(text) {
             Err(Failure::Usage(message)) => message,
             other => panic!("{text}: {other:?}"),
         };
-        assert!(usage("0.0.0.0:7878").contains("loopback"));
-        assert!(usage("7878").contains("IP:PORT"));
-        let local = parse_listen("localhost:80").expect("is loopback");
+        assert!(usage_error("0.0.0.0:7878").contains("loopback"));
+        assert!(usage_error("7878").contains("IP:PORT"));
+        let local = parse_listen("localhost:80").expect("localhost is loopback");
         assert_eq!(local.to_string(), "127.0.0.1:80");
     }
 }

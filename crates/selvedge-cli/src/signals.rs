@@ -4,13 +4,13 @@ use crate::failure::Failure;
 use std::fmt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens to the signals that stop this process.
+/// Receives the signals that stop this process.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-/// One that came.
+/// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// SIGTERM.
@@ -20,7 +20,7 @@ pub enum Stop {
 }
 
 impl Signals {
-    /// From now on neither ends the process by itself.
+    /// Installs the handlers. From now on the signals no longer end the process by themselves.
     pub fn listen() -> Result<Signals, Failure> {
         let listen = |kind| {
             signal(kind).map_err(|error| Failure::Failed(format!("cannot listen to signals: {error}")))
@@ -31,7 +31,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) -> Stop {
         tokio::select! {
             _ = self.terminate.recv() => Stop::Terminate,
@@ -39,7 +39,7 @@ impl Signals {
         }
     }
 
-    /// From now on the next one ends the process at once, with the exit code that shells give to that signal.
+    /// Makes the next signal exit the process at once, with the exit code that shells use for that signal.
     pub fn exit_on_next(mut self) {
         tokio::spawn(async move {
             let stop = self.next().await;

@@ -88,8 +88,12 @@ async fn longest_pause(shared: Arc<Shared>) -> Duration {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hedges_and_fan_ins_that_end_together_on_two_engines_never_wait_in_a_circle() {
     let sandbox = Sandbox::alone().await;
-    let options =
-        Options { reconcilers: true, notifications: true, poll: Duration::from_millis(100), ..passive_options() };
+    let options = Options {
+        reconcilers: true,
+        notifications: true,
+        poll: Duration::from_millis(100),
+        ..passive_options()
+    };
     // A lock is waited for longer than it takes Postgres to find a circle.
     let settings = Settings { lock_timeout: Duration::from_secs(5), ..sandbox.settings() };
     let stores = [sandbox.store_with("a", settings.clone()).await, sandbox.store_with("b", settings).await];

@@ -1,4 +1,5 @@
-//! Server-sent events: messages on the wire, and answers that go on until the client goes or the server closes.
+//! Server-sent events: their wire format, and responses that last until the client disconnects or the server shuts
+//! down.
 
 use crate::auth::Caller;
 use axum::body::Body;
@@ -10,64 +11,65 @@ use std::convert::Infallible;
 use std::fmt::Display;
 use std::future::Future;
 
-/// What a source gives next.
-pub enum Next {
-    /// These messages.
+/// The next part of an event stream.
+pub enum Chunk {
+    /// Encoded messages.
     Messages(Vec<u8>),
-    /// Nothing to tell but this remark, which clients pass over.
-    Remark(String),
-    /// Nothing any more.
+    /// A comment, which clients ignore.
+    Comment(String),
+    /// The end of the stream.
     End,
 }
 
-/// What messages come from.
+/// A source of messages.
 pub trait Source: Send + 'static {
-    /// What comes next. May be dropped and asked again at any time.
-    fn next(&mut self) -> impl Future<Output = Next> + Send;
+    /// Returns the next chunk. Cancel-safe: the future may be dropped at any time and called again.
+    fn next(&mut self) -> impl Future<Output = Chunk> + Send;
 }
 
-/// Whether the caller wants events and not a page.
-pub fn is_wanted(headers: &HeaderMap) -> bool {
+/// Reports whether the client accepts an event stream.
+pub fn accepts_event_stream(headers: &HeaderMap) -> bool {
     let mut accepted = headers.get_all(header::ACCEPT).iter();
     accepted.any(|accept| accept.to_str().is_ok_and(|accept| accept.contains("text/event-stream")))
 }
 
-/// The id of the last message that a client saw which comes back.
+/// Returns the id of the last message that a reconnecting client has seen.
 pub fn last_event_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get("last-event-id").filter(|id| !id.is_empty())?;
     Some(String::from_utf8_lossy(id.as_bytes()).into_owned())
 }
 
-/// An answer with everything that a source gives, and a remark whenever that is silent for long.
-pub fn answer(caller: Caller, source: impl Source) -> Response {
-    let parts = stream::unfold((caller, source), |(caller, mut source)| async move {
-        let part = next_part(&caller, &mut source).await?;
-        Some((Ok::<Bytes, Infallible>(part), (caller, source)))
+/// Streams the messages of `source`, with keep-alive comments while it is silent.
+pub fn response(caller: Caller, source: impl Source) -> Response {
+    let chunks = stream::unfold((caller, source), |(caller, mut source)| async move {
+        let chunk = next_bytes(&caller, &mut source).await?;
+        Some((Ok::<Bytes, Infallible>(chunk), (caller, source)))
     });
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),
-        // Proxies that gather answers would hold events back.
+        // Asks proxies not to buffer the response.
         (header::HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    (StatusCode::OK, headers, Body::from_stream(parts)).into_response()
+    (StatusCode::OK, headers, Body::from_stream(chunks)).into_response()
 }
 
-async fn next_part(caller: &Caller, source: &mut impl Source) -> Option<Bytes> {
-    // A source that always has something would hide it.
-    if caller.closing.is_closing() {
+/// Returns the next bytes of the response; none at its end.
+async fn next_bytes(caller: &Caller, source: &mut impl Source) -> Option<Bytes> {
+    // The race below prefers the source, so a source that always has a message would hide the shutdown.
+    if caller.shutdown.is_shutting_down() {
         return None;
     }
     let next = tokio::time::timeout(caller.keep_alive, source.next());
-    match caller.closing.cut(next).await? {
-        Ok(Next::Messages(messages)) => Some(messages.into()),
-        Ok(Next::Remark(remark)) => Some(format!(": {}\n\n", remark.replace(['\n', '\r'], " ")).into()),
-        Ok(Next::End) => None,
+    match caller.shutdown.race(next).await? {
+        Ok(Chunk::Messages(messages)) => Some(messages.into()),
+        Ok(Chunk::Comment(comment)) => Some(format!(": {}\n\n", comment.replace(['\n', '\r'], " ")).into()),
+        Ok(Chunk::End) => None,
         Err(_elapsed) => Some(Bytes::from_static(b": still here\n\n")),
     }
 }
 
-/// Writes a message. Its data may be of several lines, as JSON is that was sent so.
+/// Writes a message. Data of several lines, such as a payload sent as indented JSON, becomes several `data` lines.
 pub fn message(out: &mut Vec<u8>, id: Option<&dyn Display>, event: &str, data: &[u8]) {
     if let Some(id) = id {
         out.extend_from_slice(format!("id: {id}\n").as_bytes());

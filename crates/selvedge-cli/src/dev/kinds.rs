@@ -1,4 +1,4 @@
-//! The kinds of the built-in worker: small things to see the engine at work with.
+//! The kinds that the built-in worker handles: small tasks to try the engine with.
 
 use crate::secret;
 use selvedge::{Context, Failure, FailureClass, Heard, Return, Worker};
@@ -8,11 +8,11 @@ use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::Command;
 
-/// How much of a command's error output a failure shows, in characters.
-const TAIL: usize = 2000;
+/// The length of a command's error output in a failure message, in characters: its end is shown.
+const STDERR_TAIL: usize = 2000;
 
-/// Gives the worker its handlers.
-pub fn give(worker: Worker, allow_shell: bool) -> Worker {
+/// Registers the handlers with the worker.
+pub fn register(worker: Worker, allow_shell: bool) -> Worker {
     let worker = worker
         .handler("echo", echo)
         .handler("sleep", sleep)
@@ -25,21 +25,22 @@ pub fn give(worker: Worker, allow_shell: bool) -> Worker {
     }
 }
 
-/// Gives back its input, byte for byte; in a flow, without an input, how its upstreams ended and what they gave.
+/// Returns the input byte for byte. Without an input and with upstreams, returns their outcomes, results and errors.
 async fn echo(ctx: Context) -> Result<Return, Failure> {
     let has_input = ctx.input_json().as_ref() != b"null";
     if has_input || ctx.upstreams().is_empty() {
         return Ok(Return::Complete(ctx.input_json().clone()));
     }
-    let mut told = Map::new();
+    let mut upstreams = Map::new();
     for upstream in ctx.upstreams() {
         let result: Option<Value> = upstream.result.as_deref().map(serde_json::from_slice).transpose()?;
         let error =
             upstream.error.as_ref().map(|error| json!({"message": error.message, "class": error.class}));
         let outcome = upstream.outcome.map(|outcome| outcome.as_str());
-        told.insert(upstream.name.to_string(), json!({"outcome": outcome, "result": result, "error": error}));
+        let ended = json!({"outcome": outcome, "result": result, "error": error});
+        upstreams.insert(upstream.name.to_string(), ended);
     }
-    Return::complete(&told)
+    Return::complete(&upstreams)
 }
 
 #[derive(Deserialize)]
@@ -48,12 +49,12 @@ struct Sleep {
     ms: u64,
 }
 
-/// Ends after a while, or when it is cancelled.
+/// Completes after the given time; fails if it is cancelled first.
 async fn sleep(ctx: Context) -> Result<u64, Failure> {
     let Sleep { ms } = ctx.input()?;
     tokio::select! {
         () = tokio::time::sleep(Duration::from_millis(ms)) => Ok(ms),
-        () = ctx.cancelled() => Err(Failure::transient("cancelled while it slept")),
+        () = ctx.cancelled() => Err(Failure::transient("cancelled while sleeping")),
     }
 }
 
@@ -64,11 +65,11 @@ struct Fail {
     class: Option<FailureClass>,
 }
 
-/// Fails.
+/// Fails with the given message and class.
 async fn fail(ctx: Context) -> Result<(), Failure> {
     let Fail { message, class } = ctx.input::<Option<Fail>>()?.unwrap_or_default();
     let class = class.unwrap_or(FailureClass::Transient);
-    let message = message.unwrap_or_else(|| "it was asked to fail".into());
+    let message = message.unwrap_or_else(|| "failed as requested".into());
     Err(Failure::new(class, message))
 }
 
@@ -78,18 +79,18 @@ struct Flaky {
     failures: u32,
 }
 
-/// Fails its first attempts.
+/// Fails the given number of attempts, then completes.
 async fn flaky(ctx: Context) -> Result<u32, Failure> {
     let Flaky { failures } = ctx.input()?;
     let attempt = ctx.attempt();
     if attempt < failures {
-        let message = format!("attempt {attempt} fails; the first {failures} do");
+        let message = format!("attempt {attempt} fails, like the first {failures}");
         return Err(Failure::transient(message));
     }
     Ok(attempt)
 }
 
-/// Waits until somebody signals `approve`, and holds nothing meanwhile; gives who it was and what they said.
+/// Suspends until the signal `approve` arrives. Returns the signal's source and payload.
 async fn approve(ctx: Context) -> Result<Value, Failure> {
     match ctx.wait_for_signal("approval", "approve").await? {
         Heard::Signal(signal) => Ok(json!({"by": signal.source, "says": signal.payload::<Value>()?})),
@@ -103,28 +104,29 @@ struct Shell {
     command: String,
 }
 
-/// What a command wrote.
+/// The output of a command.
 #[derive(Serialize)]
 struct Output {
     stdout: String,
     stderr: String,
 }
 
-/// Runs a command; its exit code is the outcome. The shell is killed when the lease is lost or the execution cancelled.
+/// Runs a command and fails if its exit code is not 0. The shell is killed when the lease is lost or the execution is
+/// cancelled.
 async fn shell(ctx: Context) -> Result<Output, Failure> {
     let Shell { command } = ctx.input()?;
     let mut shell = Command::new("sh");
-    // Whoever may run commands here may still not sign tokens.
+    // Callers that may run commands must not be able to sign tokens.
     shell.arg("-c").arg(command).env_remove(secret::VARIABLE).stdin(Stdio::null()).kill_on_drop(true);
     let output = shell.output();
     let output = tokio::select! {
         output = output => output?,
-        () = ctx.cancelled() => return Err(Failure::transient("cancelled while the command ran")),
+        () = ctx.cancelled() => return Err(Failure::transient("cancelled while the command was running")),
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let stderr = text(&output.stderr);
     if !output.status.success() {
-        let skipped = stderr.chars().count().saturating_sub(TAIL);
+        let skipped = stderr.chars().count().saturating_sub(STDERR_TAIL);
         let tail: String = stderr.chars().skip(skipped).collect();
         return Err(Failure::transient(format!("{}: {}", output.status, tail.trim())));
     }

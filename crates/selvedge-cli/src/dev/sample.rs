@@ -1,5 +1,4 @@
-//! The sample flow that `selvedge dev` submits to an empty store: small enough to be read at a glance, and with one of
-//! each thing a flow can do.
+//! The sample flow that `selvedge dev` submits to an empty store: small, and with an example of each feature of flows.
 //!
 //! ```text
 //! near ─┐ any_of
@@ -7,17 +6,17 @@
 //! far ──┘                   └─> print ── on failure ─> alert ┴──> report
 //! ```
 //!
-//! `near` wins over `far`, which is cancelled; `check` fails once and is retried; `print` fails for good, which `alert`
-//! makes up for; `report` shows what came of it all.
+//! `near` completes first, so `far` is cancelled; `check` fails once and is retried; `print` fails permanently, so
+//! `alert` runs; `report` returns the results of both branches.
 
 use selvedge::core::filter::Filter;
 use selvedge::{Backoff, EdgeCondition, Error, Flow, FlowId, Join, Namespace, Submission};
 use serde_json::json;
 
-/// A second `dev` that starts on the same store at the same time submits the same flow.
+/// The idempotency key: two `dev` servers that start on the same store at the same time submit one flow.
 const KEY: &str = "selvedge dev: sample";
 
-/// Submits it, unless the store holds something already.
+/// Submits the sample flow, unless the namespace has executions already.
 pub async fn submit_if_empty(namespace: &Namespace) -> Result<Option<FlowId>, Error> {
     if namespace.count(&Filter::all(namespace.id()), 1).await? > 0 {
         return Ok(None);
@@ -27,8 +26,8 @@ pub async fn submit_if_empty(namespace: &Namespace) -> Result<Option<FlowId>, Er
 
 fn sample() -> Result<Flow, Error> {
     let sleep = |ms: u64| Submission::new("sleep").input(&json!({"ms": ms}));
-    let again_soon = Backoff::Fixed { delay_ms: 500 };
-    let check = Submission::new("flaky").input(&json!({"failures": 1}))?.backoff(again_soon);
+    let backoff = Backoff::Fixed { delay_ms: 500 };
+    let check = Submission::new("flaky").input(&json!({"failures": 1}))?.backoff(backoff);
     let print = Submission::new("fail").input(&json!({"message": "out of paper", "class": "permanent"}))?;
     Ok(Flow::new()
         .name("sample")

@@ -1,4 +1,4 @@
-//! `selvedge dev`: what a newcomer sees first.
+//! `selvedge dev`: its hints, its sample flow and its built-in worker.
 
 use crate::support::{Place, Server, Sqlite, command, get, post, result, state, submit, text};
 use serde_json::{Value, json};
@@ -12,21 +12,21 @@ fn start(place: &impl Place, flags: &[&str]) -> Server {
 }
 
 #[test]
-fn the_commands_it_prints_work_as_they_stand() {
+fn the_printed_commands_work_as_printed() {
     let place = Sqlite::new();
     let mut server = start(&place, &[]);
     let printed = server.lines_until("Ctrl-C");
     let page = format!("{}/", server.url);
     assert!(printed.iter().any(|line| line.trim() == page), "{printed:?}");
     let commands: Vec<&String> = printed.iter().filter(|line| line.contains("curl ")).collect();
-    let answers: Vec<Value> = commands
+    let responses: Vec<Value> = commands
         .iter()
         .map(|line| {
             let output = Command::new("sh").args(["-c", line]).output().expect("sh starts");
-            serde_json::from_slice(&output.stdout).expect("the answer is JSON")
+            serde_json::from_slice(&output.stdout).expect("the response is JSON")
         })
         .collect();
-    let [submitted, ended] = &answers[..] else {
+    let [submitted, ended] = &responses[..] else {
         panic!("{printed:?}");
     };
     assert_eq!(submitted["execution"]["kind"], "echo");
@@ -35,7 +35,7 @@ fn the_commands_it_prints_work_as_they_stand() {
 }
 
 #[test]
-fn the_sample_flow_completes_and_its_graph_can_be_looked_at() {
+fn the_sample_flow_completes_and_its_graph_can_be_viewed() {
     let place = Sqlite::new();
     let mut server = start(&place, &[]);
     let printed = server.lines_until("Ctrl-C");
@@ -47,26 +47,29 @@ fn the_sample_flow_completes_and_its_graph_can_be_looked_at() {
     assert_eq!(status, 200, "{ended}");
     let (_, view) = get(flow);
     assert_eq!((text(&view["name"]), text(&view["state"])), ("sample".into(), "completed".into()));
-    let (_, drawn) = get(&format!("{flow}/graph?format=json"));
-    let nodes = drawn["nodes"].as_array().expect("a list");
+    let (_, graph_json) = get(&format!("{flow}/graph?format=json"));
+    let nodes = graph_json["nodes"].as_array().expect("nodes is an array");
     let states: BTreeMap<String, String> =
         nodes.iter().map(|node| (text(&node["name"]), text(&node["state"]))).collect();
-    let of = |name: &str| states[name].as_str();
-    assert_eq!((of("near"), of("far"), of("fetched")), ("completed", "cancelled", "completed"));
-    assert_eq!((of("check"), of("print")), ("completed", "failed"));
-    assert_eq!((of("alert"), of("report")), ("completed", "completed"));
+    let state_of = |name: &str| states[name].as_str();
+    assert_eq!(
+        (state_of("near"), state_of("far"), state_of("fetched")),
+        ("completed", "cancelled", "completed")
+    );
+    assert_eq!((state_of("check"), state_of("print")), ("completed", "failed"));
+    assert_eq!((state_of("alert"), state_of("report")), ("completed", "completed"));
 
-    let report = nodes.iter().find(|node| node["name"] == "report").expect("it has this node");
+    let report = nodes.iter().find(|node| node["name"] == "report").expect("the flow has a node report");
     let alert = &result(&server.url, &text(&report["execution"])).1["result"]["alert"]["result"];
     assert_eq!(alert["print"]["error"]["message"], "out of paper");
 
     let svg = Command::new("curl").args(["--silent", graph]).output().expect("curl starts");
-    let svg = String::from_utf8(svg.stdout).expect("it is text");
+    let svg = String::from_utf8(svg.stdout).expect("SVG is text");
     assert!(svg.contains("<svg") && svg.contains("fetched"), "{svg}");
 }
 
 #[test]
-fn a_store_that_holds_something_gets_no_sample() {
+fn a_store_with_executions_gets_no_sample_flow() {
     let place = Sqlite::new();
     start(&place, &["--json"]).kill();
     let mut server = start(&place, &[]);
@@ -99,23 +102,23 @@ fn the_built_in_worker_runs_the_demonstration_kinds() {
 }
 
 #[test]
-fn an_approval_waits_for_its_signal_and_says_who_gave_it() {
+fn an_approval_waits_for_its_signal_and_returns_its_source() {
     let place = Sqlite::new();
     let server = start(&place, &["--json"]);
     let id = submit(&server.url, json!({"kind": "approve"}));
     while state(&server.url, &id) != "suspended" {}
     let signal = json!({"name": "approve", "source": "ann", "payload": "go ahead"});
-    let (status, answer) = post(&format!("{}/v1/executions/{id}/signals", server.url), &signal);
-    assert_eq!((status, &answer["effect"]), (200, &json!("resumed")), "{answer}");
+    let (status, response) = post(&format!("{}/v1/executions/{id}/signals", server.url), &signal);
+    assert_eq!((status, &response["effect"]), (200, &json!("resumed")), "{response}");
     assert_eq!(result(&server.url, &id).1["result"], json!({"by": "ann", "says": "go ahead"}));
 }
 
 #[test]
-fn commands_are_not_run_unless_that_was_allowed() {
+fn shell_commands_run_only_with_allow_shell() {
     let place = Sqlite::new();
     let server = start(&place, &[]);
     let id = submit(&server.url, json!({"kind": "shell", "input": {"command": "true"}}));
-    // Submitted later, and already done.
+    // The echo is submitted later and completes, so the worker has passed over the shell command.
     let echo = submit(&server.url, json!({"kind": "echo"}));
     assert_eq!(result(&server.url, &echo).0, 200);
     assert_eq!(state(&server.url, &id), "waiting");
@@ -128,8 +131,8 @@ fn a_second_signal_exits_at_once() {
     let id = submit(&server.url, json!({"kind": "sleep", "input": {"ms": 600_000}}));
     while state(&server.url, &id) != "active" {}
     server.signal("TERM");
-    server.logs("draining");
+    server.wait_for_log("draining");
     server.signal("TERM");
-    let (status, _) = server.ended();
+    let (status, _) = server.wait_for_exit();
     assert_eq!(status.code(), Some(143));
 }

@@ -1,4 +1,4 @@
-//! The real binary, started, spoken to with `curl`, stopped and killed.
+//! Tests of the real binary: it is started, called with `curl`, stopped and killed.
 
 mod crash;
 mod dev;

@@ -1,18 +1,18 @@
-//! What the command line refuses: one line on standard error, and an exit code that says whose fault it is.
+//! Failures of the command line: one line on standard error, and exit code 2 for wrong usage or 1 otherwise.
 
 use crate::support::{Directory, Place, Server, Sqlite, command};
 
-/// Runs the binary; gives its exit code, standard output and standard error.
+/// Runs the binary. Returns its exit code, standard output and standard error.
 fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     let directory = Directory::new();
     let output = command().args(arguments).current_dir(directory.path()).output();
-    let output = output.expect("it starts");
+    let output = output.expect("the binary starts");
     let text = |bytes| String::from_utf8(bytes).expect("output is text");
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// It is refused with this code, in one line with this text.
-fn refused(arguments: &[&str], code: i32, text: &str) {
+/// Asserts that the binary exits with `code` and prints one line that contains `text`.
+fn check_refusal(arguments: &[&str], code: i32, text: &str) {
     let (actual, stdout, stderr) = run(arguments);
     assert_eq!((actual, stdout.as_str()), (Some(code), ""), "{arguments:?}: {stderr}");
     assert!(stderr.contains(text), "{arguments:?}: {stderr}");
@@ -20,38 +20,38 @@ fn refused(arguments: &[&str], code: i32, text: &str) {
 }
 
 #[test]
-fn wrong_arguments_exit_with_two_and_name_what_would_be_right() {
-    refused(&["serve", "--listen", "0.0.0.0:0"], 2, "loopback");
-    refused(&["serve", "--listen", "7878"], 2, "IP:PORT");
-    refused(&["serve", "--store", "mysql://h/d"], 2, "sqlite:PATH");
-    refused(&["serve", "--store", "valkey://h"], 2, "not available yet");
-    refused(&["serve", "--log", "selvedge=loud"], 2, "log filter");
-    refused(&["serve", "--log-window", "a week"], 2, "for example 90s, 30m, 12h or 7d");
+fn invalid_arguments_exit_with_two_and_name_valid_ones() {
+    check_refusal(&["serve", "--listen", "0.0.0.0:0"], 2, "loopback");
+    check_refusal(&["serve", "--listen", "7878"], 2, "IP:PORT");
+    check_refusal(&["serve", "--store", "mysql://h/d"], 2, "sqlite:PATH");
+    check_refusal(&["serve", "--store", "valkey://h"], 2, "not available yet");
+    check_refusal(&["serve", "--log", "selvedge=loud"], 2, "log filter");
+    check_refusal(&["serve", "--log-window", "a week"], 2, "for example 90s, 30m, 12h or 7d");
     let (code, _, stderr) = run(&["serve", "--prot", "1"]);
     assert_eq!(code, Some(2), "{stderr}");
 }
 
 #[test]
-fn a_port_in_use_is_named_and_the_store_is_let_go() {
+fn a_port_in_use_is_named_and_the_store_is_closed() {
     let place = Sqlite::new();
     let server = Server::start(&place);
-    let listen = server.url.strip_prefix("http://").expect("a URL");
+    let listen = server.url.strip_prefix("http://").expect("the URL has the scheme http");
     let other = Sqlite::new();
     let arguments = ["serve", "--store", &other.store(), "--listen", listen];
-    refused(&arguments, 1, &format!("{listen}: the port is in use"));
+    check_refusal(&arguments, 1, &format!("{listen}: the port is in use"));
     Server::start(&other);
 }
 
 #[test]
 fn a_store_that_cannot_be_reached_is_named_without_its_password() {
-    // Port 1 of this machine: nobody listens there.
+    // Nothing listens on port 1 of this machine.
     let store = "postgres://ada:secret@127.0.0.1:1/work";
-    refused(
+    check_refusal(
         &["serve", "--store", store, "--listen", "127.0.0.1:0"],
         1,
         "cannot open the store postgres://ada:***@127.0.0.1:1/work",
     );
-    refused(
+    check_refusal(
         &["serve", "--store", "sqlite:no/such/directory/a.db", "--listen", "127.0.0.1:0"],
         1,
         "no/such/directory",
@@ -59,7 +59,7 @@ fn a_store_that_cannot_be_reached_is_named_without_its_password() {
 }
 
 #[test]
-fn help_and_version_are_answers() {
+fn help_and_version_go_to_standard_output_and_exit_with_zero() {
     let (code, stdout, _) = run(&["--version"]);
     let version = format!("selvedge {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!((code, stdout), (Some(0), version));

@@ -1,33 +1,36 @@
-//! A server that is killed between the claim and the report takes nothing with it: slots and reservations are given back once the
-//! lease has lapsed.
+//! A server that is killed between claim and report leaks nothing: slots and reservations are given back once the lease
+//! has expired.
 
-use crate::support::{Place, Server, calling, claim_of, complete, get, on_each_store, post, submit, text};
+use crate::support::{
+    Place, Server, claim_body, complete, get, on_each_store, post, start_call, submit, text,
+};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-on_each_store!(what_was_taken_for_a_claim_is_given_back_although_the_server_was_killed);
+on_each_store!(slots_and_reservations_of_a_claim_are_given_back_after_the_server_was_killed);
 
-/// How long leases live here, and how much later what was taken for them is given back at the latest.
+/// The time to live of leases, in milliseconds.
 const TTL_MS: u64 = 1000;
-const BOUND: Duration = Duration::from_secs(5);
+/// The longest time from the expiry of a lease until its slots and reservations are given back.
+const RECLAIM_BOUND: Duration = Duration::from_secs(5);
 
 fn put(url: &str, body: Value) {
-    let (status, answer) = calling("PUT", url, Some(&body)).answer();
-    assert_eq!(status, 201, "{answer}");
+    let (status, response) = start_call("PUT", url, Some(&body)).response();
+    assert_eq!(status, 201, "{response}");
 }
 
-/// Claims one, waiting for it if there is none.
-fn claim_briefly(url: &str, instance: &str) -> Value {
-    let mut body = claim_of(1, 30_000);
+/// Waits for an execution and claims it with a short lease.
+fn claim_with_short_lease(url: &str, instance: &str) -> Value {
+    let mut body = claim_body(1, 30_000);
     body["lease_ttl_ms"] = json!(TTL_MS);
-    let (status, mut answer) = post(&format!("{url}/v1/workers/{instance}/claim"), &body);
-    assert_eq!(status, 200, "{answer}");
-    answer["claims"].get_mut(0).expect("one is claimed").take()
+    let (status, mut response) = post(&format!("{url}/v1/workers/{instance}/claim"), &body);
+    assert_eq!(status, 200, "{response}");
+    response["claims"].get_mut(0).expect("an execution is claimed").take()
 }
 
-/// What is used and reserved of the budget, and how many slots of the lane and the quota are taken.
-fn taken(url: &str) -> Value {
-    let read = |what: &str| get(&format!("{url}/v1/{what}")).1;
+/// Reads the usage and reservations of the budget, and the taken slots of the lane and the quota.
+fn gate_use(url: &str) -> Value {
+    let read = |path: &str| get(&format!("{url}/v1/{path}")).1;
     let budget = read("budgets/month");
     json!([
         budget["usage"],
@@ -37,7 +40,7 @@ fn taken(url: &str) -> Value {
     ])
 }
 
-fn what_was_taken_for_a_claim_is_given_back_although_the_server_was_killed(place: &impl Place) {
+fn slots_and_reservations_of_a_claim_are_given_back_after_the_server_was_killed(place: &impl Place) {
     let server = Server::start(place);
     let url = &server.url;
     put(&format!("{url}/v1/budgets/month"), json!({"limits": {"tokens": {"hard": 100}}}));
@@ -48,7 +51,7 @@ fn what_was_taken_for_a_claim_is_given_back_although_the_server_was_killed(place
         "concurrency": {"key": "tenant", "limit": 1},
     });
     let both = [submit(url, submission.clone()), submit(url, submission)];
-    let first = claim_briefly(url, "w-1");
+    let first = claim_with_short_lease(url, "w-1");
     let lease = &first["lease"];
     let usage = json!({"ops": [{
         "op": "usage", "execution": first["execution"]["id"], "attempt": first["attempt"], "lease_id": lease["id"],
@@ -56,22 +59,22 @@ fn what_was_taken_for_a_claim_is_given_back_although_the_server_was_killed(place
     }]});
     let (status, reported) = post(&format!("{url}/v1/workers/w-1/report"), &usage);
     assert_eq!((status, &reported["results"][0]["ok"]), (200, &json!(true)), "{reported}");
-    assert_eq!(taken(url), json!([{"tokens": 10}, {"tokens": 60}, 1, 1]));
+    assert_eq!(gate_use(url), json!([{"tokens": 10}, {"tokens": 60}, 1, 1]));
     server.kill();
     let killed = Instant::now();
 
     let server = Server::start(place);
     let url = &server.url;
-    let next = claim_briefly(url, "w-2");
+    let next = claim_with_short_lease(url, "w-2");
     let after = killed.elapsed();
-    assert!(after < Duration::from_millis(TTL_MS) + BOUND, "given back after {after:?}");
+    assert!(after < Duration::from_millis(TTL_MS) + RECLAIM_BOUND, "given back after {after:?}");
     assert!(both.contains(&text(&next["execution"]["id"])));
     assert_eq!(
-        taken(url),
+        gate_use(url),
         json!([{"tokens": 10}, {"tokens": 60}, 1, 1]),
-        "what was spent stays spent, the rest is taken anew"
+        "the usage stays; reservation and slots are given back and taken by the next claim"
     );
     let done = complete(url, "w-2", &next, json!("done"));
     assert_eq!(done["ok"], true, "{done}");
-    assert_eq!(taken(url), json!([{"tokens": 10}, {}, 0, 0]), "everything is given back");
+    assert_eq!(gate_use(url), json!([{"tokens": 10}, {}, 0, 0]), "everything is given back");
 }

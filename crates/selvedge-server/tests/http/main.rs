@@ -1,34 +1,10 @@
-//! The API over real HTTP on loopback, on the store in memory.
+//! Tests of the API over HTTP on loopback, with the in-memory store.
 
-mod bad_input;
-mod budget_breaches;
-mod budgets;
-mod client;
-mod conditions;
+mod api;
 mod events;
-mod feed;
-mod flow_ends;
-mod flow_problems;
-mod flow_work;
+mod executions;
 mod flows;
-mod gate_problems;
-mod held;
-mod idempotency;
-mod lane_draining;
-mod lanes;
-mod lists;
-mod live;
-mod operators;
-mod pages;
-mod problems;
-mod quotas;
-mod shutdown;
-mod signals;
-mod steps;
-mod streams;
-mod submission;
-mod suspension;
-mod timeouts;
-mod tokens;
-mod waitpoints;
+mod gates;
+mod support;
+mod suspensions;
 mod workers;

@@ -1,15 +1,15 @@
-//! Claiming, reporting, heartbeats.
+//! Claims, reports, heartbeats, and the list of workers.
 
-use crate::client::{Server, fence, op, within};
+use crate::support::{Server, fence, op, text_of, within};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn work_goes_round_from_submission_to_result() {
+async fn an_execution_is_claimed_renewed_completed_and_its_result_read() {
     let server = Server::start().await;
     let id = server.submit(json!({ "kind": "k", "input": [1] })).await;
     let reply = server.get(&format!("/v1/executions/{id}/result")).await;
-    let nothing = json!({ "outcome": null, "result": null, "error": null });
-    assert_eq!((reply.status, reply.json()), (202, nothing));
+    let no_result = json!({ "outcome": null, "result": null, "error": null });
+    assert_eq!((reply.status, reply.json()), (202, no_result));
 
     let claims = server.claim("i-1", 10).await;
     assert_eq!(claims.len(), 1);
@@ -31,27 +31,28 @@ async fn work_goes_round_from_submission_to_result() {
         assert_eq!(claim[field], empty, "{field}");
     }
 
-    let beat = server.post("/v1/workers/i-1/heartbeat", json!({ "leases": [fence(claim)] })).await.json();
-    let quiet = json!({ "renewed": [fence(claim)], "lost": [], "orphaned": [], "cancel_requested": [], "drain": false });
-    assert_eq!(beat, quiet);
+    let heartbeat = json!({ "leases": [fence(claim)] });
+    let heartbeat = server.post("/v1/workers/i-1/heartbeat", heartbeat).await.json();
+    let renewed = json!({ "renewed": [fence(claim)], "lost": [], "orphaned": [], "cancel_requested": [], "drain": false });
+    assert_eq!(heartbeat, renewed);
 
     let mut progress = op("progress", claim);
     progress["percent"] = json!(40);
     assert_eq!(server.report("i-1", progress).await, json!({ "ok": true, "state": "active" }));
     assert_eq!(server.execution(&id).await["progress"], json!({ "percent": 40.0, "message": null }));
 
-    let mut done = op("complete", claim);
-    done["result"] = json!({ "ok": 1 });
+    let mut complete = op("complete", claim);
+    complete["result"] = json!({ "ok": 1 });
     let expected = json!({ "ok": true, "state": "completed" });
-    assert_eq!(server.report("i-1", done.clone()).await, expected);
-    assert_eq!(server.report("i-1", done).await, expected, "repeated, it gives the same answer");
+    assert_eq!(server.report("i-1", complete.clone()).await, expected);
+    assert_eq!(server.report("i-1", complete).await, expected, "a repeated report gets the same result");
     let reply = server.get(&format!("/v1/executions/{id}/result?wait_ms=1000")).await;
     let ended = json!({ "outcome": "completed", "result": { "ok": 1 }, "error": null });
     assert_eq!((reply.status, reply.json()), (200, ended));
 }
 
 #[tokio::test]
-async fn a_failure_is_retried_and_then_shown_with_its_class() {
+async fn a_transient_failure_is_retried_and_a_permanent_one_is_final() {
     let server = Server::start().await;
     let retry = json!({ "max_retries": 1, "backoff": { "type": "fixed", "delay_ms": 3_600_000 } });
     let id = server.submit(json!({ "kind": "k", "retry": retry })).await;
@@ -69,17 +70,16 @@ async fn a_failure_is_retried_and_then_shown_with_its_class() {
     server.post(&format!("/v1/executions/{id}/reschedule"), json!({ "delay_ms": 0 })).await;
     let claim = server.claim("i", 1).await.remove(0);
     let mut fail = op("fail", &claim);
-    fail["message"] = json!("broken for good");
+    fail["message"] = json!("broken permanently");
     fail["class"] = json!("permanent");
     assert_eq!(server.report("i", fail).await["state"], "failed");
     let reply = server.get(&format!("/v1/executions/{id}/result")).await.json();
-    assert_eq!(reply["error"], json!({ "message": "broken for good", "class": "permanent" }));
+    assert_eq!(reply["error"], json!({ "message": "broken permanently", "class": "permanent" }));
 
     let attempts = server.get(&format!("/v1/executions/{id}/attempts?limit=1")).await.json();
     assert_eq!(attempts["items"][0]["attempt"], 0);
     assert_eq!(attempts["items"][0]["error"]["message"], "broken");
-    let next =
-        format!("/v1/executions/{id}/attempts?cursor={}", attempts["next_cursor"].as_str().expect("more"));
+    let next = format!("/v1/executions/{id}/attempts?cursor={}", text_of(&attempts["next_cursor"]));
     let attempts = server.get(&next).await.json();
     assert_eq!(attempts["items"][0]["attempt"], 1);
     assert_eq!(
@@ -89,7 +89,7 @@ async fn a_failure_is_retried_and_then_shown_with_its_class() {
 }
 
 #[tokio::test]
-async fn work_that_is_put_back_is_claimed_again() {
+async fn an_execution_that_is_put_back_is_claimed_again() {
     let server = Server::start().await;
     let id = server.submit(json!({ "kind": "k" })).await;
     let claim = server.claim("i", 1).await.remove(0);
@@ -114,21 +114,21 @@ async fn a_report_carries_the_next_claims() {
     let claim = server.claim("i", 1).await.remove(0);
     let next = json!({ "worker": "w", "lanes": ["default"], "max": 5 });
     let body = json!({ "ops": [op("complete", &claim)], "claim": next });
-    let answer = server.post("/v1/workers/i/report", body).await.json();
-    assert_eq!(answer["results"], json!([{ "ok": true, "state": "completed" }]));
-    let claims = answer["claims"].as_array().expect("claims");
+    let response = server.post("/v1/workers/i/report", body).await.json();
+    assert_eq!(response["results"], json!([{ "ok": true, "state": "completed" }]));
+    let claims = response["claims"].as_array().expect("claims is an array");
     assert_eq!(claims.len(), 1);
     assert_eq!(claims[0]["execution"]["kind"], "second");
 }
 
 #[tokio::test]
-async fn a_waiting_claim_gets_a_submission_at_once() {
+async fn a_submission_wakes_up_a_waiting_claim() {
     let server = Server::start().await;
-    // Either claim waits far longer than a test may take: only the submission can end them.
+    // Both claims wait longer than the test's timeout, so only the submissions can wake them up.
     let body = json!({ "worker": "w", "lanes": ["default"], "max": 1, "wait_ms": 60_000 });
     let claim = server.post("/v1/workers/i/claim", body.clone());
     let submit = async {
-        server.until_claims_wait(1).await;
+        server.wait_for_claims(1).await;
         server.submit(json!({ "kind": "k" })).await
     };
     let (claimed, id) = within(async { tokio::join!(claim, submit) }).await;
@@ -138,7 +138,7 @@ async fn a_waiting_claim_gets_a_submission_at_once() {
     let report =
         server.post("/v1/workers/i/report", json!({ "ops": [op("complete", &claim)], "claim": body }));
     let submit = async {
-        server.until_claims_wait(1).await;
+        server.wait_for_claims(1).await;
         server.submit(json!({ "kind": "k" })).await
     };
     let (reported, id) = within(async { tokio::join!(report, submit) }).await;
@@ -147,7 +147,7 @@ async fn a_waiting_claim_gets_a_submission_at_once() {
 }
 
 #[tokio::test]
-async fn a_waiting_result_comes_at_once_when_the_execution_ends() {
+async fn the_end_of_an_execution_wakes_up_a_request_that_waits_for_its_result() {
     let server = Server::start().await;
     let id = server.submit(json!({ "kind": "k" })).await;
     let claim = server.claim("i", 1).await.remove(0);
@@ -158,41 +158,41 @@ async fn a_waiting_result_comes_at_once_when_the_execution_ends() {
 }
 
 #[tokio::test]
-async fn a_waiting_heartbeat_returns_at_once_when_something_is_asked_of_its_worker() {
+async fn a_cancellation_wakes_up_a_waiting_heartbeat() {
     let server = Server::start().await;
     let id = server.submit(json!({ "kind": "k" })).await;
     let claim = server.claim("i", 1).await.remove(0);
     let body = json!({ "leases": [fence(&claim)], "wait_ms": 60_000 });
     let cancel = format!("/v1/executions/{id}/cancel");
-    let asked = json!({ "grace_ms": 3_600_000, "reason": "enough" });
-    let (beat, cancelled) = within(async {
-        tokio::join!(server.post("/v1/workers/i/heartbeat", body.clone()), server.post(&cancel, asked))
+    let with_grace = json!({ "grace_ms": 3_600_000, "reason": "enough" });
+    let (heartbeat, cancelled) = within(async {
+        tokio::join!(server.post("/v1/workers/i/heartbeat", body.clone()), server.post(&cancel, with_grace))
     })
     .await;
     assert_eq!(cancelled.json()["execution"]["cancel_requested"], true);
-    assert_eq!(beat.json()["cancel_requested"], json!([fence(&claim)]));
+    assert_eq!(heartbeat.json()["cancel_requested"], json!([fence(&claim)]));
 
     server.post(&cancel, json!({})).await;
-    let beat = server.post("/v1/workers/i/heartbeat", body).await.json();
-    let lost = &beat["lost"][0];
+    let heartbeat = server.post("/v1/workers/i/heartbeat", body).await.json();
+    let lost = &heartbeat["lost"][0];
     assert_eq!((&lost["execution"], &lost["epoch"]), (&json!(id), &json!(1)));
     assert_eq!((&lost["code"], &lost["outcome"]), (&json!("stale_lease"), &json!("cancelled")));
     assert!(lost["reason"].as_str().is_some_and(|reason| reason.contains("cancelled")));
-    assert_eq!(beat["renewed"], json!([]));
+    assert_eq!(heartbeat["renewed"], json!([]));
 }
 
 #[tokio::test]
-async fn a_worker_that_leaves_or_drains_is_shown_so() {
+async fn the_list_of_workers_is_paged_and_follows_drain_and_removal() {
     let server = Server::start().await;
     let id = server.submit(json!({ "kind": "k" })).await;
     let claim = server.claim("b", 1).await.remove(0);
     server.claim("a", 1).await;
-    let names = |answer: &Value| -> Vec<Value> {
-        let items = answer["items"].as_array().expect("items");
+    let instances = |response: &Value| -> Vec<Value> {
+        let items = response["items"].as_array().expect("items is an array");
         items.iter().map(|worker| worker["instance"].clone()).collect()
     };
     let workers = server.get("/v1/workers").await.json();
-    assert_eq!(names(&workers), ["a", "b"]);
+    assert_eq!(instances(&workers), ["a", "b"]);
     let worker = &workers["items"][1];
     assert_eq!(
         (&worker["worker"], &worker["live"], &worker["draining"]),
@@ -202,18 +202,18 @@ async fn a_worker_that_leaves_or_drains_is_shown_so() {
     assert_eq!(worker["sessions"][0]["lease_ttl_ms"], 30_000);
 
     let first = server.get("/v1/workers?limit=1").await.json();
-    assert_eq!(names(&first), ["a"]);
-    let next = format!("/v1/workers?cursor={}", first["next_cursor"].as_str().expect("more"));
+    assert_eq!(instances(&first), ["a"]);
+    let next = format!("/v1/workers?cursor={}", text_of(&first["next_cursor"]));
     let second = server.get(&next).await.json();
-    assert_eq!((names(&second), &second["next_cursor"]), (vec![json!("b")], &json!(null)));
+    assert_eq!((instances(&second), &second["next_cursor"]), (vec![json!("b")], &json!(null)));
 
     assert_eq!(server.post("/v1/workers/b/drain", json!({})).await.status, 200);
-    let beat = server.post("/v1/workers/b/heartbeat", json!({ "leases": [fence(&claim)] })).await;
-    assert_eq!(beat.json()["drain"], true);
+    let heartbeat = server.post("/v1/workers/b/heartbeat", json!({ "leases": [fence(&claim)] })).await;
+    assert_eq!(heartbeat.json()["drain"], true);
     assert_eq!(server.claim("b", 1).await.len(), 0);
 
-    let gone = server.send("DELETE", "/v1/workers/b", &[], Vec::new()).await;
-    assert_eq!(gone.json()["released"], json!([fence(&claim)]));
+    let removed = server.send("DELETE", "/v1/workers/b", &[], Vec::new()).await;
+    assert_eq!(removed.json()["released"], json!([fence(&claim)]));
     assert_eq!(server.execution(&id).await["state"], "waiting");
-    assert_eq!(names(&server.get("/v1/workers").await.json()), ["a"]);
+    assert_eq!(instances(&server.get("/v1/workers").await.json()), ["a"]);
 }

@@ -1,15 +1,15 @@
-//! What makes an answer differ from an expected one: a field that is missing or has another value, an item too many or too few.
-//! A field that is not expected is no difference: later versions add fields.
+//! Differences between an expected and an actual response: missing fields, other values, and other numbers of items. An
+//! additional field is not a difference, because later versions add fields.
 
 use serde_json::Value;
 
-/// What is not compared, and why.
+/// A field that is not compared.
 struct Mask {
-    /// How the path ends.
+    /// The end of the paths it applies to.
     path: &'static str,
-    /// The field, wherever it stands in the answer.
+    /// The name of the field, at any depth of the response.
     field: &'static str,
-    /// Why it may differ.
+    /// The reason why the field may differ.
     #[allow(dead_code)]
     reason: &'static str,
 }
@@ -17,63 +17,62 @@ struct Mask {
 const MASKS: [Mask; 1] = [Mask {
     path: "/explain",
     field: "message",
-    reason: "a sentence for people that is composed when it is read: it may be worded differently; code, ref and time are \
-             compared",
+    reason: "a sentence for people that is composed on reading and may be reworded; code, ref and time are compared",
 }];
 
-/// A value of the public form that was changed on purpose since a fixture was written. The files of a fixture are never
-/// edited, so a change is entered here.
+/// A value of the API that was changed on purpose since a fixture was written. The files of a fixture are never edited,
+/// so such changes are listed here.
 struct Change {
-    /// The field, wherever it stands.
+    /// The name of the field, at any depth of the response.
     field: &'static str,
-    /// The value that a fixture expects.
+    /// The value in the fixture.
     was: &'static str,
-    /// The value that is shown now.
+    /// The value that the API shows now.
     now: &'static str,
 }
 
 const CHANGES: [Change; 0] = [];
 
-/// Best-effort frames are shown for ten minutes only, so they are left out on both sides.
-fn is_passing(item: &Value) -> bool {
+/// Reports whether an item is a best-effort frame. These are kept for ten minutes only and therefore not compared.
+fn is_transient(item: &Value) -> bool {
     item["mode"] == "best_effort"
 }
 
-/// Every difference between what a path is expected to show and what it shows.
-pub fn differences(path: &str, expected: &Value, shown: &Value) -> Vec<String> {
+/// Returns every difference between the expected and the actual response of a path.
+pub fn differences(path: &str, expected: &Value, actual: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    compare(path, path, expected, shown, &mut found);
+    compare(path, path, expected, actual, &mut found);
     found
 }
 
-fn compare(path: &str, at: &str, expected: &Value, shown: &Value, found: &mut Vec<String>) {
-    match (expected, shown) {
-        (Value::Object(expected), Value::Object(shown)) => {
+fn compare(path: &str, at: &str, expected: &Value, actual: &Value, found: &mut Vec<String>) {
+    match (expected, actual) {
+        (Value::Object(expected), Value::Object(actual)) => {
             for (field, value) in expected.iter().filter(|(field, _)| !is_masked(path, field)) {
-                match shown.get(field) {
-                    Some(shown) => compare(path, &format!("{at}/{field}"), value, shown, found),
+                match actual.get(field) {
+                    Some(actual) => compare(path, &format!("{at}/{field}"), value, actual, found),
                     None => found.push(format!("{at}/{field} is missing; expected {value}")),
                 }
             }
         }
-        (Value::Array(expected), Value::Array(shown)) => {
-            let [expected, shown] = [expected, shown]
-                .map(|items| items.iter().filter(|item| !is_passing(item)).collect::<Vec<&Value>>());
-            if expected.len() != shown.len() {
-                found.push(format!("{at} has {} items; expected {}", shown.len(), expected.len()));
+        (Value::Array(expected), Value::Array(actual)) => {
+            let [expected, actual] = [expected, actual]
+                .map(|items| items.iter().filter(|item| !is_transient(item)).collect::<Vec<&Value>>());
+            if expected.len() != actual.len() {
+                found.push(format!("{at} has {} items; expected {}", actual.len(), expected.len()));
             }
-            for (place, (expected, shown)) in expected.iter().zip(&shown).enumerate() {
-                compare(path, &format!("{at}/{place}"), expected, shown, found);
+            for (index, (expected, actual)) in expected.iter().zip(&actual).enumerate() {
+                compare(path, &format!("{at}/{index}"), expected, actual, found);
             }
         }
-        (expected, shown) if expected == shown || is_changed(at, expected, shown) => {}
-        (expected, shown) => found.push(format!("{at} is {shown}; expected {expected}")),
+        (expected, actual) if expected == actual || is_changed(at, expected, actual) => {}
+        (expected, actual) => found.push(format!("{at} is {actual}; expected {expected}")),
     }
 }
 
-fn is_changed(at: &str, expected: &Value, shown: &Value) -> bool {
+fn is_changed(at: &str, expected: &Value, actual: &Value) -> bool {
     let field = at.rsplit('/').find(|part| part.parse::<usize>().is_err());
-    CHANGES.iter().any(|change| field == Some(change.field) && expected == change.was && shown == change.now)
+    CHANGES.iter().any(|change| field == Some(change.field) && expected == change.was && actual == change.now)
 }
 
 fn is_masked(path: &str, field: &str) -> bool {
@@ -89,22 +88,26 @@ mod tests {
     fn a_missing_field_another_value_and_another_number_of_items_are_differences() {
         let expected = json!({ "a": 1, "b": { "c": [1, { "d": null }] } });
         assert_eq!(differences("/p", &expected, &expected), [""; 0]);
-        for (shown, found) in [
+        for (actual, found) in [
             (json!({ "b": expected["b"] }), "/p/a is missing; expected 1"),
             (json!({ "a": 2, "b": expected["b"] }), "/p/a is 2; expected 1"),
             (json!({ "a": 1, "b": { "c": [1] } }), "/p/b/c has 1 items; expected 2"),
             (json!({ "a": 1, "b": { "c": [1, {}] } }), "/p/b/c/1/d is missing; expected null"),
             (json!({ "a": 1, "b": [] }), r#"/p/b is []; expected {"c":[1,{"d":null}]}"#),
         ] {
-            assert_eq!(differences("/p", &expected, &shown), [found]);
+            assert_eq!(differences("/p", &expected, &actual), [found]);
         }
     }
 
     #[test]
-    fn a_field_that_is_new_and_one_that_is_masked_are_no_differences() {
+    fn a_new_field_and_a_masked_field_are_not_differences() {
         let expected = json!({ "message": "old words", "code": "c", "items": [{ "mode": "best_effort" }] });
-        let shown = json!({ "message": "new words", "code": "c", "new": 1, "items": [] });
-        assert_eq!(differences("/v1/executions/x/explain", &expected, &shown), [""; 0]);
-        assert_eq!(differences("/v1/executions/x", &expected, &shown).len(), 1, "masked by its path only");
+        let actual = json!({ "message": "new words", "code": "c", "new": 1, "items": [] });
+        assert_eq!(differences("/v1/executions/x/explain", &expected, &actual), [""; 0]);
+        assert_eq!(
+            differences("/v1/executions/x", &expected, &actual).len(),
+            1,
+            "the mask applies to one path only"
+        );
     }
 }

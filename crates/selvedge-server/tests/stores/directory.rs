@@ -1,34 +1,34 @@
-//! A directory of its own for each SQLite file, and a copy of the file of a fixture in it, opened today or in the far future.
+//! Temporary directories with a copy of a fixture's SQLite file, opened today or in the far future.
 
 use selvedge_conformance::fixtures::Fixture;
 use selvedge_sqlite::SqliteStore;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// 2190-01-01 in microseconds of the Unix epoch: long after every window, retention and grace period of a default length, and
-/// before the times that a fixture never reaches.
+/// 2190-01-01 in microseconds since the Unix epoch: after the end of every window, retention and grace period of
+/// default length, and before the times that a fixture never reaches.
 const LATER_US: i64 = 6_942_585_600_000_000;
 
-/// A directory that goes when it is dropped.
+/// A temporary directory, deleted on drop.
 pub struct Directory(PathBuf);
 
 impl Directory {
-    /// A new empty directory.
+    /// Creates an empty directory.
     pub fn new() -> Directory {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(uuid::Uuid::new_v4().to_string());
-        std::fs::create_dir_all(&path).expect("a directory can be made");
+        std::fs::create_dir_all(&path).expect("the directory is created");
         Directory(path)
     }
 
-    /// A directory with a copy of the file of a fixture.
+    /// Creates a directory with a copy of a fixture's SQLite file.
     pub fn copy(fixture: &Fixture) -> Directory {
         let directory = Directory::new();
         std::fs::copy(fixture.path("sqlite.db"), directory.database()).expect("the file is copied");
         directory
     }
 
-    /// The same, with the clock of the store in the year 2190: what a test finds there does not depend on when it runs. A store
-    /// never goes behind the time that its file shows to have passed.
+    /// Creates a copy whose store believes to be in the year 2190, so that a test does not depend on when it runs. The
+    /// clock of a store never runs behind the latest time recorded in its file.
     pub fn copy_for_later(fixture: &Fixture) -> Directory {
         let directory = Self::copy(fixture);
         let file = rusqlite::Connection::open(directory.database()).expect("the file opens");
@@ -37,12 +37,12 @@ impl Directory {
         directory
     }
 
-    /// The path of the file in it.
+    /// Returns the path of the SQLite file.
     pub fn database(&self) -> PathBuf {
         self.0.join("selvedge.db")
     }
 
-    /// Opens the store in it, which brings the schema up to date.
+    /// Opens the store, which migrates its schema.
     pub async fn store(&self) -> Arc<SqliteStore> {
         Arc::new(SqliteStore::open(&self.database()).await.expect("the store opens"))
     }
@@ -50,7 +50,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // What is left behind is in the target directory.
+        // Best effort: a directory that is left behind lies in the target directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

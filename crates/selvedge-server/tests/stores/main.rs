@@ -1,7 +1,6 @@
-//! The checked-in stores of earlier builds, opened by this one: everything in them is read over HTTP and compared field by
-//! field, and what they left undone is done. `generate` writes such a store.
+//! Compatibility with stores of earlier builds. The checked-in stores (fixtures) are opened, read over HTTP and
+//! compared field by field, and the work they left pending is completed. `generate` writes such a store.
 
-mod answers;
 mod behaviour;
 mod compare;
 #[path = "../../../selvedge-postgres/tests/support/database.rs"]
@@ -12,3 +11,4 @@ mod generate;
 mod notes;
 mod reading;
 mod server;
+mod snapshot;

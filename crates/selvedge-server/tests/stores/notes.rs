@@ -1,4 +1,4 @@
-//! What is kept of a fixture beside its rows: tokens, which are shown once, the fences of reports, and ids by their role.
+//! Values of a fixture that the API does not show again: tokens, fences, and the content of submissions.
 
 use serde_json::{Map, Value};
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 pub struct Notes(pub Map<String, Value>);
 
 impl Notes {
-    /// Keeps a value.
-    pub fn keep(&mut self, name: &str, value: Value) {
-        let before = self.0.insert(name.to_owned(), value);
-        assert!(before.is_none(), "{name} is kept twice");
+    /// Adds a value.
+    pub fn add(&mut self, name: &str, value: Value) {
+        let previous = self.0.insert(name.to_owned(), value);
+        assert!(previous.is_none(), "{name} is added twice");
     }
 
-    /// A value that was kept.
-    pub fn of(&self, name: &str) -> &Value {
+    /// Returns a value.
+    pub fn get(&self, name: &str) -> &Value {
         self.0.get(name).unwrap_or_else(|| panic!("the notes have no {name}"))
     }
 }

@@ -1,65 +1,65 @@
-//! Everything in the fixtures is read back, field by field, as the build that wrote them read it.
+//! Reads everything in the fixtures and compares it, field by field, with what the build that wrote them has read.
 
-use crate::answers::{self, Answers};
 use crate::compare::differences;
 use crate::database::Database;
 use crate::directory::Directory;
 use crate::generate::OTHER;
-use crate::server::{Server, quiet};
+use crate::server::{Server, passive_options};
+use crate::snapshot::{self, Snapshot};
 use selvedge_conformance::fixtures::{Fixture, all};
 use selvedge_engine::core::filter::Filter;
 use selvedge_engine::store::Store;
 use std::sync::Arc;
 
 #[tokio::test]
-async fn everything_in_the_sqlite_fixtures_is_read_back_field_by_field() {
+async fn the_sqlite_fixtures_are_read_as_they_were_written() {
     for fixture in all() {
         let directory = Directory::copy(&fixture);
-        is_read_back(&fixture, "sqlite.json", directory.store().await).await;
+        check_fixture(&fixture, "sqlite.json", directory.store().await).await;
     }
 }
 
 #[tokio::test]
-async fn everything_in_the_sqlite_fixtures_is_read_back_alike_in_the_far_future() {
+async fn the_sqlite_fixtures_are_read_as_they_were_written_in_the_far_future() {
     for fixture in all() {
         let directory = Directory::copy_for_later(&fixture);
-        is_read_back(&fixture, "sqlite.json", directory.store().await).await;
+        check_fixture(&fixture, "sqlite.json", directory.store().await).await;
     }
 }
 
 #[tokio::test]
-async fn everything_in_the_postgres_fixtures_is_read_back_field_by_field() {
+async fn the_postgres_fixtures_are_read_as_they_were_written() {
     for fixture in all() {
         let database = Database::restore(&fixture).await;
-        is_read_back(&fixture, "postgres.json", database.store().await).await;
+        check_fixture(&fixture, "postgres.json", database.store().await).await;
     }
 }
 
-async fn is_read_back(fixture: &Fixture, file: &str, store: Arc<dyn Store>) {
-    let (_, expected) = answers::parse(&fixture.text(file));
-    let server = Server::start(store, quiet()).await;
-    let shown = answers::read(&server).await;
-    let found = all_differences(&expected, &shown);
+async fn check_fixture(fixture: &Fixture, file: &str, store: Arc<dyn Store>) {
+    let (_, expected) = snapshot::parse(&fixture.text(file));
+    let server = Server::start(store, passive_options()).await;
+    let actual = snapshot::read(&server).await;
+    let found = all_differences(&expected, &actual);
     assert!(found.is_empty(), "{} of v{}:\n{}", file, fixture.version, found.join("\n"));
-    is_in_the_other_namespace(&server).await;
+    check_other_namespace(&server).await;
     server.stop().await;
 }
 
-fn all_differences(expected: &Answers, shown: &Answers) -> Vec<String> {
+fn all_differences(expected: &Snapshot, actual: &Snapshot) -> Vec<String> {
     let mut found = Vec::new();
     for (path, expected) in expected {
-        match shown.get(path) {
-            Some(shown) => found.extend(differences(path, expected, shown)),
-            None => found.push(format!("{path} is not read any more")),
+        match actual.get(path) {
+            Some(actual) => found.extend(differences(path, expected, actual)),
+            None => found.push(format!("{path} is no longer read")),
         }
     }
     found
 }
 
-/// What the second namespace has is found there, and not over HTTP, which shows the first one.
-async fn is_in_the_other_namespace(server: &Server) {
-    let other = server.engine.namespace(OTHER).await.expect("the namespace is there");
-    let (mut found, _) = other.list(&Filter::all(other.id()), None, 10).await.expect("it is listed");
+/// Asserts that the executions of the second namespace exist there, and not over HTTP, which shows the first namespace.
+async fn check_other_namespace(server: &Server) {
+    let other = server.engine.namespace(OTHER).await.expect("the namespace exists");
+    let (mut found, _) = other.list(&Filter::all(other.id()), None, 10).await.expect("the list is read");
     found.sort_by_key(|view| view.stored.execution.id);
     let keys: Vec<Option<&str>> =
         found.iter().map(|view| view.stored.execution.spec.idempotency_key.as_deref()).collect();
@@ -71,15 +71,15 @@ async fn is_in_the_other_namespace(server: &Server) {
 }
 
 #[test]
-fn an_altered_field_and_a_path_that_is_gone_are_noticed() {
+fn an_altered_field_and_a_missing_path_are_detected() {
     let fixture = all().remove(0);
-    let (_, expected) = answers::parse(&fixture.text("sqlite.json"));
+    let (_, expected) = snapshot::parse(&fixture.text("sqlite.json"));
     assert!(all_differences(&expected, &expected).is_empty());
     for path in expected.keys().filter(|path| path.matches('/').count() == 3 && path.contains("executions")) {
-        let mut shown = expected.clone();
-        shown.get_mut(path).expect("it is there")[1]["version"] = 0.into();
-        assert_eq!(all_differences(&expected, &shown).len(), 1, "{path}");
-        shown.remove(path);
-        assert_eq!(all_differences(&expected, &shown), [format!("{path} is not read any more")]);
+        let mut altered = expected.clone();
+        altered.get_mut(path).expect("the path is in the snapshot")[1]["version"] = 0.into();
+        assert_eq!(all_differences(&expected, &altered).len(), 1, "{path}");
+        altered.remove(path);
+        assert_eq!(all_differences(&expected, &altered), [format!("{path} is no longer read")]);
     }
 }

@@ -1,4 +1,4 @@
-//! The real server on an open store, on a loopback port of its own, and a small client for it.
+//! A server on an open store, and a client of its API.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -17,15 +17,15 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// The longest wait for anything here. A test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest time that a test waits; nothing here takes as long.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A log window that no fixture outgrows, so that reconcilers keep every entry: a hundred years.
+/// A log window of a hundred years, so that reconcilers keep every event of a fixture.
 const LOG_WINDOW: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// An engine and its server.
 pub struct Server {
-    /// The engine.
+    /// The engine on the store.
     pub engine: Engine,
     address: SocketAddr,
     client: Client<HttpConnector, Full<Bytes>>,
@@ -33,30 +33,30 @@ pub struct Server {
     serving: JoinHandle<std::io::Result<()>>,
 }
 
-/// The options of an engine that does only what a call asks for: no reconciler runs, and outbox rows stay.
-pub fn quiet() -> Options {
-    Options { reconcilers: false, dispatch: false, ..running() }
+/// Returns the options of an engine without reconcilers and without dispatch, so that outbox rows stay.
+pub fn passive_options() -> Options {
+    Options { reconcilers: false, dispatch: false, ..full_options() }
 }
 
-/// The options of an engine that runs everything.
-pub fn running() -> Options {
+/// Returns the options of an engine with all reconcilers and dispatch.
+pub fn full_options() -> Options {
     Options { secret: Some(secret()), log_window: LOG_WINDOW, ..Options::default() }
 }
 
-/// The root secret of the tokens in the fixtures.
+/// Returns the root secret of the tokens in the fixtures.
 fn secret() -> Secret {
-    Secret::new(b"the root secret of every fixture".to_vec()).expect("it is long enough")
+    Secret::new(b"the root secret of every fixture".to_vec()).expect("the secret is long enough")
 }
 
 impl Server {
     /// Starts an engine and a server on a store.
     pub async fn start(store: Arc<dyn Store>, options: Options) -> Server {
         let engine = Engine::start(store, options).await.expect("the engine starts");
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-        let address = listener.local_addr().expect("the port has an address");
-        let (shutdown, asked) = oneshot::channel::<()>();
-        let asked = async move { drop(asked.await) };
-        let serving = tokio::spawn(selvedge_server::serve(engine.clone(), listener, asked));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port is bound");
+        let address = listener.local_addr().expect("the listener has an address");
+        let (shutdown, shutdown_begun) = oneshot::channel::<()>();
+        let shutdown_begun = async move { drop(shutdown_begun.await) };
+        let serving = tokio::spawn(selvedge_server::serve(engine.clone(), listener, shutdown_begun));
         let client = Client::builder(TokioExecutor::new()).build_http();
         Server { engine, address, client, shutdown, serving }
     }
@@ -65,11 +65,11 @@ impl Server {
     pub async fn stop(self) {
         drop(self.shutdown);
         drop(self.client);
-        self.serving.await.expect("no panic").expect("no error");
+        self.serving.await.expect("the server does not panic").expect("the server does not fail");
         self.engine.shutdown().await;
     }
 
-    /// Makes a call and returns status and JSON body.
+    /// Makes a request, optionally with an idempotency key. Returns status and JSON body.
     pub async fn call(
         &self,
         method: &str,
@@ -83,27 +83,28 @@ impl Server {
         }
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let request = request.header("content-type", "application/json");
-        let request = request.body(Full::new(Bytes::from(body))).expect("a request");
-        let answered = tokio::time::timeout(PATIENCE, self.client.request(request)).await;
-        let (parts, body) = answered.expect("in time").expect("an answer").into_parts();
-        let body = body.collect().await.expect("a body").to_bytes();
+        let request = request.body(Full::new(Bytes::from(body))).expect("the request is valid");
+        let response = tokio::time::timeout(TIMEOUT, self.client.request(request)).await;
+        let response = response.expect("the request does not time out").expect("the server responds");
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.expect("the body is read").to_bytes();
         let json = serde_json::from_slice(&body)
             .unwrap_or_else(|error| panic!("{method} {path}: {error}: {}", String::from_utf8_lossy(&body)));
         (parts.status.as_u16(), json)
     }
 
-    /// Makes a call that must succeed, and returns the answer.
-    pub async fn done(&self, method: &str, path: &str, body: Value) -> Value {
-        let (status, answer) = self.call(method, path, None, Some(body.clone())).await;
-        assert!((200..300).contains(&status), "{method} {path} {body}: {status} {answer}");
-        answer
+    /// Makes a request successfully. Returns the response.
+    pub async fn call_ok(&self, method: &str, path: &str, body: Value) -> Value {
+        let (status, response) = self.call(method, path, None, Some(body.clone())).await;
+        assert!((200..300).contains(&status), "{method} {path} {body}: {status} {response}");
+        response
     }
 
-    /// Reads a path, which must be there.
+    /// Reads a path successfully.
     pub async fn get(&self, path: &str) -> Value {
-        let (status, answer) = self.call("GET", path, None, None).await;
-        assert!((200..300).contains(&status), "GET {path}: {status} {answer}");
-        answer
+        let (status, response) = self.call("GET", path, None, None).await;
+        assert!((200..300).contains(&status), "GET {path}: {status} {response}");
+        response
     }
 
     /// Reads an execution.
@@ -111,38 +112,42 @@ impl Server {
         self.get(&format!("/v1/executions/{id}")).await
     }
 
-    /// Reads an execution until it is in a state.
-    pub async fn until_state(&self, id: &str, state: &str) -> Value {
-        let mut seen = Value::Null;
-        until(&format!("execution {id} is {state}"), async || {
-            seen = self.execution(id).await;
-            seen["state"] == state
+    /// Waits until an execution has the given state. Returns the execution.
+    pub async fn wait_for_state(&self, id: &str, state: &str) -> Value {
+        let mut execution = Value::Null;
+        wait_until(&format!("execution {id} is {state}"), async || {
+            execution = self.execution(id).await;
+            execution["state"] == state
         })
         .await;
-        seen
+        execution
     }
 
-    /// Runs ticks of a reconciler until it has acted on `count` rows: what it waits for is due within milliseconds.
+    /// Ticks a reconciler until it has processed `count` rows, which become due within milliseconds.
     pub async fn tick(&self, reconciler: &str, count: u64) {
         let mut done = 0;
-        until(&format!("{reconciler} acts on {count} rows"), async || {
-            done += self.engine.tick(reconciler).await.expect("the tick runs").done;
+        wait_until(&format!("{reconciler} processes {count} rows"), async || {
+            done += self.engine.tick(reconciler).await.expect("the tick succeeds").done;
             done >= count
         })
         .await;
     }
 }
 
-/// Looks again until it is so.
-pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    within(PATIENCE, what, &mut is_so).await;
+/// Polls `condition` until it is true. `description` says what is waited for.
+pub async fn wait_until(description: &str, mut condition: impl AsyncFnMut() -> bool) {
+    wait_until_within(TIMEOUT, description, &mut condition).await;
 }
 
-/// Looks again until it is so, for at most this long.
-pub async fn within(patience: Duration, what: &str, is_so: &mut impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + patience;
-    while !is_so().await {
-        assert!(Instant::now() < deadline, "in vain: {what}");
+/// Polls `condition` until it is true, for at most `timeout`.
+pub async fn wait_until_within(
+    timeout: Duration,
+    description: &str,
+    condition: &mut impl AsyncFnMut() -> bool,
+) {
+    let deadline = Instant::now() + timeout;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "timed out waiting until {description}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -1,13 +1,13 @@
-//! Calls, made with plain `curl`.
+//! Requests, made with plain `curl`.
 
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
 
-/// A call under way.
+/// A request in progress.
 pub struct Call(Child);
 
-/// Begins a call.
-pub fn calling(method: &str, url: &str, body: Option<&Value>) -> Call {
+/// Starts a request.
+pub fn start_call(method: &str, url: &str, body: Option<&Value>) -> Call {
     let mut curl = Command::new("curl");
     curl.args(["--silent", "--show-error", "--max-time", "90"])
         .args(["--write-out", "\n%{http_code}", "--request", method, url])
@@ -19,26 +19,26 @@ pub fn calling(method: &str, url: &str, body: Option<&Value>) -> Call {
 }
 
 impl Call {
-    /// Its answer: status and body.
-    pub fn answer(self) -> (u16, Value) {
-        let output = self.0.wait_with_output().expect("curl ends");
-        let text = String::from_utf8(output.stdout).expect("answers are text");
+    /// Waits for the response. Returns its status and body.
+    pub fn response(self) -> (u16, Value) {
+        let output = self.0.wait_with_output().expect("curl exits");
+        let text = String::from_utf8(output.stdout).expect("responses are text");
         assert!(output.status.success(), "curl: {}: {text}", output.status);
         let (body, status) = text.rsplit_once('\n').expect("curl writes the status last");
         let body = match body {
             "" => Value::Null,
-            body => serde_json::from_str(body).expect("answers are JSON"),
+            body => serde_json::from_str(body).expect("responses are JSON"),
         };
         (status.parse().expect("a status is a number"), body)
     }
 }
 
-/// Makes a call that reads.
+/// Makes a GET request. Returns status and body.
 pub fn get(url: &str) -> (u16, Value) {
-    calling("GET", url, None).answer()
+    start_call("GET", url, None).response()
 }
 
-/// Makes a call that does something.
+/// Makes a POST request. Returns status and body.
 pub fn post(url: &str, body: &Value) -> (u16, Value) {
-    calling("POST", url, Some(body)).answer()
+    start_call("POST", url, Some(body)).response()
 }

@@ -1,16 +1,16 @@
-//! What the tests of the binary use: servers, calls, and a store of its own for each test.
+//! Fixtures: servers, requests, and a separate store for each test.
 
 mod curl;
 mod place;
 mod server;
 
-pub use curl::{calling, get, post};
+pub use curl::{get, post, start_call};
 pub use place::{Directory, Place, Postgres, Sqlite};
 pub use server::{Server, command};
 
 use serde_json::{Value, json};
 
-/// Makes a test of each of these functions on each store.
+/// Defines a test of each function for each store.
 macro_rules! on_each_store {
     ($($name:ident),+ $(,)?) => {
         mod on_sqlite {
@@ -25,26 +25,26 @@ macro_rules! on_each_store {
 }
 pub(crate) use on_each_store;
 
-/// Submits an execution; gives its id.
+/// Submits an execution. Returns its id.
 pub fn submit(url: &str, submission: Value) -> String {
-    let (status, answer) = post(&format!("{url}/v1/executions"), &submission);
-    assert_eq!(status, 201, "{answer}");
-    text(&answer["execution"]["id"])
+    let (status, response) = post(&format!("{url}/v1/executions"), &submission);
+    assert_eq!(status, 201, "{response}");
+    text(&response["execution"]["id"])
 }
 
-/// The body of a claim of up to `max` from lane `default`.
-pub fn claim_of(max: u32, wait_ms: u64) -> Value {
+/// Returns the body of a claim of up to `max` executions of lane `default`.
+pub fn claim_body(max: u32, wait_ms: u64) -> Value {
     json!({"worker": "w", "lanes": ["default"], "max": max, "wait_ms": wait_ms, "lease_ttl_ms": 60_000})
 }
 
-/// Claims; gives the claims.
+/// Claims up to `max` executions of lane `default`. Returns the claims.
 pub fn claim(url: &str, instance: &str, max: u32, wait_ms: u64) -> Vec<Value> {
-    let (status, answer) = post(&format!("{url}/v1/workers/{instance}/claim"), &claim_of(max, wait_ms));
-    assert_eq!(status, 200, "{answer}");
-    answer["claims"].as_array().expect("a list").clone()
+    let (status, response) = post(&format!("{url}/v1/workers/{instance}/claim"), &claim_body(max, wait_ms));
+    assert_eq!(status, 200, "{response}");
+    response["claims"].as_array().expect("claims is an array").clone()
 }
 
-/// Reports what was claimed as complete; gives the one result.
+/// Completes a claimed execution. Returns the result of the report.
 pub fn complete(url: &str, instance: &str, claim: &Value, result: Value) -> Value {
     let op = json!({
         "op": "complete",
@@ -54,24 +54,24 @@ pub fn complete(url: &str, instance: &str, claim: &Value, result: Value) -> Valu
         "epoch": claim["lease"]["epoch"],
         "result": result,
     });
-    let (status, answer) = post(&format!("{url}/v1/workers/{instance}/report"), &json!({"ops": [op]}));
-    assert_eq!(status, 200, "{answer}");
-    answer["results"][0].clone()
+    let (status, response) = post(&format!("{url}/v1/workers/{instance}/report"), &json!({"ops": [op]}));
+    assert_eq!(status, 200, "{response}");
+    response["results"][0].clone()
 }
 
-/// The outcome and result of an execution, waited for.
+/// Waits for the end of an execution. Returns status and body with its outcome and result.
 pub fn result(url: &str, id: &str) -> (u16, Value) {
     get(&format!("{url}/v1/executions/{id}/result?wait_ms=30000"))
 }
 
-/// The public state of an execution.
+/// Reads the state of an execution.
 pub fn state(url: &str, id: &str) -> String {
     let (status, execution) = get(&format!("{url}/v1/executions/{id}"));
     assert_eq!(status, 200, "{execution}");
     text(&execution["state"])
 }
 
-/// The text in a value.
+/// Returns a JSON string as text.
 pub fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+    value.as_str().unwrap_or_else(|| panic!("{value} is not a string")).to_owned()
 }

@@ -1,27 +1,27 @@
-//! Where a test keeps its store: a directory or a database of its own, gone when the test is over.
+//! Stores for tests: a directory or a database per test, deleted when the test ends.
 
 use std::path::{Path, PathBuf};
 use tokio_postgres::NoTls;
 use uuid::Uuid;
 
-/// A store of its own.
+/// A store for one test.
 pub trait Place {
-    /// Its address.
+    /// Returns the address of the store.
     fn store(&self) -> String;
 }
 
-/// A directory of its own.
+/// A temporary directory.
 pub struct Directory(PathBuf);
 
 impl Directory {
-    /// An empty one.
+    /// Creates an empty directory.
     pub fn new() -> Self {
         let path = std::env::temp_dir().join(format!("selvedge-test-{}", Uuid::new_v4().simple()));
-        std::fs::create_dir(&path).expect("the directory is made");
+        std::fs::create_dir(&path).expect("the directory is created");
         Directory(path)
     }
 
-    /// Its path.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -29,16 +29,16 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // A directory that stays harms nothing but tidiness.
+        // Best effort: a directory that is left behind does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// A SQLite file in a directory of its own.
+/// A SQLite file in a temporary directory.
 pub struct Sqlite(Directory);
 
 impl Sqlite {
-    /// One that is not there yet.
+    /// Creates the directory; the server creates the file.
     pub fn new() -> Self {
         Sqlite(Directory::new())
     }
@@ -50,14 +50,14 @@ impl Place for Sqlite {
     }
 }
 
-/// A Postgres database of its own.
+/// A temporary Postgres database.
 pub struct Postgres {
     server: String,
     database: String,
 }
 
 impl Postgres {
-    /// An empty one.
+    /// Creates an empty database.
     pub fn new() -> Self {
         let server = std::env::var("SELVEDGE_TEST_POSTGRES").expect(
             "SELVEDGE_TEST_POSTGRES is not set: run ./scripts/test, which starts a PostgreSQL for the tests",
@@ -67,7 +67,7 @@ impl Postgres {
         Postgres { server, database }
     }
 
-    /// Its address, with this password, which the server does not ask for.
+    /// Returns the address of the store with a password, which the Postgres server ignores.
     pub fn store_with_password(&self, password: &str) -> String {
         let store = self.store();
         let (user, rest) = store.split_once('@').expect("the address names a user");
@@ -77,7 +77,8 @@ impl Postgres {
 
 impl Place for Postgres {
     fn store(&self) -> String {
-        let (server, _database) = self.server.rsplit_once('/').expect("a URL with a database");
+        let (server, _database) =
+            self.server.rsplit_once('/').expect("SELVEDGE_TEST_POSTGRES names a database");
         format!("{server}/{}", self.database)
     }
 }
@@ -88,17 +89,20 @@ impl Drop for Postgres {
     }
 }
 
-/// Runs one statement.
+/// Runs a statement on the Postgres server.
 fn run(server: &str, statement: &str) {
     let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("the runtime starts");
     runtime.block_on(async {
         let (client, connection) = tokio_postgres::connect(server, NoTls)
             .await
-            .expect("the server of SELVEDGE_TEST_POSTGRES answers");
+            .expect("the server of SELVEDGE_TEST_POSTGRES is reachable");
         let connection = tokio::spawn(connection);
         client.batch_execute(statement).await.expect(statement);
         drop(client);
-        connection.await.expect("the connection's task ends").expect("the connection closes well");
+        connection
+            .await
+            .expect("the connection's task does not panic")
+            .expect("the connection closes cleanly");
     });
 }

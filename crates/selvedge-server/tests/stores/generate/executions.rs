@@ -1,18 +1,18 @@
-//! Scenes of single executions that have happened: every outcome, every way to lose a lease, replays, a long history, keys.
+//! Finished scenes of single executions: every outcome, every way to lose a lease, replays, a long history, and keys.
 
-use crate::driver::{Driver, FOR_EVER_MS, op};
-use crate::server::until;
+use crate::driver::{Driver, FOREVER_MS, op};
+use crate::server::wait_until;
 use serde_json::{Value, json};
 
-/// Plays all scenes. Reconcilers are ticked by hand, and every tick acts on all that is due, so nothing that should stay
-/// undone may be there yet.
+/// Plays all scenes. Reconcilers are ticked by hand, and a tick processes everything that is due. Therefore these
+/// scenes are played before any work that must stay pending.
 pub async fn play(driver: &mut Driver) {
     completed(driver).await;
     failed(driver).await;
     cancelled(driver).await;
     expired(driver).await;
     put_back(driver).await;
-    moved_by_operators(driver).await;
+    changed_by_operators(driver).await;
     replayed(driver).await;
     with_a_long_history(driver).await;
     interrupted(driver).await;
@@ -20,33 +20,35 @@ pub async fn play(driver: &mut Driver) {
     deleted(driver).await;
 }
 
-/// Everything that a submission may say, reports that are repeated, and a repeat of the submission.
+/// A submission with every field, repeated reports, and a batch with an idempotency key.
 async fn completed(driver: &mut Driver) {
     let everything = json!({
         "kind": "resize", "input": { "width": 800, "name": "élan 🧵", "long": "x".repeat(700) },
-        "idempotency_key": "order-1", "idempotency_window_ms": FOR_EVER_MS, "unique_while_active": "customer-1",
+        "idempotency_key": "order-1", "idempotency_window_ms": FOREVER_MS, "unique_while_active": "customer-1",
         "priority": 7, "capabilities": ["gpu", "linux"], "tags": { "customer": "seven", "unit": "a:b" },
-        "start_by_ms": FOR_EVER_MS, "attempt_timeout_ms": FOR_EVER_MS, "deadline_ms": FOR_EVER_MS,
+        "start_by_ms": FOREVER_MS, "attempt_timeout_ms": FOREVER_MS, "deadline_ms": FOREVER_MS,
         "retry": { "max_retries": 5, "max_interruptions": 9, "retry_on": ["transient", "timeout"],
                    "backoff": { "type": "exponential", "initial_ms": 10, "multiplier": 1.5, "max_ms": 20, "jitter": false } },
     });
     driver.submit(1, "completed", everything.clone()).await;
-    driver.notes.keep("idempotent_submission", everything);
+    driver.notes.add("idempotent_submission", everything);
     let capable = json!({ "capabilities": ["gpu", "linux", "fast"], "kinds": ["resize"] });
     let claim = driver.claim_as("worker-1", "completed", 1, capable).await.remove(0);
     driver.report("progress", &claim, json!({ "percent": 33.5, "message": "a third" })).await;
-    let done = op("complete", &claim, json!({ "op_id": "done-1", "result": { "size": 12.50, "ok": true } }));
-    let reported = driver.server.done("POST", "/v1/workers/worker-1/report", json!({ "ops": [done] })).await;
+    let complete =
+        op("complete", &claim, json!({ "op_id": "done-1", "result": { "size": 12.50, "ok": true } }));
+    let reported =
+        driver.server.call_ok("POST", "/v1/workers/worker-1/report", json!({ "ops": [complete] })).await;
     assert_eq!(reported["results"][0]["state"], "completed");
-    driver.notes.keep("repeated_report", done);
-    // The same from a batch with a key of its own, which is kept as the key of an operation.
+    driver.notes.add("repeated_report", complete);
+    // A batch with an idempotency key, which is stored as the key of an operation.
     let batch = json!({ "executions": [
-        { "kind": "work", "lane": "batch", "retention_ms": FOR_EVER_MS, "input": [1, 2.0, "three"] },
+        { "kind": "work", "lane": "batch", "retention_ms": FOREVER_MS, "input": [1, 2.0, "three"] },
         { "kind": "", "lane": "batch" },
     ] });
-    let (status, answer) =
+    let (status, response) =
         driver.server.call("POST", "/v1/executions/batch", Some("batch-1"), Some(batch)).await;
-    assert_eq!(status, 200, "{answer}");
+    assert_eq!(status, 200, "{response}");
     let claim = driver.claim_one("batch").await;
     driver.complete(&claim, Value::Null).await;
 }
@@ -54,7 +56,7 @@ async fn completed(driver: &mut Driver) {
 async fn failed(driver: &Driver) {
     let id = driver.submit(2, "failed", json!({})).await;
     driver.fail(&driver.claim_one("failed").await, "it broke: \"quoted\"\n💥").await;
-    driver.is(&id, "failed").await;
+    driver.check_state(&id, "failed").await;
     let retry = json!({ "max_retries": 1, "backoff": { "type": "fixed", "delay_ms": 0 } });
     let id = driver.submit(3, "retried", json!({ "retry": retry })).await;
     for attempt in 0..2 {
@@ -62,7 +64,7 @@ async fn failed(driver: &Driver) {
         let error = json!({ "message": format!("attempt {attempt}"), "class": "transient" });
         driver.report("fail", &claim, error).await;
     }
-    driver.is(&id, "failed").await;
+    driver.check_state(&id, "failed").await;
 }
 
 async fn cancelled(driver: &Driver) {
@@ -72,19 +74,19 @@ async fn cancelled(driver: &Driver) {
     let claim = driver.claim_one("cancelled-gracefully").await;
     driver.operate(&id, "cancel", json!({ "reason": "in a while", "grace_ms": 60_000 })).await;
     driver.report("release", &claim, json!({})).await;
-    driver.is(&id, "cancelled").await;
+    driver.check_state(&id, "cancelled").await;
     let id = driver.submit(6, "cancelled-while-active", json!({})).await;
     driver.claim_one("cancelled-while-active").await;
     driver.operate(&id, "cancel", json!({})).await;
 }
 
 async fn expired(driver: &Driver) {
-    for (number, more) in [
+    for (number, fields) in [
         (7, json!({ "deadline_ms": 1 })),
         (8, json!({ "start_by_ms": 1 })),
-        (9, json!({ "deadline_ms": 1, "delay_ms": FOR_EVER_MS })),
+        (9, json!({ "deadline_ms": 1, "delay_ms": FOREVER_MS })),
     ] {
-        driver.submit(number, "expired", more).await;
+        driver.submit(number, "expired", fields).await;
     }
     driver.submit(10, "expired-while-active", json!({ "deadline_ms": 300 })).await;
     driver.claim_one("expired-while-active").await;
@@ -93,10 +95,10 @@ async fn expired(driver: &Driver) {
     let id = driver.submit(11, "interrupted-too-often", json!({ "retry": retry })).await;
     driver.claim_one("interrupted-too-often").await;
     driver.server.tick("lease_expiry", 1).await;
-    driver.is(&id, "expired").await;
+    driver.check_state(&id, "expired").await;
 }
 
-/// Attempts that end without an end of their execution; each then completes.
+/// Attempts that end without ending their execution, which then completes.
 async fn put_back(driver: &Driver) {
     driver
         .submit(
@@ -113,30 +115,30 @@ async fn put_back(driver: &Driver) {
     driver.server.tick("delay_promoter", 1).await;
     driver.complete(&driver.claim_one("put-back").await, json!("at last")).await;
 
-    // A claim whose answer was lost: the heartbeat does not name it.
+    // A claim whose response was lost: the worker's heartbeat does not name the lease.
     for number in [13, 14] {
         driver.submit(number, "orphaned", json!({})).await;
     }
     let claims = driver.claim_as("worker-2", "orphaned", 2, json!({})).await;
-    let mut known = op("", &claims[0], json!({}));
-    known.as_object_mut().expect("an object").remove("op");
-    until("the lease that no heartbeat names is orphaned", async || {
-        let beat = json!({ "leases": [known] });
-        let answer = driver.server.done("POST", "/v1/workers/worker-2/heartbeat", beat).await;
-        answer["orphaned"] != json!([])
+    let mut known_lease = op("", &claims[0], json!({}));
+    known_lease.as_object_mut().expect("a JSON object").remove("op");
+    wait_until("the lease that no heartbeat names is orphaned", async || {
+        let heartbeat = json!({ "leases": [known_lease] });
+        let response = driver.server.call_ok("POST", "/v1/workers/worker-2/heartbeat", heartbeat).await;
+        response["orphaned"] != json!([])
     })
     .await;
     driver.complete(&claims[0], json!("renewed")).await;
     driver.complete(&driver.claim_one("orphaned").await, json!("orphaned before")).await;
 
-    // A worker that has gone.
+    // A worker that departs with a lease.
     driver.submit(15, "left", json!({})).await;
     assert_eq!(driver.claim_as("worker-3", "left", 1, json!({})).await.len(), 1);
-    driver.server.done("DELETE", "/v1/workers/worker-3", json!({})).await;
+    driver.server.call_ok("DELETE", "/v1/workers/worker-3", json!({})).await;
     driver.complete(&driver.claim_one("left").await, json!(null)).await;
 }
 
-async fn moved_by_operators(driver: &Driver) {
+async fn changed_by_operators(driver: &Driver) {
     let id = driver.submit(16, "moved", json!({ "tags": { "team": "red", "old": "yes" } })).await;
     driver.operate(&id, "reschedule", json!({ "delay_ms": 60_000 })).await;
     driver.operate(&id, "reschedule", json!({ "delay_ms": 0 })).await;
@@ -157,7 +159,7 @@ async fn replayed(driver: &Driver) {
     driver.operate(&id, "replay", json!({})).await;
 }
 
-/// More lines than a row keeps: the older ones move to pages.
+/// A history that is too long for the execution's row: older lines move to pages.
 async fn with_a_long_history(driver: &Driver) {
     let id = driver.submit(19, "long", json!({})).await;
     for round in 0..14 {
@@ -168,7 +170,7 @@ async fn with_a_long_history(driver: &Driver) {
     driver.complete(&driver.claim_one("long").await, json!("after many attempts")).await;
 }
 
-/// Leases that lapsed and made their executions ready again; one of them is claimed later.
+/// Executions whose leases expired and that wait again; one of them is claimed later.
 async fn interrupted(driver: &Driver) {
     for (number, lane) in [(20, "interrupted"), (23, "interrupted-and-waiting")] {
         driver.submit(number, lane, json!({ "tags": { "kept": "interrupted" } })).await;
@@ -189,8 +191,8 @@ async fn with_streams(driver: &Driver) {
     ] {
         driver.report("frame", &claim, json!({ "kind": kind, "data": data })).await;
     }
-    let brief = json!({ "kind": "event", "mode": "best_effort", "data": { "percent": 5 } });
-    driver.report("frame", &claim, brief).await;
+    let best_effort = json!({ "kind": "event", "mode": "best_effort", "data": { "percent": 5 } });
+    driver.report("frame", &claim, best_effort).await;
     driver.report("release", &claim, json!({})).await;
     let claim = driver.claim_one("streams").await;
     for data in [json!({ "done": 1, "gone": true }), json!({ "done": 2, "gone": null, "list": [1] })] {
@@ -201,7 +203,7 @@ async fn with_streams(driver: &Driver) {
     driver.complete(&claim, json!(null)).await;
 }
 
-/// One whose retention is over: only the log still tells of it.
+/// An execution that was deleted after its retention: only its events remain in the log.
 async fn deleted(driver: &Driver) {
     let id = driver.submit(22, "deleted", json!({ "retention_ms": 0, "tags": { "gone": "yes" } })).await;
     driver.complete(&driver.claim_one("deleted").await, json!(null)).await;

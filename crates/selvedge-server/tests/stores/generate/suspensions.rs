@@ -1,7 +1,7 @@
-//! Scenes of suspension that have happened: what ended a wait, steps of every kind, and waitpoints in every state.
+//! Finished scenes of suspensions: every way to end a wait, steps of every kind, and waitpoints in every state.
 
-use crate::driver::{Driver, FOR_EVER_MS, text};
-use crate::server::until;
+use crate::driver::{Driver, FOREVER_MS, text};
+use crate::server::wait_until;
 use serde_json::json;
 
 /// Plays all scenes.
@@ -10,11 +10,11 @@ pub async fn play(driver: &mut Driver) {
     timed_out(driver).await;
     steps(driver).await;
     waitpoints(driver).await;
-    half_resumed(driver).await;
+    partly_satisfied(driver).await;
 }
 
 async fn resumed(driver: &Driver) {
-    // By signals that came before and after, with and without keys; one is kept for a wait that does not come.
+    // By signals from before and after the suspension, with and without keys; one signal stays buffered.
     let id = driver.submit(101, "resumed", json!({})).await;
     driver.signal(&id, json!({ "name": "early", "payload": { "n": 1 }, "idempotency_key": "early-1" })).await;
     let claim = driver.claim_one("resumed").await;
@@ -31,13 +31,13 @@ async fn resumed(driver: &Driver) {
     driver.report("suspend", &claim, json!({ "condition": { "delay_ms": 1 } })).await;
     driver.server.tick("delay_promoter", 1).await;
     driver.complete(&driver.claim_one("resumed-by-time").await, json!(null)).await;
-    // By an operator, of whose word the condition says nothing.
+    // By an operator, although the condition does not name one.
     let id = driver.submit(103, "resumed-by-operator", json!({})).await;
     let claim = driver.claim_one("resumed-by-operator").await;
     driver.report("suspend", &claim, json!({ "condition": { "signal": "never" } })).await;
     driver.operate(&id, "resume", json!({})).await;
     driver.complete(&driver.claim_one("resumed-by-operator").await, json!(null)).await;
-    // By a condition that held before the suspension.
+    // By a condition that was satisfied before the suspension.
     let id = driver.submit(104, "resumed-at-once", json!({})).await;
     driver.signal(&id, json!({ "name": "go" })).await;
     let claim = driver.claim_one("resumed-at-once").await;
@@ -59,7 +59,7 @@ async fn timed_out(driver: &Driver) {
     driver.complete(&driver.claim_one("timed-out-resume").await, json!("late")).await;
 }
 
-/// Steps of every kind, recorded; the waits of open ones are among what is left undone.
+/// Recorded steps of every kind; open waits of steps are part of the pending scenes.
 async fn steps(driver: &Driver) {
     driver.submit(110, "steps", json!({})).await;
     let claim = driver.claim_one("steps").await;
@@ -71,7 +71,7 @@ async fn steps(driver: &Driver) {
     }
     let waits = json!({ "waits": [
         { "step": "a sleep", "kind": "sleep", "condition": { "delay_ms": 1 } },
-        { "step": "a wait", "kind": "wait", "condition": { "signal": "word" }, "timeout_ms": FOR_EVER_MS },
+        { "step": "a wait", "kind": "wait", "condition": { "signal": "word" }, "timeout_ms": FOREVER_MS },
     ] });
     driver.report("suspend", &claim, waits).await;
     driver.server.tick("delay_promoter", 1).await;
@@ -82,12 +82,12 @@ async fn steps(driver: &Driver) {
     driver.complete(&driver.claim_one("steps").await, json!("all steps")).await;
 }
 
-/// Waitpoints that were used, revoked and expired.
+/// Waitpoints that were delivered, revoked and expired.
 async fn waitpoints(driver: &mut Driver) {
     let id = driver.submit(111, "waitpoints", json!({})).await;
     let claim = driver.claim_one("waitpoints").await;
-    let made = driver.report("waitpoint", &claim, json!({ "name": "brief", "expires_ms": 1 })).await;
-    driver.notes.keep("expired_waitpoint", made["waitpoints"][0].clone());
+    let created = driver.report("waitpoint", &claim, json!({ "name": "brief", "expires_ms": 1 })).await;
+    driver.notes.add("expired_waitpoint", created["waitpoints"][0].clone());
     let suspended = driver
         .report(
             "suspend",
@@ -99,21 +99,25 @@ async fn waitpoints(driver: &mut Driver) {
         )
         .await;
     driver.server.tick("waitpoint_expiry", 1).await;
-    let [used, second, revoked] = [0, 1, 2].map(|place| suspended["waitpoints"][place].clone());
+    let [used, second, revoked] = [0, 1, 2].map(|index| suspended["waitpoints"][index].clone());
     for waitpoint in [&used, &second] {
         let path = format!("/v1/waitpoints/{}/signal", text(&waitpoint["id"]));
         let body = json!({ "token": waitpoint["token"], "payload": { "approved": true } });
-        driver.server.done("POST", &path, body).await;
+        driver.server.call_ok("POST", &path, body).await;
     }
-    driver.server.done("POST", &format!("/v1/waitpoints/{}/revoke", text(&revoked["id"])), json!({})).await;
-    driver.notes.keep("used_waitpoint", used);
-    driver.notes.keep("revoked_waitpoint", revoked);
+    driver
+        .server
+        .call_ok("POST", &format!("/v1/waitpoints/{}/revoke", text(&revoked["id"])), json!({}))
+        .await;
+    driver.notes.add("used_waitpoint", used);
+    driver.notes.add("revoked_waitpoint", revoked);
     driver.complete(&driver.claim_one("waitpoints").await, json!("approved twice")).await;
-    driver.is(&id, "completed").await;
+    driver.check_state(&id, "completed").await;
 }
 
-/// Suspensions of which a part has come: a time, and the end of a child. They wait on for a signal.
-async fn half_resumed(driver: &Driver) {
+/// Suspensions whose conditions are partly satisfied, by a time and by the end of a child. They still wait for a
+/// signal.
+async fn partly_satisfied(driver: &Driver) {
     driver.submit(112, "half-resumed", json!({})).await;
     let claim = driver.claim_one("half-resumed").await;
     let condition = json!({ "all": [{ "delay_ms": 1 }, { "signal": "rest" }] });
@@ -122,16 +126,19 @@ async fn half_resumed(driver: &Driver) {
 
     driver.submit(113, "half-joined", json!({})).await;
     let claim = driver.claim_one("half-joined").await;
-    let child =
-        json!({ "name": "child", "kind": "child", "lane": "half-child", "retention_ms": FOR_EVER_MS });
+    let child = json!({ "name": "child", "kind": "child", "lane": "half-child", "retention_ms": FOREVER_MS });
     driver.report("spawn", &claim, json!({ "nodes": [child] })).await;
     let condition = json!({ "all": [{ "children": true }, { "signal": "rest" }] });
     driver.report("suspend", &claim, json!({ "condition": condition })).await;
     driver.complete(&driver.claim_one("half-child").await, json!(null)).await;
     let path = format!("/v1/executions/{}/events", text(&claim["execution"]["id"]));
-    until("the end of the child is noticed", async || {
+    wait_until("the end of the child is propagated", async || {
         let events = driver.server.get(&path).await;
-        events["items"].as_array().expect("items").iter().any(|event| event["type"] == "execution.noticed")
+        events["items"]
+            .as_array()
+            .expect("items is an array")
+            .iter()
+            .any(|event| event["type"] == "execution.noticed")
     })
     .await;
 }

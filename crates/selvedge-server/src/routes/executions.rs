@@ -1,0 +1,211 @@
+//! Executions: submission of one or many, lists and details.
+
+use crate::auth::Caller;
+use crate::routes::HandlerResult;
+use crate::wire::body::{LARGE_BODY, RequestBody};
+use crate::wire::fields::Fields;
+use crate::wire::filter::RawFilter;
+use crate::wire::json;
+use crate::wire::paging::{format_cursor, invalid_cursor, parse_cursor};
+use crate::wire::path::PathExecution;
+use crate::wire::problem::Problem;
+use crate::wire::query::Query;
+use crate::wire::submission::read_submission;
+use crate::wire::views;
+use axum::http::StatusCode;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use selvedge_core::rules::submit::Submitted;
+use selvedge_core::{Draft, Execution, Refusal};
+use selvedge_engine::{Error, Namespace, View};
+use std::time::Duration;
+
+/// The most submissions in one batch.
+const BATCH_MAX: usize = 1000;
+/// The most duplicates of a batch that are read concurrently for its response.
+const CONCURRENT_READS: usize = 16;
+
+/// `POST /v1/executions`
+pub async fn submit(caller: Caller, body: RequestBody) -> HandlerResult {
+    let operation = body.operation()?;
+    let draft = read_submission(body.fields()?)?;
+    let input = draft.input.clone();
+    let submitted = caller.namespace.submit_many(vec![Ok(draft)], operation).await?;
+    let submitted = submitted.into_iter().next().ok_or(Error::Closed)??;
+    let duplicate = submitted.duplicate;
+    let view = submitted_view(&caller.namespace, submitted, input).await?;
+    let status = match duplicate {
+        true => StatusCode::OK,
+        false => StatusCode::CREATED,
+    };
+    Ok(json::response(status, |object| {
+        views::execution(object.field("execution"), &view);
+        object.value("duplicate", &duplicate);
+    }))
+}
+
+/// `POST /v1/executions/batch`
+pub async fn submit_batch(caller: Caller, body: RequestBody<LARGE_BODY>) -> HandlerResult {
+    let operation = body.operation()?;
+    let drafts = read_batch(body.fields()?)?;
+    drop(body);
+    let inputs: Vec<Bytes> = drafts
+        .iter()
+        .map(|draft| draft.as_ref().map(|draft| draft.input.clone()).unwrap_or_default())
+        .collect();
+    let submitted = caller.namespace.submit_many(drafts, operation).await?;
+    // A mismatch of the `Idempotency-Key` refuses the whole batch, not its first item.
+    if let Some(Err(refusal @ Refusal::IdempotencyMismatch { pointer, .. })) = submitted.first()
+        && pointer.starts_with("/headers/")
+    {
+        return Err(refusal.clone().into());
+    }
+    let results = batch_views(&caller.namespace, submitted, inputs).await?;
+    Ok(json::response(StatusCode::OK, |object| {
+        object.array("results", results.into_iter().enumerate(), write_result);
+    }))
+}
+
+/// Returns the view of each item of a batch, and whether it is a duplicate. New executions are viewed together without
+/// reading them; duplicates are read in their current state.
+async fn batch_views(
+    namespace: &Namespace,
+    submitted: Vec<Result<Submitted, Refusal>>,
+    inputs: Vec<Bytes>,
+) -> Result<Vec<Result<(View, bool), Refusal>>, Error> {
+    let mut new = Vec::with_capacity(submitted.len());
+    // None marks a new execution, whose view is the next of `new`.
+    let duplicates_and_refusals: Vec<Option<Result<Execution, Refusal>>> = submitted
+        .into_iter()
+        .zip(inputs)
+        .map(|(item, input)| match item {
+            Ok(item) if !item.duplicate => {
+                new.push(views::without_result(item.execution, input));
+                None
+            }
+            item => Some(item.map(|item| item.execution)),
+        })
+        .collect();
+    let mut new = namespace.views(new).await?.into_iter();
+    let results = duplicates_and_refusals.into_iter().map(|item| {
+        let item = item.ok_or_else(|| new.next());
+        async move {
+            match item {
+                Err(new_view) => Ok(Ok((new_view.ok_or(Error::Closed)?, false))),
+                Ok(Ok(duplicate)) => Ok(Ok((current_view(namespace, duplicate).await?, true))),
+                Ok(Err(refusal)) => Ok::<_, Error>(Err(refusal)),
+            }
+        }
+    });
+    stream::iter(results).buffered(CONCURRENT_READS).try_collect().await
+}
+
+fn write_result(out: &mut Vec<u8>, (index, result): (usize, Result<(View, bool), Refusal>)) {
+    json::object(out, |object| match result {
+        Ok((view, duplicate)) => {
+            views::execution(object.field("execution"), &view);
+            object.value("duplicate", &duplicate);
+        }
+        Err(refusal) => {
+            let problem = Problem::refused_at(&format!("/executions/{index}"), refusal);
+            problem.write(object.field("error"));
+        }
+    });
+}
+
+/// Reads the submissions of a batch. An invalid one is refused on its own.
+fn read_batch(mut fields: Fields<'_>) -> Result<Vec<Result<Draft, Refusal>>, Refusal> {
+    let items = fields.array("executions")?;
+    let items = fields.require("executions", items)?;
+    if items.len() > BATCH_MAX {
+        let detail = format!("has {} entries; at most {BATCH_MAX} are allowed", items.len());
+        return Err(fields.refuse("executions", detail));
+    }
+    fields.finish()?;
+    let parse = |raw| Fields::from_value(raw, "").and_then(read_submission);
+    Ok(items.into_iter().map(parse).collect())
+}
+
+/// Returns the view of a submitted execution. A new one is viewed without reading it; a duplicate is read.
+async fn submitted_view(namespace: &Namespace, submitted: Submitted, input: Bytes) -> Result<View, Error> {
+    match submitted.duplicate {
+        false => namespace.view(views::without_result(submitted.execution, input)).await,
+        true => current_view(namespace, submitted.execution).await,
+    }
+}
+
+/// Reads the current view of an execution. If it has been deleted since, returns its last known row without payloads.
+pub async fn current_view(namespace: &Namespace, last_known: Execution) -> Result<View, Error> {
+    match namespace.get(last_known.id).await {
+        Err(Error::Refused(Refusal::NotFound { .. })) => {
+            namespace.view(views::without_result(last_known, Bytes::new())).await
+        }
+        view => view,
+    }
+}
+
+/// `GET /v1/executions`
+pub async fn list(caller: Caller, mut query: Query) -> HandlerResult {
+    let filter = RawFilter::take("/query", |name| query.text(name))?;
+    let limit = query.limit()?;
+    let after = query.text("cursor")?.map(|cursor| parse_cursor(&cursor)).transpose()?;
+    query.finish()?;
+    let filter = filter.resolve(&caller.namespace).await?;
+    let (items, next) = caller.namespace.list(&filter, after, limit).await?;
+    Ok(json::page(&items, next.map(format_cursor), views::execution))
+}
+
+/// `GET /v1/executions/{id}`
+pub async fn get(caller: Caller, PathExecution(id): PathExecution, query: Query) -> HandlerResult {
+    query.finish()?;
+    let view = caller.namespace.get(id).await?;
+    let mut out = Vec::with_capacity(1024);
+    views::execution(&mut out, &view);
+    Ok(json::body(StatusCode::OK, out))
+}
+
+/// `GET /v1/executions/{id}/explain`
+pub async fn explain(caller: Caller, PathExecution(id): PathExecution, query: Query) -> HandlerResult {
+    query.finish()?;
+    let explanation = caller.namespace.explain(id).await?;
+    Ok(json::response(StatusCode::OK, |object| {
+        views::explanation(object, &explanation);
+    }))
+}
+
+/// `GET /v1/executions/{id}/attempts`: the attempts, oldest first. The cursor is the index of the last attempt.
+pub async fn attempts(caller: Caller, PathExecution(id): PathExecution, mut query: Query) -> HandlerResult {
+    let limit = query.limit()? as usize;
+    let cursor = query.text("cursor")?;
+    query.finish()?;
+    let after: Option<u32> = cursor.map(|cursor| cursor.parse().map_err(|_| invalid_cursor())).transpose()?;
+    let mut attempts = caller.namespace.attempts(id).await?;
+    attempts.retain(|attempt| after.is_none_or(|after| attempt.lease.attempt() > after));
+    let more = attempts.len() > limit;
+    attempts.truncate(limit);
+    let last_cursor = attempts.last().map(|attempt| attempt.lease.attempt().to_string());
+    Ok(json::page(&attempts, last_cursor.filter(|_| more), views::attempt))
+}
+
+/// `GET /v1/executions/{id}/result`
+pub async fn result(caller: Caller, PathExecution(id): PathExecution, mut query: Query) -> HandlerResult {
+    let wait = query.wait()?;
+    query.finish()?;
+    let namespace = &caller.namespace;
+    let ended = match caller.shutdown.race(namespace.result(id, wait)).await {
+        Some(ended) => ended?,
+        None => namespace.result(id, Duration::ZERO).await?,
+    };
+    Ok(match ended {
+        Some(ended) => json::response(StatusCode::OK, |object| {
+            object.value("outcome", &ended.outcome);
+            object.raw("result", ended.result.as_deref());
+            views::failure(object, ended.error.as_ref());
+        }),
+        None => json::response(StatusCode::ACCEPTED, |object| {
+            object.null("outcome");
+            object.null("result");
+            object.null("error");
+        }),
+    })
+}

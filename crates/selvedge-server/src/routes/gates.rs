@@ -1,0 +1,118 @@
+//! Code shared by lanes, quotas and budgets: configuration, current use, lists and removal.
+
+use crate::auth::Caller;
+use crate::routes::HandlerResult;
+use crate::wire::fields::Fields;
+use crate::wire::json::{self, Object};
+use crate::wire::paging::{NamePage, name_cursor};
+use crate::wire::problem::Problem;
+use axum::http::StatusCode;
+use selvedge_core::gate::{Config, GateKind, Rate};
+use selvedge_core::name::NAME_LIMIT;
+use selvedge_core::{Gate, Name, Refusal, Timestamp};
+use selvedge_engine::{Error, GateView};
+
+/// A gate and its use at a point in time.
+pub struct GateSnapshot {
+    /// The gate and its current use.
+    pub view: GateView,
+    /// The store's time of the snapshot.
+    pub now: Timestamp,
+}
+
+impl GateSnapshot {
+    /// Returns the gate.
+    pub fn gate(&self) -> &Gate {
+        &self.view.gate
+    }
+
+    /// Returns the gate's configuration, or the defaults if it is not configured.
+    pub fn config(&self) -> Config {
+        self.gate().config.clone().unwrap_or_default()
+    }
+}
+
+/// Checks the name of a gate in a path.
+pub fn check_name(name: &str) -> Result<Name, Refusal> {
+    Name::parse("/name", name, NAME_LIMIT)
+}
+
+/// Reads a gate.
+pub async fn read(caller: &Caller, kind: GateKind, name: &str) -> Result<GateSnapshot, Problem> {
+    let view = caller.namespace.gate(kind, name).await?;
+    Ok(GateSnapshot { view, now: caller.namespace.now().await? })
+}
+
+/// Returns a page of the gates of one kind.
+pub async fn list(
+    caller: &Caller,
+    kind: GateKind,
+    page: NamePage,
+    write: impl Fn(&mut Object<'_>, &GateSnapshot),
+) -> HandlerResult {
+    let after = page.after.as_deref().map(Name::trusted);
+    let (views, more) = caller.namespace.gates(kind, after.as_ref(), page.limit).await?;
+    let now = caller.namespace.now().await?;
+    let next_cursor = views.last().filter(|_| more).map(|view| name_cursor(&view.gate.name.name));
+    Ok(json::response(StatusCode::OK, |object| {
+        object.array("items", views, |out, view| {
+            json::object(out, |object| write(object, &GateSnapshot { view, now }));
+        });
+        object.value("next_cursor", &next_cursor);
+    }))
+}
+
+/// Configures a gate. Returns the status of the response and the configured gate.
+pub async fn put(
+    caller: &Caller,
+    kind: GateKind,
+    name: &str,
+    config: Config,
+) -> Result<(StatusCode, GateSnapshot), Problem> {
+    let configured = caller.namespace.configure(kind, name, Some(config), &caller.actor).await?;
+    let status = match configured.created {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    };
+    let view = match caller.namespace.gate(kind, name).await {
+        // Another request has removed the gate since.
+        Err(Error::Refused(Refusal::NotFound { .. })) => {
+            GateView { active: configured.gate.active.into(), waiting: 0, gate: configured.gate }
+        }
+        view => view?,
+    };
+    Ok((status, GateSnapshot { view, now: caller.namespace.now().await? }))
+}
+
+/// Removes the configuration of a gate.
+pub async fn remove(caller: &Caller, kind: GateKind, name: &str) -> HandlerResult {
+    caller.namespace.configure(kind, name, None, &caller.actor).await?;
+    Ok(json::response(StatusCode::OK, |object| {
+        object.value("name", name);
+        object.value("removed", &true);
+    }))
+}
+
+/// Reads the field `rate`.
+pub fn read_rate(fields: &mut Fields<'_>) -> Result<Option<Rate>, Refusal> {
+    let Some(mut fields) = fields.object("rate")? else {
+        return Ok(None);
+    };
+    let count = fields.count("count")?;
+    let window_ms = fields.integer("window_ms")?;
+    let rate =
+        Rate { count: fields.require("count", count)?, window_ms: fields.require("window_ms", window_ms)? };
+    fields.finish()?;
+    Ok(Some(rate))
+}
+
+/// Writes the limits on starts, and the delay until a full rate window admits the next start.
+pub fn write_start_limits(object: &mut Object<'_>, gate: &GateSnapshot) {
+    let config = gate.config();
+    object.value("concurrency", &config.concurrency);
+    object.value("rate", &config.rate);
+    let opens_at = config.rate.and_then(|rate| gate.gate().state.starts.opens_at(rate, gate.now));
+    // A rate of 0 never admits a start.
+    let opens_at = opens_at.filter(|at| *at < Timestamp::from_micros(i64::MAX));
+    object.value("retry_after_ms", &opens_at.map(|at| at.ms_since(gate.now).max(1)));
+}

@@ -1,0 +1,62 @@
+//! Lanes: their state, their limits on concurrency and rate, and their weight.
+
+use crate::auth::Caller;
+use crate::routes::HandlerResult;
+use crate::routes::gates::{self, GateSnapshot};
+use crate::wire::body::RequestBody;
+use crate::wire::fields::Fields;
+use crate::wire::json::{self, Object};
+use crate::wire::paging::NamePage;
+use crate::wire::path::PathName;
+use crate::wire::query::Query;
+use axum::http::StatusCode;
+use selvedge_core::Refusal;
+use selvedge_core::gate::{Config, GateKind, LaneState};
+
+/// `GET /v1/lanes`: configured lanes and lanes that have had a submission, ordered by name.
+pub async fn list(caller: Caller, query: Query) -> HandlerResult {
+    gates::list(&caller, GateKind::Lane, NamePage::read(query)?, write).await
+}
+
+/// `GET /v1/lanes/{name}`
+pub async fn get(caller: Caller, PathName(name): PathName, query: Query) -> HandlerResult {
+    query.finish()?;
+    let lane = gates::read(&caller, GateKind::Lane, &name).await?;
+    Ok(json::response(StatusCode::OK, |object| write(object, &lane)))
+}
+
+/// `PUT /v1/lanes/{name}`
+pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
+    let config = read_config(body.fields()?)?;
+    let (status, lane) = gates::put(&caller, GateKind::Lane, &name, config).await?;
+    Ok(json::response(status, |object| write(object, &lane)))
+}
+
+/// `DELETE /v1/lanes/{name}`: resets the lane to the defaults.
+pub async fn remove(caller: Caller, PathName(name): PathName) -> HandlerResult {
+    gates::remove(&caller, GateKind::Lane, &name).await
+}
+
+fn read_config(mut fields: Fields<'_>) -> Result<Config, Refusal> {
+    let state = fields.word("state", LaneState::parse, LaneState::ALL.map(LaneState::as_str))?;
+    let config = Config {
+        state: state.unwrap_or_default(),
+        concurrency: fields.count("concurrency")?,
+        rate: gates::read_rate(&mut fields)?,
+        weight: fields.count("weight")?,
+        ..Config::default()
+    };
+    fields.finish()?;
+    Ok(config)
+}
+
+fn write(object: &mut Object<'_>, lane: &GateSnapshot) {
+    let config = lane.config();
+    object.value("name", &lane.gate().name.name);
+    object.value("state", config.state.as_str());
+    gates::write_start_limits(object, lane);
+    object.value("weight", &config.weight.unwrap_or(1));
+    object.value("configured", &lane.gate().config.is_some());
+    object.value("active", &lane.view.active);
+    object.value("waiting", &lane.view.waiting);
+}

@@ -1,0 +1,151 @@
+//! Operator actions on one execution. Every action takes `if_version` and returns the changed execution.
+
+use crate::auth::Caller;
+use crate::routes::HandlerResult;
+use crate::routes::executions::current_view;
+use crate::wire::body::RequestBody;
+use crate::wire::fields::Fields;
+use crate::wire::json;
+use crate::wire::path::PathExecution;
+use crate::wire::problem::Problem;
+use crate::wire::views;
+use axum::http::StatusCode;
+use axum::response::Response;
+use selvedge_core::name::LABEL_LIMIT;
+use selvedge_core::rules::operator::Action;
+use selvedge_core::submission::{check_duration, check_priority, check_tags};
+use selvedge_core::{ExecutionId, Name, Refusal};
+use selvedge_engine::View;
+
+/// `POST /v1/executions/{id}/cancel`
+pub async fn cancel(caller: Caller, PathExecution(id): PathExecution, body: RequestBody) -> HandlerResult {
+    let mut fields = body.fields_if_any()?;
+    let action = read_cancel(&mut fields)?;
+    act(caller, id, action, fields).await
+}
+
+/// `POST /v1/executions/{id}/reschedule`
+pub async fn reschedule(
+    caller: Caller,
+    PathExecution(id): PathExecution,
+    body: RequestBody,
+) -> HandlerResult {
+    let mut fields = body.fields()?;
+    let action = read_reschedule(&mut fields)?;
+    act(caller, id, action, fields).await
+}
+
+/// `POST /v1/executions/{id}/priority`
+pub async fn priority(caller: Caller, PathExecution(id): PathExecution, body: RequestBody) -> HandlerResult {
+    let mut fields = body.fields()?;
+    let action = read_priority(&mut fields)?;
+    act(caller, id, action, fields).await
+}
+
+/// `POST /v1/executions/{id}/tags`
+pub async fn tags(caller: Caller, PathExecution(id): PathExecution, body: RequestBody) -> HandlerResult {
+    let mut fields = body.fields()?;
+    let set = fields.text_map("set")?.unwrap_or_default();
+    let set = check_tags("/set", set)?;
+    let remove = fields.texts("remove")?.unwrap_or_default();
+    for (index, name) in remove.iter().enumerate() {
+        Name::parse(&format!("/remove/{index}"), name, LABEL_LIMIT)?;
+    }
+    act(caller, id, Action::Tag { set, remove }, fields).await
+}
+
+/// `POST /v1/executions/{id}/revoke-lease`
+pub async fn revoke_lease(
+    caller: Caller,
+    PathExecution(id): PathExecution,
+    body: RequestBody,
+) -> HandlerResult {
+    let mut fields = body.fields_if_any()?;
+    let reason = fields.text("reason")?;
+    act(caller, id, Action::Revoke { reason }, fields).await
+}
+
+/// `POST /v1/executions/{id}/resume`
+pub async fn resume(caller: Caller, PathExecution(id): PathExecution, body: RequestBody) -> HandlerResult {
+    let fields = body.fields_if_any()?;
+    act(caller, id, Action::Resume, fields).await
+}
+
+/// `POST /v1/executions/{id}/replay`
+pub async fn replay(caller: Caller, PathExecution(id): PathExecution, body: RequestBody) -> HandlerResult {
+    let mut fields = body.fields_if_any()?;
+    if !fields.flag("dry_run")?.unwrap_or(false) {
+        return act(caller, id, Action::Replay, fields).await;
+    }
+    let if_version = fields.count("if_version")?;
+    fields.finish()?;
+    let view = caller.namespace.get(id).await?;
+    check_replay(&view, if_version)?;
+    let would_reopen = caller.namespace.would_reopen(id).await?;
+    Ok(json::response(StatusCode::OK, |object| {
+        views::execution(object.field("execution"), &view);
+        object.value("dry_run", &true);
+        object.value("would_reopen", &would_reopen);
+    }))
+}
+
+/// Refuses a replay of `view` as the rules would refuse it now.
+fn check_replay(view: &View, if_version: Option<u32>) -> Result<(), Problem> {
+    let row = &view.stored.execution;
+    if let Some(expected) = if_version.filter(|expected| *expected != row.version) {
+        let refusal = Refusal::VersionMismatch { execution: row.id, expected, actual: row.version };
+        return Err(refusal.into());
+    }
+    if row.state.outcome().is_none() {
+        let refusal = Refusal::WrongState {
+            execution: row.id,
+            state: row.state.name().public().into(),
+            detail: "only an execution that has ended can be replayed".into(),
+        };
+        return Err(refusal.into());
+    }
+    Ok(())
+}
+
+/// Reads the fields of a cancel.
+pub fn read_cancel(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    let reason = fields.text("reason")?;
+    let grace_ms = fields.integer("grace_ms")?.unwrap_or(0);
+    check_duration(&fields.pointer("grace_ms"), grace_ms)?;
+    Ok(Action::Cancel { reason, grace_ms })
+}
+
+/// Reads the fields of a priority change.
+pub fn read_priority(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    let priority = fields.integer("priority")?;
+    let priority = fields.require("priority", priority)?;
+    if check_priority(priority).is_err() {
+        let detail = format!("is {priority}; it must lie between {} and {}", i16::MIN, i16::MAX);
+        return Err(fields.refuse("priority", detail));
+    }
+    Ok(Action::Prioritise { priority })
+}
+
+/// Reads the fields of a reschedule.
+pub fn read_reschedule(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    let until = fields.time_or_delay("at", "delay_ms")?;
+    let until = until.ok_or_else(|| fields.refuse("at", "is missing; give at or delay_ms"))?;
+    let until = until.check(&fields.pointer("delay_ms"))?;
+    Ok(Action::Reschedule { until })
+}
+
+/// Reads the common fields, runs `action` and returns the changed execution.
+async fn act(
+    caller: Caller,
+    id: ExecutionId,
+    action: Action,
+    mut fields: Fields<'_>,
+) -> Result<Response, Problem> {
+    let if_version = fields.count("if_version")?;
+    fields.finish()?;
+    let changed = caller.namespace.operate(id, action, if_version, &caller.actor).await?;
+    let view = current_view(&caller.namespace, changed).await?;
+    Ok(json::response(StatusCode::OK, |object| {
+        views::execution(object.field("execution"), &view);
+    }))
+}

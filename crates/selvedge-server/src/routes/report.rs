@@ -1,0 +1,136 @@
+//! Reports of workers: each operation succeeds or is refused on its own, and the next claim shares the round trip.
+
+use crate::auth::Caller;
+use crate::routes::HandlerResult;
+use crate::routes::waitpoints;
+use crate::routes::workers::{claim_views, read_claim};
+use crate::wire::body::{LARGE_BODY, RequestBody};
+use crate::wire::fields::Fields;
+use crate::wire::json;
+use crate::wire::ops::{OpRequest, ParsedOp, read_op};
+use crate::wire::path::PathInstance;
+use crate::wire::problem::Problem;
+use crate::wire::views;
+use axum::http::StatusCode;
+use selvedge_core::rules::claim::Claimed;
+use selvedge_core::rules::gates::budget::Spend;
+use selvedge_core::rules::report::{Op, Reported};
+use selvedge_core::{ExecutionId, Refusal};
+use selvedge_engine::{ClaimWait, Error, Namespace, ReportItem};
+use std::collections::BTreeMap;
+
+/// `POST /v1/workers/{instance}/report`
+pub async fn report(
+    caller: Caller,
+    PathInstance(instance): PathInstance,
+    body: RequestBody<LARGE_BODY>,
+) -> HandlerResult {
+    let mut fields = body.fields()?;
+    let ops = fields.array("ops")?;
+    let ops = fields.require("ops", ops)?;
+    let next_claim = fields.object("claim")?;
+    let next_claim = next_claim.map(|fields| read_claim(fields, instance)).transpose()?;
+    fields.finish()?;
+    let parsed: Vec<_> = ops.into_iter().map(|raw| Fields::from_value(raw, "").and_then(read_op)).collect();
+    drop(body);
+    let mut items = Vec::with_capacity(parsed.len());
+    for op in parsed {
+        items.push(report_item(&caller.namespace, op).await?);
+    }
+    let creates_waitpoints: Vec<bool> = items.iter().map(creates_waitpoints).collect();
+    let (results, claimed) = report_and_claim(&caller, items, next_claim).await?;
+    let claims = claim_views(&caller.namespace, claimed).await?;
+    Ok(json::response(StatusCode::OK, |object| {
+        object.array(
+            "results",
+            results.iter().zip(creates_waitpoints).enumerate(),
+            |out, (index, result)| {
+                write_result(out, &caller.namespace, index, result);
+            },
+        );
+        object.array("claims", &claims, views::claim);
+    }))
+}
+
+/// Converts an operation to the engine's form. A refusal, for example of a graph, refuses only its own operation.
+async fn report_item(namespace: &Namespace, parsed: Result<ParsedOp, Refusal>) -> Result<ReportItem, Error> {
+    let ParsedOp { fence, op_id, op } = match parsed {
+        Ok(parsed) => parsed,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let op = match op {
+        OpRequest::Op(op) => Ok(op),
+        OpRequest::Spawn { graph, detach } => namespace.spawn(graph, detach).await,
+        OpRequest::Waitpoint(draft) => Ok(namespace.waitpoint(draft)),
+        OpRequest::Usage { budget, usage, dedup_key } => {
+            let execution = Some(fence.execution);
+            Ok(Op::Usage(Spend { namespace: namespace.id(), budget, usage, dedup_key, execution }))
+        }
+        OpRequest::Suspend { waits, waitpoints } => Ok(namespace.suspend(waits, waitpoints)),
+    };
+    match op {
+        Ok(op) => Ok(Ok((fence, op_id, op))),
+        Err(Error::Refused(refusal)) => Ok(Err(refusal)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reports whether the result has the field `waitpoints`, which it has even if the list is empty.
+fn creates_waitpoints(item: &ReportItem) -> bool {
+    matches!(item, Ok((_, _, Op::Waitpoint { .. } | Op::Suspend(_))))
+}
+
+/// Reports at once. Only the claim that follows waits for work, and stops waiting when the server shuts down.
+async fn report_and_claim(
+    caller: &Caller,
+    items: Vec<ReportItem>,
+    next_claim: Option<ClaimWait>,
+) -> Result<(Vec<Result<Reported, Refusal>>, Vec<Claimed>), Problem> {
+    let immediate = next_claim.as_ref().map(|next| next.claim.clone());
+    let reported = caller.namespace.report(items, immediate).await;
+    // Operations are refused one by one, so a refusal of the whole call is a refusal of the claim.
+    let (results, mut claimed) = reported.map_err(|error| match error {
+        Error::Refused(refusal) => Problem::refused_at("/claim", refusal),
+        error => error.into(),
+    })?;
+    if let Some(next) = next_claim.filter(|next| claimed.is_empty() && !next.wait.is_zero()) {
+        match caller.shutdown.race(caller.namespace.claim(next)).await {
+            Some(Ok(later)) => claimed = later,
+            // The reports are committed: the worker needs their results more than this error.
+            Some(Err(error)) => tracing::warn!(%error, "a claim after reports failed"),
+            None => {}
+        }
+    }
+    Ok((results, claimed))
+}
+
+fn write_result(
+    out: &mut Vec<u8>,
+    namespace: &Namespace,
+    index: usize,
+    (result, creates_waitpoints): (&Result<Reported, Refusal>, bool),
+) {
+    json::object(out, |object| match result {
+        Ok(reported) => {
+            object.value("ok", &true);
+            object.value("state", reported.state.public());
+            if reported.delayed_until.is_some() {
+                object.time("delayed_until_at", reported.delayed_until);
+            }
+            if !reported.spawned.is_empty() {
+                let spawned: BTreeMap<&str, ExecutionId> =
+                    reported.spawned.iter().map(|(name, id)| (name.as_str(), *id)).collect();
+                object.value("executions", &spawned);
+            }
+            if creates_waitpoints {
+                object.array("waitpoints", &reported.waitpoints, |out, waitpoint| {
+                    waitpoints::write_with_token(out, namespace, waitpoint);
+                });
+            }
+        }
+        Err(refusal) => {
+            let problem = Problem::refused_at(&format!("/ops/{index}"), refusal.clone());
+            problem.write(object.field("error"));
+        }
+    });
+}

@@ -1,0 +1,41 @@
+//! Lets waiting requests end as soon as the server begins to shut down, so that they do not delay the shutdown.
+
+use std::future::{Future, pending};
+use tokio::sync::watch;
+
+/// Observes the beginning of the server's shutdown.
+#[derive(Clone)]
+pub struct ShutdownWatch(watch::Receiver<bool>);
+
+impl ShutdownWatch {
+    /// Returns a watch and its sender: sending `true` begins the shutdown.
+    pub fn new() -> (watch::Sender<bool>, ShutdownWatch) {
+        let (sender, receiver) = watch::channel(false);
+        (sender, ShutdownWatch(receiver))
+    }
+
+    /// Returns the watch of a server that never shuts down.
+    pub fn never() -> ShutdownWatch {
+        Self::new().1
+    }
+
+    /// Reports whether the shutdown has begun.
+    pub fn is_shutting_down(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Runs `call` to its end, or returns none and drops it if the shutdown begins first.
+    pub async fn race<T>(&self, call: impl Future<Output = T>) -> Option<T> {
+        let mut receiver = self.0.clone();
+        let begun = async move {
+            if receiver.wait_for(|begun| *begun).await.is_err() {
+                pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            output = call => Some(output),
+            () = begun => None,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The budgets, quotas, concurrency key and fairness key of an execution.
+
+use crate::wire::amounts::read_amounts;
+use crate::wire::fields::{Fields, wrong_type};
+use crate::wire::json::{self, Object};
+use selvedge_core::gate::{Amounts, Draws};
+use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
+use selvedge_core::submission::DRAWS_LIMIT;
+use selvedge_core::{Name, Refusal};
+use serde_json::value::RawValue;
+
+/// Reads the gate fields of a submission. An absent field has its value in `base`.
+pub fn read_draws(fields: &mut Fields<'_>, base: &Draws) -> Result<Draws, Refusal> {
+    let budgets = fields.bounded_array("budgets", DRAWS_LIMIT)?;
+    let budgets = budgets.map(|items| items.into_iter().map(|(at, raw)| read_budget(at, raw)).collect());
+    let quotas = fields.texts("quotas")?.map(|quotas| {
+        let name = |(index, quota): (usize, &String)| {
+            Name::parse(&format!("{}/{index}", fields.pointer("quotas")), quota, NAME_LIMIT)
+        };
+        quotas.iter().enumerate().map(name).collect()
+    });
+    let concurrency = fields.object("concurrency")?.map(read_concurrency).transpose()?;
+    let fairness_key = fields.text("fairness_key")?;
+    let fairness_key =
+        fairness_key.map(|key| Name::parse(&fields.pointer("fairness_key"), &key, KEY_LIMIT)).transpose()?;
+    Ok(Draws {
+        budgets: budgets.unwrap_or_else(|| Ok(base.budgets.clone()))?,
+        quotas: quotas.unwrap_or_else(|| Ok(base.quotas.clone()))?,
+        concurrency: concurrency.or_else(|| base.concurrency.clone()),
+        fairness_key: fairness_key.or_else(|| base.fairness_key.clone()),
+    })
+}
+
+/// Reads a budget: its name, or an object with its name and the amounts to reserve.
+fn read_budget(pointer: String, raw: &RawValue) -> Result<(Name, Amounts), Refusal> {
+    match raw.get().as_bytes().first() {
+        Some(b'"') => {
+            let name: String =
+                serde_json::from_str(raw.get()).map_err(|_| wrong_type(&pointer, "a string", raw.get()))?;
+            Ok((Name::parse(&pointer, &name, NAME_LIMIT)?, Amounts::new()))
+        }
+        Some(b'{') => {
+            let mut fields = Fields::from_value(raw, pointer)?;
+            let name = fields.name("name")?;
+            let name = fields.require("name", name)?;
+            let reserve = read_amounts(&mut fields, "reserve")?.unwrap_or_default();
+            fields.finish()?;
+            Ok((name, reserve))
+        }
+        Some(_) | None => {
+            Err(wrong_type(&pointer, "the name of a budget or an object with its name", raw.get()))
+        }
+    }
+}
+
+fn read_concurrency(mut fields: Fields<'_>) -> Result<(Name, u32), Refusal> {
+    let key = fields.text("key")?;
+    let key = Name::parse(&fields.pointer("key"), &fields.require("key", key)?, KEY_LIMIT)?;
+    let limit = fields.count("limit")?;
+    let limit = fields.require("limit", limit)?;
+    fields.finish()?;
+    Ok((key, limit))
+}
+
+/// Writes the gate fields as they were submitted.
+pub fn write_draws(object: &mut Object<'_>, draws: &Draws) {
+    object.value("fairness_key", &draws.fairness_key);
+    object.array("budgets", &draws.budgets, |out, (name, reserve)| match reserve.is_empty() {
+        true => json::value(out, name),
+        false => json::object(out, |object| {
+            object.value("name", name);
+            object.value("reserve", reserve);
+        }),
+    });
+    object.value("quotas", &draws.quotas);
+    match &draws.concurrency {
+        None => object.null("concurrency"),
+        Some((key, limit)) => object.object("concurrency", |object| {
+            object.value("key", key);
+            object.value("limit", limit);
+        }),
+    }
+}

@@ -1,0 +1,113 @@
+//! The filter of executions that lists and bulk actions share, from a query or a body.
+
+use crate::wire::fields::{NOT_A_TIME, unknown_word};
+use crate::wire::problem::Problem;
+use crate::wire::times;
+use selvedge_core::filter::Filter;
+use selvedge_core::name::{LABEL_LIMIT, TAG_VALUE_LIMIT, check_text};
+use selvedge_core::state::StateName;
+use selvedge_core::{FlowId, Outcome, Refusal, Timestamp};
+use selvedge_engine::Namespace;
+use uuid::Uuid;
+
+/// The text of a filter as the caller sent it, not yet checked.
+pub struct RawFilter {
+    /// The JSON pointer of the filter in the request.
+    pointer: &'static str,
+    lane: Option<String>,
+    kind: Option<String>,
+    state: Option<String>,
+    outcome: Option<String>,
+    flow: Option<String>,
+    tag: Option<String>,
+    submitted_after: Option<String>,
+    submitted_before: Option<String>,
+}
+
+impl RawFilter {
+    /// Takes the fields of the filter at `pointer` with `text`.
+    pub fn take(
+        pointer: &'static str,
+        mut text: impl FnMut(&'static str) -> Result<Option<String>, Refusal>,
+    ) -> Result<Self, Refusal> {
+        Ok(RawFilter {
+            pointer,
+            lane: text("lane")?,
+            kind: text("kind")?,
+            state: text("state")?,
+            outcome: text("outcome")?,
+            flow: text("flow")?,
+            tag: text("tag")?,
+            submitted_after: text("submitted_after")?,
+            submitted_before: text("submitted_before")?,
+        })
+    }
+
+    /// Checks the fields and resolves them to a filter of `namespace`.
+    pub async fn resolve(self, namespace: &Namespace) -> Result<Filter, Problem> {
+        let states = self.states()?;
+        let flow = self.flow.as_deref().map(Uuid::parse_str).transpose();
+        let flow = flow.map_err(|_| self.refuse("flow", "must be a UUID"))?;
+        self.tag.as_deref().map(|tag| parse_tag(&self.pointer("tag"), tag)).transpose()?;
+        let submitted_after = self.time("submitted_after", &self.submitted_after)?;
+        let submitted_before = self.time("submitted_before", &self.submitted_before)?;
+        let mut filter = namespace.filter(self.lane.as_deref(), self.kind.as_deref()).await?;
+        match states {
+            None => {}
+            // An empty list of states would match every state; an empty list of classes matches nothing.
+            Some(states) if states.is_empty() => filter.classes = Some(Vec::new()),
+            Some(states) => filter.states = states,
+        }
+        Ok(Filter { flow: flow.map(FlowId), tag: self.tag, submitted_after, submitted_before, ..filter })
+    }
+
+    /// Returns the states that match both `state` and `outcome`: none matches every state, an empty list no state.
+    fn states(&self) -> Result<Option<Vec<StateName>>, Refusal> {
+        let mut states: Option<Vec<StateName>> = None;
+        if let Some(words) = &self.state {
+            let mut named = Vec::new();
+            for word in words.split(',') {
+                match StateName::parse(word) {
+                    Some(state) => named.push(state),
+                    None => {
+                        let known = StateName::ALL.into_iter().map(StateName::public);
+                        return Err(self.refuse("state", unknown_word(word, known)));
+                    }
+                }
+            }
+            states = Some(named);
+        }
+        if let Some(word) = &self.outcome {
+            let outcome = Outcome::parse(word);
+            let outcome = outcome.ok_or_else(|| {
+                let known = Outcome::ALL.into_iter().map(Outcome::as_str);
+                self.refuse("outcome", unknown_word(word, known))
+            })?;
+            let mut named = states.unwrap_or_else(|| StateName::ALL.to_vec());
+            named.retain(|state| state.outcome() == Some(outcome));
+            states = Some(named);
+        }
+        Ok(states)
+    }
+
+    fn time(&self, name: &str, text: &Option<String>) -> Result<Option<Timestamp>, Refusal> {
+        let parse = |text: &String| times::parse(text).ok_or_else(|| self.refuse(name, NOT_A_TIME));
+        text.as_ref().map(parse).transpose()
+    }
+
+    fn pointer(&self, name: &str) -> String {
+        format!("{}/{name}", self.pointer)
+    }
+
+    fn refuse(&self, name: &str, detail: impl Into<String>) -> Refusal {
+        Refusal::field(&self.pointer(name), detail)
+    }
+}
+
+/// Splits a tag of a filter, written `name:value`, into its name and value.
+pub fn parse_tag<'a>(pointer: &str, tag: &'a str) -> Result<(&'a str, &'a str), Refusal> {
+    check_text(pointer, tag, LABEL_LIMIT + 1 + TAG_VALUE_LIMIT)?;
+    tag.split_once(':')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| Refusal::field(pointer, "must be written name:value"))
+}

@@ -1,0 +1,281 @@
+//! The JSON of executions, claims, fences, attempts, explanations and events.
+
+use crate::wire::draws::write_draws;
+use crate::wire::json::{self, Object};
+use crate::wire::times;
+use selvedge_core::explain::Explanation;
+use selvedge_core::fact::Failure;
+use selvedge_core::gate::GateName;
+use selvedge_core::history::Attempt;
+use selvedge_core::rows::Relative;
+use selvedge_core::rules::claim::TakenSignal;
+use selvedge_core::rules::report::Fence;
+use selvedge_core::suspension::ResumedBy;
+use selvedge_core::{Execution, Outcome, Signal, State, Step, Timestamp};
+use selvedge_engine::store::Stored;
+use selvedge_engine::{PublicEvent, View};
+use serde_json::Value;
+
+/// Returns a stored execution with its input and without a result, for a view.
+pub fn without_result(execution: Execution, input: bytes::Bytes) -> Stored {
+    Stored { execution, input, result: None, renewed_at: None }
+}
+
+/// Writes an execution.
+pub fn execution(out: &mut Vec<u8>, view: &View) {
+    let row = &view.stored.execution;
+    let (spec, detail) = (&row.spec, &row.detail);
+    let delayed_until = match row.state {
+        State::Delayed { until } => Some(until),
+        State::WaitingDependencies
+        | State::Waiting
+        | State::Active(_)
+        | State::Held(_)
+        | State::Suspended(_)
+        | State::Terminal(_) => None,
+    };
+    let ready_at = match row.state {
+        State::Waiting | State::Active(_) => Some(row.ready_order),
+        State::Terminal(outcome) => Some(row.ready_order).filter(|_| outcome != Outcome::Skipped),
+        State::WaitingDependencies | State::Delayed { .. } | State::Held(_) | State::Suspended(_) => None,
+    };
+    json::object(out, |object| {
+        object.value("id", &row.id);
+        object.value("namespace", view.namespace.as_str());
+        object.value("lane", view.class.lane.as_str());
+        object.value("kind", view.class.kind.as_str());
+        object.value("capabilities", &view.class.capabilities);
+        object.value("state", view.state().public());
+        object.value("outcome", &row.state.outcome());
+        held_reason(object, view);
+        object.value("flow_id", &row.flow());
+        object.value("node", &row.node());
+        object.value("parent", &spec.node.as_ref().and_then(|node| node.parent));
+        object.value("priority", &row.priority);
+        object.value("attempts", &row.epoch);
+        object.value("generation", &detail.generation);
+        object.value("retries", &detail.retries);
+        object.value("interruptions", &detail.interruptions);
+        object.value("tags", &row.tags);
+        object.raw("input", Some(&view.stored.input));
+        object.raw("result", view.stored.result.as_deref());
+        failure(object, detail.error.as_ref());
+        object.value("progress", &detail.progress);
+        object.value("version", &row.version);
+        object.time("submitted_at", Some(row.submitted_at));
+        object.time("ready_at", ready_at);
+        object.time("started_at", row.started_at);
+        object.time("ended_at", row.ended_at);
+        object.time("delayed_until_at", delayed_until);
+        object.time("deadline_at", row.deadline_at());
+        lease(object, view);
+        suspension(object, row);
+        object.value("cancel_requested", &detail.cancel.is_some());
+        object.time("cancel_until_at", detail.cancel.as_ref().map(|cancel| cancel.until));
+        object.value("idempotency_key", &spec.idempotency_key);
+        object.value("idempotency_window_ms", &spec.idempotency_window_ms);
+        object.value("unique_while_active", &spec.unique_while_active);
+        object.value("retry", &spec.policy.retry);
+        object.value("attempt_timeout_ms", &spec.policy.attempt_timeout_ms);
+        object.value("deadline_ms", &spec.policy.deadline_ms);
+        object.value("start_by_ms", &spec.policy.start_by_ms);
+        object.value("retention_ms", &spec.policy.retention_ms);
+        write_draws(object, &spec.draws);
+    });
+}
+
+/// Writes the field `held_reason`: the gate that holds the execution, and why; null while none does.
+fn held_reason(object: &mut Object<'_>, view: &View) {
+    match view.held_reason() {
+        None => object.null("held_reason"),
+        Some(held) => object.object("held_reason", |object| {
+            object.object("gate", |object| gate_name(object, &held.gate));
+            object.value("message", &held.message);
+            object.time("until_at", held.until);
+        }),
+    }
+}
+
+fn gate_name(object: &mut Object<'_>, gate: &GateName) {
+    object.value("kind", gate.kind.as_str());
+    object.value("name", &gate.name);
+    object.value("part", &gate.part);
+}
+
+fn lease(object: &mut Object<'_>, view: &View) {
+    let Some(lease) = view.stored.execution.state.lease() else {
+        return object.null("lease");
+    };
+    object.object("lease", |object| {
+        object.value("id", &lease.id);
+        object.value("epoch", &view.stored.execution.epoch);
+        object.value("worker", &lease.worker);
+        object.value("instance", &lease.instance);
+        object.time("expires_at", view.lease_until());
+        object.value("ttl_ms", &lease.ttl_ms);
+        object.time("claimed_at", Some(lease.claimed_at));
+    });
+}
+
+/// Writes the field `suspension`: the waits of a suspended execution; null in other states.
+fn suspension(object: &mut Object<'_>, row: &Execution) {
+    let suspension = row.state.suspension().map(|suspension| {
+        let mut data = suspension.tell();
+        format_times(&mut data);
+        data
+    });
+    object.value("suspension", &suspension);
+}
+
+/// Writes the field `error`.
+pub fn failure(object: &mut Object<'_>, error: Option<&Failure>) {
+    match error {
+        None => object.null("error"),
+        Some(error) => object.object("error", |object| {
+            object.value("message", &error.message);
+            object.value("class", error.class.as_str());
+        }),
+    }
+}
+
+/// A claimed execution with everything its handler needs.
+pub struct ClaimView {
+    /// The execution and its lease.
+    pub view: View,
+    /// The outcomes and results of its upstreams.
+    pub upstreams: Vec<Relative>,
+    /// The outcomes and results of its children.
+    pub children: Vec<Relative>,
+    /// The signals that ended its latest suspension.
+    pub signals: Vec<Signal>,
+    /// The steps recorded so far.
+    pub steps: Vec<Step>,
+}
+
+/// Writes a claim.
+pub fn claim(out: &mut Vec<u8>, claim: &ClaimView) {
+    let view = &claim.view;
+    json::object(out, |object| {
+        execution(object.field("execution"), view);
+        object.value("namespace", view.namespace.as_str());
+        object.value("attempt", &view.stored.execution.attempt());
+        lease(object, view);
+        object.object("upstream", |object| {
+            let completed = |upstream: &&Relative| upstream.outcome == Some(Outcome::Completed);
+            for upstream in claim.upstreams.iter().filter(completed) {
+                json::raw(object.entry(&upstream.name), upstream.result.as_deref());
+            }
+        });
+        object.object("upstream_outcomes", |object| {
+            for upstream in &claim.upstreams {
+                json::object(object.entry(&upstream.name), |object| {
+                    object.value("outcome", &upstream.outcome);
+                    failure(object, upstream.error.as_ref());
+                });
+            }
+        });
+        object.object("children", |object| {
+            for child in &claim.children {
+                json::object(object.entry(&child.name), |object| {
+                    object.value("outcome", &child.outcome);
+                    object.raw("result", child.result.as_deref());
+                });
+            }
+        });
+        object.array("signals", &claim.signals, |out, signal| json::value(out, &TakenSignal::of(signal)));
+        object.object("steps", |object| {
+            for step in &claim.steps {
+                json::raw(object.entry(&step.name), step.result.as_deref());
+            }
+        });
+        let resumed_by = view.stored.execution.detail.record.resumed_by;
+        object.value("resumed_by", &resumed_by.map(ResumedBy::as_str));
+    });
+}
+
+/// Writes the fields of a fence.
+pub fn fence(object: &mut Object<'_>, fence: &Fence) {
+    object.value("execution", &fence.execution);
+    object.value("attempt", &fence.attempt);
+    object.value("lease_id", &fence.lease_id);
+    object.value("epoch", &fence.epoch);
+}
+
+/// Writes an attempt.
+pub fn attempt(out: &mut Vec<u8>, attempt: &Attempt) {
+    json::object(out, |object| {
+        object.value("attempt", &attempt.lease.attempt());
+        object.value("lease_id", &attempt.lease.id);
+        object.value("epoch", &attempt.lease.epoch);
+        object.value("worker", &attempt.lease.worker);
+        object.value("instance", &attempt.lease.instance);
+        object.time("started_at", Some(attempt.started_at));
+        object.time("ended_at", attempt.ended_at);
+        object.value("outcome", &attempt.outcome);
+        failure(object, attempt.error.as_ref());
+    });
+}
+
+/// Writes an explanation.
+pub fn explanation(object: &mut Object<'_>, explanation: &Explanation) {
+    object.value("state", explanation.state);
+    object.array("reasons", &explanation.reasons, |out, reason| {
+        json::object(out, |object| {
+            object.value("code", reason.code);
+            object.value("message", &reason.message);
+            object.value("ref", &reason.reference);
+            object.time("until_at", reason.until);
+        });
+    });
+    object.time("next_change_at", explanation.next_change);
+}
+
+/// Writes an event.
+pub fn event(out: &mut Vec<u8>, event: PublicEvent) {
+    let mut data = event.data;
+    format_times(&mut data);
+    json::object(out, |object| {
+        object.value("cursor", &event.cursor);
+        object.value("type", event.kind);
+        object.time("at", Some(event.at));
+        object.value("namespace", &event.namespace);
+        object.value("execution", &event.execution);
+        object.value("flow", &event.flow);
+        object.value("version", &event.version);
+        object.value("actor", &event.actor);
+        object.value("data", &data);
+    });
+}
+
+/// Replaces the milliseconds in fields named `…_at` with text. Skips `usage`, whose names are chosen by callers.
+fn format_times(data: &mut Value) {
+    match data {
+        Value::Object(fields) => {
+            for (name, value) in fields.iter_mut().filter(|(name, _)| *name != "usage") {
+                match value.as_i64().filter(|_| name.ends_with("_at")) {
+                    Some(millis) => *value = times::text(Timestamp::from_millis(millis)).into(),
+                    None => format_times(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(format_times),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn times_in_milliseconds_become_text_at_every_depth() {
+        let mut data = json!({ "until_at": 0, "at": 5, "set": { "seen_at": "7" }, "list": [{ "x_at": 1000 }], "usage": { "x_at": 9 } });
+        format_times(&mut data);
+        let expected = json!({
+            "until_at": "1970-01-01T00:00:00.000Z", "at": 5, "set": { "seen_at": "7" },
+            "list": [{ "x_at": "1970-01-01T00:00:01.000Z" }], "usage": { "x_at": 9 },
+        });
+        assert_eq!(data, expected);
+    }
+}

@@ -1,0 +1,117 @@
+//! Pages of the event log, the history of an execution, and explanations.
+
+use super::{COMPLETED_EVENTS, submit_and_complete};
+use crate::support::{Server, text_of};
+use serde_json::{Value, json};
+
+fn types(page: &Value) -> Vec<String> {
+    let items = page["items"].as_array().expect("items is an array");
+    items.iter().map(|event| text_of(&event["type"])).collect()
+}
+
+#[tokio::test]
+async fn a_completed_execution_has_events_from_submission_to_end() {
+    let server = Server::start().await;
+    let id = submit_and_complete(&server, json!({ "kind": "k" })).await;
+    let page = server.get("/v1/events").await.json();
+    assert_eq!(types(&page), COMPLETED_EVENTS);
+    assert_eq!(page["next_cursor"], json!(null));
+    let event = &page["items"][1];
+    assert_eq!((&event["execution"], &event["flow"], &event["version"]), (&json!(id), &json!(id), &json!(2)));
+    assert_eq!((&event["namespace"], &event["actor"]), (&json!("default"), &json!(null)));
+    assert_eq!((&event["data"]["worker"], &event["data"]["epoch"]), (&json!("w"), &json!(1)));
+    assert!(text_of(&event["at"]).ends_with('Z'));
+
+    let own = server.get(&format!("/v1/executions/{id}/events?limit=3")).await.json();
+    assert_eq!(types(&own), COMPLETED_EVENTS[..3]);
+    let next = text_of(&own["next_cursor"]);
+    let rest = server.get(&format!("/v1/executions/{id}/events?cursor={next}")).await.json();
+    assert_eq!(types(&rest), COMPLETED_EVENTS[3..]);
+    assert_eq!(rest["next_cursor"], json!(null));
+}
+
+#[tokio::test]
+async fn a_reader_that_resumes_at_its_cursor_sees_every_event_once() {
+    let server = Server::start().await;
+    for _ in 0..3 {
+        submit_and_complete(&server, json!({ "kind": "k" })).await;
+    }
+    let whole = server.get("/v1/events?limit=500").await.json();
+    let cursors = |page: &Value| -> Vec<String> {
+        let items = page["items"].as_array().expect("items is an array");
+        items.iter().map(|event| text_of(&event["cursor"])).collect()
+    };
+    for size in [1, 2, 4] {
+        let mut seen = Vec::new();
+        let mut path = format!("/v1/events?limit={size}");
+        loop {
+            let page = server.get(&path).await.json();
+            seen.extend(cursors(&page));
+            let Some(next) = page["next_cursor"].as_str() else {
+                break;
+            };
+            path = format!("/v1/events?limit={size}&after={next}");
+        }
+        assert_eq!(seen, cursors(&whole), "pages of {size}");
+    }
+    // A reader continues later at the end of the log, by the resume cursor or by the cursor of the last event.
+    let resume = text_of(&whole["resume_cursor"]);
+    let last = cursors(&whole).pop().expect("the log has events");
+    submit_and_complete(&server, json!({ "kind": "k" })).await;
+    for after in [resume, last] {
+        let page = server.get(&format!("/v1/events?after={after}")).await.json();
+        assert_eq!(types(&page), COMPLETED_EVENTS);
+    }
+}
+
+#[tokio::test]
+async fn events_are_filtered() {
+    let server = Server::start().await;
+    let first = submit_and_complete(&server, json!({ "kind": "k", "tags": { "a": "1" } })).await;
+    let second = server.submit(json!({ "kind": "k", "delay_until_at": "2100-01-01T00:00:00Z" })).await;
+    let page = async |query: String| server.get(&format!("/v1/events?{query}")).await.json();
+    let ended = page("types=execution.succeeded,attempt.ended,flow.completed".into()).await;
+    assert_eq!(types(&ended), ["attempt.ended", "execution.succeeded"]);
+    assert_eq!(types(&page(format!("execution={first}")).await), COMPLETED_EVENTS);
+    assert_eq!(types(&page("tag=a:1".into()).await), COMPLETED_EVENTS);
+    assert_eq!(types(&page("tag=a:2".into()).await), [""; 0]);
+    let delayed = page(format!("flow={second}")).await;
+    assert_eq!(types(&delayed), ["execution.submitted"]);
+    assert_eq!(delayed["items"][0]["data"]["delayed_until_at"], "2100-01-01T00:00:00.000Z");
+    let reply = server.get("/v1/events?types=execution.done").await;
+    assert_eq!(reply.problem(), (422, "invalid_field".into(), "/query/types".into()));
+}
+
+#[tokio::test]
+async fn a_page_starts_at_the_requested_position() {
+    let server = Server::start().await;
+    server.submit(json!({ "kind": "old" })).await;
+    let now = server.get("/v1/events?from=now").await.json();
+    assert_eq!(now["items"], json!([]));
+    let next = text_of(&now["next_cursor"]);
+    let id = server.submit(json!({ "kind": "new" })).await;
+    let page = server.get(&format!("/v1/events?after={next}")).await.json();
+    assert_eq!((types(&page).len(), &page["items"][0]["execution"]), (1, &json!(id)));
+    assert_eq!(types(&server.get("/v1/events?from=beginning").await.json()).len(), 2);
+    assert_eq!(types(&server.get("/v1/events?from=2000-01-01T00:00:00Z").await.json()).len(), 2);
+    assert_eq!(types(&server.get("/v1/events?from=2100-01-01T00:00:00Z").await.json()).len(), 0);
+    let reply = server.get("/v1/events?from=noon").await;
+    assert_eq!(reply.problem(), (422, "invalid_field".into(), "/query/from".into()));
+    let reply = server.get(&format!("/v1/events?from=now&after={next}")).await;
+    assert_eq!(reply.problem(), (422, "invalid_field".into(), "/query/from".into()));
+}
+
+#[tokio::test]
+async fn a_waiting_execution_is_explained() {
+    let server = Server::start().await;
+    let id = server.submit(json!({ "kind": "k", "capabilities": ["gpu"] })).await;
+    let path = format!("/v1/executions/{id}/explain");
+    let explained = server.get(&path).await.json();
+    assert_eq!(explained["state"], "waiting");
+    assert_eq!(explained["reasons"][0]["code"], "no_worker_in_lane");
+    assert_eq!(explained["reasons"][0]["ref"], "default");
+    assert_eq!(explained["next_change_at"], json!(null));
+    server.claim("i", 1).await;
+    let explained = server.get(&path).await.json();
+    assert_eq!(explained["reasons"][0]["code"], "no_capable_worker");
+}

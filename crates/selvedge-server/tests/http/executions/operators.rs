@@ -1,0 +1,169 @@
+//! Operator actions on one execution and on many.
+
+use crate::support::{Server, op, text_of};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+async fn act(server: &Server, id: &str, action: &str, body: Value) -> Value {
+    let reply = server.post(&format!("/v1/executions/{id}/{action}"), body).await;
+    assert_eq!(reply.status, 200, "{action}: {}", reply.text());
+    reply.json()["execution"].clone()
+}
+
+#[tokio::test]
+async fn every_action_returns_the_changed_execution() {
+    let server = Server::start().await;
+    let id = server.submit(json!({ "kind": "k", "input": "in", "tags": { "a": "1" } })).await;
+    assert_eq!(act(&server, &id, "priority", json!({ "priority": 7 })).await["priority"], 7);
+    let tagged = act(&server, &id, "tags", json!({ "set": { "b": "2" }, "remove": ["a"] })).await;
+    assert_eq!(tagged["tags"], json!({ "b": "2" }));
+    let at = json!({ "at": "2100-01-01T00:00:00Z" });
+    let rescheduled = act(&server, &id, "reschedule", at).await;
+    assert_eq!(
+        (&rescheduled["state"], &rescheduled["delayed_until_at"]),
+        (&json!("delayed"), &json!("2100-01-01T00:00:00.000Z"))
+    );
+    assert_eq!(act(&server, &id, "reschedule", json!({ "delay_ms": 0 })).await["state"], "waiting");
+    let claim = server.claim("i", 1).await.remove(0);
+    assert_eq!(act(&server, &id, "revoke-lease", json!({ "reason": "r" })).await["state"], "waiting");
+    assert!(server.report("i", op("complete", &claim)).await["error"].is_object());
+    let cancelled = act(&server, &id, "cancel", json!({ "reason": "r" })).await;
+    assert_eq!((&cancelled["state"], &cancelled["outcome"]), (&json!("cancelled"), &json!("cancelled")));
+    assert_eq!(cancelled["input"], "in");
+    let replayed = act(&server, &id, "replay", json!({})).await;
+    assert_eq!((&replayed["state"], &replayed["generation"]), (&json!("waiting"), &json!(1)));
+
+    let events = server.get(&format!("/v1/executions/{id}/events")).await.json();
+    let actors: Vec<&Value> = events["items"]
+        .as_array()
+        .expect("items is an array")
+        .iter()
+        .filter(|event| text_of(&event["type"]).starts_with("operator."))
+        .map(|event| &event["actor"])
+        .collect();
+    assert!(actors.len() >= 4 && actors.iter().all(|actor| **actor == "admin"), "{actors:?}");
+}
+
+#[tokio::test]
+async fn an_action_without_a_body_uses_the_defaults() {
+    let server = Server::start().await;
+    let id = server.submit(json!({ "kind": "k" })).await;
+    let reply = server.post_text(&format!("/v1/executions/{id}/cancel"), "").await;
+    assert_eq!(reply.json()["execution"]["state"], "cancelled");
+}
+
+#[tokio::test]
+async fn an_action_that_does_not_apply_is_a_conflict() {
+    let server = Server::start().await;
+    let id = server.submit(json!({ "kind": "k" })).await;
+    let path = |action: &str| format!("/v1/executions/{id}/{action}");
+    let conflict = |code: &str| (409, code.to_owned(), String::new());
+    for action in ["replay", "revoke-lease"] {
+        let reply = server.post(&path(action), json!({})).await;
+        assert_eq!(reply.problem(), conflict("wrong_state"));
+    }
+    let reply = server.post(&path("replay"), json!({ "dry_run": true })).await;
+    assert_eq!(reply.problem(), conflict("wrong_state"));
+    let reply = server.post(&path("priority"), json!({ "priority": 1, "if_version": 9 })).await;
+    assert_eq!(reply.problem(), conflict("version_mismatch"));
+    let reply = server.post(&path("priority"), json!({ "priority": 1, "if_version": 1 })).await;
+    assert_eq!(reply.json()["execution"]["version"], 2);
+    server.post(&path("cancel"), json!({})).await;
+    let reply = server.post(&path("priority"), json!({ "priority": 2 })).await;
+    assert_eq!(reply.problem(), conflict("already_terminal"));
+}
+
+#[tokio::test]
+async fn an_invalid_field_of_an_action_is_named() {
+    let server = Server::start().await;
+    let id = server.submit(json!({ "kind": "k" })).await;
+    for (action, body, pointer) in [
+        ("cancel", json!({ "grace_ms": -1 }), "/grace_ms"),
+        ("cancel", json!({ "reason": "\u{0}" }), "/reason"),
+        ("cancel", json!({ "if_version": "1" }), "/if_version"),
+        ("priority", json!({}), "/priority"),
+        ("priority", json!({ "priority": 99_999 }), "/priority"),
+        ("reschedule", json!({}), "/at"),
+        ("reschedule", json!({ "delay_ms": -1 }), "/delay_ms"),
+        ("tags", json!({ "set": { "a:b": "" } }), "/set/a:b"),
+        ("tags", json!({ "remove": [1] }), "/remove/0"),
+        ("replay", json!({ "dry_run": "yes" }), "/dry_run"),
+    ] {
+        let reply = server.post(&format!("/v1/executions/{id}/{action}"), body.clone()).await;
+        assert_eq!(reply.problem(), (422, "invalid_field".into(), pointer.into()), "{body}");
+    }
+    let reply = server.post(&format!("/v1/executions/{id}/cancel"), json!({ "x": 1 })).await;
+    assert_eq!(reply.problem(), (422, "unknown_field".into(), "/x".into()));
+    assert_eq!(server.execution(&id).await["version"], 1);
+}
+
+#[tokio::test]
+async fn a_dry_run_of_a_replay_changes_nothing() {
+    let server = Server::start().await;
+    let id = server.submit(json!({ "kind": "k" })).await;
+    server.post(&format!("/v1/executions/{id}/cancel"), json!({})).await;
+    let reply = server.post(&format!("/v1/executions/{id}/replay"), json!({ "dry_run": true })).await;
+    assert_eq!((reply.status, &reply.json()["would_reopen"]), (200, &json!([])));
+    assert_eq!(reply.json()["execution"]["id"], json!(id));
+    assert_eq!(server.execution(&id).await["state"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_bulk_action_applies_to_ids_or_to_the_matches_of_a_filter() {
+    let server = Server::start().await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(server.submit(json!({ "kind": "k", "tags": { "t": "1" } })).await);
+    }
+    let other = server.submit(json!({ "kind": "k" })).await;
+    let bulk = async |body: Value| server.post("/v1/executions/bulk", body).await.json();
+    let filter = json!({ "tag": "t:1", "state": "waiting" });
+    let cancel = json!({ "type": "cancel", "reason": "r" });
+
+    let dry_run = bulk(json!({ "action": cancel, "filter": filter, "dry_run": true })).await;
+    assert_eq!((&dry_run["matched"], &dry_run["done"]), (&json!(3), &json!(0)));
+    assert_eq!(server.execution(&ids[0]).await["state"], "waiting");
+
+    let unknown = Uuid::now_v7().to_string();
+    let by_ids =
+        bulk(json!({ "action": { "type": "priority", "priority": 3 }, "ids": [ids[0], unknown] })).await;
+    assert_eq!(
+        (&by_ids["matched"], &by_ids["done"], &by_ids["ids"]),
+        (&json!(1), &json!(1), &json!([ids[0]]))
+    );
+    assert_eq!(server.execution(&ids[0]).await["priority"], 3);
+
+    let by_filter = bulk(json!({ "action": cancel, "filter": filter })).await;
+    assert_eq!(
+        (&by_filter["matched"], &by_filter["done"], &by_filter["refused"]),
+        (&json!(3), &json!(3), &json!([]))
+    );
+    assert_eq!(server.execution(&ids[2]).await["state"], "cancelled");
+    assert_eq!(server.execution(&other).await["state"], "waiting");
+
+    let replay = bulk(json!({ "action": { "type": "replay" }, "ids": [ids[0], other] })).await;
+    assert_eq!((&replay["matched"], &replay["done"]), (&json!(2), &json!(1)));
+    assert_eq!(replay["refused"][0]["execution"], json!(other));
+    assert_eq!(replay["refused"][0]["error"]["code"], "wrong_state");
+}
+
+#[tokio::test]
+async fn an_invalid_field_of_a_bulk_action_is_named() {
+    let server = Server::start().await;
+    let cancel = json!({ "type": "cancel" });
+    for (body, pointer) in [
+        (json!({ "ids": [] }), "/action"),
+        (json!({ "action": { "type": "tags" }, "ids": [] }), "/action/type"),
+        (json!({ "action": { "type": "cancel", "grace_ms": -1 }, "ids": [] }), "/action/grace_ms"),
+        (json!({ "action": { "type": "priority", "priority": 99_999 }, "ids": [] }), "/action/priority"),
+        (json!({ "action": { "type": "reschedule", "delay_ms": -1 }, "ids": [] }), "/action/delay_ms"),
+        (json!({ "action": cancel }), "/ids"),
+        (json!({ "action": cancel, "ids": ["x"] }), "/ids/0"),
+        (json!({ "action": cancel, "ids": [], "filter": {} }), "/filter"),
+        (json!({ "action": cancel, "filter": { "state": "odd" } }), "/filter/state"),
+        (json!({ "action": cancel, "filter": { "submitted_before": "x" } }), "/filter/submitted_before"),
+    ] {
+        let reply = server.post("/v1/executions/bulk", body.clone()).await;
+        assert_eq!(reply.problem(), (422, "invalid_field".into(), pointer.into()), "{body}");
+    }
+}

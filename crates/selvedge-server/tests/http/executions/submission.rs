@@ -1,0 +1,155 @@
+//! Submission of executions: the response, payloads and duplicates.
+
+use crate::support::{Server, op, text_of};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_submission_returns_the_execution() {
+    let server = Server::start().await;
+    let id = "0e3e9a52-6a0a-4d5d-9e0b-4d1f0a3c2b1a";
+    let reply = server
+        .post(
+            "/v1/executions",
+            json!({
+                "kind": "resize", "lane": "images", "id": id, "priority": 5, "input": { "a": [1, 2] },
+                "capabilities": ["gpu", "eu"], "tags": { "team": "x" }, "delay_ms": 60_000, "deadline_ms": 100_000,
+                "idempotency_key": "key", "retry": { "max_retries": 1, "backoff": { "type": "fixed", "delay_ms": 7 } },
+            }),
+        )
+        .await;
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    assert_eq!(reply.header("content-type"), "application/json");
+    let response = reply.json();
+    assert_eq!(response["duplicate"], false);
+    let execution = &response["execution"];
+    for (field, value) in [
+        ("id", json!(id)),
+        ("namespace", json!("default")),
+        ("lane", json!("images")),
+        ("kind", json!("resize")),
+        ("capabilities", json!(["eu", "gpu"])),
+        ("state", json!("delayed")),
+        ("outcome", json!(null)),
+        ("held_reason", json!(null)),
+        ("flow_id", json!(id)),
+        ("node", json!(null)),
+        ("priority", json!(5)),
+        ("attempts", json!(0)),
+        ("generation", json!(0)),
+        ("tags", json!({ "team": "x" })),
+        ("input", json!({ "a": [1, 2] })),
+        ("result", json!(null)),
+        ("error", json!(null)),
+        ("progress", json!(null)),
+        ("version", json!(1)),
+        ("ready_at", json!(null)),
+        ("started_at", json!(null)),
+        ("ended_at", json!(null)),
+        ("lease", json!(null)),
+        ("cancel_requested", json!(false)),
+        ("idempotency_key", json!("key")),
+    ] {
+        assert_eq!(execution[field], value, "{field}");
+    }
+    assert_eq!(execution["retry"]["max_retries"], 1);
+    assert_eq!(execution["retry"]["backoff"], json!({ "type": "fixed", "delay_ms": 7 }));
+    for field in ["submitted_at", "delayed_until_at", "deadline_at"] {
+        let time = text_of(&execution[field]);
+        assert!(time.len() == 24 && time.ends_with('Z') && &time[19..20] == ".", "{field}: {time}");
+    }
+    assert_eq!(server.execution(id).await, *execution);
+}
+
+#[tokio::test]
+async fn payloads_are_kept_byte_for_byte() {
+    let server = Server::start().await;
+    let payload = r#"{"z": 1.0e+2, "a":  [ 1,2 ], "a": "\u0000\/\ud800", "n": 123456789012345678901234567890, "é":"é"}"#;
+    let reply =
+        server.post_text("/v1/executions", &format!(r#"{{"kind": "k", "input":  {payload}  }}"#)).await;
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    let input = format!(r#""input":{payload},"#);
+    assert!(reply.text().contains(&input), "{}", reply.text());
+    let id = reply.text()[r#"{"execution":{"id":""#.len()..][..36].to_owned();
+
+    let body = r#"{"worker": "w", "lanes": ["default"], "max": 1}"#;
+    let claimed = server.post_text("/v1/workers/i/claim", body).await.text();
+    assert!(claimed.contains(&input), "{claimed}");
+    // serde_json cannot parse this input, so the fence is extracted from the text.
+    let after = |text: &str, mark: &str| text[text.find(mark).expect(mark) + mark.len()..][..36].to_owned();
+    let lease = after(&claimed, r#""lease":{"id":""#);
+    let op = format!(
+        r#"{{"op": "complete", "execution": "{id}", "attempt": 0, "lease_id": "{lease}", "epoch": 1, "result": {payload}}}"#
+    );
+    let reported = server.post_text("/v1/workers/i/report", &format!(r#"{{"ops": [{op}]}}"#)).await;
+    assert!(reported.text().contains(r#""state":"completed""#), "{}", reported.text());
+    let result = server.get(&format!("/v1/executions/{id}/result")).await.text();
+    assert_eq!(result, format!(r#"{{"outcome":"completed","result":{payload},"error":null}}"#));
+    let listed = server.get("/v1/executions").await.text();
+    assert!(listed.contains(&input) && listed.contains(&format!(r#""result":{payload},"#)));
+}
+
+#[tokio::test]
+async fn a_nul_in_a_payload_is_kept() {
+    let server = Server::start().await;
+    let reply = server.post_text("/v1/executions", r#"{"kind": "k", "input": "a\u0000b"}"#).await;
+    assert_eq!(reply.json()["execution"]["input"], "a\0b");
+}
+
+#[tokio::test]
+async fn null_fields_count_as_absent() {
+    let server = Server::start().await;
+    let names = [
+        "input",
+        "lane",
+        "id",
+        "idempotency_key",
+        "priority",
+        "capabilities",
+        "tags",
+        "delay_ms",
+        "delay_until_at",
+        "retry",
+        "deadline_ms",
+        "retention_ms",
+        "budgets",
+        "quotas",
+    ];
+    let mut body = json!({ "kind": "k" });
+    for name in names {
+        body[name] = Value::Null;
+    }
+    let reply = server.post("/v1/executions", body).await;
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    let execution = reply.json()["execution"].clone();
+    assert_eq!((&execution["lane"], &execution["input"]), (&json!("default"), &json!(null)));
+    assert_eq!(execution["retention_ms"], 7 * 24 * 3600 * 1000);
+}
+
+#[tokio::test]
+async fn a_repeated_submission_is_a_duplicate_and_returns_the_current_execution() {
+    let server = Server::start().await;
+    let body = json!({ "kind": "k", "id": "0e3e9a52-6a0a-4d5d-9e0b-4d1f0a3c2b1a", "input": { "n": 1 } });
+    let id = server.submit(body.clone()).await;
+    let claim = server.claim("i", 1).await.remove(0);
+    let mut complete = op("complete", &claim);
+    complete["result"] = json!("done");
+    server.report("i", complete).await;
+    let reply = server.post("/v1/executions", body.clone()).await;
+    assert_eq!(reply.status, 200);
+    let response = reply.json();
+    assert_eq!(response["duplicate"], true);
+    assert_eq!(
+        (&response["execution"]["id"], &response["execution"]["result"]),
+        (&json!(id), &json!("done"))
+    );
+
+    let mut other = body.clone();
+    other["input"] = json!(2);
+    let reply = server.post("/v1/executions", other).await;
+    assert_eq!(reply.problem(), (409, "idempotency_mismatch".into(), "/id".into()));
+
+    let batch = json!({ "executions": [body, { "kind": "k" }] });
+    let results = server.post("/v1/executions/batch", batch).await.json()["results"].clone();
+    assert_eq!((&results[0]["duplicate"], &results[1]["duplicate"]), (&json!(true), &json!(false)));
+    assert_eq!(results[0]["execution"]["result"], "done");
+}

@@ -1,0 +1,9 @@
+//! Tests of suspensions: waits, timeouts, signals, steps, waitpoints and their tokens, and invalid input.
+
+mod invalid_input;
+mod signals;
+mod steps;
+mod suspend;
+mod timeouts;
+mod tokens;
+mod waitpoints;
