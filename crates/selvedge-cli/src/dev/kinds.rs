@@ -1,7 +1,7 @@
 //! The kinds of the built-in worker: small things to see the engine at work with.
 
 use crate::secret;
-use selvedge::{Context, Failure, FailureClass, Heard, Return, Worker};
+use selvedge::{Context, Failure, FailureClass, Return, SignalWaitResult, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::process::Stdio;
@@ -92,8 +92,12 @@ async fn flaky(ctx: Context) -> Result<u32, Failure> {
 /// Waits until somebody signals `approve`, and holds nothing meanwhile; gives who it was and what they said.
 async fn approve(ctx: Context) -> Result<Value, Failure> {
     match ctx.wait_for_signal("approval", "approve").await? {
-        Heard::Signal(signal) => Ok(json!({"by": signal.source, "says": signal.payload::<Value>()?})),
-        Heard::TimedOut | Heard::Operator => Ok(json!({"by": "an operator", "says": null})),
+        SignalWaitResult::Signal(signal) => {
+            Ok(json!({"by": signal.source, "says": signal.payload::<Value>()?}))
+        }
+        SignalWaitResult::TimedOut | SignalWaitResult::Operator => {
+            Ok(json!({"by": "an operator", "says": null}))
+        }
     }
 }
 
