@@ -1,51 +1,51 @@
-//! What a scenario found: one line for people, one JSON object for programs.
+//! The figures of a scenario, as text for people and as a JSON object for programs.
 
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::time::Duration;
 
-/// The figures of one scenario; those that do not apply are none.
+/// The figures of one scenario. A figure that does not apply to the scenario is none.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Its name.
+    /// The name of the scenario.
     pub scenario: &'static str,
-    /// The store's word.
+    /// The kind of store: `postgres` or `sqlite`.
     pub store: &'static str,
-    /// `in_process` or `http`.
+    /// The transport: `in_process` or `http`.
     pub transport: &'static str,
-    /// How many executions it ran.
+    /// The number of executions.
     pub executions: u64,
-    /// How many per second.
+    /// Executions per second.
     pub throughput: Option<f64>,
-    /// Times in milliseconds: half, 95 and 99 of a hundred were faster.
+    /// Percentiles of the times that the scenario measures, in milliseconds.
     pub times: Option<Times>,
     /// Commits per execution.
     pub commits: Option<f64>,
     /// Bytes of write-ahead log per execution.
     pub wal_bytes: Option<f64>,
-    /// The floor of the same run, executions per second.
+    /// The throughput of the floor in the same run, in executions per second.
     pub floor: Option<f64>,
-    /// How long one single-row commit took in the same run, in milliseconds.
+    /// The median time of one single-row commit in the same run, in milliseconds.
     pub commit_ms: Option<f64>,
-    /// With what it ran.
+    /// The settings of the run.
     pub settings: Map<String, Value>,
-    /// Further figures.
+    /// The figures that only this scenario has, by JSON field name.
     pub more: Map<String, Value>,
 }
 
 /// Percentiles in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// Half were faster.
+    /// The median.
     pub p50: f64,
-    /// 95 of a hundred were faster.
+    /// The 95th percentile.
     pub p95: f64,
-    /// 99 of a hundred were faster.
+    /// The 99th percentile.
     pub p99: f64,
 }
 
 impl Times {
-    /// The percentiles of these durations; none where there are none.
+    /// Computes the percentiles of these durations. Returns none if there are no durations.
     pub fn of(mut durations: Vec<Duration>) -> Option<Times> {
         if durations.is_empty() {
             return None;
@@ -59,18 +59,18 @@ impl Times {
     }
 }
 
-/// A further figure, to a thousandth.
+/// Rounds a figure to three decimal places.
 pub fn rounded(value: f64) -> Value {
     json!((value * 1000.0).round() / 1000.0)
 }
 
 impl Report {
-    /// Throughput over the floor's.
+    /// Returns the throughput divided by that of the floor.
     pub fn ratio(&self) -> Option<f64> {
         Some(self.throughput? / self.floor?)
     }
 
-    /// One object, as documented.
+    /// Returns the report as one JSON object. Its field names are stable.
     pub fn json(&self) -> Value {
         let round = |value: Option<f64>, digits: i32| {
             value.map(|value| (value * 10f64.powi(digits)).round() / 10f64.powi(digits))

@@ -1,4 +1,4 @@
-//! Where a store is: the words that name one, parsed once, and shown without passwords.
+//! Store addresses: parsed once, and displayed without passwords.
 
 use crate::{Error, Store};
 use selvedge_memory::MemoryStore;
@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What an address may be, for messages.
+/// The accepted forms of an address, for error messages.
 const FORMS: &str = "sqlite:PATH, postgres://USER@HOST/DATABASE or memory:";
 
 /// The address of a store: `sqlite:PATH`, `postgres://…` (or `postgresql://…`), or `memory:`.
 ///
-/// It is shown with the password masked:
+/// `Display` and `Debug` mask the password:
 ///
 /// ```
 /// # use selvedge::Address;
@@ -24,11 +24,11 @@ const FORMS: &str = "sqlite:PATH, postgres://USER@HOST/DATABASE or memory:";
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub enum Address {
-    /// In this process; nothing survives it.
+    /// In the memory of this process. All data is lost when the process exits.
     Memory,
-    /// In this file, for one process at a time.
+    /// The SQLite file at this path. One process at a time can open it.
     Sqlite(PathBuf),
-    /// In this database, for any number of processes.
+    /// The PostgreSQL database at this URL, shared by any number of processes.
     Postgres(String),
 }
 
@@ -40,17 +40,17 @@ impl FromStr for Address {
         match (scheme, text.split_once(':').map(|(_, rest)| rest)) {
             ("memory", Some("")) => Ok(Address::Memory),
             ("memory", Some(_)) => {
-                Err(bad(format!("the store in memory has no name; write memory: and not {}", masked(text))))
+                Err(bad(format!("the memory store has no name; write memory: and not {}", masked(text))))
             }
             ("sqlite", Some(path)) => match path.strip_prefix("//").unwrap_or(path) {
-                "" => Err(bad("the store's address sqlite: names no file; write sqlite:PATH".into())),
+                "" => Err(bad("the store address sqlite: names no file; write sqlite:PATH".into())),
                 path => Ok(Address::Sqlite(path.into())),
             },
             ("postgres" | "postgresql", Some(rest)) if rest.starts_with("//") => {
                 Ok(Address::Postgres(text.into()))
             }
-            ("valkey", Some(_)) => Err(bad(format!("a store in Valkey is not available yet; use {FORMS}"))),
-            _ => Err(bad(format!("{:?} is not the address of a store; use {FORMS}", masked(text)))),
+            ("valkey", Some(_)) => Err(bad(format!("the Valkey store is not available yet; use {FORMS}"))),
+            _ => Err(bad(format!("{:?} is not a store address; use {FORMS}", masked(text)))),
         }
     }
 }
@@ -75,7 +75,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// A URL without its passwords. Where it is unclear what belongs to one, too much is masked rather than too little.
+/// Masks the passwords in a URL. If the end of a password is ambiguous, masks too much rather than too little.
 fn masked(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.into();
@@ -98,39 +98,40 @@ fn masked(url: &str) -> String {
 }
 
 /// An open store.
-pub struct Opened {
+pub struct OpenStore {
     store: Arc<dyn Store>,
-    file: Option<Arc<SqliteStore>>,
+    sqlite: Option<Arc<SqliteStore>>,
 }
 
-impl Opened {
-    /// The store.
+impl OpenStore {
+    /// Returns the store.
     pub fn store(&self) -> Arc<dyn Store> {
         self.store.clone()
     }
 
-    /// Says at which URL this process serves the store, for the message that a second opener of the same file gets.
+    /// Sets the URL at which this process serves the store. A second process that tries to open the same SQLite file
+    /// gets an error that names this URL.
     pub fn served_at(&self, url: &str) {
-        if let Some(file) = &self.file {
-            file.set_address(url);
+        if let Some(sqlite) = &self.sqlite {
+            sqlite.set_address(url);
         }
     }
 }
 
 impl Address {
-    /// Opens the store; an empty one is made ready for use.
-    pub async fn open(&self) -> Result<Opened, Error> {
-        let mut file = None;
+    /// Opens the store, and creates its schema if the store is empty.
+    pub async fn open(&self) -> Result<OpenStore, Error> {
+        let mut sqlite = None;
         let store: Arc<dyn Store> = match self {
             Address::Memory => Arc::new(MemoryStore::new()),
             Address::Sqlite(path) => {
                 let opened = Arc::new(SqliteStore::open(path).await?);
-                file = Some(opened.clone());
+                sqlite = Some(opened.clone());
                 opened
             }
             Address::Postgres(url) => Arc::new(PostgresStore::connect(url).await?),
         };
-        Ok(Opened { store, file })
+        Ok(OpenStore { store, sqlite })
     }
 }
 
@@ -152,13 +153,13 @@ pub async fn open(address: &str) -> Result<Arc<dyn Store>, Error> {
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> String {
-        text.parse::<Address>().expect_err("is refused").to_string()
+    fn parse_error(text: &str) -> String {
+        text.parse::<Address>().expect_err("the address is refused").to_string()
     }
 
     #[test]
-    fn every_accepted_form_is_understood() {
-        let parse = |text: &str| text.parse::<Address>().expect("is accepted");
+    fn every_accepted_form_is_parsed() {
+        let parse = |text: &str| text.parse::<Address>().expect("the address is accepted");
         assert_eq!(parse("memory:"), Address::Memory);
         assert_eq!(parse("sqlite:work/a.db"), Address::Sqlite("work/a.db".into()));
         assert_eq!(parse("sqlite:/tmp/a.db"), Address::Sqlite("/tmp/a.db".into()));
@@ -170,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_with_the_accepted_forms() {
+    fn any_other_address_is_refused_with_the_accepted_forms() {
         for text in ["", "selvedge.db", "mysql://h/db", "postgres:h", "sqlite"] {
-            assert!(refused(text).contains(FORMS), "{text}: {}", refused(text));
+            assert!(parse_error(text).contains(FORMS), "{text}: {}", parse_error(text));
         }
-        assert!(refused("valkey://h").contains("not available yet"));
-        assert!(refused("sqlite:").contains("sqlite:PATH"));
-        assert!(refused("memory:here").contains("memory:"));
+        assert!(parse_error("valkey://h").contains("not available yet"));
+        assert!(parse_error("sqlite:").contains("sqlite:PATH"));
+        assert!(parse_error("memory:here").contains("memory:"));
     }
 
     #[test]
@@ -198,6 +199,6 @@ mod tests {
             assert!(!shown(text).contains("secret"), "{}", shown(text));
         }
         let plain = "postgres://ada@db:5432/work?sslmode=require";
-        assert_eq!(plain.parse::<Address>().expect("is accepted").to_string(), plain);
+        assert_eq!(plain.parse::<Address>().expect("the address is accepted").to_string(), plain);
     }
 }

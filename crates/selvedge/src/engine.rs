@@ -1,13 +1,13 @@
-//! The engine, opened by its store's address.
+//! The engine, opened with the address of its store.
 
 use crate::{Error, Options, Store};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A running engine. Cheap to clone; all clones are the same engine.
+/// A running engine. Cheap to clone; all clones share one engine.
 ///
-/// Everything that [`selvedge_engine::Engine`] does, this does: [`namespace`](selvedge_engine::Engine::namespace) gives
-/// the handle of a tenant, [`shutdown`](selvedge_engine::Engine::shutdown) stops it.
+/// Dereferences to [`selvedge_engine::Engine`]: [`namespace`](selvedge_engine::Engine::namespace) returns the handle of
+/// a tenant, [`shutdown`](selvedge_engine::Engine::shutdown) stops the engine.
 ///
 /// ```
 /// # #[tokio::main]
@@ -23,12 +23,13 @@ use std::sync::Arc;
 pub struct Engine(selvedge_engine::Engine);
 
 impl Engine {
-    /// Opens the store at this address, in the words of [`Address`](crate::Address), and starts an engine on it.
+    /// Opens the store at this address (see [`Address`](crate::Address) for the forms) and starts an engine on it, with
+    /// default options.
     pub async fn open(address: &str) -> Result<Engine, Error> {
         Engine::open_with(address, Options::default()).await
     }
 
-    /// The same, with other options than the defaults.
+    /// Opens the store at this address and starts an engine on it, with these options.
     pub async fn open_with(address: &str, options: Options) -> Result<Engine, Error> {
         Engine::start(crate::open(address).await?, options).await
     }
@@ -38,7 +39,7 @@ impl Engine {
         Ok(Engine(selvedge_engine::Engine::start(store, options).await?))
     }
 
-    /// The engine itself, for what serves it.
+    /// Returns the inner engine, for a server that serves it.
     pub fn into_inner(self) -> selvedge_engine::Engine {
         self.0
     }

@@ -1,9 +1,10 @@
-//! Subscriptions: what happens, as it is committed.
+//! Subscriptions to the event log.
 //!
-//! Every change is an event in one log. [`Namespace::subscribe`](crate::Namespace::subscribe) gives each one after a place
-//! in it, in order, nothing twice and nothing missing. Each event carries its cursor: a program that keeps the cursor of
-//! the last event it has dealt with, and subscribes from there when it starts again, misses nothing. The log keeps seven
-//! days, or as long as [`Options::log_window`](crate::Options) says. A slow subscriber never holds anybody up.
+//! Every committed change writes an event to one log. [`Namespace::subscribe`](crate::Namespace::subscribe) delivers
+//! each event after a position in that log, in order, without gaps or duplicates. Each event carries its cursor: a
+//! program that stores the cursor of the last event it has processed, and subscribes from there after a restart, misses
+//! nothing. The log keeps events for [`Options::log_window`](crate::Options), 7 days by default. A slow subscriber
+//! delays nobody else.
 //!
 //! ```
 //! use selvedge::events::{self, EventFilter, Notice};
@@ -14,21 +15,21 @@
 //! let engine = Engine::open("memory:").await?;
 //! let namespace = engine.namespace("default").await?;
 //!
-//! let of_tag = EventFilter { tag: Some(("team".into(), "blue".into())), ..EventFilter::default() };
-//! let mut subscription = namespace.subscribe(of_tag.clone(), events::From::Now).await?;
+//! let filter = EventFilter { tag: Some(("team".into(), "blue".into())), ..EventFilter::default() };
+//! let mut subscription = namespace.subscribe(filter.clone(), events::From::Now).await?;
 //! for kind in ["first", "second"] {
 //!     Submission::new(kind).tag("team", "blue").submit(&namespace).await?;
 //! }
 //!
-//! let Some(Notice::Event(first)) = subscription.next().await else { panic!("it was submitted") };
+//! let Some(Notice::Event(first)) = subscription.next().await else { panic!("an event is delivered") };
 //! assert_eq!(first.kind, "execution.submitted");
 //!
 //! // Later, perhaps in another process:
 //! let from = events::From::Cursor(first.cursor);
-//! let mut resumed = namespace.subscribe(of_tag, from).await?;
+//! let mut resumed = namespace.subscribe(filter, from).await?;
 //! match resumed.next().await {
 //!     Some(Notice::Event(second)) => assert_ne!(second.execution, first.execution),
-//!     Some(Notice::Break { cursor, detail }) => println!("{detail}; it goes on after {cursor}"),
+//!     Some(Notice::Break { cursor, detail }) => println!("{detail}; the subscription continues after {cursor}"),
 //!     None => println!("the engine has shut down"),
 //! }
 //! engine.shutdown().await;

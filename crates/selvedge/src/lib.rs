@@ -1,8 +1,9 @@
-//! Selvedge, a durable execution engine: embed it in a program.
+//! Selvedge is a durable execution engine that runs inside your program.
 //!
-//! An execution that was submitted is kept until it has ended, whatever crashes meanwhile. Workers claim executions under
-//! leases; every report of a worker presents the fence of its lease, so a worker that was too slow cannot overwrite what
-//! another one did. An attempt may run more than once, a result is accepted once, and so is that of each durable step.
+//! A submitted execution is stored until it reaches a terminal state, even if processes crash in between. Workers claim
+//! executions under leases. Every report carries the fence of its lease, so a worker that lost its lease cannot
+//! overwrite the work of its successor. An attempt may run more than once; the result of an execution and of each
+//! durable step is accepted exactly once.
 //!
 //! ```
 //! use selvedge::{Context, Engine, Error, Failure, Submission, Worker};
@@ -22,7 +23,7 @@
 //!
 //! let submitted = Submission::new("greet").input("Ada")?.submit(&namespace).await?;
 //! let ended = namespace.result(submitted.execution.id, Duration::from_secs(10)).await?;
-//! let result = ended.and_then(|ended| ended.result).expect("it ended with a result");
+//! let result = ended.and_then(|ended| ended.result).expect("the execution completes with a result");
 //! assert_eq!(result, r#""Hello, Ada!""#);
 //!
 //! worker.drain().await;
@@ -31,14 +32,14 @@
 //! # }
 //! ```
 //!
-//! Where to look:
-//! - [`Engine`] runs on a store, whose [`Address`] says which;
-//! - [`Namespace`] is the handle through which everything of one tenant is done: submit, read, wait, cancel, replay;
-//! - [`Submission`] is what is submitted, and [`Flow`] is a graph of submissions that wait for each other;
-//! - [`Worker`] runs handlers, which get a [`Context`] and return a value, a [`Return`] or a [`Failure`];
-//! - [`steps`] are what a handler does once and for all, and how it waits, for a moment or for months;
-//! - [`Signal`] is what is sent to an execution that waits for it, or will;
-//! - [`events`] are what happens, for those who subscribe.
+//! The main types:
+//! - [`Engine`] runs on the store at an [`Address`];
+//! - [`Namespace`] is the handle of one tenant: submit, read, wait for results, cancel, replay;
+//! - [`Submission`] builds one execution, [`Flow`] a graph of dependent executions;
+//! - [`Worker`] runs handlers, which receive a [`Context`] and return a value, a [`Return`] or a [`Failure`];
+//! - [`steps`] explains durable steps and durable waits in handlers;
+//! - [`Signal`] sends data to an execution, before or while it waits for that signal;
+//! - [`events`] explains subscriptions to the event log.
 
 mod address;
 mod engine;
@@ -49,14 +50,14 @@ pub mod steps;
 mod submission;
 mod worker;
 
-pub use address::{Address, Opened, open};
+pub use address::{Address, OpenStore, open};
 pub use engine::Engine;
 pub use flow::{Flow, FlowResult, Join, Nodes, SubmittedFlow};
 pub use signal::Signal;
 pub use submission::Submission;
 pub use worker::{
-    Approval, Context, Drained, Failure, Handle, Heard, IntoReturn, Received, Return, Until, Verdict, Vote,
-    Waited, Waitpoint, Worker,
+    Approval, Context, Failure, Handle, IntoReturn, ReceivedSignal, Return, SignalWaitResult, Until, Verdict,
+    Vote, WaitResult, Waitpoint, Worker, WorkerSummary,
 };
 
 pub use selvedge_core as core;

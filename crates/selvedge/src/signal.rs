@@ -1,15 +1,14 @@
-//! Signals, as programs send them: to an execution, or through a waitpoint.
+//! Signals that a program sends to an execution, directly or through a waitpoint.
 
 use crate::{Delivered, Error, ExecutionId, Name, Namespace, Refusal, SignalDraft, WaitpointId};
 use bytes::Bytes;
 use selvedge_core::name::NAME_LIMIT;
 use serde::Serialize;
 
-/// Who has sent a signal that names no source.
-const SOURCE: &str = "program";
+/// The default source of a signal.
+const DEFAULT_SOURCE: &str = "program";
 
-/// A signal. Only its name has to be given, and that only where it does not go through a waitpoint; everything else has a
-/// default.
+/// A signal to send. Only the name is required, and not even that for a delivery through a waitpoint.
 ///
 /// ```
 /// use selvedge::{Effect, Engine, Signal, Submission};
@@ -21,7 +20,7 @@ const SOURCE: &str = "program";
 /// let order = Submission::new("order").submit(&namespace).await?.execution.id;
 /// let paid = Signal::new("paid").payload(&42)?.source("ada").idempotency_key("invoice-7");
 /// let delivered = paid.clone().send(&namespace, order).await?;
-/// assert_eq!(delivered.effect, Effect::Buffered, "nobody waits for it yet");
+/// assert_eq!(delivered.effect, Effect::Buffered, "the execution does not wait for it yet");
 /// assert!(paid.send(&namespace, order).await?.duplicate);
 /// # engine.shutdown().await;
 /// # Ok(())
@@ -34,7 +33,7 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// A signal of this name.
+    /// Creates a signal of this name.
     ///
     /// ```
     /// # use selvedge::{Signal, SignalDraft};
@@ -43,24 +42,24 @@ impl Signal {
     pub fn new(name: impl Into<String>) -> Signal {
         Signal {
             draft: SignalDraft { name: Some(name.into()), ..Signal::for_waitpoint().draft },
-            source: SOURCE.into(),
+            source: DEFAULT_SOURCE.into(),
         }
     }
 
-    /// A signal that has the name of the waitpoint through which it is delivered.
+    /// Creates a signal without a name: it takes the name of the waitpoint through which it is delivered.
     ///
     /// ```
     /// # use selvedge::{Delivered, Engine, Error, Signal, Waitpoint};
-    /// async fn agree(engine: &Engine, letter: &Waitpoint) -> Result<Delivered, Error> {
-    ///     Signal::for_waitpoint().deliver(engine, letter.id, &letter.token).await
+    /// async fn agree(engine: &Engine, waitpoint: &Waitpoint) -> Result<Delivered, Error> {
+    ///     Signal::for_waitpoint().deliver(engine, waitpoint.id, &waitpoint.token).await
     /// }
     /// ```
     pub fn for_waitpoint() -> Signal {
         let draft = SignalDraft { name: None, payload: Bytes::from_static(b"null"), key: None };
-        Signal { draft, source: SOURCE.into() }
+        Signal { draft, source: DEFAULT_SOURCE.into() }
     }
 
-    /// What it says, as JSON; `null`. Refused if it cannot be written as JSON.
+    /// Sets the payload, serialised as JSON. Default: `null`. Fails if the value cannot be serialised.
     ///
     /// ```
     /// # use selvedge::{Signal, SignalDraft};
@@ -70,12 +69,12 @@ impl Signal {
     /// ```
     pub fn payload<T: Serialize + ?Sized>(mut self, payload: &T) -> Result<Signal, Error> {
         let json = serde_json::to_vec(payload)
-            .map_err(|error| Refusal::field("/payload", format!("cannot be written as JSON: {error}")))?;
+            .map_err(|error| Refusal::field("/payload", format!("cannot be serialised as JSON: {error}")))?;
         self.draft.payload = json.into();
         Ok(self)
     }
 
-    /// What it says, JSON that is kept byte for byte.
+    /// Sets the payload to this JSON text, which is stored byte for byte. Default: `null`.
     ///
     /// ```
     /// # use selvedge::{Signal, SignalDraft};
@@ -86,7 +85,8 @@ impl Signal {
         self
     }
 
-    /// The same signal sent again to an execution with this key is the first one.
+    /// Sets the idempotency key. Default: none. Sending the same signal to the same execution again with this key
+    /// changes nothing and returns the first answer, marked as a duplicate.
     ///
     /// ```
     /// # use selvedge::{Signal, SignalDraft};
@@ -97,7 +97,8 @@ impl Signal {
         self
     }
 
-    /// Who sends it; `program`. Through a waitpoint, the source is the waitpoint's.
+    /// Sets the sender's name. Default: `program`. A delivery through a waitpoint ignores it and uses the waitpoint's
+    /// source.
     ///
     /// ```
     /// # use selvedge::{Engine, Signal, Submission};
@@ -117,7 +118,7 @@ impl Signal {
         self
     }
 
-    /// Sends it to an execution. It is kept until a wait takes it.
+    /// Sends the signal to an execution. The signal is buffered until a wait of that execution consumes it.
     ///
     /// ```
     /// # use selvedge::{Engine, Signal, Submission};
@@ -137,12 +138,14 @@ impl Signal {
         namespace.signal(execution, self.draft, &source).await
     }
 
-    /// Delivers it through a waitpoint: the token is all that is asked for. The same again gets the first answer.
+    /// Delivers the signal through a waitpoint. The token is the only authorisation needed. Delivering the same signal
+    /// again returns the first answer, marked as a duplicate.
     ///
     /// ```
     /// # use selvedge::{Delivered, Engine, Error, Signal, Waitpoint};
-    /// async fn decline(engine: &Engine, letter: &Waitpoint) -> Result<Delivered, Error> {
-    ///     Signal::new("deploy/reject").payload("not on a Friday")?.deliver(engine, letter.id, &letter.token).await
+    /// async fn decline(engine: &Engine, waitpoint: &Waitpoint) -> Result<Delivered, Error> {
+    ///     let reject = Signal::new("deploy/reject").payload("not on a Friday")?;
+    ///     reject.deliver(engine, waitpoint.id, &waitpoint.token).await
     /// }
     /// ```
     pub async fn deliver(

@@ -1,41 +1,42 @@
-//! Durable steps: handlers that survive their process, wait for days, and do everything once.
+//! Durable steps: handlers that survive a crash of their process, can wait for days, and perform each step once.
 //!
-//! A handler is an ordinary asynchronous function that may be run again from its beginning. What it does durably it asks
-//! its [`Context`](crate::Context) for, by name:
+//! A handler is an ordinary async function that may be run again from its beginning. Its durable operations are calls
+//! on its [`Context`](crate::Context), each with a name:
 //!
-//! | call | does |
+//! | call | effect |
 //! | --- | --- |
-//! | [`step`](crate::Context::step) | does something once and keeps its result |
+//! | [`step`](crate::Context::step) | runs a closure once and records its result |
 //! | [`sleep`](crate::Context::sleep), [`sleep_until`](crate::Context::sleep_until) | waits for a time |
-//! | [`wait_for_signal`](crate::Context::wait_for_signal), [`wait`](crate::Context::wait) | waits for signals, or for anything that an [`Until`] can say |
-//! | [`waitpoint`](crate::Context::waitpoint) | makes a token with which somebody outside may deliver a signal |
-//! | [`spawn`](crate::Context::spawn), [`join`](crate::Context::join) | adds children to its flow, waits for their end |
-//! | [`race`](crate::Context::race), [`all`](crate::Context::all) | runs branches side by side until the first has ended, or all have |
+//! | [`wait_for_signal`](crate::Context::wait_for_signal), [`wait`](crate::Context::wait) | waits for a signal, or for any condition that [`Until`] can express |
+//! | [`waitpoint`](crate::Context::waitpoint) | creates a token with which an outside party may deliver one signal |
+//! | [`spawn`](crate::Context::spawn), [`join`](crate::Context::join) | adds children to the flow, waits until they end |
+//! | [`race`](crate::Context::race), [`all`](crate::Context::all) | runs branches concurrently until the first ends, or until all have ended |
 //! | [`approval`](crate::Context::approval) | asks several people and waits until enough have agreed |
 //!
-//! An attempt that comes to a step which is recorded gets what was recorded, and goes on. So every attempt runs through
-//! what was done before, at no cost worth mentioning, to the place where the last one ended. Code between steps may do what
-//! it likes: it is not replayed, only run again. What it decides should come from the input and from steps.
+//! An attempt that reaches a recorded step gets the recorded result and continues. So every attempt passes quickly
+//! through the work of its predecessors to the point where the last one ended. Code between steps is not replayed, only
+//! run again, so it may do anything; its decisions should depend only on the input and on the results of steps.
 //!
 //! # How a handler waits
 //!
-//! When all that a handler does is wait, its attempt is suspended: the handler is dropped where it awaits, nothing is held,
-//! and no retry is charged. When what it waits for has come, the execution is claimed again, by any worker, and the
-//! handler runs from its beginning to the place after the wait.
+//! When a handler does nothing but wait, its attempt is suspended: the handler is dropped at its await point, no
+//! resources are held, and no retry is charged. When the condition holds, any worker may claim the execution again, and
+//! the handler runs from its beginning to the code after the wait.
 //!
-//! A handler may wait for several things at once and run steps meanwhile, in branches or with `join!` and `select!`. A step
-//! that runs is never cut off by a suspension, and neither is a report such as [`emit`](crate::Context::emit). Anything else
-//! that takes time, such as a call to another service, belongs into a step: outside of one it is dropped by a suspension,
-//! and begun again. Where branches have steps, prefer [`race`](crate::Context::race) to `select!`: it takes the same branch
-//! in every attempt. Tasks that a handler spawns do not keep its attempt from being suspended, unless a step of them runs.
+//! A handler may wait for several conditions at once and run steps meanwhile, in branches or with `join!` and
+//! `select!`. A suspension never interrupts a running step or a report such as [`emit`](crate::Context::emit). Any
+//! other slow operation, such as a call to another service, belongs in a step: outside a step it is dropped by a
+//! suspension and started again. Where branches have steps, prefer [`race`](crate::Context::race) to `select!`, because
+//! a race takes the same branch in every attempt. A task that a handler spawns does not prevent a suspension, except
+//! while the task runs a step.
 //!
-//! # Changing a handler while executions are under way
+//! # Changing a handler while executions are in progress
 //!
-//! Steps are known by their names. They may be reordered, and others added between them. A step that means something else
-//! than before needs another name; so do waits. What does not fit is not guessed at: a result of another type, a step that
-//! has become a wait, a name used twice, or a recorded step that a handler has returned without asking for is a permanent
-//! failure that names the step and says what to do. The execution can be replayed when that is done: it goes on where it
-//! was, because its steps are kept.
+//! Steps and waits are identified by their names. They may be reordered, and new ones may be added between them. A step
+//! or wait whose meaning changes needs a new name. A mismatch is a permanent failure that names the step and says what
+//! to do: a result of another type, a step that has become a wait, a name used twice, or a recorded step that the
+//! handler did not reach before it returned. After the code is corrected the execution can be replayed; it keeps its
+//! recorded steps and continues where it was.
 //!
 //! ```
 //! use selvedge::{Context, Engine, Failure, Signal, Submission, Worker};
@@ -61,7 +62,7 @@
 //!
 //! let id = Submission::new("order").input("a lamp")?.submit(&namespace).await?.execution.id;
 //! Signal::new("paid").source("ada").send(&namespace, id).await?;
-//! let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("it ends");
+//! let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
 //! assert_eq!(ended.result.expect("a result"), r#""a lamp goes to ada""#);
 //! # worker.drain().await;
 //! # engine.shutdown().await;
@@ -70,6 +71,6 @@
 //! ```
 
 pub use crate::worker::{
-    All, Approval, ApprovalCall, Heard, NewWaitpoint, Race, Received, Until, Verdict, Vote, Wait,
-    WaitForSignal, Waited, Waitpoint,
+    All, Approval, ApprovalRequest, NewWaitpoint, Race, ReceivedSignal, SignalWaitResult, Until, Verdict,
+    Vote, Wait, WaitForSignal, WaitResult, Waitpoint,
 };

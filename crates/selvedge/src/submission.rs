@@ -1,4 +1,4 @@
-//! What is submitted, put together step by step.
+//! The builder of a submission.
 
 use crate::{Amount, Backoff, Draft, Error, Name, Namespace, Refusal, Retry, Submitted, Timestamp, When};
 use bytes::Bytes;
@@ -6,8 +6,8 @@ use serde::Serialize;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A submission: a kind, its input, and whatever differs from the defaults. Nothing is checked before it is submitted;
-/// a field that is wrong is then refused by name.
+/// Builds one execution: its kind, its input, and every setting that differs from the defaults. Nothing is validated
+/// before [`submit`](Submission::submit), which refuses an invalid field and names it.
 ///
 /// ```
 /// use selvedge::{Engine, Submission};
@@ -33,16 +33,17 @@ use uuid::Uuid;
 /// # }
 /// ```
 ///
-/// Many at once: [`Namespace::submit_many`] takes the [`Draft`]s that these turn into.
+/// To submit many executions in one call, convert each into a [`Draft`] and use [`Namespace::submit_many`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
     draft: Draft,
-    given: Given,
+    explicit: ExplicitFields,
 }
 
-/// Which fields were given whose value alone does not tell.
+/// Marks the fields that were set explicitly, for those whose value alone does not show it. See
+/// [`Submission::with_defaults`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Given {
+struct ExplicitFields {
     input: bool,
     lane: bool,
     priority: bool,
@@ -51,76 +52,78 @@ struct Given {
 }
 
 impl Submission {
-    /// An execution of this kind: input `null`, lane `default`, everything else by default.
+    /// Creates a submission of this kind with default settings.
     pub fn new(kind: impl Into<String>) -> Self {
-        Submission { draft: Draft::new(kind), given: Given::default() }
+        Submission { draft: Draft::new(kind), explicit: ExplicitFields::default() }
     }
 
-    /// Its input, as JSON. A value that cannot be written as JSON is refused.
+    /// Sets the input, serialised as JSON. Default: `null`. Fails if the value cannot be serialised.
     pub fn input<T: Serialize + ?Sized>(self, input: &T) -> Result<Self, Error> {
         let json = serde_json::to_vec(input)
-            .map_err(|error| Refusal::field("/input", format!("cannot be written as JSON: {error}")))?;
+            .map_err(|error| Refusal::field("/input", format!("cannot be serialised as JSON: {error}")))?;
         Ok(self.input_json(json))
     }
 
-    /// Its input, JSON already; kept byte for byte.
+    /// Sets the input to this JSON text, which is stored byte for byte. Default: `null`.
     pub fn input_json(mut self, json: impl Into<Bytes>) -> Self {
         self.draft.input = json.into();
-        self.given.input = true;
+        self.explicit.input = true;
         self
     }
 
-    /// Its queue; `default`.
+    /// Sets the lane. Default: `default`.
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
         self.draft.lane = lane.into();
-        self.given.lane = true;
+        self.explicit.lane = true;
         self
     }
 
-    /// Its id, for a submission that is safe to repeat; minted where none is given.
+    /// Sets the id of the execution, so that the submission is safe to repeat. Default: a new id.
     pub fn id(mut self, id: Uuid) -> Self {
         self.draft.id = Some(id);
         self
     }
 
-    /// A second submission with this key is the first, for 24 hours or the given window.
+    /// Sets the idempotency key. Default: none. Submitting again with this key returns the existing execution for 24
+    /// hours, or for the [window](Submission::idempotency_window) if one is set.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.draft.idempotency_key = Some(key.into());
         self
     }
 
-    /// How long the idempotency key stands for this execution; 24 hours.
+    /// Sets the time for which the idempotency key refers to this execution. Default: 24 hours.
     pub fn idempotency_window(mut self, window: Duration) -> Self {
         self.draft.idempotency_window_ms = Some(millis(window));
         self
     }
 
-    /// A second submission with this key is the first while that has not ended.
+    /// Sets a uniqueness key. Default: none. Submitting again with this key returns the existing execution while it is
+    /// not terminal.
     pub fn unique_while_active(mut self, key: impl Into<String>) -> Self {
         self.draft.unique_while_active = Some(key.into());
         self
     }
 
-    /// Higher first; 0.
+    /// Sets the priority; executions of higher priority are claimed first. Default: 0.
     pub fn priority(mut self, priority: i16) -> Self {
         self.draft.priority = priority.into();
-        self.given.priority = true;
+        self.explicit.priority = true;
         self
     }
 
-    /// Whose turn it takes: of those that wait in a lane, executions with different keys take turns.
+    /// Sets the fairness key. Default: none. Waiting executions of a lane with different fairness keys take turns.
     pub fn fairness_key(mut self, key: impl AsRef<str>) -> Self {
         self.draft.draws.fairness_key = Some(Name::trusted(key.as_ref()));
         self
     }
 
-    /// One more budget that it draws on, without an estimate of what it costs.
+    /// Adds a budget that the execution spends from, without reserving anything. Default: none.
     pub fn budget(self, name: impl AsRef<str>) -> Self {
         self.budget_reserving(name, [] as [(&str, Amount); 0])
     }
 
-    /// One more budget that it draws on, and what it may cost at most by estimate: its claim reserves that, and it starts
-    /// only while the budget has so much left.
+    /// Adds a budget that the execution spends from, with an estimate of its highest cost. Default: none. The claim
+    /// reserves the estimate, so the execution starts only when the budget has that much left.
     ///
     /// ```
     /// use selvedge::{Amount, Submission};
@@ -138,136 +141,139 @@ impl Submission {
         self
     }
 
-    /// One more quota that limits how often, and how many at once, may start.
+    /// Adds a quota, which limits how often executions start and how many are active at once. Default: none.
     pub fn quota(mut self, name: impl AsRef<str>) -> Self {
         self.draft.draws.quotas.push(Name::trusted(name.as_ref()));
         self
     }
 
-    /// At most `limit` executions with this key run at once; the others are held until one of them ends.
+    /// Sets the concurrency key and its limit. Default: none. At most `limit` executions with this key are active at
+    /// once; the others are held until one of those ends.
     pub fn concurrency(mut self, key: impl AsRef<str>, limit: u32) -> Self {
         self.draft.draws.concurrency = Some((Name::trusted(key.as_ref()), limit));
         self
     }
 
-    /// One more thing its worker must be capable of.
+    /// Adds a capability that the worker must offer. Default: none.
     pub fn capability(mut self, capability: impl Into<String>) -> Self {
         self.draft.capabilities.push(capability.into());
         self
     }
 
-    /// A name and value to find it by.
+    /// Adds a tag by which the execution can be found. Default: none.
     pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.draft.tags.insert(name.into(), value.into());
         self
     }
 
-    /// Not before this long from now.
+    /// Delays the first attempt until this much time has passed since the submission. Default: no delay.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.draft.delay = Some(When::AfterMs(millis(delay)));
         self
     }
 
-    /// Not before this time.
+    /// Delays the first attempt until this time. Default: no delay.
     pub fn not_before(mut self, time: Timestamp) -> Self {
         self.draft.delay = Some(When::At(time));
         self
     }
 
-    /// How many failed attempts are followed by another; 3.
+    /// Sets how many failed attempts are retried. Default: 3.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.draft.policy.retry.max_retries = retries;
-        self.given.retry = true;
+        self.explicit.retry = true;
         self
     }
 
-    /// How long to wait between attempts; 1 s doubling to 60 s, with jitter.
+    /// Sets the delay between attempts. Default: 1 second, doubling up to 60 seconds, with jitter.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.draft.policy.retry.backoff = backoff;
-        self.given.retry = true;
+        self.explicit.retry = true;
         self
     }
 
-    /// Everything about its retries at once.
+    /// Sets the whole retry policy, including [`max_retries`](Submission::max_retries) and
+    /// [`backoff`](Submission::backoff).
     pub fn retry(mut self, retry: Retry) -> Self {
         self.draft.policy.retry = retry;
-        self.given.retry = true;
+        self.explicit.retry = true;
         self
     }
 
-    /// The longest one attempt may run; no limit.
+    /// Sets the longest time that one attempt may run. Default: no limit.
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.draft.policy.attempt_timeout_ms = Some(millis(timeout));
         self
     }
 
-    /// The longest it may live from its submission, all attempts and waits included; no limit.
+    /// Sets the longest time from the submission to the end, including all attempts and waits. Default: no limit.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.draft.policy.deadline_ms = Some(millis(deadline));
         self
     }
 
-    /// The longest it may wait for its first start; no limit.
+    /// Sets the longest time from the submission to the first attempt. Default: no limit.
     pub fn start_by(mut self, start_by: Duration) -> Self {
         self.draft.policy.start_by_ms = Some(millis(start_by));
         self
     }
 
-    /// How long it and its history stay after its end; 7 days.
+    /// Sets how long the execution and its history are kept after its end. Default: 7 days.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.draft.policy.retention_ms = millis(retention);
-        self.given.retention = true;
+        self.explicit.retention = true;
         self
     }
 
-    /// The same, with what `defaults` has where this says nothing itself. A field of its own wins whole.
+    /// Takes every field that this submission does not set from `defaults`. A field that it sets replaces the default
+    /// entirely: lists and maps are not merged.
     pub(crate) fn with_defaults(mut self, defaults: &Submission) -> Self {
-        let (own, given, usual) = (&mut self.draft, self.given, &defaults.draft);
-        if !given.input {
-            own.input = usual.input.clone();
+        let (own, explicit, fallback) = (&mut self.draft, self.explicit, &defaults.draft);
+        if !explicit.input {
+            own.input = fallback.input.clone();
         }
-        if !given.lane {
-            own.lane.clone_from(&usual.lane);
+        if !explicit.lane {
+            own.lane.clone_from(&fallback.lane);
         }
-        if !given.priority {
-            own.priority = usual.priority;
+        if !explicit.priority {
+            own.priority = fallback.priority;
         }
         if own.capabilities.is_empty() {
-            own.capabilities.clone_from(&usual.capabilities);
+            own.capabilities.clone_from(&fallback.capabilities);
         }
         if own.tags.is_empty() {
-            own.tags.clone_from(&usual.tags);
+            own.tags.clone_from(&fallback.tags);
         }
-        own.delay = own.delay.or(usual.delay);
-        let (draws, usual_draws) = (&mut own.draws, &usual.draws);
+        own.delay = own.delay.or(fallback.delay);
+        let (draws, fallback_draws) = (&mut own.draws, &fallback.draws);
         if draws.budgets.is_empty() {
-            draws.budgets.clone_from(&usual_draws.budgets);
+            draws.budgets.clone_from(&fallback_draws.budgets);
         }
         if draws.quotas.is_empty() {
-            draws.quotas.clone_from(&usual_draws.quotas);
+            draws.quotas.clone_from(&fallback_draws.quotas);
         }
-        draws.concurrency = draws.concurrency.take().or_else(|| usual_draws.concurrency.clone());
-        draws.fairness_key = draws.fairness_key.take().or_else(|| usual_draws.fairness_key.clone());
-        let (own, usual) = (&mut own.policy, &usual.policy);
-        if !given.retry {
-            own.retry = usual.retry.clone();
+        draws.concurrency = draws.concurrency.take().or_else(|| fallback_draws.concurrency.clone());
+        draws.fairness_key = draws.fairness_key.take().or_else(|| fallback_draws.fairness_key.clone());
+        let (own, fallback) = (&mut own.policy, &fallback.policy);
+        if !explicit.retry {
+            own.retry = fallback.retry.clone();
         }
-        if !given.retention {
-            own.retention_ms = usual.retention_ms;
+        if !explicit.retention {
+            own.retention_ms = fallback.retention_ms;
         }
-        own.attempt_timeout_ms = own.attempt_timeout_ms.or(usual.attempt_timeout_ms);
-        own.deadline_ms = own.deadline_ms.or(usual.deadline_ms);
-        own.start_by_ms = own.start_by_ms.or(usual.start_by_ms);
+        own.attempt_timeout_ms = own.attempt_timeout_ms.or(fallback.attempt_timeout_ms);
+        own.deadline_ms = own.deadline_ms.or(fallback.deadline_ms);
+        own.start_by_ms = own.start_by_ms.or(fallback.start_by_ms);
         self
     }
 
-    /// Submits it.
+    /// Submits the execution.
     pub async fn submit(self, namespace: &Namespace) -> Result<Submitted, Error> {
         namespace.submit(self.draft).await
     }
 }
 
-/// An execution of this kind, everything else by default.
+/// Creates a submission of this kind with default settings.
 impl From<&str> for Submission {
     fn from(kind: &str) -> Submission {
         Submission::new(kind)
@@ -280,7 +286,7 @@ impl From<Submission> for Draft {
     }
 }
 
-/// Whole milliseconds; a duration beyond all bounds stays one that is refused.
+/// Converts to whole milliseconds. A duration that does not fit becomes `i64::MAX`, which the engine refuses.
 pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
@@ -290,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_wins_over_the_defaults_even_where_it_is_the_usual_value() {
+    fn an_explicit_field_wins_over_the_defaults_even_if_it_equals_the_built_in_value() {
         let defaults = Submission::new("")
             .lane("slow")
             .priority(5)
@@ -310,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_draws_on_is_its_own_or_that_of_the_defaults_each_whole() {
+    fn each_kind_of_gate_comes_entirely_from_the_submission_or_from_the_defaults() {
         let reserve = [("tokens", Amount::whole(5))];
         let defaults = Submission::new("")
             .fairness_key("tenant")
@@ -326,20 +332,20 @@ mod tests {
             (draws.quotas, draws.fairness_key),
             (vec![Name::trusted("calls")], Some(Name::trusted("tenant")))
         );
-        let usual = Draft::from(Submission::new("k").with_defaults(&defaults)).draws;
-        assert_eq!(usual, Draft::from(defaults).draws);
-        assert_eq!(usual.budgets[1].1["tokens"], Amount::whole(5));
+        let inherited = Draft::from(Submission::new("k").with_defaults(&defaults)).draws;
+        assert_eq!(inherited, Draft::from(defaults).draws);
+        assert_eq!(inherited.budgets[1].1["tokens"], Amount::whole(5));
     }
 
     #[test]
-    fn what_it_draws_on_is_checked_when_it_is_submitted() {
+    fn gates_are_validated_when_the_execution_is_submitted() {
         for (submission, pointer) in [
             (Submission::new("k").fairness_key(""), "/fairness_key"),
             (Submission::new("k").quota("q").quota("q"), "/quotas/1"),
             (Submission::new("k").budget("\0"), "/budgets/0"),
             (Submission::new("k").concurrency("key", 0), "/concurrency/limit"),
         ] {
-            let refusal = Draft::from(submission).check().expect_err("is refused");
+            let refusal = Draft::from(submission).check().expect_err("the submission is refused");
             assert_eq!(refusal.pointer(), Some(pointer));
         }
     }

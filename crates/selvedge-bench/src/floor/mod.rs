@@ -1,47 +1,57 @@
-//! The floor: what hand-written set-based SQL on a plain table does through the same driver, and what one commit takes.
+//! The floor: the throughput of hand-written, set-based SQL on a plain table through the same driver, and the time of
+//! one single-row commit.
 //!
-//! It keeps no history, no events, no leases that lapse and no keys. Nothing that does these things can be as fast; how
-//! close the engine comes is the figure that counts.
+//! The floor has no history, no events, no expiring leases and no keys, so an engine with these features cannot be as
+//! fast. The figure that counts is the ratio of the engine's throughput to the floor's.
 
 pub mod postgres;
 pub mod sqlite;
 
 use crate::report::{Report, Times};
-use crate::{Error, Place};
+use crate::{Error, Load, Place, task_result};
 use serde_json::json;
 use std::time::Duration;
 
-/// What the floor does.
+/// The figures of the floor.
 #[derive(Clone, Copy, Debug)]
 pub struct Floor {
-    /// Executions per second: inserted, claimed, completed.
+    /// Executions per second, each inserted, claimed and completed.
     pub per_second: f64,
-    /// One single-row commit.
+    /// The time of one single-row commit.
     pub commit: Times,
     /// Commits per execution.
     pub commits: Option<f64>,
     /// Bytes of write-ahead log per execution.
     pub wal_bytes: Option<f64>,
-    /// How many executions it ran.
+    /// The number of executions.
     pub executions: u64,
 }
 
-/// How long the floor's throughput is measured.
+/// Time for which the floor's throughput is measured.
 pub const DURATION: Duration = Duration::from_secs(4);
+/// The number of single-row commits that are timed.
+const COMMITS: usize = 300;
+/// The number of connections on which scenarios measure the floor.
+const CONNECTIONS: usize = 4;
 
-/// Measures the floor of a place.
+/// Measures the floor with which a scenario compares a load.
+pub async fn measure_for(place: &Place, load: &Load) -> Result<Floor, Error> {
+    measure(place, load.batch, CONNECTIONS).await
+}
+
+/// Measures the floor. SQLite uses one connection.
 pub async fn measure(place: &Place, batch: usize, connections: usize) -> Result<Floor, Error> {
     match place {
         Place::Postgres(url) => postgres::measure(url, batch, connections).await,
         Place::Sqlite(directory) => {
             let directory = directory.clone();
             let measure = move || sqlite::measure(&directory, batch);
-            tokio::task::spawn_blocking(measure).await.map_err(|error| Error::Usage(error.to_string()))?
+            task_result(tokio::task::spawn_blocking(measure).await)
         }
     }
 }
 
-/// The scenario `floor`.
+/// Runs the scenario `floor`.
 pub async fn run(place: &Place, batch: usize, connections: usize) -> Result<Report, Error> {
     let floor = measure(place, batch, connections).await?;
     let mut report = Report {

@@ -1,8 +1,8 @@
-//! The floor on Postgres.
+//! The floor on PostgreSQL.
 
-use super::{DURATION, Floor};
-use crate::Error;
+use super::{COMMITS, DURATION, Floor};
 use crate::report::Times;
+use crate::{Error, task_result};
 use std::time::{Duration, Instant};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
@@ -27,7 +27,7 @@ const SCHEMA: &str = "
 
 const INSERT: &str = "insert into floor (id, input) select * from unnest($1::uuid[], $2::bytea[])";
 
-/// The claim whose plan does not change as the table grows.
+/// Claims a batch. The materialized subquery keeps the same plan as the table grows.
 const CLAIM: &str = "
     with picked as materialized (
       select id
@@ -56,14 +56,14 @@ const COMPLETE: &str = "
     where id = any($1)
       and state = 1";
 
-/// A connection of the floor's own.
+/// Opens a connection of its own.
 pub async fn connect(url: &str) -> Result<Client, Error> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(connection);
     Ok(client)
 }
 
-/// Measures it, in a schema that it drops.
+/// Measures the floor in a new schema, and drops the schema.
 pub async fn measure(url: &str, batch: usize, connections: usize) -> Result<Floor, Error> {
     let schema = format!("selvedge_floor_{}", Uuid::new_v4().simple());
     let owner = connect(url).await?;
@@ -81,20 +81,20 @@ async fn measure_in(
     connections: usize,
 ) -> Result<Floor, Error> {
     let commit = single_commits(owner).await?;
-    let before = figures(owner).await?;
+    let before = counters(owner).await?;
     let started = Instant::now();
-    let mut running = Vec::new();
+    let mut tasks = Vec::new();
     for _ in 0..connections {
         let client = connect(url).await?;
         client.batch_execute(&format!("set search_path to {schema}")).await?;
-        running.push(tokio::spawn(cycles(client, batch)));
+        tasks.push(tokio::spawn(run_cycles(client, batch)));
     }
     let mut executions = 0;
-    for one in running {
-        executions += one.await.map_err(|error| Error::Usage(error.to_string()))??;
+    for task in tasks {
+        executions += task_result(task.await)?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    let after = figures(owner).await?;
+    let after = counters(owner).await?;
     Ok(Floor {
         per_second: executions as f64 / seconds,
         commit,
@@ -104,30 +104,30 @@ async fn measure_in(
     })
 }
 
-/// Insert, claim, complete, over and over.
-async fn cycles(client: Client, batch: usize) -> Result<u64, Error> {
+/// Inserts, claims and completes batches until the time is over. Returns the number of completed executions.
+async fn run_cycles(client: Client, batch: usize) -> Result<u64, Error> {
     let insert = client.prepare(INSERT).await?;
     let claim = client.prepare(CLAIM).await?;
     let complete = client.prepare(COMPLETE).await?;
     let inputs: Vec<&[u8]> = vec![b"{\"t\":123456789}"; batch];
     let result: &[u8] = b"{\"ok\":true}";
     let started = Instant::now();
-    let mut done = 0;
+    let mut executions = 0;
     while started.elapsed() < DURATION {
         let ids: Vec<Uuid> = (0..batch).map(|_| Uuid::now_v7()).collect();
         client.execute(&insert, &[&ids, &inputs]).await?;
         let rows = client.query(&claim, &[&(batch as i64)]).await?;
         let claimed: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-        done += client.execute(&complete, &[&claimed, &result]).await?;
+        executions += client.execute(&complete, &[&claimed, &result]).await?;
     }
-    Ok(done)
+    Ok(executions)
 }
 
-/// One row, one commit, again and again on one connection.
+/// Times single-row commits, one after another on one connection.
 async fn single_commits(client: &Client) -> Result<Times, Error> {
     let insert = client.prepare("insert into floor_commit (at) values (clock_timestamp())").await?;
     let mut durations: Vec<Duration> = Vec::new();
-    for _ in 0..300 {
+    for _ in 0..COMMITS {
         let started = Instant::now();
         client.execute(&insert, &[]).await?;
         durations.push(started.elapsed());
@@ -135,8 +135,8 @@ async fn single_commits(client: &Client) -> Result<Times, Error> {
     Times::of(durations).ok_or_else(|| Error::Usage("no commit was measured".into()))
 }
 
-/// Transactions that wrote, and bytes of write-ahead log, so far.
-pub async fn figures(client: &Client) -> Result<(i64, i64), Error> {
+/// Reads the number of transactions that drew an id, and the position of the write-ahead log in bytes.
+async fn counters(client: &Client) -> Result<(i64, i64), Error> {
     let row = client
         .query_one(
             "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint,

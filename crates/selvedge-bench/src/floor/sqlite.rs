@@ -1,7 +1,8 @@
 //! The floor on SQLite: one connection, WAL, `synchronous=FULL`.
 
-use super::{DURATION, Floor};
+use super::{COMMITS, DURATION, Floor};
 use crate::Error;
+use crate::place::remove_sqlite_files;
 use crate::report::Times;
 use rusqlite::{Connection, params};
 use std::path::Path;
@@ -27,16 +28,11 @@ const SCHEMA: &str = "
     create index floor_ready on floor (lane, priority desc, ready_order) where state = 0;
     create table floor_commit (id integer primary key, at integer not null);";
 
-/// Measures it, in a file that it deletes.
+/// Measures the floor in a new file, and removes the file.
 pub fn measure(directory: &Path, batch: usize) -> Result<Floor, Error> {
     let path = directory.join(format!("selvedge-floor-{}.db", Uuid::new_v4().simple()));
     let floor = measure_in(&path, batch);
-    for ending in ["", "-wal", "-shm"] {
-        let mut name = path.clone().into_os_string();
-        name.push(ending);
-        // Not every file is there.
-        let _ = std::fs::remove_file(name);
-    }
+    remove_sqlite_files(&path);
     floor
 }
 
@@ -44,28 +40,28 @@ fn measure_in(path: &Path, batch: usize) -> Result<Floor, Error> {
     let mut connection = Connection::open(path)?;
     connection.execute_batch(SCHEMA)?;
     let mut durations = Vec::new();
-    for at in 0..300 {
+    for at in 0..COMMITS as i64 {
         let started = Instant::now();
         connection.execute("insert into floor_commit (at) values (?1)", params![at])?;
         durations.push(started.elapsed());
     }
     let commit = Times::of(durations).ok_or_else(|| Error::Usage("no commit was measured".into()))?;
     let started = Instant::now();
-    let mut done = 0;
+    let mut executions = 0;
     let mut order = 0;
     while started.elapsed() < DURATION {
-        done += cycle(&mut connection, batch, &mut order)?;
+        executions += cycle(&mut connection, batch, &mut order)?;
     }
     Ok(Floor {
-        per_second: done as f64 / started.elapsed().as_secs_f64(),
+        per_second: executions as f64 / started.elapsed().as_secs_f64(),
         commit,
         commits: Some(3.0 / batch as f64),
         wal_bytes: None,
-        executions: done,
+        executions,
     })
 }
 
-/// Insert, claim, complete: three commits.
+/// Inserts, claims and completes one batch, in three commits. Returns the number of completed executions.
 fn cycle(connection: &mut Connection, batch: usize, order: &mut i64) -> Result<u64, Error> {
     let insert = connection.transaction()?;
     {

@@ -1,7 +1,7 @@
 //! The kinds that the built-in worker handles: small tasks to try the engine with.
 
 use crate::secret;
-use selvedge::{Context, Failure, FailureClass, Heard, Return, Worker};
+use selvedge::{Context, Failure, FailureClass, Return, SignalWaitResult, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::process::Stdio;
@@ -93,8 +93,12 @@ async fn flaky(ctx: Context) -> Result<u32, Failure> {
 /// Suspends until the signal `approve` arrives. Returns the signal's source and payload.
 async fn approve(ctx: Context) -> Result<Value, Failure> {
     match ctx.wait_for_signal("approval", "approve").await? {
-        Heard::Signal(signal) => Ok(json!({"by": signal.source, "says": signal.payload::<Value>()?})),
-        Heard::TimedOut | Heard::Operator => Ok(json!({"by": "an operator", "says": null})),
+        SignalWaitResult::Signal(signal) => {
+            Ok(json!({"by": signal.source, "says": signal.payload::<Value>()?}))
+        }
+        SignalWaitResult::TimedOut | SignalWaitResult::Operator => {
+            Ok(json!({"by": "an operator", "says": null}))
+        }
     }
 }
 

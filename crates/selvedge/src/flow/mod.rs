@@ -1,9 +1,9 @@
-//! Flows: graphs of executions, put together step by step.
+//! Flows: graphs of executions.
 //!
-//! - [`Flow`] is a whole graph that is submitted in one call, all of it or nothing;
-//! - [`Nodes`] is a part of one: what a flow grows by, or what a handler spawns;
-//! - [`Join`] says how many of the edges into a node must hold;
-//! - [`SubmittedFlow`] is a flow that was submitted: its ids by name, its result, its cancel.
+//! - [`Flow`] builds a whole graph, which is submitted atomically in one call;
+//! - [`Nodes`] builds a part of a graph, to grow a flow or to be spawned by a handler;
+//! - [`Join`] sets how many of the edges into a node must be satisfied;
+//! - [`SubmittedFlow`] is the handle of a submitted flow: execution ids by node name, result, growth, cancellation.
 
 mod nodes;
 mod submitted;
@@ -17,9 +17,9 @@ use selvedge_core::rules::submit_flow::FlowDraft;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A flow: nodes, which are executions, and edges from upstream to downstream. A node runs when its upstreams have
-/// succeeded, unless its edges or its [`Join`] say otherwise, and gets their results by name. Nothing is checked before it
-/// is submitted; what is wrong is then refused by name.
+/// Builds a flow: nodes, which are executions, and edges from upstream to downstream. A node runs when all of its
+/// upstreams have completed, unless its edge conditions or its [`Join`] say otherwise, and reads their results by name.
+/// Nothing is validated before [`submit`](Flow::submit), which refuses an invalid field and names it.
 ///
 /// ```
 /// use selvedge::{EdgeCondition, Context, Engine, Failure, Flow, FlowState, Worker};
@@ -55,7 +55,7 @@ use uuid::Uuid;
 ///     .submit(&namespace)
 ///     .await?;
 ///
-/// let result = flow.result(Duration::from_secs(10)).await?.expect("it ends");
+/// let result = flow.result(Duration::from_secs(10)).await?.expect("the flow ends");
 /// assert_eq!(result.state, FlowState::Completed);
 /// assert_eq!(result.of::<u32>("load")?, 6);
 /// # worker.drain().await;
@@ -70,14 +70,15 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A flow without nodes.
+    /// Creates a flow without nodes.
     pub fn new() -> Self {
         Flow::default()
     }
 
-    /// The first of these that succeeds wins: the others are cancelled, and the node `winner` runs, which sees what it won
-    /// with by [`Context::winner`](crate::Context::winner). They are called `runner-1`, `runner-2` and so on. If none
-    /// succeeds, `winner` is skipped and the flow has failed.
+    /// Creates a flow that runs several executions, its nodes `runner-1`, `runner-2` and so on, and takes the first
+    /// result. When one runner completes, the others are cancelled and the node `winner` runs, which reads that result
+    /// with [`Context::winner`](crate::Context::winner). If no runner completes, `winner` is skipped and the flow
+    /// fails.
     ///
     /// ```
     /// use selvedge::{Context, Engine, Failure, Flow, Submission, Worker};
@@ -97,7 +98,7 @@ impl Flow {
     /// #     .start()?;
     /// let mirrors = [Submission::new("fetch").input("far")?, Submission::new("fetch").input("near")?];
     /// let race = Flow::race("publish", mirrors).submit(&namespace).await?;
-    /// # let result = race.result(Duration::from_secs(10)).await?.expect("it ends");
+    /// # let result = race.result(Duration::from_secs(10)).await?.expect("the flow ends");
     /// # assert_eq!(result.of::<String>("winner")?, "from near");
     /// # worker.drain().await;
     /// # engine.shutdown().await;
@@ -111,8 +112,9 @@ impl Flow {
         Flow::hedge(winner, Duration::ZERO, runners)
     }
 
-    /// A [race](Flow::race) in which the second starts `after` this long, the third after twice as long, and so on, if
-    /// nobody has won by then: one more try for what takes unusually long.
+    /// Creates a [race](Flow::race) with staggered starts: the first runner starts at once, the second `after` this
+    /// long, the third after twice as long, and so on, unless a runner has completed by then. Use it to retry a call
+    /// that takes unusually long.
     ///
     /// ```
     /// use selvedge::{Flow, Submission};
@@ -127,62 +129,63 @@ impl Flow {
         runners: impl IntoIterator<Item = S>,
     ) -> Self {
         let mut flow = Flow::new().node("winner", winner).join("winner", Join::any_of());
-        for (runner, earlier) in runners.into_iter().zip(0u32..) {
-            let name = format!("runner-{}", u64::from(earlier) + 1);
-            let delay = after.saturating_mul(earlier);
+        for (runner, index) in runners.into_iter().zip(0u32..) {
+            let name = format!("runner-{}", u64::from(index) + 1);
+            let delay = after.saturating_mul(index);
             let runner = if delay.is_zero() { runner.into() } else { runner.into().delay(delay) };
             flow = flow.node(&name, runner).edge(name, "winner");
         }
         flow
     }
 
-    /// Its name; none.
+    /// Sets the name of the flow. Default: none.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.draft.name = Some(name.into());
         self
     }
 
-    /// Its id, for a submission that is safe to repeat; minted where none is given.
+    /// Sets the id of the flow, so that the submission is safe to repeat. Default: a new id.
     pub fn id(mut self, id: Uuid) -> Self {
         self.draft.id = Some(id);
         self
     }
 
-    /// A second submission with this key is the first, for 24 hours and as long as it runs.
+    /// Sets the idempotency key. Default: none. Submitting again with this key returns the existing flow for 24 hours,
+    /// and in any case until the flow ends.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.draft.idempotency_key = Some(key.into());
         self
     }
 
-    /// A name and value to find it by.
+    /// Adds a tag by which the flow can be found. Default: none.
     pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.draft.tags.insert(name.into(), value.into());
         self
     }
 
-    /// The longest it may live from its submission; no limit.
+    /// Sets the longest time from the submission to the end of the flow. Default: no limit.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.draft.deadline_ms = Some(millis(deadline));
         self
     }
 
-    /// How long it and its nodes stay after its end; as long as the longest of its nodes.
+    /// Sets how long the flow and its nodes are kept after its end. Default: the longest retention of its nodes.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.draft.retention_ms = Some(millis(retention));
         self
     }
 
-    /// One more node. See [`Nodes::node`].
+    /// Adds a node. See [`Nodes::node`].
     pub fn node(self, name: impl Into<String>, submission: impl Into<Submission>) -> Self {
         self.with(|nodes| nodes.node(name, submission))
     }
 
-    /// `downstream` runs when `upstream` has succeeded. See [`Nodes::edge`].
+    /// Adds an edge: `downstream` runs when `upstream` has completed. See [`Nodes::edge`].
     pub fn edge(self, upstream: impl Into<String>, downstream: impl Into<String>) -> Self {
         self.with(|nodes| nodes.edge(upstream, downstream))
     }
 
-    /// The same on another condition than success. See [`Nodes::edge_when`].
+    /// Adds an edge with a condition. See [`Nodes::edge_when`].
     pub fn edge_when(
         self,
         upstream: impl Into<String>,
@@ -192,7 +195,7 @@ impl Flow {
         self.with(|nodes| nodes.edge_when(upstream, downstream, when))
     }
 
-    /// An edge to `downstream` from each of these. See [`Nodes::after`].
+    /// Adds an edge to `downstream` from each of these upstreams. See [`Nodes::after`].
     pub fn after<U: Into<String>>(
         self,
         downstream: impl Into<String>,
@@ -201,22 +204,22 @@ impl Flow {
         self.with(|nodes| nodes.after(downstream, upstreams))
     }
 
-    /// How the edges into a node join. See [`Nodes::join`].
+    /// Sets how the edges into a node join. See [`Nodes::join`].
     pub fn join(self, node: impl Into<String>, join: Join) -> Self {
         self.with(|nodes| nodes.join(node, join))
     }
 
-    /// What all nodes have that say nothing else themselves. See [`Nodes::defaults`].
+    /// Sets default settings for all nodes. See [`Nodes::defaults`].
     pub fn defaults(self, defaults: impl FnOnce(Submission) -> Submission) -> Self {
         self.with(|nodes| nodes.defaults(defaults))
     }
 
-    fn with(mut self, more: impl FnOnce(Nodes) -> Nodes) -> Self {
-        self.nodes = more(self.nodes);
+    fn with(mut self, change: impl FnOnce(Nodes) -> Nodes) -> Self {
+        self.nodes = change(self.nodes);
         self
     }
 
-    /// Submits it: all of it or nothing.
+    /// Submits the flow atomically: either all nodes are stored or none.
     pub async fn submit(self, namespace: &Namespace) -> Result<SubmittedFlow, Error> {
         let grown = namespace.submit_flow(self.into(), None).await?;
         Ok(SubmittedFlow::new(namespace.clone(), grown))

@@ -1,20 +1,21 @@
-//! A part of a graph: nodes, the edges between them and to nodes that are there already, and how edges join.
+//! A part of a graph: nodes, their edges (also from nodes that the flow already has), and join policies.
 
 use crate::{EdgeCondition, Error, FlowId, Namespace, Submission};
 use selvedge_core::join::{JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft, NodeDraft};
 use selvedge_engine::Grown;
 
-/// Nodes and edges that are added to a flow: by [`Nodes::grow`] or [`SubmittedFlow::grow`](crate::SubmittedFlow::grow),
-/// or by a handler with [`Context::spawn`](crate::Context::spawn). Edges may come from nodes that the flow already has.
+/// Builds nodes and edges to add to a flow: with [`Nodes::grow`] or
+/// [`SubmittedFlow::grow`](crate::SubmittedFlow::grow), or in a handler with [`Context::spawn`](crate::Context::spawn).
+/// An edge may start at a node that the flow already has.
 ///
 /// ```
 /// use selvedge::{Join, Nodes, Submission};
 ///
 /// let reviews = Nodes::new()
-///     .node("ada", Submission::new("review").tag("who", "ada"))
-///     .node("grace", Submission::new("review").tag("who", "grace"))
-///     .node("alan", Submission::new("review").tag("who", "alan"))
+///     .node("ada", Submission::new("review").tag("reviewer", "ada"))
+///     .node("grace", Submission::new("review").tag("reviewer", "grace"))
+///     .node("alan", Submission::new("review").tag("reviewer", "alan"))
 ///     .node("merge", "merge")
 ///     .after("merge", ["ada", "grace", "alan"])
 ///     .join("merge", Join::quorum(2).let_run());
@@ -28,24 +29,25 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Nothing yet.
+    /// Creates an empty set of nodes.
     pub fn new() -> Self {
         Nodes::default()
     }
 
-    /// One more node, with a name that is unique in its flow. A text stands for an execution of that kind.
+    /// Adds a node. Its name must be unique in the flow. A string in place of the submission is a kind with default
+    /// settings.
     pub fn node(mut self, name: impl Into<String>, submission: impl Into<Submission>) -> Self {
         self.nodes.push((name.into(), submission.into()));
         self
     }
 
-    /// `downstream` runs when `upstream` has succeeded.
+    /// Adds an edge: `downstream` runs when `upstream` has completed.
     pub fn edge(self, upstream: impl Into<String>, downstream: impl Into<String>) -> Self {
         self.edge_when(upstream, downstream, EdgeCondition::Success)
     }
 
-    /// `downstream` runs when `upstream` has failed, for alerts and compensation; or when it has finished in any way, for
-    /// clean-up.
+    /// Adds an edge with a condition. `Success`: `upstream` has completed. `Failure`: `upstream` has failed, expired or
+    /// been cancelled; for alerts and compensation. `Finished`: `upstream` has ended in any way; for clean-up.
     pub fn edge_when(
         mut self,
         upstream: impl Into<String>,
@@ -56,7 +58,7 @@ impl Nodes {
         self
     }
 
-    /// `downstream` runs when all of these have succeeded.
+    /// Adds an edge to `downstream` from each of these upstreams: `downstream` runs when all of them have completed.
     pub fn after<U: Into<String>>(
         mut self,
         downstream: impl Into<String>,
@@ -69,20 +71,21 @@ impl Nodes {
         self
     }
 
-    /// How the edges into a node join; all of them must hold where nothing is said.
+    /// Sets how the edges into a node join. Default: [`Join::all_of`].
     pub fn join(mut self, node: impl Into<String>, join: Join) -> Self {
         self.groups.push(GroupDraft { node: node.into(), policy: join.0 });
         self
     }
 
-    /// What all nodes of this call have that say nothing else themselves, in whatever order they are added.
+    /// Sets default settings for all of these nodes, including nodes added later. A setting of a node's own submission
+    /// replaces the default. Default: the defaults of [`Submission`].
     pub fn defaults(mut self, defaults: impl FnOnce(Submission) -> Submission) -> Self {
-        let usual = self.defaults.unwrap_or_else(|| Submission::new(""));
-        self.defaults = Some(defaults(usual));
+        let earlier = self.defaults.unwrap_or_else(|| Submission::new(""));
+        self.defaults = Some(defaults(earlier));
         self
     }
 
-    /// Adds them to a flow that has not ended.
+    /// Adds the nodes and edges to a flow. Refused if the flow has ended.
     pub async fn grow(self, namespace: &Namespace, flow: FlowId) -> Result<Grown, Error> {
         namespace.grow_flow(flow, self.into(), None).await
     }
@@ -106,27 +109,28 @@ impl From<Nodes> for GraphDraft {
     }
 }
 
-/// How many of the edges into a node must hold for it to run. When no more can, it is skipped.
+/// A join policy: how many of the edges into a node must be satisfied for the node to run. The node is skipped when
+/// that many can no longer be satisfied.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Join(JoinPolicy);
 
 impl Join {
-    /// Every one; the default.
+    /// Requires every edge. This is the default.
     pub fn all_of() -> Self {
         Join(JoinPolicy::AllOf)
     }
 
-    /// One. The upstreams that have not ended are then cancelled.
+    /// Requires one edge. The remaining upstreams are then cancelled, unless [`let_run`](Join::let_run) is set.
     pub fn any_of() -> Self {
         Join(JoinPolicy::AnyOf { on_satisfied: OnSatisfied::CancelRemaining })
     }
 
-    /// So many of them. The upstreams that have not ended are then cancelled.
+    /// Requires `k` edges. The remaining upstreams are then cancelled, unless [`let_run`](Join::let_run) is set.
     pub fn quorum(k: u32) -> Self {
         Join(JoinPolicy::Quorum { k, on_satisfied: OnSatisfied::CancelRemaining })
     }
 
-    /// The upstreams that have not ended run on.
+    /// Lets the remaining upstreams run when the join is satisfied, instead of cancelling them. Default: cancel.
     pub fn let_run(self) -> Self {
         let on_satisfied = OnSatisfied::LetRun;
         Join(match self.0 {

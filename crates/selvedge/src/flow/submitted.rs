@@ -1,4 +1,4 @@
-//! A flow that was submitted: what its nodes are, how it ends, and how it is changed while it runs.
+//! The handle of a submitted flow.
 
 use super::Nodes;
 use crate::{CancelMode, Ended, Error, ExecutionId, FlowId, FlowState, FlowView, Name, Namespace, Refusal};
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A flow that was submitted. What it can do goes for any flow through the [`Namespace`] and the flow's id as well.
+/// The handle of a submitted flow. Every operation is also available on the [`Namespace`], given the flow's id.
 #[derive(Clone)]
 pub struct SubmittedFlow {
     namespace: Namespace,
@@ -22,45 +22,46 @@ impl SubmittedFlow {
         SubmittedFlow { namespace, id: grown.flow.id, duplicate: grown.duplicate, executions }
     }
 
-    /// Its id.
+    /// Returns the id of the flow.
     pub fn id(&self) -> FlowId {
         self.id
     }
 
-    /// Whether it was there before: its id or its idempotency key stands for it.
+    /// Returns true if the flow already existed under the submitted id or idempotency key.
     pub fn duplicate(&self) -> bool {
         self.duplicate
     }
 
-    /// The executions of its nodes by name.
+    /// Returns the execution of each node, by node name.
     pub fn executions(&self) -> &BTreeMap<String, ExecutionId> {
         &self.executions
     }
 
-    /// The execution of a node.
+    /// Returns the execution of a node.
     pub fn execution(&self, node: &str) -> Option<ExecutionId> {
         self.executions.get(node).copied()
     }
 
-    /// How it stands now.
+    /// Reads the current state of the flow.
     pub async fn view(&self) -> Result<FlowView, Error> {
         self.namespace.flow(self.id).await
     }
 
-    /// Adds nodes and edges. Refused when it has ended.
+    /// Adds nodes and edges. Refused if the flow has ended.
     pub async fn grow(&mut self, nodes: Nodes) -> Result<(), Error> {
         let grown = nodes.grow(&self.namespace, self.id).await?;
         self.executions.extend(by_name(grown.executions));
         Ok(())
     }
 
-    /// How it ended; waits for it up to a minute, and gives none if it is still going.
+    /// Waits up to `wait`, at most a minute, for the flow to end, and returns its result. Returns none if the flow has
+    /// not ended by then.
     pub async fn result(&self, wait: Duration) -> Result<Option<FlowResult>, Error> {
         Ok(self.namespace.flow_result(self.id, wait).await?.map(FlowResult::from))
     }
 
-    /// Cancels it: everything that has not ended, or only what has not started. Waits, and says whether it is done; what is
-    /// left is done without anybody waiting.
+    /// Cancels the flow's executions: all that have not ended, or only those that have not started. Waits up to `wait`
+    /// and returns true if the cancellation is complete by then; otherwise it continues in the background.
     pub async fn cancel(&self, mode: CancelMode, actor: &Name, wait: Duration) -> Result<bool, Error> {
         let (_, done) = self.namespace.cancel_flow(self.id, mode, None, actor, wait).await?;
         Ok(done)
@@ -71,30 +72,30 @@ fn by_name(executions: Vec<(Name, ExecutionId)>) -> impl Iterator<Item = (String
     executions.into_iter().map(|(name, id)| (name.to_string(), id))
 }
 
-/// How a flow ended.
+/// The result of a flow.
 #[derive(Clone, Debug)]
 pub struct FlowResult {
-    /// Its state.
+    /// The state in which the flow ended.
     pub state: FlowState,
-    /// How the nodes ended that nobody waits for, by name, the first hundred.
+    /// The ends of the nodes that have no downstream, by node name; at most the first hundred.
     pub results: BTreeMap<String, Ended>,
 }
 
 impl FlowResult {
-    /// The result of a node that nobody waits for, as a value.
+    /// Deserialises the result of a node that has no downstream.
     pub fn of<T: DeserializeOwned>(&self, node: &str) -> Result<T, Error> {
         let pointer = format!("/results/{node}");
         let Some(ended) = self.results.get(node) else {
             let names: Vec<&str> = self.results.keys().map(String::as_str).collect();
-            let detail = format!("is not among the results, which are of {}", names.join(", "));
+            let detail = format!("is not among the results; there are results of {}", names.join(", "));
             return Err(Refusal::field(&pointer, detail).into());
         };
         let Some(result) = &ended.result else {
-            let detail = format!("has no result: it ended as {}", ended.outcome.as_str());
+            let detail = format!("has no result, because the node ended as {}", ended.outcome.as_str());
             return Err(Refusal::field(&pointer, detail).into());
         };
-        let wrong = |error| Refusal::field(&pointer, format!("is not of the expected shape: {error}")).into();
-        serde_json::from_slice(result).map_err(wrong)
+        let mismatch = |error| Refusal::field(&pointer, format!("has an unexpected type: {error}")).into();
+        serde_json::from_slice(result).map_err(mismatch)
     }
 }
 

@@ -1,8 +1,8 @@
-//! What a handler gets: the attempt it runs, its input, what its upstreams gave, and the way to be told that it should
-//! stop. Its durable steps are in `steps`.
+//! The argument of a handler: its attempt, its input, the results of its upstreams and children, its stream, and its
+//! cancellation. The durable operations are in `steps`.
 
-use super::finished::Pause;
-use super::steps::{BranchScope, Ledger};
+use super::report::RetryDelay;
+use super::steps::{BranchScope, StepTracker};
 use crate::worker::Failure;
 use crate::{
     Error, ExecutionId, FlowId, FrameKind, FrameMode, Name, Namespace, Nodes, Outcome, Refusal, Timestamp,
@@ -20,10 +20,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-/// How long a frame is repeated while the store is away.
-const APPEND_PATIENCE: Duration = Duration::from_secs(30);
+/// Time for which appending a frame is retried while the store is unavailable.
+const APPEND_RETRY_LIMIT: Duration = Duration::from_secs(30);
 
-/// The attempt that a handler runs. Cheap to clone.
+/// The attempt that a handler runs. Cheap to clone; all clones refer to the same attempt.
 #[derive(Clone)]
 pub struct Context {
     attempt: Arc<Attempt>,
@@ -37,7 +37,7 @@ struct Attempt {
     claimed: Claimed,
     kind: Name,
     lane: Name,
-    ledger: Arc<Ledger>,
+    tracker: Arc<StepTracker>,
 }
 
 impl Context {
@@ -48,154 +48,155 @@ impl Context {
         (kind, lane): (Name, Name),
         cancel: watch::Receiver<bool>,
     ) -> Self {
-        let ledger = Ledger::new(std::mem::take(&mut claimed.steps));
-        let attempt = Arc::new(Attempt { namespace, fence, claimed, kind, lane, ledger });
+        let tracker = StepTracker::new(std::mem::take(&mut claimed.steps));
+        let attempt = Arc::new(Attempt { namespace, fence, claimed, kind, lane, tracker });
         Context { attempt, cancel, scope: BranchScope::default() }
     }
 
-    /// What this attempt knows of its steps.
-    pub(super) fn ledger(&self) -> &Arc<Ledger> {
-        &self.attempt.ledger
+    /// Returns the state of this attempt's steps.
+    pub(super) fn tracker(&self) -> &Arc<StepTracker> {
+        &self.attempt.tracker
     }
 
-    /// In which branch of the handler its steps are.
+    /// Returns the branch of the handler to which this context belongs.
     pub(super) fn scope(&self) -> &BranchScope {
         &self.scope
     }
 
-    /// The same attempt in another branch of the handler.
+    /// Returns a context of the same attempt in another branch of the handler.
     pub(super) fn within(&self, scope: BranchScope) -> Context {
         Context { scope, ..self.clone() }
     }
 
-    /// When this generation of the execution began.
+    /// Returns the time at which this generation of the execution began.
     pub(super) fn opened_at(&self) -> Timestamp {
         self.attempt.claimed.execution.opened_at()
     }
 
-    /// The execution.
+    /// Returns the id of the execution.
     pub fn execution(&self) -> ExecutionId {
         self.attempt.fence.execution
     }
 
-    /// Which attempt of it this is, from 0; one more with every claim, whatever ended the one before.
+    /// Returns the number of this attempt, starting at 0. Every claim of the execution increments it.
     pub fn attempt(&self) -> u32 {
         self.attempt.fence.attempt
     }
 
-    /// How often it was replayed.
+    /// Returns how many times the execution has been replayed.
     pub fn generation(&self) -> u32 {
         self.attempt.claimed.execution.detail.generation
     }
 
-    /// Its kind.
+    /// Returns the kind of the execution.
     pub fn kind(&self) -> &str {
         &self.attempt.kind
     }
 
-    /// The lane it came from.
+    /// Returns the lane of the execution.
     pub fn lane(&self) -> &str {
         &self.attempt.lane
     }
 
-    /// Its tags.
+    /// Returns the tags of the execution.
     pub fn tags(&self) -> &BTreeMap<String, String> {
         &self.attempt.claimed.execution.tags
     }
 
-    /// A key that is the same for every attempt of this execution, and another one after a replay. For calls to others
-    /// that should take effect once.
-    pub fn key(&self) -> String {
+    /// Returns an idempotency key for calls to other services. It is the same in every attempt of this execution, and
+    /// changes with a replay.
+    pub fn idempotency_key(&self) -> String {
         format!("{}-{}", self.execution(), self.generation())
     }
 
-    /// Its input, JSON as it was submitted.
+    /// Returns the input, as the JSON text that was submitted.
     pub fn input_json(&self) -> &Bytes {
         &self.attempt.claimed.input
     }
 
-    /// Its input as a value. Input of another shape will not change by itself: a permanent failure.
+    /// Deserialises the input. Input of another type is a permanent failure.
     pub fn input<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(self.input_json()).map_err(|error| {
             Failure::permanent(format!("the input is not what {} expects: {error}", self.kind()))
         })
     }
 
-    /// Its flow; an execution that was submitted alone is its own.
+    /// Returns the flow of the execution. An execution that was submitted alone is a flow of its own.
     pub fn flow(&self) -> FlowId {
         self.attempt.claimed.execution.flow()
     }
 
-    /// Its name in its flow, if it has one.
+    /// Returns the name of the execution's node, or none if the execution was submitted alone.
     pub fn node(&self) -> Option<&str> {
         self.attempt.claimed.execution.node()
     }
 
-    /// Its upstreams, in the order of their edges: how each ended, with its error or its result as JSON. One that was not
-    /// needed may still be live.
+    /// Returns the upstreams in the order of their edges, each with its outcome and its error or JSON result. An
+    /// upstream that the join did not need may not have ended.
     pub fn upstreams(&self) -> &[Relative] {
         &self.attempt.claimed.upstreams
     }
 
-    /// The result of an upstream as a value. That it has none, or one of another shape, will not change by itself: a
-    /// permanent failure.
+    /// Deserialises the result of an upstream. A missing result, or one of another type, is a permanent failure.
     pub fn upstream<T: DeserializeOwned>(&self, name: &str) -> Result<T, Failure> {
         self.result_of("upstream", self.upstreams(), name)
     }
 
-    /// How an upstream ended; none while it is live, or if there is none of that name.
+    /// Returns the outcome of an upstream, or none if the upstream has not ended or does not exist.
     pub fn upstream_outcome(&self, name: &str) -> Option<Outcome> {
-        self.upstreams().iter().find(|one| one.name.as_str() == name)?.outcome
+        self.upstreams().iter().find(|upstream| upstream.name.as_str() == name)?.outcome
     }
 
-    /// The result of the upstream that succeeded, where one of them was enough: the winner of a [race](crate::Flow::race).
-    /// If several did, of the first in the order of their edges.
+    /// Deserialises the result of the first upstream, in the order of edges, that has completed: the winner of a
+    /// [race](crate::Flow::race). It is a permanent failure if none has.
     pub fn winner<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        let winner = self.upstreams().iter().find(|one| one.outcome == Some(Outcome::Completed));
+        let winner = self.upstreams().iter().find(|upstream| upstream.outcome == Some(Outcome::Completed));
         match winner {
-            Some(winner) => self.read("upstream", winner),
-            None => Err(Failure::permanent("no upstream has succeeded")),
+            Some(winner) => self.read_result("upstream", winner),
+            None => Err(Failure::permanent("no upstream has completed")),
         }
     }
 
-    /// The children that earlier attempts have spawned, in that order, as [`upstreams`](Context::upstreams) are.
+    /// Returns the children that earlier attempts spawned, in the order of their spawning. The fields are those of
+    /// [`upstreams`](Context::upstreams).
     pub fn children(&self) -> &[Relative] {
         &self.attempt.claimed.children
     }
 
-    /// The result of a child as a value, as [`upstream`](Context::upstream) gives it.
+    /// Deserialises the result of a child. A missing result, or one of another type, is a permanent failure.
     pub fn child<T: DeserializeOwned>(&self, name: &str) -> Result<T, Failure> {
         self.result_of("child", self.children(), name)
     }
 
     fn result_of<T: DeserializeOwned>(
         &self,
-        what: &str,
-        among: &[Relative],
+        role: &str,
+        relatives: &[Relative],
         name: &str,
     ) -> Result<T, Failure> {
-        match among.iter().find(|one| one.name.as_str() == name) {
-            Some(one) => self.read(what, one),
-            None => Err(Failure::permanent(format!("{} has no {what} {name:?}", self.kind()))),
+        match relatives.iter().find(|relative| relative.name.as_str() == name) {
+            Some(relative) => self.read_result(role, relative),
+            None => Err(Failure::permanent(format!("{} has no {role} {name:?}", self.kind()))),
         }
     }
 
-    fn read<T: DeserializeOwned>(&self, what: &str, one: &Relative) -> Result<T, Failure> {
-        let name = &one.name;
-        let Some(result) = &one.result else {
-            let how = one
+    fn read_result<T: DeserializeOwned>(&self, role: &str, relative: &Relative) -> Result<T, Failure> {
+        let name = &relative.name;
+        let Some(result) = &relative.result else {
+            let end = relative
                 .outcome
                 .map_or("has not ended".into(), |outcome| format!("ended as {}", outcome.as_str()));
-            return Err(Failure::permanent(format!("the {what} {name:?} has no result: it {how}")));
+            return Err(Failure::permanent(format!("the {role} {name:?} has no result: it {end}")));
         };
         serde_json::from_slice(result).map_err(|error| {
             let kind = self.kind();
-            Failure::permanent(format!("the result of {what} {name:?} is not what {kind} expects: {error}"))
+            Failure::permanent(format!("the result of {role} {name:?} is not what {kind} expects: {error}"))
         })
     }
 
-    /// Adds children to its flow, which are cancelled if this execution ends other than by success. Repeated with the same
-    /// names, as by another attempt, it changes nothing. Refused when the lease is over.
+    /// Adds children to the flow of this execution. They are cancelled if this execution ends without completing.
+    /// Spawning the same names again, for example in the next attempt, changes nothing. Refused if the lease is no
+    /// longer held.
     ///
     /// ```
     /// use selvedge::{Context, Failure, Nodes, Submission};
@@ -214,24 +215,26 @@ impl Context {
         self.report(self.attempt.namespace.spawn(children.into(), false).await?).await
     }
 
-    /// The same with children that live on however this execution ends.
+    /// Adds children to the flow of this execution that keep running however this execution ends. Otherwise like
+    /// [`spawn`](Context::spawn).
     pub async fn spawn_detached(&self, children: Nodes) -> Result<(), Error> {
         self.report(self.attempt.namespace.spawn(children.into(), true).await?).await
     }
 
-    /// The namespace, for what a handler does beside its own execution.
+    /// Returns the namespace, for operations on other executions.
     pub fn namespace(&self) -> &Namespace {
         &self.attempt.namespace
     }
 
-    /// Says how far it has come: from 0 to 100, and in words. Refused when the lease is over.
+    /// Reports progress: a percentage from 0 to 100, and a message. Refused if the lease is no longer held.
     pub async fn progress(&self, percent: f64, message: impl Into<String>) -> Result<(), Error> {
         self.report(Op::Progress { percent: Some(percent), message: Some(message.into()) }).await
     }
 
-    /// Appends a frame to the stream of this attempt, which lives as long as the execution: output, or an event such as a
-    /// token of a model. It is there once this returns, also if the store was away for a moment. Frames keep their order if
-    /// each is awaited before the next. Refused when the lease is over.
+    /// Appends a frame to the stream of this attempt: output, or an event such as a token of a language model. The
+    /// stream is kept as long as the execution. The frame is durable when this returns; the append is retried for up to
+    /// 30 seconds while the store is unavailable. Frames keep their order if each is awaited before the next. Refused
+    /// if the lease is no longer held.
     ///
     /// ```
     /// use selvedge::{Context, Failure, FrameKind};
@@ -249,73 +252,75 @@ impl Context {
         self.append(kind, FrameMode::Durable, &data).await
     }
 
-    /// The same with a frame that is kept only for a while, and not repeated if the store is away.
+    /// Appends a frame that is kept only for a while. Best effort: the append is not retried if the store is
+    /// unavailable.
     pub async fn emit_best_effort(&self, kind: FrameKind, data: impl Serialize) -> Result<(), Error> {
         self.report(frame(kind, FrameMode::BestEffort, &data)?).await
     }
 
-    /// Merges a JSON merge patch (RFC 7396) into the summary document of this attempt, which can be read whole.
+    /// Applies a JSON merge patch (RFC 7396) to the summary document of this attempt, which readers get as a whole.
     pub async fn summarise(&self, patch: impl Serialize) -> Result<(), Error> {
         self.append(FrameKind::Event, FrameMode::Summary, &patch).await
     }
 
-    /// Appends a frame, and again while the store is away: its name says that it is the same.
+    /// Appends a frame, with retries while the store is unavailable. The operation's unique name makes a retry
+    /// idempotent.
     async fn append(&self, kind: FrameKind, mode: FrameMode, data: &impl Serialize) -> Result<(), Error> {
         let op = frame(kind, mode, data)?;
         let name = Uuid::now_v7().to_string();
-        self.repeat(vec![(Some(name), op)], APPEND_PATIENCE).await.map(drop)
+        self.report_with_retries(vec![(Some(name), op)], APPEND_RETRY_LIMIT).await.map(drop)
     }
 
     async fn report(&self, op: Op) -> Result<(), Error> {
         self.report_all(vec![(None, op)]).await.map(drop)
     }
 
-    /// Reports, and again while the store is away, for as long as the patience lasts. The attempt is not suspended
-    /// meanwhile.
-    pub(super) async fn repeat(
+    /// Reports operations together, with retries while the store is unavailable, for up to `retry_limit`. The attempt
+    /// is not suspended meanwhile.
+    pub(super) async fn report_with_retries(
         &self,
         ops: Vec<(Option<String>, Op)>,
-        patience: Duration,
+        retry_limit: Duration,
     ) -> Result<Vec<Reported>, Error> {
-        let _running = self.ledger().run();
-        let deadline = Instant::now() + patience;
-        let mut pause = Pause::default();
+        let _in_progress = self.tracker().begin_report();
+        let deadline = Instant::now() + retry_limit;
+        let mut delay = RetryDelay::default();
         loop {
             match self.report_all(ops.clone()).await {
                 Err(Error::Store(error)) if error.is_transient() && Instant::now() < deadline => {
-                    tracing::debug!(execution = %self.execution(), %error, "a report is repeated");
-                    pause.grow();
-                    sleep(pause.length()).await;
+                    tracing::debug!(execution = %self.execution(), %error, "a report is retried");
+                    delay.increase();
+                    sleep(delay.get()).await;
                 }
                 reported => return reported,
             }
         }
     }
 
-    /// Reports these together. The attempt is not suspended while they are under way.
+    /// Reports operations together. The attempt is not suspended meanwhile.
     async fn report_all(&self, ops: Vec<(Option<String>, Op)>) -> Result<Vec<Reported>, Error> {
-        let _running = self.ledger().run();
+        let _in_progress = self.tracker().begin_report();
         let items = ops.into_iter().map(|(name, op)| Ok((self.attempt.fence, name, op))).collect();
         let (results, _) = self.attempt.namespace.report(items, None).await?;
         Ok(results.into_iter().collect::<Result<_, Refusal>>()?)
     }
 
-    /// Whether this attempt was asked to stop.
+    /// Returns true if the cancellation of this execution has been requested.
     pub fn is_cancelled(&self) -> bool {
         *self.cancel.borrow()
     }
 
-    /// Resolves when this attempt is asked to stop: its execution is cancelled, with a grace period to clean up in.
-    /// What the handler returns then still counts: a result completes the execution, a failure ends it as cancelled.
+    /// Resolves when the cancellation of this execution is requested with a grace period. The handler should then clean
+    /// up and return. Its return value still counts: a result completes the execution, a failure ends it as cancelled.
     pub async fn cancelled(&self) {
-        // A worker that is gone cannot ask any more; its handlers are dropped with it.
-        let _ = self.cancel.clone().wait_for(|asked| *asked).await;
+        // The sender is dropped only with the worker, which then drops this handler as well.
+        let _ = self.cancel.clone().wait_for(|requested| *requested).await;
     }
 }
 
-/// The report that appends a frame. Data that cannot be written as JSON is refused.
+/// Builds the operation that appends a frame. Fails if the data cannot be serialised.
 fn frame(kind: FrameKind, mode: FrameMode, data: &impl Serialize) -> Result<Op, Error> {
     let data = serde_json::to_vec(data)
-        .map_err(|error| Refusal::field("/data", format!("cannot be written as JSON: {error}")))?;
+        .map_err(|error| Refusal::field("/data", format!("cannot be serialised as JSON: {error}")))?;
     Ok(Op::Frame { kind, mode, data: data.into() })
 }

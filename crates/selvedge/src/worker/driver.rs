@@ -1,13 +1,13 @@
-//! The one task of a worker: claims, starts handlers, reports what ended, listens to heartbeats, drains.
+//! The only task of a worker: claims, starts handlers, reports finished attempts, processes heartbeats, drains.
 //!
-//! Everything it waits for stands in one `select!`, so its state needs no lock. At any time there is at most one claim
-//! that waits, one report and one heartbeat under way. A report carries a claim along unless one waits already.
+//! The task waits for everything in one `select!`, so its state needs no lock. At any time at most one waiting claim,
+//! one report and one heartbeat are outstanding. A report includes a claim unless a claim is already waiting.
 
-use super::finished::{Answer, Ending, Follows, Pause, report, settle};
 use super::handler::Handler;
+use super::handlers::RunningHandlers;
 use super::heartbeat::Heartbeat;
-use super::running::Running;
-use super::{Drained, Settings};
+use super::report::{FinishedAttempt, ReportAnswer, RetryDelay, Settled, report, settle};
+use super::{Settings, WorkerSummary};
 use crate::{Error, Namespace};
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::report::{Fence, Op};
@@ -18,47 +18,48 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// How long a claim waits for work before it asks again.
+/// Longest time that one claim waits for work before the next claim is sent.
 const CLAIM_WAIT: Duration = Duration::from_secs(30);
-/// How long handing back may take, and taking leave.
-const HAND_BACK: Duration = Duration::from_secs(5);
+/// Longest time for releasing leases at the end of a drain, and for reporting the worker's departure after it.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A call under way.
+/// An outstanding call, if there is one.
 type Call<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
 
-/// A worker at work.
+/// The state of a running worker.
 pub struct Driver {
     namespace: Namespace,
     settings: Settings,
     claim: ClaimDraft,
     stage: Stage,
-    running: Running,
-    finished: Vec<Ending>,
-    reporting: Call<Answer>,
+    handlers: RunningHandlers,
+    finished: Vec<FinishedAttempt>,
+    reporting: Call<ReportAnswer>,
+    /// True if the outstanding report includes a claim.
     report_claims: bool,
-    report_pause: Pause,
+    report_delay: RetryDelay,
     claiming: Call<Result<Vec<Claimed>, Error>>,
-    claim_pause: Pause,
+    claim_delay: RetryDelay,
     heartbeat: Heartbeat,
-    drained: Drained,
+    summary: WorkerSummary,
 }
 
-/// How far a worker has come.
+/// The stage of a worker's life.
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
     Working,
-    /// Claims nothing more; handlers go on until then.
+    /// The worker does not claim; handlers may continue until this time.
     Draining(Instant),
-    /// Has dropped its handlers; hands back until then.
-    HandingBack(Instant),
-    /// Had no time left to hand back.
+    /// The handlers were aborted; their leases are released until this time.
+    Releasing(Instant),
+    /// The time to release leases is over; the remaining leases expire.
     OutOfTime,
-    /// The engine is gone, and nothing can be reported any more.
+    /// The engine has shut down; nothing can be reported any more.
     Closed,
 }
 
 impl Driver {
-    /// A worker that has not claimed yet.
+    /// Creates the driver of a worker that has not claimed yet.
     pub fn new(
         namespace: Namespace,
         settings: Settings,
@@ -68,7 +69,7 @@ impl Driver {
         let (instance, ttl) = (settings.instance.clone(), settings.lease_ttl);
         Driver {
             heartbeat: Heartbeat::new(namespace.clone(), instance, ttl),
-            running: Running::new(namespace.clone(), handlers),
+            handlers: RunningHandlers::new(namespace.clone(), handlers),
             namespace,
             settings,
             claim,
@@ -76,49 +77,50 @@ impl Driver {
             finished: Vec::new(),
             reporting: None,
             report_claims: false,
-            report_pause: Pause::default(),
+            report_delay: RetryDelay::default(),
             claiming: None,
-            claim_pause: Pause::default(),
-            drained: Drained::default(),
+            claim_delay: RetryDelay::default(),
+            summary: WorkerSummary::default(),
         }
     }
 
-    /// Works until it is told to stop, then drains.
-    pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Drained {
+    /// Runs the worker until it has to stop, then drains.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> WorkerSummary {
         let mut shutdown = pin!(shutdown);
         while !self.is_done() {
             self.begin_report();
             self.begin_claim();
             tokio::select! {
                 () = &mut shutdown, if self.stage == Stage::Working => self.drain(),
-                () = end_of(self.stage) => self.time_is_up().await,
-                Some(ended) = self.running.tasks.join_next_with_id() => {
-                    self.finished.extend(self.running.ended(ended));
+                () = end_of(self.stage) => self.on_stage_end().await,
+                Some(ended) = self.handlers.tasks.join_next_with_id() => {
+                    self.finished.extend(self.handlers.ended(ended));
                 }
-                answer = answered(&mut self.reporting) => self.reported(answer).await,
-                claimed = answered(&mut self.claiming) => self.claimed(claimed).await,
-                beat = self.heartbeat.answer(&self.running.leases) => self.beaten(beat),
+                answer = answered(&mut self.reporting) => self.on_report_answer(answer).await,
+                claimed = answered(&mut self.claiming) => self.on_claim_answer(claimed).await,
+                answer = self.heartbeat.answer(&self.handlers.leases) => self.on_heartbeat_answer(answer),
             }
         }
-        self.leave().await
+        self.depart().await
     }
 
     fn is_done(&self) -> bool {
         match self.stage {
             Stage::Working => false,
-            Stage::Draining(_) | Stage::HandingBack(_) => {
-                self.running.is_idle() && self.finished.is_empty() && self.reporting.is_none()
+            Stage::Draining(_) | Stage::Releasing(_) => {
+                self.handlers.is_idle() && self.finished.is_empty() && self.reporting.is_none()
             }
             Stage::OutOfTime | Stage::Closed => true,
         }
     }
 
-    /// A claim for all free slots, unless one is under way. A dropped handler has its slot until it is gone.
+    /// Returns a claim for all free slots, or none if a claim is outstanding. An aborted handler occupies its slot
+    /// until it is dropped.
     fn next_claim(&self) -> Option<ClaimDraft> {
-        let free = self.settings.concurrency.saturating_sub(self.running.tasks.len());
+        let free = self.settings.concurrency.saturating_sub(self.handlers.tasks.len());
         let max = self.claim.max.min(u32::try_from(free).unwrap_or(u32::MAX));
-        let under_way = self.claiming.is_some() || self.report_claims;
-        let claims = self.stage == Stage::Working && !under_way && max > 0;
+        let outstanding = self.claiming.is_some() || self.report_claims;
+        let claims = self.stage == Stage::Working && !outstanding && max > 0;
         claims.then(|| ClaimDraft { max, ..self.claim.clone() })
     }
 
@@ -128,96 +130,97 @@ impl Driver {
         }
         let claim = self.next_claim();
         self.report_claims = claim.is_some();
-        let endings = std::mem::take(&mut self.finished);
-        let call = report(self.namespace.clone(), endings, claim, self.report_pause);
+        let attempts = std::mem::take(&mut self.finished);
+        let call = report(self.namespace.clone(), attempts, claim, self.report_delay);
         self.reporting = Some(Box::pin(call));
     }
 
     fn begin_claim(&mut self) {
         let Some(claim) = self.next_claim() else { return };
-        let wanted = ClaimWait { claim, wait: CLAIM_WAIT, operation: None };
-        let (namespace, pause) = (self.namespace.clone(), self.claim_pause);
+        let claim = ClaimWait { claim, wait: CLAIM_WAIT, operation: None };
+        let (namespace, delay) = (self.namespace.clone(), self.claim_delay);
         self.claiming = Some(Box::pin(async move {
-            sleep(pause.length()).await;
-            namespace.claim(wanted).await
+            sleep(delay.get()).await;
+            namespace.claim(claim).await
         }));
     }
 
-    async fn claimed(&mut self, claimed: Result<Vec<Claimed>, Error>) {
+    async fn on_claim_answer(&mut self, claimed: Result<Vec<Claimed>, Error>) {
         self.claiming = None;
         match claimed {
             Ok(claimed) => {
-                self.claim_pause.reset();
+                self.claim_delay.reset();
                 self.start(claimed).await;
             }
-            Err(Error::Closed) => self.closed(),
+            Err(Error::Closed) => self.on_engine_closed(),
             Err(error) => {
-                tracing::warn!(worker = self.settings.name, %error, "a claim failed; the worker tries again");
-                self.claim_pause.grow();
+                tracing::warn!(worker = self.settings.name, %error, "a claim failed and is retried");
+                self.claim_delay.increase();
             }
         }
     }
 
-    async fn reported(&mut self, answer: Answer) {
+    async fn on_report_answer(&mut self, answer: ReportAnswer) {
         self.reporting = None;
         self.report_claims = false;
-        match answer.store_is_away() {
-            true => self.report_pause.grow(),
-            false => self.report_pause.reset(),
+        match answer.store_is_unavailable() {
+            true => self.report_delay.increase(),
+            false => self.report_delay.reset(),
         }
-        for (ending, result) in answer.endings {
-            let fence = ending.fence;
+        for (attempt, result) in answer.attempts {
+            let fence = attempt.fence;
             if matches!(result, Err(Error::Closed)) {
-                self.closed();
+                self.on_engine_closed();
             }
-            match settle(ending, result, &mut self.drained) {
-                Follows::Nothing => self.running.leases.forget(&fence),
-                Follows::Report(ending) => self.finished.push(ending),
+            match settle(attempt, result, &mut self.summary) {
+                Settled::Done => self.handlers.leases.remove(&fence),
+                Settled::Report(attempt) => self.finished.push(attempt),
             }
         }
         self.start(answer.claimed).await;
     }
 
-    /// Starts the handlers of what was claimed, or hands it back if nothing may start any more.
+    /// Starts the handlers of claimed executions, or releases the executions if the worker is stopping.
     async fn start(&mut self, claimed: Vec<Claimed>) {
-        for one in claimed {
-            let hand_back = if self.stage == Stage::Working {
-                self.heartbeat.name_soon();
-                self.running.start(one).await
+        for claimed in claimed {
+            let release = if self.stage == Stage::Working {
+                self.heartbeat.schedule_for_new_lease();
+                self.handlers.start(claimed).await
             } else {
-                Fence::of(&one.execution).map(|fence| Ending::new(fence, Op::Release))
+                Fence::of(&claimed.execution).map(|fence| FinishedAttempt::new(fence, Op::Release))
             };
-            self.finished.extend(hand_back);
+            self.finished.extend(release);
         }
     }
 
-    fn beaten(&mut self, beat: Result<Heartbeaten, Error>) {
-        let beat = match beat {
-            Ok(beat) => beat,
-            Err(Error::Closed) => return self.closed(),
+    fn on_heartbeat_answer(&mut self, answer: Result<Heartbeaten, Error>) {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(Error::Closed) => return self.on_engine_closed(),
             Err(error) => {
-                tracing::warn!(worker = self.settings.name, %error, "a heartbeat failed; the worker tries again");
-                return self.heartbeat.go_on(true);
+                tracing::warn!(worker = self.settings.name, %error, "a heartbeat failed and is retried");
+                return self.heartbeat.schedule_next(true);
             }
         };
-        for (fence, why) in &beat.lost {
-            if self.running.lose(fence) {
-                tracing::info!(execution = %fence.execution, %why, "a lease was lost; its handler was dropped");
-                self.drained.aborted += 1;
+        for (fence, reason) in &answer.lost {
+            if self.handlers.lose(fence) {
+                tracing::info!(execution = %fence.execution, %reason, "a lease was lost and its handler aborted");
+                self.summary.aborted += 1;
             }
         }
-        for Fence { execution, .. } in &beat.cancel_requested {
-            self.running.leases.ask_to_cancel(*execution);
+        for Fence { execution, .. } in &answer.cancel_requested {
+            self.handlers.leases.request_cancel(*execution);
         }
-        if beat.drain {
+        if answer.drain {
             self.drain();
         }
-        // Both are told again in every answer, which therefore comes within a second.
-        let asked = beat.drain || self.running.leases.any_asked_to_cancel();
-        self.heartbeat.go_on(asked);
+        // Every answer repeats a pending request to drain or cancel, so the engine answers at once and a long poll is
+        // useless.
+        let polling = answer.drain || self.handlers.leases.any_cancel_requested();
+        self.heartbeat.schedule_next(polling);
     }
 
-    /// Stops claiming. A claim under way is dropped: what it gets goes back by itself.
+    /// Stops claiming. Drops the outstanding claim; the engine puts back the executions that it would have returned.
     fn drain(&mut self) {
         if self.stage == Stage::Working {
             tracing::info!(instance = self.settings.instance, "the worker drains");
@@ -226,46 +229,55 @@ impl Driver {
         }
     }
 
-    async fn time_is_up(&mut self) {
+    async fn on_stage_end(&mut self) {
         match self.stage {
             Stage::Draining(_) => {
-                self.finished.extend(self.running.drop_all().await);
-                self.stage = Stage::HandingBack(Instant::now() + HAND_BACK);
+                self.finished.extend(self.handlers.abort_all().await);
+                self.stage = Stage::Releasing(Instant::now() + RELEASE_TIMEOUT);
             }
-            Stage::HandingBack(_) => self.stage = Stage::OutOfTime,
+            Stage::Releasing(_) => self.stage = Stage::OutOfTime,
             Stage::Working | Stage::OutOfTime | Stage::Closed => {}
         }
     }
 
-    fn closed(&mut self) {
+    fn on_engine_closed(&mut self) {
         if self.stage != Stage::Closed {
-            tracing::warn!(worker = self.settings.name, "the engine has shut down under this worker");
+            tracing::warn!(
+                worker = self.settings.name,
+                "the engine has shut down while this worker was running"
+            );
             self.stage = Stage::Closed;
         }
     }
 
-    /// Takes leave, so that nobody waits for this worker's leases to lapse.
-    async fn leave(mut self) -> Drained {
-        self.drained.aborted += self.running.leases.len() as u64;
+    /// Reports the worker's departure, so that its remaining leases are put back at once instead of expiring.
+    async fn depart(mut self) -> WorkerSummary {
+        self.summary.aborted += self.handlers.leases.len() as u64;
         if self.stage == Stage::Closed {
-            return self.drained;
+            return self.summary;
         }
-        let leave = self.namespace.remove_worker(&self.settings.instance);
-        match timeout(HAND_BACK, leave).await {
-            // A worker that never claimed is not known.
+        let departure = self.namespace.remove_worker(&self.settings.instance);
+        match timeout(RELEASE_TIMEOUT, departure).await {
+            // The engine refuses the departure of a worker that never claimed, because it does not know its instance.
             Ok(Ok(_) | Err(Error::Refused(_))) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "could not take leave; the leases of this worker lapse"),
-            Err(_elapsed) => tracing::warn!("could not take leave in time; the leases of this worker lapse"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the worker's departure was not reported; its remaining leases will expire")
+            }
+            Err(_elapsed) => {
+                tracing::warn!(
+                    "the worker's departure was not reported in time; its remaining leases will expire"
+                )
+            }
         }
-        self.drained
+        self.summary
     }
 }
 
-/// The end of a stage that has one.
+/// Waits for the end of a stage that has a time limit.
 async fn end_of(stage: Stage) {
     match stage {
         Stage::Working | Stage::OutOfTime | Stage::Closed => pending().await,
-        Stage::Draining(until) | Stage::HandingBack(until) => sleep_until(until).await,
+        Stage::Draining(until) | Stage::Releasing(until) => sleep_until(until).await,
     }
 }
 

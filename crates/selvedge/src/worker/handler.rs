@@ -1,4 +1,4 @@
-//! What a handler gives back: a result, a wish to be put back, or a failure.
+//! The return values of a handler: a result, a request to put the execution back, or a failure.
 
 use crate::submission::millis;
 use crate::worker::Context;
@@ -13,11 +13,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A handler of any type.
-pub(super) type Handler = Arc<dyn Fn(Context) -> Handling + Send + Sync>;
-type Handling = Pin<Box<dyn Future<Output = Result<Return, Failure>> + Send>>;
+/// A type-erased handler.
+pub(super) type Handler = Arc<dyn Fn(Context) -> HandlerFuture + Send + Sync>;
+type HandlerFuture = Pin<Box<dyn Future<Output = Result<Return, Failure>> + Send>>;
 
-/// Forgets the type of a handler.
+/// Erases the type of a handler.
 pub(super) fn erase<F, Fut, T>(handler: F) -> Handler
 where
     F: Fn(Context) -> Fut + Send + Sync + 'static,
@@ -25,13 +25,13 @@ where
     T: IntoReturn,
 {
     Arc::new(move |ctx| {
-        let handling = handler(ctx);
-        Box::pin(async move { handling.await?.into_return() })
+        let future = handler(ctx);
+        Box::pin(async move { future.await?.into_return() })
     })
 }
 
-/// What a handler returns when it has not failed. Any value that can be written as JSON is the result of a completed
-/// execution; the other endings are named here.
+/// The return value of a handler that did not fail. Any value that serialises to JSON completes the execution with that
+/// result; use `Return` for the other endings.
 ///
 /// ```
 /// # use selvedge::{Context, Failure, Return};
@@ -46,31 +46,32 @@ where
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Return {
-    /// It is done; here is the result, as JSON.
+    /// Completes the execution with this result, as JSON.
     Complete(Bytes),
-    /// Put it back until then; that charges nothing.
+    /// Delays the execution until this time. No retry is charged.
     Delay(When),
-    /// Put it back now; that charges nothing.
+    /// Puts the execution back; it is claimable again at once. No retry is charged.
     Release,
 }
 
 impl Return {
-    /// It is done, and this is its result.
+    /// Completes the execution with this result, serialised as JSON.
     pub fn complete<T: Serialize + ?Sized>(result: &T) -> Result<Return, Failure> {
-        let json = serde_json::to_vec(result)
-            .map_err(|error| Failure::permanent(format!("the result cannot be written as JSON: {error}")))?;
+        let json = serde_json::to_vec(result).map_err(|error| {
+            Failure::permanent(format!("the result cannot be serialised as JSON: {error}"))
+        })?;
         Ok(Return::Complete(json.into()))
     }
 
-    /// Put it back for this long.
+    /// Delays the execution for this long. No retry is charged.
     pub fn delay(delay: Duration) -> Return {
         Return::Delay(When::AfterMs(millis(delay)))
     }
 }
 
-/// What may stand for a [`Return`]: that itself, or any value that can be written as JSON.
+/// A value that a handler may return: a [`Return`], or any value that serialises to JSON.
 pub trait IntoReturn: Send + 'static {
-    /// The return it stands for.
+    /// Converts the value.
     fn into_return(self) -> Result<Return, Failure>;
 }
 
@@ -86,14 +87,15 @@ impl IntoReturn for Return {
     }
 }
 
-/// Why an attempt failed. Every error turns into a transient one with `?`.
+/// The failure of an attempt: a message, a class, and optionally the delay before the next attempt. `?` converts every
+/// error into a transient failure.
 ///
 /// ```
 /// # use selvedge::Failure;
 /// fn parse(text: &str) -> Result<u32, Failure> {
 ///     Ok(text.parse()?)
 /// }
-/// assert_eq!(parse("x").expect_err("fails").to_string(), "invalid digit found in string");
+/// assert_eq!(parse("x").expect_err("x is not a number").to_string(), "invalid digit found in string");
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
@@ -103,22 +105,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of this class.
+    /// Creates a failure of this class.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
         Failure { message: message.into(), class, retry_after: None }
     }
 
-    /// One that may pass by itself: it is retried.
+    /// Creates a failure that a retry may cure. The execution is retried.
     pub fn transient(message: impl Into<String>) -> Self {
         Failure::new(FailureClass::Transient, message)
     }
 
-    /// One that will not pass by itself: it is not retried.
+    /// Creates a failure that a retry cannot cure. The execution is not retried.
     pub fn permanent(message: impl Into<String>) -> Self {
         Failure::new(FailureClass::Permanent, message)
     }
 
-    /// Wait this long before the next attempt, instead of the back-off.
+    /// Sets the delay before the next attempt. Default: the backoff of the execution's retry policy.
     pub fn retry_after(mut self, retry_after: Duration) -> Self {
         self.retry_after = Some(retry_after);
         self
@@ -131,14 +133,14 @@ impl fmt::Display for Failure {
     }
 }
 
-// A failure is not an error itself, so that every error can turn into one.
+// `Failure` must not implement `Error`: this blanket conversion would then conflict with `From<Failure> for Failure`.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         let mut message = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
             let text = cause.to_string();
-            // Some errors repeat their cause in their own words.
+            // Some errors already include the message of their cause.
             if !message.contains(&text) {
                 message.push_str(": ");
                 message.push_str(&text);
@@ -152,16 +154,16 @@ impl<E: std::error::Error> From<E> for Failure {
 impl From<Failure> for Op {
     fn from(failure: Failure) -> Op {
         Op::Fail {
-            message: shortened(failure.message),
+            message: truncated(failure.message),
             class: failure.class,
             retry_after_ms: failure.retry_after.map(millis),
         }
     }
 }
 
-/// What to report for what a handler gave back.
-pub(super) fn op(given: Result<Return, Failure>) -> Op {
-    match given {
+/// Converts the return value of a handler into the operation to report.
+pub(super) fn op(returned: Result<Return, Failure>) -> Op {
+    match returned {
         Ok(Return::Complete(result)) => match check_payload("/result", &result) {
             Ok(()) => Op::Complete { result },
             Err(refusal) => Failure::permanent(refusal.to_string()).into(),
@@ -172,12 +174,11 @@ pub(super) fn op(given: Result<Return, Failure>) -> Op {
     }
 }
 
-/// A message within its limit.
-fn shortened(mut message: String) -> String {
+/// Truncates a message to the limit, at a character boundary.
+fn truncated(mut message: String) -> String {
     if message.len() > MESSAGE_LIMIT {
-        let ends = (0..=MESSAGE_LIMIT).rev();
-        let end = ends.into_iter().find(|end| message.is_char_boundary(*end));
-        message.truncate(end.unwrap_or_default());
+        let end = (0..=MESSAGE_LIMIT).rev().find(|end| message.is_char_boundary(*end));
+        message.truncate(end.expect("0 is a character boundary"));
     }
     message
 }
@@ -188,7 +189,7 @@ mod tests {
     use selvedge_core::submission::PAYLOAD_LIMIT;
 
     #[test]
-    fn a_value_is_the_result_and_a_return_is_itself() {
+    fn a_value_becomes_the_result_and_a_return_stays_as_it_is() {
         let json = |text: &'static str| Ok(Return::Complete(Bytes::from_static(text.as_bytes())));
         assert_eq!("a".into_return(), json("\"a\""));
         assert_eq!(().into_return(), json("null"));
@@ -200,7 +201,7 @@ mod tests {
         #[derive(Debug, thiserror::Error)]
         #[error("cannot read")]
         struct Outer(#[source] std::num::ParseIntError);
-        let cause = "x".parse::<u8>().expect_err("is no number");
+        let cause = "x".parse::<u8>().expect_err("x is not a number");
         let failure = Failure::from(Outer(cause));
         assert_eq!(failure, Failure::transient("cannot read: invalid digit found in string"));
     }
@@ -212,8 +213,8 @@ mod tests {
     }
 
     #[test]
-    fn a_message_beyond_the_limit_is_cut_between_characters() {
+    fn a_message_beyond_the_limit_is_truncated_at_a_character_boundary() {
         let message = format!("x{}", "ä".repeat(MESSAGE_LIMIT));
-        assert_eq!(shortened(message).len(), MESSAGE_LIMIT - 1);
+        assert_eq!(truncated(message).len(), MESSAGE_LIMIT - 1);
     }
 }

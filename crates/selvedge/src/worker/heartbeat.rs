@@ -1,9 +1,9 @@
-//! Heartbeats: one long-polling call at a time, so that a lost lease or a wish to cancel arrives at once.
+//! Heartbeats: one long-polling call at a time, so that a lost lease or a requested cancellation is noticed at once.
 //!
-//! A call names the leases that were held when it began. A newer lease is named by the next call, which replaces the one
-//! under way a moment after the claim: work shorter than that moment costs no heartbeat at all, and no lease stays
-//! unnamed long enough to be taken for one whose claim was never heard of. Replacing a call loses nothing, because the
-//! next one is told the same again.
+//! A call names the leases that were held when it began. A newer lease is named by the next call, which replaces the
+//! outstanding one a moment after the claim. Work shorter than that moment costs no heartbeat at all, and no lease
+//! stays unnamed long enough for the engine to treat its claim as lost. Replacing a call loses nothing, because the
+//! next answer repeats the same information.
 
 use super::leases::Leases;
 use crate::{Error, Namespace};
@@ -15,22 +15,23 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// How long a new lease waits to be named, at most.
-const NAMED_WITHIN: Duration = Duration::from_millis(250);
-/// How often the engine is asked while it cannot keep a call waiting, at least.
-const PACE: Duration = Duration::from_secs(1);
-/// Later than anything.
-const LATER: Duration = Duration::from_secs(24 * 3600);
+/// Longest time until a new lease is named by a heartbeat.
+const NEW_LEASE_DELAY: Duration = Duration::from_millis(250);
+/// Longest interval between calls while the engine answers every call at once.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Stands for "no call is scheduled".
+const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 /// The heartbeats of a worker.
 pub struct Heartbeat {
     namespace: Namespace,
     instance: String,
     ttl: Duration,
-    /// When the next call begins; if one is under way, only for leases that it did not name.
-    at: Instant,
-    /// Whether calls do not wait: the engine answers every one at once while something is asked for.
-    paced: bool,
+    /// The time of the next call. An outstanding call is replaced only if it does not name all leases.
+    next_at: Instant,
+    /// True while calls do not wait, because the engine answers every call at once while a drain or a cancellation is
+    /// requested.
+    polling: bool,
     call: Option<Call>,
 }
 
@@ -40,17 +41,18 @@ struct Call {
 }
 
 impl Heartbeat {
-    /// The heartbeats of an instance whose leases live this long.
+    /// Creates the heartbeats of an instance whose leases have this time to live.
     pub fn new(namespace: Namespace, instance: String, ttl: Duration) -> Self {
-        Heartbeat { namespace, instance, ttl, at: Instant::now(), paced: false, call: None }
+        Heartbeat { namespace, instance, ttl, next_at: Instant::now(), polling: false, call: None }
     }
 
-    /// There is a new lease.
-    pub fn name_soon(&mut self) {
-        self.at = self.at.min(Instant::now() + NAMED_WITHIN.min(self.ttl / 6));
+    /// Schedules a call that names a new lease.
+    pub fn schedule_for_new_lease(&mut self) {
+        self.next_at = self.next_at.min(Instant::now() + NEW_LEASE_DELAY.min(self.ttl / 6));
     }
 
-    /// Beats until there is something to tell. May be dropped and asked again at any time.
+    /// Sends heartbeats until one is answered. Cancel safe: the outstanding call continues with the next call of this
+    /// method.
     pub async fn answer(&mut self, leases: &Leases) -> Result<Heartbeaten, Error> {
         loop {
             tokio::select! {
@@ -58,25 +60,26 @@ impl Heartbeat {
                     self.call = None;
                     return answer;
                 }
-                () = sleep_until(self.at) => self.begin(leases),
+                () = sleep_until(self.next_at) => self.begin(leases),
             }
         }
     }
 
-    /// Goes on after an answer: with a call that waits, or where that is no use, at a pace.
-    pub fn go_on(&mut self, paced: bool) {
-        self.paced = paced;
-        let pause = if paced { PACE.min(self.ttl / 6) } else { Duration::ZERO };
-        self.at = Instant::now() + pause;
+    /// Schedules the next call after an answer: a long-polling call at once, or with `polling` a short call after an
+    /// interval.
+    pub fn schedule_next(&mut self, polling: bool) {
+        self.polling = polling;
+        let delay = if polling { POLL_INTERVAL.min(self.ttl / 6) } else { Duration::ZERO };
+        self.next_at = Instant::now() + delay;
     }
 
     fn begin(&mut self, leases: &Leases) {
-        self.at = Instant::now() + LATER;
+        self.next_at = Instant::now() + NEVER;
         let named: HashSet<Fence> = leases.to_renew().collect();
         if self.call.as_ref().is_some_and(|call| named.is_subset(&call.named)) {
             return;
         }
-        let wait = if self.paced { Duration::ZERO } else { self.ttl / 3 };
+        let wait = if self.polling { Duration::ZERO } else { self.ttl / 3 };
         let (namespace, instance) = (self.namespace.clone(), self.instance.clone());
         let fences = named.iter().copied().collect();
         let answer = Box::pin(async move { namespace.heartbeat(&instance, fences, wait).await });

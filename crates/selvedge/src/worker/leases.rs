@@ -1,4 +1,4 @@
-//! What a worker holds: every lease it was given and has not reported the end of.
+//! The leases of a worker: from the claim until the end of the attempt is accepted.
 
 use crate::ExecutionId;
 use selvedge_core::rules::report::Fence;
@@ -6,85 +6,86 @@ use std::collections::HashMap;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// The leases of a worker.
+/// The leases of a worker, by fence.
 #[derive(Default)]
-pub struct Leases(HashMap<Fence, Held>);
+pub struct Leases(HashMap<Fence, HeldLease>);
 
-struct Held {
-    stage: Stage,
+struct HeldLease {
+    stage: LeaseStage,
     cancel: watch::Sender<bool>,
 }
 
-enum Stage {
-    /// Its handler runs.
+enum LeaseStage {
+    /// The handler runs.
     Running(AbortHandle),
-    /// Its handler has ended, and what it gave back is not accepted yet.
+    /// The handler has ended; its report has not been accepted yet.
     Ended,
-    /// The same, and the engine says that the lease is over: because the report came through, or in spite of it.
-    Over,
+    /// The handler has ended and the engine says that the lease is no longer held. Either the report was accepted and
+    /// its answer is outstanding, or the lease was lost.
+    Released,
 }
 
 impl Leases {
-    /// A handler was started; `cancel` tells it to stop.
-    pub fn run(&mut self, fence: Fence, handler: AbortHandle, cancel: watch::Sender<bool>) {
-        let stage = Stage::Running(handler);
-        self.0.insert(fence, Held { stage, cancel });
+    /// Adds the lease of a handler that was started. `cancel` requests its cancellation.
+    pub fn insert(&mut self, fence: Fence, handler: AbortHandle, cancel: watch::Sender<bool>) {
+        let stage = LeaseStage::Running(handler);
+        self.0.insert(fence, HeldLease { stage, cancel });
     }
 
-    /// Its handler has ended.
+    /// Marks the handler of a lease as ended.
     pub fn end(&mut self, fence: &Fence) {
-        if let Some(held) = self.0.get_mut(fence) {
-            held.stage = Stage::Ended;
+        if let Some(lease) = self.0.get_mut(fence) {
+            lease.stage = LeaseStage::Ended;
         }
     }
 
-    /// Its end was reported, or cannot be.
-    pub fn forget(&mut self, fence: &Fence) {
+    /// Removes a lease whose attempt is settled.
+    pub fn remove(&mut self, fence: &Fence) {
         self.0.remove(fence);
     }
 
-    /// The engine says that the lease is over. If its handler still runs it is dropped, and nothing will be reported:
-    /// gives whether it was.
+    /// Processes the loss of a lease. Aborts its handler if it still runs, and returns true if it did; such an attempt
+    /// is never reported.
     pub fn lose(&mut self, fence: &Fence) -> bool {
-        let Some(held) = self.0.get_mut(fence) else {
+        let Some(lease) = self.0.get_mut(fence) else {
             return false;
         };
-        match &held.stage {
-            Stage::Running(handler) => {
+        match &lease.stage {
+            LeaseStage::Running(handler) => {
                 handler.abort();
                 self.0.remove(fence);
                 true
             }
-            Stage::Ended | Stage::Over => {
-                held.stage = Stage::Over;
+            LeaseStage::Ended | LeaseStage::Released => {
+                lease.stage = LeaseStage::Released;
                 false
             }
         }
     }
 
-    /// The handlers of this execution are asked to stop.
-    pub fn ask_to_cancel(&mut self, execution: ExecutionId) {
-        let asked = self.0.iter().filter(|(fence, _)| fence.execution == execution);
-        asked.for_each(|(_, held)| {
-            held.cancel.send_replace(true);
+    /// Requests the cancellation of the handlers of an execution.
+    pub fn request_cancel(&mut self, execution: ExecutionId) {
+        let leases = self.0.iter().filter(|(fence, _)| fence.execution == execution);
+        leases.for_each(|(_, lease)| {
+            lease.cancel.send_replace(true);
         });
     }
 
-    /// Whether a handler that was asked to stop still holds its lease.
-    pub fn any_asked_to_cancel(&self) -> bool {
-        self.0.values().any(|held| *held.cancel.borrow())
+    /// Returns true if a lease is held whose cancellation was requested.
+    pub fn any_cancel_requested(&self) -> bool {
+        self.0.values().any(|lease| *lease.cancel.borrow())
     }
 
-    /// The leases that a heartbeat should name.
+    /// Returns the leases that a heartbeat should renew.
     pub fn to_renew(&self) -> impl Iterator<Item = Fence> {
-        let alive = self.0.iter().filter(|(_, held)| match held.stage {
-            Stage::Running(_) | Stage::Ended => true,
-            Stage::Over => false,
+        let held = self.0.iter().filter(|(_, lease)| match lease.stage {
+            LeaseStage::Running(_) | LeaseStage::Ended => true,
+            LeaseStage::Released => false,
         });
-        alive.map(|(fence, _)| *fence)
+        held.map(|(fence, _)| *fence)
     }
 
-    /// How many there are.
+    /// Returns the number of leases.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -1,24 +1,26 @@
-//! The embedded worker: claims executions for the kinds it has handlers for, runs them, and reports.
+//! The embedded worker: claims executions of the kinds it has handlers for, runs the handlers, and reports how they
+//! ended.
 //!
-//! - [`Worker`] is how it is set up and started, [`Handle`] how it is stopped, [`Drained`] what it has done;
-//! - `driver` is its one task: it claims, starts handlers, reports what ended and drains;
-//! - `running` has the handlers at work, `leases` what they hold, `heartbeat` keeps that alive, `finished` reports it;
-//! - [`Context`] is what a handler gets, [`Return`] and [`Failure`] what it gives back, `steps` what it does durably.
+//! - [`Worker`] configures and starts a worker, [`Handle`] stops it, [`WorkerSummary`] counts its attempts;
+//! - `driver` is the worker's only task: it claims, starts handlers, reports finished attempts and drains;
+//! - `handlers` owns the running handlers, `leases` their leases; `heartbeat` renews leases, `report` reports attempts;
+//! - [`Context`] is the argument of a handler, [`Return`] and [`Failure`] are its results, `steps` its durable
+//!   operations.
 
 mod context;
 mod driver;
-mod finished;
 mod handler;
+mod handlers;
 mod heartbeat;
 mod leases;
-mod running;
+mod report;
 mod steps;
 
 pub use context::Context;
 pub use handler::{Failure, IntoReturn, Return};
 pub use steps::{
-    All, Approval, ApprovalCall, Heard, NewWaitpoint, Race, Received, Until, Verdict, Vote, Wait,
-    WaitForSignal, Waited, Waitpoint,
+    All, Approval, ApprovalRequest, NewWaitpoint, Race, ReceivedSignal, SignalWaitResult, Until, Verdict,
+    Vote, Wait, WaitForSignal, WaitResult, Waitpoint,
 };
 
 use crate::submission::millis;
@@ -35,10 +37,10 @@ use uuid::Uuid;
 
 /// A worker in this process.
 ///
-/// It claims up to as many executions as it has free slots, reports what ended and claims what comes next in one round
-/// trip, and renews its leases while handlers run. A handler whose lease was taken away is dropped where it awaits, and
-/// nothing it did is reported; one that panics has failed. Reports are repeated while the store is away, which the fence
-/// of the lease makes safe.
+/// It claims as many executions as it has free slots, reports finished attempts and claims the next executions in one
+/// round trip, and renews its leases while handlers run. A handler that loses its lease is dropped at its await point,
+/// and nothing is reported for it. A handler that panics has failed. Reports are retried while the store is
+/// unavailable, which is safe because of the fence of the lease.
 ///
 /// ```
 /// use selvedge::{Context, Engine, Failure, Submission, Worker};
@@ -70,7 +72,7 @@ pub struct Worker {
     handlers: HashMap<String, Handler>,
 }
 
-/// How a worker runs.
+/// The configuration of a worker. [`Worker`]'s builder methods document each setting.
 #[derive(Clone, Debug)]
 struct Settings {
     name: String,
@@ -83,7 +85,7 @@ struct Settings {
 }
 
 impl Worker {
-    /// A worker of this name. Its instance is the name and a new UUID, so that no two processes share one.
+    /// Creates a worker of this name. Its instance is the name and a new UUID, so it is unique to this worker.
     pub fn new(namespace: Namespace, name: impl Into<String>) -> Self {
         let name = name.into();
         let settings = Settings {
@@ -98,38 +100,40 @@ impl Worker {
         Worker { namespace, settings, handlers: HashMap::new() }
     }
 
-    /// One more lane it claims from; `default` if none is named.
+    /// Adds a lane to claim from. Default: the lane `default` only.
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
         self.settings.lanes.push(lane.into());
         self
     }
 
-    /// One more thing it is capable of; nothing.
+    /// Adds a capability that the worker offers. Default: none.
     pub fn capability(mut self, capability: impl Into<String>) -> Self {
         self.settings.capabilities.push(capability.into());
         self
     }
 
-    /// How many handlers run at once; 10.
+    /// Sets how many handlers may run at once. Default: 10.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.settings.concurrency = concurrency;
         self
     }
 
-    /// The time to live of its leases, from 500 ms to an hour; 30 s. How long the work of a crashed process stays away.
+    /// Sets the time to live of the worker's leases, from 500 milliseconds to one hour. Default: 30 seconds. After a
+    /// crash of the process its executions are claimable again once their leases have expired.
     pub fn lease_ttl(mut self, lease_ttl: Duration) -> Self {
         self.settings.lease_ttl = lease_ttl;
         self
     }
 
-    /// How long handlers may go on when the worker drains; 10 s. What runs longer is handed back without charge.
+    /// Sets how long running handlers may continue when the worker drains. Default: 10 seconds. A handler that runs
+    /// longer is dropped and its execution put back, without a charged retry.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
         self
     }
 
-    /// The handler of a kind. It returns a value that is the result, as JSON, or a [`Return`]; or it fails with a
-    /// [`Failure`], which every error turns into by itself.
+    /// Sets the handler of a kind. The handler returns the result, any value that serialises to JSON, or a [`Return`];
+    /// or it fails with a [`Failure`], into which `?` converts every error. At least one handler is required.
     pub fn handler<F, Fut, T>(mut self, kind: impl Into<String>, handler: F) -> Self
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
@@ -140,26 +144,27 @@ impl Worker {
         self
     }
 
-    /// The name of this worker's instance, by which operators know it.
+    /// Returns the name of this worker's instance, under which operators see the worker.
     pub fn instance(&self) -> &str {
         &self.settings.instance
     }
 
-    /// Runs until `shutdown` resolves, an operator asks it to drain, or the engine shuts down; then drains.
+    /// Runs the worker until `shutdown` resolves, an operator asks the worker to drain, or the engine shuts down; then
+    /// drains.
     ///
-    /// It is refused at once if a name or a number in its settings is wrong. Dropping the future drops the handlers:
-    /// their leases lapse.
-    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<Drained, Error> {
+    /// Fails at once if a setting is invalid. Dropping the future drops the handlers, and their leases expire.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<WorkerSummary, Error> {
         Ok(self.driver()?.run(shutdown).await)
     }
 
-    /// Runs in a task of its own until its handle is asked to drain or dropped.
+    /// Runs the worker in a task of its own until its handle is drained or dropped. Fails at once if a setting is
+    /// invalid.
     pub fn start(self) -> Result<Handle, Error> {
         let instance = self.settings.instance.clone();
         let driver = self.driver()?;
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(driver.run(async move {
-            // A handle that was dropped means the same as one that asked.
+            // Resolves when the handle is drained, and also when it is dropped.
             let _ = stopped.await;
         }));
         Ok(Handle { instance, stop, task })
@@ -170,7 +175,7 @@ impl Worker {
             self.settings.lanes.push("default".into());
         }
         if self.handlers.is_empty() {
-            let detail = "is empty; give the worker a handler for each kind it should run";
+            let detail = "is empty; add a handler for each kind that the worker should run";
             return Err(Refusal::field("/kinds", detail).into());
         }
         let mut kinds: Vec<String> = self.handlers.keys().cloned().collect();
@@ -182,7 +187,7 @@ impl Worker {
 }
 
 impl Settings {
-    /// A claim for all slots.
+    /// Returns a claim for all slots of the worker.
     fn claim(&self, kinds: Vec<String>) -> ClaimDraft {
         ClaimDraft {
             worker: self.name.clone(),
@@ -196,56 +201,58 @@ impl Settings {
     }
 }
 
-/// A worker that runs in a task of its own. Dropping the handle lets it drain by itself.
+/// The handle of a worker that runs in a task of its own. Dropping the handle drains the worker in the background.
 #[derive(Debug)]
 pub struct Handle {
     instance: String,
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Drained>,
+    task: JoinHandle<WorkerSummary>,
 }
 
 impl Handle {
-    /// The name of this worker's instance, by which operators know it.
+    /// Returns the name of this worker's instance, under which operators see the worker.
     pub fn instance(&self) -> &str {
         &self.instance
     }
 
-    /// Stops claiming, lets handlers end within the grace period, hands back the rest, and says what became of it all.
-    pub async fn drain(self) -> Drained {
-        // It may have ended by itself.
+    /// Drains the worker: stops claiming, lets handlers end within the grace period, and puts the remaining executions
+    /// back. Returns when the worker has ended.
+    pub async fn drain(self) -> WorkerSummary {
+        // Sending fails if the worker has already ended, because of an operator or a shutdown of the engine.
         let _ = self.stop.send(());
-        ended(self.task).await
+        join(self.task).await
     }
 
-    /// Waits until the worker ends by itself: an operator asked it to drain, or the engine shut down.
-    pub async fn ended(self) -> Drained {
+    /// Waits until the worker ends without this handle's doing: an operator asked it to drain, or the engine shut down.
+    pub async fn ended(self) -> WorkerSummary {
         let Handle { stop, task, .. } = self;
-        let drained = ended(task).await;
+        let summary = join(task).await;
         drop(stop);
-        drained
+        summary
     }
 }
 
-/// The task of a worker ends by returning: handlers panic in tasks of their own.
-async fn ended(task: JoinHandle<Drained>) -> Drained {
+/// Waits for a worker's task. The task is not expected to panic: handlers run in tasks of their own.
+async fn join(task: JoinHandle<WorkerSummary>) -> WorkerSummary {
     task.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a worker's task did not end by itself; its leases lapse");
-        Drained::default()
+        tracing::error!(%error, "a worker's task panicked or was aborted; its leases will expire");
+        WorkerSummary::default()
     })
 }
 
-/// What a worker has done, from its start to its end.
+/// The number of attempts that a worker ran from its start to its end, by how they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drained {
+pub struct WorkerSummary {
     /// Attempts that completed.
     pub completed: u64,
     /// Attempts that failed.
     pub failed: u64,
-    /// Attempts that were put back without charge: by their handlers, or because they did not end within the grace
-    /// period.
+    /// Attempts that were put back without a charged retry: by their handlers, or because they did not end within the
+    /// grace period.
     pub released: u64,
-    /// Attempts that were suspended: their executions wait for something.
+    /// Attempts that were suspended, because their handlers were only waiting.
     pub suspended: u64,
-    /// Attempts whose end was not accepted from this worker: the lease was taken away, or the store stayed away too long.
+    /// Attempts whose end was not accepted from this worker: the lease was lost, or the store was unavailable for too
+    /// long.
     pub aborted: u64,
 }

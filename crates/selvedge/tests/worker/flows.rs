@@ -1,6 +1,6 @@
-//! Flows through a worker: results reach those who wait for them, the first one wins, and handlers add to their flow.
+//! Flows run by a worker: results of upstreams, races and hedges, spawned children, growth and cancellation.
 
-use super::{LONG, at_once, engine, operator};
+use super::{TIMEOUT, engine, no_delay, operator};
 use selvedge::{
     CancelMode, Context, EdgeCondition, ExecutionId, Failure, Flow, FlowResult, FlowState, Join, Namespace,
     Nodes, Outcome, Submission, SubmittedFlow, Worker,
@@ -11,19 +11,19 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 async fn submit(namespace: &Namespace, flow: Flow) -> SubmittedFlow {
-    flow.submit(namespace).await.expect("it is accepted")
+    flow.submit(namespace).await.expect("the flow is accepted")
 }
 
 async fn result(flow: &SubmittedFlow) -> FlowResult {
-    flow.result(LONG).await.expect("it can be read").expect("it ends in time")
+    flow.result(TIMEOUT).await.expect("the result is read").expect("the flow ends in time")
 }
 
 async fn outcome(namespace: &Namespace, id: ExecutionId) -> Option<Outcome> {
-    let view = namespace.get(id).await.expect("it can be read");
+    let view = namespace.get(id).await.expect("the execution is read");
     view.stored.execution.state.outcome()
 }
 
-/// Adds its input to what its upstreams gave.
+/// Adds its input to the results of its upstreams.
 async fn add(ctx: Context) -> Result<i64, Failure> {
     let mut sum = ctx.input::<Option<i64>>()?.unwrap_or_default();
     for upstream in ctx.upstreams() {
@@ -33,7 +33,7 @@ async fn add(ctx: Context) -> Result<i64, Failure> {
 }
 
 fn number(number: i64) -> Submission {
-    Submission::new("add").input(&number).expect("is JSON")
+    Submission::new("add").input(&number).expect("valid JSON")
 }
 
 #[tokio::test]
@@ -54,15 +54,18 @@ async fn a_diamond_gives_each_node_the_results_of_its_upstreams() {
     let flow = submit(&namespace, diamond).await;
     assert_eq!(flow.executions().keys().collect::<Vec<_>>(), ["end", "left", "right", "start"]);
     let ended = result(&flow).await;
-    assert_eq!((ended.state, ended.of::<i64>("end").expect("a number")), (FlowState::Completed, 112));
-    let told = ended.of::<i64>("left").expect_err("somebody waits for it");
-    assert!(told.to_string().contains("which are of end"), "{told}");
+    assert_eq!(
+        (ended.state, ended.of::<i64>("end").expect("the result is a number")),
+        (FlowState::Completed, 112)
+    );
+    let error = ended.of::<i64>("left").expect_err("the node has a downstream");
+    assert!(error.to_string().contains("there are results of end"), "{error}");
     assert_eq!(worker.drain().await.completed, 4);
     engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn the_same_flow_submitted_again_is_the_first() {
+async fn submitting_a_flow_again_returns_the_existing_flow() {
     let (engine, namespace) = engine().await;
     let flow = || Flow::new().idempotency_key("tonight").node("a", number(1)).node("b", "add").edge("a", "b");
     let first = submit(&namespace, flow()).await;
@@ -70,11 +73,11 @@ async fn the_same_flow_submitted_again_is_the_first() {
     assert!(again.duplicate() && !first.duplicate());
     assert_eq!((again.id(), again.executions()), (first.id(), first.executions()));
     let refused = flow().node("c", "add").submit(&namespace).await.map(drop);
-    assert!(refused.expect_err("it has other content").to_string().contains("/idempotency_key"));
+    assert!(refused.expect_err("the content differs").to_string().contains("/idempotency_key"));
     engine.shutdown().await;
 }
 
-/// Gives back its input; if that is null, it never ends.
+/// Returns its input; if the input is null, never ends.
 async fn run(ctx: Context) -> Result<Value, Failure> {
     match ctx.input()? {
         Value::Null => pending().await,
@@ -83,21 +86,21 @@ async fn run(ctx: Context) -> Result<Value, Failure> {
 }
 
 #[tokio::test]
-async fn the_first_to_succeed_wins_a_race_and_the_others_are_cancelled() {
+async fn the_first_runner_to_complete_wins_a_race_and_the_others_are_cancelled() {
     let (engine, namespace) = engine().await;
     let worker = Worker::new(namespace.clone(), "w")
         .handler("run", run)
-        .handler("tell", |ctx: Context| async move { ctx.winner::<String>() })
+        .handler("winner", |ctx: Context| async move { ctx.winner::<String>() })
         .start()
         .expect("the worker starts");
-    let fast = || Submission::new("run").input("fast").expect("is JSON");
+    let fast = || Submission::new("run").input("fast").expect("valid JSON");
     let runners = [Submission::new("run"), fast(), Submission::new("run").capability("wings")];
-    let flow = submit(&namespace, Flow::race("tell", runners)).await;
+    let flow = submit(&namespace, Flow::race("winner", runners)).await;
     let ended = result(&flow).await;
     assert_eq!(ended.state, FlowState::Completed);
-    assert_eq!(ended.of::<String>("winner").expect("a text"), "fast");
+    assert_eq!(ended.of::<String>("winner").expect("the result is a string"), "fast");
     for loser in ["runner-1", "runner-3"] {
-        let id = flow.execution(loser).expect("it has this node");
+        let id = flow.execution(loser).expect("the flow has this node");
         assert_eq!(outcome(&namespace, id).await, Some(Outcome::Cancelled), "{loser}");
     }
     worker.drain().await;
@@ -105,30 +108,30 @@ async fn the_first_to_succeed_wins_a_race_and_the_others_are_cancelled() {
 }
 
 #[tokio::test]
-async fn a_hedge_starts_the_next_when_the_first_takes_long_and_only_then() {
+async fn a_hedge_starts_the_next_runner_only_when_the_first_takes_long() {
     let (engine, namespace) = engine().await;
     let worker = Worker::new(namespace.clone(), "w")
         .handler("run", run)
-        .handler("tell", |ctx: Context| async move { ctx.winner::<String>() })
+        .handler("winner", |ctx: Context| async move { ctx.winner::<String>() })
         .start()
         .expect("the worker starts");
-    let fast = |word: &str| Submission::new("run").input(word).expect("is JSON");
+    let fast = |word: &str| Submission::new("run").input(word).expect("valid JSON");
     let slow = || Submission::new("run");
     let after = Duration::from_millis(20);
-    let flow = submit(&namespace, Flow::hedge("tell", after, [slow(), fast("second")])).await;
-    assert_eq!(result(&flow).await.of::<String>("winner").expect("a text"), "second");
+    let flow = submit(&namespace, Flow::hedge("winner", after, [slow(), fast("second")])).await;
+    assert_eq!(result(&flow).await.of::<String>("winner").expect("the result is a string"), "second");
     let hour = Duration::from_secs(3600);
-    let flow = submit(&namespace, Flow::hedge("tell", hour, [fast("first"), fast("second")])).await;
-    assert_eq!(result(&flow).await.of::<String>("winner").expect("a text"), "first");
-    let second = flow.execution("runner-2").expect("it has this node");
-    let view = namespace.get(second).await.expect("it can be read");
+    let flow = submit(&namespace, Flow::hedge("winner", hour, [fast("first"), fast("second")])).await;
+    assert_eq!(result(&flow).await.of::<String>("winner").expect("the result is a string"), "first");
+    let second = flow.execution("runner-2").expect("the flow has this node");
+    let view = namespace.get(second).await.expect("the execution is read");
     assert_eq!(view.stored.execution.started_at, None);
     worker.drain().await;
     engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn an_alert_sees_how_its_upstream_failed() {
+async fn a_failure_edge_runs_a_node_that_sees_the_error_of_its_upstream() {
     let (engine, namespace) = engine().await;
     let worker = Worker::new(namespace.clone(), "w")
         .handler("break", |_: Context| async { Err::<(), _>(Failure::permanent("out of paper")) })
@@ -143,22 +146,22 @@ async fn an_alert_sees_how_its_upstream_failed() {
     let flow = Flow::new()
         .node("print", "break")
         .node("bind", "never")
-        .node("tell", "alert")
+        .node("alert", "alert")
         .edge("print", "bind")
-        .edge_when("print", "tell", EdgeCondition::Failure);
+        .edge_when("print", "alert", EdgeCondition::Failure);
     let flow = submit(&namespace, flow).await;
     let ended = result(&flow).await;
-    assert_eq!(ended.state, FlowState::Completed, "the alert made up for it");
+    assert_eq!(ended.state, FlowState::Completed, "a handled failure does not fail the flow");
     let no_result = json!({"Err": "the upstream \"print\" has no result: it ended as failed"});
-    let expected = json!(["tell", "failed", "out of paper", no_result]);
-    assert_eq!(ended.of::<Value>("tell").expect("a list"), expected);
+    let expected = json!(["alert", "failed", "out of paper", no_result]);
+    assert_eq!(ended.of::<Value>("alert").expect("the result is a list"), expected);
     assert_eq!(ended.results["bind"].outcome, Outcome::Skipped);
     worker.drain().await;
     engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_handler_spawns_children_into_its_flow_and_may_do_so_again() {
+async fn spawning_the_same_children_again_changes_nothing() {
     let (engine, namespace) = engine().await;
     let worker = Worker::new(namespace.clone(), "w")
         .handler("split", |ctx: Context| async move {
@@ -177,17 +180,21 @@ async fn a_handler_spawns_children_into_its_flow_and_may_do_so_again() {
         .start()
         .expect("the worker starts");
     let flow =
-        submit(&namespace, Flow::new().node("split", Submission::new("split").backoff(at_once()))).await;
+        submit(&namespace, Flow::new().node("split", Submission::new("split").backoff(no_delay()))).await;
     let ended = result(&flow).await;
     assert_eq!(ended.state, FlowState::Completed);
-    assert_eq!(ended.of::<i64>("sum").expect("a number"), 3);
-    assert_eq!(ended.of::<usize>("split").expect("a number"), 3, "it sees what it spawned before");
+    assert_eq!(ended.of::<i64>("sum").expect("the result is a number"), 3);
+    assert_eq!(
+        ended.of::<usize>("split").expect("the result is a number"),
+        3,
+        "the second attempt sees the children"
+    );
     worker.drain().await;
     engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn children_end_with_a_parent_that_fails_unless_they_are_detached() {
+async fn the_children_of_a_failed_parent_are_cancelled_unless_they_are_detached() {
     let (engine, namespace) = engine().await;
     let worker = Worker::new(namespace.clone(), "w")
         .handler("split", |ctx: Context| async move {
@@ -198,8 +205,8 @@ async fn children_end_with_a_parent_that_fails_unless_they_are_detached() {
         .start()
         .expect("the worker starts");
     let flow = submit(&namespace, Flow::new().node("split", "split")).await;
-    let split = flow.execution("split").expect("it has this node");
-    assert_eq!(super::ended(&namespace, split).await.0, Outcome::Failed);
+    let split = flow.execution("split").expect("the flow has this node");
+    assert_eq!(super::wait_for_end(&namespace, split).await.0, Outcome::Failed);
     let later = Worker::new(namespace.clone(), "later").lane("later").handler("add", add).start();
     let later = later.expect("the worker starts");
     let ended = result(&flow).await;
@@ -228,15 +235,15 @@ async fn a_flow_grows_while_it_runs_and_can_be_cancelled() {
         .start()
         .expect("the worker starts");
     let mut flow = submit(&namespace, Flow::new().node("stay", "stay").node("a", number(1))).await;
-    starts.recv().await.expect("it runs");
-    let more = Nodes::new().node("b", number(2)).node("c", "add").after("c", ["a", "b"]);
-    flow.grow(more.node("last", "add").edge("stay", "last").join("last", Join::any_of()))
+    starts.recv().await.expect("the handler runs");
+    let nodes = Nodes::new().node("b", number(2)).node("c", "add").after("c", ["a", "b"]);
+    flow.grow(nodes.node("last", "add").edge("stay", "last").join("last", Join::any_of()))
         .await
-        .expect("it runs");
-    let c = flow.execution("c").expect("it has grown");
-    assert_eq!(super::ended(&namespace, c).await, (Outcome::Completed, json!(3)));
-    let cancelled = flow.cancel(CancelMode::All, &operator(), LONG).await;
-    assert!(cancelled.expect("it is accepted"));
+        .expect("the flow grows");
+    let c = flow.execution("c").expect("the flow has grown");
+    assert_eq!(super::wait_for_end(&namespace, c).await, (Outcome::Completed, json!(3)));
+    let cancelled = flow.cancel(CancelMode::All, &operator(), TIMEOUT).await;
+    assert!(cancelled.expect("the cancellation is accepted"));
     assert_eq!(result(&flow).await.state, FlowState::Cancelled);
     assert!(flow.grow(Nodes::new().node("late", "add")).await.is_err());
     worker.drain().await;

@@ -1,21 +1,21 @@
-//! What the embedded worker promises: on the store in memory, and where it matters on the others.
+//! Tests of the embedded worker: on the memory store, and on the other stores where they may differ.
 
 mod approvals;
 mod branches;
-mod cut_off;
+mod every_store;
 mod flows;
-mod killed;
+mod handlers;
+mod killed_process;
 #[allow(dead_code, reason = "not every test needs all of it")]
 #[path = "../../../selvedge-cli/tests/binary/support/place.rs"]
 mod place;
-mod runs;
 mod step_errors;
 mod steps;
-mod stops;
-mod store_away;
-mod stores;
+mod stopping;
+mod store_outage;
 mod streams;
 mod subscriptions;
+mod unreliable_store;
 mod waits;
 
 use selvedge::core::state::StateName;
@@ -26,37 +26,39 @@ use selvedge::{
 };
 use selvedge_memory::{Clock, MemoryStore};
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Long enough for anything that should happen.
-const LONG: Duration = Duration::from_secs(30);
+/// Upper bound for everything that is expected to happen.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Starts an engine on a memory store.
 async fn engine() -> (Engine, Namespace) {
     let engine = Engine::open("memory:").await.expect("the engine starts");
-    let namespace = engine.namespace("default").await.expect("the namespace is there");
+    let namespace = engine.namespace("default").await.expect("the namespace opens");
     (engine, namespace)
 }
 
 async fn submit(namespace: &Namespace, submission: Submission) -> ExecutionId {
-    let submitted = submission.submit(namespace).await.expect("it is accepted");
+    let submitted = submission.submit(namespace).await.expect("the submission is accepted");
     submitted.execution.id
 }
 
-/// How an execution ended: its outcome, and its result or its error.
-async fn ended(namespace: &Namespace, id: ExecutionId) -> (Outcome, Value) {
-    let ended = namespace.result(id, LONG).await.expect("it can be read");
-    let ended = ended.expect("it ends in time");
-    let told = match (ended.result, ended.error) {
+/// Waits for the end of an execution, and returns its outcome with its result or error message.
+async fn wait_for_end(namespace: &Namespace, id: ExecutionId) -> (Outcome, Value) {
+    let ended = namespace.result(id, TIMEOUT).await.expect("the result is read");
+    let ended = ended.expect("the execution ends in time");
+    let value = match (ended.result, ended.error) {
         (Some(result), _) => serde_json::from_slice(&result).expect("the result is JSON"),
         (None, Some(error)) => Value::from(error.message),
         (None, None) => Value::Null,
     };
-    (ended.outcome, told)
+    (ended.outcome, value)
 }
 
-fn at_once() -> Backoff {
+/// A retry without a delay.
+fn no_delay() -> Backoff {
     Backoff::Fixed { delay_ms: 0 }
 }
 
@@ -64,54 +66,67 @@ fn operator() -> Name {
     Name::trusted("operator")
 }
 
+/// Applies an operator's action to an execution.
 async fn operate(namespace: &Namespace, id: ExecutionId, action: Action) {
     let done = namespace.operate(id, action, None, &operator()).await;
-    done.expect("the action applies");
+    done.expect("the action is accepted");
 }
 
-async fn state(namespace: &Namespace, id: ExecutionId) -> StateName {
-    namespace.get(id).await.expect("it can be read").stored.execution.state.name()
+async fn state_of(namespace: &Namespace, id: ExecutionId) -> StateName {
+    namespace.get(id).await.expect("the execution is read").stored.execution.state.name()
 }
 
-async fn send(namespace: &Namespace, id: ExecutionId, name: &str) -> Delivered {
-    Signal::new(name).send(namespace, id).await.expect("it is delivered")
+async fn send_signal(namespace: &Namespace, id: ExecutionId, name: &str) -> Delivered {
+    Signal::new(name).send(namespace, id).await.expect("the signal is delivered")
 }
 
-/// Waits until an event of this type has happened so often to an execution.
-async fn happened(namespace: &Namespace, id: ExecutionId, event: &str, times: usize) {
+/// Waits until an execution has had this many events of this type since its submission.
+async fn wait_for_events(namespace: &Namespace, id: ExecutionId, event: &str, count: usize) {
     let filter = EventFilter { types: vec![event.into()], execution: Some(id), ..EventFilter::default() };
-    let mut events = namespace.subscribe(filter, From::Beginning).await.expect("it subscribes");
-    for _ in 0..times {
-        match timeout(LONG, events.next()).await.expect("it happens in time") {
+    let mut events = namespace.subscribe(filter, From::Beginning).await.expect("the subscription starts");
+    for _ in 0..count {
+        match timeout(TIMEOUT, events.next()).await.expect("the event is published in time") {
             Some(Notice::Event(_)) => {}
-            other => panic!("an event comes, and not {other:?}"),
+            other => panic!("expected an event, got {other:?}"),
         }
     }
 }
 
-async fn suspended(namespace: &Namespace, id: ExecutionId, times: usize) {
-    happened(namespace, id, "execution.suspended", times).await;
+/// Waits until an execution has been suspended this many times.
+async fn wait_for_suspensions(namespace: &Namespace, id: ExecutionId, count: usize) {
+    wait_for_events(namespace, id, "execution.suspended", count).await;
 }
 
-/// An engine whose clock a test moves, and which does by itself nothing that has to do with time.
-struct Timed {
+/// Runs a future on a runtime of its own, for tests that must not run inside one.
+fn block_on(future: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.expect("the runtime starts").block_on(future);
+}
+
+/// Locks a mutex even if a failed assertion has poisoned it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An engine without background reconcilers, on a memory store whose clock only the test moves.
+struct ManualClockEnv {
     engine: Engine,
     namespace: Namespace,
     clock: Clock,
 }
 
-impl Timed {
-    async fn new() -> Timed {
+impl ManualClockEnv {
+    async fn new() -> ManualClockEnv {
         let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
         let store = Arc::new(MemoryStore::with_clock(clock.clone()));
         let options = Options { reconcilers: false, ..Options::default() };
         let engine = Engine::start(store, options).await.expect("the engine starts");
-        let namespace = engine.namespace("default").await.expect("the namespace is there");
-        Timed { engine, namespace, clock }
+        let namespace = engine.namespace("default").await.expect("the namespace opens");
+        ManualClockEnv { engine, namespace, clock }
     }
 
-    /// This much time passes, and what became due is dealt with.
-    async fn pass(&self, time: Duration) {
+    /// Advances the clock, and runs the reconcilers that process what has become due.
+    async fn advance(&self, time: Duration) {
         self.clock.advance_ms(time.as_millis() as i64);
         for reconciler in ["lease_expiry", "delay_promoter", "suspension_timeout"] {
             self.engine.tick(reconciler).await.expect("the reconciler runs");

@@ -1,8 +1,9 @@
-//! Handlers whose steps do not fit what was recorded fail for good, and say which step it is and what to do.
+//! Handlers whose steps do not fit the recorded steps fail permanently, with a message that names the step and the
+//! remedy.
 
-use super::{Timed, at_once, ended, engine, send, submit, suspended};
+use super::{ManualClockEnv, engine, no_delay, send_signal, submit, wait_for_end, wait_for_suspensions};
 use selvedge::core::suspension::WAITS_MAX;
-use selvedge::{Context, Failure, FailureClass, Namespace, Outcome, Submission, Until, Waited, Worker};
+use selvedge::{Context, Failure, FailureClass, Namespace, Outcome, Submission, Until, WaitResult, Worker};
 use serde_json::{Value, json};
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What a handler does in one of its versions.
+/// One version of a handler's code.
 type Version =
     Box<dyn Fn(Context) -> Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send>> + Send + Sync>;
 
@@ -24,9 +25,9 @@ where
     Box::new(move |ctx| Box::pin(handler(ctx)))
 }
 
-/// How an execution ends whose handler is changed: the first version returns, and the execution is then tried again with the
-/// second.
-async fn changed(first: Version, second: Version) -> (Outcome, Value) {
+/// Runs an execution whose handler changes between attempts: the first version returns, then the execution is retried
+/// with the second. Returns the end of the execution.
+async fn run_changed(first: Version, second: Version) -> (Outcome, Value) {
     let (engine, namespace) = engine().await;
     let (versions, returned) = (Arc::new((first, second)), Arc::new(AtomicBool::new(false)));
     let handler = move |ctx: Context| {
@@ -40,26 +41,28 @@ async fn changed(first: Version, second: Version) -> (Outcome, Value) {
             Err(Failure::transient("the next version follows"))
         }
     };
-    let worker = Worker::new(namespace.clone(), "w").handler("k", handler).start().expect("it starts");
-    let id = submit(&namespace, Submission::new("k").backoff(at_once())).await;
-    let ended = ended(&namespace, id).await;
-    check_permanent(&namespace, id, ended.0).await;
+    let worker =
+        Worker::new(namespace.clone(), "w").handler("k", handler).start().expect("the worker starts");
+    let id = submit(&namespace, Submission::new("k").backoff(no_delay())).await;
+    let end = wait_for_end(&namespace, id).await;
+    check_permanent(&namespace, id, end.0).await;
     worker.drain().await;
     engine.shutdown().await;
-    ended
+    end
 }
 
-/// A failure of this kind is not retried.
+/// Asserts that a failed execution has failed permanently.
 async fn check_permanent(namespace: &Namespace, id: selvedge::ExecutionId, outcome: Outcome) {
-    let error = namespace.get(id).await.expect("it is read").stored.execution.detail.error;
+    let error = namespace.get(id).await.expect("the execution is read").stored.execution.detail.error;
     if outcome == Outcome::Failed {
-        assert_eq!(error.expect("it has failed").class, FailureClass::Permanent);
+        assert_eq!(error.expect("a failed execution has an error").class, FailureClass::Permanent);
     }
 }
 
-fn failed(ended: (Outcome, Value)) -> String {
-    assert_eq!(ended.0, Outcome::Failed, "{}", ended.1);
-    ended.1.as_str().expect("is text").to_owned()
+/// Asserts that the execution has failed, and returns the error message.
+fn error_message(end: (Outcome, Value)) -> String {
+    assert_eq!(end.0, Outcome::Failed, "{}", end.1);
+    end.1.as_str().expect("the value is a string").to_owned()
 }
 
 fn one_step() -> Version {
@@ -67,17 +70,19 @@ fn one_step() -> Version {
 }
 
 #[tokio::test]
-async fn a_result_that_does_not_fit_its_type_any_more_fails() {
+async fn a_recorded_result_of_another_type_fails() {
     let second = version(|ctx| async move {
         let number: u32 = ctx.step("one", || async { Ok(1) }).await?;
         Ok(json!(number))
     });
-    let told = failed(changed(one_step(), second).await);
+    let message = error_message(run_changed(one_step(), second).await);
     assert!(
-        told.contains("the step \"one\" is not what the handler expects: invalid type: string"),
-        "{told}"
+        message.contains(
+            "the recorded result of the step \"one\" is not what the handler expects: invalid type: string"
+        ),
+        "{message}"
     );
-    assert!(told.contains("another name"), "{told}");
+    assert!(message.contains("another name"), "{message}");
 }
 
 #[tokio::test]
@@ -88,32 +93,32 @@ async fn a_step_that_became_a_sleep_fails_and_so_does_a_sleep_that_became_a_step
             Ok(json!(null))
         })
     };
-    let told = failed(changed(one_step(), sleep()).await);
+    let message = error_message(run_changed(one_step(), sleep()).await);
     assert!(
-        told.starts_with("the step \"one\" was recorded as a step by attempt 0 and is a sleep here"),
-        "{told}"
+        message.starts_with("the step \"one\" was recorded as a step by attempt 0 and is a sleep here"),
+        "{message}"
     );
-    let told = failed(changed(sleep(), one_step()).await);
+    let message = error_message(run_changed(sleep(), one_step()).await);
     assert!(
-        told.starts_with("the step \"one\" was recorded as a sleep by attempt 0 and is a step here"),
-        "{told}"
+        message.starts_with("the step \"one\" was recorded as a sleep by attempt 0 and is a step here"),
+        "{message}"
     );
 }
 
 #[tokio::test]
-async fn a_step_that_is_not_asked_for_any_more_fails_unless_that_is_allowed() {
-    let told = failed(changed(one_step(), version(|_| async { Ok(json!(null)) })).await);
+async fn a_vanished_step_fails_unless_vanished_steps_are_allowed() {
+    let message = error_message(run_changed(one_step(), version(|_| async { Ok(json!(null)) })).await);
     assert!(
-        told.starts_with("the step \"one\", which attempt 0 recorded, was not asked for any more"),
-        "{told}"
+        message.starts_with("the handler returned without the step \"one\", which attempt 0 recorded"),
+        "{message}"
     );
     let allowed = version(|ctx| async move {
         ctx.allow_vanished_steps();
         Ok(json!("fine"))
     });
-    assert_eq!(changed(one_step(), allowed).await, (Outcome::Completed, json!("fine")));
-    let asked = version(|ctx| async move { ctx.step("one", || async { Ok(json!("again")) }).await });
-    assert_eq!(changed(one_step(), asked).await, (Outcome::Completed, json!("text")));
+    assert_eq!(run_changed(one_step(), allowed).await, (Outcome::Completed, json!("fine")));
+    let unchanged = version(|ctx| async move { ctx.step("one", || async { Ok(json!("again")) }).await });
+    assert_eq!(run_changed(one_step(), unchanged).await, (Outcome::Completed, json!("text")));
 }
 
 #[tokio::test]
@@ -122,20 +127,20 @@ async fn a_name_that_is_used_twice_in_one_attempt_fails() {
         ctx.step("one", || async { Ok(1) }).await?;
         ctx.step("one", || async { Ok(json!(2)) }).await
     });
-    let told = failed(changed(twice, one_step()).await);
-    assert!(told.starts_with("the step \"one\" is used twice in one attempt"), "{told}");
+    let message = error_message(run_changed(twice, one_step()).await);
+    assert!(message.starts_with("the step \"one\" is used twice in one attempt"), "{message}");
 }
 
 #[tokio::test]
-async fn names_and_conditions_that_cannot_be_kept_fail_before_anything_is_done() {
+async fn invalid_names_and_conditions_fail_before_a_closure_runs() {
     let cases = [
         (
-            version(|ctx| async move { ctx.step("", || async { panic!("it does not run") }).await }),
+            version(|ctx| async move { ctx.step("", || async { panic!("the closure does not run") }).await }),
             "the step \"\" was refused: /name must not be empty",
         ),
         (
             version(|ctx| async move {
-                let Waited { .. } = ctx.wait("one", Until::any([])).await?;
+                let WaitResult { .. } = ctx.wait("one", Until::any([])).await?;
                 Ok(json!(null))
             }),
             "the step \"one\" was refused: /condition/any is empty",
@@ -157,29 +162,32 @@ async fn names_and_conditions_that_cannot_be_kept_fail_before_anything_is_done()
         ),
     ];
     for (first, expected) in cases {
-        let told = failed(changed(first, one_step()).await);
-        assert!(told.starts_with(expected), "{told}");
+        let message = error_message(run_changed(first, one_step()).await);
+        assert!(message.starts_with(expected), "{message}");
     }
 }
 
 #[tokio::test]
-async fn a_result_that_cannot_be_read_back_or_is_too_large_fails() {
+async fn a_result_that_cannot_be_deserialised_or_is_too_large_fails() {
     let nan = version(|ctx| async move {
         let number: f64 = ctx.step("one", || async { Ok(f64::NAN) }).await?;
         Ok(json!(number))
     });
-    let told = failed(changed(nan, one_step()).await);
-    assert!(told.starts_with("the result of the step \"one\" cannot be read back from its JSON"), "{told}");
+    let message = error_message(run_changed(nan, one_step()).await);
+    assert!(
+        message.starts_with("the result of the step \"one\" cannot be read back from its JSON"),
+        "{message}"
+    );
     let large = version(|ctx| async move {
         let text: String = ctx.step("one", || async { Ok("x".repeat(2 << 20)) }).await?;
         Ok(json!(text))
     });
-    let told = failed(changed(large, one_step()).await);
-    assert!(told.starts_with("the step \"one\" was refused: /result is 2097154 bytes long"), "{told}");
+    let message = error_message(run_changed(large, one_step()).await);
+    assert!(message.starts_with("the step \"one\" was refused: /result is 2097154 bytes long"), "{message}");
 }
 
 #[tokio::test]
-async fn more_waits_than_a_suspension_takes_fail() {
+async fn too_many_open_waits_fail() {
     let many = version(|ctx| async move {
         let mut waits = ctx.all("waits");
         for number in 0..=WAITS_MAX {
@@ -188,13 +196,17 @@ async fn more_waits_than_a_suspension_takes_fail() {
         waits.await?;
         Ok(json!(null))
     });
-    let told = failed(changed(many, one_step()).await);
-    assert!(told.starts_with("the step \"waits/100/nap\" would be one wait too many"), "{told}");
+    let message = error_message(run_changed(many, one_step()).await);
+    assert!(
+        message.starts_with("the step \"waits/100/nap\" exceeds the limit of 100 open waits"),
+        "{message}"
+    );
 }
 
-/// An execution that waits for an hour and for a signal, gets the signal, and is then given to the second version.
-async fn changed_while_it_waits(second: Version) -> (Outcome, Value) {
-    let timed = Timed::new().await;
+/// Runs an execution whose handler changes while the wait "one" is open: the first attempt also waits for a signal,
+/// which resumes it, and the next attempt runs the second version. Returns the end of the execution.
+async fn run_changed_with_open_wait(second: Version) -> (Outcome, Value) {
+    let env = ManualClockEnv::new().await;
     let second = Arc::new(second);
     let handler = move |ctx: Context| {
         let second = second.clone();
@@ -208,26 +220,27 @@ async fn changed_while_it_waits(second: Version) -> (Outcome, Value) {
             Ok(json!(slept))
         }
     };
-    let worker = Worker::new(timed.namespace.clone(), "w").handler("k", handler).start().expect("it starts");
-    let id = submit(&timed.namespace, Submission::new("k")).await;
-    suspended(&timed.namespace, id, 1).await;
-    send(&timed.namespace, id, "go").await;
-    let ended = ended(&timed.namespace, id).await;
-    check_permanent(&timed.namespace, id, ended.0).await;
+    let worker =
+        Worker::new(env.namespace.clone(), "w").handler("k", handler).start().expect("the worker starts");
+    let id = submit(&env.namespace, Submission::new("k")).await;
+    wait_for_suspensions(&env.namespace, id, 1).await;
+    send_signal(&env.namespace, id, "go").await;
+    let end = wait_for_end(&env.namespace, id).await;
+    check_permanent(&env.namespace, id, end.0).await;
     worker.drain().await;
-    timed.engine.shutdown().await;
-    ended
+    env.engine.shutdown().await;
+    end
 }
 
 #[tokio::test]
-async fn an_open_wait_that_became_something_else_fails() {
-    let told = failed(changed_while_it_waits(one_step()).await);
-    assert!(told.contains("which is a sleep of attempt 0 and not a step"), "{told}");
+async fn an_open_wait_whose_name_another_operation_uses_fails() {
+    let message = error_message(run_changed_with_open_wait(one_step()).await);
+    assert!(message.contains("which is a sleep of attempt 0 and not a step"), "{message}");
     let wait = version(|ctx| async move {
         ctx.wait_for_signal("one", "go again").await?;
         Ok(json!(null))
     });
-    let told = failed(changed_while_it_waits(wait).await);
-    assert!(told.starts_with("what the handler waits for was refused"), "{told}");
-    assert!(told.contains("which is a sleep of attempt 0 and not a wait"), "{told}");
+    let message = error_message(run_changed_with_open_wait(wait).await);
+    assert!(message.starts_with("the wait of the handler was refused"), "{message}");
+    assert!(message.contains("which is a sleep of attempt 0 and not a wait"), "{message}");
 }

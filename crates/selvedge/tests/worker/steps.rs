@@ -1,7 +1,7 @@
-//! Durable steps: each is done once, whenever the worker dies.
+//! Durable steps: each recorded step runs once, whenever the worker dies.
 
-use super::cut_off::{CutOff, Line};
-use super::{LONG, Timed, at_once, ended, engine, submit};
+use super::unreliable_store::{Link, UnreliableStore};
+use super::{ManualClockEnv, TIMEOUT, engine, lock, no_delay, submit, wait_for_end};
 use selvedge::core::step::StepKind;
 use selvedge::{Context, Engine, Failure, Namespace, Options, Outcome, Submission, Worker};
 use serde::{Deserialize, Serialize};
@@ -12,28 +12,28 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// Longer than the lease of a worker that has died.
-const LAPSE: Duration = Duration::from_secs(31);
+/// Longer than the time to live of a dead worker's lease.
+const LEASE_EXPIRY: Duration = Duration::from_secs(31);
 
-/// What the steps of a test have done, in that order.
+/// The effects of a test's steps, in order.
 #[derive(Clone, Default)]
 struct Effects(Arc<Mutex<Vec<String>>>);
 
 impl Effects {
-    /// Notes one more; says how many there are.
+    /// Adds an effect, and returns the number of effects.
     fn add(&self, effect: impl Into<String>) -> usize {
-        let mut effects = self.0.lock().expect("is free");
+        let mut effects = lock(&self.0);
         effects.push(effect.into());
         effects.len()
     }
 
     fn all(&self) -> Vec<String> {
-        self.0.lock().expect("is free").clone()
+        lock(&self.0).clone()
     }
 }
 
-/// A worker that dies when a handler says so: nothing of it is reported.
-async fn until_killed<F, Fut, T>(namespace: &Namespace, handler: F, killed: impl Future)
+/// Runs a worker until `killed` resolves, then aborts it, so that it reports nothing.
+async fn run_until_killed<F, Fut, T>(namespace: &Namespace, handler: F, killed: impl Future)
 where
     F: Fn(Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<T, Failure>> + Send + 'static,
@@ -41,14 +41,14 @@ where
 {
     let worker = Worker::new(namespace.clone(), "w").handler("k", handler);
     let worker = tokio::spawn(worker.run(pending()));
-    timeout(LONG, killed).await.expect("it comes that far in time");
+    timeout(TIMEOUT, killed).await.expect("the handler reaches its stop in time");
     worker.abort();
-    assert!(worker.await.expect_err("it was aborted").is_cancelled());
+    assert!(worker.await.expect_err("the worker was aborted").is_cancelled());
 }
 
 #[tokio::test]
-async fn of_ten_steps_each_is_done_once_although_the_worker_dies_after_every_one() {
-    let timed = Timed::new().await;
+async fn recorded_steps_run_once_although_the_worker_dies_after_each() {
+    let env = ManualClockEnv::new().await;
     let (effects, (reached, mut reaches)) = (Effects::default(), mpsc::unbounded_channel());
     let handler = {
         let effects = effects.clone();
@@ -71,25 +71,25 @@ async fn of_ten_steps_each_is_done_once_although_the_worker_dies_after_every_one
             }
         }
     };
-    let id = submit(&timed.namespace, Submission::new("k").backoff(at_once())).await;
+    let id = submit(&env.namespace, Submission::new("k").backoff(no_delay())).await;
     for number in 0..10 {
-        let died = async { assert_eq!(reaches.recv().await, Some(number)) };
-        until_killed(&timed.namespace, handler.clone(), died).await;
-        timed.pass(LAPSE).await;
+        let killed = async { assert_eq!(reaches.recv().await, Some(number)) };
+        run_until_killed(&env.namespace, handler.clone(), killed).await;
+        env.advance(LEASE_EXPIRY).await;
     }
-    let worker = Worker::new(timed.namespace.clone(), "last").handler("k", handler).start();
+    let worker = Worker::new(env.namespace.clone(), "last").handler("k", handler).start();
     let worker = worker.expect("the worker starts");
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!(45)));
+    assert_eq!(wait_for_end(&env.namespace, id).await, (Outcome::Completed, json!(45)));
     assert_eq!(effects.all(), (0..10).map(|number| number.to_string()).collect::<Vec<_>>());
-    let attempts = timed.namespace.attempts(id).await.expect("they are kept");
+    let attempts = env.namespace.attempts(id).await.expect("the attempts are listed");
     assert_eq!(attempts.len(), 11);
     worker.drain().await;
-    timed.engine.shutdown().await;
+    env.engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_step_whose_worker_dies_before_it_is_recorded_is_done_again() {
-    let timed = Timed::new().await;
+async fn a_step_whose_worker_dies_before_it_is_recorded_runs_again() {
+    let env = ManualClockEnv::new().await;
     let (effects, (reached, mut reaches)) = (Effects::default(), mpsc::unbounded_channel());
     let handler = {
         let effects = effects.clone();
@@ -109,15 +109,15 @@ async fn a_step_whose_worker_dies_before_it_is_recorded_is_done_again() {
             }
         }
     };
-    let id = submit(&timed.namespace, Submission::new("k")).await;
-    until_killed(&timed.namespace, handler.clone(), reaches.recv()).await;
-    timed.pass(LAPSE).await;
-    let worker = Worker::new(timed.namespace.clone(), "last").handler("k", handler).start();
+    let id = submit(&env.namespace, Submission::new("k")).await;
+    run_until_killed(&env.namespace, handler.clone(), reaches.recv()).await;
+    env.advance(LEASE_EXPIRY).await;
+    let worker = Worker::new(env.namespace.clone(), "last").handler("k", handler).start();
     let worker = worker.expect("the worker starts");
-    assert_eq!(ended(&timed.namespace, id).await, (Outcome::Completed, json!(1)));
-    assert_eq!(effects.all(), ["attempt 0", "attempt 1"], "at least once is what can be promised");
+    assert_eq!(wait_for_end(&env.namespace, id).await, (Outcome::Completed, json!(1)));
+    assert_eq!(effects.all(), ["attempt 0", "attempt 1"], "an unrecorded step runs at least once");
     worker.drain().await;
-    timed.engine.shutdown().await;
+    env.engine.shutdown().await;
 }
 
 #[tokio::test]
@@ -131,35 +131,35 @@ async fn a_step_is_recorded_when_it_returns_and_listed_with_its_timing() {
             let step = &steps[0];
             assert_eq!((step.number, step.name.as_str(), step.kind), (1, "first", StepKind::Step));
             assert_eq!((step.attempt, step.result.as_deref()), (0, Some(b"7".as_slice())));
-            assert!(step.recorded_at.expect("it is recorded") >= step.started_at);
+            assert!(step.recorded_at.expect("the step is recorded") >= step.started_at);
             Ok::<_, Failure>(value)
         })
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k").max_retries(0)).await;
-    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!(7)));
+    assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!(7)));
     worker.drain().await;
     engine.shutdown().await;
 }
 
-/// Writes more than it reads.
+/// Serialises a field that it does not deserialise.
 #[derive(Serialize, Deserialize)]
-struct Forgetful {
+struct Lossy {
     kept: u32,
     #[serde(skip_deserializing)]
     lost: u32,
 }
 
 #[tokio::test]
-async fn every_attempt_sees_the_same_value_also_the_one_that_ran_the_step() {
+async fn every_attempt_sees_the_same_value_including_the_one_that_ran_the_step() {
     let (engine, namespace) = engine().await;
-    let (seen, mut sees) = mpsc::unbounded_channel();
+    let (sender, mut values) = mpsc::unbounded_channel();
     let worker = Worker::new(namespace.clone(), "w")
         .handler("k", move |ctx: Context| {
-            let seen = seen.clone();
+            let sender = sender.clone();
             async move {
-                let value: Forgetful = ctx.step("a", || async { Ok(Forgetful { kept: 1, lost: 2 }) }).await?;
-                seen.send((value.kept, value.lost))?;
+                let value: Lossy = ctx.step("a", || async { Ok(Lossy { kept: 1, lost: 2 }) }).await?;
+                sender.send((value.kept, value.lost))?;
                 match ctx.attempt() {
                     0 => Err(Failure::transient("once more")),
                     _ => Ok(()),
@@ -168,15 +168,15 @@ async fn every_attempt_sees_the_same_value_also_the_one_that_ran_the_step() {
         })
         .start()
         .expect("the worker starts");
-    let id = submit(&namespace, Submission::new("k").backoff(at_once())).await;
-    assert_eq!(ended(&namespace, id).await.0, Outcome::Completed);
-    assert_eq!((sees.recv().await, sees.recv().await), (Some((1, 0)), Some((1, 0))));
+    let id = submit(&namespace, Submission::new("k").backoff(no_delay())).await;
+    assert_eq!(wait_for_end(&namespace, id).await.0, Outcome::Completed);
+    assert_eq!((values.recv().await, values.recv().await), (Some((1, 0)), Some((1, 0))));
     worker.drain().await;
     engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_step_that_fails_is_not_recorded_and_may_be_tried_again_in_the_same_attempt() {
+async fn a_step_that_fails_is_not_recorded_and_may_be_retried_in_the_same_attempt() {
     let (engine, namespace) = engine().await;
     let effects = Effects::default();
     let worker = Worker::new(namespace.clone(), "w")
@@ -191,30 +191,30 @@ async fn a_step_that_fails_is_not_recorded_and_may_be_tried_again_in_the_same_at
                     });
                     let failure = failed.await.expect_err("the closure failed");
                     assert_eq!(failure, Failure::transient("no"));
-                    let tried = ctx.step("a", || async {
+                    let retried = ctx.step("a", || async {
                         effects.add("done");
                         Ok("done".to_owned())
                     });
-                    tried.await
+                    retried.await
                 }
             }
         })
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k").max_retries(0)).await;
-    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!("done")));
+    assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!("done")));
     assert_eq!(effects.all(), ["failed", "done"]);
-    let steps = namespace.steps(id, 0, 10).await.expect("they are listed");
+    let steps = namespace.steps(id, 0, 10).await.expect("the steps are listed");
     assert_eq!(steps.len(), 1);
     worker.drain().await;
     engine.shutdown().await;
 }
 
-async fn is_done_once_when_the_line_is_up_again(line: Line) {
-    let store = CutOff::new(selvedge::open("memory:").await.expect("it opens"));
+async fn runs_once_despite_an_outage(link: Link) {
+    let store = UnreliableStore::new(selvedge::open("memory:").await.expect("the store opens"));
     let options = Options { reconcilers: false, ..Options::default() };
-    let engine = Engine::start(store.clone(), options).await.expect("it starts");
-    let namespace = engine.namespace("default").await.expect("it is there");
+    let engine = Engine::start(store.clone(), options).await.expect("the engine starts");
+    let namespace = engine.namespace("default").await.expect("the namespace opens");
     let effects = Effects::default();
     let worker = Worker::new(namespace.clone(), "w").handler("k", {
         let (store, effects) = (store.clone(), effects.clone());
@@ -223,14 +223,14 @@ async fn is_done_once_when_the_line_is_up_again(line: Line) {
             async move {
                 let step = ctx.step("a", || async {
                     effects.add("a");
-                    store.set(line);
+                    store.set_link(link);
                     Ok(())
                 });
-                let mend = async {
-                    store.failures(3).await;
-                    store.set(Line::Up);
+                let restore = async {
+                    store.wait_for_failures(3).await;
+                    store.set_link(Link::Up);
                 };
-                let (done, ()) = tokio::join!(step, mend);
+                let (done, ()) = tokio::join!(step, restore);
                 done?;
                 Ok::<_, Failure>(ctx.attempt())
             }
@@ -238,26 +238,26 @@ async fn is_done_once_when_the_line_is_up_again(line: Line) {
     });
     let worker = worker.start().expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
-    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!(0)));
+    assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!(0)));
     assert_eq!(effects.all(), ["a"]);
-    let steps = namespace.steps(id, 0, 10).await.expect("they are listed");
+    let steps = namespace.steps(id, 0, 10).await.expect("the steps are listed");
     assert_eq!(steps.len(), 1);
     worker.drain().await;
     engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_record_that_does_not_reach_the_store_is_repeated() {
-    is_done_once_when_the_line_is_up_again(Line::Down).await;
+async fn a_record_that_does_not_reach_the_store_is_retried() {
+    runs_once_despite_an_outage(Link::Down).await;
 }
 
 #[tokio::test]
-async fn a_record_whose_answer_was_lost_is_repeated_and_there_once() {
-    is_done_once_when_the_line_is_up_again(Line::Mute).await;
+async fn a_record_whose_answer_was_lost_is_retried_and_stored_once() {
+    runs_once_despite_an_outage(Link::AnswersLost).await;
 }
 
 #[tokio::test]
-async fn a_replay_goes_on_where_the_execution_failed() {
+async fn a_replay_continues_after_the_last_recorded_step() {
     let (engine, namespace) = engine().await;
     let effects = Effects::default();
     let worker = Worker::new(namespace.clone(), "w")
@@ -279,9 +279,9 @@ async fn a_replay_goes_on_where_the_execution_failed() {
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("k")).await;
-    assert_eq!(ended(&namespace, id).await.0, Outcome::Failed);
+    assert_eq!(wait_for_end(&namespace, id).await.0, Outcome::Failed);
     super::operate(&namespace, id, selvedge::Action::Replay).await;
-    assert_eq!(ended(&namespace, id).await.0, Outcome::Completed);
+    assert_eq!(wait_for_end(&namespace, id).await.0, Outcome::Completed);
     assert_eq!(effects.all(), ["one", "two"]);
     worker.drain().await;
     engine.shutdown().await;

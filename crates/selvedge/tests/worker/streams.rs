@@ -1,7 +1,7 @@
-//! What a handler says while it runs.
+//! The streams of handlers: durable and best-effort frames, and the summary document.
 
-use super::cut_off::{CutOff, Line};
-use super::{LONG, ended, engine, submit};
+use super::unreliable_store::{Link, UnreliableStore};
+use super::{TIMEOUT, engine, submit, wait_for_end};
 use selvedge::{Context, Engine, Failure, Frame, FrameKind, Options, Outcome, Submission, Worker};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 fn data(frames: &[Frame]) -> Vec<Value> {
-    frames.iter().map(|frame| serde_json::from_slice(&frame.data).expect("is JSON")).collect()
+    frames.iter().map(|frame| serde_json::from_slice(&frame.data).expect("valid JSON")).collect()
 }
 
 #[tokio::test]
-async fn frames_are_seen_live_and_the_summary_whole() {
+async fn frames_are_delivered_live_and_the_summary_is_read_as_a_whole() {
     let (engine, namespace) = engine().await;
     let gate = Arc::new(Semaphore::new(0));
     let worker = Worker::new(namespace.clone(), "w")
@@ -35,43 +35,44 @@ async fn frames_are_seen_live_and_the_summary_whole() {
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("say")).await;
-    let mut tail = namespace.tail_frames(id, None, 0).await.expect("it follows");
+    let mut tail = namespace.tail_frames(id, None, 0).await.expect("the tail starts");
     for word in ["one", "two", "three"] {
         gate.add_permits(1);
-        let frames = timeout(LONG, tail.next()).await.expect("in time").expect("it is read");
-        assert_eq!(data(&frames.expect("it goes on"))[0], json!(word));
+        let frames = timeout(TIMEOUT, tail.next()).await.expect("in time").expect("the stream is read");
+        assert_eq!(data(&frames.expect("the stream is open"))[0], json!(word));
     }
-    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!("said")));
-    while timeout(LONG, tail.next()).await.expect("in time").expect("it is read").is_some() {}
-    let frames = namespace.frames(id, Some(0), 0, 10).await.expect("they are read");
+    assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!("said")));
+    while timeout(TIMEOUT, tail.next()).await.expect("in time").expect("the stream is read").is_some() {}
+    let frames = namespace.frames(id, Some(0), 0, 10).await.expect("the frames are read");
     assert_eq!(data(&frames.frames), [json!("one"), json!("two"), json!("three"), json!({ "warned": 1 })]);
     let best_effort: Vec<bool> = frames.frames.iter().map(|frame| frame.best_effort).collect();
     assert_eq!((best_effort, frames.closed), (vec![false, false, false, true], true));
-    let summary = namespace.summary(id, None).await.expect("it is read");
-    let document: Value = serde_json::from_slice(&summary.summary.expect("there is one")).expect("is JSON");
+    let summary = namespace.summary(id, None).await.expect("the summary is read");
+    let document: Value =
+        serde_json::from_slice(&summary.summary.expect("the attempt has a summary")).expect("valid JSON");
     assert_eq!(document, json!({ "last": "three", "one": true, "two": true, "three": true }));
     worker.drain().await;
     engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_frame_whose_answer_was_lost_is_repeated_and_there_once() {
-    let store = CutOff::new(selvedge::open("memory:").await.expect("it opens"));
+async fn a_frame_whose_answer_was_lost_is_retried_and_stored_once() {
+    let store = UnreliableStore::new(selvedge::open("memory:").await.expect("the store opens"));
     let options = Options { reconcilers: false, ..Options::default() };
-    let engine = Engine::start(store.clone(), options).await.expect("it starts");
-    let namespace = engine.namespace("default").await.expect("it is there");
+    let engine = Engine::start(store.clone(), options).await.expect("the engine starts");
+    let namespace = engine.namespace("default").await.expect("the namespace opens");
     let worker = Worker::new(namespace.clone(), "w").handler("say", {
         let store = store.clone();
         move |ctx: Context| {
             let store = store.clone();
             async move {
                 ctx.emit(FrameKind::Stdout, "before").await?;
-                store.set(Line::Mute);
-                let mend = async {
-                    store.failures(4).await;
-                    store.set(Line::Up);
+                store.set_link(Link::AnswersLost);
+                let restore = async {
+                    store.wait_for_failures(4).await;
+                    store.set_link(Link::Up);
                 };
-                let (emitted, ()) = tokio::join!(ctx.emit(FrameKind::Stdout, "lost"), mend);
+                let (emitted, ()) = tokio::join!(ctx.emit(FrameKind::Stdout, "lost"), restore);
                 emitted?;
                 ctx.emit(FrameKind::Stdout, "after").await?;
                 Ok::<_, Failure>(ctx.attempt())
@@ -80,27 +81,27 @@ async fn a_frame_whose_answer_was_lost_is_repeated_and_there_once() {
     });
     let worker = worker.start().expect("the worker starts");
     let id = submit(&namespace, Submission::new("say")).await;
-    assert_eq!(ended(&namespace, id).await, (Outcome::Completed, json!(0)));
-    let frames = namespace.frames(id, None, 0, 10).await.expect("they are read");
+    assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!(0)));
+    let frames = namespace.frames(id, None, 0, 10).await.expect("the frames are read");
     assert_eq!(data(&frames.frames), [json!("before"), json!("lost"), json!("after")]);
     worker.drain().await;
     engine.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_frame_that_is_too_large_fails_and_the_lease_goes_on() {
+async fn a_frame_that_is_too_large_is_refused_and_the_lease_stays_valid() {
     let (engine, namespace) = engine().await;
     let worker = Worker::new(namespace.clone(), "w")
         .handler("say", |ctx: Context| async move {
             let refused = ctx.emit(FrameKind::Blob, "x".repeat(300 * 1024)).await;
-            Ok::<_, Failure>(refused.expect_err("it is refused").to_string())
+            Ok::<_, Failure>(refused.expect_err("the frame is refused").to_string())
         })
         .start()
         .expect("the worker starts");
     let id = submit(&namespace, Submission::new("say")).await;
-    let (outcome, told) = ended(&namespace, id).await;
+    let (outcome, error) = wait_for_end(&namespace, id).await;
     assert_eq!(outcome, Outcome::Completed);
-    assert!(told.as_str().is_some_and(|told| told.contains("/data")), "{told}");
+    assert!(error.as_str().is_some_and(|error| error.contains("/data")), "{error}");
     worker.drain().await;
     engine.shutdown().await;
 }

@@ -1,36 +1,37 @@
-//! A program that follows what its workers do.
+//! A program that subscribes to the ends of its executions.
 
-use super::{LONG, engine, submit};
+use super::{TIMEOUT, engine, submit};
 use selvedge::events::{EventFilter, From, Notice};
 use selvedge::{Context, Failure, Submission, Worker};
 use std::collections::BTreeSet;
 use tokio::time::timeout;
 
 #[tokio::test]
-async fn every_completion_is_told_once() {
-    const MANY: usize = 50;
+async fn every_completion_is_delivered_to_a_subscriber_exactly_once() {
+    const EXECUTIONS: usize = 50;
     let (engine, namespace) = engine().await;
-    let mut ends = namespace.subscribe(EventFilter::completions(), From::Now).await.expect("it subscribes");
+    let mut ends =
+        namespace.subscribe(EventFilter::completions(), From::Now).await.expect("the subscription starts");
     let worker = Worker::new(namespace.clone(), "w")
         .concurrency(8)
         .handler("k", |ctx: Context| async move { Ok::<_, Failure>(ctx.attempt()) })
         .start()
         .expect("the worker starts");
     let mut open = BTreeSet::new();
-    for _ in 0..MANY {
+    for _ in 0..EXECUTIONS {
         open.insert(submit(&namespace, Submission::new("k")).await);
     }
     while !open.is_empty() {
-        match timeout(LONG, ends.next()).await.expect("in time") {
+        match timeout(TIMEOUT, ends.next()).await.expect("in time") {
             Some(Notice::Event(event)) => {
                 assert_eq!(event.kind, "execution.succeeded");
-                let id = event.execution.expect("it is about one");
-                assert!(open.remove(&id), "{id} is told once");
+                let id = event.execution.expect("the event names its execution");
+                assert!(open.remove(&id), "{id} is delivered once");
             }
-            other => panic!("an event comes, and not {other:?}"),
+            other => panic!("expected an event, got {other:?}"),
         }
     }
     worker.drain().await;
     engine.shutdown().await;
-    assert_eq!(timeout(LONG, ends.next()).await.expect("in time"), None);
+    assert_eq!(timeout(TIMEOUT, ends.next()).await.expect("in time"), None);
 }

@@ -1,26 +1,28 @@
-//! Approvals: several people are asked, and enough of them have to agree.
+//! Approvals: several people are asked, and a number of them have to agree.
 
-use super::wait::Received;
+use super::wait::ReceivedSignal;
 use super::waitpoint::draft;
-use super::{Until, Waited, Waitpoint};
+use super::{Until, WaitResult, Waitpoint};
 use crate::ResumedBy;
 use crate::worker::{Context, Failure};
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::time::Duration;
 
-/// The signal that a person sends instead of agreeing, under the name of the approval.
+/// The last part of the name of the signal that declines an approval; the first part is the name of the approval.
 const REJECT: &str = "reject";
 
 impl Context {
-    /// Asks several people, and waits until enough of them have agreed, or so many have declined that not enough are left.
+    /// Asks several people, and waits until enough of them have agreed, or until so many have declined that not enough
+    /// are left.
     ///
-    /// Each person gets a waitpoint named after the approval and the person, as in `deploy/ann`, whose token speaks for this
-    /// person alone, and once. A delivery through it is a yes; one that names the signal `deploy/reject` is a no. Asking is a
-    /// step of its own for each person, so nobody is asked twice. In a branch, the names begin with that of the branch.
+    /// Each person gets a waitpoint named after the approval and the person, such as `deploy/ann`. Its token authorises
+    /// one vote of that person. A delivery without a signal name agrees; a delivery with the signal name
+    /// `deploy/reject` declines. Asking a person is a durable step, so each person is asked once. In a branch, the
+    /// names begin with the branch's name.
     ///
-    /// Callers of the namespace who send a signal of one of these names without a token count too, as the source that they
-    /// are: whoever may signal executions is trusted to.
+    /// A signal of one of these names that is sent without a token also counts, as a vote of its source. Callers that
+    /// may signal executions are trusted.
     ///
     /// ```
     /// # use selvedge::{Context, Engine, Failure, Signal, Submission, Verdict, Waitpoint, Worker};
@@ -30,7 +32,7 @@ impl Context {
     /// # async fn main() -> Result<(), selvedge::Error> {
     /// # let engine = Engine::open("memory:").await?;
     /// # let namespace = engine.namespace("default").await?;
-    /// let (mail, mut letters) = mpsc::unbounded_channel::<Waitpoint>();
+    /// let (mail, mut inbox) = mpsc::unbounded_channel::<Waitpoint>();
     /// let worker = Worker::new(namespace.clone(), "releases")
     ///     .handler("deploy", move |ctx: Context| {
     ///         let mail = mail.clone();
@@ -54,25 +56,25 @@ impl Context {
     ///     .start()?;
     /// let id = Submission::new("deploy").submit(&namespace).await?.execution.id;
     /// for answer in [Signal::for_waitpoint(), Signal::new("deploy/reject"), Signal::for_waitpoint()] {
-    ///     let letter = letters.recv().await.expect("each gets a letter");
-    ///     answer.deliver(&engine, letter.id, &letter.token).await?;
+    ///     let waitpoint = inbox.recv().await.expect("each person gets a mail");
+    ///     answer.deliver(&engine, waitpoint.id, &waitpoint.token).await?;
     /// }
-    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("it ends");
+    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
     /// assert_eq!(ended.result.expect("a result"), r#"["ann","cleo"]"#);
     /// # worker.drain().await;
     /// # engine.shutdown().await;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn approval(&self, name: impl Into<String>) -> ApprovalCall {
+    pub fn approval(&self, name: impl Into<String>) -> ApprovalRequest {
         let (context, name) = (self.clone(), name.into());
-        ApprovalCall { context, name, people: Vec::new(), at_least: None, within: None }
+        ApprovalRequest { context, name, people: Vec::new(), at_least: None, within: None }
     }
 }
 
-/// An approval that is set up: [`ask`](ApprovalCall::ask) for it. Made by [`Context::approval`].
-#[must_use = "nobody is asked until this is"]
-pub struct ApprovalCall {
+/// Builds an approval; [`ask`](ApprovalRequest::ask) sends the requests. Created by [`Context::approval`].
+#[must_use = "an approval does nothing until ask is called and awaited"]
+pub struct ApprovalRequest {
     context: Context,
     name: String,
     people: Vec<String>,
@@ -80,12 +82,12 @@ pub struct ApprovalCall {
     within: Option<Duration>,
 }
 
-impl ApprovalCall {
-    /// Who is asked.
+impl ApprovalRequest {
+    /// Adds people to ask. At least one is required, and each may be named only once.
     ///
     /// ```
     /// # use selvedge::{Context, Failure, Waitpoint};
-    /// # async fn mail(_to: String, _letter: Waitpoint) -> Result<(), Failure> { Ok(()) }
+    /// # async fn mail(_to: String, _waitpoint: Waitpoint) -> Result<(), Failure> { Ok(()) }
     /// async fn publish(ctx: Context) -> Result<bool, Failure> {
     ///     let editors: Vec<String> = ctx.input()?;
     ///     let approval = ctx.approval("publish").of(editors).ask(mail).await?;
@@ -97,11 +99,11 @@ impl ApprovalCall {
         self
     }
 
-    /// How many of them have to agree; all.
+    /// Sets how many of the people have to agree. Default: all of them.
     ///
     /// ```
     /// # use selvedge::{Context, Failure, Waitpoint};
-    /// # async fn mail(_to: String, _letter: Waitpoint) -> Result<(), Failure> { Ok(()) }
+    /// # async fn mail(_to: String, _waitpoint: Waitpoint) -> Result<(), Failure> { Ok(()) }
     /// async fn publish(ctx: Context) -> Result<bool, Failure> {
     ///     Ok(ctx.approval("publish").of(["ann", "bob"]).at_least(1).ask(mail).await?.is_approved())
     /// }
@@ -111,12 +113,12 @@ impl ApprovalCall {
         self
     }
 
-    /// How long to wait for them once all are asked; without end.
+    /// Sets a timeout, counted from the moment all people have been asked. Default: none.
     ///
     /// ```
     /// # use selvedge::{Context, Failure, Verdict, Waitpoint};
     /// # use std::time::Duration;
-    /// # async fn mail(_to: String, _letter: Waitpoint) -> Result<(), Failure> { Ok(()) }
+    /// # async fn mail(_to: String, _waitpoint: Waitpoint) -> Result<(), Failure> { Ok(()) }
     /// async fn publish(ctx: Context) -> Result<bool, Failure> {
     ///     let day = Duration::from_secs(24 * 3600);
     ///     let approval = ctx.approval("publish").of(["ann"]).within(day).ask(mail).await?;
@@ -128,12 +130,13 @@ impl ApprovalCall {
         self
     }
 
-    /// Asks each person once with this closure, which is a durable step, and waits for their word.
+    /// Runs this closure once for each person, as a durable step, and waits for the votes. The closure gets the person
+    /// and the person's waitpoint.
     ///
     /// ```
     /// # use selvedge::{Context, Failure, Waitpoint};
-    /// async fn mail(to: String, letter: Waitpoint) -> Result<(), Failure> {
-    ///     println!("dear {to}, go to /answer?waitpoint={}&token={}", letter.id, letter.token);
+    /// async fn mail(to: String, waitpoint: Waitpoint) -> Result<(), Failure> {
+    ///     println!("to {to}: answer at /answer?waitpoint={}&token={}", waitpoint.id, waitpoint.token);
     ///     Ok(())
     /// }
     ///
@@ -146,21 +149,21 @@ impl ApprovalCall {
         F: Fn(String, Waitpoint) -> Fut + Send + Sync,
         Fut: Future<Output = Result<(), Failure>> + Send,
     {
-        self.context.ask(&*self.name);
-        self.decided(ask)
+        self.context.request_step(&*self.name);
+        self.run(ask)
     }
 
-    async fn decided<F, Fut>(self, ask: F) -> Result<Approval, Failure>
+    async fn run<F, Fut>(self, ask: F) -> Result<Approval, Failure>
     where
         F: Fn(String, Waitpoint) -> Fut + Send + Sync,
         Fut: Future<Output = Result<(), Failure>> + Send,
     {
-        let ApprovalCall { context, name, people, at_least, within } = self;
+        let ApprovalRequest { context, name, people, at_least, within } = self;
         let full_name = context.scope().name(&name);
         let needed = check(&full_name, &people, at_least)?;
-        if context.ledger().has(&full_name) {
-            // What was decided does not depend on whom the code would ask by now.
-            context.ledger().excuse(format!("{full_name}/ask/"), None);
+        if context.tracker().has_recorded(&full_name) {
+            // A recorded decision stands even if the code now names other people.
+            context.tracker().make_optional(format!("{full_name}/ask/"), None);
         } else {
             ask_all(&context, &name, &people, ask).await?;
         }
@@ -172,27 +175,27 @@ impl ApprovalCall {
         if let Some(within) = within {
             wait = wait.timeout(within);
         }
-        Ok(Approval::of(wait.await?, &reject))
+        Ok(Approval::new(wait.await?, &reject))
     }
 }
 
-/// Asks those who were not asked yet.
+/// Asks the people who have not been asked yet.
 async fn ask_all<F, Fut>(context: &Context, name: &str, people: &[String], ask: F) -> Result<(), Failure>
 where
     F: Fn(String, Waitpoint) -> Fut + Send + Sync,
     Fut: Future<Output = Result<(), Failure>> + Send,
 {
     let full_name = context.scope().name(name);
-    let is_asked = |person: &str| context.ledger().has(&format!("{full_name}/ask/{person}"));
+    let is_asked = |person: &str| context.tracker().has_recorded(&format!("{full_name}/ask/{person}"));
     let to_ask: Vec<&String> = people.iter().filter(|person| !is_asked(person)).collect();
-    let letters = to_ask.iter().map(|person| draft(&format!("{full_name}/{person}"), Some(person), None));
-    let letters = context.make_waitpoints(letters.collect::<Result<_, _>>()?).await?;
-    let mut letters: HashMap<&String, Waitpoint> = to_ask.into_iter().zip(letters).collect();
+    let drafts = to_ask.iter().map(|person| draft(&format!("{full_name}/{person}"), Some(person), None));
+    let waitpoints = context.create_waitpoints(drafts.collect::<Result<_, _>>()?).await?;
+    let mut waitpoints: HashMap<&String, Waitpoint> = to_ask.into_iter().zip(waitpoints).collect();
     for person in people {
-        let letter = letters.remove(person);
+        let waitpoint = waitpoints.remove(person);
         let asked = context.step(format!("{name}/ask/{person}"), || async {
-            match letter {
-                Some(letter) => ask(person.clone(), letter).await,
+            match waitpoint {
+                Some(waitpoint) => ask(person.clone(), waitpoint).await,
                 None => Ok(()),
             }
         });
@@ -201,7 +204,7 @@ where
     Ok(())
 }
 
-/// Refuses an approval that nobody or everybody could give; says how many have to agree.
+/// Validates an approval, and returns how many people have to agree.
 fn check(name: &str, people: &[String], at_least: Option<usize>) -> Result<usize, Failure> {
     let refused = |detail: String| Err(Failure::permanent(format!("the approval {name:?} {detail}")));
     let needed = at_least.unwrap_or(people.len());
@@ -210,13 +213,13 @@ fn check(name: &str, people: &[String], at_least: Option<usize>) -> Result<usize
     }
     if !(1..=people.len()).contains(&needed) {
         return refused(format!(
-            "needs {needed} of {} people; it must be one at least, and at most all",
+            "needs {needed} of {} people; require at least one person and at most all of them",
             people.len()
         ));
     }
     if people.iter().any(|person| person == REJECT) {
         return refused(format!(
-            "asks {REJECT:?}, which is the signal of those who decline; name the person otherwise"
+            "asks {REJECT:?}, a name that is reserved for the signal that declines; use another name for this person"
         ));
     }
     let mut seen = BTreeSet::new();
@@ -226,48 +229,48 @@ fn check(name: &str, people: &[String], at_least: Option<usize>) -> Result<usize
     }
 }
 
-/// What became of an approval.
+/// The result of an approval.
 #[derive(Clone, Debug)]
 pub struct Approval {
-    /// What was decided, and by what.
+    /// The decision, or the reason why there is none.
     pub verdict: Verdict,
-    /// Those who decided it, in the order of their words; where nothing was decided, all who have spoken.
+    /// The votes that led to the decision, in the order of their arrival; without a decision, all votes.
     pub votes: Vec<Vote>,
 }
 
-/// How an approval ended.
+/// The decision of an approval, or the reason why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Enough have agreed.
+    /// Enough people agreed.
     Approved,
-    /// So many have declined that not enough are left.
+    /// So many people declined that not enough are left.
     Rejected,
-    /// Neither came about in time.
+    /// The timeout passed without a decision.
     TimedOut,
-    /// An operator let the execution go on before either came about.
+    /// An operator resumed the execution without a decision.
     Operator,
 }
 
-/// The word of one person.
+/// The vote of one person.
 #[derive(Clone, Debug)]
 pub struct Vote {
-    /// Who.
+    /// The person: the source of the signal.
     pub person: String,
-    /// Whether it is a yes.
+    /// True if the person agrees, false if the person declines.
     pub approves: bool,
-    /// The signal, with what it says.
-    pub signal: Received,
+    /// The signal that carried the vote, with its payload.
+    pub signal: ReceivedSignal,
 }
 
 impl Approval {
-    fn of(waited: Waited, reject: &str) -> Approval {
-        let vote = |signal: Received| {
+    fn new(wait: WaitResult, reject: &str) -> Approval {
+        let vote = |signal: ReceivedSignal| {
             let (person, approves) = (signal.source.clone(), signal.name != reject);
             Vote { person, approves, signal }
         };
-        let votes: Vec<Vote> = waited.signals.into_iter().map(vote).collect();
-        let verdict = match waited.resumed_by {
-            // A wait whose condition holds has taken either the words of those who agree, or of those who do not.
+        let votes: Vec<Vote> = wait.signals.into_iter().map(vote).collect();
+        let verdict = match wait.resumed_by {
+            // A wait whose condition holds has consumed only votes that agree or only votes that decline.
             ResumedBy::Condition if votes.iter().all(|vote| vote.approves) => Verdict::Approved,
             ResumedBy::Condition => Verdict::Rejected,
             ResumedBy::Timeout => Verdict::TimedOut,
@@ -276,7 +279,7 @@ impl Approval {
         Approval { verdict, votes }
     }
 
-    /// Whether enough have agreed.
+    /// Returns true if enough people agreed.
     ///
     /// ```
     /// # use selvedge::{Approval, Verdict};

@@ -1,6 +1,7 @@
-//! What a handler does side by side: branches, whose steps have names under that of their branch.
+//! Concurrent branches of a handler. The names of a branch's steps begin with the name of the branch.
 
-use super::ledger::Running;
+use super::record::StepRequest;
+use super::tracker::InProgress;
 use crate::worker::{Context, Failure};
 use futures_util::stream::{FuturesUnordered, Stream};
 use futures_util::task::AtomicWaker;
@@ -12,30 +13,30 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{self, Poll};
 use tokio::time::Instant;
 
-/// A branch that has not begun.
-type Begin<'a, T> = Box<dyn FnOnce(Context) -> Branch<'a, T> + Send + 'a>;
-/// A branch that has.
-type Branch<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
+/// A branch that has not started.
+type BranchFn<'a, T> = Box<dyn FnOnce(Context) -> BranchFuture<'a, T> + Send + 'a>;
+/// A branch that has started.
+type BranchFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
 impl Context {
-    /// Runs branches side by side until the first of them ends, and drops the others where they await, also in a step. Which
-    /// one it was is recorded: a later attempt runs that one alone.
+    /// Runs branches concurrently until the first of them ends, and drops the others at their await points, even within
+    /// a step. The winner is recorded: later attempts run only that branch.
     ///
-    /// Each branch gets a context of its own: the names of its steps are put under the names of the race and the branch,
-    /// as in `answer/late/nap`. A branch that fails ends the race with its failure, which is not recorded.
+    /// Each branch gets a context of its own, in which the names of steps begin with the names of the race and the
+    /// branch, such as `answer/late/nap`. A branch that fails ends the race with its failure, which is not recorded.
     ///
     /// ```
     /// # use selvedge::{Context, Engine, Failure, Signal, Submission, Worker};
     /// # use std::time::Duration;
     /// async fn ask(ctx: Context) -> Result<String, Failure> {
     ///     ctx.race("answer")
-    ///         .branch("told", |ctx| async move {
-    ///             let told = ctx.wait_for_signal("word", "answer").await?;
-    ///             told.signal().map_or(Ok("let through".into()), |told| told.payload())
+    ///         .branch("answered", |ctx| async move {
+    ///             let answer = ctx.wait_for_signal("wait", "answer").await?;
+    ///             answer.signal().map_or(Ok("resumed by an operator".into()), |answer| answer.payload())
     ///         })
     ///         .branch("late", |ctx| async move {
     ///             ctx.sleep("nap", Duration::from_secs(3600)).await?;
-    ///             ctx.step("shrug", || async { Ok("no answer".to_owned()) }).await
+    ///             ctx.step("give up", || async { Ok("no answer".to_owned()) }).await
     ///         })
     ///         .await
     /// }
@@ -46,7 +47,7 @@ impl Context {
     /// let worker = Worker::new(namespace.clone(), "questions").handler("ask", ask).start()?;
     /// let id = Submission::new("ask").submit(&namespace).await?.execution.id;
     /// Signal::new("answer").payload("42")?.send(&namespace, id).await?;
-    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("it ends");
+    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
     /// assert_eq!(ended.result.expect("a result"), r#""42""#);
     /// # worker.drain().await;
     /// # engine.shutdown().await;
@@ -55,15 +56,15 @@ impl Context {
     /// ```
     pub fn race<'a, T: Send + 'a>(&self, name: impl Into<String>) -> Race<'a, T> {
         let name = name.into();
-        self.ask(&*name);
+        self.request_step(&*name);
         Race { context: self.clone(), name, branches: Vec::new() }
     }
 
-    /// Runs branches side by side until all have ended, and gives what they gave, in their order.
+    /// Runs branches concurrently until all have ended, and returns their results in the order of the branches.
     ///
-    /// Each branch gets a context of its own: the names of its steps are put under the names of the whole and the branch,
-    /// as in `pages/cover/print`. When a branch fails the others begin no step any more; once the steps that run have
-    /// ended, this fails with the first failure.
+    /// Each branch gets a context of its own, in which the names of steps begin with the names of the group and the
+    /// branch, such as `pages/cover/print`. After a failure of a branch, no branch begins another step; when the
+    /// running steps have ended, this fails with the first failure.
     ///
     /// ```
     /// # use selvedge::{Context, Engine, Failure, Submission, Worker};
@@ -85,7 +86,7 @@ impl Context {
     /// # let namespace = engine.namespace("default").await?;
     /// let worker = Worker::new(namespace.clone(), "printer").handler("print", print).start()?;
     /// let id = Submission::new("print").input(&["cover", "back"])?.submit(&namespace).await?.execution.id;
-    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("it ends");
+    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
     /// assert_eq!(ended.result.expect("a result"), r#"["cover is printed","back is printed"]"#);
     /// # worker.drain().await;
     /// # engine.shutdown().await;
@@ -96,29 +97,29 @@ impl Context {
         All { context: self.clone(), name: name.into(), branches: Vec::new() }
     }
 
-    /// A step of this branch begins: the attempt is not suspended before it has ended. Where a branch beside this one has
-    /// failed, it never does.
-    pub(super) async fn begin(&self) -> Result<(Running, Counted), Failure> {
-        let counted = Counted::new(self.scope().group.clone());
+    /// Begins a step of this branch. The attempt is not suspended until the guards are dropped. Never returns if
+    /// another branch of its group has failed.
+    pub(super) async fn begin_step(&self) -> Result<(InProgress, CountedStep), Failure> {
+        let counted = CountedStep::new(self.scope().group.clone());
         if counted.is_stopped() {
             drop(counted);
             return pending().await;
         }
-        Ok((self.ledger().begin()?, counted))
+        Ok((self.tracker().begin_step()?, counted))
     }
 }
 
-/// Branches of which the first to end is taken: await it. Made by [`Context::race`].
+/// Branches of which the first to end wins, to be awaited. Created by [`Context::race`].
 #[must_use = "a race does nothing until it is awaited"]
 pub struct Race<'a, T> {
     context: Context,
     name: String,
-    branches: Vec<(String, Begin<'a, T>)>,
+    branches: Vec<(String, BranchFn<'a, T>)>,
 }
 
 impl<'a, T: Send + 'a> Race<'a, T> {
-    /// One more branch, with a name that is unique among them and has no slash. If several have ended, the first in this order
-    /// is taken.
+    /// Adds a branch. Its name must be unique in the race and contain no slash. If several branches end at the same
+    /// time, the one that was added first wins.
     ///
     /// ```
     /// # use selvedge::{Context, Failure};
@@ -146,63 +147,68 @@ impl<'a, T: Send + 'a> Race<'a, T> {
     }
 
     async fn run(self) -> Result<T, Failure> {
-        let Race { context, name, mut branches } = self;
+        let Race { context, name, branches } = self;
         check_names("race", &name, &branches)?;
-        // What the others have recorded is told from what the winner has by the beginning of its name.
+        // The steps of the winner and of the losers are told apart by their prefixes, which a slash would make
+        // ambiguous.
         if let Some((branch, _)) = branches.iter().find(|(branch, _)| branch.contains('/')) {
-            let told =
-                format!("the race {name:?} has a branch {branch:?}; its name must not contain a slash");
-            return Err(Failure::permanent(told));
+            return Err(Failure::permanent(format!(
+                "the race {name:?} has a branch {branch:?}; its name must not contain a slash"
+            )));
         }
-        let asked = context.ask(&*name);
-        let mut taken = asked.take()?;
-        let scope = context.scope().clone();
-        let excuse = |winner: &str| {
-            let all = scope.under(&name);
-            context.ledger().excuse(all.prefix.clone(), Some(all.under(winner).prefix));
-        };
-        if let Some(winner) = asked.recorded::<String>(StepKind::Race)? {
-            taken.keep();
-            let Some(place) = branches.iter().position(|(branch, _)| *branch == winner) else {
-                let race = &asked.name;
-                return Err(Failure::permanent(format!(
-                    "the race {race:?} was won by its branch {winner:?}, which it does not have any more; bring it back"
-                )));
-            };
-            excuse(&winner);
-            let (_, begin) = branches.swap_remove(place);
-            return begin(context.within(scope.under(&name).under(&winner))).await;
+        let request = context.request_step(&*name);
+        let mut reserved = request.reserve()?;
+        let scope = context.scope().under(&name);
+        if let Some(winner) = request.recorded::<String>(StepKind::Race)? {
+            reserved.keep();
+            return run_winner(&request, &scope, &winner, branches).await;
         }
         let begun = Instant::now();
-        let (winner, value) = {
-            let begin = |(branch, begin): (String, Begin<'a, T>)| {
-                let running = begin(context.within(scope.under(&name).under(&branch)));
-                (branch, running)
-            };
-            first(branches.into_iter().map(begin).collect()).await
+        let start = |(branch, start): (String, BranchFn<'a, T>)| {
+            let running = start(context.within(scope.under(&branch)));
+            (branch, running)
         };
+        let (winner, value) = first_to_end(branches.into_iter().map(start).collect()).await;
         let value = value?;
-        // What it gives has to be the same for every attempt, so the next one must know before this one goes on.
-        let _running = context.ledger().begin()?;
-        taken.keep();
-        let json = serde_json::to_vec(&winner).unwrap_or_default();
-        asked.record(StepKind::Race, json.into(), begun.elapsed()).await?;
-        excuse(&winner);
+        // Every attempt has to take the same branch, so the winner is recorded before the handler continues.
+        let _in_progress = context.tracker().begin_step()?;
+        reserved.keep();
+        let json = serde_json::to_vec(&winner).expect("a string always serialises");
+        request.record(StepKind::Race, json.into(), begun.elapsed()).await?;
+        scope.make_losers_optional(&context, &winner);
         Ok(value)
     }
 }
 
+/// Runs only the branch that won the race in an earlier attempt.
+async fn run_winner<'a, T>(
+    request: &StepRequest,
+    scope: &BranchScope,
+    winner: &str,
+    mut branches: Vec<(String, BranchFn<'a, T>)>,
+) -> Result<T, Failure> {
+    let Some(index) = branches.iter().position(|(branch, _)| *branch == winner) else {
+        let race = &request.name;
+        return Err(Failure::permanent(format!(
+            "the race {race:?} was won by its branch {winner:?}, which no longer exists; restore the branch"
+        )));
+    };
+    scope.make_losers_optional(&request.context, winner);
+    let (_, start) = branches.swap_remove(index);
+    start(request.context.within(scope.under(winner))).await
+}
+
 impl<'a, T: Send + 'a> IntoFuture for Race<'a, T> {
     type Output = Result<T, Failure>;
-    type IntoFuture = Branch<'a, T>;
+    type IntoFuture = BranchFuture<'a, T>;
 
-    fn into_future(self) -> Branch<'a, T> {
+    fn into_future(self) -> BranchFuture<'a, T> {
         Box::pin(self.run())
     }
 }
 
-/// The first of these branches to end. The others are dropped when this returns.
-async fn first<T>(mut branches: Vec<(String, Branch<'_, T>)>) -> (String, Result<T, Failure>) {
+/// Returns the first of these branches to end, with its name. The others are dropped when this returns.
+async fn first_to_end<T>(mut branches: Vec<(String, BranchFuture<'_, T>)>) -> (String, Result<T, Failure>) {
     poll_fn(|cx| {
         for (name, branch) in &mut branches {
             if let Poll::Ready(ended) = branch.as_mut().poll(cx) {
@@ -214,16 +220,16 @@ async fn first<T>(mut branches: Vec<(String, Branch<'_, T>)>) -> (String, Result
     .await
 }
 
-/// Branches that all have to end: await it. Made by [`Context::all`].
+/// Branches that all have to end, to be awaited. Created by [`Context::all`].
 #[must_use = "branches do nothing until they are awaited"]
 pub struct All<'a, T> {
     context: Context,
     name: String,
-    branches: Vec<(String, Begin<'a, T>)>,
+    branches: Vec<(String, BranchFn<'a, T>)>,
 }
 
 impl<'a, T: Send + 'a> All<'a, T> {
-    /// One more branch, with a name that is unique among them.
+    /// Adds a branch. Its name must be unique in the group.
     ///
     /// ```
     /// # use selvedge::{Context, Failure};
@@ -249,121 +255,128 @@ impl<'a, T: Send + 'a> All<'a, T> {
             check_names("group", &name, &branches)?;
         }
         let scope = context.scope().under(&name).grouped();
-        let mut given: Vec<Option<T>> = branches.iter().map(|_| None).collect();
-        let numbered = branches.into_iter().enumerate().map(|(place, (branch, begin))| {
-            let running = begin(context.within(scope.under(&branch)));
-            async move { (place, running.await) }
+        let mut results: Vec<Option<T>> = branches.iter().map(|_| None).collect();
+        let indexed = branches.into_iter().enumerate().map(|(index, (branch, start))| {
+            let running = start(context.within(scope.under(&branch)));
+            async move { (index, running.await) }
         });
-        let mut running: FuturesUnordered<_> = numbered.collect();
+        let mut running: FuturesUnordered<_> = indexed.collect();
         let mut failed = None;
         poll_fn(|cx| {
             loop {
                 match Pin::new(&mut running).poll_next(cx) {
-                    Poll::Ready(Some((place, Ok(value)))) => given[place] = Some(value),
+                    Poll::Ready(Some((index, Ok(value)))) => results[index] = Some(value),
                     Poll::Ready(Some((_, Err(failure)))) => {
                         scope.stop();
                         failed.get_or_insert(failure);
                     }
                     Poll::Ready(None) => return Poll::Ready(()),
-                    Poll::Pending if failed.is_some() => return scope.poll_quiet(cx),
+                    Poll::Pending if failed.is_some() => return scope.poll_no_steps(cx),
                     Poll::Pending => return Poll::Pending,
                 }
             }
         })
         .await;
-        failed.map_or(Ok(given.into_iter().flatten().collect()), Err)
+        failed.map_or(Ok(results.into_iter().flatten().collect()), Err)
     }
 }
 
 impl<'a, T: Send + 'a> IntoFuture for All<'a, T> {
     type Output = Result<Vec<T>, Failure>;
-    type IntoFuture = Branch<'a, Vec<T>>;
+    type IntoFuture = BranchFuture<'a, Vec<T>>;
 
-    fn into_future(self) -> Branch<'a, Vec<T>> {
+    fn into_future(self) -> BranchFuture<'a, Vec<T>> {
         Box::pin(self.run())
     }
 }
 
-/// Refuses branches without names of their own, and a race in which nobody runs.
-fn check_names<T>(what: &str, name: &str, branches: &[(String, Begin<'_, T>)]) -> Result<(), Failure> {
+/// Refuses duplicate branch names and an empty list of branches.
+fn check_names<T>(what: &str, name: &str, branches: &[(String, BranchFn<'_, T>)]) -> Result<(), Failure> {
     if branches.is_empty() {
         return Err(Failure::permanent(format!("the {what} {name:?} has no branch, so it would never end")));
     }
-    for (place, (branch, _)) in branches.iter().enumerate() {
-        if branches[..place].iter().any(|(other, _)| other == branch) {
+    for (index, (branch, _)) in branches.iter().enumerate() {
+        if branches[..index].iter().any(|(other, _)| other == branch) {
             return Err(Failure::permanent(format!(
-                "the {what} {name:?} has two branches {branch:?}; each needs a name of its own"
+                "the {what} {name:?} has two branches {branch:?}; give each branch a name of its own"
             )));
         }
     }
     Ok(())
 }
 
-/// Which branch of a handler steps are in.
+/// The branch of a handler to which a context belongs.
 #[derive(Clone, Default)]
 pub struct BranchScope {
-    /// What the names of its steps begin with.
+    /// The prefix of the names of the branch's steps.
     prefix: String,
-    group: Option<Arc<Group>>,
+    group: Option<Arc<BranchGroup>>,
 }
 
-/// Branches that end together, and how many steps of theirs run.
+/// The branches of one [`All`], which share a failure.
 #[derive(Default)]
-struct Group {
-    running: AtomicUsize,
+struct BranchGroup {
+    /// The number of steps in progress in the branches.
+    steps: AtomicUsize,
+    /// True once a branch has failed.
     stopped: AtomicBool,
-    /// Who waits until none does.
-    waits: AtomicWaker,
-    within: Option<Arc<Group>>,
+    /// Woken when no step is in progress.
+    waiter: AtomicWaker,
+    parent: Option<Arc<BranchGroup>>,
 }
 
 impl BranchScope {
-    /// The name of a step here.
+    /// Returns the full name of a step in this branch.
     pub fn name(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
-    /// A branch of this one.
+    /// Returns the scope of a branch of this one.
     fn under(&self, name: &str) -> BranchScope {
         BranchScope { prefix: format!("{}{name}/", self.prefix), group: self.group.clone() }
     }
 
-    /// The same, for branches that end together.
+    /// Starts a new group within this scope's group.
     fn grouped(self) -> BranchScope {
-        let group = Group { within: self.group, ..Group::default() };
+        let group = BranchGroup { parent: self.group, ..BranchGroup::default() };
         BranchScope { prefix: self.prefix, group: Some(Arc::new(group)) }
     }
 
-    /// No step begins any more in these branches.
+    /// Makes the recorded steps of all branches of this race optional, except those of the winner.
+    fn make_losers_optional(&self, context: &Context, winner: &str) {
+        context.tracker().make_optional(self.prefix.clone(), Some(self.under(winner).prefix));
+    }
+
+    /// Prevents the branches of the group from beginning another step.
     fn stop(&self) {
         self.group.iter().for_each(|group| group.stopped.store(true, Ordering::SeqCst));
     }
 
-    /// Ready when no step runs in these branches, also not in a task that one of them has spawned.
-    fn poll_quiet(&self, cx: &mut task::Context<'_>) -> Poll<()> {
+    /// Polls until no step of the group is in progress, including steps in tasks that a branch has spawned.
+    fn poll_no_steps(&self, cx: &mut task::Context<'_>) -> Poll<()> {
         let Some(group) = &self.group else { return Poll::Ready(()) };
-        group.waits.register(cx.waker());
-        match group.running.load(Ordering::SeqCst) {
+        group.waiter.register(cx.waker());
+        match group.steps.load(Ordering::SeqCst) {
             0 => Poll::Ready(()),
             _ => Poll::Pending,
         }
     }
 }
 
-/// A step that is counted by all the groups that it is in.
-pub struct Counted(Option<Arc<Group>>);
+/// The guard of a step that is counted by its group and all parent groups.
+pub struct CountedStep(Option<Arc<BranchGroup>>);
 
-impl Counted {
-    fn new(group: Option<Arc<Group>>) -> Counted {
-        let counted = Counted(group);
+impl CountedStep {
+    fn new(group: Option<Arc<BranchGroup>>) -> CountedStep {
+        let counted = CountedStep(group);
         for group in counted.groups() {
-            group.running.fetch_add(1, Ordering::SeqCst);
+            group.steps.fetch_add(1, Ordering::SeqCst);
         }
         counted
     }
 
-    fn groups(&self) -> impl Iterator<Item = &Group> {
-        std::iter::successors(self.0.as_deref(), |group| group.within.as_deref())
+    fn groups(&self) -> impl Iterator<Item = &BranchGroup> {
+        std::iter::successors(self.0.as_deref(), |group| group.parent.as_deref())
     }
 
     fn is_stopped(&self) -> bool {
@@ -371,11 +384,11 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedStep {
     fn drop(&mut self) {
         for group in self.groups() {
-            if group.running.fetch_sub(1, Ordering::SeqCst) == 1 {
-                group.waits.wake();
+            if group.steps.fetch_sub(1, Ordering::SeqCst) == 1 {
+                group.waiter.wake();
             }
         }
     }

@@ -1,6 +1,6 @@
-//! A step is done once: its result is recorded, and a later attempt is given that.
+//! Steps: a closure runs once, its result is recorded, and later attempts get the recorded result.
 
-use super::ledger::Taken;
+use super::tracker::ReservedName;
 use crate::submission::millis;
 use crate::worker::{Context, Failure};
 use crate::{Error, Name, Refusal};
@@ -16,24 +16,25 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a step is reported again while the store is away. Without its record it would be done a second time.
-pub const RECORD_PATIENCE: Duration = Duration::from_secs(300);
+/// Time for which recording a step is retried while the store is unavailable. A step that is not recorded runs again.
+pub const RECORD_RETRY_LIMIT: Duration = Duration::from_secs(300);
 
 impl Context {
-    /// Does something once: the first attempt that comes here runs the closure and records what it gives, and a later
-    /// attempt is given that without running it. The record is committed when this returns.
+    /// Runs a closure once and records its result. The first attempt that reaches the step runs the closure; later
+    /// attempts get the recorded result without running it. The record is committed when this returns.
     ///
-    /// The name says which step it is. It is unique in the execution; code around it may change, be reordered and do what
-    /// it likes, because nothing else is replayed. What the closure gives is kept as JSON, and what this returns has been
-    /// read back from that, so that every attempt sees the same value. A failure of the closure is not recorded.
+    /// The name identifies the step and must be unique in the execution. Code around the step may change or be
+    /// reordered, because nothing but steps is replayed. The result is stored as JSON, and the returned value is
+    /// deserialised from that JSON, so that every attempt sees the same value. A failure of the closure is not
+    /// recorded.
     ///
-    /// If the process dies after the closure has had its effect and before the record is committed, a later attempt runs
-    /// the closure again. Where that matters, let the effect itself be done once: for example with
-    /// [`key`](Context::key), given along to the other side.
+    /// If the process dies after the effect of the closure and before the record is committed, a later attempt runs the
+    /// closure again. Where that matters, make the effect itself idempotent: for example, pass
+    /// [`idempotency_key`](Context::idempotency_key) to the other service.
     ///
-    /// A step that was recorded with a result of another type, or as something other than a step, a name that is used
-    /// twice in one attempt, and a recorded step that a handler returns without having asked for are permanent failures:
-    /// each means that the code was changed in a way that does not fit what has already been done.
+    /// The following are permanent failures, because they mean that the code no longer fits the recorded steps: a
+    /// recorded result of another type, a name that was recorded by a wait or another operation, a name that is used
+    /// twice in one attempt, and a recorded step that the handler did not reach before it returned.
     ///
     /// ```
     /// use selvedge::{Backoff, Context, Engine, Failure, Submission, Worker};
@@ -45,7 +46,7 @@ impl Context {
     /// async fn order(ctx: Context) -> Result<String, Failure> {
     ///     let receipt: u32 = ctx.step("charge", || async { Ok(CHARGED.fetch_add(1, Ordering::SeqCst)) }).await?;
     ///     if ctx.attempt() == 0 {
-    ///         return Err(Failure::transient("the warehouse does not answer"));
+    ///         return Err(Failure::transient("the warehouse is unavailable"));
     ///     }
     ///     ctx.step("ship", || async { Ok(format!("shipped against receipt {receipt}")) }).await
     /// }
@@ -55,9 +56,9 @@ impl Context {
     /// # let engine = Engine::open("memory:").await?;
     /// # let namespace = engine.namespace("default").await?;
     /// let worker = Worker::new(namespace.clone(), "orders").handler("order", order).start()?;
-    /// let at_once = Backoff::Fixed { delay_ms: 0 };
-    /// let order = Submission::new("order").backoff(at_once).submit(&namespace).await?.execution.id;
-    /// let ended = namespace.result(order, Duration::from_secs(10)).await?.expect("it ends");
+    /// let no_delay = Backoff::Fixed { delay_ms: 0 };
+    /// let order = Submission::new("order").backoff(no_delay).submit(&namespace).await?.execution.id;
+    /// let ended = namespace.result(order, Duration::from_secs(10)).await?.expect("the execution ends");
     /// assert_eq!(ended.result.expect("a result"), r#""shipped against receipt 0""#);
     /// assert_eq!(CHARGED.load(Ordering::SeqCst), 1);
     /// # worker.drain().await;
@@ -75,105 +76,109 @@ impl Context {
         F: FnOnce() -> Fut + Send,
         Fut: Future<Output = Result<T, Failure>> + Send,
     {
-        let asked = self.ask(name);
+        let request = self.request_step(name);
         async move {
-            let mut taken = asked.take()?;
-            if let Some(value) = asked.recorded(StepKind::Step)? {
-                taken.keep();
+            let mut reserved = request.reserve()?;
+            if let Some(value) = request.recorded(StepKind::Step)? {
+                reserved.keep();
                 return Ok(value);
             }
-            let _running = asked.context.begin().await?;
+            let _in_progress = request.context.begin_step().await?;
             let begun = Instant::now();
-            let given = run().await?;
-            let (value, json) = asked.written(&given)?;
-            drop(given);
-            taken.keep();
-            asked.record(StepKind::Step, json, begun.elapsed()).await?;
+            let result = run().await?;
+            let (value, json) = request.round_trip(&result)?;
+            drop(result);
+            reserved.keep();
+            request.record(StepKind::Step, json, begun.elapsed()).await?;
             Ok(value)
         }
     }
 
-    /// Lets this attempt return although it has not asked for every step that earlier ones have recorded, which is a
-    /// permanent failure otherwise. For code that was changed on purpose while executions were under way.
+    /// Allows this attempt to return without having reached every recorded step. Otherwise that is a permanent failure.
+    /// For steps that were removed on purpose while executions were in progress.
     ///
     /// ```
     /// # use selvedge::{Context, Failure};
     /// async fn order(ctx: Context) -> Result<(), Failure> {
-    ///     // Until last week there was a step "greet" here.
+    ///     // The step "greet" was removed; older executions may have recorded it.
     ///     ctx.allow_vanished_steps();
     ///     ctx.step("ship", || async { Ok(()) }).await
     /// }
     /// ```
     pub fn allow_vanished_steps(&self) {
-        self.ledger().allow_vanished();
+        self.tracker().allow_vanished();
     }
 
-    /// Asks for a step of this name in this branch.
-    pub(super) fn ask(&self, name: impl Into<String>) -> Asked {
+    /// Requests a step of this name in this branch.
+    pub(super) fn request_step(&self, name: impl Into<String>) -> StepRequest {
         let name = self.scope().name(&name.into());
-        self.ledger().ask(&name);
-        Asked { context: self.clone(), name }
+        self.tracker().request(&name);
+        StepRequest { context: self.clone(), name }
     }
 }
 
-/// A step that the handler has asked for.
-pub struct Asked {
-    /// Where.
+/// A step that the handler has requested and may reach later.
+pub struct StepRequest {
+    /// The context of the request.
     pub context: Context,
-    /// Its name, with those of the branches that it is in.
+    /// The full name of the step, which begins with the names of its branches.
     pub name: String,
 }
 
-impl Asked {
-    /// The handler has come to it.
-    pub fn take(&self) -> Result<Taken, Failure> {
-        Name::parse("/name", &self.name, NAME_LIMIT).map_err(|refusal| self.refused(refusal.into()))?;
-        self.context.ledger().take(&self.name)
+impl StepRequest {
+    /// Reserves the name when the handler reaches the step.
+    pub fn reserve(&self) -> Result<ReservedName, Failure> {
+        Name::parse("/name", &self.name, NAME_LIMIT).map_err(|refusal| self.failure(refusal.into()))?;
+        self.context.tracker().reserve(&self.name)
     }
 
-    /// What an earlier attempt has recorded for it.
+    /// Returns the result that an earlier attempt recorded for the step.
     pub fn recorded<T: DeserializeOwned>(&self, kind: StepKind) -> Result<Option<T>, Failure> {
-        let Some(result) = self.context.ledger().recorded(&self.name, kind)? else { return Ok(None) };
+        let Some(result) = self.context.tracker().recorded(&self.name, kind)? else { return Ok(None) };
         serde_json::from_slice(&result).map(Some).map_err(|error| {
             let name = &self.name;
             Failure::permanent(format!(
-                "the result that is recorded for the step {name:?} is not what the handler expects: {error}; give a step \
-                 whose result has changed another name"
+                "the recorded result of the step {name:?} is not what the handler expects: {error}; give a step whose \
+                 result type has changed another name"
             ))
         })
     }
 
-    /// A result as it is recorded, and as a later attempt will read it.
-    fn written<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<(T, Bytes), Failure> {
+    /// Serialises a result, and deserialises the value that a later attempt will see.
+    fn round_trip<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<(T, Bytes), Failure> {
         let name = &self.name;
         let json = serde_json::to_vec(value).map_err(|error| {
-            Failure::permanent(format!("the result of the step {name:?} cannot be written as JSON: {error}"))
+            Failure::permanent(format!(
+                "the result of the step {name:?} cannot be serialised as JSON: {error}"
+            ))
         })?;
         let value = serde_json::from_slice(&json).map_err(|error| {
             Failure::permanent(format!(
-                "the result of the step {name:?} cannot be read back from its JSON, so no later attempt could: {error}"
+                "the result of the step {name:?} cannot be read back from its JSON, so later attempts could not use it: \
+                 {error}"
             ))
         })?;
         Ok((value, json.into()))
     }
 
-    /// Records it.
+    /// Records the result of the step.
     pub async fn record(&self, kind: StepKind, result: Bytes, took: Duration) -> Result<(), Failure> {
         let duration_ms = millis(took).min(DURATION_LIMIT_MS);
         let draft = StepDraft { name: Name::trusted(&self.name), kind, result, duration_ms };
-        let recorded = self.context.repeat(vec![(None, Op::Step(draft))], RECORD_PATIENCE).await;
-        recorded.map(drop).map_err(|error| self.refused(error))
+        let op = (None, Op::Step(draft));
+        let recorded = self.context.report_with_retries(vec![op], RECORD_RETRY_LIMIT).await;
+        recorded.map(drop).map_err(|error| self.failure(error))
     }
 
-    /// The failure of a step that was refused.
-    pub fn refused(&self, error: Error) -> Failure {
-        refused(&format!("the step {:?}", self.name), error)
+    /// Converts an error of this step into a failure.
+    pub fn failure(&self, error: Error) -> Failure {
+        failure_of(&format!("the step {:?}", self.name), error)
     }
 }
 
-/// The failure of what a handler asked for and did not get: permanent where it was refused for what it is, and not for the
-/// lease or the store.
-pub fn refused(what: &str, error: Error) -> Failure {
+/// Converts the error of a durable operation into a failure: permanent if its content was refused, transient if the
+/// lease or the store is the reason.
+pub fn failure_of(what: &str, error: Error) -> Failure {
     match error {
         Error::Refused(
             refusal @ (Refusal::InvalidField { .. }
@@ -181,6 +186,6 @@ pub fn refused(what: &str, error: Error) -> Failure {
             | Refusal::IdempotencyMismatch { .. }
             | Refusal::LimitReached { .. }),
         ) => Failure::permanent(format!("{what} was refused: {refusal}")),
-        error => Failure::transient(format!("{what} could not be written: {error}")),
+        error => Failure::transient(format!("{what} could not be recorded: {error}")),
     }
 }

@@ -1,18 +1,18 @@
-//! What a handler waits for, in its own words.
+//! Resume conditions of waits.
 
 use crate::submission::millis;
 use crate::{Name, Timestamp, When};
 use selvedge_core::suspension::{Condition, Distinct};
 use std::time::Duration;
 
-/// What a [`wait`](crate::Context::wait) waits for: signals, a time, the children, an operator; one of several of these, or
-/// all of them, nested up to four deep.
+/// The resume condition of a [`wait`](crate::Context::wait): signals, a time, the end of the children, an operator, or
+/// a combination of these with [`any`](Until::any) and [`all`](Until::all), nested up to four levels deep.
 ///
 /// ```
 /// use selvedge::Until;
 /// use std::time::Duration;
 ///
-/// // Two of three people, or a word of the owner, but nothing before tomorrow.
+/// // Two reviewers or the owner have to agree, and not before tomorrow.
 /// let reviewed = Until::sources(2, ["review"]);
 /// let overruled = Until::signal("overrule");
 /// let tomorrow = Until::after(Duration::from_secs(24 * 3600));
@@ -26,7 +26,7 @@ use std::time::Duration;
 pub struct Until(pub(super) Condition);
 
 impl Until {
-    /// A signal of this name has come.
+    /// Requires a signal of this name.
     ///
     /// ```
     /// # use selvedge::Until;
@@ -36,7 +36,7 @@ impl Until {
         Until(Condition::signal(Name::trusted(name.as_ref())))
     }
 
-    /// So many different ones of these signals have come.
+    /// Requires signals of `n` different names among these.
     ///
     /// ```
     /// # use selvedge::Until;
@@ -47,7 +47,7 @@ impl Until {
         Until::count(n, of, Distinct::Signals)
     }
 
-    /// A delivery has come through so many of these waitpoints.
+    /// Requires deliveries through `n` different waitpoints among these.
     ///
     /// ```
     /// # use selvedge::Until;
@@ -58,7 +58,7 @@ impl Until {
         Until::count(n, of, Distinct::Waitpoints)
     }
 
-    /// So many different sources have sent one of these signals.
+    /// Requires a signal with one of these names from `n` different sources.
     ///
     /// ```
     /// # use selvedge::Until;
@@ -74,7 +74,7 @@ impl Until {
         Until(Condition::count(n, names, distinct))
     }
 
-    /// This long has passed since it was first waited for.
+    /// Requires that this much time has passed since the wait began in its first attempt.
     ///
     /// ```
     /// # use selvedge::Until;
@@ -85,7 +85,7 @@ impl Until {
         Until(Condition::until(When::AfterMs(millis(delay))))
     }
 
-    /// This time has come.
+    /// Requires that this time has been reached.
     ///
     /// ```
     /// # use selvedge::{Timestamp, Until};
@@ -95,7 +95,7 @@ impl Until {
         Until(Condition::until(When::At(time)))
     }
 
-    /// An operator has said so.
+    /// Requires an operator to resume the execution.
     ///
     /// ```
     /// # use selvedge::Until;
@@ -105,7 +105,7 @@ impl Until {
         Until(Condition::operator())
     }
 
-    /// The children have ended, those aside that were spawned detached.
+    /// Requires that all children have ended, except detached ones.
     ///
     /// ```
     /// # use selvedge::Until;
@@ -115,7 +115,7 @@ impl Until {
         Until(Condition::children())
     }
 
-    /// One of these holds.
+    /// Requires at least one of these conditions.
     ///
     /// ```
     /// # use selvedge::Until;
@@ -126,7 +126,7 @@ impl Until {
         Until(Condition::Any(parts.into_iter().map(|part| part.0).collect()))
     }
 
-    /// All of these hold.
+    /// Requires all of these conditions.
     ///
     /// ```
     /// # use selvedge::Until;
@@ -138,7 +138,7 @@ impl Until {
     }
 }
 
-/// In words, for people.
+/// Describes the condition in words.
 impl std::fmt::Display for Until {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0.describe())

@@ -1,11 +1,11 @@
-//! Waits: the handler is dropped, nothing is held, and a later attempt goes on where it was.
+//! Waits: the handler is dropped, no resources are held, and a later attempt continues after the wait.
 //!
-//! A wait that has ended is a recorded step, which the engine has written in the transaction that ended it. One that has
-//! not registers itself with the attempt and never resolves: when all that the handler does is wait, the attempt is
-//! suspended with everything that is registered then.
+//! A wait that has ended is a recorded step, which the engine wrote in the transaction that ended the wait. An open
+//! wait registers itself with the attempt's tracker and never resolves. When the handler does nothing but wait, the
+//! attempt is suspended with all waits that are registered then.
 
 use super::Until;
-use super::record::Asked;
+use super::record::StepRequest;
 use crate::submission::millis;
 use crate::worker::{Context, Failure};
 use crate::{Name, Relative, ResumedBy, Timestamp};
@@ -18,12 +18,11 @@ use std::future::{Future, IntoFuture, pending};
 use std::pin::Pin;
 use std::time::Duration;
 
-/// A future of any type.
-type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
+type BoxedFuture<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
 
 impl Context {
-    /// Sleeps without holding anything: no lease, no slot of a worker, no memory. It is over when so much time has passed
-    /// since the first attempt that came here, on the store's clock; or earlier, if an operator lets the execution go on.
+    /// Sleeps without holding a lease, a worker's slot or memory. The time counts from the first attempt that reached
+    /// the sleep, on the store's clock. An operator may end the sleep early by resuming the execution.
     ///
     /// ```
     /// # use selvedge::{Context, Engine, Failure, Submission, Worker};
@@ -38,7 +37,7 @@ impl Context {
     /// # let namespace = engine.namespace("default").await?;
     /// let worker = Worker::new(namespace.clone(), "reminders").handler("remind", remind).start()?;
     /// let id = Submission::new("remind").submit(&namespace).await?.execution.id;
-    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("it ends");
+    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
     /// assert_eq!(ended.result.expect("a result"), "1");
     /// assert_eq!(worker.drain().await.suspended, 1);
     /// # engine.shutdown().await;
@@ -50,17 +49,17 @@ impl Context {
         name: impl Into<String>,
         duration: Duration,
     ) -> impl Future<Output = Result<(), Failure>> + Send {
-        let wait = Wait::new(self.ask(name), StepKind::Sleep, Until::after(duration));
-        async move { wait.waited().await.map(drop) }
+        let wait = Wait::new(self.request_step(name), StepKind::Sleep, Until::after(duration));
+        async move { wait.run().await.map(drop) }
     }
 
-    /// Sleeps until this time, in the same way.
+    /// Sleeps until this time. Otherwise like [`sleep`](Context::sleep).
     ///
     /// ```
     /// # use selvedge::{Context, Failure, Timestamp};
     /// async fn remind(ctx: Context) -> Result<(), Failure> {
     ///     let due: i64 = ctx.input()?;
-    ///     ctx.sleep_until("until it is due", Timestamp::from_millis(due)).await
+    ///     ctx.sleep_until("until due", Timestamp::from_millis(due)).await
     /// }
     /// ```
     pub fn sleep_until(
@@ -68,21 +67,21 @@ impl Context {
         name: impl Into<String>,
         time: Timestamp,
     ) -> impl Future<Output = Result<(), Failure>> + Send {
-        let wait = Wait::new(self.ask(name), StepKind::Sleep, Until::at(time));
-        async move { wait.waited().await.map(drop) }
+        let wait = Wait::new(self.request_step(name), StepKind::Sleep, Until::at(time));
+        async move { wait.run().await.map(drop) }
     }
 
-    /// Waits for a signal of this name. One that came before counts, if no other wait has taken it.
+    /// Waits for a signal of this name. A signal that was delivered earlier counts if no other wait has consumed it.
     ///
     /// ```
-    /// # use selvedge::{Context, Engine, Failure, Heard, Signal, Submission, Worker};
+    /// # use selvedge::{Context, Engine, Failure, Signal, SignalWaitResult, Submission, Worker};
     /// # use std::time::Duration;
     /// async fn ship(ctx: Context) -> Result<String, Failure> {
     ///     let paid = ctx.wait_for_signal("payment", "paid").timeout(Duration::from_secs(3600)).await?;
     ///     match paid {
-    ///         Heard::Signal(paid) => Ok(format!("{} paid {}", paid.source, paid.payload::<u32>()?)),
-    ///         Heard::TimedOut => Err(Failure::permanent("nobody has paid")),
-    ///         Heard::Operator => Ok("let through".into()),
+    ///         SignalWaitResult::Signal(paid) => Ok(format!("{} paid {}", paid.source, paid.payload::<u32>()?)),
+    ///         SignalWaitResult::TimedOut => Err(Failure::permanent("the order was not paid in time")),
+    ///         SignalWaitResult::Operator => Ok("released by an operator".into()),
     ///     }
     /// }
     /// # #[tokio::main]
@@ -92,7 +91,7 @@ impl Context {
     /// let worker = Worker::new(namespace.clone(), "shop").handler("ship", ship).start()?;
     /// let id = Submission::new("ship").submit(&namespace).await?.execution.id;
     /// Signal::new("paid").payload(&42)?.source("ada").send(&namespace, id).await?;
-    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("it ends");
+    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
     /// assert_eq!(ended.result.expect("a result"), r#""ada paid 42""#);
     /// # worker.drain().await;
     /// # engine.shutdown().await;
@@ -100,10 +99,10 @@ impl Context {
     /// # }
     /// ```
     pub fn wait_for_signal(&self, name: impl Into<String>, signal: impl AsRef<str>) -> WaitForSignal {
-        WaitForSignal(Wait::new(self.ask(name), StepKind::Wait, Until::signal(signal)))
+        WaitForSignal(Wait::new(self.request_step(name), StepKind::Wait, Until::signal(signal)))
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     ///
     /// ```
     /// # use selvedge::{Context, Engine, Failure, ResumedBy, Signal, Submission, Until, Worker};
@@ -122,7 +121,7 @@ impl Context {
     /// let id = Submission::new("pack").submit(&namespace).await?.execution.id;
     /// Signal::new("in stock").send(&namespace, id).await?;
     /// Signal::new("paid").send(&namespace, id).await?;
-    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("it ends");
+    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
     /// assert_eq!(ended.result.expect("a result"), "2");
     /// # worker.drain().await;
     /// # engine.shutdown().await;
@@ -130,11 +129,11 @@ impl Context {
     /// # }
     /// ```
     pub fn wait(&self, name: impl Into<String>, until: Until) -> Wait {
-        Wait::new(self.ask(name), StepKind::Wait, until)
+        Wait::new(self.request_step(name), StepKind::Wait, until)
     }
 
-    /// Waits until the children that it has spawned have ended, those aside that were spawned detached, and gives how they
-    /// did. [`child`](Context::child) reads a result.
+    /// Waits until all children of this execution have ended, except detached ones, and returns all children with their
+    /// outcomes. Use [`child`](Context::child) to read a result.
     ///
     /// ```
     /// # use selvedge::{Context, Engine, Failure, Nodes, Submission, Worker};
@@ -157,7 +156,7 @@ impl Context {
     ///     .handler("page", |ctx: Context| async move { Ok::<_, Failure>(100 * ctx.input::<u32>()?) })
     ///     .start()?;
     /// let id = Submission::new("book").submit(&namespace).await?.execution.id;
-    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("it ends");
+    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
     /// assert_eq!(ended.result.expect("a result"), "600");
     /// # worker.drain().await;
     /// # engine.shutdown().await;
@@ -168,29 +167,29 @@ impl Context {
         &self,
         name: impl Into<String>,
     ) -> impl Future<Output = Result<Vec<Relative>, Failure>> + Send {
-        let wait = Wait::new(self.ask(name), StepKind::Join, Until::children());
+        let wait = Wait::new(self.request_step(name), StepKind::Join, Until::children());
         async move {
-            wait.waited().await?;
+            wait.run().await?;
             Ok(self.children().to_vec())
         }
     }
 }
 
-/// A wait that is set up: await it. Made by [`Context::wait`].
+/// A wait to be awaited. Created by [`Context::wait`].
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct Wait {
-    asked: Asked,
+    request: StepRequest,
     kind: StepKind,
     until: Until,
     timeout: Option<Duration>,
 }
 
 impl Wait {
-    fn new(asked: Asked, kind: StepKind, until: Until) -> Wait {
-        Wait { asked, kind, until, timeout: None }
+    fn new(request: StepRequest, kind: StepKind, until: Until) -> Wait {
+        Wait { request, kind, until, timeout: None }
     }
 
-    /// Wait this long at most, counted from the first attempt that came here; without end.
+    /// Sets a timeout, counted from the first attempt that reached the wait. Default: none.
     ///
     /// ```
     /// # use selvedge::{Context, Failure, ResumedBy, Until};
@@ -206,46 +205,46 @@ impl Wait {
         self
     }
 
-    async fn waited(self) -> Result<Waited, Failure> {
-        let mut taken = self.asked.take()?;
-        if let Some(waited) = self.asked.recorded(self.kind)? {
-            taken.keep();
-            return Ok(waited);
+    async fn run(self) -> Result<WaitResult, Failure> {
+        let mut reserved = self.request.reserve()?;
+        if let Some(result) = self.request.recorded(self.kind)? {
+            reserved.keep();
+            return Ok(result);
         }
         let draft = WaitDraft {
-            step: Some((Name::trusted(&self.asked.name), self.kind)),
+            step: Some((Name::trusted(&self.request.name), self.kind)),
             condition: self.until.0,
             timeout_ms: self.timeout.map(millis),
             on_timeout: OnTimeout::Resume,
         };
-        draft.check("").map_err(|refusal| self.asked.refused(refusal.into()))?;
-        let _waiting = self.asked.context.ledger().wait(draft)?;
+        draft.check("").map_err(|refusal| self.request.failure(refusal.into()))?;
+        let _open = self.request.context.tracker().open_wait(draft)?;
         pending().await
     }
 }
 
 impl IntoFuture for Wait {
-    type Output = Result<Waited, Failure>;
-    type IntoFuture = Boxed<Waited>;
+    type Output = Result<WaitResult, Failure>;
+    type IntoFuture = BoxedFuture<WaitResult>;
 
-    fn into_future(self) -> Boxed<Waited> {
-        Box::pin(self.waited())
+    fn into_future(self) -> BoxedFuture<WaitResult> {
+        Box::pin(self.run())
     }
 }
 
-/// A wait for a signal that is set up: await it. Made by [`Context::wait_for_signal`].
+/// A wait for a signal, to be awaited. Created by [`Context::wait_for_signal`].
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct WaitForSignal(Wait);
 
 impl WaitForSignal {
-    /// Wait this long at most, counted from the first attempt that came here; without end.
+    /// Sets a timeout, counted from the first attempt that reached the wait. Default: none.
     ///
     /// ```
     /// # use selvedge::{Context, Failure};
     /// # use std::time::Duration;
     /// async fn ask(ctx: Context) -> Result<bool, Failure> {
-    ///     let heard = ctx.wait_for_signal("answer", "yes").timeout(Duration::from_secs(60)).await?;
-    ///     Ok(heard.signal().is_some())
+    ///     let answer = ctx.wait_for_signal("answer", "yes").timeout(Duration::from_secs(60)).await?;
+    ///     Ok(answer.signal().is_some())
     /// }
     /// ```
     pub fn timeout(self, timeout: Duration) -> WaitForSignal {
@@ -254,75 +253,75 @@ impl WaitForSignal {
 }
 
 impl IntoFuture for WaitForSignal {
-    type Output = Result<Heard, Failure>;
-    type IntoFuture = Boxed<Heard>;
+    type Output = Result<SignalWaitResult, Failure>;
+    type IntoFuture = BoxedFuture<SignalWaitResult>;
 
-    fn into_future(self) -> Boxed<Heard> {
+    fn into_future(self) -> BoxedFuture<SignalWaitResult> {
         Box::pin(async move {
-            let Waited { resumed_by, signals } = self.0.waited().await?;
+            let WaitResult { resumed_by, signals } = self.0.run().await?;
             Ok(match (resumed_by, signals.into_iter().next()) {
-                (_, Some(signal)) => Heard::Signal(signal),
-                (ResumedBy::Timeout, None) => Heard::TimedOut,
-                (ResumedBy::Operator | ResumedBy::Condition, None) => Heard::Operator,
+                (_, Some(signal)) => SignalWaitResult::Signal(signal),
+                (ResumedBy::Timeout, None) => SignalWaitResult::TimedOut,
+                (ResumedBy::Operator | ResumedBy::Condition, None) => SignalWaitResult::Operator,
             })
         })
     }
 }
 
-/// How a wait ended.
+/// The result of a [`wait`](Context::wait).
 #[derive(Clone, Debug, Deserialize)]
-pub struct Waited {
-    /// What ended it: its condition held, its time was over, or an operator let the execution go on.
+pub struct WaitResult {
+    /// The reason for the end of the wait: its condition, its timeout, or an operator.
     pub resumed_by: ResumedBy,
-    /// The signals that it took, in the order of their delivery: those by which its condition holds, or all that it had
-    /// heard where it does not.
-    pub signals: Vec<Received>,
+    /// The signals that the wait consumed, in the order of delivery: those that satisfied the condition, or after a
+    /// timeout or an operator's resume all that counted towards it.
+    pub signals: Vec<ReceivedSignal>,
 }
 
-/// How the wait for a signal ended.
+/// The result of [`wait_for_signal`](Context::wait_for_signal).
 #[derive(Clone, Debug)]
-pub enum Heard {
-    /// The signal has come.
-    Signal(Received),
-    /// It has not come in time.
+pub enum SignalWaitResult {
+    /// The signal was received.
+    Signal(ReceivedSignal),
+    /// The timeout passed before a signal was received.
     TimedOut,
-    /// It has not come, and an operator let the execution go on.
+    /// An operator resumed the execution before a signal was received.
     Operator,
 }
 
-impl Heard {
-    /// The signal, if it has come.
+impl SignalWaitResult {
+    /// Returns the signal, if it was received.
     ///
     /// ```
-    /// # use selvedge::Heard;
-    /// assert!(Heard::TimedOut.signal().is_none());
+    /// # use selvedge::SignalWaitResult;
+    /// assert!(SignalWaitResult::TimedOut.signal().is_none());
     /// ```
-    pub fn signal(self) -> Option<Received> {
+    pub fn signal(self) -> Option<ReceivedSignal> {
         match self {
-            Heard::Signal(signal) => Some(signal),
-            Heard::TimedOut | Heard::Operator => None,
+            SignalWaitResult::Signal(signal) => Some(signal),
+            SignalWaitResult::TimedOut | SignalWaitResult::Operator => None,
         }
     }
 }
 
-/// A signal that a wait has taken.
+/// A signal that a wait has consumed.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Received {
-    /// Its name.
+pub struct ReceivedSignal {
+    /// The name of the signal.
     pub name: String,
-    /// Who sent it.
+    /// The name of the sender.
     pub source: String,
-    /// The waitpoint through which it came.
+    /// The name of the waitpoint through which the signal was delivered, or none if it was sent directly.
     pub waitpoint: Option<String>,
     payload: Box<RawValue>,
 }
 
-impl Received {
-    /// What it says, as a value. A payload of another shape will not change by itself: a permanent failure.
+impl ReceivedSignal {
+    /// Deserialises the payload. A payload of another type is a permanent failure.
     ///
     /// ```
-    /// # use selvedge::{Failure, Received};
-    /// fn amount(paid: &Received) -> Result<u32, Failure> {
+    /// # use selvedge::{Failure, ReceivedSignal};
+    /// fn amount(paid: &ReceivedSignal) -> Result<u32, Failure> {
     ///     paid.payload()
     /// }
     /// ```
@@ -330,16 +329,16 @@ impl Received {
         serde_json::from_str(self.payload.get()).map_err(|error| {
             let (name, source) = (&self.name, &self.source);
             Failure::permanent(format!(
-                "what {source} said with the signal {name:?} is not what is expected: {error}"
+                "the payload of the signal {name:?} from {source} is not what the handler expects: {error}"
             ))
         })
     }
 
-    /// What it says, JSON as it was sent.
+    /// Returns the payload, as the JSON text that was sent.
     ///
     /// ```
-    /// # use selvedge::Received;
-    /// fn log(signal: &Received) -> String {
+    /// # use selvedge::ReceivedSignal;
+    /// fn log(signal: &ReceivedSignal) -> String {
     ///     format!("{}: {}", signal.name, signal.payload_json())
     /// }
     /// ```

@@ -1,6 +1,6 @@
-//! Waitpoints: where somebody outside delivers one signal, with a token instead of a key to the API.
+//! Waitpoints: an outside party delivers one signal to an execution, authorised by a token instead of an API key.
 
-use super::record::{RECORD_PATIENCE, refused};
+use super::record::{RECORD_RETRY_LIMIT, failure_of};
 use crate::submission::millis;
 use crate::worker::{Context, Failure};
 use crate::{Error, Name, WaitpointId};
@@ -13,14 +13,15 @@ use std::pin::Pin;
 use std::time::Duration;
 
 impl Context {
-    /// Makes a waitpoint, whose token can be handed to somebody outside: it allows to deliver one signal to this execution
-    /// and nothing else. A delivery that names no signal delivers one of the waitpoint's name. What comes before it is
-    /// waited for is kept.
+    /// Creates a waitpoint. Its token authorises an outside party to deliver one signal to this execution and nothing
+    /// else. A delivery without a signal name has the name of the waitpoint. A signal that arrives before the execution
+    /// waits for it is buffered.
     ///
-    /// The delivery may name another signal, unless that is the name of another waitpoint. Where it matters who has spoken,
-    /// wait with [`Until::waitpoints`](crate::Until::waitpoints), or look at the source of what was received.
+    /// A delivery may name another signal, but not that of another waitpoint. If the sender matters, wait with
+    /// [`Until::waitpoints`](crate::Until::waitpoints), or check the source of the received signal.
     ///
-    /// Asked for again, by this attempt or a later one, it is the same waitpoint with the same token.
+    /// Creating a waitpoint of the same name again, in this attempt or a later one, returns the same waitpoint and
+    /// token.
     ///
     /// ```
     /// # use selvedge::{Context, Engine, Failure, Signal, Submission, Waitpoint, Worker};
@@ -31,22 +32,22 @@ impl Context {
     /// # async fn main() -> Result<(), selvedge::Error> {
     /// # let engine = Engine::open("memory:").await?;
     /// # let namespace = engine.namespace("default").await?;
-    /// let (mail, mut letters) = mpsc::unbounded_channel::<Waitpoint>();
+    /// let (mail, mut inbox) = mpsc::unbounded_channel::<Waitpoint>();
     /// let worker = Worker::new(namespace.clone(), "bank")
     ///     .handler("transfer", move |ctx: Context| {
     ///         let mail = mail.clone();
     ///         async move {
     ///             let confirmed = ctx.waitpoint("confirmed").source("ada").await?;
     ///             ctx.step("write to ada", || async move { Ok(mail.send(confirmed)?) }).await?;
-    ///             let heard = ctx.wait_for_signal("confirmation", "confirmed").await?;
-    ///             Ok::<_, Failure>(heard.signal().map(|signal| signal.source))
+    ///             let confirmation = ctx.wait_for_signal("confirmation", "confirmed").await?;
+    ///             Ok::<_, Failure>(confirmation.signal().map(|signal| signal.source))
     ///         }
     ///     })
     ///     .start()?;
     /// let id = Submission::new("transfer").submit(&namespace).await?.execution.id;
-    /// let letter = letters.recv().await.expect("ada gets a letter");
-    /// Signal::for_waitpoint().deliver(&engine, letter.id, &letter.token).await?;
-    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("it ends");
+    /// let waitpoint = inbox.recv().await.expect("ada gets a mail");
+    /// Signal::for_waitpoint().deliver(&engine, waitpoint.id, &waitpoint.token).await?;
+    /// let ended = namespace.result(id, Duration::from_secs(10)).await?.expect("the execution ends");
     /// assert_eq!(ended.result.expect("a result"), r#""ada""#);
     /// # worker.drain().await;
     /// # engine.shutdown().await;
@@ -57,46 +58,47 @@ impl Context {
         NewWaitpoint { context: self.clone(), name: name.into(), source: None, expires_after: None }
     }
 
-    /// Makes these waitpoints, together. One that this generation of the execution has had is given again, however it
-    /// stands: otherwise every attempt after a delivery would make another.
-    pub(super) async fn make_waitpoints(
+    /// Creates several waitpoints in one report. A waitpoint that already exists in this generation of the execution is
+    /// returned again, whatever its state. Otherwise every attempt after a delivery would create another one.
+    pub(super) async fn create_waitpoints(
         &self,
         drafts: Vec<WaitpointDraft>,
     ) -> Result<Vec<Waitpoint>, Failure> {
         let settled = if self.attempt() == 0 { Vec::new() } else { self.settled_waitpoints().await? };
-        let mut made: Vec<Option<Waitpoint>> = Vec::with_capacity(drafts.len());
+        let mut existing: Vec<Option<Waitpoint>> = Vec::with_capacity(drafts.len());
         let mut new = Vec::new();
         for draft in drafts {
-            let known = settled.iter().rev().find(|one| one.name == draft.name);
-            made.push(known.map(|known| Waitpoint::new(self, known)));
+            let known = settled.iter().rev().find(|waitpoint| waitpoint.name == draft.name);
+            existing.push(known.map(|known| Waitpoint::new(self, known)));
             if known.is_none() {
                 new.push((None, self.namespace().waitpoint(draft)));
             }
         }
         let reported = match new.is_empty() {
             true => Vec::new(),
-            false => self.repeat(new, RECORD_PATIENCE).await.map_err(not_made)?,
+            false => self.report_with_retries(new, RECORD_RETRY_LIMIT).await.map_err(not_created)?,
         };
-        let mut reported = reported.iter().flat_map(|reported| &reported.waitpoints);
-        let missing = || Failure::transient("a waitpoint was made and not told");
+        let mut created = reported.iter().flat_map(|reported| &reported.waitpoints);
         let fill = |known: Option<Waitpoint>| {
-            known.or_else(|| reported.next().map(|one| Waitpoint::new(self, one))).ok_or_else(missing)
+            let created = || created.next().map(|waitpoint| Waitpoint::new(self, waitpoint));
+            known.or_else(created).ok_or_else(not_returned)
         };
-        made.into_iter().map(fill).collect()
+        existing.into_iter().map(fill).collect()
     }
 
-    /// The waitpoints of this generation that take no delivery any more.
+    /// Returns the waitpoints of this generation that accept no delivery any more.
     async fn settled_waitpoints(&self) -> Result<Vec<selvedge_core::Waitpoint>, Failure> {
         let listed = self.namespace().waitpoints(self.execution(), 0, WAITPOINTS_MAX).await;
-        let mut known = listed.map_err(not_made)?;
+        let mut settled = listed.map_err(not_created)?;
         let opened_at = self.opened_at();
-        known.retain(|one| one.created_at >= opened_at && one.state != WaitpointState::Open);
-        Ok(known)
+        settled
+            .retain(|waitpoint| waitpoint.created_at >= opened_at && waitpoint.state != WaitpointState::Open);
+        Ok(settled)
     }
 }
 
-/// A waitpoint that is set up: await it. Made by [`Context::waitpoint`].
-#[must_use = "a waitpoint is made when this is awaited"]
+/// A waitpoint to be created when this is awaited. Created by [`Context::waitpoint`].
+#[must_use = "a waitpoint is created when this is awaited"]
 pub struct NewWaitpoint {
     context: Context,
     name: String,
@@ -105,7 +107,7 @@ pub struct NewWaitpoint {
 }
 
 impl NewWaitpoint {
-    /// Whose word a delivery through it is; the waitpoint's own name.
+    /// Sets the source of a signal that is delivered through the waitpoint. Default: the waitpoint's name.
     ///
     /// ```
     /// # use selvedge::{Context, Failure};
@@ -118,7 +120,7 @@ impl NewWaitpoint {
         self
     }
 
-    /// How long it takes a delivery; as long as the execution lives.
+    /// Sets the time after which the waitpoint accepts no delivery. Default: the end of the execution.
     ///
     /// ```
     /// # use selvedge::{Context, Failure};
@@ -132,29 +134,33 @@ impl NewWaitpoint {
         self
     }
 
-    async fn make(self) -> Result<Waitpoint, Failure> {
+    async fn create(self) -> Result<Waitpoint, Failure> {
         let draft = draft(&self.name, self.source.as_deref(), self.expires_after)?;
-        let made = self.context.make_waitpoints(vec![draft]).await?;
-        made.into_iter().next().ok_or_else(|| Failure::transient("a waitpoint was made and not told"))
+        let created = self.context.create_waitpoints(vec![draft]).await?;
+        created.into_iter().next().ok_or_else(not_returned)
     }
 }
 
-/// A waitpoint as it is asked for.
+/// Validates the names of a waitpoint and builds its draft.
 pub fn draft(
     name: &str,
     source: Option<&str>,
     expires_after: Option<Duration>,
 ) -> Result<WaitpointDraft, Failure> {
     let parse = |pointer: &str, name: &str| {
-        Name::parse(pointer, name, NAME_LIMIT).map_err(|refusal| not_made(refusal.into()))
+        Name::parse(pointer, name, NAME_LIMIT).map_err(|refusal| not_created(refusal.into()))
     };
     let name = parse("/name", name)?;
     let source = source.map(|source| parse("/source", source)).transpose()?;
     Ok(WaitpointDraft { name, source, expires_ms: expires_after.map(millis) })
 }
 
-fn not_made(error: Error) -> Failure {
-    refused("a waitpoint", error)
+fn not_created(error: Error) -> Failure {
+    failure_of("a waitpoint", error)
+}
+
+fn not_returned() -> Failure {
+    Failure::transient("a waitpoint was created but the engine did not return it")
 }
 
 impl IntoFuture for NewWaitpoint {
@@ -162,36 +168,36 @@ impl IntoFuture for NewWaitpoint {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.make())
+        Box::pin(self.create())
     }
 }
 
-/// A waitpoint, with the token that allows one delivery to it. [`Signal::deliver`](crate::Signal::deliver) does so; over
-/// HTTP it is `POST /v1/waitpoints/{id}/signal`.
+/// A waitpoint, with the token that authorises one delivery: with [`Signal::deliver`](crate::Signal::deliver), or over
+/// HTTP with `POST /v1/waitpoints/{id}/signal`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Waitpoint {
-    /// Its id.
+    /// The id of the waitpoint.
     pub id: WaitpointId,
-    /// Its name, which is that of the signal unless the delivery names another.
+    /// The name of the waitpoint, and of the delivered signal unless the delivery names another.
     pub name: String,
-    /// Whose word a delivery through it is.
+    /// The source of the delivered signal.
     pub source: String,
-    /// What allows the delivery: give it to nobody but who is to deliver.
+    /// The secret that authorises the delivery. Give it only to the party that is to deliver the signal.
     pub token: String,
 }
 
 impl Waitpoint {
-    fn new(context: &Context, known: &selvedge_core::Waitpoint) -> Waitpoint {
+    fn new(context: &Context, stored: &selvedge_core::Waitpoint) -> Waitpoint {
         Waitpoint {
-            id: known.id,
-            name: known.name.as_str().to_owned(),
-            source: known.source.as_str().to_owned(),
-            token: context.namespace().token(known),
+            id: stored.id,
+            name: stored.name.as_str().to_owned(),
+            source: stored.source.as_str().to_owned(),
+            token: context.namespace().token(stored),
         }
     }
 }
 
-/// Without the token, which allows something.
+/// Omits the token, because it is a secret.
 impl fmt::Debug for Waitpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Waitpoint { id, name, source, token: _ } = self;

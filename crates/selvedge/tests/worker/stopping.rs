@@ -1,0 +1,173 @@
+//! Handlers that stop early: through a cancellation, a lost lease, a drain, or a shutdown of the engine.
+
+use super::{engine, lock, operate, operator, submit, wait_for_end};
+use selvedge::core::state::StateName;
+use selvedge::{Action, Context, Failure, Outcome, Submission, Worker, WorkerSummary};
+use serde_json::json;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+/// Sends a message when it is dropped.
+struct NotifyOnDrop(Option<oneshot::Sender<()>>);
+
+impl Drop for NotifyOnDrop {
+    fn drop(&mut self) {
+        if let Some(sender) = self.0.take() {
+            let _ = sender.send(());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_with_grace_reaches_the_handler_which_may_clean_up() {
+    let (engine, namespace) = engine().await;
+    let (started, mut running) = mpsc::unbounded_channel();
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("k", move |ctx: Context| {
+            let started = started.clone();
+            async move {
+                started.send(())?;
+                ctx.cancelled().await;
+                assert!(ctx.is_cancelled());
+                Err::<(), _>(Failure::transient("cleaned up"))
+            }
+        })
+        .start()
+        .expect("the worker starts");
+    let id = submit(&namespace, Submission::new("k")).await;
+    running.recv().await.expect("the handler runs");
+    let cancel = Action::Cancel { reason: None, grace_ms: 60_000 };
+    operate(&namespace, id, cancel).await;
+    let expected = (Outcome::Cancelled, json!("cleaned up"));
+    assert_eq!(wait_for_end(&namespace, id).await, expected);
+    assert_eq!(worker.drain().await.failed, 1);
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_lost_lease_drops_the_handler_and_nothing_is_reported() {
+    let (engine, namespace) = engine().await;
+    let (started, mut running) = mpsc::unbounded_channel();
+    let (sender, handler_dropped) = oneshot::channel();
+    let sender = std::sync::Mutex::new(Some(sender));
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("k", move |ctx: Context| {
+            let started = started.clone();
+            let notify = NotifyOnDrop(lock(&sender).take());
+            async move {
+                if ctx.attempt() == 0 {
+                    let _notify = notify;
+                    started.send(())?;
+                    pending::<()>().await;
+                }
+                Ok::<_, Failure>(ctx.attempt())
+            }
+        })
+        .start()
+        .expect("the worker starts");
+    let id = submit(&namespace, Submission::new("k")).await;
+    running.recv().await.expect("the handler runs");
+    let revoke = Action::Revoke { reason: None };
+    operate(&namespace, id, revoke).await;
+    handler_dropped.await.expect("the handler is dropped");
+    // The execution is waiting again, and the worker does not confuse its second attempt with the first.
+    assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!(1)));
+    let expected = WorkerSummary { completed: 1, aborted: 1, ..WorkerSummary::default() };
+    assert_eq!(worker.drain().await, expected);
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_drain_puts_executions_back_without_a_charged_retry_when_the_grace_period_is_over() {
+    let (engine, namespace) = engine().await;
+    let (started, mut running) = mpsc::unbounded_channel();
+    let worker = Worker::new(namespace.clone(), "w")
+        .grace(Duration::ZERO)
+        .handler("k", move |_: Context| {
+            let started = started.clone();
+            async move {
+                started.send(())?;
+                pending::<Result<(), Failure>>().await
+            }
+        })
+        .start()
+        .expect("the worker starts");
+    let id = submit(&namespace, Submission::new("k")).await;
+    running.recv().await.expect("the handler runs");
+    let expected = WorkerSummary { released: 1, ..WorkerSummary::default() };
+    assert_eq!(worker.drain().await, expected);
+    let row = namespace.get(id).await.expect("the execution is read").stored.execution;
+    assert_eq!(row.state.name(), StateName::Waiting);
+    assert_eq!((row.detail.retries, row.detail.interruptions), (0, 0));
+    let workers = namespace.workers().await.expect("the workers are listed");
+    assert_eq!(workers, [], "the worker has departed");
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_handlers_within_the_grace_period_and_claims_nothing_more() {
+    let (engine, namespace) = engine().await;
+    let gate = Arc::new(Semaphore::new(0));
+    let (started, mut running) = mpsc::unbounded_channel();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let worker = Worker::new(namespace.clone(), "w").concurrency(1).handler("k", {
+        let gate = gate.clone();
+        move |_: Context| {
+            let (gate, started) = (gate.clone(), started.clone());
+            async move {
+                started.send(())?;
+                Ok::<_, Failure>(gate.acquire().await.is_ok())
+            }
+        }
+    });
+    // The gate opens in the same poll that stops the worker, so no handler ends before that.
+    let worker = tokio::spawn(worker.run(async move {
+        stopped.await.expect("the test stops the worker");
+        gate.add_permits(2);
+    }));
+    let first = submit(&namespace, Submission::new("k")).await;
+    running.recv().await.expect("the handler runs");
+    let second = submit(&namespace, Submission::new("k")).await;
+    stop.send(()).expect("the worker runs");
+    let summary = worker.await.expect("the worker ends").expect("the settings are valid");
+    let expected = WorkerSummary { completed: 1, ..WorkerSummary::default() };
+    assert_eq!(summary, expected);
+    assert_eq!(wait_for_end(&namespace, first).await, (Outcome::Completed, json!(true)));
+    let row = namespace.get(second).await.expect("the execution is read").stored.execution;
+    assert_eq!((row.state.name(), row.epoch), (StateName::Waiting, 0));
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_operator_can_ask_a_worker_to_drain() {
+    let (engine, namespace) = engine().await;
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("k", |_: Context| async { Ok::<_, Failure>(()) })
+        .start()
+        .expect("the worker starts");
+    let id = submit(&namespace, Submission::new("k")).await;
+    wait_for_end(&namespace, id).await;
+    let instance = worker.instance().to_owned();
+    assert!(instance.starts_with("w-"));
+    let drained = namespace.drain_worker(&instance, &operator()).await;
+    drained.expect("the instance is known");
+    assert_eq!(worker.ended().await.completed, 1);
+    let workers = namespace.workers().await.expect("the workers are listed");
+    assert_eq!(workers, [], "the worker has departed");
+    engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_worker_ends_when_the_engine_shuts_down() {
+    let (engine, namespace) = engine().await;
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("k", |_: Context| async { Ok::<_, Failure>(()) })
+        .start()
+        .expect("the worker starts");
+    let id = submit(&namespace, Submission::new("k")).await;
+    wait_for_end(&namespace, id).await;
+    engine.shutdown().await;
+    worker.ended().await;
+}
