@@ -73,7 +73,7 @@ pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
             let renewed = session.and_then(Session::renewed_until).unwrap_or_default();
             let until = lease.first_term().max(renewed);
             reasons.push(Reason {
-                code: "leased",
+                code: "active",
                 message: format!(
                     "it is running: worker {} (instance {}) holds attempt {} under epoch {}",
                     lease.worker,

@@ -31,7 +31,7 @@ fn a_worker_can_be_plain_curl(place: &impl Place) {
     let (_, events) = get(&format!("{url}/v1/executions/{id}/events"));
     let events = events["items"].as_array().expect("items is an array");
     let types: Vec<_> = events.iter().filter_map(|event| event["type"].as_str()).collect();
-    for expected in ["execution.submitted", "lease.acquired", "execution.succeeded"] {
+    for expected in ["execution.submitted", "lease.acquired", "execution.completed"] {
         assert!(types.contains(&expected), "{expected} is not in {types:?}");
     }
 }

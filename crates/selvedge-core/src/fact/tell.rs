@@ -34,7 +34,7 @@ impl Fact {
             }
             Fact::Completed { attempt, .. } => vec![
                 ("attempt.ended", json!({ "attempt": attempt, "outcome": "completed" })),
-                ("execution.succeeded", json!({ "attempt": attempt })),
+                ("execution.completed", json!({ "attempt": attempt })),
             ],
             Fact::Failed { lease, error, next, .. } => {
                 ended(lease, "failed", Some(error), *next, "execution.retry_scheduled")
@@ -283,7 +283,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "execution.submitted",
     "execution.ready",
     "execution.started",
-    "execution.succeeded",
+    "execution.completed",
     "execution.failed",
     "execution.cancelled",
     "execution.expired",
@@ -376,7 +376,7 @@ fn followed(next: Next, delayed: &'static str, data: Value) -> Vec<PublicFact> {
         Next::Waiting => vec![("execution.ready", json!({}))],
         Next::Suspended => vec![("execution.suspended", data)],
         Next::Delayed(until) => vec![(delayed, timed("until_at", Some(until)))],
-        Next::Terminal(Outcome::Completed) => vec![("execution.succeeded", data)],
+        Next::Terminal(Outcome::Completed) => vec![("execution.completed", data)],
         Next::Terminal(Outcome::Failed) => vec![("execution.failed", data)],
         Next::Terminal(Outcome::Cancelled) => vec![("execution.cancelled", data)],
         Next::Terminal(Outcome::Expired) => vec![("execution.expired", data)],

@@ -76,7 +76,7 @@ pub struct EventPage {
 impl EventFilter {
     /// Selects the ends of executions.
     pub fn completions() -> Self {
-        let ends = ["succeeded", "failed", "cancelled", "expired", "skipped"];
+        let ends = ["completed", "failed", "cancelled", "expired", "skipped"];
         EventFilter { types: ends.map(|end| format!("execution.{end}")).into(), ..EventFilter::default() }
     }
 

@@ -42,7 +42,7 @@ async fn explain_names_the_lease_holder_and_the_expiry() {
     let lease = fence(&server.claim_one("one").await);
     let claimed_at = clock.now();
     let why = explain(&server, id).await;
-    assert_eq!((why.state, why.reasons[0].code), ("active", "leased"));
+    assert_eq!((why.state, why.reasons[0].code), ("active", "active"));
     assert!(why.reasons[0].message.contains("instance one"), "{}", why.reasons[0].message);
     assert_eq!(why.reasons[0].reference, Some(lease.lease_id.to_string()));
     assert_eq!(why.reasons[0].until, Some(claimed_at.plus_ms(30_000)));

@@ -167,14 +167,14 @@ async fn events_are_filtered_by_type_execution_flow_and_tag() {
     let red = server.run_one(tagged).await;
     let draft = FlowDraft { graph, ..FlowDraft::default() };
     let flow = server.namespace.submit_flow(draft, None).await.expect("the submission is accepted").flow.id;
-    let ended = EventFilter { types: vec!["execution.succeeded".into()], ..all() };
+    let ended = EventFilter { types: vec!["execution.completed".into()], ..all() };
     let mut ended = server.subscribe(ended, From::Beginning).await;
     let lifecycle = [
         "execution.submitted",
         "lease.acquired",
         "execution.started",
         "attempt.ended",
-        "execution.succeeded",
+        "execution.completed",
     ];
     let mut one = server.subscribe(EventFilter { execution: Some(plain), ..all() }, From::Beginning).await;
     let of_tag = EventFilter { tag: Some(("colour".into(), "red".into())), ..all() };
@@ -210,7 +210,7 @@ async fn the_completions_filter_selects_the_ends_of_executions() {
     let cancelled = server.submit(Draft::new("kind")).await;
     server.cancel(cancelled).await.expect("the execution is cancelled");
     let received = [next_event(&mut ends).await, next_event(&mut ends).await];
-    assert_eq!(received.clone().map(|event| event.kind), ["execution.succeeded", "execution.cancelled"]);
+    assert_eq!(received.clone().map(|event| event.kind), ["execution.completed", "execution.cancelled"]);
     assert_eq!(received.map(|event| event.execution), [Some(done), Some(cancelled)]);
 }
 

@@ -31,7 +31,11 @@ struct Change {
     now: &'static str,
 }
 
-const CHANGES: [Change; 0] = [];
+const CHANGES: [Change; 3] = [
+    Change { field: "outcome", was: "success", now: "completed" },
+    Change { field: "type", was: "execution.succeeded", now: "execution.completed" },
+    Change { field: "code", was: "leased", now: "active" },
+];
 
 /// Reports whether an item is a best-effort frame. These are kept for ten minutes only and therefore not compared.
 fn is_transient(item: &Value) -> bool {

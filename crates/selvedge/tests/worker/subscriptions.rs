@@ -24,7 +24,7 @@ async fn every_completion_is_delivered_to_a_subscriber_exactly_once() {
     while !open.is_empty() {
         match timeout(TIMEOUT, ends.next()).await.expect("in time") {
             Some(Notice::Event(event)) => {
-                assert_eq!(event.kind, "execution.succeeded");
+                assert_eq!(event.kind, "execution.completed");
                 let id = event.execution.expect("the event names its execution");
                 assert!(open.remove(&id), "{id} is delivered once");
             }

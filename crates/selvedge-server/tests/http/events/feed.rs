@@ -69,11 +69,11 @@ async fn a_reconnecting_client_continues_where_it_stopped() {
 #[tokio::test]
 async fn the_feed_is_filtered() {
     let server = Server::start().await;
-    let mut ends = server.open_stream("/v1/events?types=execution.succeeded", &[]).await;
+    let mut ends = server.open_stream("/v1/events?types=execution.completed", &[]).await;
     let mut tagged = server.open_stream("/v1/events?tag=colour:red&types=execution.submitted", &[]).await;
     submit_and_complete(&server, json!({ "kind": "k" })).await;
     let red = submit_and_complete(&server, json!({ "kind": "k", "tags": { "colour": "red" } })).await;
-    assert_eq!(types(&ends.messages(2).await), ["execution.succeeded"; 2]);
+    assert_eq!(types(&ends.messages(2).await), ["execution.completed"; 2]);
     assert_eq!(tagged.message().await.json()["execution"], json!(red));
 }
 

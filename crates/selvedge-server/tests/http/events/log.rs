@@ -70,8 +70,8 @@ async fn events_are_filtered() {
     let first = submit_and_complete(&server, json!({ "kind": "k", "tags": { "a": "1" } })).await;
     let second = server.submit(json!({ "kind": "k", "delay_until_at": "2100-01-01T00:00:00Z" })).await;
     let page = async |query: String| server.get(&format!("/v1/events?{query}")).await.json();
-    let ended = page("types=execution.succeeded,attempt.ended,flow.completed".into()).await;
-    assert_eq!(types(&ended), ["attempt.ended", "execution.succeeded"]);
+    let ended = page("types=execution.completed,attempt.ended,flow.completed".into()).await;
+    assert_eq!(types(&ended), ["attempt.ended", "execution.completed"]);
     assert_eq!(types(&page(format!("execution={first}")).await), COMPLETED_EVENTS);
     assert_eq!(types(&page("tag=a:1".into()).await), COMPLETED_EVENTS);
     assert_eq!(types(&page("tag=a:2".into()).await), [""; 0]);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// The types of the events of an execution that completes in its first attempt.
 const COMPLETED_EVENTS: [&str; 5] =
-    ["execution.submitted", "lease.acquired", "execution.started", "attempt.ended", "execution.succeeded"];
+    ["execution.submitted", "lease.acquired", "execution.started", "attempt.ended", "execution.completed"];
 
 /// Submits an execution and completes it. Returns its id.
 async fn submit_and_complete(server: &Server, body: Value) -> String {
