@@ -275,10 +275,6 @@ pub async fn an_addition_leaves_the_state_of_a_flow_to_the_rules(harness: &Harne
     let row = stored(harness, ended.id).await;
     assert_eq!((row.state, row.ended_at, row.version), (FlowState::Failed, Some(now), 3));
     assert_eq!(row.counts.live(), 1);
-    // A flow with a live member is not deleted, whatever its state.
-    assert!(
-        harness.store.due_flows(selvedge_store::FlowDue::Delete, None, 9).await.expect("is read").is_empty()
-    );
 }
 
 pub async fn additions_that_are_made_at_once_are_all_counted(harness: &Harness) {

@@ -5,14 +5,12 @@ with counted as (
   update flows
   set version = flows.version + 1,
     due_kind = case
-      when {live} + more.live > 0 then null
-      when flows.state = 0 then 1
-      else flows.due_kind
+      when flows.state <> 0 then flows.due_kind
+      when {live} + more.live = 0 then 1
     end,
     due_at = case
-      when {live} + more.live > 0 then null
-      when flows.due_kind is null then clock_timestamp()
-      else flows.due_at
+      when flows.state <> 0 then flows.due_at
+      when {live} + more.live = 0 then coalesce(flows.due_at, clock_timestamp())
     end,
     blocked = flows.blocked + more.blocked,
     waiting = flows.waiting + more.waiting,

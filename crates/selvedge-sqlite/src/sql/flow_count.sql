@@ -17,14 +17,12 @@ set
   expired = expired + ?11,
   skipped = skipped + ?12,
   due_kind = case
-    when live + ?13 > 0 then null
-    when state = 0 then 1
-    else due_kind
+    when state <> 0 then due_kind
+    when live + ?13 = 0 then 1
   end,
   due_at = case
-    when live + ?13 > 0 then null
-    when state = 0 then ifnull(due_at, ?14)
-    else due_at
+    when state <> 0 then due_at
+    when live + ?13 = 0 then ifnull(due_at, ?14)
   end
 where id = ?1
 returning state = 0 and live = 0
