@@ -2,7 +2,7 @@
 //! are taken along by transactions.
 
 use async_trait::async_trait;
-use selvedge_conformance::{Collect, Runner, Subject, flow_model, gate_model, model};
+use selvedge_conformance::{PendingReply, RuleRunner, Subject, execution_model, flow_model, gate_model};
 use selvedge_core::rule::Task;
 use selvedge_core::rules::claim::{Claim, Claims};
 use selvedge_core::token::Secret;
@@ -21,7 +21,7 @@ static HANDED: AtomicUsize = AtomicUsize::new(0);
 static CACHED: AtomicU64 = AtomicU64::new(0);
 
 #[async_trait]
-impl Runner for ByEngine {
+impl RuleRunner for ByEngine {
     async fn run(&self, tasks: Vec<Box<dyn Task>>) -> Result<Transaction, Error> {
         let hits = self.0.cache_hits();
         let transaction = self.0.transact(tasks).await;
@@ -32,7 +32,7 @@ impl Runner for ByEngine {
         })
     }
 
-    fn wait(&self, claim: &Claim) -> Option<Collect<Option<Result<Claims, Refusal>>>> {
+    fn wait(&self, claim: &Claim) -> Option<PendingReply<Option<Result<Claims, Refusal>>>> {
         let handed = self.0.wait_for_hand_off(claim);
         Some(Box::new(move || {
             let claims = handed()?;
@@ -52,7 +52,7 @@ async fn by_engine(subject: Subject) -> Subject {
         ..Options::default()
     };
     let engine = Engine::start(subject.store.clone(), options).await.expect("the engine starts");
-    subject.run_by(Arc::new(ByEngine(engine)))
+    subject.with_runner(Arc::new(ByEngine(engine)))
 }
 
 async fn on_the_systems_clock() -> Subject {
@@ -70,7 +70,7 @@ selvedge_conformance::suite!(on_the_systems_clock);
 
 #[test]
 fn random_commands_have_the_outcome_that_the_model_says() {
-    model::run(on_a_manual_clock, 256);
+    execution_model::run(on_a_manual_clock, 256);
     let (handed, cached) = (HANDED.load(Ordering::Relaxed), CACHED.load(Ordering::Relaxed));
     assert!(handed > 100 && cached > 100, "{handed} were handed over, {cached} rows came from the cache");
 }
