@@ -2,7 +2,7 @@
 //! hand over work to its waiting claims.
 
 use async_trait::async_trait;
-use selvedge_conformance::{Collect, Runner, Subject, flow_model, gate_model, model};
+use selvedge_conformance::{PendingReply, RuleRunner, Subject, execution_model, flow_model, gate_model};
 use selvedge_core::rule::Task;
 use selvedge_core::rules::claim::{Claim, Claims};
 use selvedge_core::token::Secret;
@@ -22,7 +22,7 @@ static HANDED_OVER: AtomicUsize = AtomicUsize::new(0);
 static CACHED: AtomicU64 = AtomicU64::new(0);
 
 #[async_trait]
-impl Runner for EngineRunner {
+impl RuleRunner for EngineRunner {
     async fn run(&self, tasks: Vec<Box<dyn Task>>) -> Result<Transaction, Error> {
         let hits = self.0.cache_hits();
         let transaction = self.0.transact(tasks).await;
@@ -33,7 +33,7 @@ impl Runner for EngineRunner {
         })
     }
 
-    fn wait(&self, claim: &Claim) -> Option<Collect<Option<Result<Claims, Refusal>>>> {
+    fn wait(&self, claim: &Claim) -> Option<PendingReply<Option<Result<Claims, Refusal>>>> {
         let collect = self.0.wait_for_handover(claim);
         Some(Box::new(move || {
             let claims = collect()?;
@@ -54,7 +54,7 @@ async fn through_engine(subject: Subject) -> Subject {
         ..Options::default()
     };
     let engine = Engine::start(subject.store.clone(), options).await.expect("the engine starts");
-    subject.run_by(Arc::new(EngineRunner(engine)))
+    subject.with_runner(Arc::new(EngineRunner(engine)))
 }
 
 async fn with_system_clock() -> Subject {
@@ -72,7 +72,7 @@ selvedge_conformance::suite!(with_system_clock);
 
 #[test]
 fn random_operations_match_the_model() {
-    model::run(with_manual_clock, 256);
+    execution_model::run(with_manual_clock, 256);
     let (handed_over, cached) = (HANDED_OVER.load(Ordering::Relaxed), CACHED.load(Ordering::Relaxed));
     assert!(
         handed_over > 100 && cached > 100,

@@ -1,4 +1,4 @@
-//! The store's clock: the system's, kept from stepping back, or one that a test moves by hand.
+//! The store's clock: the system clock, kept from stepping back, or a manual clock for tests.
 
 use selvedge_core::Timestamp;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A clock that never steps back. Clones share their time.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    /// Microseconds of the latest time that was told.
+    /// The latest time that was returned, in microseconds.
     latest: Arc<AtomicI64>,
     manual: bool,
 }
@@ -20,24 +20,24 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// The system's clock. When that is set back, this one stands still until it is caught up with.
+    /// Returns a clock that follows the system clock. While the system clock is behind, this one stands still.
     pub fn system() -> Self {
         Clock { latest: Arc::default(), manual: false }
     }
 
-    /// A clock that stands at `start` until it is moved.
+    /// Returns a clock that stands at `start` until it is advanced.
     pub fn manual(start: Timestamp) -> Self {
         Clock { latest: Arc::new(AtomicI64::new(start.micros())), manual: true }
     }
 
-    /// Moves a manual clock forward. The system's clock cannot be moved: it goes by itself.
+    /// Advances a manual clock; a negative value is ignored. Has no effect on a system clock.
     pub fn advance_ms(&self, millis: i64) {
         if self.manual {
             self.latest.fetch_add(millis.max(0).saturating_mul(1000), Ordering::SeqCst);
         }
     }
 
-    /// The time.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         if self.manual {
             return Timestamp::from_micros(self.latest.load(Ordering::SeqCst));
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_only_when_it_is_moved_and_its_clones_move_with_it() {
+    fn a_manual_clock_moves_only_when_advanced_and_its_clones_move_with_it() {
         let start = Timestamp::from_millis(1_000);
         let clock = Clock::manual(start);
         let clone = clock.clone();

@@ -1,6 +1,6 @@
-//! Flows, the names of their nodes, and the outbox. A row enters and leaves its indexes only here.
+//! Flows, the names of their nodes, and the outbox. Only this file changes their indexes.
 
-use crate::tables::{Record, Tables, strike};
+use crate::tables::{Record, Tables, remove_member};
 use selvedge_core::execution::ROOT;
 use selvedge_core::filter::{Place, tag_text};
 use selvedge_core::flow::{Counts, FlowFilter, FlowPlace};
@@ -11,7 +11,7 @@ use selvedge_store::{DueFlow, FlowDue};
 use std::ops::Bound::{Excluded, Unbounded};
 use uuid::Uuid;
 
-/// What is to be done about a flow, and when; what is to be done at once counts from when it was submitted.
+/// Returns the action that a flow needs, and since when. Settling is due since the flow's submission.
 fn due(flow: &Flow) -> Option<(FlowDue, Timestamp)> {
     match flow.is_unsettled() {
         true => Some((FlowDue::Settle, flow.submitted_at)),
@@ -35,13 +35,13 @@ impl Tables {
     fn take_flow(&mut self, id: FlowId) -> Option<Flow> {
         let flow = self.flows.remove(&id)?;
         if let Some((kind, at)) = due(&flow) {
-            strike(&mut self.due_flows, &kind, &(at, id));
+            remove_member(&mut self.due_flows, &kind, &(at, id));
         }
-        strike(&mut self.listed_flows, &flow.namespace, &place(&flow));
+        remove_member(&mut self.listed_flows, &flow.namespace, &place(&flow));
         Some(flow)
     }
 
-    /// Adds to the counts of a flow. Says whether it is left without a live member.
+    /// Adds to the counts of a flow. Returns true if the flow is left without a live member.
     fn add_counts(&mut self, id: FlowId, more: Counts) -> bool {
         let Some(mut flow) = self.take_flow(id) else { return false };
         flow.counts += more;
@@ -51,7 +51,7 @@ impl Tables {
         emptied
     }
 
-    /// Whether what a decision says of flows and nodes may be saved.
+    /// Returns true if the guards of flows and nodes hold.
     pub fn flow_guards_hold(&self, changes: &Changes) -> bool {
         let version = |id: FlowId| self.flows.get(&id).map(|flow| flow.version);
         let updated = changes.flows.updated.iter().map(|(flow, expected)| (flow.id, *expected));
@@ -63,7 +63,7 @@ impl Tables {
             && !changes.nodes.written.iter().any(named)
     }
 
-    /// Saves what a decision says of flows, nodes and the outbox. Says which flows are left without a live member.
+    /// Saves flows, nodes and outbox rows. Returns the flows that are left without a live member.
     pub fn save_flows(&mut self, changes: &Changes) -> Vec<FlowId> {
         for (id, _) in &changes.flows.deleted {
             self.take_flow(*id);
@@ -89,7 +89,7 @@ impl Tables {
         }
         for row in &changes.outbox.written {
             self.take_outbox(row.name);
-            self.waiting.entry(row.name.kind).or_default().insert((row.at, row.name.id));
+            self.outbox_by_age.entry(row.name.kind).or_default().insert((row.at, row.name.id));
             self.outbox.insert(row.name, row.clone());
         }
         let counted = changes.unread.flow_counts.iter();
@@ -98,11 +98,11 @@ impl Tables {
 
     fn take_outbox(&mut self, name: OutboxName) {
         if let Some(row) = self.outbox.remove(&name) {
-            strike(&mut self.waiting, &name.kind, &(row.at, name.id));
+            remove_member(&mut self.outbox_by_age, &name.kind, &(row.at, name.id));
         }
     }
 
-    /// Loads what `needs` names of flows, nodes and the outbox.
+    /// Loads the flows, nodes, members, outbox rows and relatives that `needs` names.
     pub fn load_flows(&self, needs: &Needs, rows: &mut Rows) {
         let flows = needs.flows.keys();
         rows.flows = flows.filter_map(|id| self.flows.get(id).cloned()).collect();
@@ -170,7 +170,7 @@ impl Tables {
             .collect()
     }
 
-    pub fn waiting(
+    pub fn outbox_before(
         &self,
         kind: OutboxKind,
         before: Timestamp,
@@ -178,9 +178,8 @@ impl Tables {
         limit: u32,
     ) -> Vec<OutboxRow> {
         let from = after.map_or(Unbounded, Excluded);
-        let waiting = self.waiting.get(&kind).into_iter();
-        waiting
-            .flat_map(|set| set.range((from, Unbounded)))
+        let rows = self.outbox_by_age.get(&kind).into_iter();
+        rows.flat_map(|set| set.range((from, Unbounded)))
             .take_while(|(at, _)| *at <= before)
             .take(limit as usize)
             .filter_map(|(_, id)| self.outbox.get(&OutboxName { id: *id, kind }).cloned())

@@ -1,6 +1,6 @@
-//! Gates, and what they hold.
+//! Gates, the executions that they hold, and the ledger of budgets.
 
-use crate::tables::strike;
+use crate::tables::remove_member;
 use selvedge_core::execution::ClaimOrder;
 use selvedge_core::gate::{Amounts, Gate, GateId, GateKind, GateName, LedgerEntry, add};
 use selvedge_core::{Changes, Execution, ExecutionId, Name, NamespaceId, Needs, Rows, Timestamp};
@@ -17,21 +17,21 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// An execution is held, or not any more.
+    /// Adds an execution to the set that its gate holds, if a gate holds it.
     pub fn put_held(&mut self, row: &Execution) {
         if let Some(gate) = row.state.gate() {
             self.held.entry(gate.id()).or_default().insert(row.claim_order());
         }
     }
 
-    /// Takes an execution out of what its gate holds.
+    /// Removes an execution from the set that its gate holds.
     pub fn take_held(&mut self, row: &Execution) {
         if let Some(gate) = row.state.gate() {
-            strike(&mut self.held, &gate.id(), &row.claim_order());
+            remove_member(&mut self.held, &gate.id(), &row.claim_order());
         }
     }
 
-    /// Loads what `needs` names; gives the executions that are held.
+    /// Loads the gates that `needs` names and returns the held executions that it asks for.
     pub fn load(&self, needs: &Needs, rows: &mut Rows) -> Vec<ExecutionId> {
         for id in needs.lanes.keys().chain(needs.gates.keys()).chain(needs.parts.keys()) {
             rows.gates.extend(self.rows.get(id).cloned());
@@ -48,7 +48,7 @@ impl Gates {
         all
     }
 
-    /// Whether every gate that is written or deleted has its expected version.
+    /// Returns true if every written or deleted gate has its expected version.
     pub fn guards_hold(&self, changes: &Changes) -> bool {
         let version = |id: GateId| self.rows.get(&id).map(|gate| gate.version);
         let written = changes.gates.versioned().map(|(gate, expected)| (gate.id(), expected));
@@ -56,8 +56,8 @@ impl Gates {
         written.chain(deleted).all(|(id, expected)| version(id) == expected)
     }
 
-    /// Saves gates. One that slots were given back to without it having been read is to be looked at, because nobody knows
-    /// what it holds.
+    /// Saves gates and ledger entries. A gate that gets slots back without having been loaded becomes due for a check,
+    /// because the decision does not know what it holds.
     pub fn save(&mut self, changes: &Changes, now: Timestamp) {
         for (id, _) in &changes.gates.deleted {
             self.remove(*id);
@@ -69,7 +69,7 @@ impl Gates {
             let spent = self.ledger.entry((entry.gate, entry.period, entry.execution)).or_default();
             add(spent, &entry.spent);
         }
-        // What a deleted execution has spent stays spent.
+        // The spending of a deleted execution is kept, without its name.
         for (id, _) in &changes.executions.deleted {
             let of = |name: &&(GateId, u32, Option<ExecutionId>)| name.2 == Some(*id);
             let names: Vec<_> = self.ledger.keys().filter(of).copied().collect();
@@ -79,16 +79,16 @@ impl Gates {
             }
         }
         let flows = changes.flows.deleted.iter().map(|(id, _)| id.0);
-        let gone: HashSet<String> = flows
+        let deleted: HashSet<String> = flows
             .chain(changes.executions.deleted.iter().map(|(id, _)| id.0))
             .map(|id| id.to_string())
             .collect();
         let parts = self.rows.values().filter(|gate| {
             let part = gate.name.part.as_ref().filter(|_| gate.name.kind == GateKind::Budget);
-            part.is_some_and(|part| gone.contains(part.as_str()))
+            part.is_some_and(|part| deleted.contains(part.as_str()))
         });
         let parts: HashSet<GateId> =
-            if gone.is_empty() { HashSet::new() } else { parts.map(Gate::id).collect() };
+            if deleted.is_empty() { HashSet::new() } else { parts.map(Gate::id).collect() };
         for id in &parts {
             self.remove(*id);
         }

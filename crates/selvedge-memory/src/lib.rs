@@ -1,8 +1,8 @@
-//! The store in memory: for tests, simulation and trying things out; nothing survives the process.
+//! The store in memory, for tests, simulation and evaluation. Nothing survives the process.
 //!
-//! One mutex over plain maps. A decision runs under that mutex from its first load to its save, so nobody can step in
-//! between; its guards can fail only for rows that it remembered from before. Nothing is awaited while the mutex is held.
-//! A decision that panics is caught before it has saved anything: it fails alone.
+//! One mutex guards plain maps. A decision runs under the mutex from its first load to its save, so no other transaction can
+//! interleave; its guards can fail only for rows from a cache. Nothing is awaited while the mutex is held. A decision that
+//! panics is caught before it has saved anything, and only its own call fails.
 
 mod clock;
 mod flows;
@@ -39,10 +39,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tables::Tables;
 use uuid::Uuid;
 
-/// How often a decision is begun before the store gives up.
+/// The number of times a decision is begun before the call fails as contended.
 const TRIES_MAX: u32 = 10;
 
-/// The store in memory.
+/// A store that keeps everything in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     clock: Clock,
@@ -50,12 +50,12 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store that goes by the system's clock.
+    /// Returns an empty store on the system clock.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty store that goes by `clock`.
+    /// Returns an empty store on `clock`.
     pub fn with_clock(clock: Clock) -> Self {
         MemoryStore { clock, tables: Mutex::default() }
     }
@@ -64,13 +64,13 @@ impl MemoryStore {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One look at the tables, and the time of that look.
-    fn look<T>(&self, read: impl FnOnce(&Tables, Timestamp) -> T) -> Result<T, Error> {
+    /// Reads the tables under the mutex, at the current time.
+    fn read<T>(&self, query: impl FnOnce(&Tables, Timestamp) -> T) -> Result<T, Error> {
         let tables = self.tables();
-        Ok(read(&tables, self.clock.now()))
+        Ok(query(&tables, self.clock.now()))
     }
 
-    /// Runs a decision once, from its beginning to its save; none where its guards failed.
+    /// Runs a decision once, from its start to its save. Returns none if a guard failed.
     fn attempt(&self, decision: &mut dyn Decision, again: u32) -> Result<Option<Transaction>, Error> {
         let mut tables = self.tables();
         let now = self.clock.now();
@@ -89,8 +89,8 @@ impl MemoryStore {
     }
 }
 
-/// Runs `attempt`; a panic inside it becomes an error.
-fn caught<T>(attempt: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+/// Runs `attempt` and turns a panic into an error.
+fn catching_panics<T>(attempt: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|panic| {
         let message = panic_message(panic.as_ref());
         Err(Error::Failed(format!("the decision panicked: {message}")))
@@ -113,7 +113,7 @@ impl Store for MemoryStore {
 
     async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         for again in 0..TRIES_MAX {
-            if let Some(done) = caught(|| self.attempt(&mut *decision, again))? {
+            if let Some(done) = catching_panics(|| self.attempt(&mut *decision, again))? {
                 return Ok(done);
             }
         }
@@ -127,7 +127,7 @@ impl Store for MemoryStore {
     }
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
-        self.look(|tables, _| tables.namespaces())
+        self.read(|tables, _| tables.namespaces())
     }
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
@@ -135,35 +135,35 @@ impl Store for MemoryStore {
     }
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        self.look(|tables, _| tables.classes_after(after))
+        self.read(|tables, _| tables.classes_after(after))
     }
 
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
-        self.look(|tables, _| tables.fetch(ids))
+        self.read(|tables, _| tables.fetch(ids))
     }
 
     async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
-        self.look(|tables, _| tables.list(filter, after, limit))
+        self.read(|tables, _| tables.list(filter, after, limit))
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
-        self.look(|tables, _| tables.count(filter, bound))
+        self.read(|tables, _| tables.count(filter, bound))
     }
 
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
-        self.look(|tables, _| tables.history_pages(id))
+        self.read(|tables, _| tables.history_pages(id))
     }
 
     async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
-        self.look(|tables, _| tables.ahead_of(execution, bound))
+        self.read(|tables, _| tables.ahead_of(execution, bound))
     }
 
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
-        self.look(|tables, _| tables.sessions_of(namespace))
+        self.read(|tables, _| tables.sessions_of(namespace))
     }
 
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
-        self.look(|tables, _| tables.fetch_flows(ids))
+        self.read(|tables, _| tables.fetch_flows(ids))
     }
 
     async fn list_flows(
@@ -172,11 +172,11 @@ impl Store for MemoryStore {
         after: Option<FlowPlace>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
-        self.look(|tables, _| tables.list_flows(filter, after, limit))
+        self.read(|tables, _| tables.list_flows(filter, after, limit))
     }
 
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
-        self.look(|tables, _| tables.members_of(page))
+        self.read(|tables, _| tables.members_of(page))
     }
 
     async fn due_flows(
@@ -185,7 +185,7 @@ impl Store for MemoryStore {
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
-        self.look(|tables, now| tables.due_flows(kind, after, limit, now))
+        self.read(|tables, now| tables.due_flows(kind, after, limit, now))
     }
 
     async fn outbox(
@@ -195,15 +195,15 @@ impl Store for MemoryStore {
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
-        self.look(|tables, now| tables.waiting(kind, now.minus_ms(stale_ms), after, limit))
+        self.read(|tables, now| tables.outbox_before(kind, now.minus_ms(stale_ms), after, limit))
     }
 
     async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
-        self.look(|tables, now| tables.frames_from(stream, from, limit, now))
+        self.read(|tables, now| tables.frames_from(stream, from, limit, now))
     }
 
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
-        self.look(|tables, _| tables.streams.get(&stream).cloned())
+        self.read(|tables, _| tables.streams.get(&stream).cloned())
     }
 
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
@@ -219,23 +219,23 @@ impl Store for MemoryStore {
     }
 
     async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
-        self.look(|tables, _| tables.records.signals_after(of, after, limit))
+        self.read(|tables, _| tables.records.signals_after(of, after, limit))
     }
 
     async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
-        self.look(|tables, _| tables.records.steps_after(of, after, limit))
+        self.read(|tables, _| tables.records.steps_after(of, after, limit))
     }
 
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
-        self.look(|tables, _| tables.records.waitpoints_after(of, after, limit))
+        self.read(|tables, _| tables.records.waitpoints_after(of, after, limit))
     }
 
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
-        self.look(|tables, _| tables.records.waitpoint(id))
+        self.read(|tables, _| tables.records.waitpoint(id))
     }
 
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
-        self.look(|tables, _| tables.records.token_keys.values().copied().collect())
+        self.read(|tables, _| tables.records.token_keys.values().copied().collect())
     }
 
     async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
@@ -243,7 +243,7 @@ impl Store for MemoryStore {
     }
 
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
-        self.look(|tables, _| ids.iter().filter_map(|id| tables.gates.rows.get(id).cloned()).collect())
+        self.read(|tables, _| ids.iter().filter_map(|id| tables.gates.rows.get(id).cloned()).collect())
     }
 
     async fn list_gates(
@@ -253,31 +253,31 @@ impl Store for MemoryStore {
         after: Option<&Name>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
-        self.look(|tables, _| tables.gates.list(namespace, kind, after, limit))
+        self.read(|tables, _| tables.gates.list(namespace, kind, after, limit))
     }
 
     async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
-        self.look(|tables, now| tables.gates.due(after, limit, now))
+        self.read(|tables, now| tables.gates.due(after, limit, now))
     }
 
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
-        self.look(|tables, _| tables.gates.parts_of(gate, limit))
+        self.read(|tables, _| tables.gates.parts_of(gate, limit))
     }
 
     async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
-        self.look(|tables, _| tables.gates.ledger(gate, period))
+        self.read(|tables, _| tables.gates.ledger(gate, period))
     }
 
     async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
-        self.look(|tables, _| tables.gates.ledger_of(execution))
+        self.read(|tables, _| tables.gates.ledger_of(execution))
     }
 
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
-        self.look(|tables, _| tables.gates.count_held(gate, bound))
+        self.read(|tables, _| tables.gates.count_held(gate, bound))
     }
 
     async fn overview(&self) -> Result<Overview, Error> {
-        self.look(Tables::overview)
+        self.read(Tables::overview)
     }
 
     async fn due(
@@ -286,15 +286,15 @@ impl Store for MemoryStore {
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        self.look(|tables, now| tables.due(kind, after, limit, now))
+        self.read(|tables, now| tables.due(kind, after, limit, now))
     }
 
     async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
-        self.look(|tables, now| tables.lapsed(after, limit, now))
+        self.read(|tables, now| tables.expired_leases(after, limit, now))
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
-        self.look(|tables, now| tables.unseen_sessions(now.minus_ms(unseen_ms), limit))
+        self.read(|tables, now| tables.unseen_sessions(now.minus_ms(unseen_ms), limit))
     }
 
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
@@ -304,10 +304,10 @@ impl Store for MemoryStore {
     }
 
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
-        self.look(|tables, _| tables.log_after(after, limit))
+        self.read(|tables, _| tables.log_after(after, limit))
     }
 
-    async fn announce(&self, _news: Notification) -> Result<(), Error> {
+    async fn announce(&self, _notification: Notification) -> Result<(), Error> {
         Ok(())
     }
 
@@ -316,7 +316,7 @@ impl Store for MemoryStore {
     }
 
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
-        self.look(|tables, _| Some((tables.commits, 0)))
+        self.read(|tables, _| Some((tables.commits, 0)))
     }
 
     async fn ping(&self) -> Result<(), Error> {

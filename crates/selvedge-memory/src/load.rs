@@ -1,4 +1,5 @@
-//! What a decision needs, found. Under the mutex every row is free, so "lock", "lock if free" and "look" are one.
+//! Loads the rows that a decision needs. Under the mutex every row is free, so locking, locking if free and reading are
+//! the same.
 
 use crate::tables::Tables;
 use selvedge_core::rows::{Candidates, HeldLease};
@@ -6,7 +7,7 @@ use selvedge_core::{Execution, ExecutionId, Needs, Rows, Session, Timestamp};
 use std::collections::{BTreeSet, HashSet};
 
 impl Tables {
-    /// Loads what `needs` names.
+    /// Loads the rows that `needs` names.
     pub fn load(&self, needs: &Needs, now: Timestamp) -> Rows {
         let mut rows = Rows { now, ..Rows::default() };
         self.load_candidates(needs, &mut rows);
@@ -44,24 +45,25 @@ impl Tables {
             .collect();
     }
 
-    /// Candidates of several claims are distinct, so that no claim goes empty because another was offered the same.
+    /// Loads candidates. Those of several claims are distinct, so no claim stays empty because another was offered the
+    /// same rows.
     fn load_candidates(&self, needs: &Needs, rows: &mut Rows) {
-        let mut passed: HashSet<ExecutionId> = needs.queries.except.iter().copied().collect();
+        let mut skipped: HashSet<ExecutionId> = needs.queries.except.iter().copied().collect();
         for asked in &needs.queries.candidates {
-            for id in self.candidates(asked, &passed) {
-                passed.insert(id);
+            for id in self.candidates(asked, &skipped) {
+                skipped.insert(id);
                 rows.found.candidates.push(id);
             }
         }
     }
 
-    /// The first ready executions of these classes: the classes' own orders, merged.
-    fn candidates(&self, asked: &Candidates, passed: &HashSet<ExecutionId>) -> Vec<ExecutionId> {
+    /// Returns the first waiting executions of the requested classes, in claim order.
+    fn candidates(&self, asked: &Candidates, skipped: &HashSet<ExecutionId>) -> Vec<ExecutionId> {
         let limit = asked.limit as usize;
         let classes: BTreeSet<_> = asked.classes.iter().collect();
-        let of_class = classes.into_iter().filter_map(|class| self.ready.get(class));
+        let of_class = classes.into_iter().filter_map(|class| self.claimable.get(class));
         let mut first: Vec<_> = of_class
-            .flat_map(|ready| ready.iter().filter(|(_, id)| !passed.contains(id)).take(limit))
+            .flat_map(|claimable| claimable.iter().filter(|(_, id)| !skipped.contains(id)).take(limit))
             .collect();
         first.sort_unstable();
         first.into_iter().take(limit).map(|(_, id)| *id).collect()

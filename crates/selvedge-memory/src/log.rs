@@ -1,4 +1,4 @@
-//! The log and its window, and streams with their frames.
+//! The event log and its window, and streams with their frames.
 
 use crate::tables::Tables;
 use selvedge_core::stream::{BEST_EFFORT_MS, Frame, Stream, StreamName};
@@ -6,12 +6,12 @@ use selvedge_core::{ExecutionId, Timestamp};
 use selvedge_store::{Entries, Entry};
 
 impl Tables {
-    /// The number of the newest entry.
+    /// Returns the number of the newest entry.
     pub fn newest_entry(&self) -> i64 {
         self.log_dropped + i64::try_from(self.log.len()).unwrap_or(i64::MAX)
     }
 
-    /// A page ends where it is settled: who goes on from `upto` misses nothing.
+    /// Returns a page of the log. A reader that continues after `upto` misses nothing.
     pub fn log_after(&self, after: i64, limit: u32) -> Entries {
         let from = after.max(self.log_dropped);
         let skipped = usize::try_from(from - self.log_dropped).unwrap_or(usize::MAX);
@@ -25,7 +25,7 @@ impl Tables {
         }
     }
 
-    /// Drops what is older than that: every entry is a period of its own.
+    /// Drops the entries before `before` and returns how many. Every entry is a period of its own.
     pub fn drop_log(&mut self, before: Timestamp) -> u64 {
         let old = self.log.iter().take_while(|(at, _)| *at < before).count();
         self.log.drain(..old);
@@ -33,7 +33,7 @@ impl Tables {
         old as u64
     }
 
-    /// Saves what was appended to streams.
+    /// Saves streams and their new frames, and drops superseded best-effort frames.
     pub fn save_streams(&mut self, streams: Vec<Stream>, frames: Vec<Frame>, dropped: &[(StreamName, u32)]) {
         for mut stream in streams {
             let stored = self.streams.remove(&stream.name);
@@ -48,7 +48,7 @@ impl Tables {
         }
     }
 
-    /// Takes the streams of an execution out of their place.
+    /// Deletes the streams of an execution and their frames.
     pub fn take_streams(&mut self, execution: ExecutionId) {
         let [first, last] = [0, u32::MAX].map(|attempt| StreamName { execution, attempt });
         self.streams.retain(|name, _| name.execution != execution);
@@ -59,11 +59,11 @@ impl Tables {
         &mut self,
         from: (StreamName, u32),
         before: (StreamName, u32),
-        goes: impl Fn(&Frame) -> bool,
+        matches: impl Fn(&Frame) -> bool,
     ) {
-        let range = self.frames.range(from..before).filter(|(_, frame)| goes(frame));
-        let gone: Vec<(StreamName, u32)> = range.map(|(place, _)| *place).collect();
-        gone.iter().for_each(|place| drop(self.frames.remove(place)));
+        let range = self.frames.range(from..before).filter(|(_, frame)| matches(frame));
+        let dropped: Vec<(StreamName, u32)> = range.map(|(place, _)| *place).collect();
+        dropped.iter().for_each(|place| drop(self.frames.remove(place)));
     }
 
     pub fn frames_from(&self, stream: StreamName, from: u32, limit: u32, now: Timestamp) -> Vec<Frame> {

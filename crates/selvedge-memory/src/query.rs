@@ -1,4 +1,4 @@
-//! Everything that only reads, and the keys that expire.
+//! Queries over executions and sessions, the overview, and the deletion of expired keys.
 
 use crate::tables::{Record, Tables};
 use selvedge_core::filter::{Filter, Place};
@@ -23,7 +23,7 @@ impl Tables {
         ids.iter().filter_map(|id| self.executions.get(id)).map(|record| self.stored(record)).collect()
     }
 
-    /// The records that match, newest first: those with the tag where one is asked for, else all of the namespace.
+    /// Returns the records that match, newest first. Uses the tag index if the filter names a tag.
     fn matching(&self, filter: &Filter, after: Option<Place>) -> impl Iterator<Item = &Record> {
         let index = match &filter.tag {
             Some(tag) => self.tags.get(&(filter.namespace, tag.clone())),
@@ -52,8 +52,8 @@ impl Tables {
     }
 
     pub fn ahead_of(&self, execution: &Execution, bound: u64) -> u64 {
-        let ready = self.ready.get(&execution.class).into_iter();
-        bounded(ready.flat_map(|set| set.range(..execution.claim_order())), bound)
+        let claimable = self.claimable.get(&execution.class).into_iter();
+        bounded(claimable.flat_map(|set| set.range(..execution.claim_order())), bound)
     }
 
     pub fn sessions_of(&self, namespace: Option<NamespaceId>) -> Vec<Session> {
@@ -69,7 +69,7 @@ impl Tables {
 
     pub fn overview(&self, now: Timestamp) -> Overview {
         let first = |kind: DueKind| self.due.get(&kind)?.first().map(|(at, _)| (kind, *at));
-        let forgettable =
+        let deletable =
             |session: &Session| session.is_forgotten(now) && !self.leases.contains_key(&session.id);
         let expired = self.expiring.first().is_some_and(|(at, _)| *at <= now);
         Overview {
@@ -77,14 +77,14 @@ impl Tables {
             next: DueKind::ALL.into_iter().filter_map(first).collect(),
             outbox: OutboxKind::ALL
                 .into_iter()
-                .filter_map(|kind| self.waiting.get(&kind)?.first().map(|(at, _)| (kind, *at)))
+                .filter_map(|kind| self.outbox_by_age.get(&kind)?.first().map(|(at, _)| (kind, *at)))
                 .collect(),
             flows: FlowDue::ALL
                 .into_iter()
                 .filter_map(|kind| self.due_flows.get(&kind)?.first().map(|(at, _)| (kind, *at)))
                 .collect(),
-            lapsed: self.lapsed_rows(now).next().is_some(),
-            stale: expired || self.has_old_frames(now) || self.sessions.values().any(forgettable),
+            lapsed: self.expired_lease_rows(now).next().is_some(),
+            stale: expired || self.has_old_frames(now) || self.sessions.values().any(deletable),
             gates: self.gates.next_due(),
             lanes: self.gates.has_lanes(),
             newest_class: self.newest_class(),
@@ -107,15 +107,17 @@ impl Tables {
             .collect()
     }
 
-    pub fn lapsed(&self, after: Option<ExecutionId>, limit: u32, now: Timestamp) -> Vec<DueRow> {
-        let mut rows: Vec<DueRow> =
-            self.lapsed_rows(now).filter(|row| after.is_none_or(|after| row.execution > after)).collect();
+    pub fn expired_leases(&self, after: Option<ExecutionId>, limit: u32, now: Timestamp) -> Vec<DueRow> {
+        let mut rows: Vec<DueRow> = self
+            .expired_lease_rows(now)
+            .filter(|row| after.is_none_or(|after| row.execution > after))
+            .collect();
         rows.sort_by_key(|row| row.execution);
         rows.truncate(limit as usize);
         rows
     }
 
-    fn lapsed_rows(&self, now: Timestamp) -> impl Iterator<Item = DueRow> {
+    fn expired_lease_rows(&self, now: Timestamp) -> impl Iterator<Item = DueRow> {
         self.first_terms.iter().take_while(move |(first_term, _)| *first_term <= now).filter_map(
             move |(first_term, id)| {
                 let row = &self.executions.get(id)?.execution;
@@ -161,7 +163,7 @@ fn due_row(row: &Execution, due_at: Timestamp) -> DueRow {
     DueRow { execution: row.id, due_at, namespace: row.namespace, tags: row.tags.clone() }
 }
 
-/// Whether a row matches everything of a filter but its tag, which an index answers.
+/// Returns true if a row matches every part of a filter but its tag, which the index has matched.
 fn matches(filter: &Filter, row: &Execution) -> bool {
     row.namespace == filter.namespace
         && filter.classes.as_ref().is_none_or(|classes| classes.contains(&row.class))

@@ -1,4 +1,4 @@
-//! What is recorded beside executions: signals, steps, waitpoints; and the keys of tokens.
+//! Signals, steps and waitpoints of executions, and the keys of tokens.
 
 use selvedge_core::step::Step;
 use selvedge_core::token::{TokenKey, TokenKeyId};
@@ -6,7 +6,7 @@ use selvedge_core::{Changes, ExecutionId, Needs, Rows, Signal, Waitpoint, Waitpo
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
-/// The tables of what is recorded.
+/// The tables of signals, steps, waitpoints and token keys.
 #[derive(Debug, Default)]
 pub struct Records {
     signals: BTreeMap<(ExecutionId, u32), Signal>,
@@ -21,7 +21,7 @@ fn all(of: ExecutionId) -> RangeInclusive<(ExecutionId, u32)> {
     (of, 0)..=(of, u32::MAX)
 }
 
-/// The rows of an execution after a number.
+/// Returns rows of an execution with numbers greater than `after`.
 fn after<T: Clone>(
     table: &BTreeMap<(ExecutionId, u32), T>,
     of: ExecutionId,
@@ -32,27 +32,27 @@ fn after<T: Clone>(
     rows.take(limit as usize).map(|(_, row)| row.clone()).collect()
 }
 
-fn forget<T>(table: &mut BTreeMap<(ExecutionId, u32), T>, of: ExecutionId) {
+fn delete_all<T>(table: &mut BTreeMap<(ExecutionId, u32), T>, of: ExecutionId) {
     let names: Vec<_> = table.range(all(of)).map(|(name, _)| *name).collect();
     names.iter().for_each(|name| drop(table.remove(name)));
 }
 
 impl Records {
-    /// Loads what `needs` names.
+    /// Loads the signals, steps, waitpoints and token keys that `needs` names.
     pub fn load(&self, needs: &Needs, rows: &mut Rows) {
         for id in &needs.queries.records {
             rows.found.records.push(*id);
             rows.signals.extend(self.signals.range(all(*id)).map(|(_, signal)| signal.clone()));
             rows.steps.extend(self.steps.range(all(*id)).map(|(_, step)| step.clone()));
         }
-        let bare = |signal: &Signal| Signal { payload: None, ..signal.clone() };
+        let without_payload = |signal: &Signal| Signal { payload: None, ..signal.clone() };
         for id in &needs.queries.untaken {
             let signals = self.signals.range(all(*id)).map(|(_, signal)| signal);
-            rows.signals.extend(signals.filter(|signal| signal.taken.is_none()).map(bare));
+            rows.signals.extend(signals.filter(|signal| signal.taken.is_none()).map(without_payload));
         }
         for (id, key) in &needs.queries.signal_keys {
             let mut signals = self.signals.range(all(*id)).map(|(_, signal)| signal);
-            rows.signals.extend(signals.find(|signal| signal.key.as_ref() == Some(key)).map(bare));
+            rows.signals.extend(signals.find(|signal| signal.key.as_ref() == Some(key)).map(without_payload));
         }
         for (id, name) in needs.steps.keys() {
             let mut steps = self.steps.range(all(*id)).map(|(_, step)| step);
@@ -66,15 +66,15 @@ impl Records {
         }
     }
 
-    /// Saves what was recorded.
+    /// Saves the signals, steps, waitpoints and token keys of `changes`.
     pub fn save(&mut self, changes: &mut Changes) {
         for (id, _) in &changes.executions.deleted {
-            forget(&mut self.signals, *id);
-            forget(&mut self.steps, *id);
+            delete_all(&mut self.signals, *id);
+            delete_all(&mut self.steps, *id);
             self.waitpoints.range(all(*id)).for_each(|(_, waitpoint)| {
                 self.waitpoint_ids.remove(&waitpoint.id);
             });
-            forget(&mut self.waitpoints, *id);
+            delete_all(&mut self.waitpoints, *id);
         }
         for signal in std::mem::take(&mut changes.signals) {
             self.signals.insert((signal.execution, signal.number), signal);

@@ -1,4 +1,4 @@
-//! What a decision changed, saved: all of it, or nothing where a guard fails. Guards are checked before anything changes.
+//! Saves the changes of a decision, all or nothing: the guards are checked before anything changes.
 
 use crate::tables::{Record, Tables};
 use selvedge_core::log::pack;
@@ -6,8 +6,8 @@ use selvedge_core::rows::{Inserted, KeyName, ResultChange, Updated};
 use selvedge_core::{Changes, ExecutionId, FlowId, Session, Timestamp};
 
 impl Tables {
-    /// Saves; gives the number of the log entry, if one was written, and the flows that are left without a live member. None
-    /// where a guard failed: nothing was changed.
+    /// Saves `changes`. Returns the number of the log entry, if one was written, and the flows that are left without a
+    /// live member; none if a guard failed and nothing was changed.
     pub fn save(&mut self, mut changes: Changes, now: Timestamp) -> Option<(Option<i64>, Vec<FlowId>)> {
         if !self.guards_hold(&changes)
             || !self.flow_guards_hold(&changes)
@@ -37,7 +37,7 @@ impl Tables {
         changes.tags.removed.into_iter().for_each(|tag| self.take_tag(tag));
         changes.tags.written.into_iter().for_each(|tag| self.put_tag(tag));
         for (name, only_of) in &changes.keys.removed {
-            if self.key_goes(name, *only_of) {
+            if self.key_is_removed(name, *only_of) {
                 self.take_key(name);
             }
         }
@@ -57,7 +57,8 @@ impl Tables {
         Some((entry, emptied))
     }
 
-    /// Every inserted execution and key was not there, every updated or deleted execution has its expected version.
+    /// Returns true if no inserted execution or key exists and every updated or deleted execution has its expected
+    /// version.
     fn guards_hold(&self, changes: &Changes) -> bool {
         let version = |id: ExecutionId| self.executions.get(&id).map(|record| record.execution.version);
         let goes = |id: ExecutionId| changes.executions.deleted.iter().any(|(gone, _)| *gone == id);
@@ -70,12 +71,13 @@ impl Tables {
             && changes.keys.written.iter().all(|added| {
                 let mut removed = changes.keys.removed.iter();
                 !self.keys.contains_key(&added.name)
-                    || removed.any(|(name, only_of)| *name == added.name && self.key_goes(name, *only_of))
+                    || removed
+                        .any(|(name, only_of)| *name == added.name && self.key_is_removed(name, *only_of))
             })
     }
 
-    /// Whether a removal applies: one that names an execution does only where the key stands for that one.
-    fn key_goes(&self, name: &KeyName, only_of: Option<ExecutionId>) -> bool {
+    /// Returns true if a removal applies to a key. One that names an execution applies only to a key of that execution.
+    fn key_is_removed(&self, name: &KeyName, only_of: Option<ExecutionId>) -> bool {
         self.keys.get(name).is_some_and(|key| only_of.is_none() || key.execution == only_of)
     }
 
@@ -107,7 +109,7 @@ impl Tables {
         }
     }
 
-    /// A write merges: times never go back, and a drain that was asked for stays asked for.
+    /// Merges a session into its row: times never go back, and a requested drain stays requested.
     fn merge_session(&mut self, mut session: Session) {
         if let Some(before) = self.take_session(session.id) {
             session.registered_at = before.registered_at;

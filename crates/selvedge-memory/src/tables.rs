@@ -1,4 +1,5 @@
-//! The tables: plain maps, and the indexes over them. A row enters and leaves its indexes only here.
+//! The tables: plain maps and the indexes over them. Only this file changes the indexes of executions, keys and
+//! sessions.
 
 use bytes::Bytes;
 use selvedge_core::execution::ClaimOrder;
@@ -24,7 +25,7 @@ pub(crate) struct Record {
     pub result: Option<Bytes>,
 }
 
-/// Everything.
+/// All tables and indexes of the store.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub records: crate::record::Records,
@@ -33,47 +34,43 @@ pub(crate) struct Tables {
     pub pages: BTreeMap<(ExecutionId, u32), Vec<u8>>,
     pub keys: HashMap<KeyName, KeyRow>,
     pub sessions: HashMap<SessionId, Session>,
-    /// The tag index: by namespace and `name:value`, in the order of lists.
+    /// The tag index by namespace and `name:value`, oldest first.
     pub tags: HashMap<(NamespaceId, String), BTreeSet<Place>>,
-    /// The log: when each entry was written, and its body.
+    /// The event log: the time and the body of each entry.
     pub log: VecDeque<(Timestamp, Bytes)>,
-    /// How many entries were dropped from its beginning: the first that is kept has the next number.
+    /// The number of entries dropped from the start of the log; the first retained entry has the next number.
     pub log_dropped: i64,
-    /// Streams.
     pub streams: BTreeMap<StreamName, Stream>,
-    /// Their frames.
     pub frames: BTreeMap<(StreamName, u32), Frame>,
     pub commits: i64,
 
-    /// Ready executions by class, in claim order.
-    pub ready: HashMap<ClassId, BTreeSet<ClaimOrder>>,
-    /// What time does next, by kind.
+    /// Waiting executions by class, in claim order.
+    pub claimable: HashMap<ClassId, BTreeSet<ClaimOrder>>,
+    /// Due times of executions, by kind.
     pub due: HashMap<DueKind, BTreeSet<(Timestamp, ExecutionId)>>,
     /// Leases by the end of their first term.
     pub first_terms: BTreeSet<(Timestamp, ExecutionId)>,
     /// Leases by session.
     pub leases: HashMap<SessionId, BTreeSet<ExecutionId>>,
-    /// The order of lists, newest last.
+    /// Executions by namespace, newest last.
     pub listed: HashMap<NamespaceId, BTreeSet<Place>>,
     /// Sessions by instance.
     pub instances: HashMap<(NamespaceId, Name), BTreeSet<SessionId>>,
     /// Keys of operations by the time they expire.
     pub expiring: BTreeSet<(Timestamp, KeyName)>,
 
-    /// Flows.
     pub flows: HashMap<FlowId, Flow>,
-    /// The order of lists of flows, newest last.
+    /// Flows by namespace, newest last.
     pub listed_flows: HashMap<NamespaceId, BTreeSet<FlowPlace>>,
-    /// What is to be done about flows, by kind.
+    /// Due times of flows, by kind.
     pub due_flows: HashMap<FlowDue, BTreeSet<(Timestamp, FlowId)>>,
-    /// Nodes by their names.
+    /// Nodes by name.
     pub nodes: HashMap<(FlowId, Name), ExecutionId>,
     /// The members of flows, in the order of their submission.
     pub members: HashMap<FlowId, BTreeSet<Place>>,
-    /// The outbox.
     pub outbox: HashMap<OutboxName, OutboxRow>,
-    /// The outbox by kind, oldest first.
-    pub waiting: HashMap<OutboxKind, BTreeSet<(Timestamp, Uuid)>>,
+    /// Outbox rows by kind, oldest first.
+    pub outbox_by_age: HashMap<OutboxKind, BTreeSet<(Timestamp, Uuid)>>,
 
     namespaces: Vec<Name>,
     classes: Vec<Class>,
@@ -84,8 +81,8 @@ fn place(row: &Execution) -> Place {
     Place { submitted_at: row.submitted_at, id: row.id }
 }
 
-/// Takes `member` out of the set at `key`, and the set with its last member.
-pub(crate) fn strike<K: Eq + Hash, V: Ord>(index: &mut HashMap<K, BTreeSet<V>>, key: &K, member: &V) {
+/// Removes `member` from the set at `key`, and the set if it becomes empty.
+pub(crate) fn remove_member<K: Eq + Hash, V: Ord>(index: &mut HashMap<K, BTreeSet<V>>, key: &K, member: &V) {
     if let Some(set) = index.get_mut(key) {
         set.remove(member);
         if set.is_empty() {
@@ -95,12 +92,12 @@ pub(crate) fn strike<K: Eq + Hash, V: Ord>(index: &mut HashMap<K, BTreeSet<V>>, 
 }
 
 impl Tables {
-    /// Puts a record in its place and its indexes.
+    /// Inserts a record into the table and its indexes.
     pub fn put(&mut self, record: Record) {
         let row = &record.execution;
         match &row.state {
             State::Waiting => {
-                self.ready.entry(row.class).or_default().insert(row.claim_order());
+                self.claimable.entry(row.class).or_default().insert(row.claim_order());
             }
             State::Active(lease) => {
                 self.first_terms.insert((lease.first_term(), row.id));
@@ -120,17 +117,17 @@ impl Tables {
         self.executions.insert(row.id, record);
     }
 
-    /// Takes a record out of its place and its indexes.
+    /// Removes a record from the table and its indexes.
     pub fn take(&mut self, id: ExecutionId) -> Option<Record> {
         let record = self.executions.remove(&id)?;
         let row = &record.execution;
         match &row.state {
             State::Waiting => {
-                strike(&mut self.ready, &row.class, &row.claim_order());
+                remove_member(&mut self.claimable, &row.class, &row.claim_order());
             }
             State::Active(lease) => {
                 self.first_terms.remove(&(lease.first_term(), id));
-                strike(&mut self.leases, &lease.session, &id);
+                remove_member(&mut self.leases, &lease.session, &id);
             }
             State::WaitingDependencies
             | State::Delayed { .. }
@@ -140,33 +137,33 @@ impl Tables {
         }
         self.gates.take_held(row);
         if let Some(due) = row.due() {
-            strike(&mut self.due, &due.kind, &(due.at, id));
+            remove_member(&mut self.due, &due.kind, &(due.at, id));
         }
-        strike(&mut self.listed, &row.namespace, &place(row));
+        remove_member(&mut self.listed, &row.namespace, &place(row));
         Some(record)
     }
 
-    /// Takes the pages of an execution's history out of their place.
+    /// Deletes the history pages of an execution.
     pub fn take_pages(&mut self, of: ExecutionId) {
         let pages = self.pages.range((of, 0)..=(of, u32::MAX));
         let pages: Vec<_> = pages.map(|(page, _)| *page).collect();
         pages.iter().for_each(|page| drop(self.pages.remove(page)));
     }
 
-    /// Puts an entry into the tag index.
+    /// Inserts an entry into the tag index.
     pub fn put_tag(&mut self, entry: TagEntry) {
         let place = Place { submitted_at: entry.submitted_at, id: entry.execution };
         let tagged = self.tags.entry((entry.namespace, entry.tag)).or_default();
         tagged.insert(place);
     }
 
-    /// Takes an entry out of the tag index.
+    /// Removes an entry from the tag index.
     pub fn take_tag(&mut self, entry: TagEntry) {
         let place = Place { submitted_at: entry.submitted_at, id: entry.execution };
-        strike(&mut self.tags, &(entry.namespace, entry.tag), &place);
+        remove_member(&mut self.tags, &(entry.namespace, entry.tag), &place);
     }
 
-    /// Puts a key in its place.
+    /// Inserts a key into the table and its index.
     pub fn put_key(&mut self, key: KeyRow) {
         if let Some(at) = key.expires_at {
             self.expiring.insert((at, key.name.clone()));
@@ -174,27 +171,27 @@ impl Tables {
         self.keys.insert(key.name.clone(), key);
     }
 
-    /// Takes a key out of its place.
+    /// Removes a key from the table and its index.
     pub fn take_key(&mut self, name: &KeyName) {
         if let Some(at) = self.keys.remove(name).and_then(|key| key.expires_at) {
             self.expiring.remove(&(at, name.clone()));
         }
     }
 
-    /// Puts a session in its place.
+    /// Inserts a session into the table and its index.
     pub fn put_session(&mut self, session: Session) {
         self.instances.entry((session.namespace(), session.instance.clone())).or_default().insert(session.id);
         self.sessions.insert(session.id, session);
     }
 
-    /// Takes a session out of its place.
+    /// Removes a session from the table and its index.
     pub fn take_session(&mut self, id: SessionId) -> Option<Session> {
         let session = self.sessions.remove(&id)?;
-        strike(&mut self.instances, &(session.namespace(), session.instance.clone()), &id);
+        remove_member(&mut self.instances, &(session.namespace(), session.instance.clone()), &id);
         Some(session)
     }
 
-    /// The executions leased under a session, in id order.
+    /// Returns the executions leased under a session, in id order.
     pub fn leased_by(&self, session: SessionId) -> impl Iterator<Item = &Execution> {
         let ids = self.leases.get(&session).into_iter().flatten();
         ids.filter_map(|id| self.executions.get(id)).map(|record| &record.execution)
@@ -240,7 +237,7 @@ impl Tables {
     }
 }
 
-/// The number of what stands at `index`: interned things are counted from 1.
+/// Returns the id of the interned name at `index`. Ids start at 1.
 fn number(index: usize) -> i32 {
     i32::try_from(index + 1).unwrap_or(i32::MAX)
 }

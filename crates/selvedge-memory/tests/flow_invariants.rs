@@ -1,5 +1,5 @@
-//! The checker of the invariants finds what is wrong with flows: each test breaks one thing in a sound store and looks for
-//! the words.
+//! The invariant checker finds violations in flows: each test corrupts one thing in a sound store and expects a
+//! message.
 
 use selvedge_conformance::{FlowHarness, Harness, invariants};
 use selvedge_core::flow::{Counts, FlowState};
@@ -13,8 +13,9 @@ use selvedge_core::{Changes, Execution, Flow, Name, Outcome, State};
 use selvedge_memory::MemoryStore;
 use std::sync::Arc;
 
-/// A flow in which `a` succeeded, `b` failed, `c` runs, `s` was skipped, `w` waits and `r` is ready.
-async fn sound() -> FlowHarness {
+/// Returns a sound flow in which `a` completed, `b` failed, `c` and `p` are active, `s` was skipped, `w` waits for its
+/// dependencies, `r` is waiting, and `p` has spawned `child`.
+async fn sound_flow() -> FlowHarness {
     let harness = Harness::new(Arc::new(MemoryStore::new())).await;
     let flow = harness.flow("a -> r; b -> s; a c -> w; p").await;
     flow.complete("a").await;
@@ -27,33 +28,34 @@ async fn sound() -> FlowHarness {
     flow
 }
 
-/// Saves changes to a sound store; the checker says so in these words.
-async fn is_found(flow: &FlowHarness, words: &str, changes: Changes) {
+/// Saves changes and asserts that the checker reports `message`.
+async fn assert_found(flow: &FlowHarness, message: &str, changes: Changes) {
     flow.harness.save(changes).await;
-    let broken = invariants::check(&*flow.harness.store).await;
-    assert!(broken.iter().any(|what| what.contains(words)), "{words:?} is not in {broken:#?}");
+    let violations = invariants::check(&*flow.harness.store).await;
+    assert!(violations.iter().any(|what| what.contains(message)), "{message:?} is not in {violations:#?}");
 }
 
-/// Edits the row of a node without a fact.
-async fn node(words: &str, name: &str, edit: impl FnOnce(&mut Execution)) {
-    let flow = sound().await;
+/// Edits the row of a node in a sound flow and asserts that the checker reports `message`.
+async fn assert_edited_node_found(message: &str, name: &str, edit: impl FnOnce(&mut Execution)) {
+    let flow = sound_flow().await;
     let before = flow.row(name).await;
     let mut execution = before.clone();
     edit(&mut execution);
     let (expected_version, result) = (before.version, ResultChange::Keep);
     let updated = vec![Updated { execution, expected_version, result, rewired: true }];
-    is_found(&flow, words, Changes { executions: Guarded::updating(updated), ..Changes::default() }).await;
+    assert_found(&flow, message, Changes { executions: Guarded::updating(updated), ..Changes::default() })
+        .await;
 }
 
-/// Edits the row of the flow.
-async fn whole(words: &str, edit: impl FnOnce(&mut Flow)) {
-    let flow = sound().await;
+/// Edits the row of a sound flow and asserts that the checker reports `message`.
+async fn assert_edited_flow_found(message: &str, edit: impl FnOnce(&mut Flow)) {
+    let flow = sound_flow().await;
     let before = flow.flow().await;
     let mut after = before.clone();
     edit(&mut after);
-    is_found(
+    assert_found(
         &flow,
-        words,
+        message,
         Changes { flows: Guarded::updating([(after, before.version)]), ..Changes::default() },
     )
     .await;
@@ -66,69 +68,90 @@ fn rewire(row: &mut Execution, edit: impl FnOnce(&mut Wiring)) {
 }
 
 fn edge(row: &mut Execution, place: usize, edit: impl FnOnce(&mut Edge)) {
-    edit(&mut row.join.as_mut().expect("it has edges").edges[place]);
+    edit(&mut row.join.as_mut().expect("it has a join").edges[place]);
 }
 
 fn decide(row: &mut Execution, decision: GroupDecision) {
-    row.join.as_mut().expect("it has edges").decision = decision;
+    row.join.as_mut().expect("it has a join").decision = decision;
 }
 
 #[tokio::test]
-async fn an_edge_that_only_one_end_knows_is_found() {
-    node("its upstream knows it 0 times", "a", |row| rewire(row, |wiring| wiring.downstreams.clear())).await;
-    node("does not know that it waits for it", "r", |row| rewire(row, |wiring| wiring.upstreams.clear()))
-        .await;
-    node("1 pending of 3", "w", |row| {
+async fn an_edge_that_is_listed_at_one_end_only_is_found() {
+    assert_edited_node_found("its upstream lists it 0 times", "a", |row| {
+        rewire(row, |wiring| wiring.downstreams.clear())
+    })
+    .await;
+    assert_edited_node_found("does not list it as an upstream", "r", |row| {
+        rewire(row, |wiring| wiring.upstreams.clear())
+    })
+    .await;
+    assert_edited_node_found("3 upstreams, but 1 edges hold, 0 are dead, 1 are pending", "w", |row| {
         rewire(row, |wiring| wiring.upstreams.push(wiring.upstreams[0]));
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_child_that_only_one_end_knows_is_found() {
-    node("its parent does not know it", "p", |row| rewire(row, |wiring| wiring.children.clear())).await;
-    node("does not know that it was spawned by it", "child", |row| {
+async fn a_child_that_is_listed_at_one_end_only_is_found() {
+    assert_edited_node_found("its parent does not list it as a child", "p", |row| {
+        rewire(row, |wiring| wiring.children.clear())
+    })
+    .await;
+    assert_edited_node_found("does not name it as the parent", "child", |row| {
         let mut spec = (*row.spec).clone();
-        spec.node.as_mut().expect("it is a node").parent = None;
+        spec.node.as_mut().expect("it is a assert_edited_node_found").parent = None;
         row.spec = Arc::new(spec);
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_edge_that_counts_what_never_happened_is_found() {
-    node("that generation ended as Some(Success)", "w", |row| {
+async fn an_edge_with_a_resolution_that_never_happened_is_found() {
+    assert_edited_node_found("that generation ended as Some(Completed)", "w", |row| {
         edge(row, 0, |edge| edge.resolution = Resolution::Dead);
     })
     .await;
-    node("that generation ended as None", "w", |row| edge(row, 0, |edge| edge.generation = 7)).await;
-    node("nothing is left to tell it", "w", |row| edge(row, 0, |edge| edge.resolution = Resolution::Pending))
-        .await;
-    node("by its log the edge from", "w", |row| edge(row, 0, |edge| edge.resolution = Resolution::Pending))
-        .await;
+    assert_edited_node_found("that generation ended as None", "w", |row| {
+        edge(row, 0, |edge| edge.generation = 7)
+    })
+    .await;
+    assert_edited_node_found("the outbox has no row that will propagate it", "w", |row| {
+        edge(row, 0, |edge| edge.resolution = Resolution::Pending)
+    })
+    .await;
+    assert_edited_node_found("by the event log the edge from", "w", |row| {
+        edge(row, 0, |edge| edge.resolution = Resolution::Pending)
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn a_decision_that_its_policy_does_not_give_is_found() {
-    node("its group decided Satisfied, its edges say Pending", "w", |row| {
+async fn a_decision_that_contradicts_its_policy_is_found() {
+    assert_edited_node_found("its join decided Satisfied, its edges mean Pending", "w", |row| {
         decide(row, GroupDecision::Satisfied)
     })
     .await;
-    node("its group decided Impossible, its edges say Satisfied", "r", |row| {
+    assert_edited_node_found("its join decided Impossible, its edges mean Satisfied", "r", |row| {
         decide(row, GroupDecision::Impossible)
     })
     .await;
-    node("its group decided Pending, its edges say Satisfied", "r", |row| {
+    assert_edited_node_found("its join decided Pending, its edges mean Satisfied", "r", |row| {
         decide(row, GroupDecision::Pending)
     })
     .await;
-    node("by its log the decision is Impossible", "s", |row| decide(row, GroupDecision::Pending)).await;
+    assert_edited_node_found("by the event log the decision is Impossible", "s", |row| {
+        decide(row, GroupDecision::Pending)
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn what_ran_and_was_skipped_is_found() {
-    node("its group decided Impossible", "s", |row| row.started_at = Some(row.submitted_at)).await;
-    node("its group decided Satisfied", "r", |row| {
+async fn an_execution_that_ran_and_was_skipped_is_found() {
+    assert_edited_node_found("its join decided Impossible", "s", |row| {
+        row.started_at = Some(row.submitted_at)
+    })
+    .await;
+    assert_edited_node_found("its join decided Satisfied", "r", |row| {
         row.state = State::Terminal(Outcome::Skipped);
         row.ended_at = Some(row.submitted_at);
     })
@@ -137,36 +160,40 @@ async fn what_ran_and_was_skipped_is_found() {
 
 #[tokio::test]
 async fn a_completion_that_was_lost_from_the_outbox_is_found() {
-    let flow = sound().await;
+    let flow = sound_flow().await;
     flow.cancel_node("c").await;
     assert_eq!(invariants::check(&*flow.harness.store).await, Vec::<String>::new());
     let outbox_removed = flow.harness.outbox().await.into_iter().map(|row| row.name);
-    is_found(
+    assert_found(
         &flow,
-        "nothing is left to tell it",
+        "the outbox has no row that will propagate it",
         Changes { outbox: Entries::removing(outbox_removed), ..Changes::default() },
     )
     .await;
 }
 
 #[tokio::test]
-async fn children_whose_cancel_was_lost_from_the_outbox_are_found() {
-    let flow = sound().await;
+async fn children_whose_cancellation_was_lost_from_the_outbox_are_found() {
+    let flow = sound_flow().await;
     flow.cancel_node("p").await;
     let outbox_removed = flow.harness.outbox().await.into_iter().map(|row| row.name);
-    is_found(&flow, "lives on", Changes { outbox: Entries::removing(outbox_removed), ..Changes::default() })
-        .await;
+    assert_found(
+        &flow,
+        "is still live",
+        Changes { outbox: Entries::removing(outbox_removed), ..Changes::default() },
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn counts_that_are_not_those_of_the_members_are_found() {
-    let flow = sound().await;
+async fn counts_that_differ_from_the_members_are_found() {
+    let flow = sound_flow().await;
     let mut more = Counts::default();
     more.add(StateName::Expired, 1);
     let counted = vec![(flow.id, more)];
-    is_found(
+    assert_found(
         &flow,
-        "0 Expired, not 1",
+        "0 members are Expired, and it counts 1",
         Changes {
             unread: UnreadWrites { flow_counts: counted, ..UnreadWrites::default() },
             ..Changes::default()
@@ -176,24 +203,32 @@ async fn counts_that_are_not_those_of_the_members_are_found() {
 }
 
 #[tokio::test]
-async fn a_state_that_is_not_the_flows_is_found() {
-    whole("it is Completed since", |flow| flow.state = FlowState::Completed).await;
-    whole("it is Running since Some", |flow| flow.ended_at = Some(flow.submitted_at)).await;
-    let flow = sound().await;
+async fn a_flow_state_that_contradicts_the_members_is_found() {
+    assert_edited_flow_found("its state is Completed, ended at", |flow| flow.state = FlowState::Completed)
+        .await;
+    assert_edited_flow_found("its state is Running, ended at Some", |flow| {
+        flow.ended_at = Some(flow.submitted_at)
+    })
+    .await;
+    let flow = sound_flow().await;
     for name in ["c", "p", "r"] {
         flow.cancel_node(name).await;
     }
-    assert_eq!(flow.ends().await, FlowState::Failed);
+    assert_eq!(flow.drained_state().await, FlowState::Failed);
     let before = flow.flow().await;
     let after = Flow { state: FlowState::Completed, ..before.clone() };
     let flows_updated = vec![(after, before.version)];
-    is_found(&flow, "not Failed", Changes { flows: Guarded::updating(flows_updated), ..Changes::default() })
-        .await;
+    assert_found(
+        &flow,
+        "should be Failed",
+        Changes { flows: Guarded::updating(flows_updated), ..Changes::default() },
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn a_member_that_is_not_found_by_its_name_is_found() {
-    let flow = sound().await;
+async fn a_member_that_cannot_be_found_by_name_is_found() {
+    let flow = sound_flow().await;
     let before = flow.row("r").await;
     let (expected_version, result) = (before.version, ResultChange::Keep);
     let execution = Execution { priority: before.priority + 1, ..before };
@@ -202,5 +237,5 @@ async fn a_member_that_is_not_found_by_its_name_is_found() {
         executions: Guarded::updating([Updated { execution, expected_version, result, rewired: false }]),
         ..Changes::default()
     };
-    is_found(&flow, "not found by their names", changes).await;
+    assert_found(&flow, "cannot be found by name", changes).await;
 }

@@ -1,4 +1,4 @@
-//! What gates do as time passes, on a clock that is moved: windows are used to the full, and not before.
+//! The cases of gates that depend on time, on a manual clock, where windows end exactly.
 
 use selvedge_conformance::{Subject, cases, run_case};
 use selvedge_core::Timestamp;
@@ -12,8 +12,8 @@ async fn on_a_manual_clock() -> Subject {
     Subject::with_clock(store, move |ms| clock.advance_ms(ms))
 }
 
-/// Runs cases on a manual clock.
-macro_rules! on_the_clock {
+/// Creates a test of each case, on a manual clock.
+macro_rules! tests_on_a_manual_clock {
     ($($case:ident)*) => {
         $(#[test]
         fn $case() {
@@ -22,14 +22,14 @@ macro_rules! on_the_clock {
     };
 }
 
-on_the_clock! {
-    a_lane_starts_no_more_in_any_window_than_its_rate
-    a_rate_of_a_lane_is_used_to_the_full_when_time_moves_on
-    a_quota_starts_no_more_in_any_window_than_its_rate
-    what_a_rate_refuses_is_looked_at_when_the_window_has_room
-    a_period_that_is_over_sets_the_usage_back_and_lets_go_on
-    every_way_time_ends_a_lease_gives_back_what_it_has_taken
-    what_is_held_is_cancelled_and_expires_like_what_waits
-    what_is_held_goes_on_in_bounded_chunks
-    keys_take_turns_however_many_wait_with_one_of_them
+tests_on_a_manual_clock! {
+    a_lane_never_exceeds_its_rate_in_any_window
+    the_rate_of_a_lane_is_fully_used_as_time_passes
+    a_quota_never_exceeds_its_rate_in_any_window
+    a_gate_whose_rate_refuses_is_checked_when_its_window_has_room
+    the_end_of_a_period_resets_the_usage_and_releases
+    every_end_of_a_lease_by_time_gives_back_its_slots
+    held_executions_are_cancelled_and_expire_like_waiting_ones
+    held_executions_are_released_in_bounded_chunks
+    fairness_keys_take_turns_however_many_executions_one_of_them_has
 }

@@ -1,5 +1,5 @@
-//! The checker of the invariants finds what is wrong with gates: each test breaks one thing in a sound store and looks for the
-//! words.
+//! The invariant checker finds violations in gates: each test corrupts one thing in a sound store and expects a
+//! message.
 
 use selvedge_conformance::{Harness, invariants};
 use selvedge_core::amount::Amount;
@@ -13,11 +13,11 @@ use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, State};
 use selvedge_memory::MemoryStore;
 use std::sync::Arc;
 
-/// A store with one that runs and draws on a key, a quota and a budget in a limited lane, one that its key holds, and two with a
-/// fairness key.
-struct Sound {
+/// A sound store with an active execution that draws on a key, a quota and a budget in a limited lane, one that is held
+/// by the same key, and two with a fairness key.
+struct SoundStore {
     harness: Harness,
-    runs: ExecutionId,
+    active: ExecutionId,
     held: ExecutionId,
     line: [ExecutionId; 2],
 }
@@ -36,8 +36,8 @@ fn drawing() -> Draft {
     Draft { draws, ..Draft::new("kind") }
 }
 
-impl Sound {
-    async fn new() -> Sound {
+impl SoundStore {
+    async fn new() -> SoundStore {
         let harness = Harness::new(Arc::new(MemoryStore::new())).await;
         let limit = Limit { hard: Some(Amount::whole(10)), soft: None };
         let limits = [("tokens".to_owned(), limit)].into();
@@ -64,7 +64,7 @@ impl Sound {
         let fairness_key = Some(Name::trusted("tenant"));
         let fair = Draft { draws: Draws { fairness_key, ..Draws::default() }, ..Draft::new("kind") };
         let line = harness.submit_all(vec![fair; 2]).await;
-        Sound { harness, runs: rows[0].id, held: rows[1].id, line: [line[0].id, line[1].id] }
+        SoundStore { harness, active: rows[0].id, held: rows[1].id, line: [line[0].id, line[1].id] }
     }
 
     fn name(&self, kind: GateKind, name: &str) -> GateName {
@@ -76,7 +76,7 @@ impl Sound {
         self.name(GateKind::Fair, "tenant").part(Name::trusted(&class.to_string()))
     }
 
-    /// The changes that edit a gate.
+    /// Returns the changes that edit a gate.
     async fn gate(&self, name: GateName, edit: impl FnOnce(&mut Gate)) -> Changes {
         let mut gate = self.harness.store.fetch_gates(&[name.id()]).await.expect("gates are read").remove(0);
         let expected = Some(gate.version);
@@ -85,7 +85,7 @@ impl Sound {
         Changes { gates: Guarded::writing([(gate, expected)]), ..Changes::default() }
     }
 
-    /// The changes that edit an execution.
+    /// Returns the changes that edit an execution.
     async fn row(&self, id: ExecutionId, edit: impl FnOnce(&mut Execution)) -> Changes {
         let mut execution = self.harness.row(id).await;
         let expected_version = execution.version;
@@ -95,96 +95,99 @@ impl Sound {
         Changes { executions: Guarded::updating(updated), ..Changes::default() }
     }
 
-    /// These changes break it, and the checker says so in these words.
-    async fn is_found(&self, words: &str, changes: Changes) {
+    /// Saves changes and asserts that the checker reports `message`.
+    async fn assert_found(&self, message: &str, changes: Changes) {
         assert_eq!(invariants::check(&*self.harness.store).await, Vec::<String>::new());
         self.harness.save(changes).await;
-        let broken = invariants::check(&*self.harness.store).await;
-        assert!(broken.iter().any(|what| what.contains(words)), "{words:?} is not in {broken:#?}");
+        let violations = invariants::check(&*self.harness.store).await;
+        assert!(
+            violations.iter().any(|what| what.contains(message)),
+            "{message:?} is not in {violations:#?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_gate_that_counts_wrongly_is_found() {
     for (kind, name) in [(GateKind::Lane, "default"), (GateKind::Key, "key"), (GateKind::Quota, "quota")] {
-        let sound = Sound::new().await;
-        let changes = sound.gate(sound.name(kind, name), |gate| gate.active += 1).await;
-        sound.is_found("1 slots are taken, and it counts 2", changes).await;
+        let store = SoundStore::new().await;
+        let changes = store.gate(store.name(kind, name), |gate| gate.active += 1).await;
+        store.assert_found("1 slots are taken, and it counts 2", changes).await;
     }
-    let sound = Sound::new().await;
-    let budget = sound.name(GateKind::Budget, "budget");
-    let changes = sound.gate(budget, |gate| gate.state.reserved = tokens(4)).await;
-    sound.is_found("is reserved, and it counts", changes).await;
+    let store = SoundStore::new().await;
+    let budget = store.name(GateKind::Budget, "budget");
+    let changes = store.gate(budget, |gate| gate.state.reserved = tokens(4)).await;
+    store.assert_found("is reserved, and it counts", changes).await;
 }
 
 #[tokio::test]
-async fn a_lease_that_has_not_taken_what_it_draws_on_is_found() {
-    let sound = Sound::new().await;
-    let changes = sound.row(sound.runs, |row| row.detail.slots = Slots::default()).await;
-    sound.is_found("it runs, draws on", changes).await;
-    let sound = Sound::new().await;
-    let changes = sound.row(sound.held, |row| row.detail.slots.drawn = true).await;
-    sound.is_found("it does not run, and has taken", changes).await;
+async fn an_active_execution_without_its_slots_is_found() {
+    let store = SoundStore::new().await;
+    let changes = store.row(store.active, |row| row.detail.slots = Slots::default()).await;
+    store.assert_found("it is active, draws on", changes).await;
+    let store = SoundStore::new().await;
+    let changes = store.row(store.held, |row| row.detail.slots.drawn = true).await;
+    store.assert_found("it is not active and has taken", changes).await;
 }
 
 #[tokio::test]
-async fn a_budget_that_does_not_follow_its_ledger_is_found() {
-    let sound = Sound::new().await;
-    let budget = sound.name(GateKind::Budget, "budget");
-    let changes = sound.gate(budget.clone(), |gate| gate.state.used = tokens(1)).await;
-    sound.is_found("its ledger says", changes).await;
-    let sound = Sound::new().await;
+async fn a_budget_that_differs_from_its_ledger_is_found() {
+    let store = SoundStore::new().await;
+    let budget = store.name(GateKind::Budget, "budget");
+    let changes = store.gate(budget.clone(), |gate| gate.state.used = tokens(1)).await;
+    store.assert_found("its ledger sums to", changes).await;
+    let store = SoundStore::new().await;
     let entry = LedgerEntry { gate: budget.id(), period: 0, execution: None, spent: tokens(1) };
-    sound.is_found("its ledger says", Changes { ledger: vec![entry], ..Changes::default() }).await;
+    store.assert_found("its ledger sums to", Changes { ledger: vec![entry], ..Changes::default() }).await;
 }
 
 #[tokio::test]
-async fn what_is_held_without_a_way_on_is_found() {
-    let sound = Sound::new().await;
-    let changes = sound.gate(sound.name(GateKind::Key, "key"), |gate| gate.active = 0).await;
-    sound.is_found("nothing will let that go on", changes).await;
-    let sound = Sound::new().await;
-    let budget = sound.name(GateKind::Budget, "budget");
-    let changes = sound.row(sound.held, |row| row.state = State::Held(budget.into())).await;
-    sound.is_found("nothing will let that go on", changes).await;
-    let sound = Sound::new().await;
-    let line = sound.line().await;
-    let changes = sound.gate(line, |gate| gate.active = 0).await;
-    sound.is_found("nothing will let that go on", changes).await;
+async fn an_execution_that_is_never_released_is_found() {
+    let store = SoundStore::new().await;
+    let changes = store.gate(store.name(GateKind::Key, "key"), |gate| gate.active = 0).await;
+    store.assert_found("nothing will release that execution", changes).await;
+    let store = SoundStore::new().await;
+    let budget = store.name(GateKind::Budget, "budget");
+    let changes = store.row(store.held, |row| row.state = State::Held(budget.into())).await;
+    store.assert_found("nothing will release that execution", changes).await;
+    let store = SoundStore::new().await;
+    let line = store.line().await;
+    let changes = store.gate(line, |gate| gate.active = 0).await;
+    store.assert_found("nothing will release that execution", changes).await;
 }
 
 #[tokio::test]
-async fn what_waits_for_a_gate_that_it_does_not_go_through_is_found() {
-    let sound = Sound::new().await;
-    let other = sound.name(GateKind::Key, "another");
-    let changes = sound.row(sound.held, |row| row.state = State::Held(other.into())).await;
-    sound.is_found("on which it does not draw", changes).await;
+async fn an_execution_that_waits_for_a_gate_it_does_not_draw_on_is_found() {
+    let store = SoundStore::new().await;
+    let other = store.name(GateKind::Key, "another");
+    let changes = store.row(store.held, |row| row.state = State::Held(other.into())).await;
+    store.assert_found("on which it does not draw", changes).await;
 }
 
 #[tokio::test]
-async fn a_line_with_two_that_may_be_claimed_is_found() {
-    let sound = Sound::new().await;
-    let changes = sound
-        .row(sound.line[1], |row| {
+async fn a_fairness_line_with_two_heads_is_found() {
+    let store = SoundStore::new().await;
+    let changes = store
+        .row(store.line[1], |row| {
             row.state = State::Waiting;
             row.detail.head = Some(row.priority);
         })
         .await;
-    sound.is_found("2 may be claimed", changes).await;
-    let sound = Sound::new().await;
-    let changes = sound.row(sound.line[1], |row| row.detail.head = Some(row.priority)).await;
-    sound.is_found("and the first of a line", changes).await;
+    store.assert_found("2 heads may be claimed", changes).await;
+    let store = SoundStore::new().await;
+    let changes = store.row(store.line[1], |row| row.detail.head = Some(row.priority)).await;
+    store.assert_found("it is the head of a fairness line", changes).await;
 }
 
 #[tokio::test]
-async fn a_gate_that_is_kept_for_nothing_is_found() {
-    let sound = Sound::new().await;
-    let quota = sound.name(GateKind::Quota, "quota");
-    let changes = sound
+async fn an_empty_gate_with_a_row_is_found() {
+    let store = SoundStore::new().await;
+    let quota = store.name(GateKind::Quota, "quota");
+    let changes = store
         .gate(quota, |gate| {
             gate.active = 0;
             gate.config = None;
         })
         .await;
-    sound.is_found("it is kept, and there is nothing in it", changes).await;
+    store.assert_found("it has a row, and the row is empty", changes).await;
 }

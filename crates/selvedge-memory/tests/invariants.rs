@@ -1,4 +1,4 @@
-//! The checker of the invariants finds what is wrong: each test breaks one thing in a sound store and looks for the words.
+//! The invariant checker finds violations: each test corrupts one thing in a sound store and expects a message.
 
 use selvedge_conformance::{Harness, invariants};
 use selvedge_core::log::{Event, unpack};
@@ -11,8 +11,8 @@ use selvedge_memory::MemoryStore;
 use std::future::Future;
 use std::sync::Arc;
 
-/// A store with one execution that was claimed, failed, claimed again and released.
-async fn sound() -> (Harness, Execution) {
+/// Returns a sound store with one execution that was claimed, failed, claimed again and released.
+async fn sound_store() -> (Harness, Execution) {
     let harness = Harness::new(Arc::new(MemoryStore::new())).await;
     let id = harness.submit(Draft::new("kind")).await.id;
     let fail = Op::Fail {
@@ -22,21 +22,21 @@ async fn sound() -> (Harness, Execution) {
     };
     for op in [fail, Op::Release] {
         let claimed = harness.claim(1).await.remove(0).execution;
-        let fence = selvedge_core::rules::report::Fence::of(&claimed).expect("it is leased");
+        let fence = selvedge_core::rules::report::Fence::of(&claimed).expect("it has a lease");
         harness.report(fence, op).await.expect("it is accepted");
     }
     let row = harness.row(id).await;
     (harness, row)
 }
 
-/// The facts of the whole log.
-async fn facts(harness: &Harness) -> Vec<Event> {
+/// Returns the events of the whole log.
+async fn events(harness: &Harness) -> Vec<Event> {
     let log = harness.store.log_after(0, 1_000).await.expect("the log is read");
-    let entries = log.entries.iter().map(|entry| unpack(&entry.body).expect("can be read"));
+    let entries = log.entries.iter().map(|entry| unpack(&entry.body).expect("an entry can be decoded"));
     entries.flatten().collect()
 }
 
-/// The changes that put a row in place of `before`.
+/// Returns the changes that replace the row `before`.
 fn replacing(before: &Execution, execution: Execution) -> Changes {
     Changes {
         executions: Guarded::updating([Updated {
@@ -49,18 +49,21 @@ fn replacing(before: &Execution, execution: Execution) -> Changes {
     }
 }
 
-/// Breaks a sound store by `changes`; the checker says so in these words.
-async fn is_found<F: Future<Output = Changes>>(words: &str, changes: impl FnOnce(Harness, Execution) -> F) {
-    let (harness, row) = sound().await;
+/// Corrupts a sound store and asserts that the checker reports `message`.
+async fn assert_found<F: Future<Output = Changes>>(
+    message: &str,
+    changes: impl FnOnce(Harness, Execution) -> F,
+) {
+    let (harness, row) = sound_store().await;
     assert_eq!(invariants::check(&*harness.store).await, Vec::<String>::new());
     let changes = changes(harness.clone(), row).await;
     harness.save(changes).await;
-    let broken = invariants::check(&*harness.store).await;
-    assert!(broken.iter().any(|what| what.contains(words)), "{words:?} is not in {broken:#?}");
+    let violations = invariants::check(&*harness.store).await;
+    assert!(violations.iter().any(|what| what.contains(message)), "{message:?} is not in {violations:#?}");
 }
 
 #[tokio::test]
-async fn a_row_that_changed_without_a_fact_is_found() {
+async fn a_row_that_changed_without_an_event_is_found() {
     type Edit = fn(&mut Execution);
     let edits: [(&str, Edit); 7] = [
         ("the state is", |row| {
@@ -72,10 +75,10 @@ async fn a_row_that_changed_without_a_fact_is_found() {
         ("retries is", |row| row.detail.retries = 0),
         ("interruptions is", |row| row.detail.interruptions = 1),
         ("the tags is", |row| drop(row.tags.insert("a".into(), "b".into()))),
-        ("its history is not what the log tells", |row| row.history = History::default()),
+        ("its history differs from the event log", |row| row.history = History::default()),
     ];
-    for (words, edit) in edits {
-        is_found(words, |_, row| async move {
+    for (message, edit) in edits {
+        assert_found(message, |_, row| async move {
             let mut edited = row.clone();
             edit(&mut edited);
             replacing(&row, edited)
@@ -86,7 +89,7 @@ async fn a_row_that_changed_without_a_fact_is_found() {
 
 #[tokio::test]
 async fn an_execution_without_an_end_or_a_next_cause_is_found() {
-    is_found("it is Ready and ended at", |_, row| async move {
+    assert_found("its state is Waiting and it ended at", |_, row| async move {
         let ended_at = Some(row.submitted_at);
         replacing(&row, Execution { ended_at, ..row.clone() })
     })
@@ -94,16 +97,16 @@ async fn an_execution_without_an_end_or_a_next_cause_is_found() {
 }
 
 #[tokio::test]
-async fn an_acknowledged_execution_that_is_gone_is_found() {
-    is_found("has not ended, and is gone", |_, row| async move {
+async fn an_acknowledged_live_execution_without_a_row_is_found() {
+    assert_found("has not ended, and has no row", |_, row| async move {
         Changes { executions: Guarded::deleting([(row.id, row.version)]), ..Changes::default() }
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_execution_that_the_log_does_not_know_is_found() {
-    is_found("the log does not know it", |_, row| async move {
+async fn an_execution_without_events_is_found() {
+    assert_found("the event log has no event of it", |_, row| async move {
         let id = ExecutionId(uuid::Uuid::from_u128(7));
         Changes {
             executions: Guarded::inserting([selvedge_core::rows::Inserted {
@@ -117,42 +120,44 @@ async fn an_execution_that_the_log_does_not_know_is_found() {
     .await;
 }
 
-/// Writes a fact of the log a second time, with the version after the last.
-async fn again(harness: Harness, number: usize, version: u32) -> Changes {
-    let mut event = facts(&harness).await.swap_remove(number);
+/// Returns the changes that log an event a second time, with this version.
+async fn log_again(harness: Harness, number: usize, version: u32) -> Changes {
+    let mut event = events(&harness).await.swap_remove(number);
     event.version = Some(version);
     Changes { events: vec![event], ..Changes::default() }
 }
 
 #[tokio::test]
 async fn a_gap_in_the_versions_is_found() {
-    is_found("version Some(9) follows 5", |harness, _| again(harness, 1, 9)).await;
+    assert_found("version Some(9) follows 5", |harness, _| log_again(harness, 1, 9)).await;
 }
 
 #[tokio::test]
-async fn a_change_that_is_no_cell_of_the_table_is_found() {
-    is_found("no cell takes Some(Ready) by Some(Fail)", |harness, row| again(harness, 2, row.version + 1))
-        .await;
-}
-
-#[tokio::test]
-async fn a_write_under_an_old_lease_is_found() {
-    is_found("it ends another lease than", |harness, _| async move {
-        let claimed = harness.claim(1).await.remove(0).execution;
-        again(harness, 2, claimed.version + 1).await
+async fn a_change_outside_the_transition_table_is_found() {
+    assert_found("no transition from Some(Waiting) by Some(Fail)", |harness, row| {
+        log_again(harness, 2, row.version + 1)
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_lease_that_is_given_twice_is_found() {
-    is_found("was given twice", |harness, row| again(harness, 1, row.version + 1)).await;
-    is_found("epoch 1 follows 2", |harness, row| again(harness, 1, row.version + 1)).await;
+async fn a_write_under_an_old_lease_is_found() {
+    assert_found("it ends a lease other than", |harness, _| async move {
+        let claimed = harness.claim(1).await.remove(0).execution;
+        log_again(harness, 2, claimed.version + 1).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lease_that_is_granted_twice_is_found() {
+    assert_found("was granted twice", |harness, row| log_again(harness, 1, row.version + 1)).await;
+    assert_found("epoch 1 follows 2", |harness, row| log_again(harness, 1, row.version + 1)).await;
 }
 
 #[tokio::test]
 async fn more_retries_than_are_allowed_are_found() {
-    is_found("1 retries, 0 interruptions", |_, row| async move {
+    assert_found("1 retries and 0 interruptions exceed its policy", |_, row| async move {
         let mut spec = (*row.spec).clone();
         spec.policy = Policy::default();
         spec.policy.retry.max_retries = 0;
@@ -164,14 +169,14 @@ async fn more_retries_than_are_allowed_are_found() {
 
 #[tokio::test]
 async fn a_key_that_had_two_effects_is_found() {
-    is_found("idempotency key key made", |harness, row| async move {
+    assert_found("idempotency key key created", |harness, row| async move {
         let keyed = Draft { idempotency_key: Some("key".into()), ..Draft::new("kind") };
         let keyed = harness.submit(keyed).await;
         let spec = keyed.spec.clone();
         replacing(&row, Execution { spec, ..row.clone() })
     })
     .await;
-    is_found("active with the unique key key", |harness, row| async move {
+    assert_found("live executions have the unique key key", |harness, row| async move {
         let keyed = Draft { unique_while_active: Some("key".into()), ..Draft::new("kind") };
         let keyed = harness.submit(keyed).await;
         let spec = keyed.spec.clone();
@@ -181,10 +186,10 @@ async fn a_key_that_had_two_effects_is_found() {
 }
 
 #[tokio::test]
-async fn a_page_of_history_that_is_missing_is_found() {
-    is_found("it has 0 pages, not 1", |harness, row| async move {
-        let tag = Action::Prioritise { priority: 1 };
-        let row = harness.operate(row.id, tag).await.expect("it is raised");
+async fn a_missing_history_page_is_found() {
+    assert_found("it has 0 history pages, not 1", |harness, row| async move {
+        let raise = Action::Prioritise { priority: 1 };
+        let row = harness.operate(row.id, raise).await.expect("its priority is raised");
         let mut edited = row.clone();
         edited.detail.history_pages = 1;
         replacing(&row, edited)

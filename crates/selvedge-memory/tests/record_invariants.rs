@@ -1,5 +1,5 @@
-//! The checker of the invariants finds what is wrong with suspensions, signals, waitpoints and steps: each test breaks one
-//! thing in a sound store and looks for the words.
+//! The invariant checker finds violations in suspensions, signals, waitpoints and steps: each test corrupts one thing
+//! in a sound store and expects a message.
 
 use selvedge_conformance::{Harness, invariants};
 use selvedge_core::fact::Notice;
@@ -20,7 +20,7 @@ use selvedge_core::{
 use selvedge_memory::MemoryStore;
 use std::sync::Arc;
 
-fn on(signal: &str) -> Condition {
+fn on_signal(signal: &str) -> Condition {
     Condition::signal(Name::trusted(signal))
 }
 
@@ -28,48 +28,52 @@ fn step_wait(step: &str, condition: Condition) -> WaitDraft {
     WaitDraft { step: Some((Name::trusted(step), StepKind::Wait)), ..WaitDraft::new(condition) }
 }
 
-/// A store with one execution. It has done a step, waited for `go`, and made two waitpoints, through one of which a signal
-/// came; now it is suspended for `early`, which has come, and `late`, which has not.
-async fn sound() -> (Harness, ExecutionId) {
+/// Returns a sound store with one execution. It has recorded a step, waited for `go`, and created two waitpoints, one
+/// of which has delivered a signal. Now it is suspended on `early`, which has arrived, and `late`, which has not.
+async fn sound_store() -> (Harness, ExecutionId) {
     let harness = Harness::new(Arc::new(MemoryStore::new())).await;
     let claimed = harness.leased(Draft::new("kind")).await;
     let id = claimed.execution.id;
     harness.step(&claimed, "done", "1").await;
-    harness.suspend(&claimed, vec![step_wait("first", on("go"))]).await;
+    harness.suspend(&claimed, vec![step_wait("first", on_signal("go"))]).await;
     harness.signal(id, "early").await;
     harness.signal(id, "go").await;
     let claimed = harness.claim_again(id).await;
     let draft = |name, expires_ms| WaitpointDraft { expires_ms, ..WaitpointDraft::new(Name::trusted(name)) };
     let used = harness.waitpoint(&claimed, draft("used", Some(50_000))).await;
     harness.waitpoint(&claimed, draft("open", Some(60_000))).await;
-    harness.deliver(&used).await.expect("it is taken");
-    let both = Condition::All(vec![on("early"), on("late"), Condition::operator()]);
+    harness.deliver(&used).await.expect("it is delivered");
+    let both = Condition::All(vec![on_signal("early"), on_signal("late"), Condition::operator()]);
     harness.suspend(&claimed, vec![step_wait("second", both)]).await;
     assert_eq!(invariants::check(&*harness.store).await, Vec::<String>::new());
     (harness, id)
 }
 
-/// Saves changes; the checker says so in these words.
-async fn is_found(harness: &Harness, words: &str, changes: Changes) {
+/// Saves changes and asserts that the checker reports `message`.
+async fn assert_found(harness: &Harness, message: &str, changes: Changes) {
     harness.save(changes).await;
-    let broken = invariants::check(&*harness.store).await;
-    assert!(broken.iter().any(|what| what.contains(words)), "{words:?} is not in {broken:#?}");
+    let violations = invariants::check(&*harness.store).await;
+    assert!(violations.iter().any(|what| what.contains(message)), "{message:?} is not in {violations:#?}");
 }
 
-/// Edits the row without a fact.
-async fn row(words: &str, edit: impl FnOnce(&mut Execution)) {
-    let (harness, id) = sound().await;
+/// Edits the row of a sound store and asserts that the checker reports `message`.
+async fn assert_edited_row_found(message: &str, edit: impl FnOnce(&mut Execution)) {
+    let (harness, id) = sound_store().await;
     let mut execution = harness.row(id).await;
     let expected_version = execution.version;
     edit(&mut execution);
     let updated = Updated { execution, expected_version, result: ResultChange::Keep, rewired: false };
-    is_found(&harness, words, Changes { executions: Guarded::updating([updated]), ..Changes::default() })
-        .await;
+    assert_found(
+        &harness,
+        message,
+        Changes { executions: Guarded::updating([updated]), ..Changes::default() },
+    )
+    .await;
 }
 
-/// Edits what it waits for without a fact.
-async fn suspension(words: &str, edit: impl FnOnce(&mut Suspension)) {
-    row(words, |row| {
+/// Edits the suspension in a sound store and asserts that the checker reports `message`.
+async fn assert_edited_suspension_found(message: &str, edit: impl FnOnce(&mut Suspension)) {
+    assert_edited_row_found(message, |row| {
         let State::Suspended(suspension) = &mut row.state else { panic!("it is suspended") };
         edit(Arc::make_mut(suspension));
     })
@@ -77,46 +81,53 @@ async fn suspension(words: &str, edit: impl FnOnce(&mut Suspension)) {
 }
 
 #[tokio::test]
-async fn a_record_in_the_row_that_no_fact_tells_of_is_found() {
-    row("by its log the record is", |row| row.detail.record.untaken -= 1).await;
-    row("by its log the record is", |row| row.detail.record.suspensions += 1).await;
-    row("by its log the record is", |row| row.detail.record.bytes += 1).await;
-    row("by its log the record is", |row| row.detail.record.resumed_by = Some(ResumedBy::Operator)).await;
-    row("signals are not taken, and its row says", |row| row.detail.record.untaken += 1).await;
-    row("its signals are", |row| row.detail.record.signals += 1).await;
-    row("its steps are", |row| row.detail.record.steps += 1).await;
-    row("its waitpoints are", |row| row.detail.record.waitpoints -= 1).await;
-    row("a waitpoint expires at", |row| row.detail.record.expires_at = None).await;
+async fn a_record_in_the_row_without_an_event_is_found() {
+    assert_edited_row_found("by the event log the record is", |row| row.detail.record.untaken -= 1).await;
+    assert_edited_row_found("by the event log the record is", |row| row.detail.record.suspensions += 1).await;
+    assert_edited_row_found("by the event log the record is", |row| row.detail.record.bytes += 1).await;
+    assert_edited_row_found("by the event log the record is", |row| {
+        row.detail.record.resumed_by = Some(ResumedBy::Operator)
+    })
+    .await;
+    assert_edited_row_found("signals are untaken, and its row counts", |row| row.detail.record.untaken += 1)
+        .await;
+    assert_edited_row_found("its signals are", |row| row.detail.record.signals += 1).await;
+    assert_edited_row_found("its steps are", |row| row.detail.record.steps += 1).await;
+    assert_edited_row_found("its waitpoints are", |row| row.detail.record.waitpoints -= 1).await;
+    assert_edited_row_found("a waitpoint expires at", |row| row.detail.record.expires_at = None).await;
 }
 
 #[tokio::test]
-async fn a_suspension_that_has_heard_something_else_is_found() {
-    let by_log = "by its log the suspension is";
-    suspension(by_log, |suspension| suspension.number += 1).await;
-    suspension(by_log, |suspension| suspension.waits[0].escalated = true).await;
-    suspension(by_log, |suspension| assert!(suspension.allow())).await;
-    row(by_log, |row| row.state = State::Waiting).await;
+async fn a_suspension_that_differs_from_the_log_is_found() {
+    let by_log = "by the event log the suspension is";
+    assert_edited_suspension_found(by_log, |suspension| suspension.number += 1).await;
+    assert_edited_suspension_found(by_log, |suspension| suspension.waits[0].escalated = true).await;
+    assert_edited_suspension_found(by_log, |suspension| assert!(suspension.allow())).await;
+    assert_edited_row_found(by_log, |row| row.state = State::Waiting).await;
 }
 
 #[tokio::test]
-async fn an_execution_that_stays_suspended_though_what_it_waits_for_has_come_is_found() {
-    suspension("what it waits for has come, and it is suspended", |suspension| {
+async fn an_execution_that_stays_suspended_though_its_resume_condition_holds_is_found() {
+    assert_edited_suspension_found("its resume condition holds, and it is still suspended", |suspension| {
         suspension.waits[0].condition = Condition::Operator { said: true };
     })
     .await;
 }
 
-/// Edits the tables without a fact: shown the signals, the steps and the waitpoints, gives what to write.
-async fn tables(words: &str, edit: impl FnOnce(Vec<Signal>, Vec<Step>, Vec<Waitpoint>) -> Changes) {
-    let (harness, id) = sound().await;
+/// Edits the signals, steps and waitpoints of a sound store and asserts that the checker reports `message`.
+async fn assert_edited_tables_found(
+    message: &str,
+    edit: impl FnOnce(Vec<Signal>, Vec<Step>, Vec<Waitpoint>) -> Changes,
+) {
+    let (harness, id) = sound_store().await;
     let changes = edit(harness.signals(id).await, harness.steps(id).await, harness.waitpoints(id).await);
-    is_found(&harness, words, changes).await;
+    assert_found(&harness, message, changes).await;
 }
 
 #[tokio::test]
-async fn a_signal_that_is_not_what_the_log_tells_is_found() {
+async fn a_signal_that_differs_from_the_log_is_found() {
     let add = |signal: Signal| Changes { signals: vec![signal], ..Changes::default() };
-    tables("signals are not taken, and its row says", |signals, _, _| Changes {
+    assert_edited_tables_found("signals are untaken, and its row counts", |signals, _, _| Changes {
         unread: UnreadWrites {
             signals_taken: vec![(signals[0].execution, signals[0].number, 2)],
             ..UnreadWrites::default()
@@ -124,14 +135,26 @@ async fn a_signal_that_is_not_what_the_log_tells_is_found() {
         ..Changes::default()
     })
     .await;
-    tables("its signals are [1, 2, 3, 5]", |signals, _, _| add(Signal { number: 5, ..signals[0].clone() }))
+    assert_edited_tables_found("its signals are [1, 2, 3, 5]", |signals, _, _| {
+        add(Signal { number: 5, ..signals[0].clone() })
+    })
+    .await;
+    let differs = "the event log has LoggedSignal";
+    assert_edited_tables_found(differs, |signals, _, _| add(Signal { taken: Some(2), ..signals[1].clone() }))
         .await;
-    let told = "the log tells of ToldSignal";
-    tables(told, |signals, _, _| add(Signal { taken: Some(2), ..signals[1].clone() })).await;
-    tables(told, |signals, _, _| add(Signal { source: Name::trusted("x"), ..signals[0].clone() })).await;
-    tables(told, |signals, _, _| add(Signal { payload: Some("12345".into()), ..signals[0].clone() })).await;
-    tables(told, |signals, _, _| add(Signal { effect: Effect::Resumed, ..signals[0].clone() })).await;
-    tables("two signals have the key", |signals, _, _| {
+    assert_edited_tables_found(differs, |signals, _, _| {
+        add(Signal { source: Name::trusted("x"), ..signals[0].clone() })
+    })
+    .await;
+    assert_edited_tables_found(differs, |signals, _, _| {
+        add(Signal { payload: Some("12345".into()), ..signals[0].clone() })
+    })
+    .await;
+    assert_edited_tables_found(differs, |signals, _, _| {
+        add(Signal { effect: Effect::Resumed, ..signals[0].clone() })
+    })
+    .await;
+    assert_edited_tables_found("two signals have the key", |signals, _, _| {
         let key = Some(Name::trusted("key"));
         let keyed = signals.into_iter().take(2).map(|signal| Signal { key: key.clone(), ..signal });
         Changes { signals: keyed.collect(), ..Changes::default() }
@@ -140,70 +163,96 @@ async fn a_signal_that_is_not_what_the_log_tells_is_found() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_not_what_the_log_tells_is_found() {
+async fn a_step_that_differs_from_the_log_is_found() {
     let write = |step: Step| Changes { steps: vec![step], ..Changes::default() };
-    let told = "the log tells of Some(ToldStep";
-    tables(told, |_, steps, _| write(Step { result: Some("22".into()), ..steps[0].clone() })).await;
-    tables(told, |_, steps, _| write(Step { attempt: 7, ..steps[0].clone() })).await;
-    tables(told, |_, steps, _| {
+    let differs = "the event log has Some(LoggedStep";
+    assert_edited_tables_found(differs, |_, steps, _| {
+        write(Step { result: Some("22".into()), ..steps[0].clone() })
+    })
+    .await;
+    assert_edited_tables_found(differs, |_, steps, _| write(Step { attempt: 7, ..steps[0].clone() })).await;
+    assert_edited_tables_found(differs, |_, steps, _| {
         let result = Some(r#"{"resumed_by":"condition","signals":[1]}"#.into());
         write(Step { result, ..steps[1].clone() })
     })
     .await;
-    tables(told, |_, steps, _| write(Step { recorded_at: Some(steps[2].started_at), ..steps[2].clone() }))
-        .await;
-    tables("the log tells of None", |_, steps, _| {
+    assert_edited_tables_found(differs, |_, steps, _| {
+        write(Step { recorded_at: Some(steps[2].started_at), ..steps[2].clone() })
+    })
+    .await;
+    assert_edited_tables_found("the event log has None", |_, steps, _| {
         write(Step { name: Name::trusted("x"), ..steps[0].clone() })
     })
     .await;
-    tables("its steps are [1, 2, 3, 9]", |_, steps, _| write(Step { number: 9, ..steps[0].clone() })).await;
+    assert_edited_tables_found("its steps are [1, 2, 3, 9]", |_, steps, _| {
+        write(Step { number: 9, ..steps[0].clone() })
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn a_waitpoint_that_is_not_what_the_log_tells_is_found() {
+async fn a_waitpoint_that_differs_from_the_log_is_found() {
     let write = |waitpoint| Changes { waitpoints: vec![waitpoint], ..Changes::default() };
-    let told = "the log tells of ToldWaitpoint";
-    tables(told, |_, _, all| write(Waitpoint { state: WaitpointState::Open, ..all[0].clone() })).await;
-    tables(told, |_, _, all| write(Waitpoint { state: WaitpointState::Revoked, ..all[1].clone() })).await;
-    tables(told, |_, _, all| write(Waitpoint { source: Name::trusted("x"), ..all[1].clone() })).await;
-    tables("is of namespace", |_, _, all| write(Waitpoint { namespace: NamespaceId(77), ..all[1].clone() }))
-        .await;
-    tables("its waitpoints are [1, 2, 4]", |_, _, all| write(Waitpoint { number: 4, ..all[1].clone() }))
-        .await;
+    let differs = "the event log has LoggedWaitpoint";
+    assert_edited_tables_found(differs, |_, _, all| {
+        write(Waitpoint { state: WaitpointState::Open, ..all[0].clone() })
+    })
+    .await;
+    assert_edited_tables_found(differs, |_, _, all| {
+        write(Waitpoint { state: WaitpointState::Revoked, ..all[1].clone() })
+    })
+    .await;
+    assert_edited_tables_found(differs, |_, _, all| {
+        write(Waitpoint { source: Name::trusted("x"), ..all[1].clone() })
+    })
+    .await;
+    assert_edited_tables_found("belongs to namespace", |_, _, all| {
+        write(Waitpoint { namespace: NamespaceId(77), ..all[1].clone() })
+    })
+    .await;
+    assert_edited_tables_found("its waitpoints are [1, 2, 4]", |_, _, all| {
+        write(Waitpoint { number: 4, ..all[1].clone() })
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn what_is_left_of_an_execution_that_is_gone_is_found() {
-    let (harness, id) = sound().await;
+async fn a_row_of_a_deleted_execution_is_found() {
+    let (harness, id) = sound_store().await;
     harness
         .operate(id, selvedge_core::rules::operator::Action::Cancel { reason: None, grace_ms: 0 })
         .await
         .expect("it is cancelled");
-    let (version, left) = (harness.row(id).await.version, harness.signals(id).await);
+    let (version, remaining) = (harness.row(id).await.version, harness.signals(id).await);
     let changes =
-        Changes { executions: Guarded::deleting([(id, version)]), signals: left, ..Changes::default() };
-    is_found(&harness, "it is gone, and this is left of it", changes).await;
+        Changes { executions: Guarded::deleting([(id, version)]), signals: remaining, ..Changes::default() };
+    assert_found(&harness, "it was deleted, and these rows remain", changes).await;
 }
 
-/// The newest fact of the log that is like this.
-async fn newest(harness: &Harness, like: impl Fn(&Fact) -> bool) -> Event {
+/// Returns the newest event whose fact matches.
+async fn newest(harness: &Harness, matches_fact: impl Fn(&Fact) -> bool) -> Event {
     let log = harness.store.log_after(0, 1_000).await.expect("the log is read");
-    let events = log.entries.iter().flat_map(|entry| unpack(&entry.body).expect("can be read"));
-    events.filter(|event| like(&event.fact)).last().expect("there is one")
+    let events = log.entries.iter().flat_map(|entry| unpack(&entry.body).expect("an entry can be decoded"));
+    events.filter(|event| matches_fact(&event.fact)).last().expect("there is one")
 }
 
-/// Tells one more fact: the newest that is like this, edited.
-async fn fact(words: &str, like: impl Fn(&Fact) -> bool, edit: impl FnOnce(&mut Event)) {
-    let (harness, id) = sound().await;
-    let mut event = newest(&harness, like).await;
+/// Logs one more event, an edited copy of the newest whose fact matches, and asserts that the checker reports
+/// `message`.
+async fn assert_extra_event_found(
+    message: &str,
+    matches_fact: impl Fn(&Fact) -> bool,
+    edit: impl FnOnce(&mut Event),
+) {
+    let (harness, id) = sound_store().await;
+    let mut event = newest(&harness, matches_fact).await;
     event.version = Some(harness.row(id).await.version + 1);
     edit(&mut event);
-    is_found(&harness, words, Changes { events: vec![event], ..Changes::default() }).await;
+    assert_found(&harness, message, Changes { events: vec![event], ..Changes::default() }).await;
 }
 
 #[tokio::test]
 async fn a_token_that_is_accepted_twice_is_found() {
-    fact(
+    assert_extra_event_found(
         "and was not open",
         |fact| matches!(fact, Fact::Signalled { waitpoint: Some(_), .. }),
         |event| {
@@ -216,19 +265,29 @@ async fn a_token_that_is_accepted_twice_is_found() {
 }
 
 #[tokio::test]
-async fn a_signal_that_did_something_else_than_is_told_is_found() {
+async fn a_signal_with_another_effect_than_logged_is_found() {
     let is_signal = |fact: &Fact| matches!(fact, Fact::Signalled { .. });
-    let told_as = |told: Effect| {
+    let logged_as = |logged: Effect| {
         move |event: &mut Event| {
             if let Fact::Signalled { number, name, waitpoint, effect, .. } = &mut event.fact {
-                (*number, *name, *waitpoint, *effect) = (4, Name::trusted("late"), None, told);
+                (*number, *name, *waitpoint, *effect) = (4, Name::trusted("late"), None, logged);
             }
         }
     };
-    fact("signal 4 is told as Buffered and was Counted", is_signal, told_as(Effect::Buffered)).await;
-    fact("signal 4 is told as Resumed and was Counted", is_signal, told_as(Effect::Resumed)).await;
-    fact("and it does not go on", is_signal, told_as(Effect::Resumed)).await;
-    fact("signal 9 follows 3", is_signal, |event| {
+    assert_extra_event_found(
+        "signal 4 is logged as Buffered and was Counted",
+        is_signal,
+        logged_as(Effect::Buffered),
+    )
+    .await;
+    assert_extra_event_found(
+        "signal 4 is logged as Resumed and was Counted",
+        is_signal,
+        logged_as(Effect::Resumed),
+    )
+    .await;
+    assert_extra_event_found("and it is not resumed", is_signal, logged_as(Effect::Resumed)).await;
+    assert_extra_event_found("signal 9 follows 3", is_signal, |event| {
         if let Fact::Signalled { number, waitpoint, .. } = &mut event.fact {
             (*number, *waitpoint) = (9, None);
         }
@@ -237,22 +296,25 @@ async fn a_signal_that_did_something_else_than_is_told_is_found() {
 }
 
 #[tokio::test]
-async fn a_suspension_that_goes_on_or_ends_without_cause_is_found() {
+async fn a_suspension_that_resumes_or_ends_without_cause_is_found() {
     let is_resumed = |fact: &Fact| matches!(fact, Fact::Resumed { .. });
-    fact("no wait of", is_resumed, |event| {
+    assert_extra_event_found("no wait of", is_resumed, |event| {
         if let Fact::Resumed { suspension, .. } = &mut event.fact {
             *suspension = 2;
         }
     })
     .await;
-    fact("it took [] and ended []", is_resumed, |event| {
+    assert_extra_event_found("it took [] and ended []", is_resumed, |event| {
         if let Fact::Resumed { suspension, by, .. } = &mut event.fact {
             (*suspension, *by) = (2, ResumedBy::Operator);
         }
     })
     .await;
-    fact("is no news to", is_resumed, |event| event.fact = Fact::Noticed { notice: Notice::Time }).await;
-    fact("was overdue", is_resumed, |event| {
+    assert_extra_event_found("changes nothing in", is_resumed, |event| {
+        event.fact = Fact::Noticed { notice: Notice::Time }
+    })
+    .await;
+    assert_extra_event_found("was overdue", is_resumed, |event| {
         let (on_timeout, next) = (
             selvedge_core::suspension::OnTimeout::Fail,
             selvedge_core::fact::Next::Terminal(selvedge_core::Outcome::Failed),
@@ -263,15 +325,15 @@ async fn a_suspension_that_goes_on_or_ends_without_cause_is_found() {
 }
 
 #[tokio::test]
-async fn a_waitpoint_that_expires_early_or_is_made_twice_is_found() {
-    let is_made = |fact: &Fact| matches!(fact, Fact::WaitpointCreated { .. });
-    fact("expired before its time", is_made, |event| {
+async fn a_waitpoint_that_expires_early_or_is_created_twice_is_found() {
+    let is_created = |fact: &Fact| matches!(fact, Fact::WaitpointCreated { .. });
+    assert_extra_event_found("expired before its time", is_created, |event| {
         if let Fact::WaitpointCreated { waitpoint, name, .. } = event.fact.clone() {
             event.fact = Fact::WaitpointExpired { waitpoint, name };
         }
     })
     .await;
-    fact("it was made before", is_made, |event| {
+    assert_extra_event_found("it was created before", is_created, |event| {
         if let Fact::WaitpointCreated { source, .. } = &mut event.fact {
             *source = Name::trusted("another");
         }
@@ -280,9 +342,9 @@ async fn a_waitpoint_that_expires_early_or_is_made_twice_is_found() {
 }
 
 #[tokio::test]
-async fn a_fact_of_another_namespace_is_found() {
-    fact(
-        "is of another namespace",
+async fn an_event_of_another_namespace_is_found() {
+    assert_extra_event_found(
+        "belongs to another namespace",
         |fact| matches!(fact, Fact::Suspended { .. }),
         |event| {
             event.namespace = NamespaceId(77);
@@ -292,15 +354,20 @@ async fn a_fact_of_another_namespace_is_found() {
 }
 
 #[tokio::test]
-async fn a_parent_that_is_not_told_of_the_end_of_its_children_is_found() {
+async fn a_parent_that_is_not_notified_of_the_end_of_its_children_is_found() {
     let harness = Harness::new(Arc::new(MemoryStore::new())).await;
     let flow = harness.flow("p").await;
     let parent = flow.claim("p").await;
     flow.spawn(&parent, "child").await;
     harness.suspend(&parent, vec![WaitDraft::new(Condition::children())]).await;
     flow.complete("child").await;
-    assert_eq!(invariants::check(&*harness.store).await, Vec::<String>::new(), "that is left to be told");
+    assert_eq!(
+        invariants::check(&*harness.store).await,
+        Vec::<String>::new(),
+        "the outbox has the notification"
+    );
     let name = OutboxName { id: parent.execution.id.0, kind: OutboxKind::Parent };
     let lost = Changes { outbox: Entries::removing([name]), ..Changes::default() };
-    is_found(&harness, "its children have ended, and nothing is left to tell it", lost).await;
+    assert_found(&harness, "its children have ended, and the outbox has no row that will notify it", lost)
+        .await;
 }

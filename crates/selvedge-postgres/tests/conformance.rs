@@ -2,7 +2,7 @@
 
 mod support;
 
-use selvedge_conformance::{Subject, flow_model, model};
+use selvedge_conformance::{Subject, execution_model, flow_model, gate_model};
 use selvedge_store::Store;
 use std::sync::Arc;
 use support::Sandbox;
@@ -17,10 +17,15 @@ selvedge_conformance::suite!(empty_store);
 
 #[test]
 fn slow_random_commands_have_the_outcome_that_the_model_says() {
-    model::run(empty_store, 16);
+    execution_model::run(empty_store, 16);
 }
 
 #[test]
 fn slow_random_graphs_come_to_the_end_that_the_model_says() {
     flow_model::run(empty_store, 8);
+}
+
+#[test]
+fn slow_random_admissions_exceed_no_limit_and_give_everything_back() {
+    gate_model::run(empty_store, 6);
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use selvedge_conformance::{Both, Harness, Worker, run_rule};
+use selvedge_conformance::{Harness, RulePair, Worker, run_rule};
 use selvedge_engine::core::rules::Operation;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Class, ClassId, Draft, ExecutionId, Name, Timestamp};
@@ -70,7 +70,7 @@ async fn is_cut_off_everywhere(on_a_known_connection: bool) {
         let submit = harness.submit_command(vec![draft]).await;
         let id = submit.items[0].id;
         let claim = harness.claim_command(&Worker::new("one").on(&[lane]), 1);
-        (id, polled(run_rule(&harness.store, Both(submit, claim)), times).await)
+        (id, polled(run_rule(&harness.store, RulePair(submit, claim)), times).await)
     };
     let mut happened = 0;
     for times in 0.. {
@@ -221,7 +221,7 @@ async fn nothing_of_a_transaction_is_there_when_its_commit_never_arrives() {
     let claim = harness.claim_command(&Worker::new("one"), 1);
     let id = submit.items[0].id;
     proxy.cut_next(Cut::BeforeCommit);
-    let answer = run_rule(&harness.store, Both(submit, claim)).await;
+    let answer = run_rule(&harness.store, RulePair(submit, claim)).await;
     assert!(matches!(answer, Err(Error::Unavailable(_))));
     assert_eq!(proxy.cuts(), 1);
     sandbox.is_at_rest("proxied").await;

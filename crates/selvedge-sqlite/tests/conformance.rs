@@ -19,7 +19,7 @@ selvedge_conformance::suite!(empty_store);
 
 #[test]
 fn random_commands_have_the_outcome_that_the_model_says() {
-    selvedge_conformance::model::run(empty_store, 24);
+    selvedge_conformance::execution_model::run(empty_store, 24);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A store around another: everything goes to the one inside, but for what it does otherwise. For tests and benchmarks.
+//! A wrapper around a store: every method that the wrapper does not override is forwarded to the inner store. For tests and
+//! benchmarks.
 
 use crate::{
     Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store, Stored,
@@ -19,78 +20,78 @@ use selvedge_core::{
 };
 use uuid::Uuid;
 
-/// Implement this, and what it is for is a [`Store`].
+/// A wrapper around a store. Each implementor is a [`Store`]; each provided method forwards to [`inner`](Around::inner).
 #[async_trait]
 pub trait Around: Send + Sync + 'static {
-    /// The store inside.
+    /// Returns the wrapped store.
     fn inner(&self) -> &dyn Store;
 
-    /// [`Store::describe`]
+    /// See [`Store::describe`].
     fn describe(&self) -> Description {
         self.inner().describe()
     }
 
-    /// [`Store::transact`]
+    /// See [`Store::transact`].
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         self.inner().transact(decision).await
     }
 
-    /// [`Store::namespace`]
+    /// See [`Store::namespace`].
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
         self.inner().namespace(name).await
     }
 
-    /// [`Store::namespaces`]
+    /// See [`Store::namespaces`].
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         self.inner().namespaces().await
     }
 
-    /// [`Store::intern`]
+    /// See [`Store::intern`].
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         self.inner().intern(classes).await
     }
 
-    /// [`Store::classes_after`]
+    /// See [`Store::classes_after`].
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
         self.inner().classes_after(after).await
     }
 
-    /// [`Store::fetch`]
+    /// See [`Store::fetch`].
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
         self.inner().fetch(ids).await
     }
 
-    /// [`Store::list`]
+    /// See [`Store::list`].
     async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
         self.inner().list(filter, after, limit).await
     }
 
-    /// [`Store::count`]
+    /// See [`Store::count`].
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
         self.inner().count(filter, bound).await
     }
 
-    /// [`Store::history_pages`]
+    /// See [`Store::history_pages`].
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
         self.inner().history_pages(id).await
     }
 
-    /// [`Store::ahead_of`]
+    /// See [`Store::ahead_of`].
     async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
         self.inner().ahead_of(execution, bound).await
     }
 
-    /// [`Store::sessions`]
+    /// See [`Store::sessions`].
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
         self.inner().sessions(namespace).await
     }
 
-    /// [`Store::fetch_flows`]
+    /// See [`Store::fetch_flows`].
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
         self.inner().fetch_flows(ids).await
     }
 
-    /// [`Store::list_flows`]
+    /// See [`Store::list_flows`].
     async fn list_flows(
         &self,
         filter: &FlowFilter,
@@ -100,62 +101,62 @@ pub trait Around: Send + Sync + 'static {
         self.inner().list_flows(filter, after, limit).await
     }
 
-    /// [`Store::members`]
+    /// See [`Store::members`].
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
         self.inner().members(page).await
     }
 
-    /// [`Store::frames`]
+    /// See [`Store::frames`].
     async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
         self.inner().frames(stream, from, limit).await
     }
 
-    /// [`Store::stream`]
+    /// See [`Store::stream`].
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
         self.inner().stream(stream).await
     }
 
-    /// [`Store::delete_old_frames`]
+    /// See [`Store::delete_old_frames`].
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
         self.inner().delete_old_frames(limit).await
     }
 
-    /// [`Store::signals`]
+    /// See [`Store::signals`].
     async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
         self.inner().signals(of, after, limit).await
     }
 
-    /// [`Store::steps`]
+    /// See [`Store::steps`].
     async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
         self.inner().steps(of, after, limit).await
     }
 
-    /// [`Store::waitpoints`]
+    /// See [`Store::waitpoints`].
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
         self.inner().waitpoints(of, after, limit).await
     }
 
-    /// [`Store::waitpoint`]
+    /// See [`Store::waitpoint`].
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
         self.inner().waitpoint(id).await
     }
 
-    /// [`Store::token_keys`]
+    /// See [`Store::token_keys`].
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
         self.inner().token_keys().await
     }
 
-    /// [`Store::kept_secret`]
+    /// See [`Store::kept_secret`].
     async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
         self.inner().kept_secret(new).await
     }
 
-    /// [`Store::fetch_gates`]
+    /// See [`Store::fetch_gates`].
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
         self.inner().fetch_gates(ids).await
     }
 
-    /// [`Store::list_gates`]
+    /// See [`Store::list_gates`].
     async fn list_gates(
         &self,
         namespace: NamespaceId,
@@ -166,37 +167,37 @@ pub trait Around: Send + Sync + 'static {
         self.inner().list_gates(namespace, kind, after, limit).await
     }
 
-    /// [`Store::due_gates`]
+    /// See [`Store::due_gates`].
     async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
         self.inner().due_gates(after, limit).await
     }
 
-    /// [`Store::held_by`]
+    /// See [`Store::held_by`].
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
         self.inner().held_by(gate, bound).await
     }
 
-    /// [`Store::parts_of`]
+    /// See [`Store::parts_of`].
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
         self.inner().parts_of(gate, limit).await
     }
 
-    /// [`Store::ledger`]
+    /// See [`Store::ledger`].
     async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
         self.inner().ledger(gate, period).await
     }
 
-    /// [`Store::ledger_of`]
+    /// See [`Store::ledger_of`].
     async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
         self.inner().ledger_of(execution).await
     }
 
-    /// [`Store::overview`]
+    /// See [`Store::overview`].
     async fn overview(&self) -> Result<Overview, Error> {
         self.inner().overview().await
     }
 
-    /// [`Store::due`]
+    /// See [`Store::due`].
     async fn due(
         &self,
         kind: DueKind,
@@ -206,12 +207,12 @@ pub trait Around: Send + Sync + 'static {
         self.inner().due(kind, after, limit).await
     }
 
-    /// [`Store::lapsed`]
+    /// See [`Store::lapsed`].
     async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
         self.inner().lapsed(after, limit).await
     }
 
-    /// [`Store::due_flows`]
+    /// See [`Store::due_flows`].
     async fn due_flows(
         &self,
         kind: FlowDue,
@@ -221,7 +222,7 @@ pub trait Around: Send + Sync + 'static {
         self.inner().due_flows(kind, after, limit).await
     }
 
-    /// [`Store::outbox`]
+    /// See [`Store::outbox`].
     async fn outbox(
         &self,
         kind: OutboxKind,
@@ -232,47 +233,47 @@ pub trait Around: Send + Sync + 'static {
         self.inner().outbox(kind, stale_ms, after, limit).await
     }
 
-    /// [`Store::unseen_sessions`]
+    /// See [`Store::unseen_sessions`].
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
         self.inner().unseen_sessions(unseen_ms, limit).await
     }
 
-    /// [`Store::delete_expired_keys`]
+    /// See [`Store::delete_expired_keys`].
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
         self.inner().delete_expired_keys(limit).await
     }
 
-    /// [`Store::log_after`]
+    /// See [`Store::log_after`].
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
         self.inner().log_after(after, limit).await
     }
 
-    /// [`Store::keep_log`]
+    /// See [`Store::keep_log`].
     async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
         self.inner().keep_log(keep_ms).await
     }
 
-    /// [`Store::announce`]
+    /// See [`Store::announce`].
     async fn announce(&self, news: Notification) -> Result<(), Error> {
         self.inner().announce(news).await
     }
 
-    /// [`Store::news`]
+    /// See [`Store::news`].
     async fn news(&self) -> Option<Notification> {
         self.inner().news().await
     }
 
-    /// [`Store::figures`]
+    /// See [`Store::figures`].
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
         self.inner().figures().await
     }
 
-    /// [`Store::ping`]
+    /// See [`Store::ping`].
     async fn ping(&self) -> Result<(), Error> {
         self.inner().ping().await
     }
 
-    /// [`Store::close`]
+    /// See [`Store::close`].
     async fn close(&self) {
         self.inner().close().await;
     }

@@ -1,7 +1,7 @@
-//! The flat form of an execution's row that SQL stores keep, and the way there and back.
+//! The columns in which SQL stores keep executions and flows, and the conversions in both directions.
 //!
-//! What indexes or people ask for is a column of its own; the rest is JSON that people can read and that may grow fields.
-//! A value that is not understood is an error that names it, never a default.
+//! A field that an index or an operator's query needs has a column of its own; the rest is readable JSON, to which fields may
+//! be added. A value that cannot be decoded is an error that names it, never a default.
 
 use bytes::Bytes;
 use selvedge_core::execution::{Detail, Due, ROOT, Spec};
@@ -16,12 +16,12 @@ use selvedge_core::{
     ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name, NamespaceId,
     SessionId, State, Suspension, Timestamp, Wiring,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
-/// The columns that do not change after submission, or only when the execution is wired anew.
+/// The columns of an execution that are written at submission, and again only when its wiring changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fixed {
     /// `id`
@@ -32,24 +32,24 @@ pub struct Fixed {
     pub namespace: i32,
     /// `class`
     pub class: i32,
-    /// `flow`; null where the execution is its own flow.
+    /// `flow`; null if the execution is its own flow.
     pub flow: Option<Uuid>,
     /// `submitted_at`, microseconds.
     pub submitted_at: i64,
-    /// `spec`; null where everything is by default.
+    /// `spec`; null if it equals the default.
     pub spec: Option<String>,
-    /// `wiring`, encoded; null where there is none. Changes with `flow`, when the flow grows.
+    /// `wiring`, encoded; null if there is none. Changes together with `flow`, when the flow grows.
     pub wiring: Option<Vec<u8>>,
 }
 
-/// The columns that change.
+/// The columns of an execution that any transition may change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moving {
     /// `version`
     pub version: i32,
     /// `state`, see [`StateName::code`].
     pub state: i16,
-    /// `priority`, as claims see it.
+    /// `priority`, the one that orders claims.
     pub priority: i16,
     /// `ready_order`, microseconds.
     pub ready_order: i64,
@@ -59,34 +59,34 @@ pub struct Moving {
     pub due_kind: Option<i16>,
     /// `due_at`, microseconds.
     pub due_at: Option<i64>,
-    /// `session`, of the lease.
+    /// `session`, the lease's session.
     pub session: Option<i64>,
     /// `lease_id`
     pub lease_id: Option<Uuid>,
-    /// `until_at`, microseconds: a delayed one starts no earlier; a lease's own first term ends.
+    /// `until_at`, microseconds: the end of the delay of a delayed execution, or of the first term of a lease.
     pub until_at: Option<i64>,
     /// `started_at`, microseconds.
     pub started_at: Option<i64>,
     /// `ended_at`, microseconds.
     pub ended_at: Option<i64>,
-    /// `tags`, a JSON object; null where there are none.
+    /// `tags`, a JSON object; null if there are none.
     pub tags: Option<String>,
-    /// `detail`, a JSON object; null where everything is by default.
+    /// `detail`, a JSON object; null if it equals the default.
     pub detail: Option<String>,
     /// `history`, encoded lines.
     pub history: Vec<u8>,
-    /// `joined`, the encoded join; null where there is none.
+    /// `joined`, the encoded join; null if there is none.
     pub joined: Option<Vec<u8>>,
-    /// `suspension`, encoded: what a suspended one waits for, or the gate that refuses a held one.
+    /// `suspension`, encoded: the suspension of a suspended execution, or the gate that holds a held one.
     pub suspension: Option<Vec<u8>>,
-    /// `gate`: the number of the gate whose opening lets it go on, of one that is held or was suspended by it.
+    /// `gate`: the id of the gate that holds the execution or whose opening resumes it.
     pub gate: Option<i64>,
 }
 
 static DEFAULT_SPEC: LazyLock<Arc<Spec>> = LazyLock::new(Arc::default);
 
 impl Fixed {
-    /// The fixed columns of an execution.
+    /// Returns the fixed columns of an execution.
     pub fn of(row: &Execution) -> Fixed {
         Fixed {
             id: row.id.0,
@@ -95,15 +95,14 @@ impl Fixed {
             class: row.class.0,
             flow: row.flow.map(|flow| flow.0),
             submitted_at: row.submitted_at.micros(),
-            spec: (*row.spec != **DEFAULT_SPEC)
-                .then(|| serde_json::to_string(&*row.spec).unwrap_or_default()),
+            spec: (*row.spec != **DEFAULT_SPEC).then(|| to_json(&*row.spec)),
             wiring: row.wiring.as_ref().map(|wiring| wiring.encode()),
         }
     }
 }
 
 impl Moving {
-    /// The moving columns of an execution.
+    /// Returns the moving columns of an execution.
     pub fn of(row: &Execution) -> Moving {
         let lease = row.state.lease();
         let due: Option<Due> = row.due();
@@ -128,34 +127,35 @@ impl Moving {
             },
             started_at: row.started_at.map(Timestamp::micros),
             ended_at: row.ended_at.map(Timestamp::micros),
-            tags: (!row.tags.is_empty()).then(|| serde_json::to_string(&row.tags).unwrap_or_default()),
-            detail: (row.detail != Detail::default())
-                .then(|| serde_json::to_string(&row.detail).unwrap_or_default()),
+            tags: (!row.tags.is_empty()).then(|| to_json(&row.tags)),
+            detail: (row.detail != Detail::default()).then(|| to_json(&row.detail)),
             history: row.history.as_bytes().to_vec(),
             joined: row.join.as_ref().map(Join::encode),
             suspension: match &row.state {
                 State::Suspended(suspension) => Some(suspension.encode()),
                 State::Held(gate) => Some(gate.encode()),
-                _ => None,
+                State::WaitingDependencies
+                | State::Waiting
+                | State::Delayed { .. }
+                | State::Active(_)
+                | State::Terminal(_) => None,
             },
             gate: row.state.gate().map(|gate| gate.id().0),
         }
     }
-}
 
-impl Moving {
-    /// Its rank among those with the same gate; none where there is no gate.
+    /// Returns the rank in claim order among the executions of the same gate; none without a gate.
     pub fn gate_rank(&self) -> Option<i64> {
         self.gate.map(|_| selvedge_core::execution::rank(self.ready_order, self.priority))
     }
 }
 
-/// Tags from their column.
+/// Decodes the tags of an execution or a flow.
 pub fn tags(text: Option<&str>) -> Result<BTreeMap<String, String>, String> {
-    text.map_or(Ok(BTreeMap::new()), |text| json("tags", text))
+    text.map_or(Ok(BTreeMap::new()), |text| from_json("tags", text))
 }
 
-/// What a claim carries of an upstream or a child, from a few of its columns.
+/// Decodes the part of an upstream or a child that a claim carries.
 pub fn relative(
     id: Uuid,
     spec: Option<&str>,
@@ -171,8 +171,8 @@ pub fn relative(
     struct Failed {
         error: Option<Failure>,
     }
-    let named: Named = spec.map_or(Ok(Named::default()), |text| json("spec", text))?;
-    let failed: Failed = detail.map_or(Ok(Failed::default()), |text| json("detail", text))?;
+    let named: Named = spec.map_or(Ok(Named::default()), |text| from_json("spec", text))?;
+    let failed: Failed = detail.map_or(Ok(Failed::default()), |text| from_json("detail", text))?;
     let outcome = StateName::from_code(state).ok_or_else(|| format!("unknown state {state}"))?.outcome();
     Ok(Relative {
         execution: ExecutionId(id),
@@ -183,20 +183,24 @@ pub fn relative(
     })
 }
 
-/// Whether `detail` says that a cancel was asked for.
+/// Reports whether `detail` contains a cancellation request.
 pub fn cancel_requested(detail: Option<&str>) -> Result<bool, String> {
-    let detail: Detail = detail.map_or(Ok(Detail::default()), |text| json("detail", text))?;
+    let detail: Detail = detail.map_or(Ok(Detail::default()), |text| from_json("detail", text))?;
     Ok(detail.cancel.is_some())
 }
 
-fn json<T: for<'a> Deserialize<'a>>(column: &str, text: &str) -> Result<T, String> {
+fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("a stored column always serialises")
+}
+
+fn from_json<T: for<'a> Deserialize<'a>>(column: &str, text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| format!("column {column}: {error}"))
 }
 
-/// The execution that the columns describe, or what is wrong with them.
+/// Decodes an execution. The error names the column that is invalid.
 pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
     let detail: Detail =
-        moving.detail.as_deref().map_or(Ok(Detail::default()), |text| json("detail", text))?;
+        moving.detail.as_deref().map_or(Ok(Detail::default()), |text| from_json("detail", text))?;
     let history = History::from_bytes(moving.history);
     let name = StateName::from_code(moving.state).ok_or_else(|| format!("unknown state {}", moving.state))?;
     let until = || moving.until_at.map(Timestamp::from_micros).ok_or("until_at is missing".to_owned());
@@ -205,7 +209,7 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
         StateName::Waiting => State::Waiting,
         StateName::Delayed => State::Delayed { until: until()? },
         StateName::Active => {
-            // Who holds it stands in the line of history that the claim wrote, and nowhere else.
+            // Worker and instance are stored only in the history line that the claim wrote.
             let lines = history.lines().map_err(|error| format!("column history: {error}"))?;
             let (claimed, ttl_ms) = newest_claim(&lines).ok_or("history has no claim")?;
             State::Active(Lease {
@@ -239,7 +243,7 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
         submitted_at: Timestamp::from_micros(fixed.submitted_at),
         spec: match fixed.spec.as_deref() {
             None => DEFAULT_SPEC.clone(),
-            Some(text) => Arc::new(json("spec", text)?),
+            Some(text) => Arc::new(from_json("spec", text)?),
         },
         tags: tags(moving.tags.as_deref())?,
         version: number("version", moving.version)?,
@@ -279,7 +283,7 @@ pub struct FlowColumns {
     pub submitted_at: i64,
     /// `name`
     pub name: Option<String>,
-    /// `tags`, a JSON object; null where there are none.
+    /// `tags`, a JSON object; null if there are none.
     pub tags: Option<String>,
     /// `spec`, a JSON object.
     pub spec: String,
@@ -289,15 +293,15 @@ pub struct FlowColumns {
     pub state: i16,
     /// `ended_at`, microseconds.
     pub ended_at: Option<i64>,
-    /// When it may be deleted, microseconds: what `due_at` is where its end is settled.
+    /// The end of its retention, microseconds: the value of `due_at` once its end is settled.
     pub delete_at: Option<i64>,
-    /// `detail`, a JSON object; null where everything is by default.
+    /// `detail`, a JSON object; null if it equals the default.
     pub detail: Option<String>,
     /// One count for each of [`COUNTED`], in that order.
     pub counts: [i32; COUNTED.len()],
 }
 
-/// The columns of counts and the states that they count: first those that are live.
+/// The columns of counts and the states that they count, live states first.
 pub const COUNTED: [(&str, StateName); 11] = [
     ("blocked", StateName::WaitingDependencies),
     ("waiting", StateName::Waiting),
@@ -312,38 +316,37 @@ pub const COUNTED: [(&str, StateName); 11] = [
     ("skipped", StateName::Skipped),
 ];
 
-/// The counts, one for each of [`COUNTED`].
+/// Returns the counts, one for each of [`COUNTED`].
 pub fn counts(counts: &Counts) -> [i32; COUNTED.len()] {
     COUNTED.map(|(_, state)| counts.of(state))
 }
 
 impl FlowColumns {
-    /// The columns of a flow.
+    /// Returns the columns of a flow.
     pub fn of(flow: &Flow) -> FlowColumns {
         FlowColumns {
             id: flow.id.0,
             namespace: flow.namespace.0,
             submitted_at: flow.submitted_at.micros(),
             name: flow.name.as_ref().map(Name::to_string),
-            tags: (!flow.tags.is_empty()).then(|| serde_json::to_string(&flow.tags).unwrap_or_default()),
-            spec: serde_json::to_string(&flow.spec).unwrap_or_default(),
+            tags: (!flow.tags.is_empty()).then(|| to_json(&flow.tags)),
+            spec: to_json(&flow.spec),
             version: flow.version as i32,
             state: flow.state.code(),
             ended_at: flow.ended_at.map(Timestamp::micros),
             delete_at: flow.delete_at().map(Timestamp::micros),
-            detail: (flow.detail != FlowDetail::default())
-                .then(|| serde_json::to_string(&flow.detail).unwrap_or_default()),
+            detail: (flow.detail != FlowDetail::default()).then(|| to_json(&flow.detail)),
             counts: counts(&flow.counts),
         }
     }
 
-    /// The flow that the columns describe, or what is wrong with them.
+    /// Decodes the flow. The error names the column that is invalid.
     pub fn flow(self) -> Result<Flow, String> {
         let mut counts = Counts::default();
         for ((_, state), count) in COUNTED.into_iter().zip(self.counts) {
             counts.add(state, count);
         }
-        let spec: FlowSpec = json("spec", &self.spec)?;
+        let spec: FlowSpec = from_json("spec", &self.spec)?;
         Ok(Flow {
             id: FlowId(self.id),
             namespace: NamespaceId(self.namespace),
@@ -354,7 +357,10 @@ impl FlowColumns {
             version: number("version", self.version)?,
             state: FlowState::from_code(self.state).ok_or_else(|| format!("unknown state {}", self.state))?,
             ended_at: self.ended_at.map(Timestamp::from_micros),
-            detail: self.detail.as_deref().map_or(Ok(FlowDetail::default()), |text| json("detail", text))?,
+            detail: self
+                .detail
+                .as_deref()
+                .map_or(Ok(FlowDetail::default()), |text| from_json("detail", text))?,
             counts,
         })
     }

@@ -17,79 +17,86 @@ use selvedge_core::{
     Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
-/// A decision over rows: asked for what it needs, shown that, until it says what to save.
+/// A decision over rows, driven by [`Store::transact`]: it names the rows to load until it says what to save.
 pub trait Decision: Send {
-    /// Starts, or starts again from nothing: `again` counts how often it was begun before. Says what to load first.
+    /// Starts the decision, or restarts it from nothing, and returns the rows to load first. `again` is the number of
+    /// earlier starts.
     fn begin(&mut self, again: u32) -> Needs;
-    /// Shown what was loaded; loads more, or saves.
+    /// Takes the loaded rows and returns the next demand: load more rows, save, or abort.
     fn next(&mut self, rows: Rows) -> Demand;
 }
 
-/// A driver whose tasks the caller takes back after the commit.
+/// A shared driver: the caller takes its tasks back after the commit.
 impl<H: Host + 'static> Decision for Arc<Mutex<Driver<H>>> {
     fn begin(&mut self, again: u32) -> Needs {
-        self.lock().unwrap_or_else(PoisonError::into_inner).begin(again)
+        locked(self).begin(again)
     }
 
     fn next(&mut self, rows: Rows) -> Demand {
-        self.lock().unwrap_or_else(PoisonError::into_inner).next(rows)
+        locked(self).next(rows)
     }
 }
 
-/// What became of a transaction.
+/// Locks a mutex. A panic of another holder is ignored: a decision starts over before it is used again.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A committed transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// The number of the log entry it wrote, if it wrote one.
+    /// The number of the event log entry that it wrote, if it wrote one.
     pub entry: Option<i64>,
-    /// How often the decision had to be begun.
+    /// The number of times the decision was begun, at least 1.
     pub tries: u32,
-    /// Flows that it left without a live member, so that their end is to be settled.
+    /// Flows that it left without a live member and whose end must now be settled.
     pub emptied: Vec<FlowId>,
 }
 
-/// An execution as reads show it.
+/// An execution with its payloads, as reads return it.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// Its row.
+    /// The execution's row.
     pub execution: Execution,
-    /// Its input.
+    /// The execution's input.
     pub input: Bytes,
-    /// Its result.
+    /// The execution's result, if it has one.
     pub result: Option<Bytes>,
-    /// When the session that holds its lease was last renewed.
+    /// The last renewal of the session that holds the lease; none without a lease or a renewal.
     pub renewed_at: Option<Timestamp>,
 }
 
-/// An execution that seems due, with everything a reconciler's filter may ask for.
+/// An execution that was due when it was read, with the fields that a reconciler's filter compares. Read without a lock, so
+/// the rule that acts on it checks again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DueRow {
-    /// Which.
+    /// The execution.
     pub execution: ExecutionId,
-    /// Since when.
+    /// The time since which it is due.
     pub due_at: Timestamp,
-    /// Its namespace.
+    /// The execution's namespace.
     pub namespace: NamespaceId,
-    /// Its tags.
+    /// The execution's tags.
     pub tags: BTreeMap<String, String>,
 }
 
-/// What is to be done about a flow as a whole.
+/// An action that is due for a flow as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FlowDue {
-    /// It is running and has no live member: its end is to be settled.
+    /// Settle the flow: it is running and has no live member.
     Settle,
-    /// It has been kept long enough.
+    /// Delete the flow: its retention is over.
     Delete,
 }
 
 impl FlowDue {
-    /// Every kind.
+    /// All variants.
     pub const ALL: [FlowDue; 2] = [Self::Settle, Self::Delete];
 
-    /// The number a store keeps. Stable for ever.
+    /// Returns the stored number of this kind. Numbers never change.
     pub fn code(self) -> i16 {
         match self {
             Self::Settle => 1,
@@ -98,79 +105,79 @@ impl FlowDue {
     }
 }
 
-/// A flow about which something is to be done, with everything a reconciler's filter may ask for.
+/// A flow for which an action was due when it was read, with the fields that a reconciler's filter compares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DueFlow {
-    /// Which.
+    /// The flow.
     pub flow: FlowId,
-    /// Since when.
+    /// The time since which the action is due.
     pub due_at: Timestamp,
-    /// Its namespace.
+    /// The flow's namespace.
     pub namespace: NamespaceId,
-    /// Its tags.
+    /// The flow's tags.
     pub tags: BTreeMap<String, String>,
 }
 
-/// One look at everything that may be due.
+/// The next due time of every kind of background work, from [`Store::overview`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overview {
-    /// The store's time.
+    /// The store's clock.
     pub now: Timestamp,
-    /// The next due time of each kind that has one.
+    /// The earliest due time of executions, for each kind that has one.
     pub next: Vec<(DueKind, Timestamp)>,
-    /// Since when the oldest row of the outbox of each kind waits.
+    /// The time of the oldest outbox row, for each kind that has one.
     pub outbox: Vec<(OutboxKind, Timestamp)>,
-    /// The next time of each kind of thing to be done about flows.
+    /// The earliest due time of flows, for each kind that has one.
     pub flows: Vec<(FlowDue, Timestamp)>,
-    /// Whether a lease has lapsed.
+    /// True if at least one lease has expired.
     pub lapsed: bool,
-    /// Whether a session may be forgotten, the key of an operation has expired, or a best-effort frame is too old.
+    /// True if a session may be deleted, the key of an operation has expired, or a best-effort frame is too old.
     pub stale: bool,
-    /// When the next gate is to be looked at.
+    /// The time at which the first gate must be checked.
     pub gates: Option<Timestamp>,
-    /// Whether a lane is configured.
+    /// True if at least one lane is configured.
     pub lanes: bool,
-    /// The newest class.
+    /// The id of the newest class; 0 without classes.
     pub newest_class: i32,
 }
 
-/// An entry of the log.
+/// An entry of the event log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Its number.
+    /// The entry's number. Numbers rise and may have gaps.
     pub number: i64,
-    /// Its packed facts.
+    /// The encoded events of one transaction; decoded by [`unpack`](selvedge_core::log::unpack).
     pub body: Bytes,
 }
 
-/// A page of the log: everything up to `upto` is final and nothing before it can appear later.
+/// A page of the event log. Entries up to `upto` are final: no entry with a smaller number can appear later.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entries {
-    /// The entries, in order.
+    /// The entries, in the order of their numbers.
     pub entries: Vec<Entry>,
-    /// The log is settled up to this number; past the newest entry, the newest one's.
+    /// The number up to which the log is final; a reader continues after it. At most the number of the newest entry.
     pub upto: i64,
-    /// The oldest number that is kept; a cursor before it has expired. Zero when nothing was dropped.
+    /// The smallest number that is retained; a cursor before it has expired. 0 if no entry was dropped.
     pub oldest: i64,
 }
 
-/// What a server tells the others after a commit. Hints only: everything works without them.
+/// A notification that a server sends to the others after a commit. Only a hint: correctness never depends on it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Notification {
-    /// Something of these classes became ready.
+    /// Classes with executions that became `waiting`.
     pub ready: Vec<ClassId>,
-    /// These executions ended.
+    /// Executions that ended.
     pub ended: Vec<ExecutionId>,
-    /// Something happened to the leases of these sessions.
+    /// Sessions whose leases changed.
     pub sessions: Vec<SessionId>,
-    /// Something was logged.
+    /// True if an entry was appended to the event log.
     pub logged: bool,
-    /// Something was appended to the streams of these executions.
+    /// Executions whose streams grew.
     pub streamed: Vec<ExecutionId>,
 }
 
 impl Notification {
-    /// Whether there is nothing to tell.
+    /// Returns true if the notification carries no hint.
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
             && self.ended.is_empty()
@@ -180,85 +187,98 @@ impl Notification {
     }
 }
 
-/// What kind of store this is.
+/// The properties of a store that a server adapts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
     /// `postgres`, `sqlite` or `memory`.
     pub name: &'static str,
-    /// How many transactions are worth running side by side.
+    /// The number of transactions worth running in parallel.
     pub writers: usize,
-    /// Whether other processes may use the store at the same time.
+    /// True if other processes may use the store at the same time.
     pub shared: bool,
 }
 
-/// A store.
+/// A store of executions, flows, gates and the event log.
+///
+/// Methods other than [`transact`](Store::transact) lock no row of an execution, flow or gate; what they return may be stale
+/// by then. Pages are keyed: `after` is the last key of the previous page, none for the first page. Times come from the
+/// store's clock.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// What kind of store this is.
+    /// Returns the properties of this store.
     fn describe(&self) -> Description;
 
-    /// Runs a decision in one transaction. When it returns without an error, everything is saved and on disk; the
-    /// decision is not asked again after it said [`Demand::Save`] unless the save failed its guards, and then it is begun
-    /// anew. On an error nothing is known to have been saved, except that after [`Error::Unavailable`] it may have been.
+    /// Runs a decision in one transaction: loads and locks the rows that it names, in the lock order of
+    /// [`Needs`], and saves its changes, all or nothing.
+    ///
+    /// Locks are held until the end of the transaction. When the call returns without an error, the changes are durable. If
+    /// a guard of the save fails, nothing is saved and the decision is begun again on fresh rows, up to a limit, then
+    /// [`Error::Contended`]. After [`Demand::Save`] the decision is not called again for any other reason. On an error
+    /// nothing was saved, except that after [`Error::Unavailable`] the changes may have been saved. A decision that panics
+    /// fails its own call with [`Error::Failed`] and no other. A caller may drop the future at any time; the transaction is
+    /// then saved completely or not at all.
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error>;
 
-    /// Interns a namespace.
+    /// Returns the id of a namespace, which is created if it does not exist.
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error>;
-    /// All namespaces.
+    /// Returns all namespaces, in no particular order.
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error>;
-    /// Interns classes. Ids become visible in their order: whoever sees one has seen all before it.
+    /// Returns the ids of classes in the order of the argument; missing classes are created. Writers of classes exclude each
+    /// other, so ids become visible in ascending order: a reader that sees an id has seen all smaller ones.
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error>;
-    /// The classes after this one.
+    /// Returns the classes with ids greater than `after`, in ascending order.
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error>;
 
-    /// Executions by id; those that do not exist are left out.
+    /// Returns executions by id, in no particular order; unknown ids are omitted. An unreadable row fails the call.
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error>;
-    /// Executions that match, newest first, after `after`.
+    /// Returns a page of the executions that match, newest first. Unreadable rows are omitted.
     async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error>;
-    /// How many executions match, counted up to `bound`.
+    /// Returns the number of executions that match, or `bound` if there are more.
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error>;
-    /// The pages of history that left an execution's row, oldest first.
+    /// Returns the pages of an execution's history that were moved out of its row, oldest first.
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error>;
-    /// How many ready executions of its class come before this ready one, counted up to `bound`.
+    /// Returns the number of waiting executions of the same class that precede this waiting execution in claim order, or
+    /// `bound` if there are more.
     async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error>;
-    /// All sessions of a namespace, or of all.
+    /// Returns the sessions of a namespace, or of all namespaces, by id.
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error>;
 
-    /// Flows by id; those that do not exist are left out.
+    /// Returns flows by id, in no particular order; unknown ids are omitted.
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error>;
-    /// Flows that match, newest first, after `after`.
+    /// Returns a page of the flows that match, newest first.
     async fn list_flows(
         &self,
         filter: &FlowFilter,
         after: Option<FlowPlace>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error>;
-    /// Members of a flow in the order of their submission, without their payloads. One that cannot be read is left out.
+    /// Returns a page of a flow's members in the order of their submission, without payloads. Unreadable rows are omitted.
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error>;
 
-    /// The frames of a stream from this number on, in order. Best-effort frames that are too old are left out.
+    /// Returns frames of a stream from number `from` on, in order. Best-effort frames past their lifetime are omitted.
     async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error>;
-    /// A stream as a whole; none if nothing was appended to it.
+    /// Returns a stream with its summary; none if nothing was appended to it.
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error>;
-    /// Deletes best-effort frames that are too old; says how many.
+    /// Deletes up to `limit` best-effort frames past their lifetime, skipping locked ones, and returns how many were deleted.
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error>;
 
-    /// The signals of an execution after this number, in order, with their payloads.
+    /// Returns signals of an execution with numbers greater than `after`, in order, with their payloads.
     async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error>;
-    /// The steps of an execution after this number, in order, with their results.
+    /// Returns steps of an execution with numbers greater than `after`, in order, with their results.
     async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error>;
-    /// The waitpoints of an execution after this number, in order.
+    /// Returns waitpoints of an execution with numbers greater than `after`, in order.
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error>;
-    /// A waitpoint by its id.
+    /// Returns a waitpoint by its id.
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error>;
-    /// The keys of tokens, by id.
+    /// Returns the keys that sign waitpoint tokens, by id.
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error>;
-    /// The root secret that the store keeps: from now on `new`, where it has kept none. Whoever asks gets the same.
+    /// Returns the root secret kept by the store, after storing `new` if there is none. All callers, also concurrent ones, get
+    /// the same secret.
     async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error>;
 
-    /// Gates by id; those that do not exist are left out.
+    /// Returns gates by id, in no particular order; unknown ids are omitted.
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error>;
-    /// The configured gates of a kind in a namespace, by name, after `after`.
+    /// Returns a page of the configured gates of a kind in a namespace, by name.
     async fn list_gates(
         &self,
         namespace: NamespaceId,
@@ -266,37 +286,38 @@ pub trait Store: Send + Sync + 'static {
         after: Option<&Name>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error>;
-    /// Gates that are to be looked at, earliest first, after `after`.
+    /// Returns a page of the gates that are due to be checked, earliest first.
     async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error>;
-    /// The parts of a gate that were counted on their own, in the order of their numbers.
+    /// Returns the parts of a gate that are counted separately, in the order of their ids.
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error>;
-    /// What was spent of a budget, or of a part of it, in a period.
+    /// Returns the amounts spent of a budget, or of a part of it, in a period, one entry per execution and one for usage
+    /// without an execution.
     async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error>;
-    /// What an execution has spent.
+    /// Returns the amounts that an execution has spent, one entry per budget and period.
     async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error>;
-    /// How many executions a gate holds, counted up to `bound`.
+    /// Returns the number of executions that a gate holds, or `bound` if there are more.
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error>;
 
-    /// One cheap look at everything that may be due.
+    /// Returns the next due times of all background work. Cheap: reads only the heads of indexes.
     async fn overview(&self) -> Result<Overview, Error>;
-    /// What is due of this kind, earliest first, after `after`.
+    /// Returns a page of the executions that are due for `kind`, earliest first.
     async fn due(
         &self,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error>;
-    /// Leases whose own first term and whose session have both lapsed, in the order of their executions' ids, after
-    /// `after`.
+    /// Returns a page of the executions whose lease has expired: its first term is over and its session was not renewed in
+    /// time. Ordered by execution id.
     async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error>;
-    /// What is to be done about flows, of this kind, earliest first, after `after`.
+    /// Returns a page of the flows that are due for `kind`, earliest first.
     async fn due_flows(
         &self,
         kind: FlowDue,
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error>;
-    /// Rows of the outbox of this kind that have waited for at least `stale_ms`, oldest first, after `after`.
+    /// Returns a page of the outbox rows of a kind that are at least `stale_ms` milliseconds old, oldest first.
     async fn outbox(
         &self,
         kind: OutboxKind,
@@ -304,27 +325,29 @@ pub trait Store: Send + Sync + 'static {
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error>;
-    /// Sessions without leases that were last seen before this many milliseconds ago.
+    /// Returns up to `limit` sessions without leases that were last seen more than `unseen_ms` milliseconds ago.
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error>;
-    /// Deletes keys of operations that have expired; says how many.
+    /// Deletes up to `limit` expired keys of operations, skipping locked ones, and returns how many were deleted.
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error>;
 
-    /// A page of the log after this number, which may be larger than any: then `upto` says which is the newest.
+    /// Returns a page of event log entries with numbers greater than `after`. `after` may exceed every number; `upto` is then
+    /// the number of the newest entry.
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error>;
 
-    /// Keeps the log's window: drops whole periods whose every entry is older than `keep_ms`, and prepares those to come.
-    /// Never makes a writer wait. Says how many periods were dropped.
+    /// Drops whole periods of the event log whose entries are all older than `keep_ms` milliseconds, prepares periods to come,
+    /// and returns how many periods were dropped. Gives up after a short wait instead of blocking writers; the next call
+    /// continues.
     async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error>;
 
-    /// Tells the other servers. May lose news.
+    /// Sends a notification to the other servers. Best effort: notifications may be lost.
     async fn announce(&self, news: Notification) -> Result<(), Error>;
-    /// Waits for news from other servers. Returns none if this store has none to give, ever.
+    /// Waits for a notification from another server. Returns none at once if this store never receives any.
     async fn news(&self) -> Option<Notification>;
 
-    /// The store's own figures for benchmarks: (commits, bytes of write-ahead log) so far.
+    /// Returns totals for benchmarks, (commits, bytes of write-ahead log), if the store counts them.
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error>;
-    /// Whether the store answers.
+    /// Checks that the store answers.
     async fn ping(&self) -> Result<(), Error>;
-    /// Lets go of everything: what is under way ends first.
+    /// Releases connections, threads and files. Transactions under way finish; later calls may fail. May be called twice.
     async fn close(&self);
 }

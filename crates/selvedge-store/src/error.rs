@@ -1,16 +1,16 @@
-//! What can go wrong in a store. Each variant says what the caller should do.
+//! Errors of a store. Each variant says what the caller should do.
 
-/// A failure of the store itself; never a refusal of a rule.
+/// A failure of the store itself. A rule that refuses a command is not an error of the store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The store cannot be reached, or went away in the middle. The change may or may not have happened: repeat the call,
-    /// every call is safe to repeat.
+    /// The store cannot be reached, or the connection was lost during the call. The change may have been saved: repeat the
+    /// call, every call is safe to repeat.
     #[error("the store cannot be reached: {0}")]
     Unavailable(String),
-    /// Other transactions were in the way, again and again. Nothing was changed: try again later.
+    /// The transaction conflicted with others on every try. Nothing was changed: retry later.
     #[error("the store is contended: {0}")]
     Contended(String),
-    /// The schema was written by a newer version. Upgrade this program.
+    /// The schema was written by a newer version of this program: upgrade.
     #[error(
         "the store's schema is version {found} and needs a reader of at least {minimum}; this program reads up to {known}; upgrade it"
     )]
@@ -22,19 +22,19 @@ pub enum Error {
         /// The newest version that this program understands.
         known: i32,
     },
-    /// Another process has the store.
+    /// Another process is using the store: stop it, or use another store.
     #[error("{0}")]
     InUse(String),
-    /// The store's address is not understood.
+    /// The store's address is invalid: correct it.
     #[error("{0}")]
     BadAddress(String),
-    /// The store did not accept a statement, or holds something that should not be there. A defect: report it.
+    /// The store rejected a statement or contains an invalid value. A defect: report it.
     #[error("the store failed: {0}")]
     Failed(String),
 }
 
 impl Error {
-    /// Whether repeating the same call later may succeed.
+    /// Returns true if repeating the same call later may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Unavailable(_) | Error::Contended(_) => true,

@@ -1,13 +1,13 @@
 //! The contract of a store.
 //!
-//! A store opens a transaction, loads the rows that a decision names, asks the decision, and saves what changed, all or
-//! nothing. It knows no rule. [`Store::transact`] is the only way to change an execution; everything else reads.
+//! A store opens a transaction, loads the rows that a decision names, calls the decision, and saves its changes, all or
+//! nothing. It contains no rule. [`Store::transact`] is the only way to change an execution, a flow or a gate.
 //!
-//! What a store promises, and the conformance suite checks:
-//! - a decision sees rows that nobody else changes until it is saved, or the save fails its guards and the decision is
-//!   begun again;
-//! - what was saved is on disk before `transact` returns;
-//! - facts of one transaction stand in one entry of the log, whose number was drawn when all locks were held;
+//! A store guarantees, and the conformance suite checks:
+//! - the rows that a decision has locked do not change until its save; if a row that it did not lock changed, a guard of the
+//!   save fails and the decision is begun again;
+//! - saved changes are durable before `transact` returns;
+//! - the events of one transaction form one entry of the event log, numbered while all locks of the transaction are held;
 //! - times come from the store's own clock.
 
 mod around;

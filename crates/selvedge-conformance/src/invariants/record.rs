@@ -1,27 +1,27 @@
-//! The invariants of what is recorded beside executions, checked over the tables of a store that is at rest.
+//! The invariants of signals, steps and waitpoints, checked over the tables of a store without writers.
 //!
-//! Signals, steps and waitpoints are those that the log tells of, numbered from 1 without gaps, and what an execution's row
-//! says of them; every way of reading shows the same. A suspended execution still waits for something. Nothing is recorded
-//! of an execution that is not there, and nothing refers to another namespace.
+//! They are those of the event log, numbered from 1 without gaps, and those that the execution's row counts; all queries
+//! return the same. The resume condition of a suspended execution does not hold. No row belongs to an execution that does not
+//! exist or to another namespace.
 
-use super::super::replay::{Recorded, ToldEnd};
-use super::super::rule::decision;
+use super::replay::{LoggedEnd, Recorded};
+use crate::harness::runner::load_rows;
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::rows::Queries;
 use selvedge_core::step::{Step as RecordedStep, Waited};
 use selvedge_core::waitpoint::WaitpointState;
-use selvedge_core::{Execution, ExecutionId, Needs, Rows, Signal, Timestamp, Waitpoint};
-use selvedge_store::{Demand, Store};
+use selvedge_core::{Execution, ExecutionId, Needs, Signal, Timestamp, Waitpoint};
+use selvedge_store::Store;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
+
 use uuid::Uuid;
 
-/// How many executions are read at a time.
+/// The number of executions read at a time.
 const EXECUTIONS: usize = 500;
-/// How many rows of a list are read at a time: few, so that there are pages.
+/// The page size of lists, small enough that lists have several pages.
 const PAGE: u32 = 7;
 
-/// What is recorded beside one execution, as the tables have it.
+/// The signals, steps and waitpoints of one execution, as the tables have them.
 #[derive(Debug, Default)]
 struct Tables {
     signals: Vec<Signal>,
@@ -29,32 +29,34 @@ struct Tables {
     waitpoints: Vec<Waitpoint>,
 }
 
-/// What is wrong with what is recorded. `told` is what the log tells of every execution, also of those that are gone.
+/// Returns the violations in signals, steps and waitpoints. `logged` has the replayed log of every execution, deleted
+/// ones included.
 pub(super) async fn check(
     store: &dyn Store,
     rows: &BTreeMap<ExecutionId, Execution>,
-    told: &HashMap<ExecutionId, Recorded>,
+    logged: &HashMap<ExecutionId, Recorded>,
 ) -> Vec<String> {
-    let mut broken = Vec::new();
-    let ids: BTreeSet<ExecutionId> = rows.keys().chain(told.keys()).copied().collect();
+    let mut violations = Vec::new();
+    let ids: BTreeSet<ExecutionId> = rows.keys().chain(logged.keys()).copied().collect();
     let ids: Vec<ExecutionId> = ids.into_iter().collect();
     for ids in ids.chunks(EXECUTIONS) {
         let mut tables = read_tables(store, ids).await;
         for id in ids {
             let tables = tables.remove(id).unwrap_or_default();
-            let wrong = match (rows.get(id), told.get(id)) {
-                (Some(row), Some(told)) => check_execution(store, row, told, &tables).await,
+            let wrong = match (rows.get(id), logged.get(id)) {
+                (Some(row), Some(logged)) => check_execution(store, row, logged, &tables).await,
                 (None, _) if tables.is_empty() => vec![],
-                (None, _) => vec![format!("it is gone, and this is left of it: {tables:?}")],
-                // That the log does not know a row is said elsewhere.
+                (None, _) => vec![format!("it was deleted, and these rows remain: {tables:?}")],
+                // The caller reports a row without events.
                 (Some(_), None) => vec![],
             };
-            broken.extend(wrong.into_iter().map(|what| format!("{id}: {what}")));
+            violations.extend(wrong.into_iter().map(|what| format!("{id}: {what}")));
         }
-        broken.extend(tables.keys().map(|id| format!("{id}: it was not asked for")));
+        violations
+            .extend(tables.keys().map(|id| format!("{id}: the store returned rows that were not requested")));
     }
-    broken.extend(check_parents(store, rows).await);
-    broken
+    violations.extend(check_parents(store, rows).await);
+    violations
 }
 
 impl Tables {
@@ -63,22 +65,13 @@ impl Tables {
     }
 }
 
-/// What a decision is shown of these executions.
+/// Loads the rows of these executions as a decision does.
 async fn read_tables(store: &dyn Store, ids: &[ExecutionId]) -> HashMap<ExecutionId, Tables> {
-    let shown: Arc<Mutex<Rows>> = Arc::default();
-    let (seen, ids) = (shown.clone(), ids.to_vec());
-    let look = decision(
-        move |_| Needs {
-            queries: Queries { records: ids.clone(), waitpoints: ids.clone(), ..Queries::default() },
-            ..Needs::default()
-        },
-        move |rows| {
-            *seen.lock().expect("nobody panics with rows") = rows;
-            Demand::Save(Box::default())
-        },
-    );
-    store.transact(look).await.expect("what is recorded is read");
-    let rows = std::mem::take(&mut *shown.lock().expect("nobody panics with rows"));
+    let needs = Needs {
+        queries: Queries { records: ids.to_vec(), waitpoints: ids.to_vec(), ..Queries::default() },
+        ..Needs::default()
+    };
+    let rows = load_rows(store, needs).await;
     let mut tables: HashMap<ExecutionId, Tables> = HashMap::new();
     for signal in rows.signals {
         tables.entry(signal.execution).or_default().signals.push(signal);
@@ -100,13 +93,13 @@ async fn read_tables(store: &dyn Store, ids: &[ExecutionId]) -> HashMap<Executio
 async fn check_execution(
     store: &dyn Store,
     row: &Execution,
-    told: &Recorded,
+    logged: &Recorded,
     tables: &Tables,
 ) -> Vec<String> {
-    let mut broken = Vec::new();
+    let mut violations = Vec::new();
     let mut numbered = |what: &str, numbers: Vec<u32>, count: u32| {
         if !numbers.iter().copied().eq(1..=count) {
-            broken.push(format!("its {what} are {numbers:?}, and its row says {count}"));
+            violations.push(format!("its {what} are {numbers:?}, and its row counts {count}"));
         }
     };
     let record = &row.detail.record;
@@ -115,54 +108,55 @@ async fn check_execution(
     numbered("waitpoints", tables.waitpoints.iter().map(|one| one.number).collect(), record.waitpoints);
     let untaken = tables.signals.iter().filter(|signal| signal.taken.is_none()).count();
     if untaken != record.untaken as usize {
-        broken.push(format!("{untaken} signals are not taken, and its row says {}", record.untaken));
+        violations.push(format!("{untaken} signals are untaken, and its row counts {}", record.untaken));
     }
     let open = tables.waitpoints.iter().filter(|one| one.state == WaitpointState::Open);
     let expires_at = open.filter_map(|one| one.expires_at).min();
     if expires_at != record.expires_at {
-        broken
-            .push(format!("a waitpoint expires at {expires_at:?}, and its row says {:?}", record.expires_at));
+        violations
+            .push(format!("a waitpoint expires at {expires_at:?}, and its row has {:?}", record.expires_at));
     }
     if let Some(suspension) = row.state.suspension().filter(|suspension| suspension.holds()) {
-        broken.push(format!("what it waits for has come, and it is suspended: {suspension:?}"));
+        violations.push(format!("its resume condition holds, and it is still suspended: {suspension:?}"));
     }
-    broken.extend(check_signals(told, &tables.signals));
-    broken.extend(check_steps(told, &tables.steps));
-    broken.extend(check_waitpoints(row, told, &tables.waitpoints));
+    violations.extend(check_signals(logged, &tables.signals));
+    violations.extend(check_steps(logged, &tables.steps));
+    violations.extend(check_waitpoints(row, logged, &tables.waitpoints));
     if !tables.is_empty() {
-        broken.extend(check_reads(store, row.id, tables).await);
+        violations.extend(check_reads(store, row.id, tables).await);
     }
-    broken
+    violations
 }
 
-fn check_signals(told: &Recorded, signals: &[Signal]) -> Vec<String> {
-    let mut broken = Vec::new();
-    for (told, signal) in told.signals.iter().zip(signals) {
+fn check_signals(logged: &Recorded, signals: &[Signal]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for (logged, signal) in logged.signals.iter().zip(signals) {
         let bytes = signal.payload.as_ref().map(|payload| payload.len() as u32);
-        let same = (told.number, &told.name, &told.source) == (signal.number, &signal.name, &signal.source)
-            && (&told.waitpoint, told.at) == (&signal.waitpoint, signal.at)
-            && (told.effect, told.taken, Some(told.bytes)) == (signal.effect, signal.taken, bytes);
+        let same = (logged.number, &logged.name, &logged.source)
+            == (signal.number, &signal.name, &signal.source)
+            && (&logged.waitpoint, logged.at) == (&signal.waitpoint, signal.at)
+            && (logged.effect, logged.taken, Some(logged.bytes)) == (signal.effect, signal.taken, bytes);
         if !same {
-            broken.push(format!("the log tells of {told:?}, and stored is {signal:?}"));
+            violations.push(format!("the event log has {logged:?}, and the store has {signal:?}"));
         }
     }
     let mut keys = BTreeSet::new();
     let twice = signals.iter().filter_map(|signal| signal.key.as_ref()).filter(|key| !keys.insert(*key));
-    broken.extend(twice.map(|key| format!("two signals have the key {key}")));
-    broken
+    violations.extend(twice.map(|key| format!("two signals have the key {key}")));
+    violations
 }
 
-fn check_steps(told: &Recorded, steps: &[RecordedStep]) -> Vec<String> {
-    let mut broken = Vec::new();
+fn check_steps(logged: &Recorded, steps: &[RecordedStep]) -> Vec<String> {
+    let mut violations = Vec::new();
     for step in steps {
-        let known = told.steps.get(&step.name);
+        let known = logged.steps.get(&step.name);
         let same = known.is_some_and(|known| {
             let result = match &known.end {
-                ToldEnd::Open => step.result.is_none(),
-                ToldEnd::Done(bytes) => {
+                LoggedEnd::Open => step.result.is_none(),
+                LoggedEnd::Done(bytes) => {
                     step.result.as_ref().is_some_and(|result| result.len() == *bytes as usize)
                 }
-                ToldEnd::Waited(waited) => {
+                LoggedEnd::Waited(waited) => {
                     step.result.as_deref().and_then(Waited::decode).as_ref() == Some(waited)
                 }
             };
@@ -171,28 +165,29 @@ fn check_steps(told: &Recorded, steps: &[RecordedStep]) -> Vec<String> {
                 && result
         });
         if !same {
-            broken.push(format!("the log tells of {known:?}, and stored is {step:?}"));
+            violations.push(format!("the event log has {known:?}, and the store has {step:?}"));
         }
     }
-    broken
+    violations
 }
 
-fn check_waitpoints(row: &Execution, told: &Recorded, waitpoints: &[Waitpoint]) -> Vec<String> {
-    let mut broken = Vec::new();
-    for (told, one) in told.waitpoints.iter().zip(waitpoints) {
-        let same = (told.id, &told.name, &told.source) == (one.id, &one.name, &one.source)
-            && (told.created_at, told.expires_at, told.state) == (one.created_at, one.expires_at, one.state);
+fn check_waitpoints(row: &Execution, logged: &Recorded, waitpoints: &[Waitpoint]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for (logged, one) in logged.waitpoints.iter().zip(waitpoints) {
+        let same = (logged.id, &logged.name, &logged.source) == (one.id, &one.name, &one.source)
+            && (logged.created_at, logged.expires_at, logged.state)
+                == (one.created_at, one.expires_at, one.state);
         if !same {
-            broken.push(format!("the log tells of {told:?}, and stored is {one:?}"));
+            violations.push(format!("the event log has {logged:?}, and the store has {one:?}"));
         }
         if one.namespace != row.namespace {
-            broken.push(format!("waitpoint {} is of namespace {:?}", one.id, one.namespace));
+            violations.push(format!("waitpoint {} belongs to namespace {:?}", one.id, one.namespace));
         }
     }
-    broken
+    violations
 }
 
-/// Every way of reading shows what a decision is shown.
+/// Checks that all queries return the rows that a decision loads.
 async fn check_reads(store: &dyn Store, id: ExecutionId, tables: &Tables) -> Vec<String> {
     let mut listed = Tables::default();
     loop {
@@ -219,40 +214,43 @@ async fn check_reads(store: &dyn Store, id: ExecutionId, tables: &Tables) -> Vec
         }
         listed.waitpoints.extend(page);
     }
-    let mut broken = Vec::new();
+    let mut violations = Vec::new();
     for waitpoint in &tables.waitpoints {
         let found = store.waitpoint(waitpoint.id).await.expect("a waitpoint is read");
         if found.as_ref() != Some(waitpoint) {
-            broken.push(format!("by its id a waitpoint is {found:?}, in its list {waitpoint:?}"));
+            violations.push(format!("a waitpoint read by id is {found:?}, in the list {waitpoint:?}"));
         }
     }
     let same = (&listed.signals, &listed.steps, &listed.waitpoints)
         == (&tables.signals, &tables.steps, &tables.waitpoints);
     if !same {
-        broken.push(format!("a decision is shown {tables:?}, and the lists are {listed:?}"));
+        violations.push(format!("a decision loads {tables:?}, and the lists have {listed:?}"));
     }
-    broken
+    violations
 }
 
-/// A suspended execution whose children have all ended knows that, or is about to be told.
+/// Checks that a suspended execution whose children have all ended has been notified of that, or will be by an outbox
+/// row.
 async fn check_parents(store: &dyn Store, rows: &BTreeMap<ExecutionId, Execution>) -> Vec<String> {
-    let mut left: BTreeSet<Uuid> = BTreeSet::new();
+    let mut to_be_notified: BTreeSet<Uuid> = BTreeSet::new();
     let mut after: Option<(Timestamp, Uuid)> = None;
     loop {
         let page = store.outbox(OutboxKind::Parent, 0, after, 500).await.expect("the outbox is read");
         let Some(last) = page.last() else { break };
         after = Some((last.at, last.name.id));
-        left.extend(page.iter().map(|row| row.name.id));
+        to_be_notified.extend(page.iter().map(|row| row.name.id));
     }
     let waits = |row: &&Execution| {
         let attached = row.wiring().children.iter().filter(|child| !child.detached);
         let mut children = attached.filter_map(|child| rows.get(&child.execution));
         row.state.suspension().is_some_and(|suspension| suspension.waits_for_children())
             && children.all(|child| child.state.outcome().is_some())
-            && !left.contains(&row.id.0)
+            && !to_be_notified.contains(&row.id.0)
     };
-    let unheard = rows.values().filter(waits);
-    unheard
-        .map(|row| format!("{}: its children have ended, and nothing is left to tell it", row.id))
+    let unnotified = rows.values().filter(waits);
+    unnotified
+        .map(|row| {
+            format!("{}: its children have ended, and the outbox has no row that will notify it", row.id)
+        })
         .collect()
 }

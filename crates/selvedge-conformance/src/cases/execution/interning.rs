@@ -1,0 +1,121 @@
+//! Interned namespaces and classes: one id each, visible in ascending order.
+#![allow(missing_docs)]
+
+use crate::harness::Harness;
+use crate::harness::concurrently;
+use selvedge_core::rows::Queries;
+use selvedge_core::{Class, ClassId, Name, NamespaceId, Needs};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn class(namespace: NamespaceId, lane: &str, kind: &str, capabilities: &[&str]) -> Class {
+    Class {
+        namespace,
+        lane: Name::trusted(lane),
+        kind: Name::trusted(kind),
+        capabilities: capabilities.iter().map(|word| Name::trusted(word)).collect(),
+    }
+}
+
+async fn intern(harness: &Harness, classes: &[Class]) -> BTreeMap<Class, ClassId> {
+    let interned = harness.store.intern(classes).await.expect("classes are interned");
+    let ids: BTreeMap<Class, ClassId> = interned.into_iter().map(|(id, class)| (class, id)).collect();
+    let requested: BTreeSet<&Class> = classes.iter().collect();
+    assert!(requested.iter().all(|class| ids.contains_key(class)), "each class has an id");
+    ids
+}
+
+async fn classes_after(harness: &Harness, after: ClassId) -> Vec<(ClassId, Class)> {
+    harness.store.classes_after(after).await.expect("classes are read")
+}
+
+pub async fn concurrent_interning_gives_a_namespace_one_id(harness: &Harness) {
+    let ids = concurrently(12, |task| {
+        let harness = harness.clone();
+        async move {
+            let mut ids = Vec::new();
+            for word in 0..6 {
+                let name = Name::trusted(&format!("namespace{}", (word + task) % 6));
+                let id = harness.store.namespace(&name).await.expect("it is interned");
+                ids.push((name, id));
+            }
+            ids
+        }
+    });
+    let mut known: BTreeMap<Name, NamespaceId> = BTreeMap::new();
+    for (name, id) in ids.await.into_iter().flatten() {
+        assert_eq!(*known.entry(name).or_insert(id), id, "all tasks got the same id");
+    }
+    known.insert(Name::trusted("conformance"), harness.namespace);
+    let distinct: BTreeSet<NamespaceId> = known.values().copied().collect();
+    assert_eq!(distinct.len(), 7);
+    let all = harness.store.namespaces().await.expect("namespaces are read");
+    let all: BTreeMap<Name, NamespaceId> = all.into_iter().map(|(id, name)| (name, id)).collect();
+    assert_eq!(all, known);
+}
+
+pub async fn classes_that_differ_in_any_part_have_different_ids(harness: &Harness) {
+    let (here, other) = (harness.namespace, harness.in_namespace("elsewhere").await.namespace);
+    let classes = [
+        class(here, "a", "k", &[]),
+        class(other, "a", "k", &[]),
+        class(here, "b", "k", &[]),
+        class(here, "a", "l", &[]),
+        class(here, "a", "K", &[]),
+        class(here, "a", "k", &["x"]),
+        class(here, "a", "k", &["x", "y"]),
+        class(here, "a", "k", &["x,y"]),
+        class(here, "a", "k", &["x\",\"y"]),
+        class(here, "a,k", "", &[]),
+        class(here, "käse", "\u{1f9f5}", &["ö"]),
+    ];
+    let ids = intern(harness, &classes).await;
+    let distinct: BTreeSet<ClassId> = ids.values().copied().collect();
+    assert_eq!(distinct.len(), classes.len());
+    assert_eq!(intern(harness, &classes).await, ids, "interning again returns the same ids");
+    let read: BTreeMap<Class, ClassId> =
+        classes_after(harness, ClassId(0)).await.into_iter().map(|(id, class)| (class, id)).collect();
+    assert_eq!(read, ids);
+    let in_transaction = harness
+        .load(Needs {
+            queries: Queries { classes_after: Some(ClassId(0)), ..Queries::default() },
+            ..Needs::default()
+        })
+        .await;
+    assert_eq!(in_transaction.found.classes, classes_after(harness, ClassId(0)).await);
+    assert!(harness.load(Needs::default()).await.found.classes.is_empty());
+    assert!(harness.store.intern(&[]).await.expect("nothing is interned").is_empty());
+}
+
+pub async fn a_reader_that_sees_a_class_has_seen_all_earlier_ones(harness: &Harness) {
+    const LANES: usize = 30;
+    let namespace = harness.namespace;
+    let tasks = concurrently(6, |task| {
+        let harness = harness.clone();
+        async move {
+            let (mut interned, mut seen) = (BTreeMap::new(), Vec::new());
+            let mut newest = ClassId(0);
+            for step in 0..LANES {
+                let lane = (step * 7 + task * 5) % LANES;
+                let names = [format!("lane{lane}"), format!("lane{}", (lane + 1) % LANES)];
+                let classes = names.map(|lane| class(namespace, &lane, "kind", &[]));
+                interned.extend(intern(&harness, &classes).await);
+                for (id, class) in classes_after(&harness, newest).await {
+                    assert!(id > newest, "ids are in ascending order");
+                    newest = id;
+                    seen.push((id, class));
+                }
+            }
+            (interned, seen)
+        }
+    });
+    let tasks = tasks.await;
+    let all = classes_after(harness, ClassId(0)).await;
+    assert_eq!(all.len(), LANES);
+    assert!(all.is_sorted_by(|a, b| a.0 < b.0));
+    for (interned, seen) in tasks {
+        assert_eq!(seen, all[..seen.len()], "the classes read in steps have no gap");
+        assert!(interned.iter().all(|(class, id)| all.contains(&(*id, class.clone()))));
+    }
+    let overview = harness.store.overview().await.expect("the overview is read");
+    assert_eq!(ClassId(overview.newest_class), all[LANES - 1].0);
+}

@@ -1,0 +1,188 @@
+//! Lists of executions: filters, pages and counts.
+#![allow(missing_docs)]
+
+use crate::harness::by_hand;
+use crate::harness::{Harness, Worker};
+use selvedge_core::filter::{Filter, Place};
+use selvedge_core::state::StateName;
+use selvedge_core::{Draft, Execution, ExecutionId, FlowId, Outcome, State};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+fn place(row: &Execution) -> Place {
+    Place { submitted_at: row.submitted_at, id: row.id }
+}
+
+/// Returns the ids of a list, read in pages of `limit`.
+async fn listed(harness: &Harness, filter: &Filter, limit: u32) -> Vec<ExecutionId> {
+    let (mut ids, mut after) = (Vec::new(), None);
+    loop {
+        let page = harness.store.list(filter, after, limit).await.expect("rows are listed");
+        assert!(page.len() <= limit as usize);
+        let Some(last) = page.last() else { return ids };
+        after = Some(place(&last.execution));
+        ids.extend(page.iter().map(|stored| stored.execution.id));
+        assert!(ids.len() < 1_000, "paging never ends");
+    }
+}
+
+/// Returns the ids of the rows for which `pick` is true, newest first.
+fn picked(rows: &[Execution], pick: impl Fn(&Execution) -> bool) -> Vec<ExecutionId> {
+    let mut places: Vec<Place> = rows.iter().filter(|row| pick(row)).map(place).collect();
+    places.sort();
+    places.into_iter().rev().map(|place| place.id).collect()
+}
+
+/// Inserts rows of two classes, in many states, with and without flows and tags, some with equal times.
+async fn varied(harness: &Harness) -> Vec<Execution> {
+    let now = harness.now().await;
+    let classes = [harness.class("a", "kind").await, harness.class("b", "kind").await];
+    let flow = FlowId(Uuid::new_v4());
+    let session = by_hand::session(harness, "one", 30_000, now);
+    let states = [
+        State::Waiting,
+        State::Delayed { until: now.plus_ms(9_000_000) },
+        State::Terminal(Outcome::Completed),
+        State::Terminal(Outcome::Skipped),
+    ];
+    let rows = (0..40_usize).map(|index| {
+        let active = index % 5 == 4;
+        let state = states[index % 5 % 4].clone();
+        let row = Execution {
+            flow: (index % 3 == 0).then_some(flow),
+            ended_at: state.outcome().map(|_| now),
+            state,
+            tags: match index % 4 {
+                0 => BTreeMap::new(),
+                value => [("tag".into(), format!("v:{value}")), ("all".into(), "".into())].into(),
+            },
+            ..by_hand::row(harness, classes[index % 2], now.minus_ms((index / 4) as i64 * 1_000))
+        };
+        match active {
+            true => by_hand::with_lease(row, &session, now),
+            false => row,
+        }
+    });
+    let rows: Vec<Execution> = rows.collect();
+    by_hand::put_sessions(harness, std::slice::from_ref(&session)).await;
+    by_hand::insert(harness, &rows).await;
+    let other = harness.in_namespace("elsewhere").await;
+    let row = Execution {
+        flow: Some(flow),
+        tags: [("all".into(), "".into())].into(),
+        ..by_hand::row(&other, other.class("a", "kind").await, now)
+    };
+    by_hand::insert(&other, &[row]).await;
+    rows
+}
+
+pub async fn a_list_returns_the_rows_that_match_every_part_of_its_filter_newest_first(harness: &Harness) {
+    let rows = varied(harness).await;
+    let all = || Filter::all(harness.namespace);
+    let (class, flow) = (rows[0].class, rows[0].flow());
+    let lone = rows[1].flow();
+    let (from, until) = (rows[30].submitted_at, rows[10].submitted_at);
+    let tagged = |row: &Execution| row.tags.get("tag").is_some_and(|value| value == "v:3");
+    let waiting = [StateName::Waiting, StateName::Delayed];
+    type Pick<'a> = Box<dyn Fn(&Execution) -> bool + 'a>;
+    let cases: Vec<(Filter, Pick<'_>)> = vec![
+        (all(), Box::new(|_| true)),
+        (Filter { classes: Some(vec![class]), ..all() }, Box::new(|row| row.class == class)),
+        (Filter { classes: Some(vec![]), ..all() }, Box::new(|_| false)),
+        (Filter { states: waiting.to_vec(), ..all() }, Box::new(|row| waiting.contains(&row.state.name()))),
+        (
+            Filter { states: vec![StateName::Skipped], ..all() },
+            Box::new(|row| row.state.name() == StateName::Skipped),
+        ),
+        (Filter { flow: Some(flow), ..all() }, Box::new(|row| row.flow == Some(flow))),
+        (Filter { flow: Some(lone), ..all() }, Box::new(|row| row.id.0 == lone.0)),
+        (Filter { tag: Some("tag:v:3".into()), ..all() }, Box::new(tagged)),
+        (Filter { tag: Some("all:".into()), ..all() }, Box::new(|row| !row.tags.is_empty())),
+        (Filter { tag: Some("tag:v".into()), ..all() }, Box::new(|_| false)),
+        (
+            Filter { submitted_after: Some(from), submitted_before: Some(until), ..all() },
+            Box::new(|row| row.submitted_at >= from && row.submitted_at < until),
+        ),
+        (
+            Filter {
+                classes: Some(vec![rows[3].class]),
+                states: vec![StateName::Active, StateName::Completed],
+                flow: Some(flow),
+                tag: Some("tag:v:3".into()),
+                submitted_after: Some(from),
+                submitted_before: None,
+                ..all()
+            },
+            Box::new(|row| {
+                row.class == rows[3].class
+                    && [StateName::Active, StateName::Completed].contains(&row.state.name())
+                    && row.flow == Some(flow)
+                    && tagged(row)
+                    && row.submitted_at >= from
+            }),
+        ),
+    ];
+    for (filter, pick) in cases {
+        let expected = picked(&rows, pick);
+        assert_eq!(listed(harness, &filter, 100).await, expected, "{filter:?}");
+        assert_eq!(listed(harness, &filter, 3).await, expected, "in pages: {filter:?}");
+        let count = async |bound| harness.store.count(&filter, bound).await.expect("rows are counted");
+        assert_eq!(count(1_000).await, expected.len() as u64, "{filter:?}");
+        assert_eq!(count(5).await, expected.len().min(5) as u64, "bounded: {filter:?}");
+    }
+}
+
+pub async fn a_list_returns_the_same_rows_and_payloads_as_fetch(harness: &Harness) {
+    let claimed = harness.leased(Draft::new("kind")).await;
+    harness.complete(&claimed, b"[1]").await;
+    harness.leased(Draft { input: "[2]".into(), ..Draft::new("kind") }).await;
+    let list = harness.store.list(&Filter::all(harness.namespace), None, 10).await;
+    for stored in list.expect("rows are listed") {
+        let fetched = harness.stored(stored.execution.id).await;
+        assert_eq!(stored.execution, fetched.execution);
+        assert_eq!((stored.input, stored.result), (fetched.input, fetched.result));
+        assert_eq!(stored.renewed_at, fetched.renewed_at);
+    }
+}
+
+pub async fn paging_has_no_gap_and_no_repeat_while_rows_are_added(harness: &Harness) {
+    let filters = [
+        Filter::all(harness.namespace),
+        Filter { tag: Some("a:b".into()), ..Filter::all(harness.namespace) },
+    ];
+    let draft = Draft { tags: [("a".into(), "b".into())].into(), ..Draft::new("kind") };
+    let mut rows = harness.submit_all(vec![draft.clone(); 7]).await;
+    for _ in 0..4 {
+        rows.push(harness.submit(draft.clone()).await);
+    }
+    for filter in filters {
+        let expected = picked(&rows, |_| true);
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = harness.store.list(&filter, after, 3).await.expect("rows are listed");
+            let Some(last) = page.last() else { break };
+            after = Some(place(&last.execution));
+            seen.extend(page.iter().map(|stored| stored.execution.id));
+            rows.extend(harness.submit_all(vec![draft.clone(); 2]).await);
+        }
+        assert_eq!(seen, expected, "rows added later are newer than the remaining pages");
+    }
+}
+
+pub async fn the_executions_ahead_of_a_waiting_one_are_counted_in_its_class_up_to_a_bound(harness: &Harness) {
+    let draft = |lane: &str, priority| Draft { lane: lane.into(), priority, ..Draft::new("kind") };
+    let mut rows = Vec::new();
+    for priority in [0, 5, 0, -5, 0] {
+        rows.push(harness.submit(draft("a", priority)).await);
+        harness.submit(draft("b", 9)).await;
+    }
+    rows.sort_by_key(|row| (-row.priority, row.ready_order, row.id));
+    for (index, row) in rows.iter().enumerate() {
+        let ahead = async |bound| harness.store.ahead_of(row, bound).await.expect("rows are counted");
+        assert_eq!(ahead(100).await, index as u64);
+        assert_eq!(ahead(2).await, index.min(2) as u64);
+    }
+    harness.claim_as(&Worker::new("one").on(&["a"]), 2).await;
+    let last = harness.store.ahead_of(&rows[4], 100).await.expect("rows are counted");
+    assert_eq!(last, 2, "claimed executions are no longer ahead");
+}

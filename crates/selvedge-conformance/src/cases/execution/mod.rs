@@ -1,0 +1,18 @@
+//! Single executions: submission, claims, leases, keys, the event log, history, streams and lists.
+
+pub mod claims;
+pub mod due;
+pub mod events;
+pub mod guards;
+pub mod history;
+pub mod interning;
+pub mod keys;
+pub mod life;
+pub mod lists;
+pub mod liveness;
+pub mod log_window;
+pub mod rows;
+pub mod sessions;
+pub mod streams;
+pub mod submission;
+pub mod tags;

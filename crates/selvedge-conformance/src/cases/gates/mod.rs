@@ -1,0 +1,8 @@
+//! Gates: lanes, quotas, concurrency keys, budgets and fair shares.
+
+pub mod budgets;
+pub mod changes;
+pub mod fairness;
+pub mod lanes;
+pub mod quotas;
+pub mod rows;
