@@ -73,7 +73,7 @@ impl Search {
         }
         let mut classes: Vec<ClassId> = self.classes.iter().copied().collect();
         classes.sort_unstable();
-        let ready: Vec<ExecutionId> = work.ready(&classes).collect();
+        let ready: Vec<ExecutionId> = work.waiting(&classes).collect();
         let refused = |id: &&ExecutionId| {
             let row = work.find(**id).ok().flatten();
             row.is_some_and(|row| work.has_requested_gates_of(row) && refusal(row, work).is_some())

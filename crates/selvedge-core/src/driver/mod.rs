@@ -193,7 +193,7 @@ impl<H: Host> Driver<H> {
             self.work.stop_clock();
             self.loading.close();
             self.part = Part::Claiming;
-            self.offer(self.work.made_ready());
+            self.offer(self.work.newly_waiting_classes());
         }
     }
 
@@ -337,7 +337,7 @@ impl<H: Host> Driver<H> {
         self.host.keep_lane_shares(self.work.shares());
         self.summary = Summary {
             now: self.work.now(),
-            ready: self.work.left_ready(),
+            ready: self.work.classes_left_waiting(),
             opened_lanes: self.work.opened_lanes(),
         };
         let changes = std::mem::replace(&mut self.work, Work::new(Entropy::seeded(0))).finish();

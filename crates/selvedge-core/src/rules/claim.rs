@@ -185,7 +185,7 @@ impl Rule for Claim {
         needs.lanes.lock(self.scope.lanes.iter().map(|lane| lane_gate(namespace, lane).id()));
         needs.keys.read(self.operation.as_ref().map(|operation| operation.key_name(namespace)));
         let classes = work.covered(&self.scope);
-        for id in work.ready(&classes).chain(work.lined_up(&classes)) {
+        for id in work.waiting(&classes).chain(work.held_in_lines(&classes)) {
             needs_carried(id, work, needs);
         }
         if !self.handed_only && !classes.is_empty() {
@@ -321,7 +321,7 @@ impl Claim {
             let row = row.clone();
             if let Some((gate, shut)) = refusal(&row, work) {
                 hold(work, id, gate, &shut);
-                work.pass_over(row.class);
+                work.mark_passed_over(row.class);
                 if let Some(line) = fairness_line_of(&row) {
                     lines::move_up(work, &line);
                 }
@@ -452,7 +452,7 @@ impl Lanes {
             if gate.is_some_and(|gate| gate.refuses(&config, None, work.now()).is_some()) {
                 continue;
             }
-            if let Some(id) = work.next_ready(&share.classes) {
+            if let Some(id) = work.next_claimable(&share.classes) {
                 work.serve_lane(lane(share), share.weight);
                 return Some((id, share.gate.clone().filter(|_| config.limits_starts())));
             }

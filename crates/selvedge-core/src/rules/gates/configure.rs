@@ -91,7 +91,7 @@ impl Rule for Configure {
             });
             work.emit(self.gate.namespace, fact, Some(self.actor.clone()));
             match self.gate.kind {
-                GateKind::Lane => work.open_gate(self.gate.id()),
+                GateKind::Lane => work.mark_opened(self.gate.id()),
                 GateKind::Key | GateKind::Quota | GateKind::Budget | GateKind::Fair => {
                     release(work, &self.gate, true);
                 }

@@ -14,18 +14,18 @@ use crate::state::State;
 /// Puts every execution with a fairness key that became waiting into its line, before a claim can take it; then moves up the lines
 /// whose head has left.
 pub(super) fn line_up(work: &mut Work, mut moved: Vec<GateName>) {
-    for id in work.out_of_line() {
+    for id in work.waiting_out_of_line() {
         let Ok(Some(row)) = work.find(id) else { continue };
         let Some(line) = fairness_line_of(row).filter(|line| work.has_requested_gate(line.id())) else {
             continue;
         };
         let (class, new) = (row.class, work.is_changed(id));
         if new && work.gate(&line).active == 0 && !work.has_loaded_held(line.id()) {
-            work.lead_line(id, &line);
+            work.make_head(id, &line);
             continue;
         }
         if !new {
-            work.pass_over(class);
+            work.mark_passed_over(class);
         }
         let reason = format!("another with its {line} comes first");
         let fact = Fact::Held { gate: line.clone(), reason, until: None };
@@ -49,7 +49,7 @@ pub fn move_up(work: &mut Work, line: &GateName) {
         return;
     };
     work.apply(id, Fact::Admitted { gate: line.clone() }, None, |row| row.state = State::Waiting);
-    work.lead_line(id, line);
+    work.make_head(id, line);
     // The last loaded execution is withheld if there may be more: after its claim nothing would be loaded to move up.
     if work.is_last_held(line.id()) {
         work.withhold(id);
