@@ -124,7 +124,7 @@ impl<T: Ord> Difference<T> {
 }
 
 impl Work {
-    /// Returns a transaction without rows and with an empty context.
+    /// Returns a transaction without rows and without known classes. It expects that lanes may be configured.
     pub fn new(entropy: Entropy) -> Self {
         Work::begin(Context {
             entropy,
