@@ -58,7 +58,7 @@ pub enum Phase {
     Drains,
     /// Departures of workers.
     Departures,
-    /// Deletion of expired sessions.
+    /// Deletion of sessions that were not seen for a long time.
     Cleanup,
     /// Claims. Decided last, after completions were propagated and opened gates have released executions.
     Claims,

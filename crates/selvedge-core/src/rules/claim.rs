@@ -445,7 +445,7 @@ impl Lanes {
     /// The next execution, of the lane whose turn it is, and the lane where it counts what goes through it.
     fn next(&mut self, work: &mut Work) -> Option<(ExecutionId, Option<GateName>)> {
         let lane = |share: &LaneShare| share.gate.as_ref().map(GateName::id);
-        self.0.sort_by_key(|share| work.shares().of(&lane(share)));
+        self.0.sort_by_key(|share| work.shares().virtual_time(&lane(share)));
         for share in &self.0 {
             let gate = share.gate.as_ref().map(|name| work.gate(name));
             let config = gate.as_ref().and_then(|gate| gate.config.clone()).unwrap_or_default();
