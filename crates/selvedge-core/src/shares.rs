@@ -41,7 +41,10 @@ mod tests {
     fn turns(shares: &mut Shares<char>, members: &[(char, u32)], count: usize) -> String {
         let mut served = String::new();
         for _ in 0..count {
-            let next = members.iter().min_by_key(|(member, _)| shares.virtual_time(member)).expect("there are members");
+            let next = members
+                .iter()
+                .min_by_key(|(member, _)| shares.virtual_time(member))
+                .expect("there are members");
             shares.serve(&next.0, next.1);
             served.push(next.0);
         }

@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry as MapEntry;
 use std::fmt::Debug;
 use std::ops::RangeBounds;
 
-/// How a transaction accesses a row, from the weakest to the strongest.
+/// The access of a transaction to a row, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
     /// Read without a lock.

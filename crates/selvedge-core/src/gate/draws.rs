@@ -84,7 +84,7 @@ pub fn reserved<'a>(row: &'a Execution, slots: &'a Slots) -> impl Iterator<Item 
 
 /// A slot or a reserve that a claim has taken from a gate.
 pub enum Taken<'a> {
-    /// One slot of a gate.
+    /// A slot of a gate.
     Slot(GateName),
     /// Amounts reserved in a budget.
     Reserve(GateName, &'a Amounts),

@@ -26,7 +26,7 @@ pub struct Needs {
     pub keys: Request<KeyName>,
     /// Outbox rows.
     pub outbox: Request<OutboxName>,
-    /// Lanes. A store locks those that limit something, and reads the others.
+    /// Lanes. A store locks those with limits, and reads the others.
     pub lanes: Request<GateId>,
     /// Gates other than lanes.
     pub gates: Request<GateId>,

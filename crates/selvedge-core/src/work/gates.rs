@@ -20,7 +20,7 @@ pub(super) struct Gates {
     rows: Table<Gate>,
     /// Slots given back to gates that were not loaded.
     slots_freed: BTreeMap<GateId, u32>,
-    /// Gates that may admit more: something was given back to them, or they were configured.
+    /// Gates that may admit more: a slot or an amount was given back to them, or they were configured.
     opened: BTreeSet<GateId>,
     /// The loaded executions that each gate holds, in claim order.
     held: BTreeMap<GateId, VecDeque<ExecutionId>>,
@@ -43,7 +43,9 @@ impl Gates {
 
     /// Adds loaded gates and the executions they hold.
     pub fn load(&mut self, gates: Vec<Gate>, held: Vec<(HeldBy, Vec<ExecutionId>)>) {
-        gates.into_iter().for_each(|gate| drop(self.rows.load(gate)));
+        for gate in gates {
+            self.rows.load(gate);
+        }
         for (asked, held) in held {
             self.held_requested
                 .entry(asked.gate)
@@ -317,7 +319,8 @@ impl Work {
     /// Returns the waiting executions with a fairness key that claims of this transaction could take although they are
     /// not the head of a line, in claim order.
     pub fn waiting_out_of_line(&self) -> Vec<ExecutionId> {
-        let is_out_of_line = |row: &Execution| row.spec.draws.fairness_key.is_some() && row.detail.head.is_none();
+        let is_out_of_line =
+            |row: &Execution| row.spec.draws.fairness_key.is_some() && row.detail.head.is_none();
         let ready = self.ready.values().flatten();
         let mut found: Vec<_> =
             ready.filter(|(_, id)| self.executions.get(id).is_some_and(is_out_of_line)).collect();

@@ -221,9 +221,15 @@ impl Work {
                 self.keys.load(key);
             }
         }
-        outbox.into_iter().for_each(|row| drop(self.outbox.load(row)));
-        flows.into_iter().for_each(|row| drop(self.flows.load(row)));
-        sessions.into_iter().for_each(|row| drop(self.sessions.load(row)));
+        for row in outbox {
+            self.outbox.load(row);
+        }
+        for row in flows {
+            self.flows.load(row);
+        }
+        for row in sessions {
+            self.sessions.load(row);
+        }
         self.leases.extend(found.leases);
         for stream in streams {
             // A stream that was read with its summary document replaces one that was read without.

@@ -41,12 +41,20 @@ impl Records {
             match self.signals.entry_mut(&key) {
                 Some(known) if known.row.payload.is_none() => known.row.payload = signal.payload,
                 Some(_) => {}
-                None => drop(self.signals.load(signal)),
+                None => {
+                    self.signals.load(signal);
+                }
             }
         }
-        steps.into_iter().for_each(|step| drop(self.steps.load(step)));
-        waitpoints.into_iter().for_each(|waitpoint| drop(self.waitpoints.load(waitpoint)));
-        token_keys.into_iter().for_each(|key| drop(self.token_keys.load(key)));
+        for step in steps {
+            self.steps.load(step);
+        }
+        for waitpoint in waitpoints {
+            self.waitpoints.load(waitpoint);
+        }
+        for key in token_keys {
+            self.token_keys.load(key);
+        }
     }
 
     /// Drops the record of a deleted execution: an execution that is inserted with the same id in this transaction

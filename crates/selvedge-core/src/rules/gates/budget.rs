@@ -154,7 +154,8 @@ impl Rule for Spend {
             return Err(Refusal::NotFound { what: "budget".into(), id: self.budget.to_string() });
         };
         let now = work.now();
-        let digest = xxh3_64(&postcard::to_stdvec(&(&self.usage, self.execution)).expect("amounts always serialise"));
+        let digest =
+            xxh3_64(&postcard::to_stdvec(&(&self.usage, self.execution)).expect("amounts always serialise"));
         if let Some(name) = self.key() {
             if let Some(known) = work.key(&name).filter(|known| known.expires_at.is_none_or(|at| at > now)) {
                 return match known.digest == digest {

@@ -34,7 +34,7 @@ pub fn release_opened(work: &mut Work) {
 
 /// Releases the loaded executions that a gate holds, as far as it has room, and returns how many. An execution that
 /// asks for more than is left does not hide one that asks for less. An open gate that still holds executions is checked
-/// again soon: the released executions may be of classes without a worker, and should not delay the others. A full gate
+/// again soon: the released executions may wait long for a worker, which should not delay the others. A full gate
 /// is not checked: the transaction that gives a slot or an amount back releases executions.
 ///
 /// A `thorough` release also scans a gate whose recorded bounds say that nothing can be released. Only callers that are
