@@ -1,94 +1,96 @@
-//! One operation, one type: the [`Rule`] trait that every operation implements, and the erased form in which a batch holds it.
+//! The [`Rule`] trait, which every operation implements as a type of its own, and the type-erased [`Task`] that a batch
+//! holds.
 //!
-//! A rule names the rows it needs and decides over them. It never loads or saves: [`crate::driver`] does both, for the engine,
-//! for the conformance suite and for the tests of core alike. `profile` has no default, so every new operation must say how it
-//! is scheduled.
+//! A rule names the rows it needs and decides with them. It never loads or saves: [`crate::driver`] does both, for the
+//! engine, the conformance suite and the tests of core alike. `profile` has no default, so every new operation must
+//! define how it is scheduled.
 
 use crate::rows::Needs;
 use crate::rules::report::Fence;
 use crate::rules::worker::PutBack;
 use crate::{ClaimScope, ClassId, ExecutionId, Work};
 
-/// An operation: what it needs to see and what it decides.
+/// An operation: the rows it needs, and its decision.
 pub trait Rule: Send + 'static {
     /// The answer to the caller.
     type Reply: Send + 'static;
 
-    /// When it is decided, relative to the other rules of its transaction.
+    /// The phase in which the rule is decided, relative to the other rules of its transaction.
     const PHASE: Phase;
 
-    /// How the operation is scheduled and which cached rows may serve it. Known before anything is loaded.
+    /// Returns how the operation is scheduled and which cached rows may serve it. Must not depend on loaded rows.
     fn profile(&self) -> Profile;
 
-    /// Adds the rows the rule needs, given those loaded so far. Called again after every load until it adds nothing new, so it
-    /// must be idempotent: asking again for something already loaded costs nothing.
+    /// Adds the rows that the rule needs, given those loaded so far. Called again after every load until it adds
+    /// nothing new, so it must be idempotent. Asking again for a loaded row costs nothing.
     fn needs(&self, work: &Work, needs: &mut Needs);
 
-    /// Decides with all rows loaded. A refused operation changes nothing. Runs again, from an empty [`Work`], when the save
-    /// fails its guards.
+    /// Decides with all rows loaded. A refused operation changes nothing. Runs again, on a new [`Work`], if the save
+    /// finds that a version has changed.
     fn decide(&self, work: &mut Work) -> Self::Reply;
 
-    /// Leases to put back because the caller left before the reply arrived. Default: none.
+    /// Returns the leases to put back if the caller disconnects before the reply arrives. Default: none.
     fn undelivered(_reply: Self::Reply) -> Vec<PutBack> {
         Vec::new()
     }
 }
 
-/// The order in which the rules of one transaction are decided: everything that makes an execution ready precedes the claims.
+/// The order in which the rules of one transaction are decided. Rules that make executions waiting precede the claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Reports of workers.
     Reports,
-    /// Timers: delays, timeouts, lapsed leases, retention.
+    /// Timers: delays, timeouts, lease expiry, retention.
     Timers,
     /// Leases that are put back.
     PutBacks,
-    /// Operators, signals and the configuration of gates.
+    /// Operators' commands, signals, and the configuration of gates.
     Operators,
     /// New executions and flows.
     Submissions,
-    /// Work that an earlier commit left in the outbox.
+    /// Work that an earlier transaction enqueued in the outbox.
     Outbox,
     /// Flows that end or are deleted.
     FlowEnds,
-    /// Heartbeats.
+    /// Heartbeats of workers.
     Heartbeats,
-    /// Workers that are asked to drain.
+    /// Requests to workers to drain.
     Drains,
-    /// Workers that leave.
+    /// Departures of workers.
     Departures,
-    /// Sessions that are forgotten.
+    /// Deletion of sessions that were not seen for a long time.
     Cleanup,
-    /// Claims. Decided last, after completions were propagated and gates were opened.
+    /// Claims. Decided last, after completions were propagated and opened gates have released executions.
     Claims,
 }
 
-/// What the scheduler and the driver must know of an operation before anything is loaded.
+/// The properties of an operation that the scheduler and the driver use before anything is loaded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The share of a batch it fills.
+    /// The share of a batch that the operation fills.
     pub weight: usize,
-    /// Executions it names, and what it does to the lease of each.
+    /// The executions that the operation names, with its effect on the lease of each.
     pub executions: Vec<Touch>,
-    /// Classes of the executions that it makes ready, one entry for each execution.
+    /// Classes of the executions that the operation makes waiting, one entry for each execution.
     pub makes_ready: Vec<ClassId>,
-    /// The scope it claims from.
+    /// The scope that the operation claims from; none if it does not claim.
     pub claims: Option<ClaimScope>,
-    /// How many ready executions it looks for in the store, beyond those that its own transaction makes ready.
+    /// Number of waiting executions that the operation looks for in the store, besides those that its own transaction
+    /// makes waiting.
     pub finds: usize,
-    /// Whether it may end leases of executions it does not name.
+    /// The operation may end leases of executions that it does not name.
     pub ends_unnamed_leases: bool,
-    /// What happens when another transaction holds its execution.
+    /// The reaction if another transaction has locked the operation's execution.
     pub if_locked: IfLocked,
-    /// Locks it takes besides those on the executions it names.
+    /// Locks that the operation takes besides those on the executions it names.
     pub locks: Locks,
-    /// Whether it learns only from loaded rows which executions to lock. Such rules are batched with each other and with no
-    /// others, so that every batch locks its executions with one statement, in order.
+    /// The operation finds the executions to lock only through loaded rows. Such rules are batched with each other and
+    /// with no others, so that every batch locks its executions with one statement, in id order.
     pub runs_alone: bool,
 }
 
 impl Profile {
-    /// The profile of an operation that names no execution.
+    /// Returns the profile of an operation that names no execution.
     pub fn weighing(weight: usize) -> Profile {
         Profile {
             weight,
@@ -103,13 +105,14 @@ impl Profile {
         }
     }
 
-    /// The profile of an operation on one execution, whose stored row it must read.
+    /// Returns the profile of an operation on one execution, whose stored row it must read.
     pub fn on(execution: ExecutionId) -> Profile {
         Profile { executions: vec![Touch::of(execution)], ..Profile::weighing(1) }
     }
 
-    /// Whether a row in the lease cache may serve the batch of this operation. A cached row is locked only when it is saved:
-    /// too late where sessions or flows are locked before that, or where others lock executions out of order.
+    /// Reports whether rows of the lease cache may serve the batch of this operation. A cached row is locked only when
+    /// it is saved: too late if sessions or flows are locked before that, or if the operation skips or defers locked
+    /// executions.
     pub fn allows_cached_rows(&self) -> bool {
         self.if_locked == IfLocked::Wait && !self.locks.sessions && !self.locks.flows
     }
@@ -120,27 +123,27 @@ impl Profile {
 pub struct Touch {
     /// The execution.
     pub execution: ExecutionId,
-    /// The fence it presents, where it presents one.
+    /// The fence that the operation presents, if any.
     pub fence: Option<Fence>,
-    /// What becomes of the execution's lease.
+    /// The effect on the execution's lease.
     pub lease: LeaseEffect,
-    /// Whether the execution may end by this. Its downstreams are then loaded with it, where they are known.
+    /// The operation may end the execution. Its downstreams are then locked with it, if the lease cache knows them.
     pub may_finish: bool,
 }
 
 impl Touch {
-    /// A touch that needs the stored row and may do anything to its lease.
+    /// Returns a touch that needs the stored row and may have any effect on its lease.
     pub fn of(execution: ExecutionId) -> Touch {
         Touch { execution, fence: None, lease: LeaseEffect::Any, may_finish: false }
     }
 }
 
-/// What an operation does to the lease of an execution it names.
+/// The effect of an operation on the lease of an execution that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseEffect {
     /// Ends the lease unless its fence is stale. A cached row suffices: the guarded save checks it.
     Ends,
-    /// Leaves the row unchanged. A cached row suffices where another rule of the transaction ends the lease.
+    /// Leaves the row unchanged. A cached row suffices if another rule of the transaction ends the lease.
     Unchanged,
     /// Keeps the lease. Needs the stored row.
     Keeps,
@@ -148,42 +151,42 @@ pub enum LeaseEffect {
     Any,
 }
 
-/// What happens to an operation whose execution another transaction has locked.
+/// The reaction of an operation if another transaction has locked its execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfLocked {
-    /// It waits.
+    /// Waits for the lock.
     Wait,
-    /// It does nothing: reconcilers come again.
+    /// Does nothing. A reconciler repeats the operation.
     Skip,
-    /// It does nothing in a batch with others, and is retried alone, where it waits. Signals and operators reach executions in
-    /// any state: waiting in a batch could deadlock with a claim that saves a cached row.
+    /// In a batch with others, does nothing and is retried alone; alone, waits for the lock. Signals and operators
+    /// reach executions in any state: waiting in a batch could deadlock with a claim that saves a cached row.
     Defer(ExecutionId),
 }
 
 /// Locks that an operation takes besides those on the executions it names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Locks {
-    /// Executions it learns of from loaded rows: by a key, by a node's name, by an outbox row.
+    /// Executions that the operation finds through loaded rows: a key, a node name, an outbox row.
     pub later_executions: bool,
     /// Flows that may have live members.
     pub flows: bool,
-    /// Sessions.
+    /// Sessions of workers.
     pub sessions: bool,
 }
 
-/// A rule whose reply type is hidden, so that one batch holds rules of every kind.
+/// A rule without its reply type, so that one batch can hold rules of every kind.
 pub trait Task: Send {
-    /// See [`Rule::PHASE`].
+    /// Returns [`Rule::PHASE`].
     fn phase(&self) -> Phase;
-    /// See [`Rule::profile`].
+    /// Returns [`Rule::profile`].
     fn profile(&self) -> &Profile;
-    /// See [`Rule::needs`].
+    /// Adds the rows that the rule needs; see [`Rule::needs`].
     fn needs(&self, work: &Work, needs: &mut Needs);
     /// Decides, and keeps the reply until the transaction has committed. Replaces the reply of an earlier try.
     fn decide(&mut self, work: &mut Work);
     /// Drops the reply of an earlier try.
     fn reset(&mut self);
-    /// Whether there is a reply. There is none after a commit if the rule was deferred.
+    /// Reports whether there is a reply. After a commit, a task without a reply was deferred.
     fn is_decided(&self) -> bool;
 }
 
@@ -222,7 +225,7 @@ impl<R: Rule> Envelope<R> {
         Envelope { profile: rule.profile(), rule, reply: None }
     }
 
-    /// The reply of the last try, if the rule was decided in it.
+    /// Returns the reply of the last try, if the rule was decided in it.
     pub fn into_reply(self) -> Option<R::Reply> {
         self.reply
     }

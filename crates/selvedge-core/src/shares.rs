@@ -1,13 +1,13 @@
-//! Whose turn it is among several that share something by weight.
+//! Weighted fair sharing: selects the next member to serve, in proportion to the weights.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// What one turn costs a member of weight one.
+/// Virtual time that one turn costs a member of weight 1.
 const COST: u64 = 1_000_000;
 
-/// How far each member is with its share. Kept by a process, and only ever a matter of taste: it decides nothing but whose
-/// turn it is.
+/// The state of a fair share: a virtual time for each member, which advances with every turn of the member. Kept in
+/// memory by each process: losing it affects only the order of turns.
 #[derive(Clone, Debug)]
 pub struct Shares<K> {
     now: u64,
@@ -21,15 +21,15 @@ impl<K> Default for Shares<K> {
 }
 
 impl<K: Clone + Eq + Hash> Shares<K> {
-    /// How far a member is: the one that is least far has its turn. One that wanted nothing for a while has no more coming to
-    /// it than the others.
-    pub fn of(&self, member: &K) -> u64 {
+    /// Returns the virtual time of a member. The member with the smallest is served next. An idle member does not
+    /// accumulate a claim to extra turns.
+    pub fn virtual_time(&self, member: &K) -> u64 {
         self.members.get(member).copied().unwrap_or_default().max(self.now)
     }
 
-    /// A member of this weight had a turn.
+    /// Records a turn of a member with this weight. A weight of 0 counts as 1.
     pub fn serve(&mut self, member: &K, weight: u32) {
-        self.now = self.of(member);
+        self.now = self.virtual_time(member);
         self.members.insert(member.clone(), self.now + COST / u64::from(weight.max(1)));
     }
 }
@@ -39,28 +39,31 @@ mod tests {
     use super::Shares;
 
     fn turns(shares: &mut Shares<char>, members: &[(char, u32)], count: usize) -> String {
-        let mut had = String::new();
+        let mut served = String::new();
         for _ in 0..count {
-            let next = members.iter().min_by_key(|(member, _)| shares.of(member)).expect("there is one");
+            let next = members
+                .iter()
+                .min_by_key(|(member, _)| shares.virtual_time(member))
+                .expect("there are members");
             shares.serve(&next.0, next.1);
-            had.push(next.0);
+            served.push(next.0);
         }
-        had
+        served
     }
 
     #[test]
-    fn members_have_turns_by_their_weights_and_none_waits_for_long() {
+    fn turns_are_proportional_to_weights_and_no_member_starves() {
         let mut shares = Shares::default();
-        let had = turns(&mut shares, &[('a', 3), ('b', 1)], 40);
-        assert_eq!(had.matches('a').count(), 30);
-        assert!(had.as_bytes().windows(5).all(|turns| turns.contains(&b'b')));
+        let served = turns(&mut shares, &[('a', 3), ('b', 1)], 40);
+        assert_eq!(served.matches('a').count(), 30);
+        assert!(served.as_bytes().windows(5).all(|turns| turns.contains(&b'b')));
     }
 
     #[test]
-    fn one_that_wanted_nothing_for_a_while_does_not_catch_up() {
+    fn an_idle_member_gets_no_extra_turns_when_it_returns() {
         let mut shares = Shares::default();
         turns(&mut shares, &[('a', 1)], 100);
-        let had = turns(&mut shares, &[('a', 1), ('b', 1)], 10);
-        assert!(had.matches('b').count() <= 6, "{had}");
+        let served = turns(&mut shares, &[('a', 1), ('b', 1)], 10);
+        assert!(served.matches('b').count() <= 6, "{served}");
     }
 }

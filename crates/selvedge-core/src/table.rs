@@ -1,14 +1,15 @@
 //! Tables: the rows of one kind that a transaction asks for, works on and writes.
 //!
-//! A rule asks for rows by key, each with its [`Access`]: that is a [`Request`]. A store answers with rows, which go into a [`Table`].
-//! When the rules are decided, the table becomes writes: [`Guarded`] where rows have versions, [`Entries`] where they have none.
+//! A rule asks for rows by key, each with an [`Access`]: that is a [`Request`]. The store answers with rows, which go
+//! into a [`Table`]. Once the rules are decided, the table becomes writes: [`Guarded`] if rows have versions,
+//! [`Entries`] if they have none.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as MapEntry;
 use std::fmt::Debug;
 use std::ops::RangeBounds;
 
-/// How a transaction accesses a row, from the weakest to the strongest.
+/// The access of a transaction to a row, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
     /// Read without a lock.
@@ -22,8 +23,8 @@ pub enum Access {
 }
 
 impl Access {
-    /// Reports whether a row that was loaded with this access need not be loaded with `other`. A row that was locked if free may
-    /// have been skipped, so it still has to be read.
+    /// Reports whether a row that was loaded with this access need not be loaded again with `other`. A row that was to
+    /// be locked if free may have been skipped, so it still has to be read.
     fn covers(self, other: Access) -> bool {
         match (self, other) {
             (Access::Lock | Access::Cached, _) => true,
@@ -44,23 +45,23 @@ impl<K> Default for Request<K> {
 }
 
 impl<K: Ord + Clone> Request<K> {
-    /// A request to read these rows without locks.
+    /// Returns a request to read rows without locks.
     pub fn reading(keys: impl IntoIterator<Item = K>) -> Self {
         Request::default().and(Access::Read, keys)
     }
 
-    /// A request to lock these rows.
+    /// Returns a request to lock rows.
     pub fn locking(keys: impl IntoIterator<Item = K>) -> Self {
         Request::default().and(Access::Lock, keys)
     }
 
-    /// Adds rows to a request.
+    /// Adds rows to the request, and returns it.
     pub fn and(mut self, access: Access, keys: impl IntoIterator<Item = K>) -> Self {
         self.add(access, keys);
         self
     }
 
-    /// Asks for rows.
+    /// Asks for rows with this access.
     pub fn add(&mut self, access: Access, keys: impl IntoIterator<Item = K>) {
         self.0.extend(keys.into_iter().map(|key| (key, access)));
     }
@@ -75,17 +76,17 @@ impl<K: Ord + Clone> Request<K> {
         self.add(Access::Lock, keys);
     }
 
-    /// Asks to lock rows that are free.
+    /// Asks to lock rows, skipping those that another transaction has locked.
     pub fn lock_if_free(&mut self, keys: impl IntoIterator<Item = K>) {
         self.add(Access::LockIfFree, keys);
     }
 
-    /// Asks to lock rows that the transaction has from the lease cache.
+    /// Asks to lock, without reading them, rows that the transaction has from the lease cache.
     pub fn cached(&mut self, keys: impl IntoIterator<Item = K>) {
         self.add(Access::Cached, keys);
     }
 
-    /// Returns the keys with this access, in the order in which they stand.
+    /// Returns the keys with this access, in the order of the request.
     pub fn with(&self, access: Access) -> Vec<K> {
         self.iter(access).cloned().collect()
     }
@@ -100,7 +101,7 @@ impl<K: Ord + Clone> Request<K> {
         self.0.iter().map(|(key, _)| key)
     }
 
-    /// Iterates over the keys of the rows that a store returns: all but the cached ones.
+    /// Iterates over the keys of the rows that the store returns: all but the cached ones.
     pub fn returned(&self) -> impl Iterator<Item = &K> + Clone {
         self.0.iter().filter(|(_, access)| *access != Access::Cached).map(|(key, _)| key)
     }
@@ -110,17 +111,17 @@ impl<K: Ord + Clone> Request<K> {
         self.iter(access).next().is_some()
     }
 
-    /// Reports whether a row is asked for that the transaction has to lock.
+    /// Reports whether the request locks any row.
     pub fn has_locks(&self) -> bool {
         self.0.iter().any(|(_, access)| *access > Access::Read)
     }
 
-    /// Reports whether no row is asked for.
+    /// Reports whether the request is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns how many rows are asked for.
+    /// Returns the number of rows asked for.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -130,7 +131,7 @@ impl<K: Ord + Clone> Request<K> {
         self.0.retain(|(key, access)| keeps(key, *access));
     }
 
-    /// Moves the rows that have to be locked from `other` to this request.
+    /// Moves the rows to lock from `other` to this request.
     pub fn take_locks(&mut self, other: &mut Request<K>) {
         let (locked, read) =
             std::mem::take(&mut other.0).into_iter().partition(|(_, access)| *access > Access::Read);
@@ -146,12 +147,12 @@ impl<K: Ord + Clone> Request<K> {
         Request(taken)
     }
 
-    /// Replaces an access by another.
+    /// Replaces the access `from` by `to` for every row.
     pub fn weaken(&mut self, from: Access, to: Access) {
         self.0.iter_mut().filter(|(_, access)| *access == from).for_each(|(_, access)| *access = to);
     }
 
-    /// Drops rows that `granted` covers, and adds the rest to it. Both requests are in key order afterwards.
+    /// Drops the rows that `granted` covers, and adds the rest to `granted`. Both requests are in key order afterwards.
     pub fn only_new(&mut self, granted: &mut Request<K>) {
         if self.0.is_empty() {
             return;
@@ -170,13 +171,14 @@ impl<K: Ord + Clone> Request<K> {
         }
     }
 
-    /// Returns how a row is asked for. The request must be in key order.
+    /// Iterates over the accesses with which a row is asked for. The request must be in key order.
     pub fn accesses(&self, key: &K) -> impl Iterator<Item = Access> {
         let from = self.0.partition_point(|(asked, _)| asked < key);
         self.0[from..].iter().take_while(move |(asked, _)| asked == key).map(|(_, access)| *access)
     }
 
-    /// Reports whether a row is locked, or was skipped because another transaction holds its lock. The request must be in key order.
+    /// Reports whether a row was to be locked. A row that was to be locked if free may have been skipped instead. The
+    /// request must be in key order.
     pub fn locks(&self, key: &K) -> bool {
         self.accesses(key).any(|access| access > Access::Read)
     }
@@ -184,16 +186,16 @@ impl<K: Ord + Clone> Request<K> {
 
 /// A row with a key.
 pub(crate) trait Row: Debug {
-    /// The key.
+    /// The type of the key.
     type Key: Clone + Debug + Ord;
 
-    /// Knowledge of a transaction about a row besides its columns.
+    /// State that a transaction keeps about a row besides its columns.
     type Extra: Debug + Default;
 
     /// Returns the key of the row.
     fn key(&self) -> Self::Key;
 
-    /// Returns the version of the row. Rows without versions have none to compare: 0.
+    /// Returns the version of the row. Default: 0, for rows without versions.
     fn version(&self) -> u32 {
         0
     }
@@ -204,7 +206,7 @@ pub(crate) trait Row: Debug {
 pub(crate) struct Entry<R: Row> {
     /// The row as the transaction leaves it.
     pub row: R,
-    /// Knowledge about the row besides its columns. Loading the row again keeps it.
+    /// State about the row besides its columns. Kept when the row is loaded again.
     pub extra: R::Extra,
     /// The version in the store; none for a new row.
     stored: Option<u32>,
@@ -256,8 +258,8 @@ impl<R: Row> Default for Table<R> {
 }
 
 impl<R: Row> Table<R> {
-    /// Adds a row that was loaded, and returns its entry. A row that this transaction has changed stays as it is, and none is
-    /// returned. A row that is loaded again may have been locked since, so it replaces the earlier.
+    /// Adds a loaded row, and returns its entry. Returns none and keeps the row as it is if this transaction has
+    /// changed it. A row that is loaded again replaces the earlier one: it may have been locked only now.
     pub fn load(&mut self, row: R) -> Option<&mut Entry<R>> {
         let stored = Some(row.version());
         match self.0.entry(row.key()) {
@@ -283,12 +285,12 @@ impl<R: Row> Table<R> {
         self.entry(key).filter(|entry| !entry.is_deleted()).map(|entry| &entry.row)
     }
 
-    /// Returns the entry of a row, deleted or not, to add to the knowledge about it.
+    /// Returns the entry of a row, deleted or not, for changing its `extra`. Does not mark the row as written.
     pub fn entry_mut(&mut self, key: &R::Key) -> Option<&mut Entry<R>> {
         self.0.get_mut(key).map(|entry| &mut **entry)
     }
 
-    /// Returns the entry of a row to be changed, deleted or not, and marks the row as written.
+    /// Returns the entry of a row, deleted or not, for changing it. Marks the row as written.
     pub fn change(&mut self, key: &R::Key) -> Option<&mut Entry<R>> {
         let entry = self.0.get_mut(key)?;
         if entry.change == Change::None {
@@ -297,14 +299,14 @@ impl<R: Row> Table<R> {
         Some(entry)
     }
 
-    /// Inserts a row, and returns the version that the store has of a deleted row with this key.
+    /// Inserts a row. Returns the stored version of the deleted row that it replaces, if there is one.
     pub fn insert(&mut self, row: R, extra: R::Extra) -> Option<u32> {
         let mut entry = Entry::new(row, None, Change::Written);
         entry.extra = extra;
         self.0.insert(entry.row.key(), entry).and_then(|before| before.stored)
     }
 
-    /// Writes a row, new or not.
+    /// Inserts or updates a row.
     pub fn put(&mut self, row: R) {
         match self.0.entry(row.key()) {
             MapEntry::Vacant(place) => {
@@ -317,7 +319,7 @@ impl<R: Row> Table<R> {
         }
     }
 
-    /// Deletes a row. Returns it.
+    /// Deletes a row, and returns it.
     pub fn delete(&mut self, key: &R::Key) -> Option<&R> {
         let entry = self.0.get_mut(key)?;
         entry.change = Change::Deleted;
@@ -365,8 +367,8 @@ impl<R: Row> Table<R> {
         self.into_changed().filter(|(_, entry)| !entry.is_deleted()).map(|(_, entry)| entry.row).collect()
     }
 
-    /// Returns the rows that this transaction has written, and the keys of those it has deleted, in key order. For rows without
-    /// versions.
+    /// Returns the rows that this transaction has written and the keys of the rows it has deleted, each in key order.
+    /// For rows without versions.
     pub fn into_entries(self) -> Entries<R, R::Key> {
         let mut entries = Entries::default();
         for (key, entry) in self.into_changed() {
@@ -378,7 +380,8 @@ impl<R: Row> Table<R> {
         entries
     }
 
-    /// Returns the writes to rows with versions, in key order. A row that was inserted and deleted again leaves none.
+    /// Returns the writes to rows with versions, in key order. A row that was inserted and deleted again needs no
+    /// write.
     pub fn into_guarded(self) -> Guarded<R, (R, u32), R::Key> {
         let mut writes = Guarded::default();
         for (key, entry) in self.into_changed() {
@@ -393,15 +396,15 @@ impl<R: Row> Table<R> {
     }
 }
 
-/// Writes to a table whose rows have versions, each in key order. The guards: an inserted row was not there, an updated or deleted
-/// row had its expected version.
+/// Writes to a table whose rows have versions, each list in key order. The store checks that an inserted row does not
+/// exist, and that an updated or deleted row still has its expected version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guarded<I, U, K> {
     /// New rows.
     pub inserted: Vec<I>,
-    /// Changed rows, with the version they had.
+    /// Changed rows, with the version that is expected in the store.
     pub updated: Vec<U>,
-    /// Keys of deleted rows, with the version they had. They are deleted before rows are inserted.
+    /// Keys of deleted rows, with the version that is expected in the store. Rows are deleted before any is inserted.
     pub deleted: Vec<(K, u32)>,
 }
 
@@ -412,17 +415,17 @@ impl<I, U, K> Default for Guarded<I, U, K> {
 }
 
 impl<I, U, K> Guarded<I, U, K> {
-    /// Writes that only insert.
+    /// Returns writes that only insert.
     pub fn inserting(rows: impl IntoIterator<Item = I>) -> Self {
         Guarded { inserted: rows.into_iter().collect(), ..Guarded::default() }
     }
 
-    /// Writes that only update.
+    /// Returns writes that only update.
     pub fn updating(rows: impl IntoIterator<Item = U>) -> Self {
         Guarded { updated: rows.into_iter().collect(), ..Guarded::default() }
     }
 
-    /// Writes that only delete.
+    /// Returns writes that only delete.
     pub fn deleting(keys: impl IntoIterator<Item = (K, u32)>) -> Self {
         Guarded { deleted: keys.into_iter().collect(), ..Guarded::default() }
     }
@@ -446,7 +449,7 @@ impl<R, K> Guarded<R, (R, u32), K> {
         self.inserted.iter().map(|row| (row, None)).chain(updated)
     }
 
-    /// Writes that insert the rows without an expected version, and update the others.
+    /// Returns writes that insert the rows without an expected version, and update the others.
     pub fn writing(rows: impl IntoIterator<Item = (R, Option<u32>)>) -> Self {
         let mut writes = Guarded::default();
         for (row, expected) in rows {
@@ -462,9 +465,9 @@ impl<R, K> Guarded<R, (R, u32), K> {
 /// Writes to a table whose rows have no versions, in key order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entries<R, K> {
-    /// Rows to write.
+    /// Rows to insert or update.
     pub written: Vec<R>,
-    /// Rows to remove, before any is written.
+    /// Keys of rows to delete, before any row is written.
     pub removed: Vec<K>,
 }
 
@@ -475,12 +478,12 @@ impl<R, K> Default for Entries<R, K> {
 }
 
 impl<R, K> Entries<R, K> {
-    /// Writes that remove nothing.
+    /// Returns writes that delete nothing.
     pub fn writing(rows: impl IntoIterator<Item = R>) -> Self {
         Entries { written: rows.into_iter().collect(), removed: Vec::new() }
     }
 
-    /// Writes that only remove.
+    /// Returns writes that only delete.
     pub fn removing(keys: impl IntoIterator<Item = K>) -> Self {
         Entries { written: Vec::new(), removed: keys.into_iter().collect() }
     }

@@ -1,78 +1,83 @@
-//! A sliding window over starts, in parts: never more than the limit in any window, and at most one part in a hundred fewer.
+//! A sliding window over starts, counted in parts of a hundredth of the window. No window ever has more starts than the
+//! limit; because the oldest part counts as a whole, the achieved rate may be about one percent lower.
 
 use crate::Timestamp;
 use crate::gate::Rate;
 use serde::{Deserialize, Serialize};
 
-/// Into how many parts a window is divided.
+/// Number of parts of a window.
 const PARTS: i64 = 100;
 
-/// How many started in each of the newest parts of time.
+/// The number of starts in each of the latest parts of time.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Window {
     /// The length of a part, in microseconds.
     part: i64,
-    /// The parts in which something started, oldest first, and how much.
+    /// The parts with starts, oldest first, and the number of starts in each. A part is numbered by its time divided by
+    /// its length.
     starts: Vec<(i64, u32)>,
 }
 
-fn part_of(rate: Rate) -> i64 {
+/// Returns the length of a part, in microseconds.
+fn part_micros(rate: Rate) -> i64 {
     (rate.window_ms.saturating_mul(1000) / PARTS).max(1)
 }
 
-fn parts_of(rate: Rate) -> i64 {
-    // The part in which the window begins counts whole.
-    rate.window_ms.saturating_mul(1000).div_euclid(part_of(rate)) + 1
+/// Returns the number of parts that a window touches.
+fn parts_in_window(rate: Rate) -> i64 {
+    // The part in which the window begins counts as a whole.
+    rate.window_ms.saturating_mul(1000).div_euclid(part_micros(rate)) + 1
 }
 
 impl Window {
-    /// The starts that count at `now`, with another length of parts where the rate has changed: then all are taken to be of
-    /// the newest part that they may be of.
+    /// Iterates over the starts that count at `now`. If the rate has changed, parts have another length: then each
+    /// start is assigned to the newest part that it may belong to, so that it never counts too short.
     fn counted(&self, rate: Rate, now: Timestamp) -> impl Iterator<Item = (i64, u32)> {
-        let part = part_of(rate);
+        let part = part_micros(rate);
         let newest = now.micros().div_euclid(part);
-        let oldest = newest - parts_of(rate) + 1;
-        let same = self.part == part;
-        let moved = move |(at, count): &(i64, u32)| {
-            let at = if same {
+        let oldest = newest - parts_in_window(rate) + 1;
+        let same_length = self.part == part;
+        let converted = move |(at, count): &(i64, u32)| {
+            let at = if same_length {
                 *at
             } else {
                 (at.saturating_add(1).saturating_mul(self.part) - 1).div_euclid(part)
             };
             (at.min(newest), *count)
         };
-        self.starts.iter().map(moved).filter(move |(at, _)| *at >= oldest)
+        self.starts.iter().map(converted).filter(move |(at, _)| *at >= oldest)
     }
 
-    /// How many more may start at `now`.
+    /// Returns how many more executions may start at `now`.
     pub fn room(&self, rate: Rate, now: Timestamp) -> u32 {
         let started: u64 = self.counted(rate, now).map(|(_, count)| u64::from(count)).sum();
         u64::from(rate.count).saturating_sub(started) as u32
     }
 
-    /// When one more may start; none if it may now. Far away where the rate is zero.
+    /// Returns the time at which one more execution may start; none if it may start now. The end of time if the rate is
+    /// zero.
     pub fn opens_at(&self, rate: Rate, now: Timestamp) -> Option<Timestamp> {
         if self.room(rate, now) > 0 {
             return None;
         }
-        let part = part_of(rate);
+        let part = part_micros(rate);
         let mut left: u64 = self.counted(rate, now).map(|(_, count)| u64::from(count)).sum();
         for (at, count) in self.counted(rate, now) {
             left -= u64::from(count);
             if left < u64::from(rate.count) {
-                return Some(Timestamp::from_micros((at + parts_of(rate)).saturating_mul(part)));
+                return Some(Timestamp::from_micros((at + parts_in_window(rate)).saturating_mul(part)));
             }
         }
         Some(Timestamp::from_micros(i64::MAX))
     }
 
-    /// One has started.
+    /// Records a start.
     pub fn start(&mut self, rate: Rate, now: Timestamp) {
         let counted: Vec<(i64, u32)> = self.counted(rate, now).collect();
-        self.part = part_of(rate);
+        self.part = part_micros(rate);
         self.starts.clear();
-        let here = now.micros().div_euclid(self.part);
-        for (at, count) in counted.into_iter().chain([(here, 1)]) {
+        let current = now.micros().div_euclid(self.part);
+        for (at, count) in counted.into_iter().chain([(current, 1)]) {
             match self.starts.last_mut().filter(|(last, _)| *last >= at) {
                 Some((_, starts)) => *starts += count,
                 None => self.starts.push((at, count)),
@@ -102,7 +107,7 @@ mod tests {
                 }
                 Some(at) => {
                     assert!(at > time);
-                    assert!(window.opens_at(rate, at).is_none(), "it opens when it says");
+                    assert!(window.opens_at(rate, at).is_none(), "it has room at the time that it announces");
                 }
             }
         }

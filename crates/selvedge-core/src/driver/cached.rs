@@ -1,8 +1,10 @@
-//! Rows of the lease cache in one transaction: a report that comes back for a lease which this process handed out needs no read.
+//! Rows of the lease cache in one transaction: a report on a lease that this process granted needs no read of the
+//! execution.
 //!
-//! A cached row may be out of date. So it serves only a report that is certain to end its lease: then the row is saved, and the
-//! save checks its version. A member of a flow is never taken from the cache, but the cache tells its downstreams: they are
-//! locked together with it, in order, and the completion is propagated in the same transaction.
+//! A cached row may be out of date. So it serves only a report that is certain to end its lease: then the row is saved,
+//! and the save checks its version. A member of a flow is never taken from the cache, but its cached row names its
+//! downstreams: they are locked together with the member, in id order, so that the completion is propagated in the same
+//! transaction.
 
 use super::Host;
 use crate::rows::Needs;
@@ -21,7 +23,8 @@ pub(super) struct Cached {
 }
 
 impl Cached {
-    /// Takes the rows out of the cache that may serve these tasks.
+    /// Takes the rows of the executions that these tasks name out of the cache, and keeps those that may serve the
+    /// tasks.
     pub fn take<H: Host>(host: &H, tasks: &[H::Task]) -> Cached {
         let allowed = tasks.iter().all(|task| task.profile().allows_cached_rows());
         let mut downstreams = Vec::new();
@@ -54,28 +57,30 @@ impl Cached {
         Cached { ids: rows.iter().map(|row| row.id).collect(), rows, downstreams }
     }
 
-    /// Uses no row, since one of them may have moved. The downstreams are still the best guess.
+    /// Drops the rows for a retry, because the stored version of one may have changed. Keeps the downstreams, which are
+    /// still the best guess.
     pub fn forget(&mut self) {
         self.ids.clear();
     }
 
-    /// Takes the rows, once.
+    /// Takes the cached rows. Later calls return none.
     pub fn take_rows(&mut self) -> Vec<Execution> {
         std::mem::take(&mut self.rows)
     }
 
-    /// Their ids.
+    /// Returns the ids of the cached executions.
     pub fn ids(&self) -> &HashSet<ExecutionId> {
         &self.ids
     }
 
-    /// The downstreams of executions that may end.
+    /// Iterates over the downstreams of executions that may end.
     pub fn downstreams(&self) -> impl Iterator<Item = ExecutionId> {
         self.downstreams.iter().copied()
     }
 
-    /// Leaves the rows out of what is read. Where gates may be locked, which follow executions, the rows are locked all the
-    /// same; if other executions have to be read, they are read by the same statement.
+    /// Removes the reads of cached rows from `needs`. Without gates, their locks are removed, too: they are locked when
+    /// they are saved. With gates, whose locks follow those of executions, the cached rows are locked without reading
+    /// them, unless other executions have to be locked: then one statement locks and reads all.
     pub fn leave_out(&self, gates: bool, needs: &mut Needs) {
         if self.ids.is_empty() {
             return;

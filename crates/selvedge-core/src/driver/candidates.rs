@@ -1,19 +1,20 @@
-//! The ready executions that the claims of a transaction look for in the store, and the search behind the first of them when
-//! some cannot be read or are refused by gates.
+//! The search for candidates: the waiting executions that the claims of a transaction look for in the store. Goes on
+//! behind the first candidates if some are unreadable or refused by gates.
 
 use crate::rows::{Candidates, Needs, Queries, Rows};
 use crate::rules::gates::take::refusal;
 use crate::{ClassId, ExecutionId, Work};
 use std::collections::HashSet;
 
-/// The most executions that a claim asks for beyond those it wants, because other claims take from the same classes.
+/// Maximum number of executions that a claim asks for beyond those it wants, because other claims take from the same
+/// classes.
 const SHARE_LIMIT: u32 = 256;
-/// The most searches of one transaction behind its first candidates.
+/// Maximum number of searches behind the first candidates in one transaction.
 const SEARCHES: u32 = 16;
-/// The most candidates that such a search asks for.
+/// Maximum number of candidates that such a search asks for.
 const SEARCH_LIMIT: u32 = 500;
 
-/// The candidates of one transaction.
+/// The search for candidates in one transaction.
 #[derive(Debug, Default)]
 pub struct Search {
     asked: Vec<Candidates>,
@@ -26,18 +27,19 @@ pub struct Search {
 }
 
 impl Search {
-    /// Drops the classes that were asked for before, and shares the rest out among the claims.
+    /// Drops the classes that were requested before, and raises the limits of claims that share classes.
     pub fn only_new(&mut self, candidates: &mut Vec<Candidates>) {
         for asked in candidates.iter_mut() {
             asked.classes.retain(|class| !self.classes.contains(class));
         }
         candidates.retain(|asked| !asked.classes.is_empty());
-        share_out(candidates);
+        raise_shared_limits(candidates);
         self.classes.extend(candidates.iter().flat_map(|asked| asked.classes.iter().copied()));
         self.asked.extend(candidates.iter().cloned());
     }
 
-    /// Records the result of a load. Returns the candidates that came too late for their gates to be loaded with them.
+    /// Records the result of a load. Returns the candidates of a repeated search: their gates may have been loaded
+    /// before them.
     pub fn record(&mut self, rows: &Rows) -> Vec<ExecutionId> {
         for (execution, _) in &rows.unreadable {
             if !self.unreadable.contains(execution) {
@@ -53,41 +55,44 @@ impl Search {
         if self.searches > 0 { rows.found.candidates.clone() } else { Vec::new() }
     }
 
-    /// Every candidate and held execution that was found, and so is locked.
+    /// Returns every candidate and held execution that was found. All of them are locked.
     pub fn found(&self) -> &HashSet<ExecutionId> {
         &self.found
     }
 
-    /// Searches behind candidates that cannot be read, and behind those that gates refuse where the claims, which want so many,
-    /// would go short. Goes further each time. The refused ones are held by this transaction and hide nothing from the next.
+    /// Returns a search behind unreadable candidates, or behind candidates that gates refuse if fewer than `wanted`
+    /// remain. Each search asks for more. Refused candidates are held by this transaction, so they do not hide others
+    /// from the next one.
     pub fn further(&mut self, wanted: usize, work: &Work) -> Option<Needs> {
         if self.asked.is_empty() {
             return None;
         }
         if self.passed < self.unreadable.len() {
             self.passed = self.unreadable.len();
-            return self.ask_further(self.unreadable.clone());
+            return self.search_behind(self.unreadable.clone());
         }
         if wanted == 0 {
             return None;
         }
         let mut classes: Vec<ClassId> = self.classes.iter().copied().collect();
         classes.sort_unstable();
-        let ready: Vec<ExecutionId> = work.ready(&classes).collect();
-        let refused = |id: &&ExecutionId| {
+        let waiting: Vec<ExecutionId> = work.waiting(&classes).collect();
+        let is_refused = |id: &&ExecutionId| {
             let row = work.find(**id).ok().flatten();
             row.is_some_and(|row| work.has_requested_gates_of(row) && refusal(row, work).is_some())
         };
-        let refused = ready.iter().filter(refused).count();
-        let enough = ready.len() - refused >= wanted || refused >= SEARCH_LIMIT as usize;
+        let refused = waiting.iter().filter(is_refused).count();
+        let enough = waiting.len() - refused >= wanted || refused >= SEARCH_LIMIT as usize;
         if refused == self.refused || enough {
             return None;
         }
         self.refused = refused;
-        self.ask_further(self.found.iter().chain(&self.unreadable).copied().collect())
+        self.search_behind(self.found.iter().chain(&self.unreadable).copied().collect())
     }
 
-    fn ask_further(&mut self, except: Vec<ExecutionId>) -> Option<Needs> {
+    /// Repeats the search with larger limits and without the executions in `except`; none once the limit of searches is
+    /// reached.
+    fn search_behind(&mut self, except: Vec<ExecutionId>) -> Option<Needs> {
         if self.searches == SEARCHES {
             return None;
         }
@@ -100,8 +105,9 @@ impl Search {
     }
 }
 
-/// Claims whose classes overlap take from each other, so each asks for as many as all of them want together.
-fn share_out(candidates: &mut [Candidates]) {
+/// Raises the limits of claims whose classes overlap: they compete for the same executions, so each asks for as many as
+/// all of them want together.
+fn raise_shared_limits(candidates: &mut [Candidates]) {
     if candidates.len() < 2 {
         return;
     }

@@ -1,4 +1,4 @@
-//! The process around a transaction: everything the driver knows besides the rows it loads.
+//! The process around a transaction: the state that the driver uses besides the rows it loads.
 
 use crate::class::{Class, Classes};
 use crate::gate::{Gate, GateId};
@@ -10,40 +10,41 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The process's knowledge of lanes and gates before anything is loaded. Once true, always true.
+/// The kinds of gates that this process has seen, known before anything is loaded. A flag that is set stays set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
     /// A lane is configured.
     pub lanes: bool,
-    /// A lane limits something.
+    /// A lane has a limit.
     pub limits: bool,
-    /// Some executions go through gates that claims lock.
+    /// Executions draw on gates that claims lock.
     pub gates: bool,
 }
 
-/// The process in which transactions run: its classes, its lease cache and its waiting claims.
+/// The process in which transactions run, with its classes, its lease cache and its waiting claims.
 pub trait Host: Send {
-    /// A rule in the form in which this process holds it.
+    /// The form in which this process holds a rule.
     type Task: Task;
 
-    /// The classes that are known.
+    /// Returns the known classes.
     fn classes(&self) -> Arc<Classes>;
 
     /// Adds classes that a transaction has read.
     fn learn_classes(&self, classes: Vec<(ClassId, Class)>);
 
-    /// The process's knowledge of lanes and gates.
+    /// Returns the kinds of gates that this process has seen.
     fn admission(&self) -> Admission;
 
-    /// A seed for lease ids and jitter.
+    /// Returns a seed for lease ids and jitter, different for each transaction.
     fn seed(&self) -> u64;
 
-    /// Takes a row out of the lease cache. Default: there is none.
+    /// Takes a row out of the lease cache. Default: no row is cached.
     fn take_cached(&self, _id: ExecutionId) -> Option<Execution> {
         None
     }
 
-    /// Takes waiting claims along that may take so many executions of each class, if their lanes fit. Default: none wait.
+    /// Takes waiting claims whose lanes fit and that may claim this many executions of each class. They join the
+    /// transaction. Default: no claim is waiting.
     fn take_waiting_claims(
         &self,
         _ready: BTreeMap<ClassId, usize>,
@@ -52,30 +53,31 @@ pub trait Host: Send {
         Vec::new()
     }
 
-    /// The lanes of waiting claims that may take executions of these classes. Default: none wait.
+    /// Returns the lanes of waiting claims that may claim executions of these classes. Default: no claim is waiting.
     fn waiting_lanes(&self, _classes: &BTreeSet<ClassId>) -> Vec<GateId> {
         Vec::new()
     }
 
-    /// How far lanes are with their shares. Default: at the beginning.
+    /// Returns the state of the fair share between lanes. Default: the initial state.
     fn lane_shares(&self) -> LaneShares {
         LaneShares::default()
     }
 
-    /// Keeps how far lanes are with their shares. Default: forgets it.
+    /// Stores the state of the fair share between lanes. Default: drops it.
     fn keep_lane_shares(&self, _shares: &LaneShares) {}
 
-    /// Gates were read. Default: ignores them.
+    /// Receives the gates that a transaction has read. Default: ignores them.
     fn see_gates(&self, _gates: &[Gate]) {}
 
-    /// An execution was read that goes through gates. Default: ignores it.
+    /// Records that an execution draws on gates: later transactions expect them. Default: does nothing.
     fn expect_gates(&self) {}
 
-    /// A row cannot be read; it is left as it is. Default: ignores it.
+    /// Reports an unreadable row, which stays as it is. Default: does nothing.
     fn report_unreadable(&self, _execution: ExecutionId, _detail: &str) {}
 }
 
-/// A process without cache and without waiting claims, which learns classes from what it reads and expects every kind of gate.
+/// A process without a lease cache and without waiting claims. It adds the classes that it reads, and expects every
+/// kind of gate.
 pub struct Alone<T> {
     classes: Mutex<Arc<Classes>>,
     task: PhantomData<fn() -> T>,

@@ -1,8 +1,8 @@
 //! The order in which a transaction loads and locks its rows.
 //!
-//! Rules ask for rows, and ask for more once they have seen those. [`Loading`] drops what was asked for before, splits the rest
-//! by [`Stage`], and loads the lowest stage first. So every transaction takes its locks in one global order, whichever rules
-//! share it, and a rule that would break the order fails its transaction with an error.
+//! Rules ask for rows, and for more once those are loaded. [`Loading`] drops the rows that were requested before,
+//! splits the rest by [`Stage`], and loads the lowest stage first. So every transaction takes its locks in one global
+//! order, whichever rules share it. A rule that would violate the order fails its transaction with an error.
 
 use crate::gate::GateId;
 use crate::outbox::{OutboxKind, OutboxName};
@@ -12,53 +12,56 @@ use crate::{ExecutionId, FlowId, Name, NamespaceId, SessionId};
 use std::collections::HashSet;
 use std::fmt;
 
-/// The most loads of one transaction. Needs are idempotent and rows are finite, so more means that a rule does not converge.
+/// Maximum number of loads in one transaction. Needs are idempotent and rows are finite, so more means that a rule does
+/// not converge.
 const LOADS_MAX: u32 = 64;
 
 /// The stages of a transaction, in the global lock order. A store runs the statements of one load in this order, too.
 ///
-/// The variants marked as exceptions step out of the order on purpose.
+/// Variants marked as exceptions deviate from the order, each for the reason given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// Flows whose growth is serialised.
+    /// Advisory locks on flows, which serialise their growth.
     Growth,
-    /// Executions by id, upstreams and downstreams together. Those that are taken only if free come with them.
+    /// Executions by id, upstreams and downstreams together, with the executions that are locked only if free.
     Executions,
-    /// Exception: executions that a rule learns of from a key or a node's name. A lock for each key would cost every
-    /// transaction; where two transactions meet here, the database aborts one, and it is retried.
+    /// Exception: executions that a rule finds through loaded rows, such as a key or a node name. Locking the keys
+    /// instead would cost every transaction. If two transactions deadlock here, the database aborts one, which is
+    /// retried.
     LateExecutions,
     /// Outbox rows.
     Outbox,
-    /// Lanes that limit something.
+    /// Lanes with limits.
     Lanes,
-    /// Exception: lanes that are read late. No lane that this process knows limits anything, so the read locks nothing.
+    /// Exception: lanes that are read late. This process knows no lane with limits, so the read takes no locks.
     UnlimitedLanes,
-    /// Ready executions, skipping those that are locked.
+    /// Waiting executions, skipping those that another transaction has locked.
     Candidates,
     /// Gates other than lanes.
     Gates,
     /// Parts of budgets.
     Parts,
-    /// Executions that gates hold, skipping those that are locked.
+    /// Executions that gates hold, skipping those that another transaction has locked.
     Held,
-    /// Exception: candidates behind others that cannot be read or are refused, or of a lane that has room only now. The search
-    /// skips what is locked, so it never waits.
+    /// Exception: candidates behind others that are unreadable or refused, or of a lane that has room only now. The
+    /// search skips locked rows, so it never waits.
     CandidatesAgain,
-    /// Exception: gates that this process did not expect, locked after flows and sessions. Only the first transaction that meets
-    /// a gate after a start can do this: from then on gates are expected.
+    /// Exception: gates that this process did not expect, locked after flows and sessions. Only the first transaction
+    /// of a process that loads an execution with gates can do this: from then on gates are expected.
     LateGates,
-    /// Flows. A transaction that holds gates counts flows when it saves, so flows follow gates.
+    /// Flows. A transaction that has locked gates updates the counts of flows when it saves, so flows follow gates.
     Flows,
     /// Sessions.
     Sessions,
-    /// Exception: executions of the lease cache, which are locked when they are saved. A read for each would cost every
-    /// completion; such an execution is alone and goes through no gate.
+    /// Exception: executions from the lease cache, which are locked when they are saved. Locking them earlier would
+    /// cost every completion a statement. Such an execution has no flow and draws on no gate.
     CachedExecutions,
-    /// Exception: the outbox row of a parent, which the end of its child writes without holding the parent.
+    /// Exception: the outbox row of a parent, which the end of a child writes without locking the parent.
     ParentOutbox,
 }
 
-/// A rule asked for rows, or changed rows, in a way that breaks the lock order. A defect; fails the transaction.
+/// A violation of the lock order: a rule asked for rows too late, or changed rows that are not locked. A defect; fails
+/// the transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation(String);
 
@@ -70,37 +73,37 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// How the rules of a transaction lock.
+/// The kinds of locks that the rules of a transaction may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockPlan {
-    /// Whether a rule may lock executions that it learns of from loaded rows.
+    /// A rule may lock executions that it finds through loaded rows.
     pub later_executions: bool,
-    /// Whether lanes wait until all executions are loaded: where lanes are limited, all of them are locked together.
+    /// Lanes are loaded after all executions: if lanes have limits, all of them are locked together.
     pub lanes_last: bool,
-    /// Whether a lane is known that limits something.
+    /// A lane with limits is known.
     pub limits: bool,
-    /// Whether gates may come: flows and sessions then wait for them.
+    /// Gates may be requested: flows and sessions are then loaded after them.
     pub gates: bool,
 }
 
-/// The rows requested so far, and those kept back for a later stage.
+/// The progress of a transaction's loads: the rows requested so far, and the rows kept for a later stage.
 #[derive(Debug, Default)]
 pub struct Loading {
     plan: LockPlan,
     loaded: Needs,
     kept: Kept,
     reached: Option<Stage>,
-    /// Gates were loaded: all at once, in id order.
+    /// Gates were loaded. They are loaded all at once, in id order.
     loaded_gates: bool,
-    /// Parts of budgets were loaded: all at once, in id order.
+    /// Parts of budgets were loaded. They are loaded all at once, in id order.
     loaded_parts: bool,
-    /// Gates came that the plan did not expect.
+    /// Gates are needed that the plan did not expect.
     unexpected_gates: bool,
     loads: u32,
     closed: bool,
 }
 
-/// Rows of the later stages, until it is their turn.
+/// Requested rows of later stages that are not loaded yet.
 #[derive(Debug, Default)]
 struct Kept {
     lanes: Request<GateId>,
@@ -132,29 +135,30 @@ impl Kept {
 }
 
 impl Loading {
-    /// A transaction that has loaded nothing.
+    /// Returns the state of a transaction that has loaded nothing.
     pub fn new(plan: LockPlan) -> Loading {
         Loading { plan, ..Loading::default() }
     }
 
-    /// Gates may come: flows and sessions wait for them from now on.
+    /// Records that gates may be requested. From now on, flows and sessions are loaded after them.
     pub fn expect_gates(&mut self) {
         self.unexpected_gates |= !self.plan.gates;
         self.plan.gates = true;
     }
 
-    /// No more locks: the rules that change rows were decided. Later loads only read.
+    /// Ends locking, because the rules that lock rows are decided. Later loads only read; rows still kept are dropped.
     pub fn close(&mut self) {
         self.closed = true;
         self.kept = Kept::default();
     }
 
-    /// Whether a stage was loaded, or one that follows it.
+    /// Reports whether this stage or a later one was loaded.
     pub fn has_passed(&self, stage: Stage) -> bool {
         self.reached >= Some(stage)
     }
 
-    /// Reports whether an execution was to be locked by its id. One that was to be locked if free may have been skipped.
+    /// Reports whether an execution was to be locked by its id. An execution that was to be locked if free may have
+    /// been skipped.
     pub fn locks(&self, id: ExecutionId) -> bool {
         self.loaded.executions.locks(&id)
     }
@@ -164,7 +168,7 @@ impl Loading {
         self.loaded.flows.locks(&id)
     }
 
-    /// The next load, given what the rules need now; none when everything is loaded.
+    /// Returns the next load, given the rows that the rules need now; none if everything is loaded.
     pub fn next(&mut self, mut needs: Needs) -> Result<Option<Needs>, Violation> {
         needs.only_new(&mut self.loaded);
         if self.closed {
@@ -199,13 +203,13 @@ impl Loading {
         Ok(Some(load))
     }
 
-    /// A load of more candidates, behind those that were found.
+    /// Returns a load of more candidates, behind those that were found.
     pub fn candidates_again(&mut self, needs: Needs) -> Result<Needs, Violation> {
         self.enter(Stage::CandidatesAgain)?;
         Ok(needs)
     }
 
-    /// Adds flows and sessions, the last rows to be locked.
+    /// Adds flows and sessions to the load. They are the last rows to be locked.
     fn take_last(&mut self, load: &mut Needs) {
         let flows = self.kept.flows.take_sorted();
         load.flows.add(Access::Lock, flows.with(Access::Lock));
@@ -214,8 +218,8 @@ impl Loading {
         load.queries.instances = std::mem::take(&mut self.kept.instances);
     }
 
-    /// Adds the lowest stage of gates. A gate that is requested after its stage is left out: executions whose gates are not loaded
-    /// are not handed out, and stay for the next transaction.
+    /// Adds the lowest stage of gates to the load. A gate that is requested after its stage is left out: executions
+    /// whose gates are not loaded cannot be claimed, and stay for the next transaction.
     fn take_gates(&mut self, load: &mut Needs) {
         let in_time = |reached: Option<Stage>, stage: Stage| reached < Some(stage) || self.unexpected_gates;
         let (gates_in_time, parts_in_time) =
@@ -239,8 +243,8 @@ impl Loading {
         }
     }
 
-    /// Leaves out everything that locks, once the rules that change rows were decided: an execution that would need a lock stays
-    /// for the next transaction.
+    /// Removes everything that locks. An execution that would need another lock to be claimed stays for the next
+    /// transaction.
     fn only_reads(&self, mut needs: Needs) -> Needs {
         let Needs {
             growing,
@@ -268,7 +272,7 @@ impl Loading {
         parts.retain(|_, access| read(access));
         flows.retain(|_, access| read(access));
         sessions.retain(|_, access| read(access));
-        // A lane that limits nothing is only read.
+        // Lanes without limits are not locked by the store.
         lanes.retain(|_, access| read(access) || !self.plan.limits);
         queries.candidates.clear();
         queries.except.clear();
@@ -284,7 +288,7 @@ impl Loading {
             return Err(Violation(format!("the rules still ask for rows after {LOADS_MAX} loads")));
         }
         let queries = &load.queries;
-        let asks = [
+        let stages = [
             (load.growing.has_locks(), Stage::Growth),
             (load.executions.has_locks(), self.stage_of_executions()),
             (load.outbox.has_locks(), Stage::Outbox),
@@ -296,7 +300,7 @@ impl Loading {
             (load.flows.has_locks(), Stage::Flows),
             (load.sessions.has_locks() || !queries.instances.is_empty(), Stage::Sessions),
         ];
-        for stage in asks.into_iter().filter(|(asked, _)| *asked).map(|(_, stage)| stage) {
+        for stage in stages.into_iter().filter(|(asked, _)| *asked).map(|(_, stage)| stage) {
             self.enter(stage)?;
         }
         Ok(())
@@ -316,15 +320,16 @@ impl Loading {
         }
     }
 
-    /// The stage, or the exception that stands for it once a later one was loaded.
+    /// Returns the stage, or its exception if a later stage was loaded.
     fn or_exception(&self, stage: Stage, exception: Stage) -> Stage {
         if self.reached > Some(stage) { exception } else { stage }
     }
 
+    /// Records that a stage is loaded, or fails if that violates the lock order.
     fn enter(&mut self, stage: Stage) -> Result<(), Violation> {
         let reached = self.reached;
         let allowed = match stage {
-            // They may come in several loads, while nothing of a later stage is locked.
+            // May take several loads, as long as nothing of a later stage is locked.
             Stage::Growth
             | Stage::Outbox
             | Stage::Candidates
@@ -337,11 +342,11 @@ impl Loading {
             | Stage::CandidatesAgain
             | Stage::CachedExecutions
             | Stage::ParentOutbox => true,
-            // Locked all at once, in the order of their ids.
+            // Locked all at once, in id order.
             Stage::Executions | Stage::Lanes | Stage::Gates | Stage::Parts => reached < Some(stage),
         };
         match (allowed, reached) {
-            (false, Some(reached)) => Err(Violation(format!("{stage:?} asked for after {reached:?}"))),
+            (false, Some(reached)) => Err(Violation(format!("{stage:?} requested after {reached:?}"))),
             (true, _) | (false, None) => {
                 let moves =
                     !matches!(stage, Stage::UnlimitedLanes | Stage::CandidatesAgain | Stage::LateGates);
@@ -351,7 +356,7 @@ impl Loading {
         }
     }
 
-    /// Checks that every execution and outbox row that is saved was locked, or is one of the exceptions.
+    /// Checks that every saved execution and outbox row was locked, or is one of the exceptions.
     pub fn check_saved(&self, changes: &Changes, saved: &Saved<'_>) -> Result<(), Violation> {
         let updated = changes.executions.updated.iter().map(|row| row.execution.id);
         for id in updated.chain(changes.executions.deleted.iter().map(|(id, _)| *id)) {
@@ -367,7 +372,7 @@ impl Loading {
         Ok(())
     }
 
-    /// The stage in which an execution was locked; none if it was not.
+    /// Returns the stage in which an execution was locked; none if it was not.
     pub fn stage_of_saved(&self, id: ExecutionId, saved: &Saved<'_>) -> Option<Stage> {
         if self.locks(id) {
             return Some(Stage::Executions);
@@ -378,7 +383,8 @@ impl Loading {
         saved.cached.contains(&id).then_some(Stage::CachedExecutions)
     }
 
-    /// The stage whose lock covers an outbox row: its own, or that of the execution or flow it is about.
+    /// Returns the stage whose lock protects an outbox row: that of the execution or flow it is about. None if that is
+    /// not locked.
     fn stage_of_outbox(&self, name: OutboxName, changes: &Changes, saved: &Saved<'_>) -> Option<Stage> {
         let is_new = |id: ExecutionId| changes.executions.inserted.iter().any(|row| row.execution.id == id);
         let owner = ExecutionId(name.id);
@@ -392,7 +398,7 @@ impl Loading {
     }
 }
 
-/// The executions that a transaction may save without having asked for them by id.
+/// The executions that a transaction may save without having requested them by id.
 pub struct Saved<'a> {
     /// Candidates and held executions, which were locked when they were found.
     pub found: &'a HashSet<ExecutionId>,

@@ -1,12 +1,14 @@
-//! The transaction driver: it loads what the rules of a batch need, decides them in the order of their phases, and says what to
-//! save. The engine, the conformance suite and the tests of core all run rules through it.
+//! The transaction driver: loads the rows that the rules of a batch need, decides the rules in the order of their
+//! phases, and returns the changes to save. The engine, the conformance suite and the tests of core all run rules
+//! through it.
 //!
-//! A transaction has two parts. First every rule but the claims is decided, completions are propagated to their downstreams,
-//! and opened gates release what they hold. Then it is known what is ready: claims that wait in this process are taken along,
-//! the rows that claims carry are loaded, and the claims are decided. The time of the transaction does not move between the
-//! parts, and the second part locks nothing.
+//! A transaction has two parts. In the first, every rule but the claims is decided, completions are propagated to their
+//! downstreams, and opened gates release held executions. After that all waiting executions are known. In the second
+//! part, waiting claims of this process join the transaction, the rows that claims carry are loaded, and the claims are
+//! decided. The time of the transaction is fixed between the parts, and the second part takes no locks.
 //!
-//! A transaction may begin again when the store finds that a row has moved. Then no cached row is used: all are read.
+//! A transaction is retried when the store finds that the version of a row has changed. A retry uses no cached rows; it
+//! reads all of them.
 
 mod cached;
 mod candidates;
@@ -28,62 +30,63 @@ use cached::Cached;
 use candidates::Search;
 use std::collections::{BTreeMap, HashSet};
 
-/// What a decision wants next. Made a few times per transaction, so its size does not matter.
+/// The next step of a decision. Created a few times per transaction, so its size does not matter.
 #[allow(clippy::large_enum_variant)]
 pub enum Demand {
     /// Load more rows in the same transaction.
     Load(Needs),
-    /// Save this and commit. Empty changes commit nothing.
+    /// Save these changes and commit. If they are empty, there is nothing to commit.
     Save(Box<Changes>),
-    /// Roll back: the decision cannot be completed, for this reason. A defect; nothing is saved.
+    /// Roll back, for this reason: a defect of a rule. Nothing is saved.
     Abort(String),
 }
 
-/// One transaction under way.
+/// A transaction in progress.
 pub struct Driver<H: Host> {
     host: H,
     tasks: Vec<H::Task>,
-    /// Waiting claims of this process that were taken along.
+    /// Waiting claims of this process that joined the transaction.
     handed: Vec<H::Task>,
-    /// How many executions of each class were offered to waiting claims.
+    /// Number of executions of each class that were offered to waiting claims.
     offered: BTreeMap<ClassId, usize>,
     admission: Admission,
     work: Work,
     loading: Loading,
     search: Search,
     cached: Cached,
-    /// Executions that are taken only if no other transaction has locked them.
+    /// Executions that are locked only if no other transaction has locked them.
     if_free: HashSet<ExecutionId>,
-    /// Executions whose leases no rule of the transaction ends: nothing is given back for them.
+    /// Executions whose leases no rule of the transaction ends. Nothing is given back to their gates, so the gates are
+    /// not loaded.
     stay_leased: HashSet<ExecutionId>,
-    /// The rows that were asked for last.
+    /// The rows that were requested last.
     asked: Needs,
     part: Part,
     summary: Summary,
 }
 
-/// How far a transaction is.
+/// The part of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// Nothing is decided.
+    /// Rows are loaded, and no rule is decided yet.
     Loading,
-    /// Everything but the claims is decided.
+    /// All rules but the claims are decided.
     Claiming,
 }
 
-/// The facts about a decided transaction that its changes do not tell.
+/// Facts about a decided transaction that are not part of its changes.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// The time of the transaction.
     pub now: Timestamp,
-    /// Classes of which something is ready when the transaction ends.
+    /// Classes for which waiting claims must be woken up after the commit.
     pub ready: Vec<ClassId>,
-    /// Lanes of which slots were given back, or that were configured.
+    /// Lanes that may admit more: slots were given back to them, or they were configured.
     pub opened_lanes: Vec<GateName>,
 }
 
 impl<H: Host> Driver<H> {
-    /// A transaction of these tasks.
+    /// Returns a transaction of these tasks that has not begun.
     pub fn new(host: H, tasks: Vec<H::Task>) -> Self {
         Driver {
             host,
@@ -103,21 +106,23 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// The facts about the last decision that its changes do not tell.
+    /// Takes the summary of the last decision.
     pub fn summary(&mut self) -> Summary {
         std::mem::take(&mut self.summary)
     }
 
-    /// The tasks it was made of, and the waiting claims that were taken along.
+    /// Takes the tasks of the transaction, and the waiting claims that joined it.
     pub fn take_tasks(&mut self) -> (Vec<H::Task>, Vec<H::Task>) {
         (std::mem::take(&mut self.tasks), std::mem::take(&mut self.handed))
     }
 
+    /// Iterates over all tasks, with the waiting claims that joined.
     fn all(&self) -> impl Iterator<Item = &H::Task> {
         self.tasks.iter().chain(&self.handed)
     }
 
-    /// Starts, or starts again from nothing: `again` counts how often it was begun before. Returns the first load.
+    /// Begins the transaction, or begins it again from an empty state: `again` is the number of earlier tries. Returns
+    /// the first load.
     pub fn begin(&mut self, again: u32) -> Needs {
         self.tasks.iter_mut().chain(&mut self.handed).for_each(Task::reset);
         self.admission = self.host.admission();
@@ -139,25 +144,25 @@ impl<H: Host> Driver<H> {
         }
         self.stay_leased = stay_leased(&self.tasks);
         let needs = self.first_needs();
-        let reads = needs.executions.has(Access::Lock) || needs.executions.has(Access::LockIfFree);
+        let locks_executions = needs.executions.has(Access::Lock) || needs.executions.has(Access::LockIfFree);
         self.loading = Loading::new(LockPlan {
             later_executions: self.tasks.iter().any(|task| task.profile().locks.later_executions),
-            lanes_last: self.admission.limits && reads,
+            lanes_last: self.admission.limits && locks_executions,
             limits: self.admission.limits,
             gates: self.admission.gates,
         });
-        // The first load cannot be out of order.
+        // The first load cannot violate the lock order.
         self.asked = self.loading.next(needs).ok().flatten().unwrap_or_default();
         self.asked.clone()
     }
 
-    /// Shown what was loaded; loads more, or saves.
+    /// Adds loaded rows, and returns the next step.
     pub fn next(&mut self, mut rows: Rows) -> Demand {
-        self.learn(&mut rows);
-        let late = self.search.record(&rows);
+        self.inform_host(&mut rows);
+        let late_candidates = self.search.record(&rows);
         self.work.load(&std::mem::take(&mut self.asked), rows);
-        for id in late {
-            // If the line of its fairness key was read before it came, it is left to the next claim.
+        for id in late_candidates {
+            // Its fairness line was locked before the candidate was found: it stays for the next claim.
             let line = self.work.find(id).ok().flatten().and_then(fairness_line_of);
             if line.is_some_and(|line| self.work.has_requested_gate(line.id())) {
                 self.work.withhold(id);
@@ -170,6 +175,7 @@ impl<H: Host> Driver<H> {
         self.proceed().unwrap_or_else(|violation| Demand::Abort(violation.to_string()))
     }
 
+    /// Decides the rules once all rows are loaded; until then, returns the next load.
     fn proceed(&mut self) -> Result<Demand, Violation> {
         loop {
             let needs = self.needs();
@@ -193,17 +199,18 @@ impl<H: Host> Driver<H> {
             self.work.stop_clock();
             self.loading.close();
             self.part = Part::Claiming;
-            self.offer(self.work.made_ready());
+            self.offer(self.work.newly_waiting_classes());
         }
     }
 
+    /// Remembers the requested rows, and demands them.
     fn load(&mut self, needs: Needs) -> Demand {
         self.asked = needs.clone();
         Demand::Load(needs)
     }
 
-    /// Passes on what a load shows about classes and gates, and rows that cannot be read.
-    fn learn(&mut self, rows: &mut Rows) {
+    /// Passes classes, gates and unreadable rows on to the host.
+    fn inform_host(&mut self, rows: &mut Rows) {
         let classes = std::mem::take(&mut rows.found.classes);
         if !classes.is_empty() {
             self.host.learn_classes(classes);
@@ -215,13 +222,14 @@ impl<H: Host> Driver<H> {
         self.host.see_gates(&rows.gates);
     }
 
-    /// Takes waiting claims along for executions of these classes, one entry for each execution that is or will be ready.
-    fn offer(&mut self, ready: Vec<ClassId>) {
-        if ready.is_empty() {
+    /// Lets waiting claims join for executions that are waiting or will be: `classes` has one entry for each execution.
+    /// An execution that was offered before is not offered again.
+    fn offer(&mut self, classes: Vec<ClassId>) {
+        if classes.is_empty() {
             return;
         }
         let mut offered: BTreeMap<ClassId, usize> = BTreeMap::new();
-        ready.into_iter().for_each(|class| *offered.entry(class).or_default() += 1);
+        classes.into_iter().for_each(|class| *offered.entry(class).or_default() += 1);
         for (class, count) in &mut offered {
             let before = self.offered.entry(*class).or_default();
             let more = count.saturating_sub(*before);
@@ -233,13 +241,13 @@ impl<H: Host> Driver<H> {
             return;
         }
         let (work, limits) = (&self.work, self.admission.limits && self.part == Part::Claiming);
-        // Limited lanes are locked in the first part; a claim whose lanes are not keeps waiting.
+        // Limited lanes are locked only in the first part: a claim whose lanes are not locked keeps waiting.
         let fits =
             |lanes: &[crate::GateId]| !limits || lanes.iter().all(|lane| work.has_requested_gate(*lane));
         self.handed.extend(self.host.take_waiting_claims(offered, &fits));
     }
 
-    /// The rows that the tasks need now.
+    /// Returns the rows that the tasks need, given those loaded so far.
     fn needs(&mut self) -> Needs {
         let mut needs = Needs::default();
         match self.part {
@@ -271,20 +279,21 @@ impl<H: Host> Driver<H> {
         needs
     }
 
-    /// The same before anything is loaded. Signals and operators reach executions in any state: of several executions they
-    /// take only those that are free, because waiting could deadlock with a claim; skipped ones are retried alone.
+    /// Returns the rows of the first load. Signals and operators reach executions in any state, so waiting for their
+    /// locks could deadlock with a claim: if the transaction locks several executions, these are locked only if free,
+    /// and skipped tasks are retried alone.
     fn first_needs(&mut self) -> Needs {
         self.if_free.clear();
         self.loading = Loading::default();
-        let target = |task: &H::Task| match task.profile().if_locked {
+        let deferrable = |task: &H::Task| match task.profile().if_locked {
             IfLocked::Defer(id) => Some(id),
             IfLocked::Wait | IfLocked::Skip => None,
         };
-        let targets: HashSet<ExecutionId> = self.all().filter_map(target).collect();
+        let targets: HashSet<ExecutionId> = self.all().filter_map(deferrable).collect();
         if !targets.is_empty() {
             let mut others = Needs::default();
-            let waiting = self.all().filter(|task| target(task).is_none());
-            waiting.for_each(|task| task.needs(&self.work, &mut others));
+            let never_deferred = self.all().filter(|task| deferrable(task).is_none());
+            never_deferred.for_each(|task| task.needs(&self.work, &mut others));
             let waited_for: Vec<ExecutionId> = others.executions.with(Access::Lock);
             let free: HashSet<ExecutionId> =
                 targets.into_iter().filter(|id| !waited_for.contains(id)).collect();
@@ -301,13 +310,13 @@ impl<H: Host> Driver<H> {
         needs
     }
 
-    /// Whether this transaction holds the lock on an execution, or will when it saves it.
+    /// Reports whether this transaction holds the lock on an execution, or takes it when it saves the execution.
     fn is_locked(&self, id: ExecutionId) -> bool {
         let saved = Saved { found: self.search.found(), cached: self.cached.ids() };
         !self.work.is_skipped(id) && self.loading.stage_of_saved(id, &saved).is_some()
     }
 
-    /// How many executions the claims want that look for them in the store, where gates may refuse some.
+    /// Returns the number of executions that claims want from the store; 0 if no gate can refuse any.
     fn wanted(&self) -> usize {
         if !self.admission.gates && !self.host.admission().gates {
             return 0;
@@ -331,13 +340,13 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// Decides the claims, and says what to save.
+    /// Decides the claims, and returns the changes to save.
     fn finish(&mut self) -> Result<Changes, Violation> {
         self.decide(|phase| phase == Phase::Claims);
         self.host.keep_lane_shares(self.work.shares());
         self.summary = Summary {
             now: self.work.now(),
-            ready: self.work.left_ready(),
+            ready: self.work.classes_left_waiting(),
             opened_lanes: self.work.opened_lanes(),
         };
         let changes = std::mem::replace(&mut self.work, Work::new(Entropy::seeded(0))).finish();
@@ -347,15 +356,15 @@ impl<H: Host> Driver<H> {
     }
 }
 
-/// The executions that reports name and whose leases no task ends.
+/// Returns the executions that the tasks name and whose leases no task ends.
 fn stay_leased<T: Task>(tasks: &[T]) -> HashSet<ExecutionId> {
     if tasks.iter().any(|task| task.profile().ends_unnamed_leases) {
         return HashSet::new();
     }
-    let touches = || tasks.iter().flat_map(|task| task.profile().executions.iter());
+    let touched = || tasks.iter().flat_map(|task| task.profile().executions.iter());
     let ends = |lease: LeaseEffect| matches!(lease, LeaseEffect::Ends | LeaseEffect::Any);
-    let mut stay: HashSet<ExecutionId> = touches().map(|touch| touch.execution).collect();
-    for touch in touches().filter(|touch| ends(touch.lease)) {
+    let mut stay: HashSet<ExecutionId> = touched().map(|touch| touch.execution).collect();
+    for touch in touched().filter(|touch| ends(touch.lease)) {
         stay.remove(&touch.execution);
     }
     stay

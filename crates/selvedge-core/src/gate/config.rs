@@ -1,4 +1,4 @@
-//! How gates are configured: what people set, and what of it is accepted.
+//! The configuration of gates, and its validation.
 
 use crate::amount::Amount;
 use crate::name::NAME_LIMIT;
@@ -7,29 +7,29 @@ use crate::{Name, Refusal};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The largest concurrency or rate that is accepted.
+/// Maximum accepted concurrency and rate.
 pub const LIMIT_MAX: u32 = 1_000_000_000;
-/// The largest weight of a lane.
+/// Maximum weight of a lane.
 pub const WEIGHT_MAX: u32 = 1_000_000;
 
-/// Whether a lane gives out what waits in it.
+/// The state of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneState {
-    /// It does.
+    /// The lane accepts submissions, and its executions can be claimed.
     #[default]
     Active,
-    /// It does not.
+    /// The lane accepts submissions, but its executions cannot be claimed.
     Paused,
-    /// It does, and takes nothing new.
+    /// The executions of the lane can be claimed, but submissions are refused.
     Draining,
 }
 
 impl LaneState {
-    /// Every state.
+    /// All states.
     pub const ALL: [LaneState; 3] = [Self::Active, Self::Paused, Self::Draining];
 
-    /// Its word in the API.
+    /// Returns the state's name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -38,50 +38,50 @@ impl LaneState {
         }
     }
 
-    /// The state with this word.
+    /// Returns the state with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 }
 
-/// So many starts in a sliding window.
+/// A limit of starts in a sliding window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rate {
-    /// How many.
+    /// Maximum number of starts in any window.
     pub count: u32,
-    /// In how long.
+    /// Length of the window, in milliseconds.
     pub window_ms: i64,
 }
 
-/// Limits of one dimension of a budget.
+/// The limits of one dimension of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Limit {
-    /// Beyond this nothing starts.
+    /// Amount at which nothing more starts. Default: no hard limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hard: Option<Amount>,
-    /// Beyond this an event says so.
+    /// Amount at which an event is emitted. Default: no soft limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft: Option<Amount>,
 }
 
-/// What a budget counts on its own.
+/// The parts that a budget counts separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetScope {
-    /// The whole namespace.
+    /// One count for the whole namespace.
     #[default]
     Namespace,
-    /// Each flow.
+    /// One count for each flow.
     Flow,
-    /// Each lane.
+    /// One count for each lane.
     Lane,
 }
 
 impl BudgetScope {
-    /// Every scope.
+    /// All scopes.
     pub const ALL: [BudgetScope; 3] = [Self::Namespace, Self::Flow, Self::Lane];
 
-    /// Its word in the API.
+    /// Returns the scope's name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Namespace => "namespace",
@@ -90,30 +90,30 @@ impl BudgetScope {
         }
     }
 
-    /// The scope with this word.
+    /// Returns the scope with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.as_str() == word)
     }
 }
 
-/// What happens to running executions when a budget is used up.
+/// The policy for active executions when a budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnHard {
-    /// They run on; only new claims are held.
+    /// Active executions continue; only new claims are held.
     #[default]
     Hold,
-    /// They are suspended until there is room again, or an operator lets them go on.
+    /// Active executions are suspended until the budget has room again or an operator resumes them.
     Suspend,
-    /// They fail.
+    /// Active executions fail.
     Fail,
 }
 
 impl OnHard {
-    /// Every one.
+    /// All policies.
     pub const ALL: [OnHard; 3] = [Self::Hold, Self::Suspend, Self::Fail];
 
-    /// Its word in the API.
+    /// Returns the policy's name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hold => "hold",
@@ -122,38 +122,38 @@ impl OnHard {
         }
     }
 
-    /// The one with this word.
+    /// Returns the policy with this name.
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.as_str() == word)
+        Self::ALL.into_iter().find(|policy| policy.as_str() == word)
     }
 }
 
-/// How a gate is configured: what people set. By default nothing is limited.
+/// The configuration of a gate. Default: no limits.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Of a lane: whether it gives out what waits in it.
+    /// For a lane: its state. Default: active.
     #[serde(skip_serializing_if = "is_default")]
     pub state: LaneState,
-    /// Of a lane or a quota: how many may be active at once.
+    /// For a lane or a quota: maximum number of active executions. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// Of a lane or a quota: how many may start in a window.
+    /// For a lane or a quota: maximum number of starts in a window. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Of a lane: its share among the lanes of a claim.
+    /// For a lane: its weight in the fair share between the lanes of a claim. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// Of a budget: its limits by dimension.
+    /// For a budget: the limits by dimension.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, Limit>,
-    /// Of a budget: what it counts on its own.
+    /// For a budget: the parts that it counts separately. Default: the whole namespace.
     #[serde(skip_serializing_if = "is_default")]
     pub scope: BudgetScope,
-    /// Of a budget: how often its usage is set back to nothing.
+    /// For a budget: length of a period, in milliseconds. The usage is reset at its end. Default: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period_ms: Option<i64>,
-    /// Of a budget: what happens to what runs when it is used up.
+    /// For a budget: the policy for active executions when it is used up. Default: they continue.
     #[serde(skip_serializing_if = "is_default")]
     pub on_hard: OnHard,
 }
@@ -163,7 +163,7 @@ pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Config {
-    /// Checks every field; the first wrong one is named.
+    /// Checks every field. The refusal names the first invalid one.
     pub fn check(&self) -> Result<(), Refusal> {
         let within = |pointer: &str, value: Option<u32>, least: u32, most: u32| match value {
             Some(value) if !(least..=most).contains(&value) => {
@@ -191,12 +191,13 @@ impl Config {
         Ok(())
     }
 
-    /// Whether active ones or starts are limited.
+    /// Reports whether active executions or starts are limited.
     pub fn limits_starts(&self) -> bool {
         self.concurrency.is_some() || self.rate.is_some()
     }
 }
 
+/// Checks a duration that must be at least one millisecond.
 fn check_period(pointer: &str, ms: i64) -> Result<(), Refusal> {
     check_duration(pointer, ms)?;
     if ms == 0 {

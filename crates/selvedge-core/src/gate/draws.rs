@@ -1,6 +1,7 @@
 //! The gates that an execution draws on: its lane, its concurrency key, its quotas, its budgets, and its fairness line.
 //!
-//! Plain functions of the execution's row. The part of a budget depends on the budget's scope, so the caller passes it in.
+//! Pure functions of the execution's row. The part of a budget depends on the budget's scope, so the caller passes it
+//! in.
 
 use super::{Amounts, BudgetScope, GateKind, GateName};
 use crate::execution::Slots;
@@ -11,7 +12,7 @@ pub fn lane_gate(namespace: NamespaceId, lane: &Name) -> GateName {
     GateName::new(namespace, GateKind::Lane, lane.clone())
 }
 
-/// Returns the line of a fairness key in a class.
+/// Returns the fairness line of a fairness key in a class.
 pub fn fairness_line(namespace: NamespaceId, class: ClassId, key: &Name) -> GateName {
     GateName::new(namespace, GateKind::Fair, key.clone()).part(Name::trusted(&class.to_string()))
 }
@@ -81,15 +82,15 @@ pub fn reserved<'a>(row: &'a Execution, slots: &'a Slots) -> impl Iterator<Item 
     })
 }
 
-/// Something that a claim has taken from a gate.
+/// A slot or a reserve that a claim has taken from a gate.
 pub enum Taken<'a> {
-    /// A slot.
+    /// A slot of a gate.
     Slot(GateName),
-    /// A reserve.
+    /// Amounts reserved in a budget.
     Reserve(GateName, &'a Amounts),
 }
 
-/// Returns everything that a claim of the execution has taken.
+/// Returns the slots and reserves that a claim of the execution has taken.
 pub fn taken<'a>(row: &'a Execution, slots: &'a Slots) -> Vec<Taken<'a>> {
     let lane = slots.lane.as_ref().map(|lane| Taken::Slot(lane_gate(row.namespace, lane)));
     let drawn = slots_of(row).filter(|_| slots.drawn).map(|(name, _)| Taken::Slot(name));
@@ -115,15 +116,15 @@ pub fn draws_on(row: &Execution, gate: &GateName) -> bool {
     row.namespace == gate.namespace && drawn.any(|(name, part)| *name == gate.name && *part == gate.part)
 }
 
-/// Reports whether a budget with this scope counts an execution elsewhere than in the part that holds it: its scope has changed
-/// since.
+/// Reports whether a budget with this scope counts an execution in another part than the one that holds it: the
+/// budget's scope has changed since.
 pub fn counts_elsewhere(row: &Execution, name: &GateName, scope: BudgetScope, lane: Option<&Name>) -> bool {
     name.kind == GateKind::Budget
         && match scope {
             BudgetScope::Namespace => name.part.is_some(),
             BudgetScope::Flow => name.part != part_of(row, scope, lane),
             BudgetScope::Lane => {
-                // The part of a flow, even if a lane has the same name.
+                // The part is that of a flow, even if a lane has the same name.
                 let of_flow = || name.part == part_of(row, BudgetScope::Flow, lane);
                 name.part.is_none() || of_flow() || lane.is_some_and(|lane| name.part.as_ref() != Some(lane))
             }

@@ -1,8 +1,8 @@
-//! Gates: who may start now, and what it may cost.
+//! Gates: limits on the executions that may start, and on the amounts they may spend.
 //!
-//! Lanes, concurrency keys, quotas, budgets and fairness keys are all gates: a row that counts what goes through it. A claim
-//! decides with the rows of all gates of an execution locked, so no number of servers passes a limit together. What a gate
-//! refuses is held by it, and goes on when the transaction that opens the gate lets it.
+//! Lanes, concurrency keys, quotas, budgets and fairness lines are all gates: rows that count the executions they
+//! admit. A claim decides with the rows of all gates of an execution locked, so several servers together never exceed a
+//! limit. An execution that a gate refuses is held by it until a transaction that opens the gate releases it.
 
 mod config;
 pub mod draws;
@@ -19,27 +19,27 @@ use std::collections::BTreeMap;
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What a gate is.
+/// The kind of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateKind {
-    /// A queue.
+    /// A lane: a queue of executions.
     Lane,
-    /// A concurrency key: at most so many active with the same value.
+    /// A concurrency key: limits the active executions with the same key.
     Key,
-    /// So many starts in a window, and so many at once, for whatever refers to it.
+    /// A quota: limits the starts in a window, and the active executions, of all executions that name it.
     Quota,
-    /// What may be spent.
+    /// A budget: limits the amounts that may be spent.
     Budget,
-    /// A fairness key in a class: one of its waiting ones at a time may be claimed.
+    /// A fairness line, one for each fairness key and class: only the head of the line can be claimed.
     Fair,
 }
 
 impl GateKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [GateKind; 5] = [Self::Lane, Self::Key, Self::Quota, Self::Budget, Self::Fair];
 
-    /// Its word in the API.
+    /// Returns the kind's name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Lane => "lane",
@@ -50,7 +50,7 @@ impl GateKind {
         }
     }
 
-    /// The number a store keeps. Stable for ever.
+    /// Returns the number that a store keeps. Never changes.
     pub fn code(self) -> i16 {
         match self {
             Self::Lane => 1,
@@ -61,53 +61,54 @@ impl GateKind {
         }
     }
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_code(code: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 }
 
-/// Names a gate by a number: a digest of its namespace, kind, name and part.
+/// The id of a gate: a digest of its namespace, kind, name and part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GateId(pub i64);
 
-/// Names a gate.
+/// The full name of a gate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GateName {
     /// The namespace.
     pub namespace: NamespaceId,
-    /// What it is.
+    /// The kind of the gate.
     pub kind: GateKind,
-    /// Its name.
+    /// The name of the lane, quota or budget, or the text of the key.
     pub name: Name,
-    /// Which part of it, where it counts parts on their own: a flow or a lane of a budget, the class of a fairness key.
+    /// The part, if the gate counts parts separately: a flow or a lane of a budget, the class of a fairness line. None
+    /// for the whole gate.
     pub part: Option<Name>,
 }
 
 impl GateName {
-    /// A gate as a whole.
+    /// Returns the name of a whole gate.
     pub fn new(namespace: NamespaceId, kind: GateKind, name: Name) -> Self {
         GateName { namespace, kind, name, part: None }
     }
 
-    /// A part of it.
+    /// Returns the name of a part of the gate.
     pub fn part(mut self, part: Name) -> Self {
         self.part = Some(part);
         self
     }
 
-    /// The bytes that a store keeps.
+    /// Encodes the name for a store.
     pub fn encode(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).unwrap_or_default()
+        postcard::to_stdvec(self).expect("a gate name always serialises")
     }
 
-    /// From the bytes that a store kept.
+    /// Decodes a name that a store kept.
     pub fn decode(bytes: &[u8]) -> Result<Self, postcard::Error> {
         postcard::from_bytes(bytes)
     }
 
-    /// Its number.
+    /// Returns the id of the gate.
     pub fn id(&self) -> GateId {
         let mut bytes = Vec::with_capacity(128);
         bytes.extend(self.namespace.0.to_le_bytes());
@@ -130,121 +131,122 @@ impl fmt::Display for GateName {
     }
 }
 
-/// Amounts by dimension.
+/// Amounts by dimension, such as tokens or a currency.
 pub type Amounts = BTreeMap<String, Amount>;
 
-/// A gate's row.
+/// The row of a gate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// Its name.
+    /// The name of the gate.
     pub name: GateName,
-    /// Grows by one with every change.
+    /// Version of the row. Every change raises it by one.
     pub version: u32,
-    /// How it is configured; none where nobody has.
+    /// The configuration; none if the gate is not configured.
     pub config: Option<Config>,
-    /// How many slots are taken; of a fairness key, how many may be claimed.
+    /// Number of slots taken. For a fairness line: number of heads, 0 or 1.
     pub active: u32,
-    /// What else changes.
+    /// The counters and records of the gate.
     pub state: GateState,
-    /// When a reconciler is to look at it: its period ends, its window has room, or it is open and something is held by it.
+    /// Time at which a reconciler checks the gate: its period ends, its window has room again, or it may admit
+    /// executions that it holds.
     pub due_at: Option<Timestamp>,
 }
 
-/// What of a gate changes, besides how many slots are taken.
+/// The counters and records of a gate besides the number of slots taken.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GateState {
-    /// When the newest starts were.
+    /// The latest starts, for the rate.
     #[serde(skip_serializing_if = "is_default")]
     pub starts: Window,
-    /// What was spent in this period.
+    /// Amounts spent in this period.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub used: Amounts,
-    /// What those may spend that run.
+    /// Amounts reserved by active executions.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reserved: Amounts,
-    /// Which period this is.
+    /// Number of the period, from 0.
     #[serde(skip_serializing_if = "is_default")]
     pub period: u32,
-    /// When it ends.
+    /// End of the period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resets_at: Option<Timestamp>,
-    /// Of a budget that is used up: whether what runs is still to be stopped.
+    /// For a budget that is used up: the active executions that draw on it are still to be stopped.
     #[serde(skip_serializing_if = "is_default")]
     pub stops: bool,
-    /// Whether it may hold something. Lines, which say whose turn it is, do not tell.
+    /// The gate may hold executions. Fairness lines do not record this.
     #[serde(skip_serializing_if = "is_default")]
     pub holds: bool,
-    /// Of a concurrency key: no limit of what it holds is larger; none where that is not known.
+    /// For a concurrency key: upper bound of the limits that the held executions name; none if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<u32>,
-    /// Of a budget: whatever it holds asks for at least this; none where that is not known.
+    /// For a budget: lower bound of the amounts that the held executions reserve; none if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<Amounts>,
-    /// How far a look at what it holds has come, where not everything that is held asks for the same.
+    /// The progress of a scan over the held executions, if it takes several transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub looked: Option<Looked>,
 }
 
-/// How far a look at everything that a gate holds has come.
+/// The progress of a scan over the executions that a gate holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Looked {
-    /// What is behind this place is to be looked at next.
+    /// The scan continues behind this position in the claim order.
     pub after: ClaimOrder,
-    /// Whether something was given back since it began, so that it has to begin again.
+    /// The scan must start again when it ends: executions that it has passed may be released by now.
     pub again: bool,
 }
 
-/// Why a gate refuses, and when to ask again where that is known.
+/// A refusal by a gate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shut {
-    /// Since what is reached.
+    /// The reason.
     pub why: HoldReason,
-    /// When it may be open.
+    /// Time at which the gate may admit again, if known.
     pub until: Option<Timestamp>,
 }
 
-/// What is reached.
+/// The limit because of which a gate refuses.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HoldReason {
     /// The lane is paused.
     Paused,
-    /// As many as may be are active.
+    /// The limit of active executions is reached.
     Concurrency {
-        /// How many.
+        /// Number of active executions.
         active: u32,
-        /// How many may be.
+        /// Maximum number of active executions.
         limit: u32,
     },
-    /// As many as may have started in the window.
+    /// The limit of starts in the window is reached.
     Rate(Rate),
-    /// What may be spent is spent or reserved.
+    /// The hard limit of a budget leaves too little.
     Budget {
         /// The dimension.
         dimension: String,
-        /// What was spent.
+        /// Amount spent in this period.
         used: Amount,
-        /// What is reserved.
+        /// Amount reserved by active executions.
         reserved: Amount,
-        /// What it asks for.
+        /// Amount that the execution asks to reserve.
         wanted: Amount,
-        /// What may be spent.
+        /// The hard limit.
         hard: Amount,
     },
 }
 
 impl Gate {
-    /// A gate that nothing went through yet.
+    /// Returns an empty gate.
     pub fn new(name: GateName) -> Gate {
         Gate { name, version: 0, config: None, active: 0, state: GateState::default(), due_at: None }
     }
 
-    /// Its number.
+    /// Returns the id of the gate.
     pub fn id(&self) -> GateId {
         self.name.id()
     }
 
-    /// Whether there is nothing in it that is worth keeping.
+    /// Reports whether the row carries no information, so that it need not be stored.
     pub fn is_empty(&self) -> bool {
         self.config.is_none()
             && self.active == 0
@@ -252,7 +254,8 @@ impl Gate {
             && self.due_at.is_none()
     }
 
-    /// Why one more may not start now, by concurrency and rate; `limit` is a limit of the execution's own.
+    /// Returns why the gate refuses one more start now, by state, concurrency and rate; none if it admits it. `limit`
+    /// is the limit that the execution itself names.
     pub fn refuses(&self, config: &Config, limit: Option<u32>, now: Timestamp) -> Option<Shut> {
         if config.state == LaneState::Paused {
             return Some(Shut { why: HoldReason::Paused, until: None });
@@ -268,24 +271,26 @@ impl Gate {
         Some(Shut { why: HoldReason::Rate(rate), until: Some(until) })
     }
 
-    /// Takes in that it holds one with this limit of its own, or that asks for this much. Says whether that changes anything.
-    pub fn holds(&self, limit: Option<u32>, reserve: Option<&Amounts>) -> Option<GateState> {
+    /// Returns the state after the gate holds an execution that names this limit or asks for this reserve; none if the
+    /// state is unchanged.
+    pub fn state_with_held(&self, limit: Option<u32>, reserve: Option<&Amounts>) -> Option<GateState> {
         let mut state = GateState { holds: true, ..self.state.clone() };
         state.most = limit.into_iter().chain(state.most).max();
         if let Some(reserve) = reserve {
-            let less = |known: &Amounts| -> Amounts {
-                let both = reserve.iter().filter_map(|(dimension, amount)| {
+            let lower_bound = |known: &Amounts| -> Amounts {
+                let in_both = reserve.iter().filter_map(|(dimension, amount)| {
                     Some((dimension.clone(), (*amount).min(*known.get(dimension)?)))
                 });
-                both.collect()
+                in_both.collect()
             };
-            state.least = Some(state.least.as_ref().map_or_else(|| reserve.clone(), less));
+            state.least = Some(state.least.as_ref().map_or_else(|| reserve.clone(), lower_bound));
         }
         (state != self.state).then_some(state)
     }
 
-    /// Whether nothing that it holds may start after `more` others, by what these ask for.
-    pub fn refuses_all_it_holds(&self, limits: &BTreeMap<String, Limit>, more: u32) -> bool {
+    /// Reports whether, by its recorded bounds, the gate refuses every execution that it holds once `more` others have
+    /// started.
+    pub fn refuses_all_held(&self, limits: &BTreeMap<String, Limit>, more: u32) -> bool {
         match self.name.kind {
             GateKind::Key => self.state.most.is_some_and(|most| self.active.saturating_add(more) >= most),
             GateKind::Budget => {
@@ -296,7 +301,7 @@ impl Gate {
         }
     }
 
-    /// How many more may start now, by concurrency and rate; none for any number.
+    /// Returns how many more executions may start now, by state, concurrency and rate; none if there is no limit.
     pub fn room(&self, config: &Config, now: Timestamp) -> Option<u32> {
         if config.state == LaneState::Paused {
             return Some(0);
@@ -306,30 +311,30 @@ impl Gate {
         slots.into_iter().chain(starts).min()
     }
 
-    /// Which of these limits `more` passes, hard or not, of those that were not passed before.
-    pub fn passes(
+    /// Returns the hard or soft limits that spending `more` reaches and that were not reached before.
+    pub fn newly_reached(
         &self,
         limits: &BTreeMap<String, Limit>,
         more: &Amounts,
         hard: bool,
     ) -> Vec<(String, Amount)> {
-        let passed = |(dimension, limit): (&String, &Limit)| {
+        let reached = |(dimension, limit): (&String, &Limit)| {
             let limit = if hard { limit.hard } else { limit.soft }?;
             let used = self.state.used.get(dimension).copied().unwrap_or_default();
             let more = more.get(dimension).copied().unwrap_or_default();
             (used < limit && used + more >= limit && !more.is_zero()).then(|| (dimension.clone(), limit))
         };
-        limits.iter().filter_map(passed).collect()
+        limits.iter().filter_map(reached).collect()
     }
 
-    /// Whether a hard limit is reached.
+    /// Reports whether the spent amounts reach a hard limit.
     pub fn is_used_up(&self, limits: &BTreeMap<String, Limit>) -> bool {
         let used = |dimension: &String| self.state.used.get(dimension).copied().unwrap_or_default();
         limits.iter().any(|(dimension, limit)| limit.hard.is_some_and(|hard| used(dimension) >= hard))
     }
 
-    /// Why a claim that may cost `wanted` may not start now: it may while used + reserved + wanted is at most the hard limit,
-    /// and used + reserved is below it.
+    /// Returns why a claim that reserves `wanted` may not start now; none if it may. It may start if used + reserved is
+    /// below every hard limit, and used + reserved + wanted is at most the limit.
     pub fn refuses_to_spend(&self, limits: &BTreeMap<String, Limit>, wanted: &Amounts) -> Option<HoldReason> {
         let none = Amount::default();
         for (dimension, limit) in limits {
@@ -352,7 +357,7 @@ impl Gate {
 }
 
 impl Shut {
-    /// In words.
+    /// Describes the refusal by the gate with this name, for a person.
     pub fn describe(&self, name: &GateName) -> String {
         match &self.why {
             HoldReason::Paused => format!("{name} is paused"),
@@ -376,7 +381,7 @@ pub fn add(into: &mut Amounts, more: &Amounts) {
     }
 }
 
-/// Takes amounts from others, dimension by dimension; what is nothing then is left out.
+/// Subtracts amounts from others, dimension by dimension. Removes the dimensions that become zero.
 pub fn subtract(from: &mut Amounts, less: &Amounts) {
     for (dimension, amount) in less {
         if let Some(left) = from.get_mut(dimension) {
@@ -386,45 +391,45 @@ pub fn subtract(from: &mut Amounts, less: &Amounts) {
     from.retain(|_, amount| !amount.is_zero());
 }
 
-/// What an execution draws on.
+/// The gates besides its lane that an execution draws on.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Draws {
-    /// Budgets, and what it may spend of each at most by its own estimate.
+    /// Budgets, each with the amounts to reserve: the estimated maximum that the execution spends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<(Name, Amounts)>,
     /// Quotas.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<Name>,
-    /// At most so many active with this key.
+    /// The concurrency key, and the maximum number of active executions with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<(Name, u32)>,
-    /// Whose turn it takes in its lane.
+    /// The fairness key: executions with different keys take turns in their lane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness_key: Option<Name>,
 }
 
 impl Draws {
-    /// Whether it draws on nothing.
+    /// Reports whether the execution draws on no gate besides its lane.
     pub fn is_empty(&self) -> bool {
         *self == Draws::default()
     }
 
-    /// Whether a claim takes something that its end gives back.
+    /// Reports whether a claim takes slots or reserves amounts, which the end of the attempt gives back.
     pub fn takes(&self) -> bool {
         !self.budgets.is_empty() || !self.quotas.is_empty() || self.concurrency.is_some()
     }
 }
 
-/// What an execution spent of a budget in a period. Added up, these are what the budget has used.
+/// Amounts that an execution spent from a budget in a period. The entries of a period add up to the amounts used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerEntry {
-    /// The budget, or the part of it.
+    /// The budget, or a part of it.
     pub gate: GateId,
     /// The period.
     pub period: u32,
-    /// Who spent it; none for what no execution did, or one that is deleted.
+    /// The execution that spent them; none if there was no execution, or it is deleted.
     pub execution: Option<ExecutionId>,
-    /// How much.
+    /// The amounts spent.
     pub spent: Amounts,
 }

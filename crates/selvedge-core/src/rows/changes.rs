@@ -11,62 +11,67 @@ use crate::table::{Entries, Guarded};
 use crate::token::{TokenKey, TokenKeyId};
 use crate::{ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Waitpoint};
 
-/// The changes of a decision. A store saves all of them or none, each kind in the order in which it stands here.
+/// The changes of a decision. A store saves all of them or none, in the order of the fields.
 ///
-/// Besides the versions of executions, flows and gates a store guards that a new key and a new name of a node were not there.
+/// The store checks the versions of executions, flows and gates, and that a new key or a new node name does not exist
+/// yet.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// Executions. The history pages, streams, steps, signals and waitpoints of a deleted execution are deleted with it.
+    /// Executions. The history pages, streams, steps, signals and waitpoints of a deleted execution are deleted with
+    /// it.
     pub executions: Guarded<Inserted, Updated, ExecutionId>,
     /// New pages of history.
     pub history_pages: Vec<HistoryPage>,
     /// Entries of the tag index.
     pub tags: Entries<TagEntry, TagEntry>,
-    /// Keys. A removed key with an execution is removed only where it stands for that execution, one without only where it has
-    /// expired.
+    /// Keys. A removed key with an execution is deleted only if it still refers to that execution; one without, only if
+    /// it has expired.
     pub keys: Entries<KeyRow, (KeyName, Option<ExecutionId>)>,
-    /// Sessions. A write merges with the stored row: times never go back, and a requested drain stays requested. A session that is
-    /// removed and written is written without merging.
+    /// Sessions. A write is merged with the stored row: times never go back, and a requested drain stays requested. A
+    /// session that is both removed and written replaces the stored row without merging.
     pub sessions: Entries<Session, SessionId>,
-    /// Flows. An update writes everything but the counts; namespace, tags and time of submission never change. The parts of
-    /// budgets that count for a deleted flow are deleted with it, as are those of a deleted execution that had no flow.
+    /// Flows. An update writes everything but the counts; namespace, tags and time of submission never change. The
+    /// budget parts that count for a deleted flow are deleted with it, as are those of a deleted execution that had no
+    /// flow.
     pub flows: Guarded<Flow, (Flow, u32), FlowId>,
-    /// Names of nodes.
+    /// Names of nodes in flows.
     pub nodes: Entries<NodeEntry, (FlowId, Name)>,
-    /// Outbox rows, new or not.
+    /// Outbox rows to upsert and to delete.
     pub outbox: Entries<OutboxRow, OutboxName>,
-    /// Streams, new or not. A summary document is written only where its version differs from the stored one.
+    /// Streams to upsert. A summary document is written only if its version differs from the stored one.
     pub streams: Vec<Stream>,
     /// New frames.
     pub frames: Vec<Frame>,
     /// New signals.
     pub signals: Vec<Signal>,
-    /// Steps, new or not.
+    /// Steps to upsert.
     pub steps: Vec<Step>,
-    /// Waitpoints, new or not.
+    /// Waitpoints to upsert.
     pub waitpoints: Vec<Waitpoint>,
-    /// Keys of tokens, new or not.
+    /// Token keys to upsert and to delete.
     pub token_keys: Entries<TokenKey, TokenKeyId>,
     /// Gates.
     pub gates: Guarded<Gate, (Gate, u32), GateId>,
     /// Amounts to add to the ledger.
     pub ledger: Vec<LedgerEntry>,
-    /// Changes to rows that the decision has not read.
+    /// Changes to rows that need not be loaded.
     pub unread: UnreadWrites,
-    /// The events of the transaction: one entry of the log.
+    /// The events of the transaction. They form one entry of the event log.
     pub events: Vec<Event>,
 }
 
-/// Changes to rows that a decision has not read: they hold whatever the rows contain.
+/// Changes that are applied to rows without loading them: they do not depend on the content of the rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnreadWrites {
-    /// Additions to the counts of flows, in id order, after the flows were updated. Each addition raises the version by one.
+    /// Additions to the counts of flows, in id order, applied after the flows are updated. Each addition raises the
+    /// version by one.
     pub flow_counts: Vec<(FlowId, Counts)>,
-    /// Slots that are given back to gates, in id order.
+    /// Number of slots given back to each gate, in id order.
     pub slots_freed: Vec<(GateId, u32)>,
-    /// Signals that were taken, in order: execution, number, and the suspension that took it. A new signal may be among them.
+    /// Taken signals, in key order: execution, signal number, and the number of the suspension that took it. May
+    /// include new signals.
     pub signals_taken: Vec<(ExecutionId, u32, u32)>,
-    /// Streams whose best-effort frames with smaller numbers are deleted.
+    /// Streams with a frame number: best-effort frames with smaller numbers are deleted.
     pub frames_dropped: Vec<(StreamName, u32)>,
 }
 

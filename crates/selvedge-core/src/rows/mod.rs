@@ -1,4 +1,5 @@
-//! The rows that a store loads for a decision, and the changes that it saves after it. Plain data.
+//! Plain data between core and a store: the rows that the store loads for a decision, and the changes that it saves
+//! afterwards.
 
 mod changes;
 mod needs;
@@ -20,16 +21,16 @@ use bytes::Bytes;
 /// The rows that a store found.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
-    /// The database's time in this transaction.
+    /// The time of the transaction, from the database's clock.
     pub now: Timestamp,
-    /// Executions, by key or by a query.
+    /// Executions, found by id or by a query.
     pub executions: Vec<Execution>,
-    /// Executions that were to be locked if free and that another transaction has locked. An execution that was also to be read
-    /// without a lock is among the executions all the same.
+    /// Executions that were to be locked if free and that another transaction has locked. If such an execution was also
+    /// to be read without a lock, it is among the executions as well.
     pub skipped: Vec<ExecutionId>,
-    /// Rows that cannot be read, with the reason.
+    /// Executions whose rows are unreadable, with the reason.
     pub unreadable: Vec<(ExecutionId, String)>,
-    /// Inputs, of candidates too.
+    /// Inputs of the requested executions and of all candidates.
     pub inputs: Vec<(ExecutionId, Bytes)>,
     /// Names and results of executions.
     pub relatives: Vec<Relative>,
@@ -39,92 +40,93 @@ pub struct Rows {
     pub keys: Vec<KeyRow>,
     /// Outbox rows.
     pub outbox: Vec<OutboxRow>,
-    /// Lanes, other gates and parts of budgets.
+    /// Lanes, other gates, and parts of budgets.
     pub gates: Vec<Gate>,
     /// Flows.
     pub flows: Vec<Flow>,
-    /// Sessions, by key or by instance.
+    /// Sessions, found by id or by instance.
     pub sessions: Vec<Session>,
     /// Streams.
     pub streams: Vec<Stream>,
-    /// Signals, by any query.
+    /// Signals, found by any query.
     pub signals: Vec<Signal>,
-    /// Steps, by key or by a query.
+    /// Steps, found by name or by a query.
     pub steps: Vec<Step>,
     /// Waitpoints.
     pub waitpoints: Vec<Waitpoint>,
-    /// Keys of tokens.
+    /// Token keys.
     pub token_keys: Vec<TokenKey>,
-    /// The answers to queries that are not rows.
+    /// Answers to queries that are not rows of a table.
     pub found: Found,
 }
 
-/// The answers to queries that are not rows of a table.
+/// Answers to queries that are not rows of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Candidates, in claim order.
     pub candidates: Vec<ExecutionId>,
-    /// Held executions by the query that found them, in claim order. One without a row is locked by another transaction.
+    /// Held executions for each query, in claim order. An execution without a loaded row is locked by another
+    /// transaction.
     pub held: Vec<(HeldBy, Vec<ExecutionId>)>,
-    /// Members by page, in order.
+    /// Members for each query, in order.
     pub members: Vec<(Members, Vec<ExecutionId>)>,
-    /// Executions whose steps and signals were all read.
+    /// Executions of which all steps and signals were read.
     pub records: Vec<ExecutionId>,
-    /// Leases of worker instances.
+    /// Leases of the requested worker instances.
     pub leases: Vec<HeldLease>,
-    /// Classes.
+    /// Classes that were interned after the requested one.
     pub classes: Vec<(ClassId, Class)>,
 }
 
-/// An upstream or a child, as a claim carries it: how it stands, and with what it ended.
+/// An upstream or a child of a claimed execution, as the claim carries it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relative {
     /// The execution.
     pub execution: ExecutionId,
-    /// Its name in the flow.
+    /// The name of its node in the flow.
     pub name: Name,
-    /// How it ended; none while it is live.
+    /// The outcome; none while the execution is live.
     pub outcome: Option<Outcome>,
-    /// Its error, if it ended with one.
+    /// The error, if the execution ended with one.
     pub error: Option<Failure>,
-    /// Its result.
+    /// The result, if the execution has one.
     pub result: Option<Bytes>,
 }
 
-/// A lease as a heartbeat sees it.
+/// A lease as a heartbeat reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeldLease {
     /// The execution.
     pub execution: ExecutionId,
-    /// Its session.
+    /// The session that holds the lease.
     pub session: SessionId,
-    /// The lease.
+    /// The lease's id.
     pub lease_id: LeaseId,
-    /// Its epoch.
+    /// The epoch of the lease.
     pub epoch: u32,
-    /// When it was claimed.
+    /// Time of the claim.
     pub claimed_at: Timestamp,
-    /// Whether its worker was asked to cancel.
+    /// The worker was asked to cancel the execution.
     pub cancel_requested: bool,
 }
 
-/// What a key is for.
+/// The purpose of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyScope {
     /// `idempotency_key` of a submission.
     Idempotency,
     /// `unique_while_active` of a submission.
     Unique,
-    /// A caller's key for one call.
+    /// A caller's idempotency key for one call.
     Operation,
-    /// `idempotency_key` of a flow; what it stands for is the flow's id.
+    /// `idempotency_key` of a flow. The key row refers to the flow's id.
     Flow,
-    /// `dedup_key` of what was spent of a budget.
+    /// `dedup_key` of an amount spent from a budget.
     Usage,
 }
 
 impl KeyScope {
-    /// The number a store keeps. Stable for ever.
+    /// Returns the number that a store keeps. Never changes.
     pub fn code(self) -> i16 {
         match self {
             KeyScope::Idempotency => 1,
@@ -135,7 +137,7 @@ impl KeyScope {
         }
     }
 
-    /// The scope with this number.
+    /// Returns the scope with this number.
     pub fn from_code(code: i16) -> Option<Self> {
         [KeyScope::Idempotency, KeyScope::Unique, KeyScope::Operation, KeyScope::Flow, KeyScope::Usage]
             .into_iter()
@@ -143,14 +145,14 @@ impl KeyScope {
     }
 }
 
-/// Names a key.
+/// The name of a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName {
     /// The namespace.
     pub namespace: NamespaceId,
-    /// What it is for.
+    /// The purpose of the key.
     pub scope: KeyScope,
-    /// The caller's text.
+    /// The text that the caller chose.
     pub key: Name,
 }
 
@@ -166,64 +168,64 @@ impl KeyName {
     }
 }
 
-/// A key and what it stands for.
+/// A key, with the execution or the stored answer that it refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyRow {
-    /// Its name.
+    /// The name of the key.
     pub name: KeyName,
-    /// The execution it stands for; none for a key of an operation.
+    /// The execution that the key refers to; none for a key of an operation.
     pub execution: Option<ExecutionId>,
-    /// Digest of the content it was used with.
+    /// Digest of the content that the key was used with.
     pub digest: u64,
     /// The stored answer of an operation.
     pub answer: Bytes,
-    /// When it is forgotten; one without goes with its execution.
+    /// Time at which the key expires. Default: it is deleted with its execution.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What to do with a result.
+/// A change to the result of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResultChange {
-    /// Leave it.
+    /// Leave the stored result as it is.
     Keep,
-    /// Store this one.
+    /// Store this result.
     Set(Bytes),
-    /// Remove it.
+    /// Delete the stored result.
     Clear,
 }
 
 /// A new execution.
 #[derive(Clone, Debug)]
 pub struct Inserted {
-    /// Its row.
+    /// The row.
     pub execution: Execution,
-    /// Its input.
+    /// The input.
     pub input: Bytes,
-    /// Its result, if it ended in the transaction that made it.
+    /// The result, if the execution ended in the transaction that inserts it.
     pub result: Option<Bytes>,
 }
 
 /// A changed execution.
 #[derive(Clone, Debug)]
 pub struct Updated {
-    /// Its row as it becomes.
+    /// The row as it is to be saved.
     pub execution: Execution,
-    /// The version that must still be there.
+    /// The version that the store must still have.
     pub expected_version: u32,
-    /// What becomes of its result.
+    /// The change to the result.
     pub result: ResultChange,
-    /// Whether its flow or its wiring changed, which are written only then.
+    /// The flow or the wiring changed. They are written only if this is set.
     pub rewired: bool,
 }
 
-/// A page of history that leaves its row.
+/// A page of history that is moved out of the execution's row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryPage {
     /// The execution.
     pub execution: ExecutionId,
-    /// Which page, from 0.
+    /// Page number, from 0.
     pub page: u32,
-    /// Its lines.
+    /// The encoded lines.
     pub lines: Vec<u8>,
 }
 
@@ -232,22 +234,22 @@ pub struct HistoryPage {
 pub struct TagEntry {
     /// The namespace.
     pub namespace: NamespaceId,
-    /// `name:value`.
+    /// The tag as `name:value`.
     pub tag: String,
-    /// When its execution was submitted.
+    /// Time at which the execution was submitted.
     pub submitted_at: Timestamp,
     /// The execution.
     pub execution: ExecutionId,
 }
 
-/// A node of a flow, by its name.
+/// An entry of the index of node names in flows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeEntry {
     /// The flow.
     pub flow: FlowId,
-    /// Its name there.
+    /// The name of the node.
     pub name: Name,
-    /// When it was submitted.
+    /// Time at which the node's execution was submitted.
     pub submitted_at: Timestamp,
     /// The execution.
     pub execution: ExecutionId,

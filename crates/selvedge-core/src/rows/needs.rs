@@ -8,8 +8,8 @@ use crate::stream::StreamName;
 use crate::table::Request;
 use crate::{ClassId, ExecutionId, FlowId, Name, NamespaceId, SessionId};
 
-/// The rows that a decision needs. A store takes the locks in the order that [`Stage`](crate::driver::Stage) lists, each kind in
-/// key order, and reads the other rows after them.
+/// The rows that a decision needs. A store takes the locks in the order of [`Stage`](crate::driver::Stage), each kind
+/// in key order, and reads the other rows after them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs {
     /// Flows whose growth is serialised by an advisory lock.
@@ -26,7 +26,7 @@ pub struct Needs {
     pub keys: Request<KeyName>,
     /// Outbox rows.
     pub outbox: Request<OutboxName>,
-    /// Lanes. A store locks those that limit something, and reads the others.
+    /// Lanes. A store locks those with limits, and reads the others.
     pub lanes: Request<GateId>,
     /// Gates other than lanes.
     pub gates: Request<GateId>,
@@ -36,13 +36,14 @@ pub struct Needs {
     pub flows: Request<FlowId>,
     /// Sessions.
     pub sessions: Request<SessionId>,
-    /// Streams; a store may leave their summary documents out. Appending to a stream requires the lock on its execution.
+    /// Streams; a store may leave their summary documents out. Appending to a stream requires the lock on its
+    /// execution.
     pub streams: Request<StreamName>,
     /// Streams with their summary documents.
     pub summaries: Request<StreamName>,
     /// Steps, by name.
     pub steps: Request<(ExecutionId, Name)>,
-    /// Rows that are found by something else than their key.
+    /// Rows that are not found by their key.
     pub queries: Queries,
 }
 
@@ -85,7 +86,8 @@ impl Needs {
             && queries.is_empty()
     }
 
-    /// Drops the needs that `loaded` covers, and adds the rest to it. Candidates, and the executions that they leave out, stay.
+    /// Drops the needs that `loaded` covers, and adds the rest to it. Queries for candidates, and the
+    /// executions that they exclude, are kept: they may be repeated.
     pub fn only_new(&mut self, loaded: &mut Needs) {
         let Needs {
             growing,
@@ -124,35 +126,35 @@ impl Needs {
     }
 }
 
-/// Rows that are found by something else than their key.
+/// Queries for rows that are not found by their key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queries {
     /// Members of flows, read without locks.
     pub members: Vec<Members>,
     /// Waiting executions to lock, skipping those that another transaction has locked.
     pub candidates: Vec<Candidates>,
-    /// Executions that are left out of the candidates.
+    /// Executions to exclude from the candidates.
     pub except: Vec<ExecutionId>,
     /// Executions that gates hold, to lock, skipping those that another transaction has locked.
     pub held: Vec<HeldBy>,
-    /// Executions whose steps and signals to read, all of them and with their payloads.
+    /// Executions of which to read all steps and signals, with their payloads.
     pub records: Vec<ExecutionId>,
-    /// Executions whose signals to read that no suspension has taken, without payloads.
+    /// Executions of which to read the signals that no suspension has taken, without payloads.
     pub untaken: Vec<ExecutionId>,
     /// Signals to read by the keys of their senders, without payloads.
     pub signal_keys: Vec<(ExecutionId, Name)>,
     /// Executions whose waitpoints to read.
     pub waitpoints: Vec<ExecutionId>,
-    /// Worker instances whose sessions to lock, and whose leases to read after that.
+    /// Worker instances of which to lock the sessions and then read the leases.
     pub instances: Vec<(NamespaceId, Name)>,
-    /// Read the keys of tokens, all of them.
+    /// Read all token keys.
     pub token_keys: bool,
     /// Read the classes that were interned after this one.
     pub classes_after: Option<ClassId>,
 }
 
 impl Queries {
-    /// Reports whether nothing is asked for.
+    /// Reports whether there is no query.
     pub fn is_empty(&self) -> bool {
         let Queries {
             members,
@@ -181,7 +183,7 @@ impl Queries {
     }
 
     fn only_new(&mut self, loaded: &mut Queries) {
-        fn new<T: Clone + Ord>(wanted: &mut Vec<T>, loaded: &mut Vec<T>) {
+        fn retain_new<T: Clone + Ord>(wanted: &mut Vec<T>, loaded: &mut Vec<T>) {
             wanted.sort_unstable();
             wanted.dedup();
             if !loaded.is_empty() {
@@ -205,13 +207,13 @@ impl Queries {
             token_keys,
             classes_after,
         } = self;
-        new(members, &mut loaded.members);
-        new(held, &mut loaded.held);
-        new(records, &mut loaded.records);
-        new(untaken, &mut loaded.untaken);
-        new(signal_keys, &mut loaded.signal_keys);
-        new(waitpoints, &mut loaded.waitpoints);
-        new(instances, &mut loaded.instances);
+        retain_new(members, &mut loaded.members);
+        retain_new(held, &mut loaded.held);
+        retain_new(records, &mut loaded.records);
+        retain_new(untaken, &mut loaded.untaken);
+        retain_new(signal_keys, &mut loaded.signal_keys);
+        retain_new(waitpoints, &mut loaded.waitpoints);
+        retain_new(instances, &mut loaded.instances);
         *token_keys &= !loaded.token_keys;
         loaded.token_keys |= *token_keys;
         // Classes are read after every row of the same load, so once is enough.
@@ -220,39 +222,39 @@ impl Queries {
     }
 }
 
-/// A page of the members of a flow, in the order of their submission, then by id.
+/// A query for a page of the members of a flow, ordered by time of submission, then by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Members {
     /// The flow.
     pub flow: FlowId,
     /// Number of members to skip.
     pub skip: u32,
-    /// Most members to return.
+    /// Maximum number of members to return.
     pub limit: u32,
 }
 
-/// The first waiting executions of these classes, in claim order.
+/// A query for the first waiting executions of some classes, in claim order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidates {
     /// The classes, in id order.
     pub classes: Vec<ClassId>,
-    /// Most executions to return.
+    /// Maximum number of executions to return.
     pub limit: u32,
 }
 
-/// The first executions that a gate holds, in claim order.
+/// A query for the first executions that a gate holds, in claim order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeldBy {
     /// The gate.
     pub gate: GateId,
-    /// Most executions to return.
+    /// Maximum number of executions to return.
     pub limit: u32,
-    /// Return executions behind this place; none from the first on.
+    /// Return only executions behind this position in the claim order. Default: from the first on.
     pub after: Option<ClaimOrder>,
 }
 
 impl HeldBy {
-    /// Asks for the first executions that a gate holds.
+    /// Returns a query for the first executions that a gate holds.
     pub fn first(gate: GateId, limit: u32) -> Self {
         HeldBy { gate, limit, after: None }
     }

@@ -1,4 +1,4 @@
-//! Claims: ready executions go to a worker under new leases, in order.
+//! Claims: a worker gets waiting executions under new leases, in claim order.
 
 use super::Operation;
 use super::gates::hold::hold;
@@ -26,38 +26,38 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The shortest time to live of a lease.
+/// Minimum time to live of a lease, in milliseconds.
 pub const TTL_MIN_MS: i64 = 500;
-/// The longest time to live of a lease.
+/// Maximum time to live of a lease, in milliseconds.
 pub const TTL_MAX_MS: i64 = 3_600_000;
-/// The most executions one claim may take.
+/// Maximum number of executions in one claim.
 pub const CLAIM_MAX: u32 = 1000;
-/// A claim takes no more when its inputs are this large together.
+/// Size of all payloads of a claim, in bytes, at which the claim takes no more executions.
 const CLAIM_BYTES: usize = 32 * 1024 * 1024;
-/// The most lanes or kinds a worker may name.
+/// Maximum number of lanes or kinds that a worker may name.
 const NAMES_MAX: usize = 1000;
 
-/// A claim as a worker asked for it, not yet checked.
+/// A claim as a worker sent it, not yet checked.
 #[derive(Clone, Debug)]
 pub struct ClaimDraft {
     /// The worker.
     pub worker: String,
     /// The worker's instance.
     pub instance: String,
-    /// Its lanes.
+    /// The lanes to claim from.
     pub lanes: Vec<String>,
-    /// Its kinds; none means any.
+    /// The kinds that the worker runs; none means any.
     pub kinds: Option<Vec<String>>,
-    /// What it is capable of.
+    /// The capabilities of the worker.
     pub capabilities: Vec<String>,
-    /// How many it takes at most.
+    /// Maximum number of executions to claim.
     pub max: u32,
-    /// The time to live of the leases.
+    /// Time to live of the leases, in milliseconds.
     pub lease_ttl_ms: i64,
 }
 
 impl ClaimDraft {
-    /// Checks every field; the first wrong one is named.
+    /// Checks every field. The refusal names the first invalid one.
     pub fn check(self, namespace: NamespaceId, operation: Option<Operation>) -> Result<Claim, Refusal> {
         if !(TTL_MIN_MS..=TTL_MAX_MS).contains(&self.lease_ttl_ms) {
             let given = self.lease_ttl_ms;
@@ -91,6 +91,7 @@ impl ClaimDraft {
     }
 }
 
+/// Parses a list of lanes or kinds.
 fn names(pointer: &str, words: &[String]) -> Result<Vec<Name>, Refusal> {
     if words.len() > NAMES_MAX {
         return Err(Refusal::field(
@@ -103,65 +104,65 @@ fn names(pointer: &str, words: &[String]) -> Result<Vec<Name>, Refusal> {
     words.iter().enumerate().map(parse).collect()
 }
 
-/// Claim up to `max` executions.
+/// Claims up to `max` executions.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// What the worker can run.
+    /// The namespace, lanes, kinds and capabilities of the worker.
     pub scope: ClaimScope,
     /// The worker.
     pub worker: Name,
     /// The worker's instance.
     pub instance: Name,
-    /// How many at most.
+    /// Maximum number of executions to claim.
     pub max: u32,
-    /// The time to live of the leases.
+    /// Time to live of the leases, in milliseconds.
     pub ttl_ms: i64,
-    /// The caller's key for this call.
+    /// The caller's idempotency key for this call, if any.
     pub operation: Option<Operation>,
-    /// Whether it takes only executions that its own transaction makes ready, and looks for none in the store.
+    /// The claim takes only executions that its own transaction makes waiting, and searches for none in the store.
     pub handed_only: bool,
 }
 
 /// A claimed execution.
 #[derive(Clone, Debug)]
 pub struct Claimed {
-    /// The execution, leased.
+    /// The execution, with its new lease.
     pub execution: Execution,
-    /// Its input.
+    /// The input of the execution.
     pub input: Bytes,
-    /// How its upstreams stand, in the order of its edges.
+    /// The upstreams, in the order of the edges.
     pub upstreams: Vec<Relative>,
-    /// How its children stand, in the order in which they were spawned.
+    /// The children, in the order in which they were spawned.
     pub children: Vec<Relative>,
-    /// The signals by which its newest suspension ended, in the order of their delivery.
+    /// The signals by which the latest suspension ended, in the order of their delivery.
     pub signals: Vec<Signal>,
-    /// Its recorded steps, in the order in which they were begun. The result of a wait carries the signals that it took.
+    /// The recorded steps, in the order in which they began. The result of a wait contains the signals that it took.
     pub steps: Vec<Step>,
 }
 
-/// The stored answer of a keyed claim: which executions under which epochs.
+/// The stored answer of a claim with an idempotency key: the claimed executions with their epochs.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer(Vec<(ExecutionId, u32)>);
 
 /// The reply to a claim.
 #[derive(Clone, Debug)]
 pub struct Claims {
-    /// The executions it got, in claim order.
+    /// The claimed executions, in claim order.
     pub claimed: Vec<Claimed>,
-    /// Why it got none; none if it got some.
+    /// The reason why nothing was claimed; none if something was.
     pub nothing: Option<Nothing>,
 }
 
-/// Why a claim got nothing.
+/// The reason why a claim got nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nothing {
-    /// Nothing that the worker may take is ready.
+    /// No execution that the worker may claim is waiting.
     Ready,
-    /// A lane that has used up its rate has room again in so many milliseconds.
+    /// A lane that has used up its rate has room again after this time, in milliseconds.
     OpensInMs(i64),
-    /// The worker drains: it gets nothing, however much becomes ready.
+    /// The worker is draining: it gets nothing, whatever is waiting.
     Draining,
-    /// The same keyed call was answered before, and its leases are over.
+    /// A call with the same idempotency key was answered before, and its leases have ended.
     Answered,
 }
 
@@ -173,19 +174,20 @@ impl Rule for Claim {
         Profile {
             claims: Some(self.scope.clone()),
             finds: if self.handed_only { 0 } else { self.max as usize },
-            // How many it takes is not known: most claims that ask for many get few.
+            // The number of executions claimed is not known yet. Most claims that ask for many get few.
             ..Profile::weighing(self.max.min(32) as usize / 4 + 1)
         }
     }
 
-    /// The session, the lanes, ready executions and everything they carry. For a keyed call made before, the executions it got.
+    /// Reads the session, locks the lanes, and locks waiting executions, and reads the rows that a claim carries. For a
+    /// call with an idempotency key that was made before, reads the executions it got.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         let namespace = self.scope.namespace;
         needs.sessions.read([self.session()]);
         needs.lanes.lock(self.scope.lanes.iter().map(|lane| lane_gate(namespace, lane).id()));
         needs.keys.read(self.operation.as_ref().map(|operation| operation.key_name(namespace)));
         let classes = work.covered(&self.scope);
-        for id in work.ready(&classes).chain(work.lined_up(&classes)) {
+        for id in work.waiting(&classes).chain(work.held_in_lines(&classes)) {
             needs_carried(id, work, needs);
         }
         if !self.handed_only && !classes.is_empty() {
@@ -201,14 +203,14 @@ impl Rule for Claim {
         }
     }
 
-    /// Leases what the worker gets.
+    /// Leases executions to the worker.
     fn decide(&self, work: &mut Work) -> Self::Reply {
         let claimed = self.claim(&work.covered(&self.scope), work)?;
-        let nothing = claimed.is_empty().then(|| self.nothing(work));
+        let nothing = claimed.is_empty().then(|| self.reason_for_nothing(work));
         Ok(Claims { claimed, nothing })
     }
 
-    /// A claimer that left never learns of its leases.
+    /// Puts back all leases: a worker that disconnected does not know of them.
     fn undelivered(reply: Self::Reply) -> Vec<PutBack> {
         let claimed = reply.map(|claims| claims.claimed).unwrap_or_default();
         let put_back = |one: &Claimed| {
@@ -220,12 +222,12 @@ impl Rule for Claim {
 }
 
 impl Claim {
-    /// The session of its leases.
+    /// Returns the session of the leases.
     pub fn session(&self) -> SessionId {
         SessionId::of(self.scope.namespace, &self.instance, self.ttl_ms)
     }
 
-    /// Whether the lanes of the worker are loaded.
+    /// Reports whether the lanes of the worker are loaded.
     pub fn knows_lanes(&self, work: &Work) -> bool {
         self.scope
             .lanes
@@ -233,7 +235,7 @@ impl Claim {
             .all(|lane| work.has_requested_gate(lane_gate(self.scope.namespace, lane).id()))
     }
 
-    /// Ready executions in the store: as many as the lanes have room for, once these are loaded.
+    /// Asks for waiting executions in the store: as many as the lanes have room for, once the lanes are loaded.
     fn needs_candidates(&self, classes: Vec<ClassId>, work: &Work, needs: &mut Needs) {
         let mut add = |classes: Vec<ClassId>, limit: u32| match needs
             .queries
@@ -260,12 +262,16 @@ impl Claim {
         }
     }
 
+    /// Repeats the stored answer of an earlier call with the same key, or claims executions.
     fn claim(&self, classes: &[ClassId], work: &mut Work) -> Result<Vec<Claimed>, Refusal> {
-        let Some(operation) = &self.operation else { return Ok(self.take(classes, work)) };
-        if let Some(Answer(made)) = operation.stored(self.scope.namespace, work)? {
-            return Ok(made.into_iter().filter_map(|(id, epoch)| self.still_held(id, epoch, work)).collect());
+        let Some(operation) = &self.operation else { return Ok(self.take_executions(classes, work)) };
+        if let Some(Answer(earlier)) = operation.stored(self.scope.namespace, work)? {
+            return Ok(earlier
+                .into_iter()
+                .filter_map(|(id, epoch)| self.still_held(id, epoch, work))
+                .collect());
         }
-        let claimed = self.take(classes, work);
+        let claimed = self.take_executions(classes, work);
         if !claimed.is_empty() {
             let answer = Answer(claimed.iter().map(|one| (one.execution.id, one.execution.epoch)).collect());
             operation.store(self.scope.namespace, &answer, work);
@@ -273,10 +279,10 @@ impl Claim {
         Ok(claimed)
     }
 
-    /// Why it got nothing.
-    fn nothing(&self, work: &Work) -> Nothing {
+    /// Returns the reason why the claim got nothing.
+    fn reason_for_nothing(&self, work: &Work) -> Nothing {
         let stored = self.operation.as_ref().map(|one| one.stored::<Answer>(self.scope.namespace, work));
-        if self.drains(work) {
+        if self.is_draining(work) {
             return Nothing::Draining;
         }
         if matches!(stored, Some(Ok(Some(_)))) {
@@ -288,23 +294,25 @@ impl Claim {
         }
     }
 
-    /// Whether its worker drains: from the moment it was asked to until it has said that it has gone.
-    fn drains(&self, work: &Work) -> bool {
+    /// Reports whether the worker is draining: from the request to drain until the worker has departed.
+    fn is_draining(&self, work: &Work) -> bool {
         work.session(self.session()).is_some_and(|session| session.draining)
     }
 
+    /// Returns an execution of an earlier answer if it is still active under the same epoch.
     fn still_held(&self, id: ExecutionId, epoch: u32, work: &Work) -> Option<Claimed> {
         let row = work.execution(self.scope.namespace, id).ok()?;
         (row.epoch == epoch && row.state.lease().is_some()).then(|| claimed(row, work))
     }
 
-    fn take(&self, classes: &[ClassId], work: &mut Work) -> Vec<Claimed> {
-        let known = work.session(self.session()).cloned();
-        // Without its lanes at hand a claim could pass their limits.
-        if self.drains(work) || !self.knows_lanes(work) {
+    /// Leases executions of these classes, in the order of the lanes' fair share, and holds those that a gate refuses.
+    fn take_executions(&self, classes: &[ClassId], work: &mut Work) -> Vec<Claimed> {
+        let session = work.session(self.session()).cloned();
+        // Unless its lanes are loaded, a claim could exceed their limits.
+        if self.is_draining(work) || !self.knows_lanes(work) {
             return Vec::new();
         }
-        self.see(known, work);
+        self.update_session(session, work);
         let mut lanes = Lanes::of(&self.scope, classes, work);
         let mut claimed: Vec<Claimed> = Vec::new();
         let mut bytes = 0;
@@ -312,7 +320,7 @@ impl Claim {
             let Some((id, lane)) = lanes.next(work) else { break };
             let Ok(Some(row)) = work.find(id) else { break };
             if lane.is_none() && row.spec.draws.is_empty() {
-                // The most frequent case: it goes through no gate, and its row is not copied.
+                // Fast path for the most frequent case: no gate to pass, and no copy of the row.
                 let one = self.lease(id, Slots::default(), work);
                 bytes += one.bytes();
                 claimed.push(one);
@@ -321,7 +329,7 @@ impl Claim {
             let row = row.clone();
             if let Some((gate, shut)) = refusal(&row, work) {
                 hold(work, id, gate, &shut);
-                work.pass_over(row.class);
+                work.mark_passed_over(row.class);
                 if let Some(line) = fairness_line_of(&row) {
                     lines::move_up(work, &line);
                 }
@@ -338,8 +346,9 @@ impl Claim {
         claimed
     }
 
-    /// Keeps the session's row: made by the first claim, refreshed now and then, changed when the worker's scope does.
-    fn see(&self, known: Option<Session>, work: &mut Work) {
+    /// Writes the session if this is its first claim, if the worker or its scope has changed, or if it was last seen
+    /// too long ago.
+    fn update_session(&self, known: Option<Session>, work: &mut Work) {
         let now = work.now();
         let fresh = known.as_ref().is_some_and(|session| {
             session.scope == self.scope
@@ -361,6 +370,7 @@ impl Claim {
         }
     }
 
+    /// Leases a waiting execution to the worker.
     fn lease(&self, id: ExecutionId, slots: Slots, work: &mut Work) -> Claimed {
         let now = work.now();
         let lease = Lease {
@@ -371,7 +381,7 @@ impl Claim {
             claimed_at: now,
             ttl_ms: self.ttl_ms,
         };
-        let row = work.find(id).ok().flatten().expect("a ready execution is here");
+        let row = work.find(id).ok().flatten().expect("a claimable execution is loaded");
         let fact = Fact::Claimed {
             lease: LeaseRef {
                 id: lease.id,
@@ -390,26 +400,27 @@ impl Claim {
             row.started_at = row.started_at.or(Some(now));
             row.detail.slots = slots;
         });
-        claimed(work.find(id).ok().flatten().expect("it was leased just now"), work)
+        claimed(work.find(id).ok().flatten().expect("the execution was leased just now"), work)
     }
 }
 
-/// The lanes of a claim that give something out, and their shares.
+/// The lanes of a claim with their fair shares.
 struct Lanes(Vec<LaneShare>);
 
+/// A configured lane, or all lanes that are not configured together.
 struct LaneShare {
-    /// The lane, where it counts what goes through it.
+    /// The lane's gate; none if the lanes are not configured.
     gate: Option<GateName>,
     classes: Vec<ClassId>,
     weight: u32,
 }
 
 impl Lanes {
-    /// Lanes that have no weight are one share together, in the order of their executions; those that count what goes
-    /// through them are asked each on its own.
+    /// Groups the classes by lane. Lanes that are not configured form one share, in claim order; each configured lane
+    /// is a share of its own.
     fn of(scope: &ClaimScope, classes: &[ClassId], work: &Work) -> Lanes {
         let mut shares: Vec<LaneShare> = Vec::new();
-        let mut rest = LaneShare { gate: None, classes: Vec::new(), weight: 1 };
+        let mut unconfigured = LaneShare { gate: None, classes: Vec::new(), weight: 1 };
         let mut configured: Vec<(Name, Gate)> = Vec::new();
         for lane in &scope.lanes {
             let gate = work.gate(&lane_gate(scope.namespace, lane));
@@ -420,9 +431,9 @@ impl Lanes {
         for class in classes {
             let lane = work.lane_of(*class);
             match lane.and_then(|lane| configured.iter().position(|(known, _)| known == lane)) {
-                None => rest.classes.push(*class),
-                Some(place) => {
-                    let (name, gate) = &configured[place];
+                None => unconfigured.classes.push(*class),
+                Some(index) => {
+                    let (name, gate) = &configured[index];
                     let name = lane_gate(scope.namespace, name);
                     let config = gate.config.clone().unwrap_or_default();
                     match shares.iter_mut().find(|share| share.gate.as_ref() == Some(&name)) {
@@ -436,23 +447,24 @@ impl Lanes {
                 }
             }
         }
-        if !rest.classes.is_empty() {
-            shares.push(rest);
+        if !unconfigured.classes.is_empty() {
+            shares.push(unconfigured);
         }
         Lanes(shares)
     }
 
-    /// The next execution, of the lane whose turn it is, and the lane where it counts what goes through it.
+    /// Returns the next execution, from the lane whose turn it is, and that lane if it has limits and so counts its
+    /// starts.
     fn next(&mut self, work: &mut Work) -> Option<(ExecutionId, Option<GateName>)> {
         let lane = |share: &LaneShare| share.gate.as_ref().map(GateName::id);
-        self.0.sort_by_key(|share| work.shares().of(&lane(share)));
+        self.0.sort_by_key(|share| work.shares().virtual_time(&lane(share)));
         for share in &self.0 {
             let gate = share.gate.as_ref().map(|name| work.gate(name));
             let config = gate.as_ref().and_then(|gate| gate.config.clone()).unwrap_or_default();
             if gate.is_some_and(|gate| gate.refuses(&config, None, work.now()).is_some()) {
                 continue;
             }
-            if let Some(id) = work.next_ready(&share.classes) {
+            if let Some(id) = work.next_claimable(&share.classes) {
                 work.serve_lane(lane(share), share.weight);
                 return Some((id, share.gate.clone().filter(|_| config.limits_starts())));
             }
@@ -462,7 +474,7 @@ impl Lanes {
 }
 
 impl Claimed {
-    /// How much its payloads weigh together.
+    /// Returns the size of all payloads together.
     fn bytes(&self) -> usize {
         let relatives = self.upstreams.iter().chain(&self.children);
         let results = relatives.filter_map(|one| one.result.as_ref()).map(Bytes::len);
@@ -472,7 +484,7 @@ impl Claimed {
     }
 }
 
-/// What a claim carries of an execution that is leased.
+/// Returns a leased execution with the rows that a claim carries.
 fn claimed(row: &Execution, work: &Work) -> Claimed {
     let wiring = row.wiring();
     let upstreams = wiring.upstreams.iter().filter_map(|one| work.relative(one.execution));
@@ -482,13 +494,13 @@ fn claimed(row: &Execution, work: &Work) -> Claimed {
         input: work.input(row.id).cloned().unwrap_or_default(),
         upstreams: upstreams.collect(),
         children: children.collect(),
-        signals: resumed_by(row, work),
-        steps: recorded(row, work),
+        signals: resuming_signals(row, work),
+        steps: recorded_steps(row, work),
     }
 }
 
-/// The signals by which the newest suspension ended, and the one that says that it waited for too long.
-fn resumed_by(row: &Execution, work: &Work) -> Vec<Signal> {
+/// Returns the signals by which the latest suspension ended, with a `timeout` signal of the engine if it timed out.
+fn resuming_signals(row: &Execution, work: &Work) -> Vec<Signal> {
     let record = &row.detail.record;
     let Some(by) = record.resumed_by else { return Vec::new() };
     let taken = work.signals(row.id).filter(|signal| signal.taken == Some(record.suspensions));
@@ -511,7 +523,8 @@ fn resumed_by(row: &Execution, work: &Work) -> Vec<Signal> {
     signals
 }
 
-fn recorded(row: &Execution, work: &Work) -> Vec<Step> {
+/// Returns the recorded steps of an execution, with the signals of waits.
+fn recorded_steps(row: &Execution, work: &Work) -> Vec<Step> {
     if row.detail.record.steps == 0 {
         return Vec::new();
     }
@@ -519,7 +532,7 @@ fn recorded(row: &Execution, work: &Work) -> Vec<Step> {
     steps.map(|step| with_signals(step, work)).collect()
 }
 
-/// A step; the result of a wait with the signals that it took.
+/// Returns a step. The result of a wait is replaced by one that contains the signals that the wait took.
 fn with_signals(step: &Step, work: &Work) -> Step {
     let waited = match step.kind {
         StepKind::Wait | StepKind::Sleep | StepKind::Join => step.result.as_deref().and_then(Waited::decode),
@@ -529,12 +542,13 @@ fn with_signals(step: &Step, work: &Work) -> Step {
     let taken =
         work.signals(step.execution).filter(|signal| waited.signals.binary_search(&signal.number).is_ok());
     #[derive(Serialize)]
-    struct Told<'a> {
+    struct WaitResult<'a> {
         resumed_by: ResumedBy,
         signals: Vec<TakenSignal<'a>>,
     }
-    let told = Told { resumed_by: waited.resumed_by, signals: taken.map(TakenSignal::of).collect() };
-    Step { result: Some(serde_json::to_vec(&told).unwrap_or_default().into()), ..step.clone() }
+    let result = WaitResult { resumed_by: waited.resumed_by, signals: taken.map(TakenSignal::of).collect() };
+    let result = serde_json::to_vec(&result).expect("the result of a wait always serialises");
+    Step { result: Some(result.into()), ..step.clone() }
 }
 
 /// A signal as a claim carries it.
@@ -547,7 +561,7 @@ pub struct TakenSignal<'a> {
 }
 
 impl<'a> TakenSignal<'a> {
-    /// What a claim carries of a signal.
+    /// Returns the part of a signal that a claim carries.
     pub fn of(signal: &'a Signal) -> Self {
         let payload = signal.payload.as_deref().unwrap_or(b"null");
         TakenSignal {
@@ -559,7 +573,7 @@ impl<'a> TakenSignal<'a> {
     }
 }
 
-/// The rows without which an execution cannot be handed out: its input, the ends of its upstreams and children, its steps and
+/// Asks for the rows that a claim of an execution carries: its input, its upstreams and children, its steps and
 /// signals.
 pub fn needs_carried(id: ExecutionId, work: &Work, needs: &mut Needs) {
     if work.input(id).is_none() {

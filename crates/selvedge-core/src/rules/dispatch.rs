@@ -1,7 +1,8 @@
-//! The work that a commit left in the outbox is done: a chunk of it in each transaction, and its row leaves with the last.
+//! Dispatching: does the work that an earlier transaction enqueued in the outbox, one chunk in each transaction. The
+//! outbox row is deleted with the last chunk.
 //!
-//! Each kind looks at how things stand with everything it touches locked. So it does not matter who does it, how often, or
-//! how much later.
+//! Each kind of work decides by the current state of the rows that it changes, with all of them locked. So any server
+//! can do it, repeatedly and at any later time.
 
 use super::join::{CHUNK, UpstreamChange, hear, may_reopen};
 use super::{cancel_now, operator, suspend};
@@ -12,26 +13,26 @@ use crate::rows::{Members, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::{Execution, ExecutionId, FlowId, Outcome, Refusal, State, Work};
 
-/// Do a chunk of the work that a row of the outbox stands for.
+/// Does a chunk of the work of an outbox row.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
-    /// The row, as it was seen.
+    /// The outbox row as it was read.
     pub row: OutboxRow,
-    /// Only close it if its work is done already.
+    /// Do no work: only delete the row if its work is already done.
     pub only_close: bool,
 }
 
-/// What came of it.
+/// The reply to a dispatch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Dispatched {
-    /// A chunk was done: so many edges, siblings, children or members changed; and whether that was the last.
+    /// A chunk was done.
     Advanced {
-        /// How many.
+        /// Number of edges, siblings, children or members that changed.
         changed: u32,
-        /// The row, where there is more to do.
+        /// The outbox row, if there is more to do.
         rest: Option<OutboxRow>,
     },
-    /// It was done before, or another server is at it.
+    /// No chunk was done: it was done before, its execution or flow needs it no more, or the row was only to be closed.
     Nothing,
 }
 
@@ -49,8 +50,8 @@ impl Rule for Dispatch {
         }
     }
 
-    /// The row the work is about, read without a lock; then everything that the chunk touches, locked by one statement, and the
-    /// outbox row.
+    /// Reads the execution that the work is about without a lock. Then locks it and all executions of the chunk with
+    /// one statement, and the outbox row.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         let chunk = match self.row.name.kind {
             OutboxKind::Parent => {
@@ -84,7 +85,7 @@ impl Rule for Dispatch {
         };
         needs.outbox.lock([self.name()]);
         if self.row.name.kind == OutboxKind::Siblings {
-            // Whether another group still needs a sibling is read once the sibling is locked, and its edges with it.
+            // The other groups that may still need a sibling are read once the sibling, and so its edges, are locked.
             for sibling in chunk.iter().filter_map(|id| work.find(*id).ok().flatten()) {
                 let others = sibling.wiring().downstreams.iter().map(|one| one.execution);
                 needs.executions.read(others.filter(|id| *id != self.execution()));
@@ -98,7 +99,7 @@ impl Rule for Dispatch {
         needs.executions.lock(chunk);
     }
 
-    /// Does the chunk.
+    /// Does the chunk, and advances or deletes the outbox row.
     fn decide(&self, work: &mut Work) -> Result<Dispatched, Refusal> {
         let stored = work.outbox(self.name()).cloned();
         let Some(stored) = stored.filter(|stored| stored.position == self.row.position) else {
@@ -119,15 +120,15 @@ impl Rule for Dispatch {
         if self.only_close && !chunk.is_empty() {
             return Ok(Dispatched::Nothing);
         }
-        // One that cannot be read refuses the whole chunk: its row stays, and is tried again.
+        // An unreadable execution refuses the whole chunk. The outbox row stays, and the chunk is retried.
         for (id, _) in &chunk {
             work.find(*id)?;
         }
         let mut changed = 0;
-        for (id, place) in &chunk {
+        for (id, index) in &chunk {
             changed += match self.row.name.kind {
                 OutboxKind::Edges => {
-                    let edge = row.wiring().downstreams[*place].edge;
+                    let edge = row.wiring().downstreams[*index].edge;
                     hear(work, *id, &[UpstreamChange::of(&row, edge)])
                 }
                 OutboxKind::Siblings => self.cancel_sibling(&row, *id, work),
@@ -136,7 +137,7 @@ impl Rule for Dispatch {
                 }
             };
         }
-        let position = chunk.last().map_or(self.row.position, |(_, place)| *place as u32 + 1);
+        let position = chunk.last().map_or(self.row.position, |(_, index)| *index as u32 + 1);
         let full = chunk.len() == CHUNK;
         Ok(self.advance(stored, position, full, changed, work))
     }
@@ -155,7 +156,8 @@ impl Dispatch {
         Members { flow: FlowId(self.row.name.id), skip: self.row.position, limit: CHUNK as u32 }
     }
 
-    /// The children are read once the parent and the row of the outbox are locked: whoever ends after that writes it anew.
+    /// Reads the children once the parent and the outbox row are locked: a child that ends after that writes the outbox
+    /// row again.
     fn needs_children(&self, work: &Work, needs: &mut Needs) {
         let Ok(Some(row)) = work.find(self.execution()) else { return };
         if row.state.suspension().is_some_and(|suspension| suspension.waits_for_children()) {
@@ -164,33 +166,33 @@ impl Dispatch {
         }
     }
 
-    /// Whom this chunk is about, and the place of each.
+    /// Returns the executions of this chunk, each with its index in the list that the outbox row's position refers to.
     fn chunk(&self, row: &Execution) -> Vec<(ExecutionId, usize)> {
         let from = self.row.position as usize;
         let wiring = row.wiring();
-        let places = |ids: Vec<ExecutionId>| ids.into_iter().enumerate().skip(from).map(|(at, id)| (id, at));
+        let indexed = |ids: Vec<ExecutionId>| ids.into_iter().enumerate().skip(from).map(|(at, id)| (id, at));
         match self.row.name.kind {
             OutboxKind::Edges => {
                 let ids = wiring.downstreams.iter().map(|one| one.execution).collect();
-                places(ids).take(CHUNK).collect()
+                indexed(ids).take(CHUNK).collect()
             }
             OutboxKind::Children => {
                 let attached = wiring.children.iter().filter(|child| !child.detached);
-                places(attached.map(|child| child.execution).collect()).take(CHUNK).collect()
+                indexed(attached.map(|child| child.execution).collect()).take(CHUNK).collect()
             }
             OutboxKind::Siblings => {
-                let pending = |place: usize| {
-                    let edge = row.join.as_ref().and_then(|join| join.edges.get(place));
+                let is_pending = |index: usize| {
+                    let edge = row.join.as_ref().and_then(|join| join.edges.get(index));
                     edge.is_some_and(|edge| edge.resolution == Resolution::Pending)
                 };
                 let ids = wiring.upstreams.iter().map(|one| one.execution).collect();
-                places(ids).filter(|(_, place)| pending(*place)).take(CHUNK).collect()
+                indexed(ids).filter(|(_, index)| is_pending(*index)).take(CHUNK).collect()
             }
             OutboxKind::Flow | OutboxKind::Parent => Vec::new(),
         }
     }
 
-    /// The row moves on, or leaves.
+    /// Advances the outbox row to `position`, or deletes it if there is no more to do.
     fn advance(
         &self,
         stored: OutboxRow,
@@ -207,7 +209,7 @@ impl Dispatch {
         Dispatched::Advanced { changed, rest }
     }
 
-    /// Cancels a sibling, unless another group that has not decided still needs it.
+    /// Cancels a sibling, unless another undecided group still needs it. Returns the number cancelled.
     fn cancel_sibling(&self, group: &Execution, id: ExecutionId, work: &mut Work) -> u32 {
         let Ok(Some(sibling)) = work.find(id) else { return 0 };
         if group.join.as_ref().is_none_or(|join| join.decision != GroupDecision::Satisfied) {
@@ -226,6 +228,7 @@ impl Dispatch {
         cancel_now(work, id, reason, None)
     }
 
+    /// Cancels a child whose parent ended without completing. Returns the number cancelled.
     fn cancel_child(&self, parent: &Execution, id: ExecutionId, work: &mut Work) -> u32 {
         let Some(outcome) = parent.state.outcome().filter(|outcome| *outcome != Outcome::Completed) else {
             return 0;
@@ -233,6 +236,7 @@ impl Dispatch {
         cancel_now(work, id, format!("its parent {} ended as {outcome}", parent.id), None)
     }
 
+    /// Cancels a chunk of members of a cancelled flow.
     fn cancel_members(&self, stored: OutboxRow, work: &mut Work) -> Dispatched {
         let id = FlowId(self.row.name.id);
         let cancel = work.find_flow(id).and_then(|flow| flow.detail.cancel.clone());

@@ -1,4 +1,4 @@
-//! A flow as a whole: its cancel, its end, and its deletion.
+//! Operations on a whole flow: cancelling, settling and deleting it.
 
 use crate::fact::Fact;
 use crate::flow::{CancelMode, Counts, Flow, FlowCancel, FlowState};
@@ -9,21 +9,21 @@ use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::state::StateName;
 use crate::{Execution, FlowId, Name, NamespaceId, Outcome, Refusal, Work};
 
-/// How many members one transaction deletes at most.
+/// Maximum number of members that one transaction deletes.
 pub const DELETE_CHUNK: u32 = 1000;
 
-/// Cancel a flow. What is done here is to ask for it; the members are cancelled chunk by chunk after that.
+/// Requests that a flow be cancelled. The members are cancelled afterwards, chunk by chunk, through the outbox.
 #[derive(Clone, Debug)]
 pub struct CancelFlow {
-    /// In which namespace.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// Which flow.
+    /// The flow.
     pub flow: FlowId,
-    /// Which members.
+    /// The members to cancel.
     pub mode: CancelMode,
-    /// Why.
+    /// The reason, if given.
     pub reason: Option<String>,
-    /// Who asks.
+    /// The operator.
     pub actor: Name,
 }
 
@@ -39,7 +39,8 @@ impl Rule for CancelFlow {
         needs.flows.lock([self.flow]);
     }
 
-    /// Records the request. Cancelling all after cancelling the pending ones widens it; the same again changes nothing.
+    /// Records the request. Cancelling all members after cancelling the pending ones widens the request; repeating it
+    /// changes nothing.
     fn decide(&self, work: &mut Work) -> Result<Flow, Refusal> {
         super::operator::check_reason(&self.reason)?;
         let flow = work.flow(self.namespace, self.flow)?.clone();
@@ -73,10 +74,10 @@ impl Rule for CancelFlow {
     }
 }
 
-/// Settle how a flow ended that has no live member.
+/// Settles the outcome of a flow that has no live member.
 #[derive(Clone, Copy, Debug)]
 pub struct Settle {
-    /// Which flow.
+    /// The flow.
     pub flow: FlowId,
 }
 
@@ -94,7 +95,8 @@ impl Rule for Settle {
         Profile::weighing(1)
     }
 
-    /// The flow, locked: no change of a member commits meanwhile, because it would be counted. Then its members, if any failed.
+    /// Locks the flow: no change of a member's state commits meanwhile, because it would update the flow's counts. Then
+    /// reads the members, if any failed.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.flows.lock([self.flow]);
         let Some(flow) = work.find_flow(self.flow).filter(|flow| flow.is_unsettled()) else { return };
@@ -103,7 +105,7 @@ impl Rule for Settle {
         }
     }
 
-    /// Settles the flow if that is still to be done; returns its final state.
+    /// Settles the flow unless it is settled or live. Returns its final state.
     fn decide(&self, work: &mut Work) -> Option<FlowState> {
         let flow = work.find_flow(self.flow)?.clone();
         let counts = work.counts(&flow);
@@ -116,12 +118,12 @@ impl Rule for Settle {
         } else if !has_failures(&counts) {
             FlowState::Completed
         } else if members.is_empty() {
-            // One of this very batch: the next look shows them.
+            // A member failed in this very batch, so the members were not requested. The next check settles the flow.
             return None;
         } else {
             let rows = members.iter().filter_map(|id| work.find(*id).ok().flatten());
-            let failed = rows.filter(|row| failed(row)).any(|row| !is_absorbed(row, work));
-            if failed { FlowState::Failed } else { FlowState::Completed }
+            let any_failed = rows.filter(|row| has_failed(row)).any(|row| !is_absorbed(row, work));
+            if any_failed { FlowState::Failed } else { FlowState::Completed }
         };
         let now = work.now();
         work.apply_flow(self.flow, Some(Fact::FlowEnded { state }), None, |flow| {
@@ -132,16 +134,19 @@ impl Rule for Settle {
     }
 }
 
+/// Reports whether a member failed or expired.
 fn has_failures(counts: &Counts) -> bool {
     counts.of(StateName::Failed) + counts.of(StateName::Expired) > 0
 }
 
-fn failed(row: &Execution) -> bool {
+/// Reports whether an execution failed or expired.
+fn has_failed(row: &Execution) -> bool {
     matches!(row.state.outcome(), Some(Outcome::Failed | Outcome::Expired))
 }
 
-/// Whether an edge that holds, or a satisfied group that needs only some, makes up for the failure of `row`. What the edge
-/// means is asked of its condition: its downstream may hear of this failure later, or have counted an older generation.
+/// Reports whether the failure of `row` is absorbed: by an edge whose condition it meets, or by a satisfied edge group
+/// that does not need all of its upstreams. The edge's condition is evaluated here, because the failure may not have
+/// been propagated to the downstream yet, or the downstream may have counted an older generation.
 fn is_absorbed(row: &Execution, work: &Work) -> bool {
     let Some(outcome) = row.state.outcome() else { return false };
     row.wiring().downstreams.iter().any(|downstream| {
@@ -153,10 +158,10 @@ fn is_absorbed(row: &Execution, work: &Work) -> bool {
     })
 }
 
-/// Delete a flow with its members, once it has been kept long enough.
+/// Deletes a flow with its members once its retention is over, one chunk in each transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct ForgetFlow {
-    /// Which flow.
+    /// The flow.
     pub flow: FlowId,
 }
 
@@ -166,17 +171,17 @@ impl ForgetFlow {
     }
 }
 
-/// A flow of which a chunk was deleted.
+/// The reply to the deletion of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten {
     /// The flow.
     pub flow: FlowId,
-    /// Whether there is more to delete.
+    /// There are more members to delete.
     pub goes_on: bool,
 }
 
 impl Rule for ForgetFlow {
-    /// None if the flow was not due.
+    /// None if the flow was not due for deletion.
     type Reply = Option<Forgotten>;
     const PHASE: Phase = Phase::FlowEnds;
 
@@ -185,14 +190,14 @@ impl Rule for ForgetFlow {
         Profile { locks, runs_alone: true, ..Profile::weighing(64) }
     }
 
-    /// The flow and its members, locked.
+    /// Locks the flow and its members.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.queries.members.push(self.members());
         needs.flows.lock([self.flow]);
         needs.executions.lock(work.members(&self.members()).iter().copied());
     }
 
-    /// Deletes a chunk of members, and the flow itself with the last.
+    /// Deletes a chunk of members, and the flow itself with the last chunk.
     fn decide(&self, work: &mut Work) -> Option<Forgotten> {
         let flow = work.find_flow(self.flow)?.clone();
         let due = flow.delete_at().is_some_and(|at| at <= work.now());

@@ -1,7 +1,7 @@
 //! The rules, one file per family of operations.
 //!
-//! Each operation is a struct that implements [`Rule`](crate::rule::Rule): `profile`, `needs` and `decide`. An operation that is
-//! refused has changed nothing.
+//! Each operation is a struct that implements [`Rule`](crate::rule::Rule): `profile`, `needs` and `decide`. A refused
+//! operation changes nothing.
 
 pub mod claim;
 pub mod clock;
@@ -30,27 +30,28 @@ use crate::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A caller's key for one call, and the digest of what it asked for.
+/// A caller's idempotency key for one call, and the digest of the call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     /// The key.
     pub key: crate::Name,
-    /// Digest of the call.
+    /// Digest of the call's content.
     pub digest: u64,
 }
 
-/// How long the key of a call is remembered: 24 hours.
+/// Time for which the key of a call is kept: 24 hours.
 const OPERATION_WINDOW_MS: i64 = 24 * 3600 * 1000;
 
 impl Operation {
+    /// Returns the full name of the key.
     fn key_name(&self, namespace: NamespaceId) -> KeyName {
         KeyName { namespace, scope: KeyScope::Operation, key: self.key.clone() }
     }
 
-    /// The stored answer of the same call, if it was made before. The same key with another call is refused.
+    /// Returns the stored answer if the same call was made before. Refuses a key that was used for another call.
     fn stored<A: DeserializeOwned>(&self, namespace: NamespaceId, work: &Work) -> Result<Option<A>, Refusal> {
-        let known = work.key(&self.key_name(namespace));
-        let Some(row) = known.filter(|row| row.expires_at.is_none_or(|at| at > work.now())) else {
+        let stored = work.key(&self.key_name(namespace));
+        let Some(row) = stored.filter(|row| row.expires_at.is_none_or(|at| at > work.now())) else {
             return Ok(None);
         };
         let answer = serde_json::from_slice(&row.answer).ok().filter(|_| row.digest == self.digest);
@@ -66,25 +67,25 @@ impl Operation {
             name: self.key_name(namespace),
             execution: None,
             digest: self.digest,
-            answer: serde_json::to_vec(answer).unwrap_or_default().into(),
+            answer: serde_json::to_vec(answer).expect("an answer always serialises").into(),
             expires_at: Some(work.now().plus_ms(OPERATION_WINDOW_MS)),
         });
     }
 }
 
-/// Ends the lease of a row: the row becomes what `next` says.
+/// Ends the lease of a row, and moves the row to the next state.
 fn follow(row: &mut Execution, next: Next) {
     row.state = match next {
         Next::Waiting => State::Waiting,
         Next::Delayed(until) => State::Delayed { until },
         Next::Terminal(outcome) => State::Terminal(outcome),
-        // What it waits for stands in its suspension: whoever suspends it sets that.
+        // The caller sets the state, which contains the suspension.
         Next::Suspended => return,
     };
     row.detail.cancel = None;
 }
 
-/// Cancels an execution, unless it has ended. Says how many that were: one or none.
+/// Cancels an execution, unless it has ended. Returns the number of executions cancelled: 1 or 0.
 fn cancel_now(work: &mut Work, id: ExecutionId, reason: String, actor: Option<Name>) -> u32 {
     let Ok(Some(row)) = work.find(id) else { return 0 };
     if row.state.outcome().is_some() {
@@ -95,7 +96,7 @@ fn cancel_now(work: &mut Work, id: ExecutionId, reason: String, actor: Option<Na
     1
 }
 
-/// A new generation begins: what the last one left behind is gone.
+/// Begins a new generation of an execution, and clears the state of the last one.
 fn open_again(row: &mut Execution, now: Timestamp) {
     row.started_at = None;
     row.detail.generation += 1;
@@ -108,7 +109,8 @@ fn open_again(row: &mut Execution, now: Timestamp) {
     row.detail.record.resumed_by = None;
 }
 
-/// What follows a put-back that charges nothing: ready or delayed, or cancelled where that was asked for.
+/// Returns the next state of an execution whose lease is put back: waiting or delayed, or cancelled if that was
+/// requested.
 fn put_back(row: &Execution, until: Option<Timestamp>, now: Timestamp) -> Next {
     if row.detail.cancel.is_some() {
         return Next::Terminal(Outcome::Cancelled);
@@ -119,7 +121,7 @@ fn put_back(row: &Execution, until: Option<Timestamp>, now: Timestamp) -> Next {
     }
 }
 
-/// What follows a failed attempt: a retry after its back-off, or the end.
+/// Returns the next state after a failed attempt: a retry after its backoff, or the end.
 fn after_failure(work: &mut Work, row: &Execution, class: FailureClass, retry_after_ms: Option<i64>) -> Next {
     if row.detail.cancel.is_some() {
         return Next::Terminal(Outcome::Cancelled);
@@ -133,8 +135,8 @@ fn after_failure(work: &mut Work, row: &Execution, class: FailureClass, retry_af
     put_back(row, Some(now.plus_ms(retry_after_ms.unwrap_or(backoff_ms))), now)
 }
 
-/// What follows an attempt that infrastructure took away: ready at once the first time, after a back-off from the second
-/// on, expired when that happened too often.
+/// Returns the next state after an interrupted attempt: waiting at once the first time, delayed by a backoff from the
+/// second time on, and expired after too many interruptions.
 fn after_interruption(work: &mut Work, row: &Execution) -> Next {
     if row.detail.cancel.is_some() {
         return Next::Terminal(Outcome::Cancelled);

@@ -5,12 +5,12 @@ use crate::rows::{HeldLease, KeyName, KeyRow};
 use crate::{Name, NamespaceId, Session, SessionId};
 
 impl Work {
-    /// Returns a key.
+    /// Returns a key, if it exists.
     pub fn key(&self, name: &KeyName) -> Option<&KeyRow> {
         self.keys.get(name)
     }
 
-    /// Writes a key. If the key exists, it is replaced, and the save checks that it still stands for the same execution.
+    /// Writes a key. An existing key is replaced; the save checks that it still refers to the execution that was read.
     pub fn put_key(&mut self, row: KeyRow) {
         if let Some(before) = self.keys.entry(&row.name).filter(|entry| entry.is_unchanged()) {
             self.keys_removed.push((row.name.clone(), before.row.execution));
@@ -23,7 +23,7 @@ impl Work {
         self.sessions.get(&id)
     }
 
-    /// Reports whether the sessions of an instance were requested, found or not.
+    /// Reports whether the sessions of an instance were requested, whether any was found or not.
     pub fn has_requested_instance(&self, namespace: NamespaceId, instance: &Name) -> bool {
         self.requested.instances.contains(&(namespace, instance.clone()))
     }
@@ -40,7 +40,7 @@ impl Work {
         self.sessions.put(session);
     }
 
-    /// Writes a session as if it were new, without merging it with the stored row. The caller has locked it.
+    /// Writes a session that replaces the stored row instead of being merged with it. The caller has locked the row.
     pub fn reset_session(&mut self, session: Session) {
         let id = session.id;
         self.sessions.put(session);

@@ -1,4 +1,4 @@
-//! What the claims of one transaction see of it: the ready executions at hand, and what they carry.
+//! The view of claims on a transaction: the loaded waiting executions, and the rows that a claim carries.
 
 use super::Work;
 use crate::rows::ResultChange;
@@ -7,26 +7,28 @@ use crate::{ClassId, Execution, ExecutionId, Outcome, State};
 use std::collections::BTreeSet;
 
 impl Work {
-    /// The ready executions of these classes that are at hand.
-    pub fn ready(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
+    /// Iterates over the loaded waiting executions of these classes, in claim order within each class.
+    pub fn waiting(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
         classes.iter().filter_map(|class| self.ready.get(class)).flatten().map(|(_, id)| *id)
     }
 
-    /// The next execution that a claim on these classes takes, in order. Only those whose input is here can be handed out.
-    pub fn next_ready(&self, classes: &[ClassId]) -> Option<ExecutionId> {
+    /// Returns the first execution, in claim order, that a claim on these classes can take. Skips executions of which a
+    /// row that the claim carries is not loaded.
+    pub fn next_claimable(&self, classes: &[ClassId]) -> Option<ExecutionId> {
         classes
             .iter()
             .filter_map(|class| self.ready.get(class))
             .filter_map(|set| {
                 set.iter()
-                    .find(|(_, id)| self.executions.entry(id).is_some_and(|entry| self.can_hand_out(entry)))
+                    .find(|(_, id)| self.executions.entry(id).is_some_and(|entry| self.is_claimable(entry)))
             })
             .min()
             .map(|(_, id)| *id)
     }
 
-    /// Whether everything that a claim carries is here: the input, how the upstreams and children ended, and the record.
-    fn can_hand_out(&self, entry: &Entry<Execution>) -> bool {
+    /// Reports whether all rows that a claim carries are loaded (input, upstreams, children, steps and signals) and all
+    /// gates were requested.
+    fn is_claimable(&self, entry: &Entry<Execution>) -> bool {
         let wiring = entry.row.wiring();
         let upstreams = wiring.upstreams.iter().map(|upstream| upstream.execution);
         let children = wiring.children.iter().map(|child| child.execution);
@@ -36,7 +38,7 @@ impl Work {
             && upstreams.chain(children).all(|id| self.has_end_of(id))
     }
 
-    /// Whether it is known how an execution stands and, where it has ended, with which result.
+    /// Reports whether the outcome of an execution, or that it has none, is known, with the result if it completed.
     pub fn has_end_of(&self, id: ExecutionId) -> bool {
         let known = |entry: &Entry<Execution>| {
             entry.row.state.outcome() != Some(Outcome::Completed) || entry.extra.result != ResultChange::Keep
@@ -46,25 +48,27 @@ impl Work {
             || self.executions.entry(&id).is_some_and(known)
     }
 
-    /// The classes of the executions that this transaction has made ready and may hand out, one entry for each.
-    pub fn made_ready(&self) -> Vec<ClassId> {
+    /// Returns the classes of the executions that became waiting in this transaction and whose gates were requested,
+    /// one entry for each execution.
+    pub fn newly_waiting_classes(&self) -> Vec<ClassId> {
         let ids = self.ready.values().flatten().map(|(_, id)| id);
-        let made = ids.filter_map(|id| self.executions.entry(id)).filter(|entry| !entry.is_unchanged());
-        let made = made.filter(|entry| self.has_requested_gates_of(&entry.row));
-        made.map(|entry| entry.row.class).collect()
+        let changed = ids.filter_map(|id| self.executions.entry(id)).filter(|entry| !entry.is_unchanged());
+        let admissible = changed.filter(|entry| self.has_requested_gates_of(&entry.row));
+        admissible.map(|entry| entry.row.class).collect()
     }
 
-    /// The classes of the loaded executions that have not ended.
+    /// Returns the classes of the loaded executions that have not ended.
     pub fn live_classes(&self) -> BTreeSet<ClassId> {
         self.executions.rows().filter(|row| row.state.outcome().is_none()).map(|row| row.class).collect()
     }
 
-    /// The classes of which something that this transaction had in hand is ready when it ends. Made ready by it or not: a
-    /// claim that came meanwhile has passed over what was locked, and must look again. Also those of which its claims came
-    /// across something that was held: they have not seen what is behind it.
-    pub fn left_ready(&self) -> Vec<ClassId> {
-        let left = self.executions.rows().filter(|row| row.state == State::Waiting);
-        let mut classes: Vec<ClassId> = left.map(|row| row.class).chain(self.passed_over()).collect();
+    /// Returns the classes for which waiting claims must be woken up after the commit, in id order: those of loaded
+    /// executions that are waiting when the transaction ends, because a concurrent claim has skipped their locked rows;
+    /// and those of executions that were held when a claim reached them, because the claim may not have seen the
+    /// executions behind them.
+    pub fn classes_left_waiting(&self) -> Vec<ClassId> {
+        let waiting = self.executions.rows().filter(|row| row.state == State::Waiting);
+        let mut classes: Vec<ClassId> = waiting.map(|row| row.class).chain(self.passed_over()).collect();
         classes.sort_unstable();
         classes.dedup();
         classes

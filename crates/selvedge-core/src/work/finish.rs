@@ -10,8 +10,8 @@ use crate::{Execution, Flow, FlowId, Session, SessionId};
 use std::collections::{BTreeMap, HashSet};
 
 impl Work {
-    /// Returns everything that changed. Executions that ended or reopened without an update of their downstreams go to the outbox:
-    /// this is the one place, whatever ended them.
+    /// Returns all changes. Enqueues, in the outbox, the executions that ended or reopened and whose downstreams were
+    /// not updated. This is the only place that does so, whatever ended them.
     pub fn finish(mut self) -> Changes {
         for id in std::mem::take(&mut self.unpropagated) {
             if self.executions.get(&id).is_some_and(|row| !row.wiring().downstreams.is_empty()) {
@@ -60,6 +60,7 @@ impl Work {
     }
 }
 
+/// Returns the writes of executions.
 fn executions(table: Table<Execution>) -> Guarded<Inserted, Updated, ExecutionId> {
     let mut writes = Guarded::default();
     for (id, entry) in table.into_changed() {
@@ -88,7 +89,8 @@ fn executions(table: Table<Execution>) -> Guarded<Inserted, Updated, ExecutionId
 
 type FlowWrites = Guarded<Flow, (Flow, u32), FlowId>;
 
-/// A new flow is inserted with its counts; those of other flows are added without reading them.
+/// Returns the writes of flows, and the additions to counts. A new flow is inserted with its counts; other counts are
+/// added by the store.
 fn flows(table: Table<Flow>, mut counts: BTreeMap<FlowId, Counts>) -> (FlowWrites, Vec<(FlowId, Counts)>) {
     let mut writes = table.into_guarded();
     for flow in &mut writes.inserted {
@@ -100,6 +102,7 @@ fn flows(table: Table<Flow>, mut counts: BTreeMap<FlowId, Counts>) -> (FlowWrite
     (writes, counts.into_iter().filter(|(_, more)| !more.is_zero()).collect())
 }
 
+/// Returns the writes of sessions. A session that replaces its stored row is both removed and written.
 fn sessions(table: Table<Session>) -> Entries<Session, SessionId> {
     let mut writes = Entries::default();
     for (id, entry) in table.into_changed() {

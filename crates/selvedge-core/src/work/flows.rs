@@ -1,4 +1,4 @@
-//! Flows, the names of their nodes, the outbox and streams, in the rows of one transaction.
+//! The flows, node names, outbox rows and streams of one transaction.
 
 use super::Work;
 use crate::fact::Fact;
@@ -11,10 +11,10 @@ use crate::{ExecutionId, Flow, FlowId, Name, NamespaceId, Refusal};
 use std::collections::BTreeSet;
 
 impl Work {
-    /// Returns a flow of this namespace.
+    /// Returns a flow of a namespace. A flow that is being deleted is not found.
     pub fn flow(&self, namespace: NamespaceId, id: FlowId) -> Result<&Flow, Refusal> {
-        let known = self.find_flow(id).filter(|flow| flow.namespace == namespace && !flow.detail.deleting);
-        known.ok_or_else(|| Refusal::NotFound { what: "flow".into(), id: id.to_string() })
+        let flow = self.find_flow(id).filter(|flow| flow.namespace == namespace && !flow.detail.deleting);
+        flow.ok_or_else(|| Refusal::NotFound { what: "flow".into(), id: id.to_string() })
     }
 
     /// Returns a flow of any namespace, if it exists.
@@ -29,17 +29,17 @@ impl Work {
         counts
     }
 
-    /// Inserts a flow.
+    /// Inserts a flow. `fact` is its first event.
     pub fn insert_flow(&mut self, flow: Flow, fact: Fact) {
         let id = flow.id;
         self.flows.insert(flow, ());
         self.record_flow(id, fact, None);
     }
 
-    /// Changes a flow: `edit` changes the row, `fact` is the event, if there is one.
+    /// Changes a flow: `edit` changes the row, `fact` is the event, if there is one, and `actor` asked for the change.
     ///
     /// # Panics
-    /// If the flow is not loaded: a defect of the rule.
+    /// If the flow is not loaded, which is a defect of the rule.
     pub fn apply_flow(
         &mut self,
         id: FlowId,
@@ -55,7 +55,7 @@ impl Work {
         }
     }
 
-    /// Makes an ended flow running again, because an execution in it reopens. The flow is loaded.
+    /// Makes an ended flow running again, because a member reopens. The flow must be loaded.
     pub fn reopen_flow(&mut self, id: FlowId, execution: ExecutionId, actor: Option<Name>) {
         if self.flows.get(&id).is_some_and(|flow| flow.state != FlowState::Running) {
             self.apply_flow(id, Some(Fact::FlowReopened { execution }), actor, |flow| {
@@ -65,7 +65,7 @@ impl Work {
         }
     }
 
-    /// Deletes a flow. Its members were deleted before.
+    /// Deletes a flow whose members are deleted.
     pub fn delete_flow(&mut self, id: FlowId) {
         let Some(row) = self.flows.delete(&id) else { return };
         if let Some(key) = &row.spec.idempotency_key {
@@ -89,22 +89,22 @@ impl Work {
         });
     }
 
-    /// Returns the execution with this name in a flow.
+    /// Returns the execution of a node of a flow, if it is loaded.
     pub fn node(&self, flow: FlowId, name: &Name) -> Option<ExecutionId> {
         self.nodes.get(&(flow, name.clone())).copied()
     }
 
-    /// Reports whether these members are loaded.
+    /// Reports whether a page of members is loaded.
     pub fn has_members(&self, asked: &Members) -> bool {
         self.members.contains_key(asked)
     }
 
-    /// Returns the loaded members, in order.
+    /// Returns a loaded page of members, in order.
     pub fn members(&self, asked: &Members) -> &[ExecutionId] {
         self.members.get(asked).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns an outbox row.
+    /// Returns an outbox row, if it exists.
     pub fn outbox(&self, name: OutboxName) -> Option<&OutboxRow> {
         self.outbox.get(&name)
     }
@@ -114,19 +114,19 @@ impl Work {
         self.outbox.put(row);
     }
 
-    /// Deletes an outbox row: its work is done.
+    /// Deletes an outbox row whose work is done.
     pub fn remove_outbox(&mut self, name: OutboxName) {
         self.outbox.delete(&name);
     }
 
-    /// Enqueues work about an execution, to be done from its beginning after this commit.
+    /// Enqueues work about an execution, to be done after the commit, from position 0.
     pub fn enqueue(&mut self, kind: OutboxKind, id: ExecutionId) {
         let Some(row) = self.executions.entry(&id).map(|entry| &entry.row) else { return };
         let (at, namespace, tags) = (self.now, row.namespace, row.tags.clone());
         self.put_outbox(OutboxRow { name: OutboxName { id: id.0, kind }, at, position: 0, namespace, tags });
     }
 
-    /// Enqueues an update of the execution that spawned an ended one: it may wait for its children.
+    /// Enqueues an update of the parent of an ended execution: the parent may be suspended until its children end.
     pub(super) fn enqueue_parent(&mut self, id: ExecutionId) {
         let Some(row) = self.executions.entry(&id).map(|entry| &entry.row) else { return };
         let Some(parent) = row.spec.node.as_ref().and_then(|node| node.parent) else { return };
@@ -135,7 +135,7 @@ impl Work {
         self.put_outbox(OutboxRow { name, at, position: 0, namespace, tags });
     }
 
-    /// Returns a stream; an empty one if it does not exist.
+    /// Returns a stream. Default: an empty one.
     pub fn stream(&self, name: StreamName) -> Stream {
         self.streams.get(&name).cloned().unwrap_or_else(|| Stream::new(name))
     }
@@ -145,22 +145,24 @@ impl Work {
         self.streams.put(stream);
     }
 
-    /// Adds a frame.
+    /// Appends a frame.
     pub fn add_frame(&mut self, frame: Frame) {
         self.frames.push(frame);
     }
 
-    /// Deletes the best-effort frames of a stream with smaller numbers.
+    /// Deletes the best-effort frames of a stream with numbers smaller than `before`.
     pub fn drop_frames(&mut self, stream: StreamName, before: u32) {
         self.frames_dropped.insert(stream, before);
     }
 
-    /// Returns the executions that ended or reopened in this transaction and whose downstreams have not been updated yet.
+    /// Returns the executions that ended or reopened in this transaction and whose downstreams have not been updated
+    /// yet.
     pub fn unpropagated(&self) -> Vec<ExecutionId> {
         self.unpropagated.iter().copied().collect()
     }
 
-    /// Returns the downstreams of the executions that ended or reopened in this transaction.
+    /// Returns the downstreams of the executions that ended or reopened in this transaction and have not been
+    /// propagated yet.
     pub fn unpropagated_downstreams(&self) -> BTreeSet<ExecutionId> {
         let ended = self.unpropagated.iter().filter_map(|id| self.executions.entry(id));
         ended.flat_map(|entry| entry.row.wiring().downstreams.iter().map(|one| one.execution)).collect()

@@ -1,4 +1,4 @@
-//! Gates, in the rows of one transaction: what was taken and given back, and what they hold.
+//! The gates of one transaction: slots and amounts that are taken and given back, and the executions that gates hold.
 
 use super::Work;
 use crate::execution::{ClaimOrder, Slots};
@@ -11,7 +11,7 @@ use crate::{ClassId, Execution, ExecutionId};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-/// How far lanes are with their shares of what claims take. All that have no weight are one member.
+/// The state of the fair share between lanes. All lanes that are not configured share one member, `None`.
 pub type LaneShares = Shares<Option<GateId>>;
 
 /// The gates of one transaction.
@@ -20,29 +20,32 @@ pub(super) struct Gates {
     rows: Table<Gate>,
     /// Slots given back to gates that were not loaded.
     slots_freed: BTreeMap<GateId, u32>,
-    /// Gates to which something was given back, or that were configured.
+    /// Gates that may admit more: a slot or an amount was given back to them, or they were configured.
     opened: BTreeSet<GateId>,
     /// The loaded executions that each gate holds, in claim order.
     held: BTreeMap<GateId, VecDeque<ExecutionId>>,
-    /// Gates whose held executions were requested, and the place behind which the request began.
+    /// Gates whose held executions were requested, with the position behind which the request began.
     held_requested: HashMap<GateId, Option<ClaimOrder>>,
-    /// Gates that may hold more executions than were loaded.
+    /// Gates that may hold executions that are not loaded.
     held_more: HashSet<GateId>,
-    /// Classes with an execution that a claim met and that was held.
+    /// Classes of executions that were held when a claim reached them. Claims may not have seen the executions behind
+    /// them.
     passed_over: BTreeSet<ClassId>,
     shares: LaneShares,
     ledger: Vec<LedgerEntry>,
 }
 
 impl Gates {
-    /// Returns a transaction's gates, with the fair shares of lanes; no gate is loaded.
-    pub fn sharing(shares: LaneShares) -> Self {
+    /// Returns the gates of a transaction that has loaded none, with the state of the fair share.
+    pub fn with_shares(shares: LaneShares) -> Self {
         Gates { shares, ..Gates::default() }
     }
 
-    /// Adds loaded rows.
+    /// Adds loaded gates and the executions they hold.
     pub fn load(&mut self, gates: Vec<Gate>, held: Vec<(HeldBy, Vec<ExecutionId>)>) {
-        gates.into_iter().for_each(|gate| drop(self.rows.load(gate)));
+        for gate in gates {
+            self.rows.load(gate);
+        }
         for (asked, held) in held {
             self.held_requested
                 .entry(asked.gate)
@@ -55,8 +58,8 @@ impl Gates {
         }
     }
 
-    /// Adds the writes to the changes of the transaction. A gate that says nothing any more is deleted, also one that became so
-    /// when slots were given back without reading it.
+    /// Adds the writes to the changes of the transaction. A loaded gate that is empty is deleted, even if it was stored
+    /// empty because slots were given back without reading it.
     pub fn finish(self, changes: &mut Changes) {
         for (id, entry) in self.rows.into_all() {
             match (entry.stored(), entry.row.is_empty()) {
@@ -73,22 +76,22 @@ impl Gates {
 }
 
 impl Work {
-    /// How far the lanes are with their shares.
+    /// Returns the state of the fair share between lanes.
     pub fn shares(&self) -> &LaneShares {
         &self.gates.shares
     }
 
-    /// A lane gave one out.
+    /// Charges a lane's fair share for one claimed execution.
     pub fn serve_lane(&mut self, lane: Option<GateId>, weight: u32) {
         self.gates.shares.serve(&lane, weight);
     }
 
-    /// Reports whether a gate was requested, found or not.
+    /// Reports whether a gate was requested, whether it was found or not.
     pub fn has_requested_gate(&self, id: GateId) -> bool {
         self.requested.gates.contains(&id)
     }
 
-    /// Returns a gate; an empty one if none is stored.
+    /// Returns a gate. Default: an empty one.
     pub fn gate(&self, name: &GateName) -> Cow<'_, Gate> {
         match self.gates.rows.get(&name.id()) {
             Some(gate) => Cow::Borrowed(gate),
@@ -96,7 +99,7 @@ impl Work {
         }
     }
 
-    /// Changes a gate, which may be new.
+    /// Changes a gate, inserting it if it does not exist.
     pub fn change_gate(&mut self, name: &GateName, edit: impl FnOnce(&mut Gate)) {
         let id = name.id();
         if !self.gates.rows.contains(&id) {
@@ -125,12 +128,12 @@ impl Work {
             })
     }
 
-    /// Something of a gate was given back, or it was configured: it may be open.
-    pub fn open_gate(&mut self, id: GateId) {
+    /// Records that a gate may admit more than before.
+    pub fn mark_opened(&mut self, id: GateId) {
         self.gates.opened.insert(id);
     }
 
-    /// The gates other than lanes that may have been opened since this was asked last.
+    /// Takes the gates other than lanes that may admit more than at the last call.
     pub fn take_opened(&mut self) -> Vec<GateName> {
         let rows = self.gates.opened.iter().filter_map(|id| self.gates.rows.get(id));
         let names: Vec<GateName> =
@@ -141,32 +144,32 @@ impl Work {
         names
     }
 
-    /// The lanes of which slots were given back, or that were configured.
+    /// Returns the lanes that may admit more: slots were given back to them, or they were configured.
     pub fn opened_lanes(&self) -> Vec<GateName> {
         let rows = self.gates.opened.iter().filter_map(|id| self.gates.rows.get(id));
         rows.map(|gate| gate.name.clone()).filter(|name| name.kind == GateKind::Lane).collect()
     }
 
-    /// The next execution that a gate holds, of those at hand.
+    /// Takes the next loaded execution that a gate holds, in claim order.
     pub fn next_held(&mut self, id: GateId) -> Option<ExecutionId> {
         let held = self.gates.held.get_mut(&id)?;
         while let Some(next) = held.pop_front() {
             let Some(entry) = self.executions.entry(&next) else {
-                // Another transaction has locked it: it may still be held after this one.
+                // Another transaction has locked the execution: it may still be held when this one commits.
                 self.gates.held_more.insert(id);
                 continue;
             };
-            let waits = entry.row.state.gate().is_some_and(|gate| gate.id() == id);
-            if waits && !entry.is_deleted() {
+            let is_held = entry.row.state.gate().is_some_and(|gate| gate.id() == id);
+            if is_held && !entry.is_deleted() {
                 return Some(next);
             }
         }
         None
     }
 
-    /// The loaded executions of these classes that wait in the line of their fairness key: a claim that takes the first of a
-    /// line may go on to the next.
-    pub fn lined_up(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
+    /// Iterates over the loaded executions of these classes that their fairness lines hold: a claim that takes the head
+    /// of a line may then take the next.
+    pub fn held_in_lines(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
         let held = self.gates.held.values().flatten().copied();
         held.filter(|id| {
             self.executions.entry(id).is_some_and(|Entry { row, .. }| {
@@ -176,68 +179,70 @@ impl Work {
         })
     }
 
-    /// Whether an execution that a gate holds is at hand.
+    /// Reports whether an execution that a gate holds is loaded.
     pub fn has_loaded_held(&self, id: GateId) -> bool {
         self.gates.held.get(&id).is_some_and(|held| !held.is_empty())
     }
 
-    /// One was held by a gate just now: it takes its place among those at hand, unless others that are not come before it.
+    /// Adds an execution that a gate holds from now on to the loaded ones, in claim order. Does nothing if executions
+    /// that are not loaded may precede it.
     pub fn add_held(&mut self, id: GateId, execution: ExecutionId) {
         if self.gates.held_more.contains(&id) {
             return;
         }
         let order = |one: &ExecutionId| self.executions.entry(one).map(|entry| entry.row.claim_order());
         let held = self.gates.held.entry(id).or_default();
-        let place = held.partition_point(|other| order(other) < order(&execution));
-        held.insert(place, execution);
+        let position = held.partition_point(|other| order(other) < order(&execution));
+        held.insert(position, execution);
     }
 
-    /// Puts one back that was not let through, so that it is the next again.
+    /// Returns an execution that was not released to the front: it is the next again.
     pub fn put_back_held(&mut self, id: GateId, execution: ExecutionId) {
         self.gates.held.entry(id).or_default().push_front(execution);
     }
 
-    /// Whether it was asked what a gate holds.
+    /// Reports whether the executions that a gate holds were requested.
     pub fn has_requested_held(&self, id: GateId) -> bool {
         self.gates.held_requested.contains_key(&id)
     }
 
-    /// Whether a gate that is here says that it may hold something.
+    /// Reports whether a loaded gate has recorded that it may hold executions.
     pub fn may_hold(&self, id: GateId) -> bool {
         self.gates.rows.get(&id).is_some_and(|gate| gate.state.holds)
     }
 
-    /// Behind which place it was asked what a gate holds; none from the first on.
+    /// Returns the position behind which the executions that a gate holds were requested; none if from the first on.
     pub fn held_requested_after(&self, id: GateId) -> Option<ClaimOrder> {
         self.gates.held_requested.get(&id).copied().flatten()
     }
 
-    /// Whether a gate may hold something behind what is, or was, at hand.
+    /// Reports whether a gate may hold executions that are not loaded.
     pub fn may_hold_unloaded(&self, id: GateId) -> bool {
         self.gates.held_more.contains(&id) || !self.has_requested_held(id)
     }
 
-    /// Whether a gate may hold more than what is at hand.
+    /// Reports whether a gate may hold more executions than were taken from it, loaded or not.
     pub fn may_hold_more(&self, id: GateId) -> bool {
         self.gates.held_more.contains(&id) || self.gates.held.get(&id).is_some_and(|held| !held.is_empty())
     }
 
-    /// Whether nothing more that a gate holds is at hand, and there may be more.
+    /// Reports whether all loaded executions of a gate were taken, and the gate may hold more.
     pub fn is_last_held(&self, id: GateId) -> bool {
         self.gates.held_more.contains(&id) && self.gates.held.get(&id).is_none_or(VecDeque::is_empty)
     }
 
-    /// A claim came across one of this class, and it was held. What is behind it may not have been looked at.
-    pub fn pass_over(&mut self, class: ClassId) {
+    /// Records that an execution of this class was held when a claim reached it. The claim may not have seen the
+    /// executions behind it.
+    pub fn mark_passed_over(&mut self, class: ClassId) {
         self.gates.passed_over.insert(class);
     }
 
-    /// The classes of which claims came across something that was held.
+    /// Iterates over the classes of executions that were held when a claim reached them.
     pub(super) fn passed_over(&self) -> impl Iterator<Item = ClassId> {
         self.gates.passed_over.iter().copied()
     }
 
-    /// Keeps a ready execution from the claims of this transaction.
+    /// Withdraws a waiting execution from the claims of this transaction.
     pub fn withhold(&mut self, id: ExecutionId) {
         let Some(entry) = self.executions.entry(&id) else { return };
         if let Some(ready) = self.ready.get_mut(&entry.row.class) {
@@ -245,7 +250,7 @@ impl Work {
         }
     }
 
-    /// Gives back what a claim has taken.
+    /// Gives back the slots and reserves that a claim has taken.
     pub(super) fn give_back(&mut self, row: &Execution, slots: &Slots) {
         for taken in taken(row, slots) {
             let (name, reserve) = match taken {
@@ -266,18 +271,18 @@ impl Work {
                 (false, None) if !self.requested.gates.contains(&id) => {
                     *self.gates.slots_freed.entry(id).or_default() += 1;
                 }
-                // It was removed meanwhile. One that was never asked for would keep what is reserved for ever.
+                // The gate was deleted meanwhile. A gate that was never requested would keep its reserve for ever.
                 (false, _) => {
                     assert!(
                         self.requested.gates.contains(&id),
-                        "{name} was not asked for, and something is given back to it"
+                        "{name} was not requested, but an amount is given back to it"
                     );
                 }
             }
         }
     }
 
-    /// The one of a fairness key that could be claimed cannot any more.
+    /// Removes the head of a fairness line: it is no longer waiting.
     pub(super) fn leave_line(&mut self, row: &Execution) {
         let Some(name) = fairness_line_of(row) else { return };
         let id = name.id();
@@ -289,34 +294,36 @@ impl Work {
         }
     }
 
-    /// Whether this transaction has changed an execution.
+    /// Reports whether this transaction has changed an execution.
     pub fn is_changed(&self, id: ExecutionId) -> bool {
         self.executions.entry(&id).is_some_and(|entry| !entry.is_unchanged())
     }
 
-    /// One that has just become ready is the one of its fairness key that may be claimed. It is saved with what made it
-    /// ready.
-    pub fn lead_line(&mut self, id: ExecutionId, name: &GateName) {
+    /// Makes an execution that became waiting in this transaction the head of its fairness line. Does nothing if the
+    /// transaction has not changed the execution, since the row would not be saved.
+    pub fn make_head(&mut self, id: ExecutionId, name: &GateName) {
         let Some(entry) = self.executions.entry_mut(&id).filter(|entry| !entry.is_unchanged()) else {
             return;
         };
         let row = &mut entry.row;
-        let (class, was_order) = (row.class, row.claim_order());
+        let (class, old_order) = (row.class, row.claim_order());
         row.detail.head = Some(row.priority);
         let order = row.claim_order();
-        if let Some(ready) = self.ready.get_mut(&class).filter(|ready| ready.contains(&was_order)) {
-            ready.remove(&was_order);
+        if let Some(ready) = self.ready.get_mut(&class).filter(|ready| ready.contains(&old_order)) {
+            ready.remove(&old_order);
             ready.insert(order);
         }
         self.change_gate(name, |gate| gate.active += 1);
     }
 
-    /// Those with fairness keys that the claims of this transaction could take and that are not in line yet, in order.
-    pub fn out_of_line(&self) -> Vec<ExecutionId> {
-        let outside = |row: &Execution| row.spec.draws.fairness_key.is_some() && row.detail.head.is_none();
+    /// Returns the waiting executions with a fairness key that claims of this transaction could take although they are
+    /// not the head of a line, in claim order.
+    pub fn waiting_out_of_line(&self) -> Vec<ExecutionId> {
+        let is_out_of_line =
+            |row: &Execution| row.spec.draws.fairness_key.is_some() && row.detail.head.is_none();
         let ready = self.ready.values().flatten();
         let mut found: Vec<_> =
-            ready.filter(|(_, id)| self.executions.get(id).is_some_and(outside)).collect();
+            ready.filter(|(_, id)| self.executions.get(id).is_some_and(is_out_of_line)).collect();
         found.sort_unstable();
         found.into_iter().map(|(_, id)| *id).collect()
     }
@@ -326,7 +333,7 @@ impl Work {
         self.gates.ledger.push(entry);
     }
 
-    /// The executions at hand that are ready or leased, and go through gates.
+    /// Iterates over the loaded executions that draw on gates other than lanes, or have taken slots.
     pub fn gated(&self) -> impl Iterator<Item = &Execution> {
         self.executions
             .rows()

@@ -1,7 +1,7 @@
 //! The rows of one transaction while the rules work on them, and the only place through which a row changes.
 //!
-//! [`Work::apply`] checks each change against the transition table, raises the version, writes the line of history and
-//! the event, and keeps the ready ones at hand for the claims of the same transaction. A rule refuses before it applies
+//! [`Work::apply`] checks each change against the transition table, raises the version, writes the history line and the
+//! event, and offers waiting executions to the claims of the same transaction. A rule refuses before it applies
 //! anything, so a refused operation leaves no trace.
 
 mod beside;
@@ -46,7 +46,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Work {
     now: Timestamp,
-    /// The time stands still, because a rule was decided with it.
+    /// The transaction's time is fixed, because a rule was decided with it.
     stopped: bool,
     repeated: bool,
     expects_lanes: bool,
@@ -54,17 +54,17 @@ pub struct Work {
     entropy: Entropy,
     requested: Requested,
     executions: Table<Execution>,
-    /// Executions that another transaction has locked.
+    /// Executions that were to be locked if free and that another transaction has locked.
     skipped: HashSet<ExecutionId>,
     unreadable: HashMap<ExecutionId, String>,
     relatives: HashMap<ExecutionId, Relative>,
     /// The loaded waiting executions of each class, in claim order.
     ready: HashMap<ClassId, BTreeSet<ClaimOrder>>,
-    /// How many executions this transaction has made waiting: each gets a place of its own in the claim order.
+    /// Number of executions that became waiting in this transaction. Gives each its own position in the claim order.
     readied: i64,
     /// Executions that ended or reopened in this transaction and whose downstreams have not been updated yet.
     unpropagated: BTreeSet<ExecutionId>,
-    /// Versions of executions that this transaction deletes and inserts anew under the same id.
+    /// Stored versions of executions that this transaction deletes and inserts again under the same id.
     replaced: Vec<(ExecutionId, u32)>,
     history_pages: Vec<HistoryPage>,
     tags: Difference<TagEntry>,
@@ -87,7 +87,7 @@ pub struct Work {
     events: Vec<Event>,
 }
 
-/// The rows that were requested, found or not.
+/// Keys that were requested from the store, whether a row was found or not.
 #[derive(Debug, Default)]
 struct Requested {
     executions: HashSet<ExecutionId>,
@@ -95,7 +95,8 @@ struct Requested {
     instances: HashSet<(NamespaceId, Name)>,
 }
 
-/// Entries of an index that a transaction adds and removes: the difference from the store, however often one came and went.
+/// The entries that a transaction adds to an index and removes from it, relative to the store. Adding and removing the
+/// same entry cancel out.
 #[derive(Debug)]
 struct Difference<T> {
     added: BTreeSet<T>,
@@ -123,7 +124,7 @@ impl<T: Ord> Difference<T> {
 }
 
 impl Work {
-    /// Returns a transaction without rows.
+    /// Returns a transaction without rows and without known classes. It expects that lanes may be configured.
     pub fn new(entropy: Entropy) -> Self {
         Work::begin(Context {
             entropy,
@@ -134,7 +135,7 @@ impl Work {
         })
     }
 
-    /// Returns a transaction that has loaded nothing.
+    /// Returns a transaction that has not loaded anything yet.
     pub fn begin(context: Context) -> Self {
         let Context { entropy, classes, shares, repeated, lanes } = context;
         Work {
@@ -170,13 +171,13 @@ impl Work {
             frames: Vec::new(),
             frames_dropped: BTreeMap::new(),
             records: record::Records::default(),
-            gates: gates::Gates::sharing(shares),
+            gates: gates::Gates::with_shares(shares),
             events: Vec::new(),
         }
     }
 
-    /// Adds the rows that the store found for `asked`. The latest time that it reports is the time of the whole transaction, so
-    /// that no loaded row is from after it; once a rule was decided, the time stands still.
+    /// Adds the rows that the store found for `asked`. The latest reported time becomes the time of the whole
+    /// transaction, so that no loaded row is newer than it. Once a rule was decided, the time is fixed.
     pub fn load(&mut self, asked: &Needs, rows: Rows) {
         let Rows {
             now,
@@ -201,7 +202,7 @@ impl Work {
         if !self.stopped {
             self.now = self.now.max(now);
         }
-        self.request(asked);
+        self.record_request(asked);
         self.skipped.extend(skipped);
         self.unreadable.extend(unreadable);
         executions.into_iter().for_each(|row| self.load_execution(row));
@@ -215,17 +216,23 @@ impl Work {
         self.nodes.extend(nodes.into_iter().map(|(flow, name, execution)| ((flow, name), execution)));
         self.members.extend(found.members);
         for key in keys {
-            // A key has no lock: the first reading is the one that its guard compares.
+            // Keys are not locked: the save compares the stored key with the one that was read first.
             if !self.keys.contains(&key.name) {
                 self.keys.load(key);
             }
         }
-        outbox.into_iter().for_each(|row| drop(self.outbox.load(row)));
-        flows.into_iter().for_each(|row| drop(self.flows.load(row)));
-        sessions.into_iter().for_each(|row| drop(self.sessions.load(row)));
+        for row in outbox {
+            self.outbox.load(row);
+        }
+        for row in flows {
+            self.flows.load(row);
+        }
+        for row in sessions {
+            self.sessions.load(row);
+        }
         self.leases.extend(found.leases);
         for stream in streams {
-            // The stream with its summary document replaces the one without.
+            // A stream that was read with its summary document replaces one that was read without.
             if stream.summary.is_some() || !self.streams.contains(&stream.name) {
                 self.streams.load(stream);
             }
@@ -234,7 +241,8 @@ impl Work {
         self.gates.load(gates, found.held);
     }
 
-    fn request(&mut self, asked: &Needs) {
+    /// Records the keys that were requested.
+    fn record_request(&mut self, asked: &Needs) {
         let Requested { executions, gates, instances } = &mut self.requested;
         let named = [Access::Lock, Access::Read].map(|access| asked.executions.iter(access));
         executions.extend(named.into_iter().flatten());
@@ -242,7 +250,7 @@ impl Work {
         instances.extend(asked.queries.instances.iter().cloned());
     }
 
-    /// Adds a row from the lease cache. It is saved only if the store still has its version.
+    /// Adds a row from the lease cache. The save fails if the store no longer has this version.
     pub fn add_cached(&mut self, execution: Execution) {
         if !self.executions.contains(&execution.id) {
             self.load_execution(execution);
@@ -256,12 +264,12 @@ impl Work {
         }
     }
 
-    /// The transaction's time.
+    /// Returns the time of the transaction.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// The random source of this transaction.
+    /// Returns the random source of the transaction.
     pub fn entropy(&mut self) -> &mut Entropy {
         &mut self.entropy
     }
@@ -271,12 +279,12 @@ impl Work {
         self.executions.entry(&id).is_some_and(|entry| entry.is_new())
     }
 
-    /// Reports whether the row is loaded.
+    /// Reports whether an execution is loaded, readable or not.
     pub fn is_loaded(&self, id: ExecutionId) -> bool {
         self.executions.contains(&id) || self.unreadable.contains_key(&id)
     }
 
-    /// Returns an execution of this namespace.
+    /// Returns an execution of a namespace.
     pub fn execution(&self, namespace: NamespaceId, id: ExecutionId) -> Result<&Execution, Refusal> {
         self.find(id)?.filter(|row| row.namespace == namespace).ok_or_else(|| Refusal::no_execution(id))
     }
@@ -294,7 +302,7 @@ impl Work {
         self.executions.entry(&id)?.extra.input.as_ref()
     }
 
-    /// Inserts an execution.
+    /// Inserts an execution. `fact` is its first event.
     pub fn insert(&mut self, row: Execution, input: Bytes, fact: Fact) {
         let id = row.id;
         debug_assert!(fact.cause().is_some_and(|cause| allowed(None, cause, row.state.name())));
@@ -311,11 +319,12 @@ impl Work {
         self.record(id, fact, None);
     }
 
-    /// Changes an execution: `edit` changes the row, `fact` is the reason, `actor` asked for it.
+    /// Changes an execution: `edit` changes the row, `fact` is the event, `actor` is the caller who asked for the
+    /// change.
     ///
     /// # Panics
-    /// If the row is not loaded or the change is not in the transition table: a defect of the rule, which fails this transaction
-    /// and nothing else.
+    /// If the row is not loaded or the change is not in the transition table. Either is a defect of the rule; only this
+    /// transaction fails.
     pub fn apply(
         &mut self,
         id: ExecutionId,
@@ -325,17 +334,17 @@ impl Work {
     ) {
         let now = self.now;
         let row = &mut self.executions.change(&id).expect("a rule changes rows that it has loaded").row;
-        let (from, was_order) = (row.state.name(), row.claim_order());
+        let (from, old_order) = (row.state.name(), row.claim_order());
         let before = matches!(fact, Fact::Tagged { .. }).then(|| row.tags.clone());
         edit(row);
         let to = row.state.name();
         let cause = fact.cause().expect("a change has a cause");
         assert!(allowed(Some(from), cause, to), "{cause:?} may not take {id} from {from:?} to {to:?}");
-        let turns = row.state.outcome().is_some() != from.outcome().is_some();
-        if turns {
+        let ended_or_reopened = row.state.outcome().is_some() != from.outcome().is_some();
+        if ended_or_reopened {
             row.ended_at = row.state.outcome().map(|_| now);
         }
-        if turns && let Some(flow) = row.flow {
+        if ended_or_reopened && let Some(flow) = row.flow {
             self.unpropagated.insert(id);
             let running = |flow: &Flow| flow.state == FlowState::Running;
             let reopens = row.state.outcome().is_none();
@@ -352,37 +361,37 @@ impl Work {
             added.for_each(|(name, value)| self.tags.add(tag_entry(row, name, value)));
         }
         if let Some(set) = self.ready.get_mut(&row.class) {
-            set.remove(&was_order);
+            set.remove(&old_order);
         }
         row.version += 1;
         let slots = (from == StateName::Active && to != StateName::Active)
             .then(|| std::mem::take(&mut row.detail.slots))
             .filter(|slots| *slots != Slots::default())
             .map(|slots| (row.clone(), slots));
-        let head = from == StateName::Waiting && to != from && row.detail.head.take().is_some();
-        let head = head.then(|| row.clone());
+        let left_head = from == StateName::Waiting && to != from && row.detail.head.take().is_some();
+        let left_head = left_head.then(|| row.clone());
         let (flow, outcome) = (row.flow, row.state.outcome());
-        let orphans = row.wiring().has_attached_children();
+        let has_children = row.wiring().has_attached_children();
         self.record(id, fact, actor);
         if let Some(flow) = flow.filter(|_| from != to) {
             self.count(flow, from, -1);
             self.count(flow, to, 1);
         }
-        if turns && orphans && outcome.is_some_and(|outcome| outcome != Outcome::Completed) {
+        if ended_or_reopened && has_children && outcome.is_some_and(|outcome| outcome != Outcome::Completed) {
             self.enqueue(OutboxKind::Children, id);
         }
-        if turns && outcome.is_some() {
+        if ended_or_reopened && outcome.is_some() {
             self.enqueue_parent(id);
         }
         if let Some((row, slots)) = slots {
             self.give_back(&row, &slots);
         }
-        if let Some(row) = head {
+        if let Some(row) = left_head {
             self.leave_line(&row);
         }
     }
 
-    /// Adds edges or children to an execution, and with them makes it a member of `flow` where it was alone.
+    /// Adds edges or children to an execution. An execution without a flow becomes a member of `flow`.
     pub fn rewire(
         &mut self,
         id: ExecutionId,
@@ -390,7 +399,7 @@ impl Work {
         fact: Fact,
         edit: impl FnOnce(&mut Execution, &mut Wiring),
     ) {
-        let alone = self.executions.get(&id).is_some_and(|row| row.flow.is_none());
+        let had_no_flow = self.executions.get(&id).is_some_and(|row| row.flow.is_none());
         self.apply(id, fact, None, |row| {
             let mut wiring = row.wiring().clone();
             edit(row, &mut wiring);
@@ -399,13 +408,14 @@ impl Work {
         });
         let Some(entry) = self.executions.change(&id) else { return };
         entry.extra.rewired = true;
-        if alone {
+        if had_no_flow {
             let row = entry.row.clone();
             self.count(flow, row.state.name(), 1);
             self.name_node(flow, &row);
         }
     }
 
+    /// Adds an execution to the index of node names.
     fn name_node(&mut self, flow: FlowId, row: &Execution) {
         let name = Name::trusted(row.spec.node.as_ref().map_or(crate::execution::ROOT, |node| &node.name));
         self.nodes.insert((flow, name.clone()), row.id);
@@ -413,18 +423,20 @@ impl Work {
         self.nodes_added.insert(NodeEntry { flow, name, submitted_at, execution });
     }
 
+    /// Adds to the number of members of a flow in a state.
     fn count(&mut self, flow: FlowId, state: StateName, more: i32) {
         self.flow_counts.entry(flow).or_default().add(state, more);
     }
 
-    /// Stores or removes the result of an execution.
+    /// Sets or clears the result of an execution.
     pub fn set_result(&mut self, id: ExecutionId, result: ResultChange) {
         if let Some(entry) = self.executions.entry_mut(&id) {
             entry.extra.result = result;
         }
     }
 
-    /// Returns the name and result of an upstream or a child: as this transaction leaves it, or as the store has it.
+    /// Returns the node name, outcome and result of an upstream or a child: as changed by this transaction, otherwise
+    /// as stored.
     pub fn relative(&self, id: ExecutionId) -> Option<Relative> {
         let loaded = self.relatives.get(&id);
         let entry = self.executions.entry(&id);
@@ -445,7 +457,7 @@ impl Work {
         })
     }
 
-    /// Deletes an execution with everything that belongs to it.
+    /// Deletes an execution with its records, tags, keys and node name.
     pub fn delete(&mut self, id: ExecutionId) {
         let Some(row) = self.executions.delete(&id) else { return };
         self.records.forget(id);
@@ -458,7 +470,8 @@ impl Work {
         }
     }
 
-    /// Writes the line of history and the event of a change that was made, and offers the row to claims if it is ready.
+    /// Writes the history line and the event of a change, and offers the execution to the transaction's claims if it is
+    /// waiting.
     fn record(&mut self, id: ExecutionId, fact: Fact, actor: Option<Name>) {
         let Some(entry) = self.executions.entry_mut(&id) else { return };
         let row = &mut entry.row;
@@ -470,7 +483,7 @@ impl Work {
                 row.detail.history_pages += 1;
             }
         }
-        if row.state == State::Waiting && fact.cause().is_some_and(becomes_ready) {
+        if row.state == State::Waiting && fact.cause().is_some_and(becomes_waiting) {
             row.ready_order = Timestamp::from_micros(self.now.micros() + self.readied);
             self.readied += 1;
         }
@@ -494,7 +507,7 @@ impl Work {
         self.emit_about(namespace, None, fact, actor);
     }
 
-    /// Emits an event about an execution, loaded or not, that does not change its row.
+    /// Emits an event that does not change a row. The execution, if there is one, need not be loaded.
     pub fn emit_about(
         &mut self,
         namespace: NamespaceId,
@@ -525,8 +538,8 @@ impl Work {
     }
 }
 
-/// Reports whether a cause makes an execution waiting anew, rather than changing one that was waiting.
-fn becomes_ready(cause: crate::transition::Cause) -> bool {
+/// Reports whether a cause makes an execution waiting, rather than changing one that already is.
+fn becomes_waiting(cause: crate::transition::Cause) -> bool {
     use crate::transition::Cause;
     !matches!(
         cause,

@@ -1,6 +1,7 @@
-//! Signals, steps, waitpoints and the keys of tokens, of one transaction.
+//! The signals, steps, waitpoints and token keys of one transaction.
 //!
-//! Every change here comes with a change of the execution through [`Work::apply`], so its version rises.
+//! Every change to a record comes with a change of its execution through [`Work::apply`], which raises the execution's
+//! version.
 
 use super::Work;
 use crate::table::{Entries, Table};
@@ -9,13 +10,13 @@ use crate::waitpoint::WaitpointState;
 use crate::{Changes, ExecutionId, Name, Signal, Step, Timestamp, Waitpoint, WaitpointId};
 use std::collections::{BTreeMap, HashSet};
 
-/// The records of executions, and the keys of tokens.
+/// The signals, steps and waitpoints of executions, and the token keys.
 #[derive(Debug, Default)]
 pub(super) struct Records {
     /// Executions whose steps and signals are all loaded.
     whole: HashSet<ExecutionId>,
     signals: Table<Signal>,
-    /// The suspension that took each signal, which need not be loaded.
+    /// The number of the suspension that takes each signal. The signals need not be loaded.
     signals_taken: BTreeMap<(ExecutionId, u32), u32>,
     steps: Table<Step>,
     waitpoints: Table<Waitpoint>,
@@ -40,19 +41,28 @@ impl Records {
             match self.signals.entry_mut(&key) {
                 Some(known) if known.row.payload.is_none() => known.row.payload = signal.payload,
                 Some(_) => {}
-                None => drop(self.signals.load(signal)),
+                None => {
+                    self.signals.load(signal);
+                }
             }
         }
-        steps.into_iter().for_each(|step| drop(self.steps.load(step)));
-        waitpoints.into_iter().for_each(|waitpoint| drop(self.waitpoints.load(waitpoint)));
-        token_keys.into_iter().for_each(|key| drop(self.token_keys.load(key)));
+        for step in steps {
+            self.steps.load(step);
+        }
+        for waitpoint in waitpoints {
+            self.waitpoints.load(waitpoint);
+        }
+        for key in token_keys {
+            self.token_keys.load(key);
+        }
     }
 
-    /// Drops the record of a deleted execution: an execution that gets its id in the same transaction starts without one.
+    /// Drops the record of a deleted execution: an execution that is inserted with the same id in this transaction
+    /// starts without one.
     pub fn forget(&mut self, id: ExecutionId) {
         self.whole.remove(&id);
         self.signals.forget(|signal| signal.execution == id);
-        self.signals_taken.retain(|(of, _), _| *of != id);
+        self.signals_taken.retain(|(execution, _), _| *execution != id);
         self.steps.forget(|step| step.execution == id);
         self.waitpoints.forget(|waitpoint| waitpoint.execution == id);
     }
@@ -72,7 +82,7 @@ impl Records {
 }
 
 impl Work {
-    /// Reports whether all steps and signals of an execution are here: it had none, or they were loaded.
+    /// Reports whether all steps and signals of an execution are known: it had none, or they were loaded.
     pub fn has_whole_record(&self, id: ExecutionId) -> bool {
         self.records.whole.contains(&id) || self.executions.entry(&id).is_some_and(|entry| entry.extra.bare)
     }
@@ -82,7 +92,7 @@ impl Work {
         self.records.signals.range((of, 0)..=(of, u32::MAX))
     }
 
-    /// Returns a signal by the key of its sender.
+    /// Returns a signal by the key that its sender chose, if it is loaded.
     pub fn keyed_signal(&self, of: ExecutionId, key: &Name) -> Option<&Signal> {
         self.signals(of).find(|signal| signal.key.as_ref() == Some(key))
     }
@@ -94,14 +104,14 @@ impl Work {
 
     /// Records that a suspension takes a signal, loaded or not.
     pub fn take_signal(&mut self, of: ExecutionId, number: u32, suspension: u32) {
-        // Not a write of the row: the store marks it without reading it.
+        // Does not mark the row as written: the store marks the signal as taken without reading it.
         if let Some(entry) = self.records.signals.entry_mut(&(of, number)) {
             entry.row.taken = Some(suspension);
         }
         self.records.signals_taken.insert((of, number), suspension);
     }
 
-    /// Returns a step by its name.
+    /// Returns a step by its name, if it is loaded.
     pub fn step(&self, of: ExecutionId, name: &Name) -> Option<&Step> {
         self.records.steps.get(&(of, name.clone()))
     }
@@ -124,7 +134,7 @@ impl Work {
         self.records.waitpoints.range((of, 0)..=(of, u32::MAX))
     }
 
-    /// Returns a waitpoint of an execution.
+    /// Returns a waitpoint of an execution, if it is loaded.
     pub fn waitpoint(&self, of: ExecutionId, id: WaitpointId) -> Option<&Waitpoint> {
         self.waitpoints(of).find(|waitpoint| waitpoint.id == id)
     }
@@ -134,24 +144,25 @@ impl Work {
         self.records.waitpoints.put(waitpoint);
     }
 
-    /// Returns the next expiry of an open waitpoint of an execution; `changed` replaces the stored waitpoint with its id.
+    /// Returns the earliest expiry of the open waitpoints of an execution; `changed` replaces the loaded waitpoint with
+    /// the same id.
     pub fn next_expiry(&self, of: ExecutionId, changed: Option<&Waitpoint>) -> Option<Timestamp> {
         let others = self.waitpoints(of).filter(|one| changed.is_none_or(|changed| changed.id != one.id));
         let open = others.chain(changed).filter(|one| one.state == WaitpointState::Open);
         open.filter_map(|one| one.expires_at).min()
     }
 
-    /// Returns the keys of tokens.
+    /// Iterates over the loaded token keys.
     pub fn token_keys(&self) -> impl Iterator<Item = &TokenKey> {
         self.records.token_keys.rows()
     }
 
-    /// Writes a key of tokens.
+    /// Writes a token key.
     pub fn put_token_key(&mut self, key: TokenKey) {
         self.records.token_keys.put(key);
     }
 
-    /// Deletes a key of tokens.
+    /// Deletes a token key.
     pub fn remove_token_key(&mut self, id: TokenKeyId) {
         self.records.token_keys.delete(&id);
     }

@@ -1,4 +1,5 @@
-//! The kinds of rows in a transaction: the key of each, its version, and the knowledge of the transaction about it.
+//! The kinds of rows in a transaction: the key and version of each, and the state that a transaction keeps besides the
+//! columns.
 
 use crate::gate::{Gate, GateId};
 use crate::outbox::{OutboxName, OutboxRow};
@@ -9,16 +10,16 @@ use crate::token::{TokenKey, TokenKeyId};
 use crate::{Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Waitpoint};
 use bytes::Bytes;
 
-/// The knowledge of a transaction about an execution besides its row.
+/// State that a transaction keeps about an execution besides its row.
 #[derive(Debug)]
 pub(crate) struct ExecutionExtra {
-    /// The input, where it was loaded.
+    /// The input, if it is loaded.
     pub input: Option<Bytes>,
     /// The change to the result.
     pub result: ResultChange,
-    /// The flow or the wiring changed; they are written only then.
+    /// The flow or the wiring changed. They are written only if this is set.
     pub rewired: bool,
-    /// The execution had no steps and signals when it was loaded.
+    /// The execution had neither steps nor signals when it was loaded.
     pub bare: bool,
 }
 
@@ -76,10 +77,10 @@ impl Row for KeyRow {
     }
 }
 
-/// The knowledge of a transaction about a session besides its row.
+/// State that a transaction keeps about a session besides its row.
 #[derive(Debug, Default)]
 pub(crate) struct SessionExtra {
-    /// The session is written without merging it with the stored row.
+    /// The session replaces the stored row instead of being merged with it.
     pub reset: bool,
 }
 

@@ -173,7 +173,8 @@ impl Namespaces {
         let mut portions: Vec<(usize, u32)> = candidates.iter().map(|index| (*index, 0)).collect();
         for _ in 0..wanted {
             let id = |index: usize| self.members[index].0.id();
-            let Some((index, portion)) = portions.iter_mut().min_by_key(|(index, _)| shares.of(&id(*index)))
+            let Some((index, portion)) =
+                portions.iter_mut().min_by_key(|(index, _)| shares.virtual_time(&id(*index)))
             else {
                 break;
             };

@@ -1,4 +1,5 @@
-//! Budgets: what was spent is counted, always and once; what is used up holds, and by policy stops what runs.
+//! Budgets: spent amounts are always counted, and exactly once. A budget that is used up holds claims and, if its
+//! policy says so, stops active executions.
 
 use super::needs::lock_gate;
 use super::release::{CHUNK, release};
@@ -16,28 +17,28 @@ use crate::{ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, Time
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How long the key of what was spent is remembered: 30 days.
+/// Time for which the `dedup_key` of a spent amount is kept: 30 days.
 const KEY_WINDOW_MS: i64 = 30 * 24 * 3600 * 1000;
-/// The most dimensions that are spent at once.
+/// Maximum number of dimensions in one report of spent amounts.
 const DIMENSIONS_MAX: usize = 64;
 
-/// Something was spent of a budget.
+/// Records amounts spent from a budget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spend {
-    /// In which namespace.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// Of which budget.
+    /// The budget.
     pub budget: Name,
-    /// How much.
+    /// The amounts spent.
     pub usage: Amounts,
-    /// The same again with it is counted once.
+    /// Key for deduplication: a repeated report with this key is counted once. Default: every report counts.
     pub dedup_key: Option<Name>,
-    /// Who spent it.
+    /// The execution that spent the amounts, if any.
     pub execution: Option<ExecutionId>,
 }
 
 impl Spend {
-    /// Checks every field; the first wrong one is named.
+    /// Checks every field. The refusal names the first invalid one.
     pub fn check(&self) -> Result<(), Refusal> {
         Name::parse("/budget", &self.budget, NAME_LIMIT)?;
         if let Some(key) = &self.dedup_key {
@@ -54,17 +55,20 @@ impl Spend {
         Ok(())
     }
 
+    /// Returns the whole budget, which has the configuration.
     fn whole(&self) -> GateName {
         GateName::new(self.namespace, GateKind::Budget, self.budget.clone())
     }
 
+    /// Returns the name of the deduplication key, if there is one.
     fn key(&self) -> Option<KeyName> {
         let key = self.dedup_key.as_ref()?;
-        // Names may have colons: by its length it is known where that of the budget ends.
+        // Names may contain colons. The length says where the budget's name ends.
         let key = Name::trusted(&format!("{}:{}:{key}", self.budget.len(), self.budget));
         Some(KeyName { namespace: self.namespace, scope: KeyScope::Usage, key })
     }
 
+    /// Returns the part of the budget that counts the amounts, or the whole.
     fn counted(&self, work: &Work) -> GateName {
         let whole = self.whole();
         let scope = work.gate(&whole).config.as_ref().map(|config| config.scope).unwrap_or_default();
@@ -75,23 +79,24 @@ impl Spend {
         }
     }
 
+    /// Adds the amounts to the budget and the ledger, and emits the events.
     fn count(&self, config: &Config, work: &mut Work) {
         let name = self.counted(work);
         let gate = work.gate(&name);
         let now = work.now();
-        let passed = |hard| gate.passes(&config.limits, &self.usage, hard);
-        let (soft, hard, period) = (passed(false), passed(true), gate.state.period);
-        let runs = self.execution.and_then(|id| work.execution(self.namespace, id).ok());
-        let runs = runs.is_some_and(|row| row.state.lease().is_some() && draws_on(row, &name));
+        let reached = |hard| gate.newly_reached(&config.limits, &self.usage, hard);
+        let (soft, hard, period) = (reached(false), reached(true), gate.state.period);
+        let row = self.execution.and_then(|id| work.execution(self.namespace, id).ok());
+        let is_active = row.is_some_and(|row| row.state.lease().is_some() && draws_on(row, &name));
         work.change_gate(&name, |gate| {
             add(&mut gate.state.used, &self.usage);
             if gate.state.resets_at.is_none() {
                 gate.state.resets_at = config.period_ms.map(|ms| now.plus_ms(ms));
                 gate.due_at = gate.due_at.into_iter().chain(gate.state.resets_at).min();
             }
-            // One that still runs under a budget that was used up before: its limits were lowered since.
-            if !hard.is_empty() || (runs && gate.is_used_up(&config.limits)) {
-                stop(gate, config, now);
+            // The execution is still active although the budget was used up before: the limits were lowered since.
+            if !hard.is_empty() || (is_active && gate.is_used_up(&config.limits)) {
+                request_stop(gate, config, now);
             }
         });
         work.add_to_ledger(LedgerEntry {
@@ -103,8 +108,8 @@ impl Spend {
         let (execution, amounts) = (self.execution, self.usage.clone());
         let fact = Fact::Spent { gate: name.clone(), execution, amounts };
         work.emit_about(self.namespace, execution, fact, None);
-        for (passed, hard) in [(soft, false), (hard, true)] {
-            for (dimension, limit) in passed {
+        for (reached, hard) in [(soft, false), (hard, true)] {
+            for (dimension, limit) in reached {
                 let used = work.gate(&name).state.used.get(&dimension).copied().unwrap_or_default();
                 let fact = Fact::LimitReached { gate: name.clone(), dimension, limit, used, hard };
                 work.emit(self.namespace, fact, None);
@@ -114,7 +119,7 @@ impl Spend {
 }
 
 impl Rule for Spend {
-    /// Whether the usage is counted now, and was not before.
+    /// True if the amounts were counted now; false if they were counted before.
     type Reply = Result<bool, Refusal>;
     const PHASE: Phase = Phase::Operators;
 
@@ -122,7 +127,7 @@ impl Rule for Spend {
         Profile::weighing(1)
     }
 
-    /// The budget and the execution; then the part of the budget that counts for it.
+    /// Locks the budget and reads the execution; then locks the part of the budget that counts for the execution.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         let whole = self.whole().id();
         if !work.has_requested_gate(whole) {
@@ -133,7 +138,7 @@ impl Rule for Spend {
         }
         let row = self.execution.and_then(|id| work.find(id).ok().flatten());
         if row.is_some_and(|row| work.lane_of(row.class).is_none()) {
-            // A budget may count each lane on its own, and another server may have interned the class.
+            // A budget may count each lane separately, and another server may have interned the class.
             needs.queries.classes_after = Some(work.newest_class());
         }
         let counted = self.counted(work);
@@ -142,21 +147,22 @@ impl Rule for Spend {
         }
     }
 
-    /// Counts the usage, once for each key.
+    /// Counts the amounts, once for each key.
     fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
         self.check()?;
         let Some(config) = work.gate(&self.whole()).config.clone() else {
             return Err(Refusal::NotFound { what: "budget".into(), id: self.budget.to_string() });
         };
         let now = work.now();
-        let digest = xxh3_64(&postcard::to_stdvec(&(&self.usage, self.execution)).unwrap_or_default());
+        let digest =
+            xxh3_64(&postcard::to_stdvec(&(&self.usage, self.execution)).expect("amounts always serialise"));
         if let Some(name) = self.key() {
             if let Some(known) = work.key(&name).filter(|known| known.expires_at.is_none_or(|at| at > now)) {
                 return match known.digest == digest {
                     true => Ok(false),
                     false => Err(Refusal::IdempotencyMismatch {
                         pointer: "/dedup_key".into(),
-                        detail: "was used for something else that was spent; use a new key".into(),
+                        detail: "was used for other amounts or another execution; use a new key".into(),
                     }),
                 };
             }
@@ -168,21 +174,21 @@ impl Rule for Spend {
     }
 }
 
-/// What runs under a budget that is used up is to be stopped, if its policy says so.
-pub(super) fn stop(gate: &mut Gate, config: &Config, now: Timestamp) {
+/// Makes a reconciler stop the active executions of a budget that is used up, if its policy says so.
+pub(super) fn request_stop(gate: &mut Gate, config: &Config, now: Timestamp) {
     if config.on_hard != OnHard::Hold {
         gate.state.stops = true;
         gate.due_at = Some(now);
     }
 }
 
-/// Looks at what a budget, or a part of it, has counted: a period that is over ends, one that was configured since begins, and
-/// what is counted for a budget that was removed is forgotten.
-pub fn keep(name: &GateName, work: &mut Work) {
+/// Brings the period of a budget, or of a part of it, up to date: ends a period that is over, applies a period that was
+/// configured since, and clears the usage of a budget whose configuration was removed.
+pub fn update_period(name: &GateName, work: &mut Work) {
     let (gate, now) = (work.gate(name), work.now());
     let Some(config) = work.gate(&whole(name)).config.clone() else {
-        if gate.state != forgotten(&gate).state {
-            work.change_gate(name, |gate| *gate = forgotten(gate));
+        if gate.state != without_usage(&gate).state {
+            work.change_gate(name, |gate| *gate = without_usage(gate));
         }
         return;
     };
@@ -197,9 +203,9 @@ pub fn keep(name: &GateName, work: &mut Work) {
     }
 }
 
-/// A budget that was removed: what was spent is forgotten. What those may spend that run stays, until they give it back; and
-/// what is spent under the same name later is of another period.
-pub fn forgotten(gate: &Gate) -> Gate {
+/// Returns a budget whose configuration was removed, without its usage. Amounts that active executions have reserved
+/// stay until they are given back. Amounts that are spent later under the same name belong to another period.
+pub fn without_usage(gate: &Gate) -> Gate {
     let mut state = gate.state.clone();
     state.period += u32::from(!state.used.is_empty());
     state.used.clear();
@@ -207,7 +213,7 @@ pub fn forgotten(gate: &Gate) -> Gate {
     Gate { state, due_at: None, ..gate.clone() }
 }
 
-/// The usage of a budget is set back to nothing: a new period begins.
+/// Clears the usage of a budget, and begins a new period.
 pub fn reset(name: &GateName, actor: Option<Name>, work: &mut Work) {
     let now = work.now();
     let period_ms = work.gate(&whole(name)).config.as_ref().and_then(|config| config.period_ms);
@@ -215,7 +221,7 @@ pub fn reset(name: &GateName, actor: Option<Name>, work: &mut Work) {
         gate.state.used.clear();
         gate.state.period += 1;
         gate.state.stops = false;
-        // Periods that nobody was there for are passed over.
+        // Periods that ended while no server was running are skipped.
         gate.state.resets_at = period_ms.map(|ms| {
             let last = gate.state.resets_at.filter(|at| *at <= now).unwrap_or(now);
             let over = now.ms_since(last) / ms.max(1);
@@ -227,12 +233,12 @@ pub fn reset(name: &GateName, actor: Option<Name>, work: &mut Work) {
     work.emit(name.namespace, Fact::BudgetReset { gate: name.clone(), period }, actor);
 }
 
-/// Set the usage of a budget back to nothing.
+/// Resets the usage of a budget.
 #[derive(Clone, Debug)]
 pub struct Reset {
-    /// Which.
+    /// The budget, or a part of it.
     pub gate: GateName,
-    /// Who asks.
+    /// The operator.
     pub actor: Name,
 }
 
@@ -260,12 +266,12 @@ impl Rule for Reset {
     }
 }
 
-/// A budget is used up: stop an execution that draws on it, as its policy says.
+/// Stops an active execution that draws on a budget that is used up, as the budget's policy says.
 #[derive(Clone, Debug)]
 pub struct Breach {
-    /// Which.
+    /// The execution.
     pub execution: ExecutionId,
-    /// The budget, or the part of it.
+    /// The budget, or the part of it that is used up.
     pub gate: GateName,
 }
 
@@ -277,12 +283,13 @@ impl Rule for Breach {
         Profile::on(self.execution)
     }
 
-    /// The row, waiting for its lock: nobody else comes to stop the execution. Its gates are loaded with it.
+    /// Locks the execution, waiting for the lock, because nothing else would stop the execution. Its gates are loaded
+    /// with it.
     fn needs(&self, _work: &Work, needs: &mut Needs) {
         needs.executions.lock([self.execution]);
     }
 
-    /// Stops the execution if the budget is still used up; returns whether it did.
+    /// Stops the execution if the budget is still used up. Returns true if it did.
     fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
         let Some(row) = work.find(self.execution)?.cloned() else { return Ok(false) };
         let Some(config) = work.gate(&whole(&self.gate)).config.clone() else { return Ok(false) };
@@ -294,7 +301,7 @@ impl Rule for Breach {
         let message = format!("{gate} is used up");
         match config.on_hard {
             OnHard::Hold => return Ok(false),
-            // Its worker was asked to cancel it, and does not hold it any more.
+            // The worker was asked to cancel the execution, and loses its lease here.
             OnHard::Fail | OnHard::Suspend if row.detail.cancel.is_some() => {
                 let next = Next::Terminal(Outcome::Cancelled);
                 let fact = Fact::Breached { lease, gate, next, suspension: None };
@@ -328,7 +335,7 @@ impl Rule for Breach {
                 };
                 let next = Next::Suspended;
                 let fact = Fact::Breached { lease, gate, next, suspension: Some(suspension.clone()) };
-                // It waits for the budget as one does that was held.
+                // The execution waits for the budget like a held one.
                 record_held(work, &row, &self.gate);
                 work.apply(row.id, fact, None, |row| {
                     row.state = State::Suspended(suspension.into());

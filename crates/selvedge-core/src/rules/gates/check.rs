@@ -1,4 +1,4 @@
-//! Checking: a reconciler, or an operator, checks a gate that may be open and hold something.
+//! Checking: a reconciler or an operator checks a gate that may be open and hold executions.
 
 use super::needs::lock_gate;
 use super::release::{CHUNK, release};
@@ -8,12 +8,12 @@ use crate::gate::{GateKind, GateName};
 use crate::rows::{HeldBy, Needs};
 use crate::rule::{Phase, Profile, Rule};
 
-/// Checks a gate that may be open and hold something.
+/// Checks a gate that may be open and hold executions.
 #[derive(Clone, Debug)]
 pub struct CheckGate {
     /// The gate.
     pub gate: GateName,
-    /// The active executions of a used-up budget were stopped.
+    /// The active executions of a used-up budget were stopped before this check.
     pub stopped: bool,
     /// Check the gate even if it is not due.
     pub now: bool,
@@ -27,7 +27,7 @@ impl Rule for CheckGate {
         Profile::weighing(32)
     }
 
-    /// Locks the gate; then the executions it holds, from where the last scan ended.
+    /// Locks the gate; then the executions that it holds, from where the last scan ended.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         if self.gate.kind == GateKind::Budget {
             lock_gate(&self.gate, needs);
@@ -41,7 +41,7 @@ impl Rule for CheckGate {
         }
     }
 
-    /// Ends a period that is over, and releases held executions.
+    /// Brings the period of a budget up to date, and releases held executions.
     fn decide(&self, work: &mut Work) -> GateChecked {
         let now = work.now();
         let gate = work.gate(&self.gate).into_owned();
@@ -63,7 +63,7 @@ impl Rule for CheckGate {
             }
             GateKind::Key | GateKind::Quota => release(work, &self.gate, true),
             GateKind::Budget => {
-                budget::keep(&self.gate, work);
+                budget::update_period(&self.gate, work);
                 release(work, &self.gate, true)
             }
         };
@@ -76,6 +76,6 @@ impl Rule for CheckGate {
 pub struct GateChecked {
     /// Number of executions released.
     pub released: u32,
-    /// There is more to scan at once.
+    /// The scan is not finished: check again at once.
     pub goes_on: bool,
 }

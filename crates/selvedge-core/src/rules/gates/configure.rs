@@ -1,6 +1,6 @@
-//! Lanes, quotas and budgets are configured.
+//! Configuring lanes, quotas and budgets.
 
-use super::budget::{forgotten, stop};
+use super::budget::{request_stop, without_usage};
 use super::release::{CHUNK, release};
 use crate::fact::Fact;
 use crate::gate::{Config, Gate, GateKind, GateName, OnHard};
@@ -9,23 +9,23 @@ use crate::rule::{Phase, Profile, Rule};
 use crate::window::Window;
 use crate::{Name, Refusal, Work};
 
-/// Configure a gate, or remove its configuration.
+/// Configures a gate, or removes its configuration.
 #[derive(Clone, Debug)]
 pub struct Configure {
-    /// Which.
+    /// The gate.
     pub gate: GateName,
-    /// How; none to remove.
+    /// The new configuration; none to remove it.
     pub config: Option<Config>,
-    /// Who asks.
+    /// The operator.
     pub actor: Name,
 }
 
-/// A gate that was configured.
+/// The reply to a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configured {
-    /// As it stands.
+    /// The gate as configured.
     pub gate: Gate,
-    /// Whether it was not configured before.
+    /// The gate was not configured before.
     pub created: bool,
 }
 
@@ -39,8 +39,8 @@ impl Rule for Configure {
 
     fn needs(&self, _work: &Work, needs: &mut Needs) {
         let id = self.gate.id();
-        // A lane is locked like any other gate here: whoever claims from it meanwhile waits for this. One that limits something
-        // is locked together with the other lanes, so that all are in order.
+        // A lane is locked like any other gate, so that concurrent claims from it wait. A lane with limits is locked in
+        // the stage of lanes as well, so that all lanes are locked in order.
         needs.gates.lock([id]);
         if self.gate.kind == GateKind::Lane {
             needs.lanes.lock([id]);
@@ -67,11 +67,11 @@ impl Rule for Configure {
             let now = work.now();
             let period = |config: &Option<Config>| config.as_ref().and_then(|config| config.period_ms);
             let same_period = period(&before.config) == period(&self.config);
-            let stops = |config: &Option<Config>| {
+            let stops_active = |config: &Option<Config>| {
                 let stopping = config.as_ref().filter(|config| config.on_hard != OnHard::Hold);
                 stopping.is_some_and(|config| before.is_used_up(&config.limits))
             };
-            let stops_anew = stops(&self.config) && !stops(&before.config);
+            let stops_now = stops_active(&self.config) && !stops_active(&before.config);
             work.change_gate(&self.gate, |gate| {
                 gate.config.clone_from(&self.config);
                 if !same_period {
@@ -82,16 +82,17 @@ impl Rule for Configure {
                     gate.state.starts = Window::default();
                 }
                 if self.config.is_none() && self.gate.kind == GateKind::Budget {
-                    *gate = forgotten(gate);
+                    *gate = without_usage(gate);
                 }
-                // It is used up because its limits were lowered, or what runs runs on that is to be stopped from now on.
-                if let Some(config) = self.config.as_ref().filter(|_| stops_anew) {
-                    stop(gate, config, now);
+                // The limits were lowered below the usage, or the policy now stops the active executions of a used-up
+                // budget.
+                if let Some(config) = self.config.as_ref().filter(|_| stops_now) {
+                    request_stop(gate, config, now);
                 }
             });
             work.emit(self.gate.namespace, fact, Some(self.actor.clone()));
             match self.gate.kind {
-                GateKind::Lane => work.open_gate(self.gate.id()),
+                GateKind::Lane => work.mark_opened(self.gate.id()),
                 GateKind::Key | GateKind::Quota | GateKind::Budget | GateKind::Fair => {
                     release(work, &self.gate, true);
                 }

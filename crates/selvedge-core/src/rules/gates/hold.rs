@@ -11,7 +11,7 @@ pub fn hold(work: &mut Work, id: ExecutionId, name: GateName, shut: &Shut) {
     let opens_at = shut.until.filter(is_finite);
     let fact = Fact::Held { reason: shut.describe(&name), gate: name.clone(), until: opens_at };
     let check_at = match name.kind {
-        // A configuration may open all parts of a budget at once.
+        // A configuration change may open all parts of a budget at once, without locking them.
         GateKind::Budget => Some(work.now().plus_ms(BUDGET_CHECK_MS)),
         GateKind::Lane | GateKind::Key | GateKind::Quota | GateKind::Fair => opens_at,
     };

@@ -1,9 +1,10 @@
 //! Gates: admission is decided inside the claim's own transaction.
 //!
-//! A claim [takes](take) a slot in every gate that the execution draws on, with all of them locked, so that no number of servers
-//! passes a limit together. The end of the attempt gives it back: [`Work::apply`](crate::Work::apply) does that, whatever ends the
-//! attempt. An execution that a gate refuses is [held](hold) by it, and no longer hides those behind it. A transaction that gives
-//! something back [releases](release) held executions, in claim order; a reconciler [checks](check) gates for the rest.
+//! A claim [takes](take) a slot in every gate that the execution draws on, with all of them locked, so that several
+//! servers together never exceed a limit. The end of the attempt gives the slots back:
+//! [`Work::apply`](crate::Work::apply) does that, whatever ends the attempt. An execution that a gate refuses is
+//! [held](hold) by it, and no longer hides the executions behind it. A transaction that gives a slot or an amount back
+//! [releases](release) held executions, in claim order; a reconciler [checks](check) gates for the rest.
 //!
 //! Executions with a fairness key wait in [lines], one for each key and class: only the head of a line can be claimed.
 
@@ -19,10 +20,10 @@ pub mod take;
 use crate::gate::{GateName, draws};
 use crate::{Timestamp, Work};
 
-/// Time after which a budget that holds something is checked in any case.
+/// Time after which a budget that holds executions is checked in any case, in milliseconds.
 const BUDGET_CHECK_MS: i64 = 60_000;
 
-/// Reports whether a time ever comes: a rate of zero has room at the end of time.
+/// Reports whether a time is finite: a gate with a rate of zero has room only at the end of time.
 fn is_finite(at: &Timestamp) -> bool {
     *at < Timestamp::from_micros(i64::MAX)
 }
@@ -42,7 +43,7 @@ fn check_by(work: &mut Work, name: &GateName, by: Timestamp) {
 /// Records in a gate that it holds an execution, with the limit and the reserve that the execution names.
 fn record_held(work: &mut Work, row: &crate::Execution, name: &GateName) {
     let (limit, reserve) = (draws::own_limit(row, name), draws::own_reserve(row, name));
-    if let Some(state) = work.gate(name).holds(limit, reserve) {
+    if let Some(state) = work.gate(name).state_with_held(limit, reserve) {
         work.change_gate(name, |gate| gate.state = state);
     }
 }

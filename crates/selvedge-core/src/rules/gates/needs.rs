@@ -5,17 +5,18 @@ use crate::gate::draws::{fairness_line_of, lane_gate, reserved, slots_of};
 use crate::gate::{GateId, GateName, draws};
 use crate::rows::{HeldBy, Needs};
 use crate::state::State;
-use crate::{Execution, ExecutionId, Work};
+use crate::{ExecutionId, Work};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most executions of one fairness line that a transaction loads.
+/// Maximum number of executions of one fairness line that a transaction loads.
 const LINE_CHUNK: u32 = 32;
-/// Most executions of all fairness lines that a transaction loads, if the lines are many.
+/// Maximum number of executions of all fairness lines together that a transaction loads, except that it loads at least
+/// two of each.
 const LINES_CHUNK: u32 = 1024;
 
-/// Asks for the gates of every loaded execution: those that a claim takes from, and those to which the end of a lease gives back,
-/// with as many held executions as may then be released. Leaves out executions for which `skips` returns true: nothing is taken or
-/// given back for them.
+/// Asks for the gates of every loaded execution: the gates from which a claim takes, and those to which the end of a
+/// lease gives back, with as many held executions as may then be released. Leaves out executions for which `skips`
+/// returns true: nothing is taken or given back for them.
 pub fn needs(work: &Work, skips: impl Fn(ExecutionId) -> bool, needs: &mut Needs) {
     let mut opens: BTreeMap<GateId, u32> = BTreeMap::new();
     let mut lines: BTreeSet<GateId> = BTreeSet::new();
@@ -52,7 +53,8 @@ pub fn needs(work: &Work, skips: impl Fn(ExecutionId) -> bool, needs: &mut Needs
     }
     let of_each = (LINES_CHUNK / lines.len().max(1) as u32).clamp(2, LINE_CHUNK);
     needs.queries.held.extend(lines.into_iter().map(|line| HeldBy::first(line, of_each)));
-    // As many as may be given back, rounded up, so that one more loaded row does not ask for another number.
+    // As many held executions as slots may be given back, rounded up, so that one more loaded row does not cause a
+    // request with another limit.
     let asked = |gate: &GateId, held: &[HeldBy]| held.iter().any(|one| one.gate == *gate);
     let held = opens.into_iter().filter(|(gate, _)| work.may_hold(*gate) && !work.has_requested_held(*gate));
     let held: Vec<_> = held.filter(|(gate, _)| !asked(gate, &needs.queries.held)).collect();
@@ -61,7 +63,7 @@ pub fn needs(work: &Work, skips: impl Fn(ExecutionId) -> bool, needs: &mut Needs
     );
 }
 
-/// Asks for a budget, and for the part that counts.
+/// Asks for a budget, and for the part that counts for the execution.
 fn lock_budget(budget: &draws::BudgetDraw<'_>, needs: &mut Needs) {
     needs.gates.lock([budget.whole.id()]);
     if budget.part.is_some() {
@@ -69,15 +71,10 @@ fn lock_budget(budget: &draws::BudgetDraw<'_>, needs: &mut Needs) {
     }
 }
 
-/// Asks for a gate by name, and for the whole of which it is a part.
+/// Asks for a gate by name and, if it is a part, for the whole gate.
 pub fn lock_gate(name: &GateName, needs: &mut Needs) {
     needs.gates.lock([super::whole(name).id()]);
     if name.part.is_some() {
         needs.parts.lock([name.id()]);
     }
-}
-
-/// Asks for the fairness line of an execution.
-pub fn lock_line(row: &Execution, needs: &mut Needs) {
-    needs.gates.lock(fairness_line_of(row).map(|line| line.id()));
 }

@@ -1,5 +1,5 @@
-//! Releasing: the transaction that opens a gate releases the executions it holds, in claim order and in bounded chunks. A
-//! reconciler checks the gate for the rest.
+//! Releasing: the transaction that opens a gate releases the executions that the gate holds, in claim order and in
+//! bounded chunks. A reconciler checks the gate for the rest.
 
 use super::{BUDGET_CHECK_MS, is_finite, lines, whole};
 use crate::execution::ClaimOrder;
@@ -11,39 +11,41 @@ use crate::state::State;
 use crate::suspension::{ResumedBy, Suspension};
 use crate::{Execution, Work};
 
-/// Most executions that a gate releases in one transaction.
+/// Maximum number of executions that a gate releases in one transaction.
 pub const CHUNK: u32 = 100;
-/// Time after which a gate that is open and holds something is checked again.
+/// Time after which an open gate that holds executions is checked again, in milliseconds.
 pub(super) const CHECK_AGAIN_MS: i64 = 1000;
-/// Pause between the chunks of a scan over everything that a gate holds.
+/// Pause between the chunks of a scan over the executions that a gate holds, in milliseconds.
 const SCAN_PAUSE_MS: i64 = 20;
 
-/// Releases held executions of the gates that this transaction has opened, as far as they have room. Idempotent: released
-/// executions are not counted again.
+/// Releases held executions of the gates that this transaction has opened, as far as they have room. Idempotent: a gate
+/// is considered once for each time it is opened.
 pub fn release_opened(work: &mut Work) {
-    let mut moved = Vec::new();
+    let mut opened_lines = Vec::new();
     for name in work.take_opened() {
         match name.kind {
             GateKind::Lane => {}
-            GateKind::Fair => moved.push(name),
+            GateKind::Fair => opened_lines.push(name),
             GateKind::Key | GateKind::Quota | GateKind::Budget => drop(release(work, &name, false)),
         }
     }
-    lines::line_up(work, moved);
+    lines::line_up(work, opened_lines);
 }
 
-/// Releases the loaded executions that a gate holds, as far as it has room, and returns how many. An execution that asks for more
-/// than there is hides none that asks for less. A gate that is open and still holds something is checked again soon: the released
-/// executions may wait for a worker, and others need not wait for that. A full gate is not checked: whoever gives back releases.
+/// Releases the loaded executions that a gate holds, as far as it has room, and returns how many. An execution that
+/// asks for more than is left does not hide one that asks for less. An open gate that still holds executions is checked
+/// again soon: the released executions may wait long for a worker, which should not delay the others. A full gate
+/// is not checked: the transaction that gives a slot or an amount back releases executions.
 ///
-/// A `thorough` release also scans where by the gate's own record nothing can be released. Nobody waits for it.
+/// A `thorough` release also scans a gate whose recorded bounds say that nothing can be released. Only callers that are
+/// not latency-critical ask for it.
 pub fn release(work: &mut Work, name: &GateName, thorough: bool) -> u32 {
     let now = work.now();
     let mut gate = work.gate(name).into_owned();
     let config = work.gate(&whole(name)).config.clone().unwrap_or_default();
     let room = gate.room(&config, now).unwrap_or(CHUNK).min(CHUNK);
     let mut found = Scanned::default();
-    while found.released < room && (thorough || !gate.refuses_all_it_holds(&config.limits, found.released)) {
+    while found.released < room && (thorough || !gate.refuses_all_held(&config.limits, found.released)) {
         let Some(id) = work.next_held(name.id()) else { break };
         let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) else { continue };
         found.last = Some(row.claim_order());
@@ -64,8 +66,8 @@ pub fn release(work: &mut Work, name: &GateName, thorough: bool) -> u32 {
     }
     found.all = !work.has_loaded_held(name.id()) && !work.may_hold_unloaded(name.id());
     found.refused.iter().rev().for_each(|row| work.put_back_held(name.id(), row.id));
-    found.enough = gate.refuses_all_it_holds(&config.limits, found.released);
-    found.full = room == 0 || work.gate(name).refuses_all_it_holds(&config.limits, 0);
+    found.enough = gate.refuses_all_held(&config.limits, found.released);
+    found.full = room == 0 || work.gate(name).refuses_all_held(&config.limits, 0);
     schedule_check(work, name, &config, &found);
     found.released
 }
@@ -74,19 +76,20 @@ pub fn release(work: &mut Work, name: &GateName, thorough: bool) -> u32 {
 #[derive(Default)]
 struct Scanned {
     released: u32,
-    /// Executions that ask for more than there is.
+    /// Executions that ask for more than is left.
     refused: Vec<Execution>,
-    /// The place of the last execution scanned.
+    /// The claim order of the last execution scanned.
     last: Option<ClaimOrder>,
-    /// Everything behind the start of the scan was scanned.
+    /// All held executions from the start of the scan on were scanned.
     all: bool,
-    /// Nothing more can be released until the released executions give something back.
+    /// Nothing more can be released, assuming that the released executions start.
     enough: bool,
-    /// Nothing can be released until something is given back.
+    /// Nothing can be released until a slot or an amount is given back.
     full: bool,
 }
 
-/// Records after a scan when to check the gate again, where to continue, and what is known about the executions still held.
+/// Records, after a scan, when to check the gate again, where the scan continues, and the bounds of the executions
+/// still held.
 fn schedule_check(work: &mut Work, name: &GateName, config: &Config, found: &Scanned) {
     let (gate, now) = (work.gate(name).into_owned(), work.now());
     let began = work.held_requested_after(name.id());
@@ -94,7 +97,8 @@ fn schedule_check(work: &mut Work, name: &GateName, config: &Config, found: &Sca
     // Executions behind the refused ones may ask for less.
     let more_behind = !found.all && !found.enough && !found.refused.is_empty() && found.released < CHUNK;
     let mut begin_again = false;
-    // Released executions have taken nothing yet. If they never do, executions that the scan has passed may be released.
+    // Released executions have not taken slots yet. If they never do, executions that the scan has passed may be
+    // released.
     let released = found.released > 0;
     state.looked = match state.looked {
         Some(looked) if began == Some(looked.after) && found.all => {
@@ -116,7 +120,7 @@ fn schedule_check(work: &mut Work, name: &GateName, config: &Config, found: &Sca
         (state.holds, state.most, state.least) = (false, None, None);
         for row in &found.refused {
             let known = Gate { state: state.clone(), ..gate.clone() };
-            state = known.holds(own_limit(row, name), own_reserve(row, name)).unwrap_or(state);
+            state = known.state_with_held(own_limit(row, name), own_reserve(row, name)).unwrap_or(state);
         }
     }
     let opens_at = config.rate.and_then(|rate| {
@@ -125,7 +129,7 @@ fn schedule_check(work: &mut Work, name: &GateName, config: &Config, found: &Sca
         starts.opens_at(rate, now).filter(is_finite)
     });
     let soon = now.plus_ms(CHECK_AGAIN_MS);
-    // Released executions may never start, and so never give anything back.
+    // After a release the gate is checked again: released executions may never start, and then give nothing back.
     let waits_for_others = found.released == 0 && (found.full || (found.all && !begin_again));
     let check_again = match name.kind {
         _ if state.looked.is_some() => Some(now.plus_ms(SCAN_PAUSE_MS)),

@@ -5,7 +5,8 @@ use crate::gate::draws::{lane_gate, slots_of};
 use crate::gate::{Config, GateName, Shut, add};
 use crate::{Execution, Name, NamespaceId, Timestamp, Work};
 
-/// Returns the gate that refuses an execution now, with the reason; none if all admit it. The claim has asked the lane before.
+/// Returns the gate that refuses an execution now, with the refusal; none if all gates admit it. Does not consider the
+/// lane, which the claim checks first.
 pub fn refusal(row: &Execution, work: &Work) -> Option<(GateName, Shut)> {
     let slot = slots_of(row).find_map(|(name, limit)| {
         let gate = work.gate(&name);
@@ -25,7 +26,7 @@ pub fn refusal(row: &Execution, work: &Work) -> Option<(GateName, Shut)> {
     })
 }
 
-/// Returns when the first of these lanes has room again that has none because of its rate.
+/// Returns the earliest time at which one of these lanes that has used up its rate has room again; none if no lane has.
 pub fn lanes_open_at(namespace: NamespaceId, lanes: &[Name], work: &Work) -> Option<Timestamp> {
     let opens = |lane: &Name| {
         let gate = work.gate(&lane_gate(namespace, lane));
@@ -35,7 +36,8 @@ pub fn lanes_open_at(namespace: NamespaceId, lanes: &[Name], work: &Work) -> Opt
     lanes.iter().filter_map(opens).min()
 }
 
-/// Takes a slot in every gate that an execution draws on, and reserves its amounts. Returns the slots, for the row to give them back.
+/// Takes a slot in every gate that an execution draws on, and reserves its amounts. Returns the slots, which the row
+/// keeps until they are given back.
 pub fn take(row: &Execution, lane: Option<&GateName>, work: &mut Work) -> Slots {
     let now = work.now();
     let budgets = work.budgets_of(row);
