@@ -1,9 +1,9 @@
 //! One execution: what was submitted, where it stands, and what time will do to it next.
 
 use crate::fact::{Failure, LeaseRef};
-use crate::gate::Draws;
+use crate::gate::RequiredGates;
 use crate::join::Join;
-use crate::refusal::{Holder, StaleLease};
+use crate::refusal::{LeaseHolder, StaleLease};
 use crate::suspension::ResumedBy;
 use crate::wiring::{Node, Wiring};
 use crate::{ClassId, ExecutionId, FlowId, History, Name, NamespaceId, Policy, Refusal, State, Timestamp};
@@ -81,8 +81,8 @@ pub struct Spec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
     /// The gates that it goes through.
-    #[serde(skip_serializing_if = "Draws::is_empty")]
-    pub draws: Draws,
+    #[serde(skip_serializing_if = "RequiredGates::is_empty", rename = "draws")]
+    pub required_gates: RequiredGates,
 }
 
 /// What changes and is rarely there.
@@ -118,7 +118,7 @@ pub struct Detail {
     pub history_pages: u32,
     /// What was recorded beside it: signals, waitpoints, steps.
     #[serde(skip_serializing_if = "is_default")]
-    pub record: Record,
+    pub record: RecordSummary,
     /// What its claim has taken, and its end gives back.
     #[serde(skip_serializing_if = "is_default")]
     pub slots: Slots,
@@ -146,7 +146,7 @@ pub struct Slots {
 /// lock for all of it.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Record {
+pub struct RecordSummary {
     /// Signals that were delivered.
     #[serde(skip_serializing_if = "is_default")]
     pub signals: u32,
@@ -173,7 +173,7 @@ pub struct Record {
     pub expires_at: Option<Timestamp>,
 }
 
-impl Record {
+impl RecordSummary {
     /// Whether a claim carries something of it.
     pub fn is_carried(&self) -> bool {
         self.steps > 0 || self.signals > 0
@@ -383,9 +383,9 @@ impl Execution {
     pub fn stale(&self) -> Refusal {
         Refusal::StaleLease(Box::new(StaleLease {
             execution: self.id,
-            state: self.state.name().public().into(),
+            state: self.state.name().as_str().into(),
             outcome: self.state.outcome(),
-            holder: self.state.lease().map(|lease| Holder {
+            holder: self.state.lease().map(|lease| LeaseHolder {
                 worker: lease.worker.to_string(),
                 instance: lease.instance.to_string(),
                 lease_id: lease.id,

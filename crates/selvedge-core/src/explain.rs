@@ -37,7 +37,7 @@ pub struct Explanation {
 
 /// What is known around an execution.
 #[derive(Clone, Debug)]
-pub struct Surroundings<'a> {
+pub struct ExplainContext<'a> {
     /// Its class.
     pub class: &'a Class,
     /// The sessions of its namespace.
@@ -55,7 +55,7 @@ pub struct Surroundings<'a> {
 }
 
 /// Explains `row`.
-pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
+pub fn explain(row: &Execution, around: &ExplainContext<'_>) -> Explanation {
     let mut reasons = Vec::new();
     match &row.state {
         State::WaitingDependencies => reasons.extend(blocked(row, around)),
@@ -135,7 +135,7 @@ pub fn explain(row: &Execution, around: &Surroundings<'_>) -> Explanation {
         reasons.iter().filter_map(|reason| reason.until).chain(row.due().map(|due| due.at)).min();
     let lane = lane_gate(row.namespace, &around.class.lane);
     let paused = around.gates.iter().any(|gate| gate.name == lane && is_paused(gate));
-    Explanation { state: shown_state(&row.state, paused).public(), reasons, next_change }
+    Explanation { state: shown_state(&row.state, paused).as_str(), reasons, next_change }
 }
 
 /// Whether a gate is a lane that gives nothing out.
@@ -152,7 +152,7 @@ pub fn shown_state(state: &State, lane_is_paused: bool) -> StateName {
     }
 }
 
-impl Surroundings<'_> {
+impl ExplainContext<'_> {
     fn gate(&self, name: &GateName) -> Gate {
         let known = self.gates.iter().find(|gate| gate.name == *name);
         known.cloned().unwrap_or_else(|| Gate::new(name.clone()))
@@ -160,14 +160,14 @@ impl Surroundings<'_> {
 }
 
 /// Why the lane of a ready execution does not give it out, and who has its slots.
-fn in_lane(row: &Execution, around: &Surroundings<'_>) -> Vec<Reason> {
+fn in_lane(row: &Execution, around: &ExplainContext<'_>) -> Vec<Reason> {
     let name = lane_gate(row.namespace, &around.class.lane);
     let shut = refuses(row, &name, around);
     shut.map_or_else(Vec::new, |shut| refused(&name, &shut, around))
 }
 
 /// Why the gate that an execution waits for does not let it go on, and who holds that.
-fn held(row: &Execution, name: &GateName, around: &Surroundings<'_>) -> Vec<Reason> {
+fn held(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Vec<Reason> {
     if let Some(shut) = refuses(row, name, around) {
         return refused(name, &shut, around);
     }
@@ -181,18 +181,18 @@ fn held(row: &Execution, name: &GateName, around: &Surroundings<'_>) -> Vec<Reas
 }
 
 /// Why a gate would not let an execution through now.
-fn refuses(row: &Execution, name: &GateName, around: &Surroundings<'_>) -> Option<Shut> {
+fn refuses(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Option<Shut> {
     let whole = around.gate(&GateName { part: None, ..name.clone() });
     let (gate, config) = (around.gate(name), whole.config.unwrap_or_default());
-    let draws = &row.spec.draws;
+    let required_gates = &row.spec.required_gates;
     match name.kind {
         GateKind::Lane | GateKind::Quota => gate.refuses(&config, None, around.now),
         GateKind::Key => {
-            let own = draws.concurrency.as_ref().filter(|(key, _)| *key == name.name);
+            let own = required_gates.concurrency.as_ref().filter(|(key, _)| *key == name.name);
             gate.refuses(&config, own.map(|(_, limit)| *limit), around.now)
         }
         GateKind::Budget => {
-            let drawn = draws.budgets.iter().find(|(budget, _)| *budget == name.name);
+            let drawn = required_gates.budgets.iter().find(|(budget, _)| *budget == name.name);
             let reserve = drawn.map(|(_, reserve)| reserve.clone()).unwrap_or_default();
             let why = gate.refuses_to_spend(&config.limits, &reserve)?;
             Some(Shut { why, until: gate.state.resets_at })
@@ -202,7 +202,7 @@ fn refuses(row: &Execution, name: &GateName, around: &Surroundings<'_>) -> Optio
 }
 
 /// The reason that a gate gives, and those that hold it where their end would open it.
-fn refused(name: &GateName, shut: &Shut, around: &Surroundings<'_>) -> Vec<Reason> {
+fn refused(name: &GateName, shut: &Shut, around: &ExplainContext<'_>) -> Vec<Reason> {
     let (code, opens_with_an_end) = match shut.why {
         HoldReason::Paused => ("lane_paused", false),
         HoldReason::Concurrency { .. } => ("concurrency_limit", true),
@@ -235,7 +235,7 @@ fn holds(row: &Execution, name: &GateName) -> bool {
 }
 
 /// The open edges: whom it waits for, and how far its group is.
-fn blocked(row: &Execution, around: &Surroundings<'_>) -> Vec<Reason> {
+fn blocked(row: &Execution, around: &ExplainContext<'_>) -> Vec<Reason> {
     let Some(join) = &row.join else { return Vec::new() };
     let [holds, dead, pending] =
         [Resolution::Holds, Resolution::Dead, Resolution::Pending].map(|one| join.count(one));
@@ -249,7 +249,7 @@ fn blocked(row: &Execution, around: &Surroundings<'_>) -> Vec<Reason> {
     let mut reasons = vec![Reason { code: "waiting_for_upstreams", message, reference: None, until: None }];
     for upstream in around.upstreams {
         let name = upstream.node().unwrap_or("an upstream");
-        let state = upstream.state.name().public();
+        let state = upstream.state.name().as_str();
         let message = match upstream.state.outcome() {
             None => format!("{name} is {state}"),
             Some(_) => format!("{name} is {state}, and that is on its way here"),
@@ -275,7 +275,7 @@ fn delayed(row: &Execution, until: Timestamp) -> Reason {
 /// The code of what waits for nothing but a worker that is free.
 const FREE_WORKER: &str = "waiting_for_worker";
 
-fn waiting(row: &Execution, around: &Surroundings<'_>) -> Reason {
+fn waiting(row: &Execution, around: &ExplainContext<'_>) -> Reason {
     let class = around.class;
     let reason =
         |code, message| Reason { code, message, reference: Some(class.lane.to_string()), until: None };

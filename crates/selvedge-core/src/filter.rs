@@ -39,7 +39,7 @@ impl Filter {
 
 /// The place of an execution in a list: newest first, then by id downwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ListPosition {
     /// When it was submitted.
     pub submitted_at: Timestamp,
     /// Its id.

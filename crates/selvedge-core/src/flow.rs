@@ -2,7 +2,7 @@
 //!
 //! How many of its members are in which state is kept with the flow, one addition per transaction, so that reading it costs
 //! the same for ten members and for ten thousand. A flow has ended when no member is live; how it ended is settled by
-//! [`Settle`](crate::rules::flow::Settle) right after.
+//! [`SettleFlow`](crate::rules::flow::SettleFlow) right after.
 
 use crate::state::StateName;
 use crate::{Execution, FlowId, Name, NamespaceId, Timestamp};
@@ -270,7 +270,7 @@ impl FlowFilter {
 
 /// A place in a list of flows: newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowPlace {
+pub struct FlowListPosition {
     /// When it was submitted.
     pub submitted_at: Timestamp,
     /// Which.

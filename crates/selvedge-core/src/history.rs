@@ -33,7 +33,7 @@ pub struct History(Vec<u8>);
 
 /// The end of an attempt as its history tells it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ending {
+pub struct AttemptEnd {
     /// Digest of the report that ended it; none when no report did.
     pub digest: Option<u64>,
     /// What followed.
@@ -107,15 +107,15 @@ pub fn lease_of(lines: &[HistoryLine], attempt: u32) -> Option<&LeaseRef> {
 }
 
 /// How `attempt` ended.
-pub fn ending_of(lines: &[HistoryLine], attempt: u32) -> Option<Ending> {
+pub fn end_of_attempt(lines: &[HistoryLine], attempt: u32) -> Option<AttemptEnd> {
     lines
         .iter()
         .rev()
-        .find_map(|line| ending(&line.fact).filter(|(of, _)| *of == attempt).map(|(_, end)| end))
+        .find_map(|line| attempt_end(&line.fact).filter(|(of, _)| *of == attempt).map(|(_, end)| end))
 }
 
 /// The attempt that a fact ended, and how.
-pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
+pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
     use crate::Outcome::{Cancelled, Completed, Expired};
     let (attempt, digest, next) = match fact {
         Fact::Completed { attempt, digest } => (*attempt, Some(*digest), Next::Terminal(Completed)),
@@ -145,11 +145,11 @@ pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
         | Fact::Tagged { .. }
         | Fact::Renewed { .. }
         | Fact::DrainRequested { .. }
-        | Fact::SubmittedBlocked { .. }
-        | Fact::Heard { .. }
+        | Fact::SubmittedWaitingDependencies { .. }
+        | Fact::UpstreamChanged { .. }
         | Fact::Joined { .. }
         | Fact::Reopened { .. }
-        | Fact::ReplayedBlocked { .. }
+        | Fact::ReplayedWaitingDependencies { .. }
         | Fact::Wired { .. }
         | Fact::FlowSubmitted { .. }
         | Fact::FlowGrown { .. }
@@ -173,7 +173,7 @@ pub fn ending(fact: &Fact) -> Option<(u32, Ending)> {
         | Fact::LimitReached { .. }
         | Fact::BudgetReset { .. } => return None,
     };
-    Some((attempt, Ending { digest, next }))
+    Some((attempt, AttemptEnd { digest, next }))
 }
 
 /// One attempt, as the history tells it.
@@ -203,7 +203,7 @@ pub fn attempts(lines: &[HistoryLine]) -> Vec<Attempt> {
                 outcome: None,
                 error: None,
             });
-        } else if let Some((index, _)) = ending(&line.fact)
+        } else if let Some((index, _)) = attempt_end(&line.fact)
             && let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.lease.attempt() == index)
         {
             attempt.ended_at = Some(line.at);

@@ -245,7 +245,7 @@ impl Join {
     /// Brings one edge up to date with its upstream, which is in `generation` and has ended as `outcome` or is live. Says
     /// whether the edge changed: the same news twice changes nothing, nor does older news. An edge that a satisfied group
     /// has counted stays as it was counted.
-    pub fn hear(
+    pub fn update_edge(
         &mut self,
         index: usize,
         when: EdgeCondition,

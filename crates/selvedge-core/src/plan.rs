@@ -99,16 +99,16 @@ pub struct GraphPlan {
 
 /// Whether names of nodes that are not in the call may be meant to be there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Onto {
+pub enum GraphTarget {
     /// A new flow: every name stands in the call.
-    Nothing,
+    NewFlow,
     /// A flow that exists.
-    Flow,
+    ExistingFlow,
 }
 
 impl GraphDraft {
     /// Checks everything that can be checked without rows; the first offender is named.
-    pub fn check(self, onto: Onto) -> Result<GraphPlan, Refusal> {
+    pub fn check(self, onto: GraphTarget) -> Result<GraphPlan, Refusal> {
         self.check_limits(onto)?;
         let digest = self.digest();
         let mut places: HashMap<Name, usize> = HashMap::with_capacity(self.nodes.len());
@@ -129,7 +129,7 @@ impl GraphDraft {
                     "is the id of a node before it; ids are unique",
                 ));
             }
-            let submission = node.draft.check().map_err(|refusal| refusal.under(&at))?;
+            let submission = node.draft.check().map_err(|refusal| refusal.with_pointer_prefix(&at))?;
             nodes.push(PlannedNode { name, submission, policy: JoinPolicy::AllOf, digest: 0 });
         }
         let mut plan =
@@ -141,8 +141,8 @@ impl GraphDraft {
         Ok(plan)
     }
 
-    fn check_limits(&self, onto: Onto) -> Result<(), Refusal> {
-        if self.nodes.is_empty() && (onto == Onto::Nothing || self.edges.is_empty()) {
+    fn check_limits(&self, onto: GraphTarget) -> Result<(), Refusal> {
+        if self.nodes.is_empty() && (onto == GraphTarget::NewFlow || self.edges.is_empty()) {
             return Err(Refusal::field("/nodes", "is empty; give at least one node"));
         }
         for (pointer, count, limit) in
@@ -246,7 +246,7 @@ impl GraphPlan {
         &mut self,
         edges: &[EdgeDraft],
         places: &HashMap<Name, usize>,
-        onto: Onto,
+        onto: GraphTarget,
     ) -> Result<(), Refusal> {
         let mut old: HashMap<Name, usize> = HashMap::new();
         let mut known = HashSet::with_capacity(edges.len());
@@ -258,7 +258,7 @@ impl GraphPlan {
                 if let Some(place) = places.get(&name) {
                     return Ok(End::New(*place));
                 }
-                if onto == Onto::Nothing {
+                if onto == GraphTarget::NewFlow {
                     return Err(Refusal::UnknownNode { pointer, node: name.to_string() });
                 }
                 let next = self.existing.len();

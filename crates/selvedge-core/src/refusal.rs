@@ -160,12 +160,12 @@ pub struct StaleLease {
     /// How it ended, if it has.
     pub outcome: Option<Outcome>,
     /// Who holds it now, if anybody.
-    pub holder: Option<Holder>,
+    pub holder: Option<LeaseHolder>,
 }
 
 /// The holder of a lease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct LeaseHolder {
     /// The worker.
     pub worker: String,
     /// Its instance.
@@ -251,7 +251,7 @@ impl Refusal {
     }
 
     /// The same refusal of something that stands further up: its pointer no longer begins with `at`.
-    pub fn without(mut self, at: &str) -> Refusal {
+    pub fn without_pointer_prefix(mut self, at: &str) -> Refusal {
         if let Refusal::IdempotencyMismatch { pointer, .. } | Refusal::InvalidField { pointer, .. } =
             &mut self
             && let Some(rest) = pointer.strip_prefix(at)
@@ -262,7 +262,7 @@ impl Refusal {
     }
 
     /// The same refusal of something that stands further down: its pointer begins with `at`.
-    pub fn under(mut self, at: &str) -> Refusal {
+    pub fn with_pointer_prefix(mut self, at: &str) -> Refusal {
         match &mut self {
             Refusal::InvalidField { pointer, .. }
             | Refusal::UnknownField { pointer, .. }

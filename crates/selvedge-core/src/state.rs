@@ -182,7 +182,7 @@ impl StateName {
     }
 
     /// The public word: what API, CLI and pages call this state.
-    pub fn public(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::WaitingDependencies => "waiting_dependencies",
             Self::Waiting => "waiting",
@@ -200,7 +200,7 @@ impl StateName {
 
     /// The state with this public word.
     pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|name| name.public() == word)
+        Self::ALL.into_iter().find(|name| name.as_str() == word)
     }
 }
 

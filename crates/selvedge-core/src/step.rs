@@ -81,27 +81,27 @@ pub struct Step {
     pub started_at: Timestamp,
     /// When it was recorded; none while it is waited for.
     pub recorded_at: Option<Timestamp>,
-    /// Its result, JSON; of a wait, [`Waited`].
+    /// Its result, JSON; of a wait, [`WaitResult`].
     pub result: Option<Bytes>,
 }
 
 /// The result of a step that was waited for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Waited {
+pub struct WaitResult {
     /// What ended the wait.
     pub resumed_by: ResumedBy,
     /// The numbers of the signals that it took.
     pub signals: Vec<u32>,
 }
 
-impl Waited {
+impl WaitResult {
     /// As the result of a step.
     pub fn encode(&self) -> Bytes {
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 
     /// From the result of a step.
-    pub fn decode(bytes: &[u8]) -> Option<Waited> {
+    pub fn decode(bytes: &[u8]) -> Option<WaitResult> {
         serde_json::from_slice(bytes).ok()
     }
 }

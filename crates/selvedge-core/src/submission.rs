@@ -1,6 +1,6 @@
 //! What a caller submits: a [`Draft`] is what was asked for, a [`Submission`] is one that was found valid.
 
-use crate::gate::{Draws, LIMIT_MAX};
+use crate::gate::{LIMIT_MAX, RequiredGates};
 use crate::name::{KEY_LIMIT, LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT, check_text};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
 use crate::{Backoff, Class, ExecutionId, Name, NamespaceId, Policy, Refusal, Timestamp};
@@ -74,7 +74,7 @@ pub struct Draft {
     /// Retries, timeouts, deadline, retention.
     pub policy: Policy,
     /// The gates that it goes through.
-    pub draws: Draws,
+    pub required_gates: RequiredGates,
 }
 
 impl Draft {
@@ -93,7 +93,7 @@ impl Draft {
             tags: BTreeMap::new(),
             delay: None,
             policy: Policy::default(),
-            draws: Draws::default(),
+            required_gates: RequiredGates::default(),
         }
     }
 
@@ -118,7 +118,7 @@ impl Draft {
             }
         }
         check_policy(&self.policy)?;
-        check_draws(&self.draws)?;
+        check_draws(&self.required_gates)?;
         Ok(Submission {
             id: self.id.map(ExecutionId),
             kind,
@@ -133,7 +133,7 @@ impl Draft {
             unique_while_active,
             tags: check_tags("/tags", self.tags)?,
             policy: self.policy,
-            draws: self.draws,
+            required_gates: self.required_gates,
             input: self.input,
             digest,
         })
@@ -151,7 +151,7 @@ impl Draft {
                 Some(When::AfterMs(ms)) => (2, ms),
             },
             serde_json::to_string(&self.policy).unwrap_or_default(),
-            serde_json::to_string(&self.draws).unwrap_or_default(),
+            serde_json::to_string(&self.required_gates).unwrap_or_default(),
         );
         hasher.update(&postcard::to_stdvec(&rest).unwrap_or_default());
         hasher.update(&self.input);
@@ -173,7 +173,7 @@ pub struct Submission {
     pub(crate) unique_while_active: Option<Name>,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) policy: Policy,
-    pub(crate) draws: Draws,
+    pub(crate) required_gates: RequiredGates,
     pub(crate) input: Bytes,
     pub(crate) digest: u64,
 }
@@ -280,34 +280,36 @@ pub fn check_tags(
 /// The most budgets or quotas of one execution.
 pub const DRAWS_LIMIT: usize = 16;
 
-fn check_draws(draws: &Draws) -> Result<(), Refusal> {
-    for (pointer, count) in [("/quotas", draws.quotas.len()), ("/budgets", draws.budgets.len())] {
+fn check_draws(required_gates: &RequiredGates) -> Result<(), Refusal> {
+    for (pointer, count) in
+        [("/quotas", required_gates.quotas.len()), ("/budgets", required_gates.budgets.len())]
+    {
         if count > DRAWS_LIMIT {
             let detail = format!("has {count} entries; at most {DRAWS_LIMIT} are allowed");
             return Err(Refusal::field(pointer, detail));
         }
     }
-    for (index, quota) in draws.quotas.iter().enumerate() {
+    for (index, quota) in required_gates.quotas.iter().enumerate() {
         let pointer = format!("/quotas/{index}");
         Name::parse(&pointer, quota, NAME_LIMIT)?;
-        if draws.quotas[..index].contains(quota) {
+        if required_gates.quotas[..index].contains(quota) {
             return Err(Refusal::field(&pointer, format!("is {quota:?} for the second time")));
         }
     }
-    for (index, (budget, reserve)) in draws.budgets.iter().enumerate() {
+    for (index, (budget, reserve)) in required_gates.budgets.iter().enumerate() {
         let pointer = format!("/budgets/{index}");
         Name::parse(&pointer, budget, NAME_LIMIT)?;
-        if draws.budgets[..index].iter().any(|(other, _)| other == budget) {
+        if required_gates.budgets[..index].iter().any(|(other, _)| other == budget) {
             return Err(Refusal::field(&pointer, format!("is {budget:?} for the second time")));
         }
         for dimension in reserve.keys() {
             Name::parse(&format!("{pointer}/reserve"), dimension, NAME_LIMIT)?;
         }
     }
-    if let Some(key) = &draws.fairness_key {
+    if let Some(key) = &required_gates.fairness_key {
         Name::parse("/fairness_key", key, KEY_LIMIT)?;
     }
-    if let Some((key, limit)) = &draws.concurrency {
+    if let Some((key, limit)) = &required_gates.concurrency {
         Name::parse("/concurrency/key", key, KEY_LIMIT)?;
         if *limit == 0 || *limit > LIMIT_MAX {
             let detail = format!("is {limit}; it must lie between 1 and {LIMIT_MAX}");

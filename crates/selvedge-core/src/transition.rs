@@ -54,7 +54,7 @@ pub enum Cause {
     /// An operator changed its tags.
     Tag,
     /// An upstream ended or was opened again, and that decided nothing.
-    Hear,
+    UpstreamChange,
     /// Its group of edges decided: it runs, or is skipped.
     Join,
     /// What made it be skipped may be different now.
@@ -106,7 +106,7 @@ impl Cause {
         Cause::Progress,
         Cause::Prioritise,
         Cause::Tag,
-        Cause::Hear,
+        Cause::UpstreamChange,
         Cause::Join,
         Cause::Reopen,
         Cause::Wire,
@@ -162,7 +162,7 @@ pub const TABLE: &[Transition] = &[
     Transition { cause: Cause::Progress, from: &[Active], to: &[] },
     Transition { cause: Cause::Prioritise, from: LIVE, to: &[] },
     Transition { cause: Cause::Tag, from: ANY, to: &[] },
-    Transition { cause: Cause::Hear, from: ANY, to: &[] },
+    Transition { cause: Cause::UpstreamChange, from: ANY, to: &[] },
     Transition { cause: Cause::Join, from: &[WaitingDependencies], to: &[Waiting, Delayed, Skipped] },
     Transition { cause: Cause::Reopen, from: &[Skipped], to: &[WaitingDependencies] },
     Transition { cause: Cause::Wire, from: ANY, to: &[] },
@@ -229,7 +229,7 @@ mod tests {
                     let expected = match cause {
                         Cause::Replay => from != Skipped && matches!(to, Waiting | WaitingDependencies),
                         Cause::Reopen => from == Skipped && to == WaitingDependencies,
-                        Cause::Tag | Cause::Hear | Cause::Wire | Cause::Waitpoint => to == from,
+                        Cause::Tag | Cause::UpstreamChange | Cause::Wire | Cause::Waitpoint => to == from,
                         _ => false,
                     };
                     assert_eq!(legal, expected, "{from:?} {cause:?} {to:?}");

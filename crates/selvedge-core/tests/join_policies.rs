@@ -114,7 +114,7 @@ fn arrive(
     let mut edges: Vec<Option<bool>> = vec![None; degree];
     let mut decided = 0;
     for place in order.iter().copied().filter(|place| standings[*place].is_some()) {
-        assert!(join.hear(place, when[place], 0, standings[place]), "it is news");
+        assert!(join.update_edge(place, when[place], 0, standings[place]), "it is news");
         edges[place] = edge_holds(when[place], standings[place]);
         let verdict = join.verdict();
         let expected = verdict_of(runs(policy, &edges));
@@ -124,7 +124,7 @@ fn arrive(
             decided += 1;
         }
         assert_eq!(join.decision, expected, "a late arrival does not change what was decided");
-        assert!(!join.hear(place, when[place], 0, standings[place]), "the same news twice is none");
+        assert!(!join.update_edge(place, when[place], 0, standings[place]), "the same news twice is none");
     }
     let counts =
         [Resolution::Holds, Resolution::Dead, Resolution::Pending].map(|one| join.count(one) as usize);
@@ -186,19 +186,19 @@ fn a_satisfied_group_keeps_what_it_counted_and_still_hears_what_is_pending() {
             JoinPolicy::AllOf | JoinPolicy::AnyOf { .. } => 1,
         };
         for place in 0..wanted {
-            assert!(join.hear(place, EdgeCondition::Success, 0, Some(Outcome::Completed)));
+            assert!(join.update_edge(place, EdgeCondition::Success, 0, Some(Outcome::Completed)));
         }
         assert_eq!(join.verdict(), GroupDecision::Satisfied);
         join.decision = GroupDecision::Satisfied;
         let counted = join.clone();
         for generation in 0..3 {
             for standing in STANDINGS {
-                assert!(!join.hear(0, EdgeCondition::Success, generation, standing), "it was counted");
+                assert!(!join.update_edge(0, EdgeCondition::Success, generation, standing), "it was counted");
             }
         }
         assert_eq!(join, counted);
-        assert!(join.hear(2, EdgeCondition::Success, 1, None), "it runs again");
-        assert!(join.hear(2, EdgeCondition::Success, 1, Some(Outcome::Failed)));
+        assert!(join.update_edge(2, EdgeCondition::Success, 1, None), "it runs again");
+        assert!(join.update_edge(2, EdgeCondition::Success, 1, Some(Outcome::Failed)));
         assert_eq!((join.verdict(), join.count(Resolution::Dead)), (GroupDecision::Satisfied, 1));
     }
 }
@@ -208,11 +208,11 @@ fn news_of_an_older_generation_changes_nothing_and_of_a_newer_one_replaces_the_e
     for first in STANDINGS {
         for second in STANDINGS {
             let mut join = fresh(JoinPolicy::AllOf, 2);
-            join.hear(0, EdgeCondition::Success, 1, first);
+            join.update_edge(0, EdgeCondition::Success, 1, first);
             let before = join.clone();
-            assert!(!join.hear(0, EdgeCondition::Success, 0, second), "that was before");
+            assert!(!join.update_edge(0, EdgeCondition::Success, 0, second), "that was before");
             assert_eq!(join, before);
-            assert!(join.hear(0, EdgeCondition::Success, 2, second), "that is newer");
+            assert!(join.update_edge(0, EdgeCondition::Success, 2, second), "that is newer");
             let expected = match edge_holds(EdgeCondition::Success, second) {
                 None => Resolution::Pending,
                 Some(true) => Resolution::Holds,
@@ -227,7 +227,7 @@ fn news_of_an_older_generation_changes_nothing_and_of_a_newer_one_replaces_the_e
 #[test]
 fn an_edge_that_is_not_there_hears_nothing() {
     let mut join = fresh(JoinPolicy::AllOf, 1);
-    assert!(!join.hear(1, EdgeCondition::Success, 0, Some(Outcome::Completed)));
+    assert!(!join.update_edge(1, EdgeCondition::Success, 0, Some(Outcome::Completed)));
     assert_eq!(join, fresh(JoinPolicy::AllOf, 1));
 }
 
@@ -235,7 +235,7 @@ fn an_edge_that_is_not_there_hears_nothing() {
 fn a_group_survives_its_bytes() {
     for policy in policies(3) {
         let mut join = fresh(policy, 3);
-        join.hear(1, EdgeCondition::Failure, 7, Some(Outcome::Expired));
+        join.update_edge(1, EdgeCondition::Failure, 7, Some(Outcome::Expired));
         join.decision = join.verdict();
         assert_eq!(Join::decode(&join.encode()).expect("it can be read"), join);
     }

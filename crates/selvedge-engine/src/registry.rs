@@ -123,8 +123,10 @@ impl Registry {
     /// Records the classes of executions that pass shared gates.
     pub fn learn_gated_classes<'a>(&self, rows: impl Iterator<Item = &'a Execution>) {
         let is_gated = |row: &&Execution| {
-            let draws = &row.spec.draws;
-            let undrawn = draws.budgets.is_empty() && draws.quotas.is_empty() && draws.fairness_key.is_none();
+            let required_gates = &row.spec.required_gates;
+            let undrawn = required_gates.budgets.is_empty()
+                && required_gates.quotas.is_empty()
+                && required_gates.fairness_key.is_none();
             row.detail.slots.lane.is_some() || !undrawn
         };
         let new: Vec<ClassId> =

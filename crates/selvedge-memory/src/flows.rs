@@ -2,8 +2,8 @@
 
 use crate::tables::{Record, Tables, remove_member};
 use selvedge_core::execution::ROOT;
-use selvedge_core::filter::{Place, tag_text};
-use selvedge_core::flow::{Counts, FlowFilter, FlowPlace};
+use selvedge_core::filter::{ListPosition, tag_text};
+use selvedge_core::flow::{Counts, FlowFilter, FlowListPosition};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{Members, NodeEntry, Relative};
 use selvedge_core::{Changes, Execution, ExecutionId, Flow, FlowId, Name, Needs, Rows, Timestamp};
@@ -19,8 +19,8 @@ fn due(flow: &Flow) -> Option<(FlowDue, Timestamp)> {
     }
 }
 
-fn place(flow: &Flow) -> FlowPlace {
-    FlowPlace { submitted_at: flow.submitted_at, id: flow.id }
+fn place(flow: &Flow) -> FlowListPosition {
+    FlowListPosition { submitted_at: flow.submitted_at, id: flow.id }
 }
 
 impl Tables {
@@ -82,7 +82,7 @@ impl Tables {
         }
         for NodeEntry { flow, name, submitted_at, execution } in changes.nodes.written.clone() {
             self.nodes.insert((flow, name), execution);
-            self.members.entry(flow).or_default().insert(Place { submitted_at, id: execution });
+            self.members.entry(flow).or_default().insert(ListPosition { submitted_at, id: execution });
         }
         for name in &changes.outbox.removed {
             self.take_outbox(*name);
@@ -139,7 +139,7 @@ impl Tables {
         ids.iter().filter_map(|id| self.flows.get(id).cloned()).collect()
     }
 
-    pub fn list_flows(&self, filter: &FlowFilter, after: Option<FlowPlace>, limit: u32) -> Vec<Flow> {
+    pub fn list_flows(&self, filter: &FlowFilter, after: Option<FlowListPosition>, limit: u32) -> Vec<Flow> {
         let before = after.map_or(Unbounded, Excluded);
         let listed = self.listed_flows.get(&filter.namespace).into_iter();
         listed

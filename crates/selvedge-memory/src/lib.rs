@@ -17,8 +17,8 @@ mod tables;
 pub use clock::Clock;
 
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, Place};
-use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
@@ -142,7 +142,12 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.fetch(ids))
     }
 
-    async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ListPosition>,
+        limit: u32,
+    ) -> Result<Vec<Stored>, Error> {
         self.read(|tables, _| tables.list(filter, after, limit))
     }
 
@@ -169,7 +174,7 @@ impl Store for MemoryStore {
     async fn list_flows(
         &self,
         filter: &FlowFilter,
-        after: Option<FlowPlace>,
+        after: Option<FlowListPosition>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
         self.read(|tables, _| tables.list_flows(filter, after, limit))

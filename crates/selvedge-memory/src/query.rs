@@ -1,7 +1,7 @@
 //! Queries over executions and sessions, the overview, and the deletion of expired keys.
 
 use crate::tables::{Record, Tables};
-use selvedge_core::filter::{Filter, Place};
+use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::{DueKind, Execution, ExecutionId, NamespaceId, Session, SessionId, Timestamp};
 use selvedge_store::{DueRow, FlowDue, Overview, Stored};
@@ -24,7 +24,7 @@ impl Tables {
     }
 
     /// Returns the records that match, newest first. Uses the tag index if the filter names a tag.
-    fn matching(&self, filter: &Filter, after: Option<Place>) -> impl Iterator<Item = &Record> {
+    fn matching(&self, filter: &Filter, after: Option<ListPosition>) -> impl Iterator<Item = &Record> {
         let index = match &filter.tag {
             Some(tag) => self.tags.get(&(filter.namespace, tag.clone())),
             None => self.listed.get(&filter.namespace),
@@ -37,7 +37,7 @@ impl Tables {
             .filter(|record| matches(filter, &record.execution))
     }
 
-    pub fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Vec<Stored> {
+    pub fn list(&self, filter: &Filter, after: Option<ListPosition>, limit: u32) -> Vec<Stored> {
         let records = self.matching(filter, after).take(limit as usize);
         records.map(|record| self.stored(record)).collect()
     }

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use selvedge_core::execution::ClaimOrder;
-use selvedge_core::filter::Place;
-use selvedge_core::flow::FlowPlace;
+use selvedge_core::filter::ListPosition;
+use selvedge_core::flow::FlowListPosition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{KeyName, KeyRow, TagEntry};
 use selvedge_core::stream::{Frame, Stream, StreamName};
@@ -35,7 +35,7 @@ pub(crate) struct Tables {
     pub keys: HashMap<KeyName, KeyRow>,
     pub sessions: HashMap<SessionId, Session>,
     /// The tag index by namespace and `name:value`, oldest first.
-    pub tags: HashMap<(NamespaceId, String), BTreeSet<Place>>,
+    pub tags: HashMap<(NamespaceId, String), BTreeSet<ListPosition>>,
     /// The event log: the time and the body of each entry.
     pub log: VecDeque<(Timestamp, Bytes)>,
     /// The number of entries dropped from the start of the log; the first retained entry has the next number.
@@ -53,7 +53,7 @@ pub(crate) struct Tables {
     /// Leases by session.
     pub leases: HashMap<SessionId, BTreeSet<ExecutionId>>,
     /// Executions by namespace, newest last.
-    pub listed: HashMap<NamespaceId, BTreeSet<Place>>,
+    pub listed: HashMap<NamespaceId, BTreeSet<ListPosition>>,
     /// Sessions by instance.
     pub instances: HashMap<(NamespaceId, Name), BTreeSet<SessionId>>,
     /// Keys of operations by the time they expire.
@@ -61,13 +61,13 @@ pub(crate) struct Tables {
 
     pub flows: HashMap<FlowId, Flow>,
     /// Flows by namespace, newest last.
-    pub listed_flows: HashMap<NamespaceId, BTreeSet<FlowPlace>>,
+    pub listed_flows: HashMap<NamespaceId, BTreeSet<FlowListPosition>>,
     /// Due times of flows, by kind.
     pub due_flows: HashMap<FlowDue, BTreeSet<(Timestamp, FlowId)>>,
     /// Nodes by name.
     pub nodes: HashMap<(FlowId, Name), ExecutionId>,
     /// The members of flows, in the order of their submission.
-    pub members: HashMap<FlowId, BTreeSet<Place>>,
+    pub members: HashMap<FlowId, BTreeSet<ListPosition>>,
     pub outbox: HashMap<OutboxName, OutboxRow>,
     /// Outbox rows by kind, oldest first.
     pub outbox_by_age: HashMap<OutboxKind, BTreeSet<(Timestamp, Uuid)>>,
@@ -77,8 +77,8 @@ pub(crate) struct Tables {
     class_ids: HashMap<Class, ClassId>,
 }
 
-fn place(row: &Execution) -> Place {
-    Place { submitted_at: row.submitted_at, id: row.id }
+fn place(row: &Execution) -> ListPosition {
+    ListPosition { submitted_at: row.submitted_at, id: row.id }
 }
 
 /// Removes `member` from the set at `key`, and the set if it becomes empty.
@@ -152,14 +152,14 @@ impl Tables {
 
     /// Inserts an entry into the tag index.
     pub fn put_tag(&mut self, entry: TagEntry) {
-        let place = Place { submitted_at: entry.submitted_at, id: entry.execution };
+        let place = ListPosition { submitted_at: entry.submitted_at, id: entry.execution };
         let tagged = self.tags.entry((entry.namespace, entry.tag)).or_default();
         tagged.insert(place);
     }
 
     /// Removes an entry from the tag index.
     pub fn take_tag(&mut self, entry: TagEntry) {
-        let place = Place { submitted_at: entry.submitted_at, id: entry.execution };
+        let place = ListPosition { submitted_at: entry.submitted_at, id: entry.execution };
         remove_member(&mut self.tags, &(entry.namespace, entry.tag), &place);
     }
 

@@ -5,7 +5,7 @@
 use selvedge_conformance::{Harness, invariants};
 use selvedge_core::amount::Amount;
 use selvedge_core::filter::Filter;
-use selvedge_core::gate::{Amounts, Config, Draws, GateKind, GateName, Limit};
+use selvedge_core::gate::{Amounts, Config, GateKind, GateName, Limit, RequiredGates};
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::{Draft, Execution, Name, State, Timestamp};
@@ -39,17 +39,20 @@ fn tokens(count: u32) -> Amounts {
 /// Returns a draft. Most drafts are hard to admit (a small limit, many tokens), some are easy.
 fn draft(draw: Draw, random: &mut Random) -> Draft {
     let hard = random.range(0, 10) > 0;
-    let draws = match draw {
+    let required_gates = match draw {
         Draw::Limit => {
             let limit = if hard { random.range(1, 3) } else { random.range(3, 7) };
-            Draws { concurrency: Some((Name::trusted("gate"), limit)), ..Draws::default() }
+            RequiredGates { concurrency: Some((Name::trusted("gate"), limit)), ..RequiredGates::default() }
         }
         Draw::Tokens => {
             let reserve = if hard { random.range(60, 110) } else { random.range(1, 30) };
-            Draws { budgets: vec![(Name::trusted("gate"), tokens(reserve))], ..Draws::default() }
+            RequiredGates {
+                budgets: vec![(Name::trusted("gate"), tokens(reserve))],
+                ..RequiredGates::default()
+            }
         }
     };
-    Draft { draws, priority: random.range(0, 3).into(), ..Draft::new("kind") }
+    Draft { required_gates, priority: random.range(0, 3).into(), ..Draft::new("kind") }
 }
 
 /// A random walk of commands on one gate.
@@ -152,14 +155,14 @@ impl Walk {
         let now = self.harness.now().await;
         let mut held = 0;
         for row in self.rows().await.iter().filter(|row| row.state.gate().is_some()) {
-            let draws = &row.spec.draws;
-            let own = draws.concurrency.as_ref().map(|(_, limit)| *limit);
-            let refused = match draws.budgets.first() {
+            let required_gates = &row.spec.required_gates;
+            let own = required_gates.concurrency.as_ref().map(|(_, limit)| *limit);
+            let refused = match required_gates.budgets.first() {
                 None => gate.refuses(&config, own, now).is_some(),
                 Some((_, reserve)) => gate.refuses_to_spend(&config.limits, reserve).is_some(),
             };
             let is_due = gate.due_at.is_some_and(|at| at <= now.plus_ms(1000));
-            assert!(refused || is_due, "{} with {draws:?} stays held by {gate:?}", row.id);
+            assert!(refused || is_due, "{} with {required_gates:?} stays held by {gate:?}", row.id);
             held += 1;
         }
         assert_eq!(held, self.harness.held_by(&self.gate).await);

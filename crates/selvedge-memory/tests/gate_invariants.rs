@@ -4,7 +4,7 @@
 use selvedge_conformance::{Harness, invariants};
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::Slots;
-use selvedge_core::gate::{Amounts, Config, Draws, Gate, GateKind, GateName, LedgerEntry, Limit};
+use selvedge_core::gate::{Amounts, Config, Gate, GateKind, GateName, LedgerEntry, Limit, RequiredGates};
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::rules::gates::budget::Spend;
 use selvedge_core::rules::gates::configure::Configure;
@@ -27,13 +27,13 @@ fn tokens(count: u32) -> Amounts {
 }
 
 fn drawing() -> Draft {
-    let draws = Draws {
+    let required_gates = RequiredGates {
         budgets: vec![(Name::trusted("budget"), tokens(3))],
         quotas: vec![Name::trusted("quota")],
         concurrency: Some((Name::trusted("key"), 1)),
         fairness_key: None,
     };
-    Draft { draws, ..Draft::new("kind") }
+    Draft { required_gates, ..Draft::new("kind") }
 }
 
 impl SoundStore {
@@ -62,7 +62,10 @@ impl SoundStore {
         };
         assert_eq!(harness.run(spend).await, Ok(true));
         let fairness_key = Some(Name::trusted("tenant"));
-        let fair = Draft { draws: Draws { fairness_key, ..Draws::default() }, ..Draft::new("kind") };
+        let fair = Draft {
+            required_gates: RequiredGates { fairness_key, ..RequiredGates::default() },
+            ..Draft::new("kind")
+        };
         let line = harness.submit_all(vec![fair; 2]).await;
         SoundStore { harness, active: rows[0].id, held: rows[1].id, line: [line[0].id, line[1].id] }
     }

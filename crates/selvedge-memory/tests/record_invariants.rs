@@ -2,7 +2,7 @@
 //! in a sound store and expects a message.
 
 use selvedge_conformance::{Harness, invariants};
-use selvedge_core::fact::Notice;
+use selvedge_core::fact::SuspensionNotice;
 use selvedge_core::log::{Event, unpack};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
 use selvedge_core::rows::UnreadWrites;
@@ -311,7 +311,7 @@ async fn a_suspension_that_resumes_or_ends_without_cause_is_found() {
     })
     .await;
     assert_extra_event_found("changes nothing in", is_resumed, |event| {
-        event.fact = Fact::Noticed { notice: Notice::Time }
+        event.fact = Fact::Noticed { notice: SuspensionNotice::Time }
     })
     .await;
     assert_extra_event_found("was overdue", is_resumed, |event| {

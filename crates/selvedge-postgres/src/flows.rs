@@ -3,7 +3,7 @@
 use crate::list::{END_OF_TIME, Parameters};
 use crate::row::{self, Micros};
 use crate::{PostgresStore, load, sql};
-use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::{Execution, Flow, FlowId, Name, NamespaceId, Timestamp};
@@ -24,7 +24,7 @@ fn source(filter: &FlowFilter) -> &'static str {
 }
 
 /// The parameters of that statement for a page.
-fn parameters(filter: &FlowFilter, after: Option<FlowPlace>, limit: i64) -> Parameters {
+fn parameters(filter: &FlowFilter, after: Option<FlowListPosition>, limit: i64) -> Parameters {
     let (time, id) =
         after.map_or((END_OF_TIME, Uuid::max()), |place| (place.submitted_at.into(), place.id.0));
     let mut list: Vec<Box<dyn ToSql + Sync + Send>> = vec![
@@ -47,8 +47,8 @@ fn parameters(filter: &FlowFilter, after: Option<FlowPlace>, limit: i64) -> Para
 }
 
 /// The place in a list of a flow in a row of `{flow}`.
-fn place(row: &Row) -> FlowPlace {
-    FlowPlace { submitted_at: row.get::<_, Micros>(1).time(), id: FlowId(row.get(0)) }
+fn place(row: &Row) -> FlowListPosition {
+    FlowListPosition { submitted_at: row.get::<_, Micros>(1).time(), id: FlowId(row.get(0)) }
 }
 
 impl PostgresStore {
@@ -60,7 +60,7 @@ impl PostgresStore {
     pub(crate) async fn find_flows(
         &self,
         filter: &FlowFilter,
-        after: Option<FlowPlace>,
+        after: Option<FlowListPosition>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
         let (mut listed, mut after) = (Vec::new(), after);

@@ -2,7 +2,7 @@
 
 use crate::row::Micros;
 use crate::{PostgresStore, sql};
-use selvedge_core::filter::{Filter, Place};
+use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::state::StateName;
 use selvedge_store::Error;
 use tokio_postgres::types::ToSql;
@@ -43,7 +43,7 @@ impl Parameters {
 
 impl Source<'_> {
     /// The parameters for a page.
-    pub fn parameters(&self, after: Option<Place>, limit: i64) -> Parameters {
+    pub fn parameters(&self, after: Option<ListPosition>, limit: i64) -> Parameters {
         let (time, id) =
             after.map_or((END_OF_TIME, Uuid::max()), |place| (place.submitted_at.into(), place.id.0));
         let mut list: Vec<Box<dyn ToSql + Sync + Send>> = vec![

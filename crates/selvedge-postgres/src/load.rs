@@ -15,7 +15,7 @@ use crate::sql;
 use crate::streams;
 use crate::transaction::Failed;
 use deadpool_postgres::Object;
-use selvedge_core::filter::Place;
+use selvedge_core::filter::ListPosition;
 use selvedge_core::outbox::OutboxName;
 use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, Members};
 use selvedge_core::table::{Access, Request};
@@ -281,7 +281,7 @@ pub fn gather_execution(answer: &Row, rows: &mut Rows) -> Option<ExecutionId> {
 
 /// Takes in members and which page each is on. One that cannot be read is a member too.
 fn gather_members(answer: &[Row], pages: &[Members], rows: &mut Rows) {
-    let mut found: Vec<(i64, Place)> =
+    let mut found: Vec<(i64, ListPosition)> =
         answer.iter().map(|row| (row.get(sql::COLUMN_COUNT), row::place(row))).collect();
     found.sort_unstable();
     let mut found = found.into_iter().peekable();

@@ -7,8 +7,8 @@ use crate::row::{self, Micros};
 use crate::{PostgresStore, sql};
 use async_trait::async_trait;
 use deadpool_postgres::Object;
-use selvedge_core::filter::{Filter, Place};
-use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
@@ -142,7 +142,12 @@ impl Store for PostgresStore {
         self.query(&sql::EXECUTIONS_FETCH, &[&ids]).await?.iter().map(stored).collect()
     }
 
-    async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ListPosition>,
+        limit: u32,
+    ) -> Result<Vec<Stored>, Error> {
         let sources = self.sources(filter).await?;
         let (mut listed, mut after) = (Vec::new(), after);
         loop {
@@ -203,7 +208,7 @@ impl Store for PostgresStore {
     async fn list_flows(
         &self,
         filter: &FlowFilter,
-        after: Option<FlowPlace>,
+        after: Option<FlowListPosition>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
         self.find_flows(filter, after, limit).await

@@ -1,7 +1,7 @@
 //! Rows of Postgres and values of ours, both ways.
 
 use bytes::{Bytes, BytesMut};
-use selvedge_core::filter::Place;
+use selvedge_core::filter::ListPosition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{HeldLease, Relative};
 use selvedge_core::{
@@ -106,8 +106,8 @@ fn read(row: &Row, id: Uuid) -> Result<Execution, String> {
 }
 
 /// The place in a list of an execution in a row that begins with `{columns}`.
-pub fn place(row: &Row) -> Place {
-    Place { submitted_at: row.get::<_, Micros>(1).time(), id: ExecutionId(row.get(0)) }
+pub fn place(row: &Row) -> ListPosition {
+    ListPosition { submitted_at: row.get::<_, Micros>(1).time(), id: ExecutionId(row.get(0)) }
 }
 
 /// The flow in a row of `{flow}`, or which one cannot be read and why.

@@ -4,8 +4,8 @@
 mod support;
 
 use selvedge_conformance::Sketch;
-use selvedge_engine::core::gate::{BudgetScope, Config, Draws, GateKind, GateName, LaneState};
-use selvedge_engine::core::history::ending;
+use selvedge_engine::core::gate::{BudgetScope, Config, GateKind, GateName, LaneState, RequiredGates};
+use selvedge_engine::core::history::attempt_end;
 use selvedge_engine::core::log::Event;
 use selvedge_engine::core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_engine::core::{Draft, ExecutionId, Fact, Name};
@@ -96,7 +96,7 @@ async fn workers_never_have_more_in_hand_than_every_limit_together_allows() {
     configure(crowd.first(), GateKind::Quota, "few", at_once(3)).await;
     configure(crowd.first(), GateKind::Budget, "month", hard(100)).await;
     let draft = |number: usize| {
-        let draws = Draws {
+        let required_gates = RequiredGates {
             quotas: number.is_multiple_of(2).then(|| Name::trusted("few")).into_iter().collect(),
             concurrency: number.is_multiple_of(3).then(|| (Name::trusted("key"), 2)),
             budgets: number
@@ -106,18 +106,22 @@ async fn workers_never_have_more_in_hand_than_every_limit_together_allows() {
                 .collect(),
             fairness_key: number.is_multiple_of(7).then(|| Name::trusted(["x", "y"][number % 2])),
         };
-        Draft { lane: ["one", "two"][number % 2].into(), draws, ..Draft::new(["k", "l"][number % 11 % 2]) }
+        Draft {
+            lane: ["one", "two"][number % 2].into(),
+            required_gates,
+            ..Draft::new(["k", "l"][number % 11 % 2])
+        }
     };
     let count = 420;
     let ids = crowd.first().submit_many((0..count).map(draft).collect()).await;
     let lanes: BTreeMap<ExecutionId, &str> =
         ids.iter().enumerate().map(|(n, id)| (*id, ["one", "two"][n % 2])).collect();
     let in_hand = work_off(&crowd, &["one", "two"], count, move |one| {
-        let draws = &one.execution.spec.draws;
+        let required_gates = &one.execution.spec.required_gates;
         let mut through = vec![lanes[&one.execution.id].to_owned()];
-        through.extend(draws.quotas.iter().map(Name::to_string));
-        through.extend(draws.concurrency.iter().map(|(key, _)| key.to_string()));
-        through.extend(draws.budgets.iter().map(|(budget, _)| budget.to_string()));
+        through.extend(required_gates.quotas.iter().map(Name::to_string));
+        through.extend(required_gates.concurrency.iter().map(|(key, _)| key.to_string()));
+        through.extend(required_gates.budgets.iter().map(|(budget, _)| budget.to_string()));
         through
     })
     .await;
@@ -141,14 +145,15 @@ async fn the_parts_of_a_budget_are_limited_each_on_its_own_however_many_claim() 
         .await;
     configure(crowd.first(), GateKind::Budget, "lane", Config { scope: BudgetScope::Lane, ..hard(200) })
         .await;
-    let draws = Draws {
+    let required_gates = RequiredGates {
         budgets: ["flow", "lane"].map(|name| (Name::trusted(name), tokens(40))).to_vec(),
-        ..Draws::default()
+        ..RequiredGates::default()
     };
     let mut flows = Vec::new();
     for _ in 0..12 {
-        let sketch =
-            Sketch::from("a b c d e f g h -> z").of_kind("kind").each(|one| one.draws = draws.clone());
+        let sketch = Sketch::from("a b c d e f g h -> z")
+            .of_kind("kind")
+            .each(|one| one.required_gates = required_gates.clone());
         flows.push(crowd.first().flow_of(sketch.0).await);
     }
     let in_hand = work_off(&crowd, &["default"], 12 * 9, |one| {
@@ -258,7 +263,7 @@ fn followed(log: &[Event], gate: &GateName, configs: &[Option<Config>], each: u3
                 assert!(i64::from(active * each) <= limit, "{active} active under {config:?}");
             }
             Fact::Held { .. } => held += 1,
-            fact if ending(fact).is_some() => active -= 1,
+            fact if attempt_end(fact).is_some() => active -= 1,
             _ => {}
         }
     }

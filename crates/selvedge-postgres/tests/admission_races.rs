@@ -5,7 +5,7 @@ mod support;
 
 use selvedge_conformance::{Sketch, invariants};
 use selvedge_engine::core::gate::draws::lane_gate;
-use selvedge_engine::core::gate::{Config, Draws, GateKind, GateName};
+use selvedge_engine::core::gate::{Config, GateKind, GateName, RequiredGates};
 use selvedge_engine::core::rules::gates::budget::Spend;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
@@ -202,8 +202,9 @@ async fn a_node_that_spawns_does_not_wait_at_its_gates_for_another_of_its_flow_t
     let servers = [server(&sandbox, "a", 4).await, server(&sandbox, "b", 4).await];
     let (a, b, plain) = (&servers[0].side, &servers[1].side, sandbox.plain().await);
     configure(a, GateKind::Quota, "few", at_once(5)).await;
-    let draws = Draws { quotas: vec![Name::trusted("few")], ..Draws::default() };
-    let sketch = Sketch::from("x y -> z").of_kind("kind").each(|draft| draft.draws = draws.clone());
+    let required_gates = RequiredGates { quotas: vec![Name::trusted("few")], ..RequiredGates::default() };
+    let sketch =
+        Sketch::from("x y -> z").of_kind("kind").each(|draft| draft.required_gates = required_gates.clone());
     let flow = a.flow_of(sketch.0).await;
     let leases = a.claim_nodes("one").await;
     let child = support::flows::drawn("child").graph;
@@ -322,13 +323,13 @@ async fn what_is_reported_of_a_lease_that_another_server_took_away_counts_once_a
     configure(&a, GateKind::Lane, "default", at_once(2)).await;
     configure(&a, GateKind::Quota, "few", at_once(2)).await;
     configure(&a, GateKind::Budget, "month", hard(100)).await;
-    let draws = Draws {
+    let required_gates = RequiredGates {
         budgets: vec![(Name::trusted("month"), tokens(60))],
         quotas: vec![Name::trusted("few")],
         concurrency: Some((Name::trusted("key"), 2)),
-        ..Draws::default()
+        ..RequiredGates::default()
     };
-    let id = a.submit(Draft { draws, ..Draft::new("kind") }).await;
+    let id = a.submit(Draft { required_gates, ..Draft::new("kind") }).await;
     // The first server remembers the row of the lease that it has given out.
     let lost = fence(&a.claim_one("one").await);
     b.operate(id, Action::Revoke { reason: None }).await.expect("it is revoked");

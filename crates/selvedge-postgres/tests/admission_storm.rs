@@ -6,7 +6,7 @@ mod support;
 
 use selvedge_conformance::Sketch;
 use selvedge_engine::Error;
-use selvedge_engine::core::gate::{Config, Draws, GateKind};
+use selvedge_engine::core::gate::{Config, GateKind, RequiredGates};
 use selvedge_engine::core::policy::{Backoff, Retry};
 use selvedge_engine::core::rules::claim::Claimed;
 use selvedge_engine::core::rules::operator::Action;
@@ -29,27 +29,27 @@ const HARD: u32 = 300;
 const RESERVE: u32 = 40;
 
 /// Goes through some of the gates.
-fn draws() -> Draws {
-    let mut draws = Draws::default();
+fn required_gates() -> RequiredGates {
+    let mut required_gates = RequiredGates::default();
     if fastrand::u8(..3) == 0 {
-        draws.quotas = vec![Name::trusted("few")];
+        required_gates.quotas = vec![Name::trusted("few")];
     }
     if fastrand::u8(..3) == 0 {
-        draws.concurrency = Some((Name::trusted(["a", "b", "c"][fastrand::usize(..3)]), KEY));
+        required_gates.concurrency = Some((Name::trusted(["a", "b", "c"][fastrand::usize(..3)]), KEY));
     }
     if fastrand::u8(..3) == 0 {
-        draws.budgets = vec![(Name::trusted("month"), tokens(RESERVE))];
+        required_gates.budgets = vec![(Name::trusted("month"), tokens(RESERVE))];
     }
     if fastrand::u8(..3) == 0 {
-        draws.fairness_key = Some(Name::trusted(["x", "y"][fastrand::usize(..2)]));
+        required_gates.fairness_key = Some(Name::trusted(["x", "y"][fastrand::usize(..2)]));
     }
-    draws
+    required_gates
 }
 
 fn draft() -> Draft {
     let retry = Retry { backoff: Backoff::Fixed { delay_ms: 1 }, ..Retry::default() };
     let policy = Policy { retry, ..Policy::default() };
-    Draft { draws: draws(), policy, priority: fastrand::i64(0..3), ..Draft::new("kind") }
+    Draft { required_gates: required_gates(), policy, priority: fastrand::i64(0..3), ..Draft::new("kind") }
 }
 
 /// Submits, alone and as flows; gives those that are alone.
@@ -58,7 +58,8 @@ async fn submit(side: &TestServer) -> Vec<ExecutionId> {
     for _ in 0..12 {
         ids.extend(side.submit_many((0..20).map(|_| draft()).collect()).await);
         let shape = ["a b c -> d", "a -> b c; b c -> d: any_of", "a b"][fastrand::usize(..3)];
-        side.flow_of(Sketch::from(shape).of_kind("kind").each(|one| one.draws = draws()).0).await;
+        side.flow_of(Sketch::from(shape).of_kind("kind").each(|one| one.required_gates = required_gates()).0)
+            .await;
     }
     ids
 }
@@ -66,7 +67,7 @@ async fn submit(side: &TestServer) -> Vec<ExecutionId> {
 /// What a worker does with what it has claimed. Somebody may have taken it away meanwhile.
 async fn work(side: &TestServer, claimed: Claimed, instance: &str) {
     let lease = fence(&claimed);
-    if claimed.execution.spec.draws.budgets.iter().any(|(budget, _)| budget.as_str() == "month") {
+    if claimed.execution.spec.required_gates.budgets.iter().any(|(budget, _)| budget.as_str() == "month") {
         spend_some(side.clone(), claimed.clone(), "month", RESERVE).await;
     }
     match fastrand::u8(..12) {
@@ -158,17 +159,18 @@ async fn storm(lane: Config) {
     }
     let log = crowd.log().await;
     let all = rows(crowd.store(), log.iter().filter_map(|event| event.execution)).await;
-    let draws = |id: &ExecutionId| &all[id].spec.draws;
+    let required_gates = |id: &ExecutionId| &all[id].spec.required_gates;
     let most = lane.concurrency.map_or(usize::MAX, |most| most as usize);
     assert!(Passage::replay(&log, |_| true, 0).most_active() <= most, "the lane");
-    let few = Passage::replay(&log, |id| !draws(&id).quotas.is_empty(), 0);
+    let few = Passage::replay(&log, |id| !required_gates(&id).quotas.is_empty(), 0);
     assert!(few.most_active() <= QUOTA as usize, "the quota");
     for key in ["a", "b", "c"] {
-        let of_key = |id| draws(&id).concurrency.as_ref().is_some_and(|(name, _)| name.as_str() == key);
+        let of_key =
+            |id| required_gates(&id).concurrency.as_ref().is_some_and(|(name, _)| name.as_str() == key);
         let passage = Passage::replay(&log, of_key, 0);
         assert!(passage.most_active() <= KEY as usize, "the key {key}");
     }
-    let month = Passage::replay(&log, |id| !draws(&id).budgets.is_empty(), RESERVE);
+    let month = Passage::replay(&log, |id| !required_gates(&id).budgets.is_empty(), RESERVE);
     for (used, reserved) in &month.spent_at_claims {
         assert!(used + reserved <= u64::from(HARD), "{used} used and {reserved} reserved");
     }

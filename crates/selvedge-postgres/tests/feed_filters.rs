@@ -174,7 +174,7 @@ async fn what_is_waited_for(side: &TestServer) {
 
 /// One is held and goes on, and a budget is spent, set back and removed.
 async fn what_gates_do(side: &TestServer) {
-    let draft = Draft { draws: keyed("key", 1).draws, ..tagged("gated") };
+    let draft = Draft { required_gates: keyed("key", 1).required_gates, ..tagged("gated") };
     side.submit_many(vec![draft; 2]).await;
     let mut claim = claim_of("gated", 2);
     claim.kinds = Some(vec!["gated".into()]);

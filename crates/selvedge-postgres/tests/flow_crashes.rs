@@ -11,7 +11,7 @@ use selvedge_conformance::Sketch;
 use selvedge_engine::Options;
 use selvedge_engine::core::flow::{CancelMode, FlowState};
 use selvedge_engine::core::plan::GraphDraft;
-use selvedge_engine::core::rules::Operation;
+use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Fence;
@@ -71,8 +71,8 @@ async fn claim(side: &TestServer, name: &str) -> Fence {
     fence(claimed.first().unwrap_or_else(|| panic!("{name} can be claimed")))
 }
 
-fn operation(number: u64) -> Option<Operation> {
-    Some(Operation { key: Name::trusted(&format!("call {number}")), digest: number })
+fn call_key(number: u64) -> Option<CallKey> {
+    Some(CallKey { key: Name::trusted(&format!("call {number}")), digest: number })
 }
 
 impl Bed {
@@ -329,11 +329,11 @@ async fn a_growth_survives_a_crash_at_every_statement() {
     type More = (GraphDraft, u64);
     let act = async |side: &TestServer, struck: &Struck<More>| {
         let (graph, number) = struck.more.clone();
-        drop(side.namespace.grow_flow(struck.flow.id, graph, operation(number)).await);
+        drop(side.namespace.grow_flow(struck.flow.id, graph, call_key(number)).await);
     };
     let again = async |side: &TestServer, struck: &Struck<More>| {
         let (graph, number) = struck.more.clone();
-        let grown = side.namespace.grow_flow(struck.flow.id, graph, operation(number)).await;
+        let grown = side.namespace.grow_flow(struck.flow.id, graph, call_key(number)).await;
         let grown = grown.expect("it is the same call");
         for (name, id) in grown.executions {
             assert_eq!(struck.flow.nodes[name.as_str()], id);
@@ -371,12 +371,12 @@ async fn a_submission_of_a_flow_survives_a_crash_at_every_statement() {
     type More = (FlowDraft, u64);
     let act = async |side: &TestServer, struck: &Struck<More>| {
         let (draft, number) = struck.more.clone();
-        drop(side.namespace.submit_flow(draft, operation(number)).await);
+        drop(side.namespace.submit_flow(draft, call_key(number)).await);
     };
     let again = async |side: &TestServer, struck: &Struck<More>| {
         let (draft, number) = struck.more.clone();
         for _ in 0..2 {
-            let grown = side.namespace.submit_flow(draft.clone(), operation(number)).await;
+            let grown = side.namespace.submit_flow(draft.clone(), call_key(number)).await;
             let flow = Flow::new(side, grown.expect("it is the same call"));
             assert_eq!((flow.id, &flow.nodes), (struck.flow.id, &struck.flow.nodes));
         }

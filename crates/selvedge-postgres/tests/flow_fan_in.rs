@@ -120,7 +120,7 @@ async fn heard(side: &TestServer, join: ExecutionId) -> BTreeMap<ExecutionId, us
     let log = Harness::new(side.engine.store().clone()).await.log().await;
     let events = log.iter().flat_map(|(_, events)| events).filter(|event| event.execution == Some(join));
     for event in events {
-        if let Fact::Heard { edges } | Fact::Joined { edges, .. } = &event.fact {
+        if let Fact::UpstreamChanged { edges } | Fact::Joined { edges, .. } = &event.fact {
             edges.iter().for_each(|edge| *heard.entry(edge.upstream).or_default() += 1);
         }
     }

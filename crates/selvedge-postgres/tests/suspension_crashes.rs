@@ -137,7 +137,7 @@ async fn told(side: &TestServer) -> BTreeMap<(ExecutionId, &'static str), usize>
     let mut told = BTreeMap::new();
     for event in log.iter().flat_map(|(_, events)| events) {
         let Some(id) = event.execution else { continue };
-        for (kind, _) in event.fact.tell() {
+        for (kind, _) in event.fact.public_events() {
             *told.entry((id, kind)).or_default() += 1;
         }
     }

@@ -4,7 +4,7 @@
 mod support;
 
 use selvedge_conformance::{Harness, RulePair, Worker, run_rule};
-use selvedge_engine::core::rules::Operation;
+use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Class, ClassId, Draft, ExecutionId, Name, Timestamp};
 use selvedge_engine::store::{Error, Notification, Store};
@@ -302,11 +302,11 @@ async fn a_keyed_call_whose_answer_was_lost_gets_the_first_answer_when_it_is_rep
     let sandbox = Sandbox::new();
     let (proxy, side) = behind_proxy(&sandbox).await;
     let plain = sandbox.plain().await;
-    let operation = |key: &str| Some(Operation { key: Name::trusted(key), digest: 7 });
+    let call_key = |key: &str| Some(CallKey { key: Name::trusted(key), digest: 7 });
     proxy.cut_next(Cut::AfterCommit);
     let submit = async |namespace: &Namespace| {
         let drafts = vec![Ok(Draft::new("kind")), Ok(Draft::new("kind"))];
-        let submitted = namespace.submit_many(drafts, operation("submit")).await.expect("it is answered");
+        let submitted = namespace.submit_many(drafts, call_key("submit")).await.expect("it is answered");
         let submitted = submitted.into_iter().map(|one| one.expect("it is accepted").execution.id);
         submitted.collect::<Vec<_>>()
     };
@@ -316,7 +316,7 @@ async fn a_keyed_call_whose_answer_was_lost_gets_the_first_answer_when_it_is_rep
 
     let claim = || {
         let mut claim = claim_wait(claim_of("one", 1), Duration::ZERO);
-        claim.operation = operation("claim");
+        claim.call_key = call_key("claim");
         side.namespace.claim(claim)
     };
     proxy.cut_next(Cut::AfterCommit);

@@ -7,7 +7,7 @@ use crate::list::{self, Range};
 use crate::{row, sql};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params};
-use selvedge_core::flow::{FlowFilter, FlowPlace, FlowState};
+use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::rows::Members;
 use selvedge_core::{Execution, ExecutionId, Flow, FlowId};
 
@@ -49,7 +49,7 @@ pub fn members(connection: &Connection, page: Members) -> rusqlite::Result<Vec<E
 pub fn list(
     connection: &Connection,
     filter: &FlowFilter,
-    after: Option<FlowPlace>,
+    after: Option<FlowListPosition>,
     limit: u32,
 ) -> rusqlite::Result<Vec<Flow>> {
     let ids = list::find(connection, ranges(filter, after), limit)?;
@@ -57,7 +57,7 @@ pub fn list(
 }
 
 /// The ranges in which everything that matches is found, each flow in one of them.
-fn ranges(filter: &FlowFilter, after: Option<FlowPlace>) -> Vec<Range> {
+fn ranges(filter: &FlowFilter, after: Option<FlowListPosition>) -> Vec<Range> {
     let all_states = match filter.states.as_slice() {
         [] => Value::Null,
         states => list::numbers(states.iter().map(|state| i32::from(state.code()))),
@@ -80,7 +80,7 @@ fn ranges(filter: &FlowFilter, after: Option<FlowPlace>) -> Vec<Range> {
 }
 
 /// What the statements ask for, in the order of `sql/flow_list_all.sql`.
-fn parameters(filter: &FlowFilter, after: Option<FlowPlace>, states: Value) -> Vec<Value> {
+fn parameters(filter: &FlowFilter, after: Option<FlowListPosition>, states: Value) -> Vec<Value> {
     let (below_at, below_id) =
         list::below(filter.submitted_before, after.map(|place| (place.submitted_at, place.id.0)));
     vec![

@@ -6,7 +6,7 @@
 use crate::{read, row, sql};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
-use selvedge_core::filter::{Filter, Place};
+use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::state::StateName;
 use selvedge_core::{ExecutionId, Timestamp};
 use selvedge_store::Stored;
@@ -28,7 +28,7 @@ pub struct Range {
 pub fn list(
     connection: &Connection,
     filter: &Filter,
-    after: Option<Place>,
+    after: Option<ListPosition>,
     limit: u32,
 ) -> rusqlite::Result<Vec<Stored>> {
     let ids = find(connection, ranges(filter, after), limit)?;
@@ -70,7 +70,7 @@ pub fn count(connection: &Connection, filter: &Filter, bound: u64) -> rusqlite::
 }
 
 /// The ranges in which everything that matches is found, each execution in one of them.
-fn ranges(filter: &Filter, after: Option<Place>) -> Vec<Range> {
+fn ranges(filter: &Filter, after: Option<ListPosition>) -> Vec<Range> {
     let all_states = match filter.states.as_slice() {
         [] => Value::Null,
         states => numbers(states.iter().map(|state| i32::from(state.code()))),
@@ -96,7 +96,7 @@ fn ranges(filter: &Filter, after: Option<Place>) -> Vec<Range> {
 }
 
 /// What the statements ask for, in the order of `sql/list_all.sql`.
-fn parameters(filter: &Filter, after: Option<Place>, states: Value) -> Vec<Value> {
+fn parameters(filter: &Filter, after: Option<ListPosition>, states: Value) -> Vec<Value> {
     let (below_at, below_id) =
         below(filter.submitted_before, after.map(|place| (place.submitted_at, place.id.0)));
     let classes = filter.classes.as_ref();

@@ -4,8 +4,8 @@ use crate::decide::decide;
 use crate::failure::failure;
 use crate::{SqliteStore, due, flow, gates, held, list, names, read, record, sql, stream, wait_for};
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, Place};
-use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
@@ -55,7 +55,12 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| read::fetch(connection, &ids)).await
     }
 
-    async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ListPosition>,
+        limit: u32,
+    ) -> Result<Vec<Stored>, Error> {
         let filter = filter.clone();
         self.readers.read(move |connection| list::list(connection, &filter, after, limit)).await
     }
@@ -86,7 +91,7 @@ impl Store for SqliteStore {
     async fn list_flows(
         &self,
         filter: &FlowFilter,
-        after: Option<FlowPlace>,
+        after: Option<FlowListPosition>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
         let filter = filter.clone();

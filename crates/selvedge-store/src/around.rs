@@ -6,8 +6,8 @@ use crate::{
     Transaction,
 };
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, Place};
-use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
@@ -62,7 +62,12 @@ pub trait Around: Send + Sync + 'static {
     }
 
     /// See [`Store::list`].
-    async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ListPosition>,
+        limit: u32,
+    ) -> Result<Vec<Stored>, Error> {
         self.inner().list(filter, after, limit).await
     }
 
@@ -95,7 +100,7 @@ pub trait Around: Send + Sync + 'static {
     async fn list_flows(
         &self,
         filter: &FlowFilter,
-        after: Option<FlowPlace>,
+        after: Option<FlowListPosition>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
         self.inner().list_flows(filter, after, limit).await
@@ -309,7 +314,12 @@ impl<T: Around> Store for T {
         Around::fetch(self, ids).await
     }
 
-    async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error> {
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ListPosition>,
+        limit: u32,
+    ) -> Result<Vec<Stored>, Error> {
         Around::list(self, filter, after, limit).await
     }
 
@@ -336,7 +346,7 @@ impl<T: Around> Store for T {
     async fn list_flows(
         &self,
         filter: &FlowFilter,
-        after: Option<FlowPlace>,
+        after: Option<FlowListPosition>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
         Around::list_flows(self, filter, after, limit).await

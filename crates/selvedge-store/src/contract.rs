@@ -4,8 +4,8 @@ use crate::Error;
 use async_trait::async_trait;
 use bytes::Bytes;
 use selvedge_core::driver::{Driver, Host};
-use selvedge_core::filter::{Filter, Place};
-use selvedge_core::flow::{FlowFilter, FlowPlace};
+use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
@@ -232,7 +232,12 @@ pub trait Store: Send + Sync + 'static {
     /// Returns executions by id, in no particular order; unknown ids are omitted. An unreadable row fails the call.
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error>;
     /// Returns a page of the executions that match, newest first. Unreadable rows are omitted.
-    async fn list(&self, filter: &Filter, after: Option<Place>, limit: u32) -> Result<Vec<Stored>, Error>;
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ListPosition>,
+        limit: u32,
+    ) -> Result<Vec<Stored>, Error>;
     /// Returns the number of executions that match, or `bound` if there are more.
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error>;
     /// Returns the pages of an execution's history that were moved out of its row, oldest first.
@@ -249,7 +254,7 @@ pub trait Store: Send + Sync + 'static {
     async fn list_flows(
         &self,
         filter: &FlowFilter,
-        after: Option<FlowPlace>,
+        after: Option<FlowListPosition>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error>;
     /// Returns a page of a flow's members in the order of their submission, without payloads. Unreadable rows are omitted.

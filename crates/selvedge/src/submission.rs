@@ -113,7 +113,7 @@ impl Submission {
 
     /// Sets the fairness key. Default: none. Waiting executions of a lane with different fairness keys take turns.
     pub fn fairness_key(mut self, key: impl AsRef<str>) -> Self {
-        self.draft.draws.fairness_key = Some(Name::trusted(key.as_ref()));
+        self.draft.required_gates.fairness_key = Some(Name::trusted(key.as_ref()));
         self
     }
 
@@ -137,20 +137,20 @@ impl Submission {
         reserve: impl IntoIterator<Item = (D, Amount)>,
     ) -> Self {
         let reserve = reserve.into_iter().map(|(dimension, amount)| (dimension.into(), amount)).collect();
-        self.draft.draws.budgets.push((Name::trusted(name.as_ref()), reserve));
+        self.draft.required_gates.budgets.push((Name::trusted(name.as_ref()), reserve));
         self
     }
 
     /// Adds a quota, which limits how often executions start and how many are active at once. Default: none.
     pub fn quota(mut self, name: impl AsRef<str>) -> Self {
-        self.draft.draws.quotas.push(Name::trusted(name.as_ref()));
+        self.draft.required_gates.quotas.push(Name::trusted(name.as_ref()));
         self
     }
 
     /// Sets the concurrency key and its limit. Default: none. At most `limit` executions with this key are active at
     /// once; the others are held until one of those ends.
     pub fn concurrency(mut self, key: impl AsRef<str>, limit: u32) -> Self {
-        self.draft.draws.concurrency = Some((Name::trusted(key.as_ref()), limit));
+        self.draft.required_gates.concurrency = Some((Name::trusted(key.as_ref()), limit));
         self
     }
 
@@ -245,15 +245,17 @@ impl Submission {
             own.tags.clone_from(&fallback.tags);
         }
         own.delay = own.delay.or(fallback.delay);
-        let (draws, fallback_draws) = (&mut own.draws, &fallback.draws);
-        if draws.budgets.is_empty() {
-            draws.budgets.clone_from(&fallback_draws.budgets);
+        let (required_gates, fallback_draws) = (&mut own.required_gates, &fallback.required_gates);
+        if required_gates.budgets.is_empty() {
+            required_gates.budgets.clone_from(&fallback_draws.budgets);
         }
-        if draws.quotas.is_empty() {
-            draws.quotas.clone_from(&fallback_draws.quotas);
+        if required_gates.quotas.is_empty() {
+            required_gates.quotas.clone_from(&fallback_draws.quotas);
         }
-        draws.concurrency = draws.concurrency.take().or_else(|| fallback_draws.concurrency.clone());
-        draws.fairness_key = draws.fairness_key.take().or_else(|| fallback_draws.fairness_key.clone());
+        required_gates.concurrency =
+            required_gates.concurrency.take().or_else(|| fallback_draws.concurrency.clone());
+        required_gates.fairness_key =
+            required_gates.fairness_key.take().or_else(|| fallback_draws.fairness_key.clone());
         let (own, fallback) = (&mut own.policy, &fallback.policy);
         if !explicit.retry {
             own.retry = fallback.retry.clone();
@@ -325,15 +327,15 @@ mod tests {
             .quota("calls")
             .concurrency("tenant", 2);
         let own = Submission::new("k").budget("own").concurrency("other", 1);
-        let draws = Draft::from(own.with_defaults(&defaults)).draws;
-        assert_eq!(draws.budgets, [(Name::trusted("own"), Default::default())]);
-        assert_eq!(draws.concurrency, Some((Name::trusted("other"), 1)));
+        let required_gates = Draft::from(own.with_defaults(&defaults)).required_gates;
+        assert_eq!(required_gates.budgets, [(Name::trusted("own"), Default::default())]);
+        assert_eq!(required_gates.concurrency, Some((Name::trusted("other"), 1)));
         assert_eq!(
-            (draws.quotas, draws.fairness_key),
+            (required_gates.quotas, required_gates.fairness_key),
             (vec![Name::trusted("calls")], Some(Name::trusted("tenant")))
         );
-        let inherited = Draft::from(Submission::new("k").with_defaults(&defaults)).draws;
-        assert_eq!(inherited, Draft::from(defaults).draws);
+        let inherited = Draft::from(Submission::new("k").with_defaults(&defaults)).required_gates;
+        assert_eq!(inherited, Draft::from(defaults).required_gates);
         assert_eq!(inherited.budgets[1].1["tokens"], Amount::whole(5));
     }
 

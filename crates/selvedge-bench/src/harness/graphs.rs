@@ -90,13 +90,13 @@ pub fn layers(nodes: usize) -> GraphDraft {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use selvedge_core::plan::Onto;
+    use selvedge_core::plan::GraphTarget;
 
     #[test]
     fn every_graph_is_valid() {
         for graph in [chain(50, 7), fanout(1000), quorum(100, 2), layers(10_000), layers(1)] {
             let nodes = graph.nodes.len();
-            assert_eq!(graph.check(Onto::Nothing).expect("the graph is valid").nodes().len(), nodes);
+            assert_eq!(graph.check(GraphTarget::NewFlow).expect("the graph is valid").nodes().len(), nodes);
         }
     }
 

@@ -90,7 +90,7 @@ impl BenchWorker {
 
     /// Returns a claim that waits for work.
     pub fn waiting_claim(&self) -> ClaimWait {
-        ClaimWait { claim: self.claim(), wait: self.wait, operation: None }
+        ClaimWait { claim: self.claim(), wait: self.wait, call_key: None }
     }
 }
 
@@ -129,7 +129,7 @@ impl Target {
                     input: input.clone(),
                     lane: requirements.lane.clone(),
                     capabilities: requirements.capabilities.clone(),
-                    draws: requirements.draws.clone(),
+                    required_gates: requirements.required_gates.clone(),
                     ..Draft::new("noop")
                 };
                 let drafts = requirements.iter().cycle().take(count).map(|one| Ok(draft(one))).collect();

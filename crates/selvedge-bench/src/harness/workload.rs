@@ -4,7 +4,7 @@ use super::BenchWorker;
 use crate::Error;
 use selvedge_core::Name;
 use selvedge_core::amount::Amount;
-use selvedge_core::gate::{Amounts, Config, Draws, GateKind, Limit};
+use selvedge_core::gate::{Amounts, Config, GateKind, Limit, RequiredGates};
 use selvedge_engine::Namespace;
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub struct Requirements {
     /// The capabilities that its worker must offer.
     pub capabilities: Vec<String>,
     /// The budgets, quotas, concurrency key and fairness key.
-    pub draws: Draws,
+    pub required_gates: RequiredGates,
 }
 
 /// The usage that a worker reports with every completion, in the same call.
@@ -49,12 +49,12 @@ pub struct Workload {
 impl Requirements {
     /// Requires only this lane.
     pub fn lane(lane: &str) -> Requirements {
-        Requirements { lane: lane.into(), capabilities: Vec::new(), draws: Draws::default() }
+        Requirements { lane: lane.into(), capabilities: Vec::new(), required_gates: RequiredGates::default() }
     }
 
     /// Returns the fields of a submission over HTTP.
     pub fn fields(&self) -> Value {
-        let Draws { budgets, quotas, concurrency, fairness_key } = &self.draws;
+        let RequiredGates { budgets, quotas, concurrency, fairness_key } = &self.required_gates;
         let budget = |(name, reserve): &(Name, Amounts)| json!({"name": name, "reserve": reserve});
         json!({
             "lane": self.lane,
@@ -112,12 +112,12 @@ mod tests {
 
     #[test]
     fn requirements_become_the_fields_of_the_api() {
-        let draws = Draws {
+        let required_gates = RequiredGates {
             budgets: vec![(Name::trusted("month"), tokens(10))],
             concurrency: Some((Name::trusted("tenant"), 2)),
-            ..Draws::default()
+            ..RequiredGates::default()
         };
-        let fields = Requirements { draws, ..Requirements::lane("default") }.fields();
+        let fields = Requirements { required_gates, ..Requirements::lane("default") }.fields();
         assert_eq!(fields["budgets"], json!([{"name": "month", "reserve": {"tokens": 10}}]));
         assert_eq!(fields["concurrency"], json!({"key": "tenant", "limit": 2}));
         assert_eq!(fields["fairness_key"], Value::Null);

@@ -11,7 +11,7 @@ use crate::harness::{ActiveExecution, BenchWorker, Requirements, Target, TestBed
 use crate::report::{Report, Times, rounded};
 use crate::{Error, Load, Place, floor, task_result};
 use selvedge_core::Name;
-use selvedge_core::gate::Draws;
+use selvedge_core::gate::RequiredGates;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_engine::{Namespace, Namespaces};
 use serde_json::json;
@@ -134,8 +134,9 @@ impl Tenants {
                     Tenant::Heavy => "heavy",
                     Tenant::Light => "light",
                 };
-                let draws = Draws { fairness_key: Some(Name::trusted(key)), ..Draws::default() };
-                target.submit_with(count, &[Requirements { draws, ..lane }], mark).await
+                let required_gates =
+                    RequiredGates { fairness_key: Some(Name::trusted(key)), ..RequiredGates::default() };
+                target.submit_with(count, &[Requirements { required_gates, ..lane }], mark).await
             }
             Tenants::Namespaces { heavy, light } => {
                 let namespace = match tenant {

@@ -14,7 +14,7 @@ use crate::harness::{BenchWorker, Requirements, Target, TestBed};
 use crate::report::{Report, Times, rounded};
 use crate::{Error, Load, Place, floor};
 use selvedge_core::Name;
-use selvedge_core::gate::{Config, Draws, GateKind, GateName};
+use selvedge_core::gate::{Config, GateKind, GateName, RequiredGates};
 use selvedge_engine::Namespace;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -94,16 +94,16 @@ pub async fn run(place: &Place, load: &Load, study: &Study) -> Result<Report, Er
 /// Returns the requirements of an execution that goes through this gate. One execution fills the gate `full`.
 fn through_gate(kind: GateKind, gate: &str, lane: &str) -> Result<Requirements, Error> {
     let name = Name::trusted(gate);
-    let none = Draws::default();
-    let draws = match kind {
-        GateKind::Key => Draws { concurrency: Some((name, 1)), ..none },
-        GateKind::Quota => Draws { quotas: vec![name], ..none },
-        GateKind::Budget => Draws { budgets: vec![(name, tokens(10))], ..none },
+    let none = RequiredGates::default();
+    let required_gates = match kind {
+        GateKind::Key => RequiredGates { concurrency: Some((name, 1)), ..none },
+        GateKind::Quota => RequiredGates { quotas: vec![name], ..none },
+        GateKind::Budget => RequiredGates { budgets: vec![(name, tokens(10))], ..none },
         GateKind::Lane | GateKind::Fair => {
             return Err(Error::Usage("a lane or a fairness line does not hold executions".into()));
         }
     };
-    Ok(Requirements { draws, ..Requirements::lane(lane) })
+    Ok(Requirements { required_gates, ..Requirements::lane(lane) })
 }
 
 async fn configure(namespace: &Namespace, kind: GateKind) -> Result<(), Error> {

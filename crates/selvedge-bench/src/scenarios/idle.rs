@@ -24,7 +24,7 @@ pub async fn run(place: &Place) -> Result<Report, Error> {
     let namespace = engine.namespace("default").await?;
     let waiting_claim = tokio::spawn(async move {
         let claim = ClaimDraft { lease_ttl_ms: 30_000, ..BenchWorker::new(0, 10).claim() };
-        let _ = namespace.claim(ClaimWait { claim, wait: DURATION * 2, operation: None }).await;
+        let _ = namespace.claim(ClaimWait { claim, wait: DURATION * 2, call_key: None }).await;
     });
     tokio::time::sleep(SETTLE).await;
     let before = (transactions(place).await?, cpu_seconds());

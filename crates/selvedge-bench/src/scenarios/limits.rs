@@ -53,7 +53,7 @@ impl Limits {
         }
         if self.budget {
             for requirements in &mut workload.requirements {
-                requirements.draws.budgets = vec![(Name::trusted(BUDGET), tokens(RESERVED))];
+                requirements.required_gates.budgets = vec![(Name::trusted(BUDGET), tokens(RESERVED))];
             }
         }
         if self.usage {

@@ -1,7 +1,7 @@
 //! Rows and sessions built by hand: with times in the past, and in states that the rules would need time to reach.
 
 use super::{Harness, new_id};
-use selvedge_core::execution::{Detail, Record, Spec};
+use selvedge_core::execution::{Detail, RecordSummary, Spec};
 use selvedge_core::fact::LeaseRef;
 use selvedge_core::filter::tag_text;
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
@@ -120,7 +120,7 @@ pub fn suspended(row: Execution, since: Timestamp, waits: Vec<Wait>) -> Executio
         instance: Name::trusted("one"),
     };
     let suspension = Suspension { number: 1, since, lease, waits };
-    let record = Record { suspensions: 1, ..Record::default() };
+    let record = RecordSummary { suspensions: 1, ..RecordSummary::default() };
     let detail = Detail { record, ..Detail::default() };
     Execution { state: State::Suspended(suspension.into()), epoch: 1, started_at: Some(since), detail, ..row }
 }
@@ -131,7 +131,7 @@ pub fn wait(condition: Condition) -> Wait {
 }
 
 /// Inserts a waiting execution with this record.
-pub async fn recorded(harness: &Harness, record: Record) -> Execution {
+pub async fn recorded(harness: &Harness, record: RecordSummary) -> Execution {
     let class = harness.class("default", "kind").await;
     let row = row(harness, class, harness.now().await);
     let row = Execution { detail: Detail { record, ..Detail::default() }, ..row };

@@ -7,17 +7,17 @@ use super::{Harness, fence, new_id};
 use bytes::Bytes;
 use selvedge_core::flow::{CancelMode, FlowState};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::plan::{GraphDraft, GraphPlan, Onto};
+use selvedge_core::plan::{GraphDraft, GraphPlan, GraphTarget};
 use selvedge_core::rows::Members;
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
-use selvedge_core::rules::flow::{CancelFlow, Settle};
-use selvedge_core::rules::graft::Planned;
+use selvedge_core::rules::flow::{CancelFlow, SettleFlow};
+use selvedge_core::rules::graft::PlannedGraph;
 use selvedge_core::rules::grow::{Grow, Spawn};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::{Op, Reported};
 use selvedge_core::rules::submit_flow::{FlowSubmitted, SubmitFlow};
+use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::table::Request;
 use selvedge_core::{
     Class, DueKind, Execution, ExecutionId, FailureClass, Flow, FlowId, Name, Needs, Outcome, Refusal,
@@ -40,13 +40,13 @@ pub struct FlowHarness {
 
 impl Harness {
     /// Adds ids and classes for its nodes to a plan.
-    pub async fn planned(&self, plan: GraphPlan) -> Planned {
+    pub async fn planned(&self, plan: GraphPlan) -> PlannedGraph {
         let wanted = plan.classes(self.namespace);
         let distinct: BTreeSet<Class> = wanted.iter().cloned().collect();
         let known = self.intern(distinct.into_iter().collect()).await;
         let classes = wanted.iter().map(|class| known.find(class).expect("its class is interned"));
         let ids = plan.ids().map(|id| id.unwrap_or_else(new_id)).collect();
-        Planned { classes: classes.collect(), ids, plan }
+        PlannedGraph { classes: classes.collect(), ids, plan }
     }
 
     /// Returns the command that submits a flow, or the refusal of an invalid sketch.
@@ -57,7 +57,7 @@ impl Harness {
             id: submission.id().unwrap_or_else(|| FlowId(Uuid::now_v7())),
             submission,
             planned: self.planned(plan).await,
-            operation: None,
+            call_key: None,
             repeated: false,
         })
     }
@@ -104,7 +104,7 @@ impl Harness {
             }
             let due = self.store.due_flows(FlowDue::Settle, None, ALL).await.expect("due flows are read");
             for one in &due {
-                self.run(Settle { flow: one.flow }).await;
+                self.run(SettleFlow { flow: one.flow }).await;
             }
             if rows.is_empty() && due.is_empty() {
                 return done;
@@ -150,7 +150,7 @@ impl FlowHarness {
         let members = self.members().await;
         let states: BTreeMap<&str, &str> = members
             .iter()
-            .map(|row| (row.node().expect("it has a name"), row.state.name().public()))
+            .map(|row| (row.node().expect("it has a name"), row.state.name().as_str()))
             .collect();
         let words: Vec<String> = states.iter().map(|(name, state)| format!("{name}={state}")).collect();
         words.join(" ")
@@ -235,7 +235,7 @@ impl FlowHarness {
     }
 
     /// Applies a due action or a lease expiry to a node.
-    pub async fn tick(&self, name: &str, what: What) -> Ticked {
+    pub async fn tick(&self, name: &str, what: Timer) -> TimerReply {
         self.harness.tick(self.id(name).await, what).await
     }
 
@@ -256,22 +256,22 @@ impl FlowHarness {
     /// Lets the lease of a node expire whose time to live is a millisecond.
     pub async fn expire_lease(&self, name: &str) {
         self.harness.advance_past(1).await;
-        assert_eq!(self.tick(name, What::Lapse).await, Ticked::Done);
+        assert_eq!(self.tick(name, Timer::LeaseExpiry).await, TimerReply::Fired);
     }
 
     /// Applies the due action of this kind to a node.
     pub async fn due(&self, name: &str, kind: DueKind) {
-        assert_eq!(self.tick(name, What::Due(kind)).await, Ticked::Done, "{kind:?} of {name}");
+        assert_eq!(self.tick(name, Timer::Due(kind)).await, TimerReply::Fired, "{kind:?} of {name}");
     }
 
     /// Returns the command that grows the flow.
     pub async fn grow_command(&self, graph: GraphDraft) -> Result<Grow, Refusal> {
-        let planned = self.harness.planned(graph.check(Onto::Flow)?).await;
+        let planned = self.harness.planned(graph.check(GraphTarget::ExistingFlow)?).await;
         Ok(Grow {
             namespace: self.harness.namespace,
             flow: self.id,
             planned,
-            operation: None,
+            call_key: None,
             repeated: false,
         })
     }
@@ -305,7 +305,7 @@ impl FlowHarness {
         children: GraphDraft,
         detach: bool,
     ) -> Result<Reported, Refusal> {
-        let planned = self.harness.planned(children.check(Onto::Flow)?).await;
+        let planned = self.harness.planned(children.check(GraphTarget::ExistingFlow)?).await;
         self.harness.report(fence(parent), Op::Spawn(Box::new(Spawn { planned, detach }))).await
     }
 

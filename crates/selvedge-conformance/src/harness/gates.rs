@@ -3,11 +3,11 @@
 
 use super::{Harness, fence};
 use selvedge_core::amount::Amount;
-use selvedge_core::filter::{Filter, Place};
+use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::gate::draws::draws_on;
 use selvedge_core::gate::draws::fairness_line;
 use selvedge_core::gate::{
-    Amounts, BudgetScope, Config, Draws, Gate, GateKind, GateName, LedgerEntry, Limit, Rate,
+    Amounts, BudgetScope, Config, Gate, GateKind, GateName, LedgerEntry, Limit, Rate, RequiredGates,
 };
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::gates::budget::{Breach, Reset, Spend};
@@ -22,28 +22,31 @@ const ALL: u32 = 100_000;
 
 /// Returns a draft with a concurrency key and its limit.
 pub fn with_key(key: &str, limit: u32) -> Draft {
-    with_draws(Draws { concurrency: Some((Name::trusted(key), limit)), ..Draws::default() })
+    with_draws(RequiredGates { concurrency: Some((Name::trusted(key), limit)), ..RequiredGates::default() })
 }
 
 /// Returns a draft that draws on quotas.
 pub fn with_quotas(quotas: &[&str]) -> Draft {
     let quotas = quotas.iter().map(|name| Name::trusted(name)).collect();
-    with_draws(Draws { quotas, ..Draws::default() })
+    with_draws(RequiredGates { quotas, ..RequiredGates::default() })
 }
 
 /// Returns a draft that reserves tokens of a budget.
 pub fn with_budget(budget: &str, reserve: u32) -> Draft {
-    with_draws(Draws { budgets: vec![(Name::trusted(budget), tokens(reserve))], ..Draws::default() })
+    with_draws(RequiredGates {
+        budgets: vec![(Name::trusted(budget), tokens(reserve))],
+        ..RequiredGates::default()
+    })
 }
 
 /// Returns a draft with a fairness key.
 pub fn with_fairness_key(key: &str) -> Draft {
-    with_draws(Draws { fairness_key: Some(Name::trusted(key)), ..Draws::default() })
+    with_draws(RequiredGates { fairness_key: Some(Name::trusted(key)), ..RequiredGates::default() })
 }
 
 /// Returns a draft with these draws.
-pub fn with_draws(draws: Draws) -> Draft {
-    Draft { draws, ..Draft::new("kind") }
+pub fn with_draws(required_gates: RequiredGates) -> Draft {
+    Draft { required_gates, ..Draft::new("kind") }
 }
 
 /// Returns an amount of tokens; empty if `count` is 0.
@@ -164,7 +167,7 @@ impl Harness {
     /// Stops the active executions that draw on an exhausted budget and returns how many.
     pub async fn stop(&self, gate: &GateName) -> usize {
         let active = Filter { states: vec![StateName::Active], ..Filter::all(gate.namespace) };
-        let none: Option<Place> = None;
+        let none: Option<ListPosition> = None;
         let page = self.store.list(&active, none, ALL).await.expect("executions are listed");
         let mut stopped = 0;
         for row in page.into_iter().map(|stored| stored.execution).filter(|row| draws_on(row, gate)) {

@@ -17,10 +17,10 @@ use crate::invariants::read_log;
 use runner::{PendingReply, RuleGroup, RuleRunner, StoreRunner, decision, load_rows, run_with};
 use selvedge_core::log::Event;
 use selvedge_core::rules::claim::{Claim, Claimed, Claims};
-use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report, Reported};
-use selvedge_core::rules::submit::{Item, Submit, Submitted};
+use selvedge_core::rules::submit::{Submit, SubmitItem, Submitted};
+use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
 use selvedge_core::{
     Changes, Class, ClassId, Classes, Draft, Execution, ExecutionId, Fact, Name, NamespaceId, Needs, Refusal,
     Rows, Submission, Timestamp,
@@ -153,12 +153,12 @@ impl Harness {
         let submissions: Vec<Submission> = checked.collect();
         let wanted: BTreeSet<Class> = submissions.iter().map(|one| one.class(self.namespace)).collect();
         let classes = self.intern(wanted.into_iter().collect()).await;
-        let items = submissions.into_iter().map(|submission| Item {
+        let items = submissions.into_iter().map(|submission| SubmitItem {
             class: classes.find(&submission.class(self.namespace)).expect("its class is interned"),
             id: submission.id().unwrap_or_else(new_id),
             submission: Ok(submission),
         });
-        Submit { namespace: self.namespace, items: items.collect(), operation: None, repeated: false }
+        Submit { namespace: self.namespace, items: items.collect(), call_key: None, repeated: false }
     }
 
     /// Interns classes and returns the table of them.
@@ -214,7 +214,7 @@ impl Harness {
             instance: Name::trusted(&worker.instance),
             max,
             ttl_ms: worker.ttl_ms,
-            operation: None,
+            call_key: None,
             handed_only: false,
         }
     }
@@ -271,8 +271,8 @@ impl Harness {
     }
 
     /// Applies a due action or a lease expiry to an execution.
-    pub async fn tick(&self, id: ExecutionId, what: What) -> Ticked {
-        let tick = Tick { execution: id, what };
+    pub async fn tick(&self, id: ExecutionId, what: Timer) -> TimerReply {
+        let tick = FireTimer { execution: id, timer: what };
         self.run(tick).await.expect("the row can be read")
     }
 

@@ -3,13 +3,13 @@
 use super::{Harness, fence};
 use bytes::Bytes;
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::{Op, Reported};
-use selvedge_core::rules::signal::{Deliver, Delivered, SignalDraft, Way};
+use selvedge_core::rules::signal::{Deliver, Delivered, SignalDraft, SignalSender};
 use selvedge_core::rules::step::StepDraft;
 use selvedge_core::rules::suspend::Suspend;
-use selvedge_core::rules::waitpoint::{Rotate, WaitpointDraft};
+use selvedge_core::rules::timer::{Timer, TimerReply};
+use selvedge_core::rules::waitpoint::{RotateTokenKeys, WaitpointDraft};
 use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
 use selvedge_core::step::{Step, StepKind};
@@ -118,7 +118,7 @@ impl Harness {
 
     /// Returns the command that sends a signal as this source.
     pub fn signal_command(&self, id: ExecutionId, draft: SignalDraft, source: &str) -> Deliver {
-        let way = Way::Direct { namespace: self.namespace, source: name(source) };
+        let way = SignalSender::Caller { namespace: self.namespace, source: name(source) };
         draft.check(id, way).expect("a signal of a case is valid")
     }
 
@@ -136,7 +136,8 @@ impl Harness {
 
     /// Returns the command that delivers a signal through a waitpoint with a token.
     pub fn deliver_command(&self, waitpoint: &Waitpoint, token: &str, draft: SignalDraft) -> Deliver {
-        let way = Way::Token { waitpoint: waitpoint.id, token: token.to_owned(), secret: secret(1) };
+        let way =
+            SignalSender::TokenHolder { waitpoint: waitpoint.id, token: token.to_owned(), secret: secret(1) };
         draft.check(waitpoint.execution, way).expect("a signal of a case is valid")
     }
 
@@ -161,7 +162,7 @@ impl Harness {
     /// Rotates the key that signs tokens.
     pub async fn rotate(&self, grace_ms: i64) -> TokenKey {
         let (namespace, fingerprint) = (self.namespace, secret(1).fingerprint());
-        let rotate = Rotate { namespace, grace_ms, fingerprint, actor: name("operator") };
+        let rotate = RotateTokenKeys { namespace, grace_ms, fingerprint, actor: name("operator") };
         self.run(rotate).await.expect("it is rotated")
     }
 
@@ -172,7 +173,7 @@ impl Harness {
 
     /// Applies the due action of this kind to an execution.
     pub async fn due(&self, id: ExecutionId, kind: DueKind) {
-        assert_eq!(self.tick(id, What::Due(kind)).await, Ticked::Done, "{kind:?}");
+        assert_eq!(self.tick(id, Timer::Due(kind)).await, TimerReply::Fired, "{kind:?}");
     }
 
     /// Claims this execution, which must be the only waiting one.

@@ -6,7 +6,7 @@
 //! The meaning of the policies and of the end of a flow is implemented here a second time, from the specification.
 
 use crate::harness::runner::load_rows;
-use selvedge_core::flow::{Counts, FlowFilter, FlowPlace, FlowState};
+use selvedge_core::flow::{Counts, FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, Join, JoinPolicy, Resolution};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
 use selvedge_core::rows::Members;
@@ -80,7 +80,7 @@ async fn read_flows(store: &dyn Store) -> BTreeMap<FlowId, Flow> {
         loop {
             let page = store.list_flows(&filter, after, 500).await.expect("flows are listed");
             let Some(last) = page.last() else { break };
-            after = Some(FlowPlace { submitted_at: last.submitted_at, id: last.id });
+            after = Some(FlowListPosition { submitted_at: last.submitted_at, id: last.id });
             flows.extend(page.into_iter().map(|flow| (flow.id, flow)));
         }
     }

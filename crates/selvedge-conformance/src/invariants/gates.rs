@@ -84,28 +84,28 @@ async fn read_gates(store: &dyn Store, names: Vec<GateName>) -> BTreeMap<GateNam
 fn count<'a>(row: &'a Execution, gates: &mut Gates<'a>) -> Vec<String> {
     let mut violations = Vec::new();
     let gate = |kind, name: &Name| GateName::new(row.namespace, kind, name.clone());
-    let (draws, slots) = (&row.spec.draws, &row.detail.slots);
+    let (required_gates, slots) = (&row.spec.required_gates, &row.detail.slots);
     let budget = |place: usize, part: Option<Name>| GateName {
         part,
-        ..gate(GateKind::Budget, &draws.budgets[place].0)
+        ..gate(GateKind::Budget, &required_gates.budgets[place].0)
     };
-    let key = draws.concurrency.iter().map(|(key, _)| gate(GateKind::Key, key));
+    let key = required_gates.concurrency.iter().map(|(key, _)| gate(GateKind::Key, key));
     let mut own: Vec<GateName> =
-        key.chain(draws.quotas.iter().map(|name| gate(GateKind::Quota, name))).collect();
+        key.chain(required_gates.quotas.iter().map(|name| gate(GateKind::Quota, name))).collect();
     for name in &own {
         gates.entry(name.clone()).or_default().active += u32::from(slots.drawn);
     }
     if let Some(lane) = &slots.lane {
         gates.entry(gate(GateKind::Lane, lane)).or_default().active += 1;
     }
-    for (place, (_, reserve)) in draws.budgets.iter().enumerate() {
+    for (place, (_, reserve)) in required_gates.budgets.iter().enumerate() {
         own.push(budget(place, None));
         gates.entry(budget(place, None)).or_default();
         if let Some(part) = slots.parts.get(place) {
             add(&mut gates.entry(budget(place, part.clone())).or_default().reserved, reserve);
         }
     }
-    if let Some(key) = &draws.fairness_key {
+    if let Some(key) = &required_gates.fairness_key {
         let line = gate(GateKind::Fair, key).part(Name::trusted(&row.class.to_string()));
         gates.entry(line.clone()).or_default().heads += u32::from(row.detail.head.is_some());
         own.push(line);
@@ -121,14 +121,16 @@ fn count<'a>(row: &'a Execution, gates: &mut Gates<'a>) -> Vec<String> {
         waiting.insert(waiting.partition_point(|other| other.claim_order() < row.claim_order()), row);
     }
     let leased = row.state.lease().is_some();
-    let takes = draws.concurrency.is_some() || !draws.quotas.is_empty() || !draws.budgets.is_empty();
-    if leased && (slots.drawn != takes || slots.parts.len() != draws.budgets.len()) {
-        violations.push(format!("it is active, draws on {draws:?}, and has taken {slots:?}"));
+    let takes = required_gates.concurrency.is_some()
+        || !required_gates.quotas.is_empty()
+        || !required_gates.budgets.is_empty();
+    if leased && (slots.drawn != takes || slots.parts.len() != required_gates.budgets.len()) {
+        violations.push(format!("it is active, draws on {required_gates:?}, and has taken {slots:?}"));
     }
     if !leased && *slots != Slots::default() {
         violations.push(format!("it is not active and has taken {slots:?}"));
     }
-    if row.detail.head.is_some() && (row.state != State::Waiting || draws.fairness_key.is_none()) {
+    if row.detail.head.is_some() && (row.state != State::Waiting || required_gates.fairness_key.is_none()) {
         violations.push(format!("its state is {:?} and it is the head of a fairness line", row.state));
     }
     if row.detail.head.is_some_and(|priority| priority != row.priority) {
@@ -178,7 +180,7 @@ fn check_release(gate: &Gate, whole: Option<&Gate>, held: &Execution, now: Times
     let is_due = gate.due_at.is_some();
     let own = held
         .spec
-        .draws
+        .required_gates
         .concurrency
         .iter()
         .find(|(key, _)| gate.name.kind == GateKind::Key && *key == gate.name.name);

@@ -11,7 +11,7 @@ mod replay;
 
 use flows::Outcomes;
 use replay::{Recorded, Replay};
-use selvedge_core::filter::{Filter, Place};
+use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::history::HistoryLine;
 use selvedge_core::log::{Event, unpack};
 use selvedge_core::{Execution, ExecutionId, Fact, History, LeaseId, Name, NamespaceId, State};
@@ -83,7 +83,7 @@ async fn read_rows(store: &dyn Store) -> BTreeMap<ExecutionId, Execution> {
         loop {
             let page = store.list(&filter, after, 500).await.expect("executions are listed");
             let Some(last) = page.last() else { break };
-            after = Some(Place { submitted_at: last.execution.submitted_at, id: last.execution.id });
+            after = Some(ListPosition { submitted_at: last.execution.submitted_at, id: last.execution.id });
             rows.extend(page.into_iter().map(|stored| (stored.execution.id, stored.execution)));
         }
     }
@@ -98,8 +98,9 @@ async fn check_execution(
     leases: &mut HashMap<LeaseId, ExecutionId>,
 ) -> (Vec<String>, Replay) {
     // An id may be reused once its execution has ended and was deleted: the row is that of the last submission.
-    let submitted =
-        |event: &&Event| matches!(event.fact, Fact::Submitted { .. } | Fact::SubmittedBlocked { .. });
+    let submitted = |event: &&Event| {
+        matches!(event.fact, Fact::Submitted { .. } | Fact::SubmittedWaitingDependencies { .. })
+    };
     let last_submission = events.iter().rposition(submitted).unwrap_or_default();
     let policy = row.map(|row| &row.spec.policy);
     let mut replay = Replay::default();

@@ -8,7 +8,7 @@ use super::replay::{LoggedEnd, Recorded};
 use crate::harness::runner::load_rows;
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::rows::Queries;
-use selvedge_core::step::{Step as RecordedStep, Waited};
+use selvedge_core::step::{Step as RecordedStep, WaitResult};
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{Execution, ExecutionId, Needs, Signal, Timestamp, Waitpoint};
 use selvedge_store::Store;
@@ -157,7 +157,7 @@ fn check_steps(logged: &Recorded, steps: &[RecordedStep]) -> Vec<String> {
                     step.result.as_ref().is_some_and(|result| result.len() == *bytes as usize)
                 }
                 LoggedEnd::Waited(waited) => {
-                    step.result.as_deref().and_then(Waited::decode).as_ref() == Some(waited)
+                    step.result.as_deref().and_then(WaitResult::decode).as_ref() == Some(waited)
                 }
             };
             (known.number, known.attempt) == (step.number, step.attempt)

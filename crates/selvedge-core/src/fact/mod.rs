@@ -1,14 +1,14 @@
 //! What happened: one fact for each change, recorded in the execution's own history and in the event log.
 //!
 //! A fact is stored compactly and told as one or more public events: a claim, for instance, is one fact and is told as
-//! `lease.acquired` and `execution.started`. The names and data of the public events stand in [`Fact::tell`] and nowhere
+//! `lease.acquired` and `execution.started`. The names and data of the public events stand in [`Fact::public_events`] and nowhere
 //! else.
 //!
 //! Facts are stored with postcard, which has no field names. So: append variants, never change, reorder or remove one.
 
-mod tell;
+mod public;
 
-pub use tell::{EVENT_TYPES, PublicFact};
+pub use public::{EVENT_TYPES, EventBody};
 
 use crate::amount::Amount;
 use crate::flow::{CancelMode, FlowState};
@@ -68,7 +68,7 @@ pub enum Next {
 
 /// What came that a suspended execution waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Notice {
+pub enum SuspensionNotice {
     /// A time.
     Time,
     /// The word of an operator.
@@ -83,7 +83,7 @@ pub enum Notice {
 
 /// An edge that heard of its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HeardEdge {
+pub struct EdgeUpdate {
     /// The upstream.
     pub upstream: ExecutionId,
     /// Where the edge stands now.
@@ -253,19 +253,19 @@ pub enum Fact {
         instance: Name,
     },
     /// It was submitted as a node that waits for others.
-    SubmittedBlocked {
+    SubmittedWaitingDependencies {
         /// For how many.
         upstreams: u32,
     },
     /// It heard of upstreams, and that decided nothing.
-    Heard {
+    UpstreamChanged {
         /// The edges that changed.
-        edges: Vec<HeardEdge>,
+        edges: Vec<EdgeUpdate>,
     },
     /// Its group of edges decided.
     Joined {
         /// The edges that changed.
-        edges: Vec<HeardEdge>,
+        edges: Vec<EdgeUpdate>,
         /// The policy.
         policy: JoinPolicy,
         /// What was decided.
@@ -276,12 +276,12 @@ pub enum Fact {
     /// It was skipped, and what made it so may be different now.
     Reopened {
         /// The edges that changed.
-        edges: Vec<HeardEdge>,
+        edges: Vec<EdgeUpdate>,
         /// Its new generation.
         generation: u32,
     },
     /// An operator ran it again, and it waits for its upstreams again.
-    ReplayedBlocked {
+    ReplayedWaitingDependencies {
         /// Its new generation.
         generation: u32,
     },
@@ -356,7 +356,7 @@ pub enum Fact {
     /// Something that it waits for came, and that was not all.
     Noticed {
         /// What.
-        notice: Notice,
+        notice: SuspensionNotice,
     },
     /// It goes on.
     Resumed {
@@ -513,11 +513,11 @@ impl Fact {
             Fact::Progressed { .. } => Cause::Progress,
             Fact::Prioritised { .. } => Cause::Prioritise,
             Fact::Tagged { .. } => Cause::Tag,
-            Fact::SubmittedBlocked { .. } => Cause::Submit,
-            Fact::Heard { .. } => Cause::Hear,
+            Fact::SubmittedWaitingDependencies { .. } => Cause::Submit,
+            Fact::UpstreamChanged { .. } => Cause::UpstreamChange,
             Fact::Joined { .. } => Cause::Join,
             Fact::Reopened { .. } => Cause::Reopen,
-            Fact::ReplayedBlocked { .. } => Cause::Replay,
+            Fact::ReplayedWaitingDependencies { .. } => Cause::Replay,
             Fact::Wired { .. } => Cause::Wire,
             Fact::Suspended { .. } => Cause::Suspend,
             Fact::Signalled { .. } => Cause::Signal,
@@ -554,7 +554,7 @@ impl Fact {
             && !matches!(
                 self,
                 Fact::Progressed { .. }
-                    | Fact::Heard { .. }
+                    | Fact::UpstreamChanged { .. }
                     | Fact::Signalled { .. }
                     | Fact::WaitpointCreated { .. }
                     | Fact::Stepped { .. }

@@ -19,17 +19,17 @@ pub fn fairness_line(namespace: NamespaceId, class: ClassId, key: &Name) -> Gate
 
 /// Returns the fairness line of an execution, if it has a fairness key.
 pub fn fairness_line_of(row: &Execution) -> Option<GateName> {
-    let key = row.spec.draws.fairness_key.as_ref()?;
+    let key = row.spec.required_gates.fairness_key.as_ref()?;
     Some(fairness_line(row.namespace, row.class, key))
 }
 
 /// Returns the concurrency key and the quotas of an execution, with the limit that the execution itself names.
 pub fn slots_of(row: &Execution) -> impl Iterator<Item = (GateName, Option<u32>)> {
     let namespace = row.namespace;
-    let key = row.spec.draws.concurrency.iter();
+    let key = row.spec.required_gates.concurrency.iter();
     let key =
         key.map(move |(key, limit)| (GateName::new(namespace, GateKind::Key, key.clone()), Some(*limit)));
-    let quotas = row.spec.draws.quotas.iter();
+    let quotas = row.spec.required_gates.quotas.iter();
     key.chain(quotas.map(move |name| (GateName::new(namespace, GateKind::Quota, name.clone()), None)))
 }
 
@@ -56,7 +56,7 @@ impl BudgetDraw<'_> {
 
 /// Returns the budgets of an execution; `part` names the part of a budget that counts for it now.
 pub fn budgets_of(row: &Execution, part: impl Fn(&GateName) -> Option<Name>) -> Vec<BudgetDraw<'_>> {
-    let budgets = row.spec.draws.budgets.iter().map(|(name, reserve)| {
+    let budgets = row.spec.required_gates.budgets.iter().map(|(name, reserve)| {
         let whole = GateName::new(row.namespace, GateKind::Budget, name.clone());
         BudgetDraw { part: part(&whole), whole, reserve }
     });
@@ -74,7 +74,7 @@ pub fn part_of(row: &Execution, scope: BudgetScope, lane: Option<&Name>) -> Opti
 
 /// Returns the budgets in which a claim of the execution has reserved amounts.
 pub fn reserved<'a>(row: &'a Execution, slots: &'a Slots) -> impl Iterator<Item = BudgetDraw<'a>> {
-    let budgets = row.spec.draws.budgets.iter().zip(&slots.parts);
+    let budgets = row.spec.required_gates.budgets.iter().zip(&slots.parts);
     budgets.map(|((name, reserve), part)| BudgetDraw {
         whole: GateName::new(row.namespace, GateKind::Budget, name.clone()),
         part: part.clone(),
@@ -105,13 +105,13 @@ pub fn own_limit(row: &Execution, name: &GateName) -> Option<u32> {
 
 /// Returns the amounts that an execution reserves in a budget.
 pub fn own_reserve<'a>(row: &'a Execution, name: &GateName) -> Option<&'a Amounts> {
-    let budget = row.spec.draws.budgets.iter().find(|(budget, _)| *budget == name.name);
+    let budget = row.spec.required_gates.budgets.iter().find(|(budget, _)| *budget == name.name);
     budget.map(|(_, reserve)| reserve).filter(|_| name.kind == GateKind::Budget)
 }
 
 /// Reports whether an active execution draws on a budget, or on this part of it.
 pub fn draws_on(row: &Execution, gate: &GateName) -> bool {
-    let budgets = row.spec.draws.budgets.iter().zip(&row.detail.slots.parts);
+    let budgets = row.spec.required_gates.budgets.iter().zip(&row.detail.slots.parts);
     let mut drawn = budgets.map(|((name, _), part)| (name, part));
     row.namespace == gate.namespace && drawn.any(|(name, part)| *name == gate.name && *part == gate.part)
 }

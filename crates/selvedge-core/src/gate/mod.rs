@@ -394,7 +394,7 @@ pub fn subtract(from: &mut Amounts, less: &Amounts) {
 /// The gates besides its lane that an execution draws on.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Draws {
+pub struct RequiredGates {
     /// Budgets, each with the amounts to reserve: the estimated maximum that the execution spends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub budgets: Vec<(Name, Amounts)>,
@@ -409,10 +409,10 @@ pub struct Draws {
     pub fairness_key: Option<Name>,
 }
 
-impl Draws {
+impl RequiredGates {
     /// Reports whether the execution draws on no gate besides its lane.
     pub fn is_empty(&self) -> bool {
-        *self == Draws::default()
+        *self == RequiredGates::default()
     }
 
     /// Reports whether a claim takes slots or reserves amounts, which the end of the attempt gives back.

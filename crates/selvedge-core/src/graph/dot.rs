@@ -28,7 +28,7 @@ pub fn draw(graph: &FlowGraph, title: &str) -> String {
 }
 
 fn node(node: &GraphNode, policy: Option<String>) -> String {
-    let words = label(&format!("{}\n{}", node.name, node.state.public()));
+    let words = label(&format!("{}\n{}", node.name, node.state.as_str()));
     let (colour, tint) = (LIGHT.state(node.state), LIGHT.tint(node.state));
     let beside = policy.map(|policy| format!(", xlabel={}", label(&policy))).unwrap_or_default();
     format!(

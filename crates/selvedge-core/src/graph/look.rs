@@ -123,7 +123,7 @@ impl Theme {
             rules.push(format!(".{class}{{stroke:{colour}}}.{class} .head{{fill:{colour}}}"));
         }
         for state in states {
-            let (class, colour) = (state.public(), self.state(*state));
+            let (class, colour) = (state.as_str(), self.state(*state));
             let (tint, contrast) = (self.tint(*state), colour.contrast());
             rules
                 .push(format!(".{class} .box{{fill:{tint};stroke:{colour}}}.{class} .disc{{fill:{colour}}}"));

@@ -74,14 +74,14 @@ pub fn counts(graph: &FlowGraph, title: &str) -> String {
     for state in occurring(graph) {
         let count = counts.of(state);
         let long = i64::from(bar_right - bar_left) * i64::from(count) / i64::from(counts.total().max(1));
-        let _ = writeln!(body, "<g class=\"{}\" transform=\"translate({MARGIN} {y})\">", state.public());
+        let _ = writeln!(body, "<g class=\"{}\" transform=\"translate({MARGIN} {y})\">", state.as_str());
         disc(&mut body, state, 9, 0);
         let _ = writeln!(
             body,
             "<text class=\"name ink\" x=\"28\" y=\"5\">{}</text>\
              <rect class=\"disc\" x=\"{bar_left}\" y=\"-7\" width=\"{}\" height=\"14\" rx=\"3\"/>\
              <text class=\"name ink\" x=\"{}\" y=\"5\">{count}</text></g>",
-            state.public(),
+            state.as_str(),
             long.max(3),
             i64::from(bar_left) + long.max(3) + 10,
         );
@@ -101,7 +101,7 @@ fn frame(graph: &FlowGraph, title: &str, size: BoxSize, body: &str) -> String {
         let _ = write!(sizes, ", {} spawned", graph.spawned.len());
     }
     let by_state: Vec<String> =
-        states.iter().map(|state| format!("{} {}", counts.of(*state), state.public())).collect();
+        states.iter().map(|state| format!("{} {}", counts.of(*state), state.as_str())).collect();
     let said = escape(&format!("{title}: {sizes}. {}", by_state.join(", ")));
     let shown = isolated(&shortened(title, f64::from(width - 2 * MARGIN) / 16.0));
     let heading = escape(title);
@@ -122,14 +122,14 @@ fn frame(graph: &FlowGraph, title: &str, size: BoxSize, body: &str) -> String {
 fn box_width(nodes: &[GraphNode]) -> i32 {
     let text = nodes.iter().map(|node| {
         let name = measure(&node.name).min(NAME_EMS) * NAME_PIXELS;
-        name.max(measure(node.state.public()) * SMALL_PIXELS)
+        name.max(measure(node.state.as_str()) * SMALL_PIXELS)
     });
     TEXT_LEFT + 14 + text.fold(80.0, f64::max).ceil() as i32
 }
 
 fn node(body: &mut String, node: &GraphNode, group: Option<&GraphGroup>, corner: Point, width: i32) {
     let GraphNode { name, execution, state } = node;
-    let word = state.public();
+    let word = state.as_str();
     let mut tooltip = format!("{name}\n{word}\n{execution}");
     if let Some(group) = group {
         let GraphGroup { holds, dead, pending, .. } = group;
@@ -219,12 +219,12 @@ fn legend(body: &mut String, graph: &FlowGraph, lines: &[Link], width: i32, heig
     };
     let mut bottom = height;
     for state in occurring(graph) {
-        let text = format!("{} {}", counts.of(state), state.public());
+        let text = format!("{} {}", counts.of(state), state.as_str());
         let corner = place(&text);
         let _ = write!(
             body,
             "<g class=\"{}\" transform=\"translate({} {})\">",
-            state.public(),
+            state.as_str(),
             corner.x,
             corner.y
         );

@@ -1,6 +1,6 @@
 //! Claims: a worker gets waiting executions under new leases, in claim order.
 
-use super::Operation;
+use super::CallKey;
 use super::gates::hold::hold;
 use super::gates::lines;
 use super::gates::take::{lanes_open_at, refusal, take};
@@ -15,7 +15,7 @@ use crate::rows::{Candidates, Needs, Relative};
 use crate::rule::{Phase, Profile, Rule};
 use crate::session::SEEN_EVERY_MS;
 use crate::signal::{ENGINE, Effect, Signal, TIMEOUT};
-use crate::step::{Step, StepKind, Waited};
+use crate::step::{Step, StepKind, WaitResult};
 use crate::submission::check_capabilities;
 use crate::suspension::ResumedBy;
 use crate::{
@@ -58,7 +58,7 @@ pub struct ClaimDraft {
 
 impl ClaimDraft {
     /// Checks every field. The refusal names the first invalid one.
-    pub fn check(self, namespace: NamespaceId, operation: Option<Operation>) -> Result<Claim, Refusal> {
+    pub fn check(self, namespace: NamespaceId, call_key: Option<CallKey>) -> Result<Claim, Refusal> {
         if !(TTL_MIN_MS..=TTL_MAX_MS).contains(&self.lease_ttl_ms) {
             let given = self.lease_ttl_ms;
             let detail = format!("is {given}; it must lie between {TTL_MIN_MS} and {TTL_MAX_MS}");
@@ -71,8 +71,8 @@ impl ClaimDraft {
         if self.lanes.is_empty() {
             return Err(Refusal::field("/lanes", "is empty; name the lanes to claim from"));
         }
-        if let Some(operation) = &operation {
-            Name::parse("/headers/idempotency-key", &operation.key, KEY_LIMIT)?;
+        if let Some(call_key) = &call_key {
+            Name::parse("/headers/idempotency-key", &call_key.key, KEY_LIMIT)?;
         }
         Ok(Claim {
             scope: ClaimScope {
@@ -85,7 +85,7 @@ impl ClaimDraft {
             instance: Name::parse("/instance", &self.instance, NAME_LIMIT)?,
             max: self.max,
             ttl_ms: self.lease_ttl_ms,
-            operation,
+            call_key,
             handed_only: false,
         })
     }
@@ -118,7 +118,7 @@ pub struct Claim {
     /// Time to live of the leases, in milliseconds.
     pub ttl_ms: i64,
     /// The caller's idempotency key for this call, if any.
-    pub operation: Option<Operation>,
+    pub call_key: Option<CallKey>,
     /// The claim takes only executions that its own transaction makes waiting, and searches for none in the store.
     pub handed_only: bool,
 }
@@ -185,7 +185,7 @@ impl Rule for Claim {
         let namespace = self.scope.namespace;
         needs.sessions.read([self.session()]);
         needs.lanes.lock(self.scope.lanes.iter().map(|lane| lane_gate(namespace, lane).id()));
-        needs.keys.read(self.operation.as_ref().map(|operation| operation.key_name(namespace)));
+        needs.keys.read(self.call_key.as_ref().map(|call_key| call_key.key_name(namespace)));
         let classes = work.covered(&self.scope);
         for id in work.waiting(&classes).chain(work.held_in_lines(&classes)) {
             needs_carried(id, work, needs);
@@ -193,7 +193,7 @@ impl Rule for Claim {
         if !self.handed_only && !classes.is_empty() {
             self.needs_candidates(classes, work, needs);
         }
-        let stored = self.operation.as_ref().map(|operation| operation.stored(namespace, work));
+        let stored = self.call_key.as_ref().map(|call_key| call_key.stored(namespace, work));
         let Some(Ok(Some(Answer(claimed)))) = stored else { return };
         for (id, _) in claimed {
             if !work.is_loaded(id) {
@@ -264,8 +264,8 @@ impl Claim {
 
     /// Repeats the stored answer of an earlier call with the same key, or claims executions.
     fn claim(&self, classes: &[ClassId], work: &mut Work) -> Result<Vec<Claimed>, Refusal> {
-        let Some(operation) = &self.operation else { return Ok(self.take_executions(classes, work)) };
-        if let Some(Answer(earlier)) = operation.stored(self.scope.namespace, work)? {
+        let Some(call_key) = &self.call_key else { return Ok(self.take_executions(classes, work)) };
+        if let Some(Answer(earlier)) = call_key.stored(self.scope.namespace, work)? {
             return Ok(earlier
                 .into_iter()
                 .filter_map(|(id, epoch)| self.still_held(id, epoch, work))
@@ -274,14 +274,14 @@ impl Claim {
         let claimed = self.take_executions(classes, work);
         if !claimed.is_empty() {
             let answer = Answer(claimed.iter().map(|one| (one.execution.id, one.execution.epoch)).collect());
-            operation.store(self.scope.namespace, &answer, work);
+            call_key.store(self.scope.namespace, &answer, work);
         }
         Ok(claimed)
     }
 
     /// Returns the reason why the claim got nothing.
     fn reason_for_nothing(&self, work: &Work) -> Nothing {
-        let stored = self.operation.as_ref().map(|one| one.stored::<Answer>(self.scope.namespace, work));
+        let stored = self.call_key.as_ref().map(|one| one.stored::<Answer>(self.scope.namespace, work));
         if self.is_draining(work) {
             return Nothing::Draining;
         }
@@ -319,7 +319,7 @@ impl Claim {
         while claimed.len() < self.max as usize && bytes < CLAIM_BYTES {
             let Some((id, lane)) = lanes.next(work) else { break };
             let Ok(Some(row)) = work.find(id) else { break };
-            if lane.is_none() && row.spec.draws.is_empty() {
+            if lane.is_none() && row.spec.required_gates.is_empty() {
                 // Fast path for the most frequent case: no gate to pass, and no copy of the row.
                 let one = self.lease(id, Slots::default(), work);
                 bytes += one.bytes();
@@ -535,18 +535,20 @@ fn recorded_steps(row: &Execution, work: &Work) -> Vec<Step> {
 /// Returns a step. The result of a wait is replaced by one that contains the signals that the wait took.
 fn with_signals(step: &Step, work: &Work) -> Step {
     let waited = match step.kind {
-        StepKind::Wait | StepKind::Sleep | StepKind::Join => step.result.as_deref().and_then(Waited::decode),
+        StepKind::Wait | StepKind::Sleep | StepKind::Join => {
+            step.result.as_deref().and_then(WaitResult::decode)
+        }
         StepKind::Step | StepKind::Spawn | StepKind::Race => None,
     };
     let Some(waited) = waited else { return step.clone() };
     let taken =
         work.signals(step.execution).filter(|signal| waited.signals.binary_search(&signal.number).is_ok());
     #[derive(Serialize)]
-    struct WaitResult<'a> {
+    struct CarriedWait<'a> {
         resumed_by: ResumedBy,
         signals: Vec<TakenSignal<'a>>,
     }
-    let result = WaitResult { resumed_by: waited.resumed_by, signals: taken.map(TakenSignal::of).collect() };
+    let result = CarriedWait { resumed_by: waited.resumed_by, signals: taken.map(TakenSignal::of).collect() };
     let result = serde_json::to_vec(&result).expect("the result of a wait always serialises");
     Step { result: Some(result.into()), ..step.clone() }
 }

@@ -4,7 +4,7 @@
 //! Each kind of work decides by the current state of the rows that it changes, with all of them locked. So any server
 //! can do it, repeatedly and at any later time.
 
-use super::join::{CHUNK, UpstreamChange, hear, may_reopen};
+use super::join::{CHUNK, UpstreamChange, may_reopen, update_downstream};
 use super::{cancel_now, operator, suspend};
 use crate::flow::CancelMode;
 use crate::join::{GroupDecision, Resolution};
@@ -113,7 +113,7 @@ impl Rule for Dispatch {
             return Ok(Dispatched::Nothing);
         };
         if self.row.name.kind == OutboxKind::Parent {
-            let changed = suspend::hear_children(&row, work)?;
+            let changed = suspend::notice_children(&row, work)?;
             return Ok(self.advance(stored, 0, false, changed.into(), work));
         }
         let chunk = self.chunk(&row);
@@ -129,7 +129,7 @@ impl Rule for Dispatch {
             changed += match self.row.name.kind {
                 OutboxKind::Edges => {
                     let edge = row.wiring().downstreams[*index].edge;
-                    hear(work, *id, &[UpstreamChange::of(&row, edge)])
+                    update_downstream(work, *id, &[UpstreamChange::of(&row, edge)])
                 }
                 OutboxKind::Siblings => self.cancel_sibling(&row, *id, work),
                 OutboxKind::Children | OutboxKind::Flow | OutboxKind::Parent => {
@@ -162,7 +162,7 @@ impl Dispatch {
         let Ok(Some(row)) = work.find(self.execution()) else { return };
         if row.state.suspension().is_some_and(|suspension| suspension.waits_for_children()) {
             suspend::needs(row, needs);
-            suspend::children(row, work, needs);
+            suspend::needs_children(row, work, needs);
         }
     }
 

@@ -76,18 +76,18 @@ impl Rule for CancelFlow {
 
 /// Settles the outcome of a flow that has no live member.
 #[derive(Clone, Copy, Debug)]
-pub struct Settle {
+pub struct SettleFlow {
     /// The flow.
     pub flow: FlowId,
 }
 
-impl Settle {
+impl SettleFlow {
     fn members(&self) -> Members {
         Members { flow: self.flow, skip: 0, limit: u32::MAX }
     }
 }
 
-impl Rule for Settle {
+impl Rule for SettleFlow {
     type Reply = Option<FlowState>;
     const PHASE: Phase = Phase::FlowEnds;
 

@@ -1,6 +1,6 @@
 //! Nodes and edges are added to a flow: by its submission, by growth, and by what a running execution spawns.
 
-use super::join::{UpstreamChange, decide, hear};
+use super::join::{UpstreamChange, decide, update_downstream};
 use super::submit::{needs_lanes, new_row};
 use crate::fact::Fact;
 use crate::gate::draws::fairness_line;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A plan with the ids and classes of its nodes.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub struct PlannedGraph {
     /// The plan.
     pub plan: GraphPlan,
     /// The ids of its nodes, in order: the caller's, or minted.
@@ -22,7 +22,7 @@ pub struct Planned {
     pub classes: Vec<ClassId>,
 }
 
-impl Planned {
+impl PlannedGraph {
     /// The classes of the nodes that wait for nobody.
     pub fn roots(&self) -> impl Iterator<Item = ClassId> {
         let waits: HashSet<End> = self.plan.edges().iter().map(|edge| edge.to).collect();
@@ -34,7 +34,7 @@ impl Planned {
     pub(super) fn needs(&self, namespace: NamespaceId, work: &Work, needs: &mut Needs) {
         needs_lanes(namespace, self.plan.nodes().iter().map(|node| &node.submission), work, needs);
         for (node, class) in self.plan.nodes().iter().zip(&self.classes) {
-            let key = node.submission.draws.fairness_key.as_ref();
+            let key = node.submission.required_gates.fairness_key.as_ref();
             needs.gates.lock(key.map(|key| fairness_line(namespace, *class, key).id()));
         }
     }
@@ -44,7 +44,7 @@ impl Planned {
 pub(super) struct Graft<'a> {
     pub namespace: NamespaceId,
     pub flow: FlowId,
-    pub planned: &'a Planned,
+    pub planned: &'a PlannedGraph,
     /// The executions of [`GraphPlan::existing`], in order.
     pub old: &'a [ExecutionId],
     /// Who spawns it, and how deep that is.
@@ -98,7 +98,7 @@ impl Graft<'_> {
                 let detail = format!(
                     "/edges/{index}/to names it as {name:?}; an edge can only be added to a node that still waits for others"
                 );
-                let state = row.state.name().public().into();
+                let state = row.state.name().as_str().into();
                 return Err(Refusal::WrongState { execution: to, state, detail });
             }
         }
@@ -189,7 +189,7 @@ impl Graft<'_> {
             });
         }
         for (id, news) in news {
-            hear(work, id, &news);
+            update_downstream(work, id, &news);
         }
     }
 
@@ -223,7 +223,7 @@ impl Graft<'_> {
         } else {
             row.state = State::WaitingDependencies;
             row.join = Some(Join { policy: planned.policy, edges, ..Join::default() });
-            Fact::SubmittedBlocked { upstreams }
+            Fact::SubmittedWaitingDependencies { upstreams }
         };
         work.insert(row, planned.submission.input.clone(), fact);
     }

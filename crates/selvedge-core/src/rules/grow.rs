@@ -1,7 +1,7 @@
 //! A running flow grows: by a call, or by what one of its executions spawns.
 
-use super::Operation;
-use super::graft::{Graft, Planned, depth};
+use super::CallKey;
+use super::graft::{Graft, PlannedGraph, depth};
 use super::submit::check_lane;
 use crate::execution::ROOT;
 use crate::fact::Fact;
@@ -21,9 +21,9 @@ pub struct Grow {
     /// To which flow.
     pub flow: FlowId,
     /// What.
-    pub planned: Planned,
+    pub planned: PlannedGraph,
     /// The caller's key for the call.
-    pub operation: Option<Operation>,
+    pub call_key: Option<CallKey>,
     /// Whether the same call was made before and its answer was lost.
     pub repeated: bool,
 }
@@ -42,7 +42,7 @@ impl Rule for Grow {
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.growing.lock([self.flow]);
         needs.flows.lock([self.flow]);
-        needs.keys.read(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
+        needs.keys.read(self.call_key.as_ref().map(|call_key| call_key.key_name(self.namespace)));
         needs.nodes.read(names(self.flow, &self.planned));
         needs.executions.lock(self.planned.plan.ids().flatten());
         self.planned.needs(self.namespace, work, needs);
@@ -55,8 +55,8 @@ impl Rule for Grow {
 
     /// Adds the nodes and edges, or refuses with a reason.
     fn decide(&self, work: &mut Work) -> Result<Flow, Refusal> {
-        if let Some(operation) = &self.operation
-            && operation.stored::<FlowId>(self.namespace, work)?.is_some()
+        if let Some(call_key) = &self.call_key
+            && call_key.stored::<FlowId>(self.namespace, work)?.is_some()
         {
             return work.flow(self.namespace, self.flow).cloned();
         }
@@ -94,8 +94,8 @@ impl Rule for Grow {
         let (nodes, edges) = (plan.nodes().len() as u32, plan.edges().len() as u32);
         work.record_flow(self.flow, Fact::FlowGrown { nodes, edges, parent: None }, None);
         graft.add(&depths, work);
-        if let Some(operation) = &self.operation {
-            operation.store(self.namespace, &self.flow, work);
+        if let Some(call_key) = &self.call_key {
+            call_key.store(self.namespace, &self.flow, work);
         }
         let counts = work.counts(&flow);
         Ok(Flow { counts, ..flow })
@@ -174,13 +174,13 @@ fn check_open(flow: &Flow, work: &Work) -> Result<(), Refusal> {
 }
 
 /// The names to look for: of new nodes, and of those that must be there.
-fn names(flow: FlowId, planned: &Planned) -> impl Iterator<Item = (FlowId, Name)> {
+fn names(flow: FlowId, planned: &PlannedGraph) -> impl Iterator<Item = (FlowId, Name)> {
     let plan = &planned.plan;
     plan.nodes().iter().map(|node| &node.name).chain(plan.existing()).map(move |name| (flow, name.clone()))
 }
 
 /// The executions of the nodes that must be there.
-fn existing(flow: FlowId, planned: &Planned, work: &Work) -> Result<Vec<ExecutionId>, Refusal> {
+fn existing(flow: FlowId, planned: &PlannedGraph, work: &Work) -> Result<Vec<ExecutionId>, Refusal> {
     let plan = &planned.plan;
     let find = |(place, name): (usize, &Name)| {
         let missing = || {
@@ -199,7 +199,7 @@ fn existing(flow: FlowId, planned: &Planned, work: &Work) -> Result<Vec<Executio
 #[derive(Clone, Debug)]
 pub struct Spawn {
     /// The children.
-    pub planned: Planned,
+    pub planned: PlannedGraph,
     /// Whether they live on when their parent does not succeed.
     pub detach: bool,
 }
@@ -227,7 +227,7 @@ impl Spawn {
         }
         if let Some(known) = work.find_flow(flow) {
             if parent.flow.is_none() {
-                let state = parent.state.name().public().into();
+                let state = parent.state.name().as_str().into();
                 let detail =
                     "a flow has its id already, so it cannot have one of its own; submit it under another id";
                 return Err(Refusal::WrongState { execution: parent.id, state, detail: detail.into() });

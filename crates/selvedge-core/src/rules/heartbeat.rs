@@ -23,7 +23,7 @@ pub struct Heartbeat {
 
 /// The answer to a heartbeat.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Beat {
+pub struct HeartbeatReply {
     /// Leases that are renewed.
     pub renewed: Vec<Fence>,
     /// Leases that are gone, and why.
@@ -39,7 +39,7 @@ pub struct Beat {
 }
 
 impl Rule for Heartbeat {
-    type Reply = Beat;
+    type Reply = HeartbeatReply;
     const PHASE: Phase = Phase::Heartbeats;
 
     fn profile(&self) -> Profile {
@@ -62,9 +62,9 @@ impl Rule for Heartbeat {
     }
 
     /// Renews the sessions; returns which leases are lost, orphaned, or asked to cancel, and whether to drain.
-    fn decide(&self, work: &mut Work) -> Beat {
+    fn decide(&self, work: &mut Work) -> HeartbeatReply {
         let now = work.now();
-        let mut beat = Beat::default();
+        let mut beat = HeartbeatReply::default();
         let mut renewed_sessions: BTreeSet<SessionId> = BTreeSet::new();
         let held = self.held(work);
         let named: BTreeSet<_> = self.leases.iter().map(|fence| (fence.execution, fence.epoch)).collect();

@@ -4,7 +4,7 @@
 //! news twice changes nothing, and news that comes late or was left out is made up for by the next.
 
 use super::{follow, open_again};
-use crate::fact::{Fact, HeardEdge, Next};
+use crate::fact::{EdgeUpdate, Fact, Next};
 use crate::join::{GroupDecision, Join, Resolution};
 use crate::outbox::OutboxKind;
 use crate::state::State;
@@ -59,11 +59,11 @@ pub fn propagate(
         }
         work.mark_propagated(id);
     }
-    news.iter().map(|(id, news)| hear(work, *id, news)).sum()
+    news.iter().map(|(id, news)| update_downstream(work, *id, news)).sum()
 }
 
 /// Tells one downstream. Says how many of its edges changed.
-pub fn hear(work: &mut Work, id: ExecutionId, news: &[UpstreamChange]) -> u32 {
+pub fn update_downstream(work: &mut Work, id: ExecutionId, news: &[UpstreamChange]) -> u32 {
     let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) else { return 0 };
     let Some(mut join) = row.join.clone() else { return 0 };
     let upstreams = &row.wiring().upstreams;
@@ -71,9 +71,9 @@ pub fn hear(work: &mut Work, id: ExecutionId, news: &[UpstreamChange]) -> u32 {
     for UpstreamChange { edge, generation, outcome } in news {
         let place = *edge as usize;
         if let Some(upstream) = upstreams.get(place)
-            && join.hear(place, upstream.when, *generation, *outcome)
+            && join.update_edge(place, upstream.when, *generation, *outcome)
         {
-            edges.push(HeardEdge { upstream: upstream.execution, edge: join.edges[place] });
+            edges.push(EdgeUpdate { upstream: upstream.execution, edge: join.edges[place] });
         }
     }
     let changed = edges.len() as u32;
@@ -90,13 +90,13 @@ pub fn hear(work: &mut Work, id: ExecutionId, news: &[UpstreamChange]) -> u32 {
         {
             reopen(work, &row, join, edges);
         }
-        _ => work.apply(id, Fact::Heard { edges }, None, |row| row.join = Some(join)),
+        _ => work.apply(id, Fact::UpstreamChanged { edges }, None, |row| row.join = Some(join)),
     }
     changed
 }
 
 /// The group decides, by its edges as they stand: the downstream runs, now or after its delay, or is skipped.
-pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Vec<HeardEdge>) {
+pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Vec<EdgeUpdate>) {
     let Ok(Some(row)) = work.find(id) else { return };
     let now = work.now();
     let delay = row.spec.node.as_ref().and_then(|node| node.delay).map(|delay| delay.at(now));
@@ -125,7 +125,7 @@ pub fn may_reopen(row: &Execution) -> bool {
 }
 
 /// What was skipped waits again; if its edges already let it run, it runs.
-fn reopen(work: &mut Work, row: &Execution, mut join: Join, edges: Vec<HeardEdge>) {
+fn reopen(work: &mut Work, row: &Execution, mut join: Join, edges: Vec<EdgeUpdate>) {
     let now = work.now();
     if let Some(flow) = row.flow {
         work.reopen_flow(flow, row.id, None);
@@ -153,7 +153,7 @@ pub fn would_reopen(rows: &HashMap<ExecutionId, Execution>, replayed: ExecutionI
             let join = joins.entry(row.id).or_insert_with(|| join.clone());
             let place = downstream.edge as usize;
             let Some(edge) = row.wiring().upstreams.get(place) else { continue };
-            join.hear(place, edge.when, upstream.detail.generation + 1, None);
+            join.update_edge(place, edge.when, upstream.detail.generation + 1, None);
             if join.decision == GroupDecision::Impossible && join.verdict() != GroupDecision::Impossible {
                 join.decision = GroupDecision::Pending;
                 reopened.push(row.id);

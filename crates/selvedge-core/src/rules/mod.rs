@@ -4,7 +4,6 @@
 //! operation changes nothing.
 
 pub mod claim;
-pub mod clock;
 pub mod dispatch;
 pub mod flow;
 mod frame;
@@ -20,6 +19,7 @@ pub mod step;
 pub mod submit;
 pub mod submit_flow;
 pub mod suspend;
+pub mod timer;
 pub mod waitpoint;
 pub mod worker;
 
@@ -32,7 +32,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// A caller's idempotency key for one call, and the digest of the call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Operation {
+pub struct CallKey {
     /// The key.
     pub key: crate::Name,
     /// Digest of the call's content.
@@ -42,7 +42,7 @@ pub struct Operation {
 /// Time for which the key of a call is kept: 24 hours.
 const OPERATION_WINDOW_MS: i64 = 24 * 3600 * 1000;
 
-impl Operation {
+impl CallKey {
     /// Returns the full name of the key.
     fn key_name(&self, namespace: NamespaceId) -> KeyName {
         KeyName { namespace, scope: KeyScope::Operation, key: self.key.clone() }

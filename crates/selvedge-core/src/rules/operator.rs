@@ -255,7 +255,11 @@ impl Operate {
         let now = work.now();
         let waits = row.join.as_ref().is_some_and(|join| join.decision == GroupDecision::Pending);
         let generation = row.detail.generation + 1;
-        let fact = if waits { Fact::ReplayedBlocked { generation } } else { Fact::Replayed { generation } };
+        let fact = if waits {
+            Fact::ReplayedWaitingDependencies { generation }
+        } else {
+            Fact::Replayed { generation }
+        };
         self.apply(work, fact, |row| {
             row.state = if waits { State::WaitingDependencies } else { State::Waiting };
             open_again(row, now);
@@ -321,7 +325,7 @@ impl Operate {
     fn wrong_state(&self, row: &Execution, detail: &str) -> Refusal {
         Refusal::WrongState {
             execution: row.id,
-            state: row.state.name().public().into(),
+            state: row.state.name().as_str().into(),
             detail: detail.into(),
         }
     }

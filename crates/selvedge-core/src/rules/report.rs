@@ -12,7 +12,7 @@ use super::waitpoint::{WaitpointDraft, make};
 use super::{after_failure, follow, put_back};
 use crate::execution::Progress;
 use crate::fact::{Fact, Failure, Next};
-use crate::history::{ending_of, lease_of};
+use crate::history::{end_of_attempt, lease_of};
 use crate::name::{KEY_LIMIT, Name};
 use crate::rows::{Needs, ResultChange};
 use crate::rule::{LeaseEffect, Locks, Phase, Profile, Rule, Touch};
@@ -339,7 +339,7 @@ impl Report {
             }
             Op::Waitpoint { draft, fingerprint } => {
                 let made = make(work, &row, std::slice::from_ref(draft), *fingerprint);
-                let waitpoints = made.map_err(|refusal| refusal.without("/0"))?;
+                let waitpoints = made.map_err(|refusal| refusal.without_pointer_prefix("/0"))?;
                 return Ok(Reported { waitpoints, ..Reported::leased() });
             }
             Op::Suspend(suspend) => {
@@ -395,7 +395,7 @@ impl Report {
         let attempt = self.fence.attempt;
         let ours = lease_of(&lines, attempt)
             .is_some_and(|lease| lease.id == self.fence.lease_id && lease.epoch == self.fence.epoch);
-        match ending_of(&lines, attempt) {
+        match end_of_attempt(&lines, attempt) {
             Some(end) if ours && end.digest == Some(self.digest()) => {
                 Ok(Reported { waitpoints: self.waitpoints(work), ..reported(end.next) })
             }

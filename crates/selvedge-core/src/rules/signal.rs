@@ -11,7 +11,7 @@ use crate::rule::{IfLocked, Phase, Profile, Rule};
 use crate::signal::{Effect, SIGNAL_LIMIT, SIGNALS_MAX, Signal};
 use crate::state::State;
 use crate::submission::check_payload;
-use crate::suspension::{Arrival, ResumedBy, Suspension};
+use crate::suspension::{IncomingSignal, ResumedBy, Suspension};
 use crate::token::Secret;
 use crate::waitpoint::{Waitpoint, WaitpointState};
 use crate::{Execution, ExecutionId, Name, NamespaceId, Refusal, WaitpointId, Work};
@@ -33,16 +33,16 @@ pub struct SignalDraft {
 
 /// By which right a signal is delivered.
 #[derive(Clone)]
-pub enum Way {
+pub enum SignalSender {
     /// A caller of this namespace, as this source.
-    Direct {
+    Caller {
         /// The namespace.
         namespace: NamespaceId,
         /// Who.
         source: Name,
     },
     /// Whoever has the token of a waitpoint.
-    Token {
+    TokenHolder {
         /// The waitpoint.
         waitpoint: WaitpointId,
         /// The token.
@@ -53,11 +53,11 @@ pub enum Way {
 }
 
 /// A token is never shown.
-impl fmt::Debug for Way {
+impl fmt::Debug for SignalSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Way::Direct { namespace, source } => write!(f, "Direct({namespace}, {source:?})"),
-            Way::Token { waitpoint, .. } => write!(f, "Token({waitpoint}, ..)"),
+            SignalSender::Caller { namespace, source } => write!(f, "Direct({namespace}, {source:?})"),
+            SignalSender::TokenHolder { waitpoint, .. } => write!(f, "Token({waitpoint}, ..)"),
         }
     }
 }
@@ -68,7 +68,7 @@ pub struct Deliver {
     /// To whom.
     pub execution: ExecutionId,
     /// By which right.
-    pub way: Way,
+    pub way: SignalSender,
     /// What.
     pub name: Option<Name>,
     /// JSON, kept byte for byte.
@@ -94,9 +94,9 @@ pub struct Delivered {
 
 impl SignalDraft {
     /// Checks every field; the first wrong one is named.
-    pub fn check(self, execution: ExecutionId, way: Way) -> Result<Deliver, Refusal> {
+    pub fn check(self, execution: ExecutionId, way: SignalSender) -> Result<Deliver, Refusal> {
         let name = self.name.map(|name| Name::parse("/name", &name, NAME_LIMIT)).transpose()?;
-        if name.is_none() && matches!(way, Way::Direct { .. }) {
+        if name.is_none() && matches!(way, SignalSender::Caller { .. }) {
             return Err(Refusal::field("/name", "is missing; name the signal"));
         }
         if self.payload.len() > SIGNAL_LIMIT {
@@ -120,7 +120,7 @@ impl Rule for Deliver {
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.executions.lock([self.execution]);
         needs.queries.signal_keys.extend(self.key.iter().map(|key| (self.execution, key.clone())));
-        if let Way::Token { .. } = self.way {
+        if let SignalSender::TokenHolder { .. } = self.way {
             needs.queries.waitpoints.push(self.execution);
             needs.queries.token_keys = true;
         }
@@ -132,10 +132,10 @@ impl Rule for Deliver {
     /// Delivers the signal, or refuses with a reason.
     fn decide(&self, work: &mut Work) -> Result<Delivered, Refusal> {
         let (row, source, waitpoint) = match &self.way {
-            Way::Direct { namespace, source } => {
+            SignalSender::Caller { namespace, source } => {
                 (work.execution(*namespace, self.execution)?.clone(), source.clone(), None)
             }
-            Way::Token { waitpoint, token, secret } => {
+            SignalSender::TokenHolder { waitpoint, token, secret } => {
                 let known = work.waitpoint(self.execution, *waitpoint).cloned();
                 let known = known.ok_or_else(|| no_waitpoint(*waitpoint))?;
                 verify(&known, token, secret, work)?;
@@ -175,8 +175,8 @@ impl Deliver {
         let (id, number, bytes) = (row.id, row.detail.record.signals + 1, self.payload.len());
         let mut suspension = row.state.suspension().map(|suspension| Suspension::clone(suspension));
         let through = waitpoint.as_ref().map(|one| &one.name);
-        let arrival = Arrival { number, name: &name, source: &source, waitpoint: through };
-        let heard = suspension.as_mut().is_some_and(|suspension| suspension.hear(arrival));
+        let arrival = IncomingSignal { number, name: &name, source: &source, waitpoint: through };
+        let heard = suspension.as_mut().is_some_and(|suspension| suspension.receive(arrival));
         let effect = match &suspension {
             Some(suspension) if heard && suspension.holds() => Effect::Resumed,
             Some(_) if heard => Effect::Counted,

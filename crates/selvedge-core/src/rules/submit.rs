@@ -1,6 +1,6 @@
 //! Submission: new executions, each at most once for its id and its keys.
 
-use super::Operation;
+use super::CallKey;
 use crate::execution::{Detail, Spec};
 use crate::fact::Fact;
 use crate::gate::LaneState;
@@ -21,16 +21,16 @@ pub struct Submit {
     /// For whom.
     pub namespace: NamespaceId,
     /// What.
-    pub items: Vec<Item>,
+    pub items: Vec<SubmitItem>,
     /// The caller's key for the whole call.
-    pub operation: Option<Operation>,
+    pub call_key: Option<CallKey>,
     /// Whether the same call was made before and its answer was lost.
     pub repeated: bool,
 }
 
 /// One submission.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub struct SubmitItem {
     /// What was submitted, or why it was refused before it came here.
     pub submission: Result<Submission, Refusal>,
     /// Its class.
@@ -70,9 +70,8 @@ impl Rule for Submit {
     /// committed before. Lanes are read only where some are configured, so that they cost nothing elsewhere.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         let may_exist = self.may_have_committed(work);
-        needs.keys.read(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
-        let stored =
-            self.operation.as_ref().map(|operation| operation.stored::<Answer>(self.namespace, work));
+        needs.keys.read(self.call_key.as_ref().map(|call_key| call_key.key_name(self.namespace)));
+        let stored = self.call_key.as_ref().map(|call_key| call_key.stored::<Answer>(self.namespace, work));
         if let Some(Ok(Some(answer))) = stored {
             needs.executions.lock(answer.0.into_iter().flatten().filter(|id| !work.is_loaded(*id)));
         }
@@ -89,7 +88,7 @@ impl Rule for Submit {
                 needs.executions.lock(first.filter(|id| !work.is_loaded(*id)));
                 needs.keys.read([name]);
             }
-            let line = submission.draws.fairness_key.as_ref();
+            let line = submission.required_gates.fairness_key.as_ref();
             needs.gates.lock(line.map(|key| fairness_line(self.namespace, item.class, key).id()));
         }
         let valid = self.items.iter().filter_map(|item| item.submission.as_ref().ok());
@@ -97,10 +96,10 @@ impl Rule for Submit {
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
-        let Some(operation) = &self.operation else {
+        let Some(call_key) = &self.call_key else {
             return self.decide_each(work);
         };
-        match operation.stored::<Answer>(self.namespace, work) {
+        match call_key.stored::<Answer>(self.namespace, work) {
             Err(refusal) => self.items.iter().map(|_| Err(refusal.clone())).collect(),
             Ok(Some(answer)) => self.repeat(answer, work),
             Ok(None) => {
@@ -113,7 +112,7 @@ impl Rule for Submit {
                     reply.as_ref().map(|done| done.execution.id).map_err(Clone::clone)
                 };
                 let answer = Answer(replies.iter().map(answer).collect());
-                operation.store(self.namespace, &answer, work);
+                call_key.store(self.namespace, &answer, work);
                 replies
             }
         }
@@ -123,10 +122,10 @@ impl Rule for Submit {
 impl Submit {
     /// Whether it has keys, which may stand for executions that are known only when the keys are.
     pub fn has_keys(&self) -> bool {
-        let keyed = |item: &Item| {
+        let keyed = |item: &SubmitItem| {
             item.submission.as_ref().is_ok_and(|one| names(self.namespace, one).next().is_some())
         };
-        self.operation.is_some() || self.items.iter().any(keyed)
+        self.call_key.is_some() || self.items.iter().any(keyed)
     }
 
     /// Whether this very call may have committed before without its answer arriving.
@@ -158,7 +157,7 @@ impl Submit {
 
     fn decide_one(
         &self,
-        item: &Item,
+        item: &SubmitItem,
         submission: &Submission,
         work: &mut Work,
     ) -> Result<Submitted, Refusal> {
@@ -243,7 +242,7 @@ impl Submit {
         });
     }
 
-    fn create(&self, item: &Item, submission: &Submission, work: &mut Work) -> Execution {
+    fn create(&self, item: &SubmitItem, submission: &Submission, work: &mut Work) -> Execution {
         let row = new_row(self.namespace, item.id, item.class, submission, work.now());
         let delayed_until = match row.state {
             State::Delayed { until } => Some(until),
@@ -306,7 +305,7 @@ pub(super) fn new_row(
             unique_while_active: submission.unique_while_active.clone(),
             digest: submission.id.map(|_| submission.digest),
             node: None,
-            draws: submission.draws.clone(),
+            required_gates: submission.required_gates.clone(),
         }),
         tags: submission.tags.clone(),
         version: 1,

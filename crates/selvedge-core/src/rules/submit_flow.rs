@@ -1,12 +1,12 @@
 //! A whole graph is submitted: all of it or nothing, and once for its id and its key.
 
-use super::Operation;
-use super::graft::{Graft, Planned};
+use super::CallKey;
+use super::graft::{Graft, PlannedGraph};
 use super::submit::check_lane;
 use crate::fact::Fact;
 use crate::flow::{Counts, Flow, FlowDetail, FlowSpec, FlowState};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
-use crate::plan::{GraphDraft, GraphPlan, Onto};
+use crate::plan::{GraphDraft, GraphPlan, GraphTarget};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
 use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
 use crate::rule::{Phase, Profile, Rule};
@@ -58,7 +58,7 @@ impl FlowDraft {
             ms.map_or(Ok(()), |ms| check_duration(pointer, ms))?;
         }
         let tags = check_tags("/tags", self.tags)?;
-        let plan = self.graph.check(Onto::Nothing)?;
+        let plan = self.graph.check(GraphTarget::NewFlow)?;
         let longest = plan.nodes().iter().map(|node| node.submission.policy.retention_ms).max();
         let mut hasher = Xxh3::new();
         let rest =
@@ -94,9 +94,9 @@ pub struct SubmitFlow {
     /// What.
     pub submission: FlowSubmission,
     /// Its nodes.
-    pub planned: Planned,
+    pub planned: PlannedGraph,
     /// The caller's key for the call.
-    pub operation: Option<Operation>,
+    pub call_key: Option<CallKey>,
     /// Whether the same call was made before and its answer was lost.
     pub repeated: bool,
 }
@@ -127,25 +127,25 @@ impl Rule for SubmitFlow {
         }
         needs.executions.lock(self.submission.id.map(|id| ExecutionId(id.0)));
         needs.keys.read(self.key());
-        needs.keys.read(self.operation.as_ref().map(|operation| operation.key_name(self.namespace)));
+        needs.keys.read(self.call_key.as_ref().map(|call_key| call_key.key_name(self.namespace)));
         needs.executions.lock(self.planned.plan.ids().flatten());
         self.planned.needs(self.namespace, work, needs);
         let by_key = self.key().and_then(|key| work.key(&key)?.execution);
         needs.flows.read(by_key.map(|id| FlowId(id.0)));
-        let stored = self.operation.as_ref().map(|one| one.stored::<FlowId>(self.namespace, work));
+        let stored = self.call_key.as_ref().map(|one| one.stored::<FlowId>(self.namespace, work));
         needs.flows.read(stored.and_then(Result::ok).flatten());
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
-        if let Some(operation) = &self.operation
-            && let Some(id) = operation.stored::<FlowId>(self.namespace, work)?
+        if let Some(call_key) = &self.call_key
+            && let Some(id) = call_key.stored::<FlowId>(self.namespace, work)?
         {
             let flow = work.flow(self.namespace, id)?.clone();
             return Ok(FlowSubmitted { flow, duplicate: true });
         }
         let submitted = self.decide_new(work)?;
-        if let Some(operation) = &self.operation {
-            operation.store(self.namespace, &submitted.flow.id, work);
+        if let Some(call_key) = &self.call_key {
+            call_key.store(self.namespace, &submitted.flow.id, work);
         }
         Ok(submitted)
     }

@@ -6,11 +6,11 @@
 
 use super::follow;
 use super::waitpoint::{WaitpointDraft, make};
-use crate::fact::{Fact, Failure, Next, Notice};
+use crate::fact::{Fact, Failure, Next, SuspensionNotice};
 use crate::rows::Needs;
 use crate::state::State;
-use crate::step::{Step, StepKind, Waited};
-use crate::suspension::{Arrival, OnTimeout, ResumedBy, Suspension, WAITS_MAX, Wait, WaitDraft};
+use crate::step::{Step, StepKind, WaitResult};
+use crate::suspension::{IncomingSignal, OnTimeout, ResumedBy, Suspension, WAITS_MAX, Wait, WaitDraft};
 use crate::{
     Execution, ExecutionId, FailureClass, Name, Outcome, Refusal, Signal, Timestamp, Waitpoint, Work,
 };
@@ -69,7 +69,7 @@ impl Suspend {
         if row.detail.record.untaken > 0 {
             needs.queries.untaken.push(row.id);
         }
-        children(row, work, needs);
+        needs_children(row, work, needs);
     }
 
     /// Ends the lease. Says what followed: ready, where all that is waited for has come already; and the waitpoints.
@@ -86,7 +86,7 @@ impl Suspend {
         let (id, attempt) = (row.id, lease.attempt());
         let (opened, steps) = self.open_steps(row, attempt, work)?;
         let waitpoints = make(work, row, &self.waitpoints, self.fingerprint)
-            .map_err(|refusal| refusal.under("/waitpoints"))?;
+            .map_err(|refusal| refusal.with_pointer_prefix("/waitpoints"))?;
         let begun = steps.iter().filter(|step| work.step(id, &step.name).is_none()).count() as u32;
         steps.into_iter().for_each(|step| work.put_step(step));
         let mut suspension = Suspension {
@@ -100,7 +100,7 @@ impl Suspend {
         // only if there is nothing of that kind.
         let known = |signal: &&Signal| signal.taken.is_none() && signal.number <= row.detail.record.signals;
         for signal in work.signals(id).filter(known) {
-            suspension.hear(Arrival {
+            suspension.receive(IncomingSignal {
                 number: signal.number,
                 name: &signal.name,
                 source: &signal.source,
@@ -133,7 +133,7 @@ impl Suspend {
             Next::Waiting => resume(work, id, suspension, ResumedBy::Condition, Forced::None, None),
             // What it heard of signals and times follows from its own facts; how its children stand does not, and is told.
             Next::Suspended if children => {
-                notice(work, id, suspension, (Notice::Children, ResumedBy::Condition), None);
+                notice(work, id, suspension, (SuspensionNotice::Children, ResumedBy::Condition), None);
             }
             Next::Suspended | Next::Delayed(_) | Next::Terminal(_) => {}
         }
@@ -208,7 +208,7 @@ pub fn needs(row: &Execution, needs: &mut Needs) {
 }
 
 /// What to see before it is known whether the children of an execution have ended.
-pub fn children(row: &Execution, work: &Work, needs: &mut Needs) {
+pub fn needs_children(row: &Execution, work: &Work, needs: &mut Needs) {
     let attached = row.wiring().children.iter().filter(|child| !child.detached);
     needs.relatives.read(attached.map(|child| child.execution).filter(|id| !work.has_end_of(*id)));
 }
@@ -229,7 +229,7 @@ pub fn notice(
     work: &mut Work,
     id: ExecutionId,
     suspension: Suspension,
-    (notice, by): (Notice, ResumedBy),
+    (notice, by): (SuspensionNotice, ResumedBy),
     actor: Option<Name>,
 ) {
     if suspension.holds() {
@@ -263,7 +263,7 @@ pub fn resume(
         if let Some(step) = step {
             steps.push(step.name.clone());
             let resumed_by = if holds { ResumedBy::Condition } else { by };
-            let result = Waited { resumed_by, signals: taken }.encode();
+            let result = WaitResult { resumed_by, signals: taken }.encode();
             work.put_step(Step { recorded_at: Some(now), result: Some(result), ..step });
         }
     }
@@ -285,7 +285,7 @@ pub fn resume(
 pub fn pass(row: &Execution, suspension: &Suspension, work: &mut Work) {
     let mut suspension = suspension.clone();
     suspension.pass(work.now());
-    notice(work, row.id, suspension, (Notice::Time, ResumedBy::Condition), None);
+    notice(work, row.id, suspension, (SuspensionNotice::Time, ResumedBy::Condition), None);
 }
 
 /// A suspended execution has waited for too long.
@@ -299,7 +299,7 @@ pub fn time_out(row: &Execution, suspension: &Suspension, work: &mut Work) {
         OnTimeout::Escalate => {
             let mut suspension = suspension.clone();
             suspension.waits[index].escalated = true;
-            let fact = Fact::Noticed { notice: Notice::Escalated(index as u32) };
+            let fact = Fact::Noticed { notice: SuspensionNotice::Escalated(index as u32) };
             work.apply(row.id, fact, None, |row| row.state = State::Suspended(suspension.into()));
         }
         OnTimeout::Fail | OnTimeout::Cancel | OnTimeout::Expire => {
@@ -320,14 +320,14 @@ pub fn time_out(row: &Execution, suspension: &Suspension, work: &mut Work) {
 pub fn allow(row: &Execution, suspension: &Suspension, actor: Name, work: &mut Work) {
     let mut suspension = suspension.clone();
     if suspension.allow() {
-        notice(work, row.id, suspension, (Notice::Operator, ResumedBy::Operator), Some(actor));
+        notice(work, row.id, suspension, (SuspensionNotice::Operator, ResumedBy::Operator), Some(actor));
     } else {
         resume(work, row.id, suspension, ResumedBy::Operator, Forced::All, Some(actor));
     }
 }
 
 /// Children of an execution have ended. Says whether it had waited for that and they all have.
-pub fn hear_children(row: &Execution, work: &mut Work) -> Result<bool, Refusal> {
+pub fn notice_children(row: &Execution, work: &mut Work) -> Result<bool, Refusal> {
     let Some(suspension) = row.state.suspension().filter(|one| one.waits_for_children()) else {
         return Ok(false);
     };
@@ -337,6 +337,6 @@ pub fn hear_children(row: &Execution, work: &mut Work) -> Result<bool, Refusal> 
     }
     let mut suspension = Suspension::clone(suspension);
     suspension.children_ended();
-    notice(work, row.id, suspension, (Notice::Children, ResumedBy::Condition), None);
+    notice(work, row.id, suspension, (SuspensionNotice::Children, ResumedBy::Condition), None);
     Ok(true)
 }

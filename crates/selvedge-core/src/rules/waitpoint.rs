@@ -185,7 +185,7 @@ fn close(work: &mut Work, waitpoint: Waitpoint, state: WaitpointState, fact: Fac
 
 /// Change the key that tokens are signed with. Those of the old ones are accepted for a while.
 #[derive(Clone, Debug)]
-pub struct Rotate {
+pub struct RotateTokenKeys {
     /// Under whose eyes.
     pub namespace: NamespaceId,
     /// For how long.
@@ -196,7 +196,7 @@ pub struct Rotate {
     pub actor: Name,
 }
 
-impl Rule for Rotate {
+impl Rule for RotateTokenKeys {
     type Reply = Result<TokenKey, Refusal>;
     const PHASE: Phase = Phase::Operators;
 

@@ -141,12 +141,12 @@ impl Rule for Depart {
 
 /// Forget sessions that were not seen for long.
 #[derive(Clone, Debug)]
-pub struct Forget {
+pub struct ForgetSessions {
     /// Which.
     pub sessions: Vec<SessionId>,
 }
 
-impl Rule for Forget {
+impl Rule for ForgetSessions {
     type Reply = usize;
     const PHASE: Phase = Phase::Cleanup;
 

@@ -97,7 +97,7 @@ pub enum Condition {
 
 /// A signal, as conditions hear of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
+pub struct IncomingSignal<'a> {
     /// Its number.
     pub number: u32,
     /// Its name.
@@ -246,7 +246,7 @@ impl Condition {
     }
 
     /// Tells it of a signal. Says whether a leaf had waited for it.
-    pub fn hear(&mut self, arrival: Arrival<'_>) -> bool {
+    pub fn receive(&mut self, arrival: IncomingSignal<'_>) -> bool {
         let mut used = false;
         self.leaves_mut(&mut |leaf| match leaf {
             Condition::Signal { name, heard } if heard.is_none() && name == arrival.name => {
@@ -293,10 +293,14 @@ impl Condition {
     }
 
     /// As the API shows it. Times are in milliseconds; the edge writes them as text.
-    pub fn tell(&self) -> Value {
+    pub fn public_data(&self) -> Value {
         match self {
-            Condition::Any(parts) => json!({ "any": parts.iter().map(Condition::tell).collect::<Vec<_>>() }),
-            Condition::All(parts) => json!({ "all": parts.iter().map(Condition::tell).collect::<Vec<_>>() }),
+            Condition::Any(parts) => {
+                json!({ "any": parts.iter().map(Condition::public_data).collect::<Vec<_>>() })
+            }
+            Condition::All(parts) => {
+                json!({ "all": parts.iter().map(Condition::public_data).collect::<Vec<_>>() })
+            }
             Condition::Signal { name, .. } => json!({ "signal": name }),
             Condition::Count { n, of, distinct, .. } => {
                 json!({ "count": { "n": n, "of": of, "distinct": distinct.as_str() } })

@@ -7,7 +7,7 @@
 
 mod condition;
 
-pub use condition::{Arrival, Condition, DEPTH_MAX, Distinct, LEAVES_MAX, NAMES_MAX};
+pub use condition::{Condition, DEPTH_MAX, Distinct, IncomingSignal, LEAVES_MAX, NAMES_MAX};
 
 use crate::fact::LeaseRef;
 use crate::gate::GateName;
@@ -197,10 +197,10 @@ impl Suspension {
     }
 
     /// As the API shows it. Times are in milliseconds; the edge writes them as text.
-    pub fn tell(&self) -> Value {
+    pub fn public_data(&self) -> Value {
         let wait = |wait: &Wait| {
             let mut told = json!({
-                "step": wait.step, "condition": wait.condition.tell(), "on_timeout": wait.on_timeout.as_str(),
+                "step": wait.step, "condition": wait.condition.public_data(), "on_timeout": wait.on_timeout.as_str(),
                 "escalated": wait.escalated,
             });
             if let Some(at) = wait.timeout_at {
@@ -221,9 +221,9 @@ impl Suspension {
 
     /// Tells it of a signal, which the first wait takes that still waits for it. Says whether one does. One that holds waits
     /// no more: so signals that came before a suspension do what they would have done after it.
-    pub fn hear(&mut self, arrival: Arrival<'_>) -> bool {
+    pub fn receive(&mut self, arrival: IncomingSignal<'_>) -> bool {
         let mut waiting = self.waits.iter_mut().filter(|wait| !wait.condition.holds());
-        waiting.any(|wait| wait.condition.hear(arrival))
+        waiting.any(|wait| wait.condition.receive(arrival))
     }
 
     /// Marks the times that have come. Says whether one had.

@@ -320,7 +320,7 @@ impl Work {
     /// not the head of a line, in claim order.
     pub fn waiting_out_of_line(&self) -> Vec<ExecutionId> {
         let is_out_of_line =
-            |row: &Execution| row.spec.draws.fairness_key.is_some() && row.detail.head.is_none();
+            |row: &Execution| row.spec.required_gates.fairness_key.is_some() && row.detail.head.is_none();
         let ready = self.ready.values().flatten();
         let mut found: Vec<_> =
             ready.filter(|(_, id)| self.executions.get(id).is_some_and(is_out_of_line)).collect();
@@ -337,6 +337,6 @@ impl Work {
     pub fn gated(&self) -> impl Iterator<Item = &Execution> {
         self.executions
             .rows()
-            .filter(|row| !row.spec.draws.is_empty() || row.detail.slots != Slots::default())
+            .filter(|row| !row.spec.required_gates.is_empty() || row.detail.slots != Slots::default())
     }
 }

@@ -543,7 +543,12 @@ fn becomes_waiting(cause: crate::transition::Cause) -> bool {
     use crate::transition::Cause;
     !matches!(
         cause,
-        Cause::Tag | Cause::Prioritise | Cause::Hear | Cause::Wire | Cause::Signal | Cause::Waitpoint
+        Cause::Tag
+            | Cause::Prioritise
+            | Cause::UpstreamChange
+            | Cause::Wire
+            | Cause::Signal
+            | Cause::Waitpoint
     )
 }
 

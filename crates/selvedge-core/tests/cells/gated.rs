@@ -4,7 +4,7 @@ use super::record::suspended;
 use super::rows::{NAMESPACE, asked_to_cancel, row, states};
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::{Slots, Spec};
-use selvedge_core::gate::{Amounts, Config, Draws, GateId, GateKind, GateName, Limit, OnHard};
+use selvedge_core::gate::{Amounts, Config, GateId, GateKind, GateName, Limit, OnHard, RequiredGates};
 use selvedge_core::suspension::{Condition, OnTimeout, Wait};
 use selvedge_core::{Execution, Gate, Name, Policy, State};
 use std::sync::{Arc, LazyLock};
@@ -68,18 +68,21 @@ fn waits_for(gate: GateName) -> State {
 
 /// Rows of every state that go through each of the gates; what runs has taken something of it.
 pub fn gated_rows() -> Vec<Execution> {
-    let key = |name: GateName| Draws { concurrency: Some((name.name, 1)), ..Draws::default() };
-    let spending = |on_hard| Draws { budgets: vec![(budget(on_hard).name, one())], ..Draws::default() };
-    let draws = [key(open_key()), key(full_key())].into_iter().chain(OnHard::ALL.map(spending));
+    let key =
+        |name: GateName| RequiredGates { concurrency: Some((name.name, 1)), ..RequiredGates::default() };
+    let spending =
+        |on_hard| RequiredGates { budgets: vec![(budget(on_hard).name, one())], ..RequiredGates::default() };
+    let required_gates = [key(open_key()), key(full_key())].into_iter().chain(OnHard::ALL.map(spending));
     let more = [State::Held(full_key().into()), waits_for(open_key()), waits_for(budget(OnHard::Suspend))];
     let mut rows = Vec::new();
-    for draws in draws {
+    for required_gates in required_gates {
         for state in states().chain(more.clone()) {
             for asked in asked_to_cancel(&state) {
                 let mut row = row(state.clone(), Policy { retention_ms: 0, ..Policy::default() }, 0, asked);
-                row.spec = Arc::new(Spec { draws: draws.clone(), ..Spec::clone(&row.spec) });
+                row.spec =
+                    Arc::new(Spec { required_gates: required_gates.clone(), ..Spec::clone(&row.spec) });
                 if row.state.lease().is_some() {
-                    let parts = draws.budgets.iter().map(|_| None).collect();
+                    let parts = required_gates.budgets.iter().map(|_| None).collect();
                     row.detail.slots = Slots { lane: None, drawn: true, parts };
                 }
                 rows.push(row);

@@ -17,21 +17,21 @@ use selvedge_core::flow::CancelMode;
 use selvedge_core::gate::GateName;
 use selvedge_core::join::EdgeCondition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::plan::{EdgeDraft, GraphDraft, NodeDraft, Onto};
+use selvedge_core::plan::{EdgeDraft, GraphDraft, GraphTarget, NodeDraft};
 use selvedge_core::rules::claim::Claim;
-use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::gates::budget::Breach;
 use selvedge_core::rules::gates::check::CheckGate;
-use selvedge_core::rules::graft::Planned;
+use selvedge_core::rules::graft::PlannedGraph;
 use selvedge_core::rules::grow::{Grow, Spawn};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report};
-use selvedge_core::rules::signal::{SignalDraft, Way};
+use selvedge_core::rules::signal::{SignalDraft, SignalSender};
 use selvedge_core::rules::step::StepDraft;
-use selvedge_core::rules::submit::{Item, Submit};
+use selvedge_core::rules::submit::{Submit, SubmitItem};
 use selvedge_core::rules::submit_flow::{FlowDraft, SubmitFlow};
 use selvedge_core::rules::suspend::Suspend;
+use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
 use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::rules::worker::{PutBack, PutBackReason};
 use selvedge_core::state::StateName;
@@ -59,7 +59,7 @@ pub enum Command {
     Report(Op),
     PutBack(PutBackReason),
     Operate(Action),
-    Tick(What),
+    Tick(Timer),
     /// It is submitted as a node that waits for another.
     SubmitFlow,
     /// An upstream at this place, in this generation, ended like this or is live, and tells its downstreams.
@@ -90,7 +90,7 @@ pub fn name(row: &Row) -> Option<StateName> {
 /// The commands that may change a state by this cause.
 pub fn commands(cause: Cause) -> Vec<Command> {
     let waits = || [When::AfterMs(0), When::AfterMs(1)];
-    let tick = |kind| vec![Command::Tick(What::Due(kind))];
+    let tick = |kind| vec![Command::Tick(Timer::Due(kind))];
     let operate = |action| vec![Command::Operate(action)];
     let cancel = |grace_ms| Action::Cancel { reason: None, grace_ms };
     match cause {
@@ -110,7 +110,7 @@ pub fn commands(cause: Cause) -> Vec<Command> {
             fails
         }
         Cause::AttemptTimeout => tick(DueKind::AttemptTimeout),
-        Cause::LeaseExpiry => vec![Command::Tick(What::Lapse)],
+        Cause::LeaseExpiry => vec![Command::Tick(Timer::LeaseExpiry)],
         Cause::Delay => waits().map(|until| Command::Report(Op::Delay { until })).to_vec(),
         Cause::Release => vec![Command::Report(Op::Release), Command::PutBack(PutBackReason::Gone)],
         Cause::Orphan => vec![Command::PutBack(PutBackReason::Orphaned)],
@@ -126,7 +126,7 @@ pub fn commands(cause: Cause) -> Vec<Command> {
         Cause::Progress => vec![Command::Report(Op::Progress { percent: Some(1.0), message: None })],
         Cause::Prioritise => operate(Action::Prioritise { priority: 1 }),
         Cause::Tag => operate(Action::Tag { set: [("name".into(), "value".into())].into(), remove: vec![] }),
-        Cause::Hear | Cause::Join | Cause::Reopen => news(),
+        Cause::UpstreamChange | Cause::Join | Cause::Reopen => news(),
         Cause::Wire => {
             let (planned, detach) = (planned("", "child", None), false);
             let spawn = Op::Spawn(Box::new(Spawn { planned, detach }));
@@ -136,7 +136,7 @@ pub fn commands(cause: Cause) -> Vec<Command> {
         Cause::Signal => deliveries(),
         Cause::Notice | Cause::Resume => {
             let by_time =
-                [DueKind::Delay, DueKind::SuspensionTimeout].map(|kind| Command::Tick(What::Due(kind)));
+                [DueKind::Delay, DueKind::SuspensionTimeout].map(|kind| Command::Tick(Timer::Due(kind)));
             let children = [Some(Outcome::Failed), None].map(Command::HearChildren);
             let told = operate(Action::Resume).into_iter().chain(by_time).chain(children);
             told.chain(deliveries()).chain(suspends()).chain(looks()).collect()
@@ -205,7 +205,7 @@ fn news() -> Vec<Command> {
 }
 
 /// A node, with an edge from `from` to `to` where one is named.
-fn planned(from: &str, to: &str, id: Option<ExecutionId>) -> Planned {
+fn planned(from: &str, to: &str, id: Option<ExecutionId>) -> PlannedGraph {
     let node = |name: &str, id: Option<Uuid>| NodeDraft {
         name: name.into(),
         draft: Draft { id, ..Draft::new("kind") },
@@ -218,9 +218,9 @@ fn planned(from: &str, to: &str, id: Option<ExecutionId>) -> Planned {
         groups: vec![],
     };
     graph.nodes.extend(id.map(|id| node(NODE, Some(id.0))));
-    let plan = graph.check(Onto::Flow).expect("it is valid");
+    let plan = graph.check(GraphTarget::ExistingFlow).expect("it is valid");
     let ids = plan.ids().map(|id| id.unwrap_or(ExecutionId(Uuid::from_u128(9)))).collect();
-    Planned { classes: vec![CLASS; plan.nodes().len()], ids, plan }
+    PlannedGraph { classes: vec![CLASS; plan.nodes().len()], ids, plan }
 }
 
 /// Runs a command on a row. Returns the changes of its state in order. Checks that each of them is one version and one recorded
@@ -251,9 +251,12 @@ pub fn run(row: &Row, command: &Command) -> Vec<Cell> {
 /// The state that a fact leads to which another one follows in the same transaction.
 fn passed(fact: &Fact, from: Option<StateName>) -> StateName {
     match (fact, from) {
-        (Fact::SubmittedBlocked { .. } | Fact::Reopened { .. } | Fact::ReplayedBlocked { .. }, _) => {
-            StateName::WaitingDependencies
-        }
+        (
+            Fact::SubmittedWaitingDependencies { .. }
+            | Fact::Reopened { .. }
+            | Fact::ReplayedWaitingDependencies { .. },
+            _,
+        ) => StateName::WaitingDependencies,
         (Fact::Suspended { .. }, _) => StateName::Suspended,
         (
             Fact::Wired { .. }
@@ -291,7 +294,7 @@ fn left(command: &Command) -> Option<OutboxRow> {
 }
 
 /// Delivers a signal. Returns whether it was accepted, and the changes.
-fn deliver(name: Option<&str>, way: Way, scene: &Scene<'_>) -> (bool, Changes) {
+fn deliver(name: Option<&str>, way: SignalSender, scene: &Scene<'_>) -> (bool, Changes) {
     let name = name.map(str::to_owned);
     let draft = SignalDraft { name, payload: Bytes::from_static(b"1"), key: None };
     let (delivered, changes) = scene.run(draft.check(ID, way).expect("it is valid"));
@@ -301,12 +304,12 @@ fn deliver(name: Option<&str>, way: Way, scene: &Scene<'_>) -> (bool, Changes) {
 /// Runs the command. Returns whether it was accepted and did something, and the changes.
 fn decide(scene: &Scene<'_>) -> (bool, Changes) {
     let fence = Fence { execution: ID, attempt: 0, lease_id: LEASE, epoch: 1 };
-    let (namespace, operation, repeated) = (NAMESPACE, None, false);
+    let (namespace, call_key, repeated) = (NAMESPACE, None, false);
     match scene.command {
         Command::Submit(delay) => {
             let draft = Draft { id: Some(ID.0), delay: *delay, ..Draft::new("kind") };
-            let items = vec![Item { submission: draft.check(), class: CLASS, id: ID }];
-            let (mut submitted, changes) = scene.run(Submit { namespace, items, operation, repeated });
+            let items = vec![SubmitItem { submission: draft.check(), class: CLASS, id: ID }];
+            let (mut submitted, changes) = scene.run(Submit { namespace, items, call_key, repeated });
             (submitted.remove(0).is_ok_and(|done| !done.duplicate), changes)
         }
         Command::Claim => {
@@ -316,7 +319,7 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
                 instance: Name::trusted("instance"),
                 max: 1,
                 ttl_ms: TTL_MS,
-                operation,
+                call_key,
                 handed_only: false,
             });
             let held =
@@ -351,7 +354,7 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
             let planned = planned("other", NODE, Some(ID));
             let id = FlowId(Uuid::from_u128(10));
             let (submitted, changes) =
-                scene.run(SubmitFlow { namespace, id, submission, planned, operation, repeated });
+                scene.run(SubmitFlow { namespace, id, submission, planned, call_key, repeated });
             (submitted.is_ok_and(|done| !done.duplicate), changes)
         }
         Command::Dispatch(..) | Command::CancelMembers(_) | Command::HearChildren(_) => {
@@ -360,23 +363,23 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
             (matches!(dispatched, Ok(Dispatched::Advanced { changed: 1, .. })), changes)
         }
         Command::Signal(name) => {
-            deliver(Some(name), Way::Direct { namespace, source: Name::trusted("somebody") }, scene)
+            deliver(Some(name), SignalSender::Caller { namespace, source: Name::trusted("somebody") }, scene)
         }
         Command::Token(place) => {
             let Some(row) = scene.row else { return (false, Changes::default()) };
             let waitpoint = waitpoints_of(row).remove(*place);
             let (token, secret) = (secret().sign(&waitpoint), secret());
-            deliver(None, Way::Token { waitpoint: waitpoint.id, token, secret }, scene)
+            deliver(None, SignalSender::TokenHolder { waitpoint: waitpoint.id, token, secret }, scene)
         }
         Command::Grow { into } => {
             let (from, to) = if *into { ("new", NODE) } else { (NODE, "new") };
             let planned = planned(from, to, None);
-            let (grown, changes) = scene.run(Grow { namespace, flow: FLOW, planned, operation, repeated });
+            let (grown, changes) = scene.run(Grow { namespace, flow: FLOW, planned, call_key, repeated });
             (grown.is_ok(), changes)
         }
         Command::Tick(what) => {
-            let (ticked, changes) = scene.run(Tick { execution: ID, what: *what });
-            (ticked == Ok(Ticked::Done), changes)
+            let (ticked, changes) = scene.run(FireTimer { execution: ID, timer: *what });
+            (ticked == Ok(TimerReply::Fired), changes)
         }
     }
 }

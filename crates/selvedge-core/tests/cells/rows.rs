@@ -3,7 +3,7 @@
 use super::Row;
 use super::gated::{gated_rows, open_key};
 use super::record::{recorded_rows, waitpoints, waits_for_a_signal};
-use selvedge_core::execution::{CancelRequest, Detail, Record, Spec};
+use selvedge_core::execution::{CancelRequest, Detail, RecordSummary, Spec};
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::state::StateName;
@@ -153,7 +153,7 @@ pub(super) fn row(state: State, policy: Policy, charged: u32, asked: Option<Time
             retries: charged,
             interruptions: charged,
             cancel: asked.map(|until| CancelRequest { actor: None, reason: None, until }),
-            record: Record { waitpoints: waitpoints().len() as u32, ..Record::default() },
+            record: RecordSummary { waitpoints: waitpoints().len() as u32, ..RecordSummary::default() },
             ..Detail::default()
         },
         history: History::default(),

@@ -2,7 +2,7 @@
 //! shares nothing with the code.
 
 use super::trees::{Leaf, NAMES, Tree, the_time};
-use selvedge_core::suspension::{Arrival, Distinct};
+use selvedge_core::suspension::{Distinct, IncomingSignal};
 use selvedge_core::{Name, Suspension};
 use std::collections::BTreeSet;
 
@@ -52,9 +52,12 @@ impl Came {
     /// Tells a suspension; says what that answers.
     pub fn tell(&self, suspension: &mut Suspension) -> bool {
         match self {
-            Came::Signal { number, name, source, waitpoint } => {
-                suspension.hear(Arrival { number: *number, name, source, waitpoint: waitpoint.as_ref() })
-            }
+            Came::Signal { number, name, source, waitpoint } => suspension.receive(IncomingSignal {
+                number: *number,
+                name,
+                source,
+                waitpoint: waitpoint.as_ref(),
+            }),
             Came::Time => suspension.pass(the_time()),
             Came::Operator => suspension.allow(),
             Came::Children => suspension.children_ended(),

@@ -6,7 +6,7 @@ use super::table::{NAMESPACE, Table, execution, id, lane, leased, name, run};
 use selvedge_core::driver::Admission;
 use selvedge_core::execution::{Slots, Spec};
 use selvedge_core::gate::draws::lane_gate;
-use selvedge_core::gate::{Draws, GateKind, GateName};
+use selvedge_core::gate::{GateKind, GateName, RequiredGates};
 use selvedge_core::rules::report::Op;
 use selvedge_core::table::Access;
 use selvedge_core::{Execution, FlowId, Gate, State};
@@ -19,8 +19,8 @@ fn key() -> GateName {
 
 /// A leased execution that has taken the one slot of the key, and the store with both.
 fn gated() -> (Execution, Table) {
-    let draws = Draws { concurrency: Some((key().name, 1)), ..Draws::default() };
-    let mut row = Execution { spec: Arc::new(Spec { draws, ..Spec::default() }), ..leased(1) };
+    let required_gates = RequiredGates { concurrency: Some((key().name, 1)), ..RequiredGates::default() };
+    let mut row = Execution { spec: Arc::new(Spec { required_gates, ..Spec::default() }), ..leased(1) };
     row.detail.slots = Slots { lane: None, drawn: true, parts: Vec::new() };
     let gate = Gate { version: 3, active: 1, ..Gate::new(key()) };
     let table = Table { gates: vec![gate], ..Table::of([row.clone()]) };

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use selvedge_core::rule::{Envelope, Phase, Profile, Task, Touch};
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::rules::report::{Fence, Op, Report};
-use selvedge_core::rules::signal::{Deliver, SignalDraft, Way};
-use selvedge_core::rules::submit::{Item, Submit};
+use selvedge_core::rules::signal::{Deliver, SignalDraft, SignalSender};
+use selvedge_core::rules::submit::{Submit, SubmitItem};
 use selvedge_core::{ClaimScope, Draft, Execution, ExecutionId, Fact, Needs, Rule, Work};
 
 /// A rule in the form in which a batch holds it.
@@ -129,7 +129,7 @@ pub fn claim(instance: &str, max: u32) -> Claim {
         instance: name(instance),
         max,
         ttl_ms: 60_000,
-        operation: None,
+        call_key: None,
         handed_only: false,
     }
 }
@@ -137,11 +137,13 @@ pub fn claim(instance: &str, max: u32) -> Claim {
 /// The delivery of a signal.
 pub fn signal(id: ExecutionId) -> Deliver {
     let draft = SignalDraft { name: Some("a".into()), payload: Bytes::from_static(b"1"), key: None };
-    draft.check(id, Way::Direct { namespace: NAMESPACE, source: name("somebody") }).expect("it is valid")
+    draft
+        .check(id, SignalSender::Caller { namespace: NAMESPACE, source: name("somebody") })
+        .expect("it is valid")
 }
 
 /// The submission of one execution, under an id that the engine minted.
 pub fn submit(number: u128) -> Submit {
-    let item = Item { submission: Draft::new("kind").check(), class: CLASS, id: id(number) };
-    Submit { namespace: NAMESPACE, items: vec![item], operation: None, repeated: false }
+    let item = SubmitItem { submission: Draft::new("kind").check(), class: CLASS, id: id(number) };
+    Submit { namespace: NAMESPACE, items: vec![item], call_key: None, repeated: false }
 }

@@ -6,7 +6,7 @@ use super::table::{CLASS, NAMESPACE, Table, class, execution, id, name, run};
 use selvedge_core::driver::{Admission, Host};
 use selvedge_core::execution::Spec;
 use selvedge_core::gate::draws::{fairness_line, lane_gate};
-use selvedge_core::gate::{Config, Draws, GateKind, GateName};
+use selvedge_core::gate::{Config, GateKind, GateName, RequiredGates};
 use selvedge_core::rows::Candidates;
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::state::StateName;
@@ -39,11 +39,14 @@ fn a_claim_looks_behind_candidates_that_cannot_be_read_and_further_each_time() {
 /// A ready execution with a concurrency key whose only slot is taken, and with a fairness key where one is given.
 fn refused(number: u128, fairness_key: Option<&str>) -> Execution {
     let concurrency = Some((full().name.name, 1));
-    drawing(number, Draws { concurrency, fairness_key: fairness_key.map(name), ..Draws::default() })
+    drawing(
+        number,
+        RequiredGates { concurrency, fairness_key: fairness_key.map(name), ..RequiredGates::default() },
+    )
 }
 
-fn drawing(number: u128, draws: Draws) -> Execution {
-    Execution { spec: Arc::new(Spec { draws, ..Spec::default() }), ..ready(number) }
+fn drawing(number: u128, required_gates: RequiredGates) -> Execution {
+    Execution { spec: Arc::new(Spec { required_gates, ..Spec::default() }), ..ready(number) }
 }
 
 /// The concurrency key whose only slot is taken.
@@ -78,7 +81,7 @@ fn a_claim_looks_behind_a_candidate_that_a_gate_refuses_and_the_gate_holds_that_
 
 #[test]
 fn an_execution_with_a_gate_behind_one_that_cannot_be_read_is_claimed() {
-    let open = Draws { concurrency: Some((name("open"), 1)), ..Draws::default() };
+    let open = RequiredGates { concurrency: Some((name("open"), 1)), ..RequiredGates::default() };
     let table = Table { unreadable: BTreeSet::from([id(1)]), ..Table::of([ready(1), drawing(2, open)]) };
     let run = run(&mut expecting().driver(vec![task(claim("instance", 1))]), &table);
     assert!(run.updated(id(2)).execution.state.lease().is_some());
@@ -88,7 +91,7 @@ fn an_execution_with_a_gate_behind_one_that_cannot_be_read_is_claimed() {
 fn a_candidate_that_comes_after_the_line_of_its_fairness_key_was_read_is_left_to_the_next_claim() {
     let mut first = refused(1, Some("key"));
     first.detail.head = Some(0);
-    let second = drawing(2, Draws { fairness_key: Some(name("key")), ..Draws::default() });
+    let second = drawing(2, RequiredGates { fairness_key: Some(name("key")), ..RequiredGates::default() });
     let line = Gate { version: 3, active: 1, ..Gate::new(fairness_line(NAMESPACE, CLASS, &name("key"))) };
     let table = Table { gates: vec![full(), line], ..Table::of([first, second]) };
     let run = run(&mut expecting().driver(vec![task(claim("instance", 1))]), &table);

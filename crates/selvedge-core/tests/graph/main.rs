@@ -255,7 +255,7 @@ fn hostile_names_leave_the_svg_well_formed() {
         assert_eq!(tooltips.len(), names.len() + 1, "one for the picture and one for each node");
         for (name, node) in names.iter().zip(&graph.nodes).filter(|(name, _)| !name.contains("control")) {
             let name = name.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
-            let expected = format!("{name}\n{}\n{}", node.state.public(), node.execution);
+            let expected = format!("{name}\n{}\n{}", node.state.as_str(), node.execution);
             assert!(tooltips.contains(&expected.as_str()), "{expected:?} among {tooltips:?}");
         }
     }

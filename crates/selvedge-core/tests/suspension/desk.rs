@@ -11,11 +11,11 @@ use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{Candidates, Relative, ResultChange};
 use selvedge_core::rule::Envelope;
 use selvedge_core::rules::claim::{Claim, Claimed};
-use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{Fence, Op, Report, Reported};
-use selvedge_core::rules::submit::{Item, Submit};
+use selvedge_core::rules::submit::{Submit, SubmitItem};
+use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
 use selvedge_core::table::{Access, Request};
 use selvedge_core::token::{TokenKey, TokenKeyId};
 use selvedge_core::waitpoint::WaitpointState;
@@ -282,8 +282,8 @@ impl Desk {
     pub fn submit(&mut self, policy: Policy) -> ExecutionId {
         let id = ExecutionId(Uuid::from_u128(self.executions.len() as u128 + 1));
         let draft = Draft { id: Some(id.0), policy, ..Draft::new("kind") };
-        let items = vec![Item { submission: draft.check(), class: CLASS, id }];
-        let submit = Submit { namespace: NAMESPACE, items, operation: None, repeated: false };
+        let items = vec![SubmitItem { submission: draft.check(), class: CLASS, id }];
+        let submit = Submit { namespace: NAMESPACE, items, call_key: None, repeated: false };
         self.run(&submit).remove(0).expect("it is accepted").execution.id
     }
 
@@ -292,8 +292,8 @@ impl Desk {
         let lanes = vec![name("default")];
         let scope = ClaimScope { namespace: NAMESPACE, lanes, kinds: None, capabilities: Default::default() };
         let [worker, instance] = ["worker", "instance"].map(Name::trusted);
-        let (max, ttl_ms, operation, handed_only) = (1, 60_000, None, false);
-        let claim = Claim { scope, worker, instance, max, ttl_ms, operation, handed_only };
+        let (max, ttl_ms, call_key, handed_only) = (1, 60_000, None, false);
+        let claim = Claim { scope, worker, instance, max, ttl_ms, call_key, handed_only };
         self.run(&claim).expect("it is accepted").claimed.pop().expect("one is ready")
     }
 
@@ -327,8 +327,8 @@ impl Desk {
     }
 
     /// Time acts, if it is due.
-    pub fn tick(&mut self, id: ExecutionId, kind: DueKind) -> Ticked {
-        self.run(&Tick { execution: id, what: What::Due(kind) }).expect("the row can be read")
+    pub fn tick(&mut self, id: ExecutionId, kind: DueKind) -> TimerReply {
+        self.run(&FireTimer { execution: id, timer: Timer::Due(kind) }).expect("the row can be read")
     }
 
     /// An execution is told that children of it have ended, if that was left to be done.

@@ -5,15 +5,15 @@ use super::words::{
     at_most, done, signal, signal_command, signal_from, step_wait, suspend, suspend_with, token_command,
     wait, waitpoint_draft,
 };
-use selvedge_core::execution::Record;
-use selvedge_core::fact::{Fact, Notice};
-use selvedge_core::rules::clock::{Tick, Ticked, What};
+use selvedge_core::execution::RecordSummary;
+use selvedge_core::fact::{Fact, SuspensionNotice};
 use selvedge_core::rules::dispatch::Dispatched;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
+use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
 use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
-use selvedge_core::step::Waited;
+use selvedge_core::step::WaitResult;
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, Distinct, OnTimeout, ResumedBy};
 use selvedge_core::wiring::{Child, Node};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// How an execution stands in the end: its state, what was recorded, who took which signals, and how its wait ended.
-type End = (State, Record, Vec<Option<u32>>, Option<Waited>);
+type End = (State, RecordSummary, Vec<Option<u32>>, Option<WaitResult>);
 
 /// Suspends after the first `early` of these signals; the others come after that.
 fn end_of(condition: &Condition, signals: &[(&str, &str)], early: usize) -> End {
@@ -101,7 +101,7 @@ fn of_two_signals_that_each_complete_the_condition_one_resumes_and_the_other_is_
         assert!(!desk.save(late), "what was decided before the first came is not saved");
         assert_eq!(desk.signal(id, second).effect, Effect::Buffered);
         assert_eq!(desk.taken(id), [Some(1), None]);
-        let waited = Waited { resumed_by: ResumedBy::Condition, signals: vec![1] };
+        let waited = WaitResult { resumed_by: ResumedBy::Condition, signals: vec![1] };
         assert_eq!(desk.waited(id, "wait"), Some(waited));
         let resumed = desk.events.iter().filter(|event| matches!(event.fact, Fact::Resumed { .. }));
         assert_eq!(resumed.count(), 1);
@@ -114,7 +114,7 @@ fn a_signal_that_comes_after_the_timeout_finds_what_the_timeout_left() {
         let mut desk = Desk::new();
         let id = desk.suspended(vec![at_most(10, then, step_wait("wait", signal("a")))]);
         desk.wait_ms(10);
-        assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::Done);
+        assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), TimerReply::Fired);
         let delivered = desk.try_signal(id, "a");
         let ended = |outcome| Err(Refusal::AlreadyTerminal { execution: id, outcome });
         match then {
@@ -123,7 +123,7 @@ fn a_signal_that_comes_after_the_timeout_finds_what_the_timeout_left() {
             OnTimeout::Expire => assert_eq!(delivered, ended(Outcome::Expired)),
             OnTimeout::Resume => {
                 assert_eq!(delivered.expect("it is accepted").effect, Effect::Buffered);
-                let waited = Waited { resumed_by: ResumedBy::Timeout, signals: vec![] };
+                let waited = WaitResult { resumed_by: ResumedBy::Timeout, signals: vec![] };
                 assert_eq!(desk.waited(id, "wait"), Some(waited), "the wait has ended, and stays so");
             }
             OnTimeout::Escalate => {
@@ -144,15 +144,15 @@ fn a_suspension_that_was_satisfied_is_never_timed_out_by_a_tick_that_saw_it_befo
         desk.wait_ms(10);
         let due = desk.row(id).due().expect("something is due");
         assert_eq!((due.kind, due.at), (DueKind::SuspensionTimeout, desk.now), "a reconciler finds it");
-        let tick = Tick { execution: id, what: What::Due(DueKind::SuspensionTimeout) };
+        let tick = FireTimer { execution: id, timer: Timer::Due(DueKind::SuspensionTimeout) };
         let (ticked, late) = desk.decide(&tick);
-        assert_eq!(ticked, Ok(Ticked::Done), "by the row as it was, it is overdue");
+        assert_eq!(ticked, Ok(TimerReply::Fired), "by the row as it was, it is overdue");
         assert_eq!(desk.signal(id, "a").effect, Effect::Resumed);
         assert!(!desk.save(late), "what was decided before the signal is not saved");
-        assert_eq!(desk.run(&tick), Ok(Ticked::NotDue), "with the row locked, it is not");
+        assert_eq!(desk.run(&tick), Ok(TimerReply::NotDue), "with the row locked, it is not");
         assert_eq!(desk.claim().execution.id, id);
         let running = desk.row(id).clone();
-        assert_eq!(desk.run(&tick), Ok(Ticked::NotDue));
+        assert_eq!(desk.run(&tick), Ok(TimerReply::NotDue));
         assert_eq!(desk.row(id), &running, "it runs on");
     }
 }
@@ -164,7 +164,7 @@ fn a_timeout_that_came_first_is_not_undone_by_a_signal_that_was_decided_before_i
     let (delivered, late) = desk.decide(&signal_command(id, "a"));
     assert_eq!(delivered.map(|delivered| delivered.effect), Ok(Effect::Resumed));
     desk.wait_ms(10);
-    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::Done);
+    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), TimerReply::Fired);
     assert!(!desk.save(late));
     assert_eq!(desk.row(id).state, State::Terminal(Outcome::Failed));
     let outcome = Outcome::Failed;
@@ -177,13 +177,13 @@ fn a_time_that_came_before_the_timeout_wins_however_late_both_are_looked_at() {
     let until = Condition::until(When::AfterMs(10));
     let id = desk.suspended(vec![at_most(11, OnTimeout::Fail, wait(until.clone()))]);
     desk.wait_ms(1_000);
-    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::NotDue);
-    assert_eq!(desk.tick(id, DueKind::Delay), Ticked::Done);
+    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), TimerReply::NotDue);
+    assert_eq!(desk.tick(id, DueKind::Delay), TimerReply::Fired);
     assert_eq!(desk.claim().execution.id, id);
     let same = desk.suspended(vec![at_most(10, OnTimeout::Fail, wait(until))]);
     desk.wait_ms(10);
-    assert_eq!(desk.tick(same, DueKind::SuspensionTimeout), Ticked::NotDue, "at the same moment, too");
-    assert_eq!(desk.tick(same, DueKind::Delay), Ticked::Done);
+    assert_eq!(desk.tick(same, DueKind::SuspensionTimeout), TimerReply::NotDue, "at the same moment, too");
+    assert_eq!(desk.tick(same, DueKind::Delay), TimerReply::Fired);
 }
 
 /// What may happen to an execution, by name: decided by the rows of the desk, and not saved.
@@ -195,7 +195,7 @@ fn decided(desk: &Desk, id: ExecutionId, op: Op) -> Changes {
 }
 
 fn ticked(desk: &Desk, id: ExecutionId, kind: DueKind) -> Changes {
-    desk.decide(&Tick { execution: id, what: What::Due(kind) }).1
+    desk.decide(&FireTimer { execution: id, timer: Timer::Due(kind) }).1
 }
 
 fn operated(desk: &Desk, id: ExecutionId, action: Action) -> Changes {
@@ -374,7 +374,7 @@ fn the_end_of_the_children_is_part_of_a_wait_for_more() {
     assert_eq!(desk.row(parent).state.name(), StateName::Suspended);
     assert_eq!(
         desk.events.last().map(|event| &event.fact),
-        Some(&Fact::Noticed { notice: Notice::Children })
+        Some(&Fact::Noticed { notice: SuspensionNotice::Children })
     );
     assert_eq!(desk.tell_parent(parent), Dispatched::Advanced { changed: 0, rest: None }, "that is no news");
     assert_eq!(desk.signal(parent, "a").effect, Effect::Resumed, "it knew of the children");

@@ -88,7 +88,7 @@ fn a_suspension_is_told_with_its_times_resolved() {
         "step": null, "condition": condition, "on_timeout": "escalate", "escalated": false, "timeout_at": 1_009,
     });
     let told = json!({ "number": 4, "since_at": 1_000, "attempt": 2, "waits": [wait] });
-    assert_eq!(suspension.tell(), told);
+    assert_eq!(suspension.public_data(), told);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_condition_is_described_in_words_with_what_has_come() {
     let mut condition = everything();
     assert_eq!(condition.describe(), fresh);
     let (text, source) = (name("a"), name("ann"));
-    condition.hear(selvedge_core::suspension::Arrival {
+    condition.receive(selvedge_core::suspension::IncomingSignal {
         number: 1,
         name: &text,
         source: &source,

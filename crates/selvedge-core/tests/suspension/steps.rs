@@ -5,10 +5,10 @@ use super::words::{
     at_most, done, signal, signal_command, step_wait, suspend, token_command, waitpoint_draft,
 };
 use bytes::Bytes;
-use selvedge_core::execution::Record;
+use selvedge_core::execution::RecordSummary;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
-use selvedge_core::rules::signal::{SignalDraft, Way};
+use selvedge_core::rules::signal::{SignalDraft, SignalSender};
 use selvedge_core::rules::step::StepDraft;
 use selvedge_core::signal::{SIGNAL_LIMIT, SIGNALS_MAX};
 use selvedge_core::state::StateName;
@@ -90,7 +90,7 @@ fn a_step_that_is_waited_for_cannot_be_recorded_by_hand() {
 }
 
 /// Changes what the row says of its record, without the rows that go with it: nothing may be saved after that.
-fn with_record(desk: &Desk, id: ExecutionId, change: impl FnOnce(&mut Record)) -> Desk {
+fn with_record(desk: &Desk, id: ExecutionId, change: impl FnOnce(&mut RecordSummary)) -> Desk {
     let mut desk = desk.clone();
     change(&mut desk.executions.get_mut(&id).expect("it is there").detail.record);
     desk
@@ -113,7 +113,7 @@ fn an_execution_has_so_many_steps_signals_waitpoints_and_bytes_and_no_more() {
         let (draft, fingerprint) = (waitpoint_draft(text, None), super::words::secret().fingerprint());
         Op::Waitpoint { draft, fingerprint }
     };
-    type Full = (fn(&mut Record, u32), u64, &'static str);
+    type Full = (fn(&mut RecordSummary, u32), u64, &'static str);
     let counted: [(Full, Vec<Op>); 2] = [
         (
             (|record, less| record.steps = STEPS_MAX - less, STEPS_MAX.into(), "steps"),
@@ -164,7 +164,7 @@ fn an_execution_has_so_many_steps_signals_waitpoints_and_bytes_and_no_more() {
 
 #[test]
 fn the_payload_of_a_signal_is_json_and_not_too_large() {
-    let way = || Way::Direct { namespace: super::desk::NAMESPACE, source: name("somebody") };
+    let way = || SignalSender::Caller { namespace: super::desk::NAMESPACE, source: name("somebody") };
     let id = Desk::new().leased();
     let check = |payload: String| {
         SignalDraft { name: Some("a".into()), payload: payload.into(), key: None }.check(id, way()).map(drop)

@@ -4,11 +4,11 @@ use super::desk::{Desk, NAMESPACE, name};
 use super::words::{secret, signal, suspend_with, token_command, wait, waitpoint_draft};
 use selvedge_core::fact::Fact;
 use selvedge_core::refusal::TokenReason;
-use selvedge_core::rules::clock::Ticked;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
-use selvedge_core::rules::signal::{Deliver, Way};
-use selvedge_core::rules::waitpoint::{Rotate, WaitpointDraft};
+use selvedge_core::rules::signal::{Deliver, SignalSender};
+use selvedge_core::rules::timer::TimerReply;
+use selvedge_core::rules::waitpoint::{RotateTokenKeys, WaitpointDraft};
 use selvedge_core::signal::Effect;
 use selvedge_core::suspension::{Condition, Distinct};
 use selvedge_core::token::TokenKey;
@@ -53,15 +53,15 @@ fn the_row_knows_when_the_next_open_waitpoint_expires() {
     assert_eq!(expires_at(&desk, id), at(20), "there is another at the same time");
     revoke(&mut desk, same);
     assert_eq!(expires_at(&desk, id), at(30));
-    assert_eq!(desk.tick(id, DueKind::WaitpointExpiry), Ticked::NotDue);
+    assert_eq!(desk.tick(id, DueKind::WaitpointExpiry), TimerReply::NotDue);
     desk.wait_ms(30);
-    assert_eq!(desk.tick(id, DueKind::WaitpointExpiry), Ticked::Done);
+    assert_eq!(desk.tick(id, DueKind::WaitpointExpiry), TimerReply::Fired);
     assert_eq!((state(&desk, third), expires_at(&desk, id)), (WaitpointState::Expired, at(40)));
     desk.suspend(id, vec![wait(signal("x"))]);
     desk.wait_ms(10);
-    assert_eq!(desk.tick(id, DueKind::WaitpointExpiry), Ticked::Done, "while it is suspended, too");
+    assert_eq!(desk.tick(id, DueKind::WaitpointExpiry), TimerReply::Fired, "while it is suspended, too");
     assert_eq!((state(&desk, late), expires_at(&desk, id)), (WaitpointState::Expired, None));
-    assert_eq!(desk.tick(id, DueKind::WaitpointExpiry), Ticked::NotDue);
+    assert_eq!(desk.tick(id, DueKind::WaitpointExpiry), TimerReply::NotDue);
     assert_eq!(state(&desk, first), WaitpointState::Delivered(1, Effect::Buffered));
 }
 
@@ -71,7 +71,7 @@ fn several_that_expire_together_are_dealt_with_together() {
     let id = desk.leased();
     let made = ["a", "b", "c"].map(|text| desk.waitpoint(id, waitpoint_draft(text, Some(10))));
     desk.wait_ms(10);
-    assert_eq!(desk.tick(id, DueKind::WaitpointExpiry), Ticked::Done);
+    assert_eq!(desk.tick(id, DueKind::WaitpointExpiry), TimerReply::Fired);
     assert!(made.iter().all(|one| state(&desk, one) == WaitpointState::Expired));
 }
 
@@ -119,7 +119,11 @@ fn a_token_is_refused_that_has_expired_was_revoked_or_is_of_another() {
     revoke(&mut desk, &revoked);
     assert_eq!(reason(desk.deliver(&revoked)), TokenReason::Revoked);
     let stolen = Deliver {
-        way: Way::Token { waitpoint: expired.id, token: secret().sign(&other), secret: secret() },
+        way: SignalSender::TokenHolder {
+            waitpoint: expired.id,
+            token: secret().sign(&other),
+            secret: secret(),
+        },
         ..token_command(&expired, None)
     };
     assert_eq!(reason(desk.run(&stolen)), TokenReason::Invalid);
@@ -199,7 +203,7 @@ fn a_waitpoint_that_is_named_twice_in_one_suspension_is_made_once() {
 
 fn rotate(desk: &mut Desk, grace_ms: i64) -> TokenKey {
     let (fingerprint, actor) = (secret().fingerprint(), name("operator"));
-    desk.run(&Rotate { namespace: NAMESPACE, grace_ms, fingerprint, actor }).expect("it is accepted")
+    desk.run(&RotateTokenKeys { namespace: NAMESPACE, grace_ms, fingerprint, actor }).expect("it is accepted")
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use super::desk::{Desk, name};
 use super::words::{at_most, signal, signal_command, step_wait, suspend, wait};
-use selvedge_core::fact::{Fact, Notice};
-use selvedge_core::rules::clock::Ticked;
+use selvedge_core::fact::{Fact, SuspensionNotice};
 use selvedge_core::rules::operator::Action;
+use selvedge_core::rules::timer::TimerReply;
 use selvedge_core::signal::{ENGINE, Effect, TIMEOUT};
 use selvedge_core::state::StateName;
-use selvedge_core::step::Waited;
+use selvedge_core::step::WaitResult;
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, Distinct, OnTimeout, ResumedBy};
 use selvedge_core::{DueKind, FailureClass, Outcome, Refusal, State};
@@ -116,11 +116,11 @@ fn a_timeout_that_resumes_takes_what_its_wait_has_heard_and_says_so_to_the_claim
     let id = desk.suspended(vec![step_wait("other", Condition::All(vec![signal("c"), signal("b")])), late]);
     desk.signal_all(id, &["a", "c"]);
     assert!(desk.signals_of(id).all(|signal| signal.effect == Effect::Counted));
-    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::NotDue);
+    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), TimerReply::NotDue);
     desk.wait_ms(10);
-    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::Done);
+    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), TimerReply::Fired);
     assert_eq!(desk.row(id).detail.record.resumed_by, Some(ResumedBy::Timeout));
-    let waited = Waited { resumed_by: ResumedBy::Timeout, signals: vec![1] };
+    let waited = WaitResult { resumed_by: ResumedBy::Timeout, signals: vec![1] };
     assert_eq!(desk.waited(id, "late"), Some(waited));
     assert_eq!(desk.waited(id, "other"), None, "that one waits on, with what it has heard");
     assert_eq!(desk.taken(id), [Some(1), None]);
@@ -141,7 +141,7 @@ fn a_wait_that_waited_too_long_ends_the_execution_as_it_was_told_to() {
         let mut desk = Desk::new();
         let id = desk.suspended(vec![at_most(10, then, step_wait("wait", signal("a")))]);
         desk.wait_ms(10);
-        assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::Done);
+        assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), TimerReply::Fired);
         let row = desk.row(id);
         assert_eq!(row.state, State::Terminal(outcome));
         let error = row.detail.error.as_ref().expect("it says why");
@@ -159,13 +159,13 @@ fn an_escalated_wait_waits_on_without_end_and_says_so_once() {
         at_most(20, OnTimeout::Fail, wait(signal("b"))),
     ]);
     desk.wait_ms(10);
-    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::Done);
-    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::NotDue, "it is said once");
+    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), TimerReply::Fired);
+    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), TimerReply::NotDue, "it is said once");
     let last = desk.events.last().map(|event| event.fact.clone());
-    assert_eq!(last, Some(Fact::Noticed { notice: Notice::Escalated(0) }));
+    assert_eq!(last, Some(Fact::Noticed { notice: SuspensionNotice::Escalated(0) }));
     assert_eq!(desk.row(id).due().map(|due| due.at), Some(desk.now.plus_ms(10)), "the other is still due");
     desk.wait_ms(10);
-    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::Done);
+    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), TimerReply::Fired);
     assert_eq!(desk.row(id).state, State::Terminal(Outcome::Failed));
 }
 
@@ -177,10 +177,10 @@ fn what_times_out_first_is_dealt_with_first() {
         at_most(10, OnTimeout::Resume, step_wait("first", signal("b"))),
     ]);
     desk.wait_ms(1_000);
-    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::Done);
+    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), TimerReply::Fired);
     assert_eq!(desk.row(id).state, State::Waiting);
     assert_eq!(desk.waited(id, "first").map(|waited| waited.resumed_by), Some(ResumedBy::Timeout));
-    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), Ticked::NotDue);
+    assert_eq!(desk.tick(id, DueKind::SuspensionTimeout), TimerReply::NotDue);
 }
 
 #[test]
@@ -189,11 +189,11 @@ fn times_are_marked_one_by_one() {
     let mut desk = Desk::new();
     let id = desk.suspended(vec![wait(Condition::All(vec![until(10), until(20)]))]);
     desk.wait_ms(10);
-    assert_eq!(desk.tick(id, DueKind::Delay), Ticked::Done);
+    assert_eq!(desk.tick(id, DueKind::Delay), TimerReply::Fired);
     assert_eq!(desk.row(id).state.name(), StateName::Suspended);
-    assert_eq!(desk.tick(id, DueKind::Delay), Ticked::NotDue);
+    assert_eq!(desk.tick(id, DueKind::Delay), TimerReply::NotDue);
     desk.wait_ms(10);
-    assert_eq!(desk.tick(id, DueKind::Delay), Ticked::Done);
+    assert_eq!(desk.tick(id, DueKind::Delay), TimerReply::Fired);
     assert_eq!(desk.row(id).state, State::Waiting);
 }
 
@@ -205,7 +205,7 @@ fn an_operator_is_heard_by_what_waits_for_one() {
     desk.operate(id, Action::Resume).expect("it is accepted");
     assert_eq!(desk.row(id).state.name(), StateName::Suspended, "the signal is still to come");
     assert_eq!(desk.signal(id, "a").effect, Effect::Resumed);
-    let waited = Waited { resumed_by: ResumedBy::Condition, signals: vec![1] };
+    let waited = WaitResult { resumed_by: ResumedBy::Condition, signals: vec![1] };
     assert_eq!(desk.waited(id, "both"), Some(waited));
     assert_eq!(desk.waited(id, "other"), None);
 }
@@ -219,7 +219,7 @@ fn an_operator_ends_every_wait_where_none_waits_for_one() {
     desk.operate(id, Action::Resume).expect("it is accepted");
     assert_eq!(desk.row(id).state, State::Waiting);
     assert_eq!(desk.row(id).detail.record.resumed_by, Some(ResumedBy::Operator));
-    let by_operator = |signals| Some(Waited { resumed_by: ResumedBy::Operator, signals });
+    let by_operator = |signals| Some(WaitResult { resumed_by: ResumedBy::Operator, signals });
     assert_eq!(desk.waited(id, "one"), by_operator(vec![]));
     assert_eq!(desk.waited(id, "two"), by_operator(vec![1]));
     assert_eq!(desk.taken(id), [Some(1), None]);

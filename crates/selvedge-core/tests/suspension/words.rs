@@ -3,11 +3,11 @@
 use super::desk::{Desk, NAMESPACE, name};
 use bytes::Bytes;
 use selvedge_core::rules::report::{Op, Reported};
-use selvedge_core::rules::signal::{Deliver, Delivered, SignalDraft, Way};
+use selvedge_core::rules::signal::{Deliver, Delivered, SignalDraft, SignalSender};
 use selvedge_core::rules::step::StepDraft;
 use selvedge_core::rules::suspend::Suspend;
 use selvedge_core::rules::waitpoint::WaitpointDraft;
-use selvedge_core::step::{StepKind, Waited};
+use selvedge_core::step::{StepKind, WaitResult};
 use selvedge_core::suspension::{Condition, OnTimeout, WaitDraft};
 use selvedge_core::token::Secret;
 use selvedge_core::{ExecutionId, Refusal, Waitpoint};
@@ -69,14 +69,18 @@ pub fn signal_command(id: ExecutionId, text: &str) -> Deliver {
 /// The delivery of a signal by `source`.
 pub fn signal_from(id: ExecutionId, text: &str, source: &str) -> Deliver {
     let draft = SignalDraft { name: Some(text.into()), payload: Bytes::from_static(b"1"), key: None };
-    let way = Way::Direct { namespace: NAMESPACE, source: name(source) };
+    let way = SignalSender::Caller { namespace: NAMESPACE, source: name(source) };
     draft.check(id, way).expect("it is valid")
 }
 
 /// The delivery of a signal through a waitpoint, by its token.
 pub fn token_command(waitpoint: &Waitpoint, text: Option<&str>) -> Deliver {
     let draft = SignalDraft { name: text.map(str::to_owned), payload: Bytes::from_static(b"2"), key: None };
-    let way = Way::Token { waitpoint: waitpoint.id, token: secret().sign(waitpoint), secret: secret() };
+    let way = SignalSender::TokenHolder {
+        waitpoint: waitpoint.id,
+        token: secret().sign(waitpoint),
+        secret: secret(),
+    };
     draft.check(waitpoint.execution, way).expect("it is valid")
 }
 
@@ -122,9 +126,9 @@ impl Desk {
     }
 
     /// What a recorded wait ended with; none while it is waited for.
-    pub fn waited(&self, id: ExecutionId, step: &str) -> Option<Waited> {
+    pub fn waited(&self, id: ExecutionId, step: &str) -> Option<WaitResult> {
         let step = self.step(id, step);
         assert_eq!(step.recorded_at.is_some(), step.result.is_some());
-        step.result.as_ref().map(|result| Waited::decode(result).expect("it is the result of a wait"))
+        step.result.as_ref().map(|result| WaitResult::decode(result).expect("it is the result of a wait"))
     }
 }

@@ -8,7 +8,7 @@ use super::task::{ReplyReceiver, new_task, receive};
 use crate::Error;
 use selvedge_core::outbox::OutboxRow;
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
-use selvedge_core::rules::flow::Settle;
+use selvedge_core::rules::flow::SettleFlow;
 use selvedge_core::{FlowId, Refusal, Rule};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub async fn run(committer: Weak<Committer>, mut follow_ups: UnboundedReceiver<F
     while let Some(FollowUp { outbox, emptied_flows }) = follow_ups.recv().await {
         let Some(committer) = committer.upgrade() else { return };
         let dispatches = outbox.into_iter().map(|row| Dispatch { row, only_close: false }).collect();
-        let settles = emptied_flows.into_iter().map(|flow| Settle { flow }).collect();
+        let settles = emptied_flows.into_iter().map(|flow| SettleFlow { flow }).collect();
         let log_refusal = |done: Result<Dispatched, Refusal>| {
             if let Err(refusal) = done {
                 tracing::error!(%refusal, "an outbox row was refused; left to the reconcilers");

@@ -4,7 +4,7 @@ use super::host::EngineHost;
 use selvedge_core::driver::Summary;
 use selvedge_core::fact::{Fact, Next};
 use selvedge_core::gate::GateKind;
-use selvedge_core::history::ending;
+use selvedge_core::history::attempt_end;
 use selvedge_core::log::Event;
 use selvedge_core::outbox::OutboxRow;
 use selvedge_core::{Changes, Execution, ExecutionId, NamespaceId, SessionId, State, Timestamp};
@@ -108,6 +108,6 @@ fn ends_execution(fact: &Fact) -> bool {
         | Fact::StartByPassed
         | Fact::SuspensionTimedOut { .. } => true,
         Fact::Joined { next, .. } => matches!(next, Next::Terminal(_)),
-        other => ending(other).is_some_and(|(_, end)| matches!(end.next, Next::Terminal(_))),
+        other => attempt_end(other).is_some_and(|(_, end)| matches!(end.next, Next::Terminal(_))),
     }
 }

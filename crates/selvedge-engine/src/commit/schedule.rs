@@ -148,7 +148,7 @@ impl Schedule {
 mod tests {
     use super::*;
     use crate::commit::new_task;
-    use selvedge_core::rules::flow::Settle;
+    use selvedge_core::rules::flow::SettleFlow;
     use uuid::Uuid;
 
     fn flow(number: u128) -> FlowId {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn queued(footprint: Footprint) -> QueuedTask {
-        let (task, _) = new_task(Settle { flow: flow(1) });
+        let (task, _) = new_task(SettleFlow { flow: flow(1) });
         QueuedTask { queued_at: Instant::now(), task, footprint }
     }
 

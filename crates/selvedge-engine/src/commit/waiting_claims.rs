@@ -120,7 +120,7 @@ impl WaitingClaims {
     /// so it returns true once: the claim after the next asks the store, and so keeps its session alive.
     pub fn take_still_empty(&self, claim: &Claim, watermark: Watermark) -> bool {
         let last = self.lock().empty.remove(&claim.session());
-        claim.operation.is_none()
+        claim.call_key.is_none()
             && last.is_some_and(|(scope, then)| scope == claim.scope && then == watermark)
     }
 

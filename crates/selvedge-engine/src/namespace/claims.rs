@@ -3,7 +3,7 @@
 use super::{Namespace, WAIT_MAX};
 use crate::Error;
 use crate::commit::{WakeUp, instance_key};
-use selvedge_core::rules::Operation;
+use selvedge_core::rules::CallKey;
 use selvedge_core::rules::claim::{Claim, ClaimDraft, Claimed, Claims, Nothing};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ pub struct ClaimWait {
     /// The maximum time to wait if there is no work.
     pub wait: Duration,
     /// The caller's idempotency key for this call.
-    pub operation: Option<Operation>,
+    pub call_key: Option<CallKey>,
 }
 
 /// The next step of a claim after it asked the store.
@@ -30,7 +30,7 @@ enum Next {
 impl Namespace {
     /// Claims executions, and waits for work if there is none.
     pub async fn claim(&self, wanted: ClaimWait) -> Result<Vec<Claimed>, Error> {
-        let claim = wanted.claim.check(self.id, wanted.operation)?;
+        let claim = wanted.claim.check(self.id, wanted.call_key)?;
         let deadline = Instant::now() + wanted.wait.min(WAIT_MAX);
         self.claim_until(claim, deadline).await
     }

@@ -196,7 +196,7 @@ impl Namespace {
         let row = &view.stored.execution;
         let mut events = Vec::new();
         for line in lines {
-            for (index, (kind, data)) in line.fact.tell().into_iter().enumerate() {
+            for (index, (kind, data)) in line.fact.public_events().into_iter().enumerate() {
                 events.push(PublicEvent {
                     cursor: format!("{:08x}{index:02x}", line.version),
                     kind,
@@ -265,7 +265,7 @@ impl EventSelection<'_> {
             if !matches {
                 continue;
             }
-            for (index, (kind, data)) in event.fact.tell().into_iter().enumerate() {
+            for (index, (kind, data)) in event.fact.public_events().into_iter().enumerate() {
                 let cursor = Cursor { entry: number, fact: fact as u32, event: index as u16 + 1 };
                 if cursor > after && self.filter.matches_type(kind) {
                     selected.push(public_event(cursor, kind, data, event, namespace));

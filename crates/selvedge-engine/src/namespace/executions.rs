@@ -4,7 +4,7 @@ use super::{Namespace, WAIT_MAX};
 use crate::Error;
 use selvedge_core::explain::{is_paused, shown_state};
 use selvedge_core::fact::{Fact, Failure};
-use selvedge_core::filter::{Filter, Place};
+use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::gate::{GateId, GateKind, GateName, HoldReason, LedgerEntry, Shut};
 use selvedge_core::history::{Attempt, HistoryLine, attempts};
@@ -185,15 +185,16 @@ impl Namespace {
     pub async fn list(
         &self,
         filter: &Filter,
-        after: Option<Place>,
+        after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<(Vec<View>, Option<Place>), Error> {
+    ) -> Result<(Vec<View>, Option<ListPosition>), Error> {
         let mut rows = self.inner().store.list(filter, after, limit + 1).await?;
         let more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
-        let last = rows
-            .last()
-            .map(|stored| Place { submitted_at: stored.execution.submitted_at, id: stored.execution.id });
+        let last = rows.last().map(|stored| ListPosition {
+            submitted_at: stored.execution.submitted_at,
+            id: stored.execution.id,
+        });
         let mut views = Vec::with_capacity(rows.len());
         for stored in rows {
             views.push(self.view_row(stored).await?);
@@ -280,7 +281,7 @@ impl Namespace {
 fn drawn_budgets(view: &View) -> Vec<GateName> {
     let row = &view.stored.execution;
     let parts = [None, Some(Name::trusted(&row.flow().to_string())), Some(view.class.lane.clone())];
-    let budgets = row.spec.draws.budgets.iter();
+    let budgets = row.spec.required_gates.budgets.iter();
     let with_parts = |(name, _): &(Name, _)| {
         let whole = GateName::new(row.namespace, GateKind::Budget, name.clone());
         parts.clone().map(|part| GateName { part, ..whole.clone() })

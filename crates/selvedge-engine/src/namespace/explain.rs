@@ -2,7 +2,7 @@
 
 use super::{Namespace, View};
 use crate::Error;
-use selvedge_core::explain::{Explanation, Surroundings, explain};
+use selvedge_core::explain::{ExplainContext, Explanation, explain};
 use selvedge_core::filter::Filter;
 use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName};
@@ -31,7 +31,7 @@ impl Namespace {
         let gates = self.gates_around(&view).await?;
         let active = self.active_around(&view, &gates).await?;
         let upstreams = self.unresolved_upstreams(row).await?;
-        let around = Surroundings {
+        let around = ExplainContext {
             class: &view.class,
             sessions: &sessions,
             upstreams: &upstreams,

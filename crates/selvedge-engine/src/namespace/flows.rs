@@ -3,13 +3,13 @@
 use super::{Ended, Namespace, WAIT_MAX};
 use crate::Error;
 use selvedge_core::execution::ROOT;
-use selvedge_core::flow::{Counts, FlowFilter, FlowPlace, FlowState};
+use selvedge_core::flow::{Counts, FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::graph::FlowGraph;
-use selvedge_core::plan::{GraphDraft, GraphPlan, Onto};
+use selvedge_core::plan::{GraphDraft, GraphPlan, GraphTarget};
 use selvedge_core::rows::Members;
-use selvedge_core::rules::Operation;
-use selvedge_core::rules::flow::Settle;
-use selvedge_core::rules::graft::Planned;
+use selvedge_core::rules::CallKey;
+use selvedge_core::rules::flow::SettleFlow;
+use selvedge_core::rules::graft::PlannedGraph;
 use selvedge_core::rules::grow::{Grow, Spawn};
 use selvedge_core::rules::join::would_reopen;
 use selvedge_core::rules::report::Op;
@@ -60,12 +60,12 @@ pub(super) fn no_flow(id: FlowId) -> Error {
 
 impl Namespace {
     /// Submits a flow as a whole: all of its nodes or none.
-    pub async fn submit_flow(&self, draft: FlowDraft, operation: Option<Operation>) -> Result<Grown, Error> {
+    pub async fn submit_flow(&self, draft: FlowDraft, call_key: Option<CallKey>) -> Result<Grown, Error> {
         let (submission, plan) = draft.check()?;
         let planned = self.plan(plan).await?;
         let nodes = planned_nodes(&planned);
         let id = submission.id().unwrap_or_else(|| FlowId(Uuid::now_v7()));
-        let submit = SubmitFlow { namespace: self.id(), id, submission, planned, operation, repeated: false };
+        let submit = SubmitFlow { namespace: self.id(), id, submission, planned, call_key, repeated: false };
         let done = self.run_with_retry(|repeated| SubmitFlow { repeated, ..submit.clone() }).await??;
         let executions = if done.duplicate { self.named_members(done.flow.id).await? } else { nodes };
         Ok(Grown { flow: done.flow, executions, duplicate: done.duplicate })
@@ -76,15 +76,15 @@ impl Namespace {
         &self,
         flow: FlowId,
         graph: GraphDraft,
-        operation: Option<Operation>,
+        call_key: Option<CallKey>,
     ) -> Result<Grown, Error> {
-        let planned = self.plan(graph.check(Onto::Flow)?).await?;
+        let planned = self.plan(graph.check(GraphTarget::ExistingFlow)?).await?;
         let nodes = planned_nodes(&planned);
-        let grow = Grow { namespace: self.id(), flow, planned, operation, repeated: false };
+        let grow = Grow { namespace: self.id(), flow, planned, call_key, repeated: false };
         let flow = self.run_with_retry(|repeated| Grow { repeated, ..grow.clone() }).await??;
         // A call with a key may repeat an earlier one. It then returns the nodes that the earlier call created.
         let wanted: Vec<&Name> = nodes.iter().map(|(name, _)| name).collect();
-        let executions = match grow.operation {
+        let executions = match grow.call_key {
             None => nodes,
             Some(_) => {
                 let mut all = self.named_members(flow.id).await?;
@@ -97,16 +97,16 @@ impl Namespace {
 
     /// Creates the report by which an active execution adds children to its flow.
     pub async fn spawn(&self, graph: GraphDraft, detach: bool) -> Result<Op, Error> {
-        let planned = self.plan(graph.check(Onto::Flow)?).await?;
+        let planned = self.plan(graph.check(GraphTarget::ExistingFlow)?).await?;
         Ok(Op::Spawn(Box::new(Spawn { planned, detach })))
     }
 
     /// Interns the classes of a plan and mints the ids that the caller did not choose.
-    async fn plan(&self, plan: GraphPlan) -> Result<Planned, Error> {
+    async fn plan(&self, plan: GraphPlan) -> Result<PlannedGraph, Error> {
         let classes = self.inner().registry.intern(&plan.classes(self.id())).await?;
         let mint = |id: Option<ExecutionId>| id.unwrap_or_else(|| ExecutionId(Uuid::now_v7()));
         let ids = plan.ids().map(mint).collect();
-        Ok(Planned { plan, ids, classes })
+        Ok(PlannedGraph { plan, ids, classes })
     }
 
     async fn named_members(&self, flow: FlowId) -> Result<Vec<(Name, ExecutionId)>, Error> {
@@ -151,20 +151,20 @@ impl Namespace {
     }
 
     async fn settle(&self, flow: FlowId) -> Result<(), Error> {
-        self.run(Settle { flow }).await.map(drop)
+        self.run(SettleFlow { flow }).await.map(drop)
     }
 
     /// Returns a page of flows, newest first, and the place to continue from; none on the last page.
     pub async fn flows(
         &self,
         filter: &FlowFilter,
-        after: Option<FlowPlace>,
+        after: Option<FlowListPosition>,
         limit: u32,
-    ) -> Result<(Vec<FlowView>, Option<FlowPlace>), Error> {
+    ) -> Result<(Vec<FlowView>, Option<FlowListPosition>), Error> {
         let mut flows = self.inner().store.list_flows(filter, after, limit + 1).await?;
         let more = flows.len() > limit as usize;
         flows.truncate(limit as usize);
-        let last = flows.last().map(|flow| FlowPlace { submitted_at: flow.submitted_at, id: flow.id });
+        let last = flows.last().map(|flow| FlowListPosition { submitted_at: flow.submitted_at, id: flow.id });
         let mut views = Vec::with_capacity(flows.len());
         for flow in flows.into_iter().filter(|flow| !flow.detail.deleting) {
             let view = match flow.is_unsettled() {
@@ -241,7 +241,7 @@ impl Namespace {
 }
 
 /// Returns the name and the execution of each planned node.
-fn planned_nodes(planned: &Planned) -> Vec<(Name, ExecutionId)> {
+fn planned_nodes(planned: &PlannedGraph) -> Vec<(Name, ExecutionId)> {
     let nodes = planned.plan.nodes().iter().map(|node| node.name.clone());
     nodes.zip(planned.ids.iter().copied()).collect()
 }

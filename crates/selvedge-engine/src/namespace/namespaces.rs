@@ -59,7 +59,7 @@ impl Namespaces {
     /// Claims from the namespaces by turns, and waits for work if none has any. An idempotency key is refused: its
     /// stored answer would have to cover several namespaces.
     pub async fn claim(&self, wanted: ClaimWait) -> Result<Vec<Claimed>, Error> {
-        if wanted.operation.is_some() {
+        if wanted.call_key.is_some() {
             let detail = "is for claims in one namespace; claim in each namespace with a key of its own";
             return Err(Refusal::field("/headers/idempotency-key", detail).into());
         }

@@ -4,9 +4,9 @@ use super::Namespace;
 use crate::{Engine, Error};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
-use selvedge_core::rules::signal::{Delivered, SignalDraft, Way};
+use selvedge_core::rules::signal::{Delivered, SignalDraft, SignalSender};
 use selvedge_core::rules::suspend::Suspend;
-use selvedge_core::rules::waitpoint::{Rotate, WaitpointDraft, no_waitpoint};
+use selvedge_core::rules::waitpoint::{RotateTokenKeys, WaitpointDraft, no_waitpoint};
 use selvedge_core::step::Step;
 use selvedge_core::suspension::WaitDraft;
 use selvedge_core::token::{Secret, TokenKey};
@@ -49,7 +49,11 @@ impl Engine {
     ) -> Result<Delivered, Error> {
         let known = self.inner.store.waitpoint(waitpoint).await?;
         let execution = known.ok_or_else(|| no_waitpoint(waitpoint))?.execution;
-        let way = Way::Token { waitpoint, token: token.to_owned(), secret: self.inner.secret.clone() };
+        let way = SignalSender::TokenHolder {
+            waitpoint,
+            token: token.to_owned(),
+            secret: self.inner.secret.clone(),
+        };
         let deliver = draft.check(execution, way)?;
         Ok(self.inner.committer.run(deliver).await??)
     }
@@ -63,7 +67,7 @@ impl Namespace {
         draft: SignalDraft,
         source: &Name,
     ) -> Result<Delivered, Error> {
-        let way = Way::Direct { namespace: self.id(), source: source.clone() };
+        let way = SignalSender::Caller { namespace: self.id(), source: source.clone() };
         let deliver = draft.check(execution, way)?;
         Ok(self.run(deliver).await??)
     }
@@ -97,7 +101,7 @@ impl Namespace {
     /// `grace_ms` milliseconds. The rotation takes effect on every server with its commit.
     pub async fn rotate_token_keys(&self, grace_ms: i64, actor: &Name) -> Result<TokenKey, Error> {
         let fingerprint = self.inner().secret.fingerprint();
-        let rotate = Rotate { namespace: self.id(), grace_ms, fingerprint, actor: actor.clone() };
+        let rotate = RotateTokenKeys { namespace: self.id(), grace_ms, fingerprint, actor: actor.clone() };
         Ok(self.run(rotate).await??)
     }
 

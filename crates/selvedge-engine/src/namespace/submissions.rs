@@ -3,8 +3,8 @@
 use super::Namespace;
 use crate::Error;
 use selvedge_core::rule::Rule;
-use selvedge_core::rules::Operation;
-use selvedge_core::rules::submit::{Item, Submit, Submitted};
+use selvedge_core::rules::CallKey;
+use selvedge_core::rules::submit::{Submit, SubmitItem, Submitted};
 use selvedge_core::{Class, ClassId, Draft, ExecutionId, Refusal, Submission};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -47,7 +47,7 @@ impl Namespace {
     pub async fn submit_many(
         &self,
         drafts: Vec<Result<Draft, Refusal>>,
-        operation: Option<Operation>,
+        call_key: Option<CallKey>,
     ) -> Result<Vec<Result<Submitted, Refusal>>, Error> {
         let submissions: Vec<Result<Submission, Refusal>> =
             drafts.into_iter().map(|draft| draft.and_then(Draft::check)).collect();
@@ -60,10 +60,10 @@ impl Namespace {
                 let valid = submission.as_ref().ok();
                 let id = valid.and_then(Submission::id).unwrap_or_else(|| ExecutionId(Uuid::now_v7()));
                 let class = valid.and_then(|_| interned.next()).unwrap_or(ClassId(0));
-                Item { submission, class, id }
+                SubmitItem { submission, class, id }
             })
             .collect();
-        let submit = Submit { namespace: self.id, items, operation, repeated: false };
+        let submit = Submit { namespace: self.id, items, call_key, repeated: false };
         self.run_with_retry(|repeated| Submit { repeated, ..submit.clone() }).await
     }
 }

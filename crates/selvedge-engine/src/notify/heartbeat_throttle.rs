@@ -8,7 +8,7 @@
 
 use crate::sync::lock;
 use selvedge_core::SessionId;
-use selvedge_core::rules::heartbeat::Beat;
+use selvedge_core::rules::heartbeat::HeartbeatReply;
 use selvedge_core::rules::report::Fence;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -25,7 +25,7 @@ pub struct HeartbeatThrottle(Mutex<HashMap<(SessionId, Option<Fence>), Instant>>
 
 impl HeartbeatThrottle {
     /// Returns how long to delay a reply that carries a request or a lost lease. None if the reply carries neither.
-    pub fn delay(&self, instance: SessionId, beat: &Beat) -> Option<Duration> {
+    pub fn delay(&self, instance: SessionId, beat: &HeartbeatReply) -> Option<Duration> {
         if !beat.lost.is_empty() {
             return Some(Duration::ZERO);
         }

@@ -5,7 +5,7 @@ use super::{PAGE, PAGES, Reconciler, Tally};
 use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
-use selvedge_core::rules::clock::What;
+use selvedge_core::rules::timer::Timer;
 use selvedge_store::Overview;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Reconciler for LeaseExpiry {
             let rows = context.store.lapsed(after, PAGE).await?;
             let found = rows.len();
             after = rows.last().map(|row| row.execution);
-            tally += context.tick_rows(rows, What::Lapse).await?;
+            tally += context.tick_rows(rows, Timer::LeaseExpiry).await?;
             if found < PAGE as usize {
                 break;
             }

@@ -5,7 +5,7 @@ use super::{PAGE, Reconciler, Tally};
 use crate::Error;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
-use selvedge_core::rules::worker::Forget;
+use selvedge_core::rules::worker::ForgetSessions;
 use selvedge_core::session::FORGET_MS;
 use selvedge_store::Overview;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Reconciler for WorkerLiveness {
         if sessions.is_empty() {
             return Ok(Tally::default());
         }
-        let done = context.committer.run(Forget { sessions }).await? as u64;
+        let done = context.committer.run(ForgetSessions { sessions }).await? as u64;
         Ok(Tally { scanned, done, lost: scanned - done, ..Tally::default() })
     }
 }

@@ -3,7 +3,7 @@
 use crate::test_server::{TestServer, claim_of, fence, ids, operator};
 use crate::{memory_server, soon};
 use selvedge_engine::core::amount::Amount;
-use selvedge_engine::core::gate::{Amounts, Config, Draws, GateKind, LaneState, Limit, OnHard, Rate};
+use selvedge_engine::core::gate::{Amounts, Config, GateKind, LaneState, Limit, OnHard, Rate, RequiredGates};
 use selvedge_engine::core::rules::gates::budget::Spend;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::state::StateName;
@@ -11,11 +11,14 @@ use selvedge_engine::core::{Draft, Name};
 
 fn keyed(key: &str, limit: u32) -> Draft {
     let concurrency = Some((Name::trusted(key), limit));
-    Draft { draws: Draws { concurrency, ..Draws::default() }, ..Draft::new("kind") }
+    Draft { required_gates: RequiredGates { concurrency, ..RequiredGates::default() }, ..Draft::new("kind") }
 }
 
 fn drawing(quota: &str) -> Draft {
-    Draft { draws: Draws { quotas: vec![Name::trusted(quota)], ..Draws::default() }, ..Draft::new("kind") }
+    Draft {
+        required_gates: RequiredGates { quotas: vec![Name::trusted(quota)], ..RequiredGates::default() },
+        ..Draft::new("kind")
+    }
 }
 
 async fn lane(server: &TestServer, config: Config) {
@@ -175,7 +178,7 @@ fn amounts(list: &[(&str, u32)]) -> Amounts {
 
 fn spending(budget: &str, reserve: u32) -> Draft {
     let budgets = vec![(Name::trusted(budget), amounts(&[("tokens", reserve)]))];
-    Draft { draws: Draws { budgets, ..Draws::default() }, ..Draft::new("kind") }
+    Draft { required_gates: RequiredGates { budgets, ..RequiredGates::default() }, ..Draft::new("kind") }
 }
 
 fn hard(limit: u32) -> Config {
@@ -284,7 +287,10 @@ async fn fairness_keys_take_turns_however_many_executions_one_of_them_has() {
     let (server, clock) = memory_server().await;
     let with_key = |key: &str| {
         let fairness_key = Some(Name::trusted(key));
-        Draft { draws: Draws { fairness_key, ..Draws::default() }, ..Draft::new("kind") }
+        Draft {
+            required_gates: RequiredGates { fairness_key, ..RequiredGates::default() },
+            ..Draft::new("kind")
+        }
     };
     let many = server.submit_many(vec![with_key("many"); 50]).await;
     let few = server.submit_many(vec![with_key("few"); 2]).await;

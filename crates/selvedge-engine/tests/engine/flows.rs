@@ -71,7 +71,7 @@ impl SubmittedFlow<'_> {
     async fn states(&self) -> String {
         let mut states = Vec::new();
         for name in self.nodes.keys() {
-            states.push(format!("{name}:{}", self.state(name).await.public()));
+            states.push(format!("{name}:{}", self.state(name).await.as_str()));
         }
         states.join(" ")
     }

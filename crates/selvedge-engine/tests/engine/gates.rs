@@ -4,9 +4,9 @@ use crate::test_server::{TestServer, fence, ids, operator, passive_options};
 use crate::{manual_clock, memory_server, soon};
 use selvedge_engine::core::amount::Amount;
 use selvedge_engine::core::gate::{
-    Amounts, BudgetScope, Config, Draws, GateKind, LaneState, Limit, OnHard, Rate,
+    Amounts, BudgetScope, Config, GateKind, LaneState, Limit, OnHard, Rate, RequiredGates,
 };
-use selvedge_engine::core::rules::Operation;
+use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::rules::gates::budget::Spend;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::state::StateName;
@@ -29,7 +29,7 @@ fn tokens(count: u32) -> Amounts {
 
 fn spending(budget: &str, reserve: u32) -> Draft {
     let budgets = vec![(Name::trusted(budget), tokens(reserve))];
-    Draft { draws: Draws { budgets, ..Draws::default() }, ..Draft::new("kind") }
+    Draft { required_gates: RequiredGates { budgets, ..RequiredGates::default() }, ..Draft::new("kind") }
 }
 
 fn hard(limit: u32, scope: BudgetScope) -> Config {
@@ -72,8 +72,8 @@ async fn reconcilers_scoped_to_a_tag_still_handle_all_gates_of_their_namespace()
     let (one, tagged, clock) = two_servers(Options { scope, ..passive_options() }).await;
     let rate = Some(Rate { count: 1, window_ms: 1000 });
     configure(&one, GateKind::Quota, "calls", Config { rate, ..Config::default() }).await;
-    let draws = Draws { quotas: vec![Name::trusted("calls")], ..Draws::default() };
-    let all = one.submit_many(vec![Draft { draws, ..Draft::new("kind") }; 2]).await;
+    let required_gates = RequiredGates { quotas: vec![Name::trusted("calls")], ..RequiredGates::default() };
+    let all = one.submit_many(vec![Draft { required_gates, ..Draft::new("kind") }; 2]).await;
     assert_eq!(ids(&one.claim("one", 2).await), all[..1]);
     clock.advance_ms(1011);
     assert_eq!(tagged.tick("gate_release").await.done, 1);
@@ -190,9 +190,9 @@ async fn a_server_that_has_never_read_a_lane_refuses_submissions_while_the_lane_
 async fn a_keyed_submission_refused_by_a_draining_lane_is_accepted_when_retried_later() {
     let (server, _) = memory_server().await;
     configure(&server, GateKind::Lane, "default", draining()).await;
-    let operation = || Some(Operation { key: Name::trusted("call"), digest: 7 });
+    let call_key = || Some(CallKey { key: Name::trusted("call"), digest: 7 });
     let submit = async || {
-        let replies = server.namespace.submit_many(vec![Ok(Draft::new("kind"))], operation()).await;
+        let replies = server.namespace.submit_many(vec![Ok(Draft::new("kind"))], call_key()).await;
         replies.expect("the submissions are answered").remove(0)
     };
     assert_eq!(submit().await.expect_err("the lane drains").code(), "lane_draining");

@@ -2,7 +2,7 @@
 
 use crate::test_server::{TestServer, claim_of, ids};
 use crate::{memory_server, soon};
-use selvedge_engine::core::rules::Operation;
+use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::rules::claim::Claimed;
 use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::{Draft, ExecutionId, Name};
@@ -26,7 +26,7 @@ async fn two_namespaces(server: &TestServer, weights: [u32; 2]) -> (Namespace, N
 }
 
 fn claim_wait(max: u32, wait: Duration) -> ClaimWait {
-    ClaimWait { claim: claim_of("one", max), wait, operation: None }
+    ClaimWait { claim: claim_of("one", max), wait, call_key: None }
 }
 
 async fn claim(both: &Namespaces, max: u32) -> Vec<Claimed> {
@@ -161,7 +161,7 @@ async fn a_dropped_claim_over_several_namespaces_takes_nothing_and_passes_its_wa
 async fn an_idempotency_key_for_a_claim_over_several_namespaces_is_refused() {
     let (server, _) = memory_server().await;
     let (_, _, both) = two_namespaces(&server, [1, 1]).await;
-    let operation = Some(Operation { key: Name::trusted("k"), digest: 1 });
-    let refused = both.claim(ClaimWait { operation, ..claim_wait(1, Duration::ZERO) }).await;
+    let call_key = Some(CallKey { key: Name::trusted("k"), digest: 1 });
+    let refused = both.claim(ClaimWait { call_key, ..claim_wait(1, Duration::ZERO) }).await;
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
 }

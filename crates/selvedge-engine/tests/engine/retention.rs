@@ -4,7 +4,7 @@ use crate::faulty_store::{Call, Fault};
 use crate::test_server::{TestServer, claim_wait};
 use crate::{draft_with, faulty_server, memory_server};
 use selvedge_engine::core::filter::Filter;
-use selvedge_engine::core::rules::Operation;
+use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::{Draft, ExecutionId, Name, Policy};
 use selvedge_engine::store::Error;
@@ -98,10 +98,10 @@ async fn a_row_that_cannot_be_deleted_is_quarantined_and_the_others_are_deleted(
 #[tokio::test]
 async fn expired_idempotency_keys_of_calls_are_deleted() {
     let (server, clock) = memory_server().await;
-    let operation = Operation { key: Name::trusted("call"), digest: 1 };
+    let call_key = CallKey { key: Name::trusted("call"), digest: 1 };
     let submit = async || {
         let drafts = vec![Ok(Draft::new("kind"))];
-        let submitted = server.namespace.submit_many(drafts, Some(operation.clone())).await;
+        let submitted = server.namespace.submit_many(drafts, Some(call_key.clone())).await;
         submitted.expect("the submissions are answered").remove(0).expect("the submission is accepted")
     };
     let first = submit().await;

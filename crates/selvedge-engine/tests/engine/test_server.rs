@@ -49,7 +49,7 @@ pub fn claim_of(instance: &str, max: u32) -> ClaimDraft {
 
 /// The claim, with the time that it waits.
 pub fn claim_wait(claim: ClaimDraft, wait: Duration) -> ClaimWait {
-    ClaimWait { claim, wait, operation: None }
+    ClaimWait { claim, wait, call_key: None }
 }
 
 /// Returns the fence of a claimed execution.

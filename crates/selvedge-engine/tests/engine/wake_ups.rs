@@ -6,7 +6,7 @@ use crate::test_server::{self, TestServer, claim_of, claim_wait, complete_op, fe
 use crate::{TIMEOUT, faulty_server, memory_server, soon};
 use selvedge_conformance::invariants;
 use selvedge_engine::Error;
-use selvedge_engine::core::rules::Operation;
+use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
@@ -223,7 +223,7 @@ async fn a_repeated_keyed_claim_whose_leases_have_ended_does_not_poll_the_store(
     server.submit_many(vec![Draft::new("kind"); 2]).await;
     let keyed = || {
         let mut claim = claim_wait(claim_of("one", 1), Duration::from_secs(60));
-        claim.operation = Some(Operation { key: Name::trusted("key"), digest: 1 });
+        claim.call_key = Some(CallKey { key: Name::trusted("key"), digest: 1 });
         let namespace = server.namespace.clone();
         tokio::spawn(async move { namespace.claim(claim).await.expect("the claim is answered") })
     };

@@ -7,8 +7,8 @@ use super::test_server::{TestServer, claim_of, claim_wait, fence, operator};
 use super::{Plain, Sandbox, stop, until};
 use selvedge_conformance::invariants;
 use selvedge_engine::core::amount::Amount;
-use selvedge_engine::core::gate::{Amounts, Config, Draws, GateKind, Limit, Rate};
-use selvedge_engine::core::history::ending;
+use selvedge_engine::core::gate::{Amounts, Config, GateKind, Limit, Rate, RequiredGates};
+use selvedge_engine::core::history::attempt_end;
 use selvedge_engine::core::log::{Event, unpack};
 use selvedge_engine::core::rules::claim::Claimed;
 use selvedge_engine::core::rules::gates::budget::Spend;
@@ -29,24 +29,27 @@ pub const CLAIMERS: usize = 32;
 /// One with a concurrency key.
 pub fn keyed(key: &str, limit: u32) -> Draft {
     let concurrency = Some((Name::trusted(key), limit));
-    Draft { draws: Draws { concurrency, ..Draws::default() }, ..Draft::new("kind") }
+    Draft { required_gates: RequiredGates { concurrency, ..RequiredGates::default() }, ..Draft::new("kind") }
 }
 
 /// One that refers to a quota.
 pub fn drawing(quota: &str) -> Draft {
-    Draft { draws: Draws { quotas: vec![Name::trusted(quota)], ..Draws::default() }, ..Draft::new("kind") }
+    Draft {
+        required_gates: RequiredGates { quotas: vec![Name::trusted(quota)], ..RequiredGates::default() },
+        ..Draft::new("kind")
+    }
 }
 
 /// One that may spend so many tokens of a budget.
 pub fn spending(budget: &str, reserve: u32) -> Draft {
     let budgets = vec![(Name::trusted(budget), tokens(reserve))];
-    Draft { draws: Draws { budgets, ..Draws::default() }, ..Draft::new("kind") }
+    Draft { required_gates: RequiredGates { budgets, ..RequiredGates::default() }, ..Draft::new("kind") }
 }
 
 /// One with a fairness key.
 pub fn fair(key: &str) -> Draft {
     let fairness_key = Some(Name::trusted(key));
-    Draft { draws: Draws { fairness_key, ..Draws::default() }, ..Draft::new("kind") }
+    Draft { required_gates: RequiredGates { fairness_key, ..RequiredGates::default() }, ..Draft::new("kind") }
 }
 
 /// So many tokens.
@@ -272,7 +275,7 @@ impl Passage {
             *claims += u32::from(matches!(event.fact, Fact::Claimed { .. }));
             *completions += u32::from(matches!(event.fact, Fact::Completed { .. }));
             passage.held += usize::from(matches!(event.fact, Fact::Held { .. }));
-            if ending(&event.fact).is_some() {
+            if attempt_end(&event.fact).is_some() {
                 assert!(passage.active.remove(&id), "{id} was active: {event:?}");
             }
             if matches!(event.fact, Fact::Claimed { .. }) {

@@ -70,7 +70,7 @@ fn told(row: &Row) -> Vec<Told> {
     let events = unpack(&body).expect("the entry can be read");
     let mut told = Vec::new();
     for (fact, event) in events.iter().enumerate() {
-        for (index, (kind, _)) in event.fact.tell().into_iter().enumerate() {
+        for (index, (kind, _)) in event.fact.public_events().into_iter().enumerate() {
             let cursor = Cursor { entry, fact: fact as u32, event: index as u16 + 1 }.encode();
             told.push(Told { cursor, kind, execution: event.execution, version: event.version });
         }

@@ -158,7 +158,7 @@ impl Flow {
         let ids: Vec<ExecutionId> = self.nodes.values().copied().collect();
         let stored = self.side.engine.store().fetch(&ids).await.expect("the nodes are read");
         let states: BTreeMap<ExecutionId, &str> =
-            stored.iter().map(|one| (one.execution.id, one.execution.state.name().public())).collect();
+            stored.iter().map(|one| (one.execution.id, one.execution.state.name().as_str())).collect();
         let words: Vec<String> =
             self.nodes.iter().map(|(name, id)| format!("{name}:{}", states[id])).collect();
         words.join(" ")

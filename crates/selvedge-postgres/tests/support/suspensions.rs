@@ -170,7 +170,7 @@ impl TestServer {
     pub async fn times(&self, id: ExecutionId, event: &str) -> usize {
         let log = Harness::new(self.engine.store().clone()).await.log().await;
         let of_execution = log.iter().flat_map(|(_, events)| events).filter(|one| one.execution == Some(id));
-        let told = of_execution.flat_map(|one| one.fact.tell());
+        let told = of_execution.flat_map(|one| one.fact.public_events());
         told.filter(|(kind, _)| *kind == event).count()
     }
 

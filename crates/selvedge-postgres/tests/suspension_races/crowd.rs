@@ -112,7 +112,7 @@ async fn what_three_signals_resume_is_claimed_once_by_sixteen_claimers_and_each_
 async fn a_claim_that_looks_while_a_signal_commits_finds_what_it_resumed_when_it_looks_again() {
     let race = Race::new().await;
     let id = race.a.suspended(on("go")).await;
-    let claim = || ClaimWait { claim: claim_of("two", 1), wait: Duration::ZERO, operation: None };
+    let claim = || ClaimWait { claim: claim_of("two", 1), wait: Duration::ZERO, call_key: None };
     let looks = async { race.b.namespace.claim(claim()).await.expect("the claim is answered").len() };
     let (signal, found) = race.meanwhile(Hold::Log, ("a", race.a.send(id, "go")), looks).await;
     assert_eq!((signal.expect("it is live").effect, found), (Effect::Resumed, 0));

@@ -6,7 +6,7 @@ use super::support::test_server::fence;
 use super::{Busy, Hold, Race};
 use selvedge_engine::core::signal::Effect;
 use selvedge_engine::core::state::StateName;
-use selvedge_engine::core::step::Waited;
+use selvedge_engine::core::step::WaitResult;
 use selvedge_engine::core::suspension::{OnTimeout, ResumedBy};
 use selvedge_engine::core::{DueKind, ExecutionId};
 
@@ -23,7 +23,7 @@ async fn overdue(race: &Race, on_timeout: OnTimeout) -> ExecutionId {
 async fn ended_by(race: &Race, id: ExecutionId) -> Option<ResumedBy> {
     let steps = race.a.steps(id).await;
     assert_eq!(steps.len(), 1);
-    steps[0].result.as_deref().and_then(Waited::decode).map(|waited| waited.resumed_by)
+    steps[0].result.as_deref().and_then(WaitResult::decode).map(|waited| waited.resumed_by)
 }
 
 #[tokio::test]

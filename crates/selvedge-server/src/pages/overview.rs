@@ -79,7 +79,7 @@ impl Display for Overview {
         )?;
         f.write_str("<h2>Executions</h2>\n<div class=\"counts\">")?;
         for (state, count) in &self.counts {
-            let word = state.public();
+            let word = state.as_str();
             let more = if *count >= COUNT_MAX { "+" } else { "" };
             write!(
                 f,
@@ -105,7 +105,7 @@ impl Overview {
         let columns = ["Execution", "Kind", "Lane", "State", "Attempts", "Submitted"];
         write_table(f, &columns, &self.executions, |f, view| {
             let row = &view.stored.execution;
-            let state = view.state().public();
+            let state = view.state().as_str();
             let addition = match &row.state {
                 State::Active(lease) => format!(" by {}", lease.worker),
                 State::Suspended(suspension) => format!(" for {}", conditions(suspension)),
@@ -138,7 +138,7 @@ impl Overview {
             write!(f, "<td><span class=\"{state}\">{state}</span></td><td>{}", flow.counts.total())?;
             let states = StateName::ALL.into_iter().filter(|state| flow.counts.of(*state) > 0);
             for (index, counted) in states.enumerate() {
-                let (word, separator) = (counted.public(), if index == 0 { ": " } else { ", " });
+                let (word, separator) = (counted.as_str(), if index == 0 { ": " } else { ", " });
                 write!(f, "{separator}{} <span class=\"{word}\">{word}</span>", flow.counts.of(counted))?;
             }
             write!(f, "</td><td><a href=\"/v1/flows/{id}/graph?format=svg\">graph</a></td>")?;

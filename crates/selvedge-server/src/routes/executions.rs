@@ -27,10 +27,10 @@ const CONCURRENT_READS: usize = 16;
 
 /// `POST /v1/executions`
 pub async fn submit(caller: Caller, body: RequestBody) -> HandlerResult {
-    let operation = body.operation()?;
+    let call_key = body.call_key()?;
     let draft = read_submission(body.fields()?)?;
     let input = draft.input.clone();
-    let submitted = caller.namespace.submit_many(vec![Ok(draft)], operation).await?;
+    let submitted = caller.namespace.submit_many(vec![Ok(draft)], call_key).await?;
     let submitted = submitted.into_iter().next().ok_or(Error::Closed)??;
     let duplicate = submitted.duplicate;
     let view = submitted_view(&caller.namespace, submitted, input).await?;
@@ -46,14 +46,14 @@ pub async fn submit(caller: Caller, body: RequestBody) -> HandlerResult {
 
 /// `POST /v1/executions/batch`
 pub async fn submit_batch(caller: Caller, body: RequestBody<LARGE_BODY>) -> HandlerResult {
-    let operation = body.operation()?;
+    let call_key = body.call_key()?;
     let drafts = read_batch(body.fields()?)?;
     drop(body);
     let inputs: Vec<Bytes> = drafts
         .iter()
         .map(|draft| draft.as_ref().map(|draft| draft.input.clone()).unwrap_or_default())
         .collect();
-    let submitted = caller.namespace.submit_many(drafts, operation).await?;
+    let submitted = caller.namespace.submit_many(drafts, call_key).await?;
     // A mismatch of the `Idempotency-Key` refuses the whole batch, not its first item.
     if let Some(Err(refusal @ Refusal::IdempotencyMismatch { pointer, .. })) = submitted.first()
         && pointer.starts_with("/headers/")

@@ -15,8 +15,8 @@ use crate::wire::submission::Defaults;
 use crate::wire::views;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
-use selvedge_core::filter::Place;
-use selvedge_core::flow::{CancelMode, FlowFilter, FlowPlace, FlowState};
+use selvedge_core::filter::ListPosition;
+use selvedge_core::flow::{CancelMode, FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::submit_flow::FlowDraft;
 use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Refusal};
@@ -25,11 +25,11 @@ use std::time::Duration;
 
 /// `POST /v1/flows`
 pub async fn submit(caller: Caller, body: RequestBody<LARGE_BODY>) -> HandlerResult {
-    let operation = body.operation()?;
+    let call_key = body.call_key()?;
     let draft = read_flow(body.fields()?)?;
     drop(body);
     let namespace = &caller.namespace;
-    let grown = namespace.submit_flow(draft, operation).await?;
+    let grown = namespace.submit_flow(draft, call_key).await?;
     let submitted = FlowView { flow: grown.flow, namespace: namespace.name().clone() };
     let (status, view) = match grown.duplicate {
         false => (StatusCode::CREATED, submitted),
@@ -67,12 +67,12 @@ async fn current_view(namespace: &Namespace, last_known: FlowView) -> Result<Flo
 
 /// `POST /v1/flows/{id}/nodes`: adds nodes and edges to a flow.
 pub async fn grow(caller: Caller, PathFlow(id): PathFlow, body: RequestBody<LARGE_BODY>) -> HandlerResult {
-    let operation = body.operation()?;
+    let call_key = body.call_key()?;
     let mut fields = body.fields()?;
     let graph = read_graph(&mut fields, &Defaults::default())?;
     fields.finish()?;
     drop(body);
-    let grown = caller.namespace.grow_flow(id, graph, operation).await?;
+    let grown = caller.namespace.grow_flow(id, graph, call_key).await?;
     let view = FlowView { flow: grown.flow, namespace: caller.namespace.name().clone() };
     Ok(json::response(StatusCode::CREATED, |object| {
         flow_views::flow(object.field("flow"), &view);
@@ -86,9 +86,11 @@ pub async fn list(caller: Caller, mut query: Query) -> HandlerResult {
     let limit = query.limit()?;
     let after = query.text("cursor")?.map(|cursor| parse_cursor(&cursor)).transpose()?;
     query.finish()?;
-    let after = after.map(|place| FlowPlace { submitted_at: place.submitted_at, id: FlowId(place.id.0) });
+    let after =
+        after.map(|place| FlowListPosition { submitted_at: place.submitted_at, id: FlowId(place.id.0) });
     let (flows, next) = caller.namespace.flows(&filter, after, limit).await?;
-    let next = next.map(|place| Place { submitted_at: place.submitted_at, id: ExecutionId(place.id.0) });
+    let next =
+        next.map(|place| ListPosition { submitted_at: place.submitted_at, id: ExecutionId(place.id.0) });
     Ok(json::response(StatusCode::OK, |object| {
         object.array("items", &flows, flow_views::flow);
         object.value("next_cursor", &next.map(format_cursor));

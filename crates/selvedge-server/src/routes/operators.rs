@@ -99,7 +99,7 @@ fn check_replay(view: &View, if_version: Option<u32>) -> Result<(), Problem> {
     if row.state.outcome().is_none() {
         let refusal = Refusal::WrongState {
             execution: row.id,
-            state: row.state.name().public().into(),
+            state: row.state.name().as_str().into(),
             detail: "only an execution that has ended can be replayed".into(),
         };
         return Err(refusal.into());

@@ -113,7 +113,7 @@ fn write_result(
     json::object(out, |object| match result {
         Ok(reported) => {
             object.value("ok", &true);
-            object.value("state", reported.state.public());
+            object.value("state", reported.state.as_str());
             if reported.delayed_until.is_some() {
                 object.time("delayed_until_at", reported.delayed_until);
             }

@@ -23,7 +23,7 @@ const LEASE_TTL_MS: i64 = 30_000;
 
 /// `POST /v1/workers/{instance}/claim`
 pub async fn claim(caller: Caller, PathInstance(instance): PathInstance, body: RequestBody) -> HandlerResult {
-    let claim = ClaimWait { operation: body.operation()?, ..read_claim(body.fields()?, instance)? };
+    let claim = ClaimWait { call_key: body.call_key()?, ..read_claim(body.fields()?, instance)? };
     // A claim that the shutdown interrupts puts back the leases that it may just have taken.
     let claimed = match caller.shutdown.race(caller.namespace.claim(claim)).await {
         Some(claimed) => claimed?,
@@ -55,7 +55,7 @@ pub fn read_claim(mut fields: Fields<'_>, instance: String) -> Result<ClaimWait,
     };
     let wait = check_wait(&fields.pointer("wait_ms"), wait_ms)?;
     fields.finish()?;
-    Ok(ClaimWait { claim, wait, operation: None })
+    Ok(ClaimWait { claim, wait, call_key: None })
 }
 
 /// Returns the views of claimed executions, in the order of the claim.

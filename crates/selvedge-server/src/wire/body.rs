@@ -11,7 +11,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::HeaderValue;
 use http_body_util::BodyExt;
 use selvedge_core::name::KEY_LIMIT;
-use selvedge_core::rules::Operation;
+use selvedge_core::rules::CallKey;
 use selvedge_core::{Name, Refusal};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -58,14 +58,14 @@ impl<const LIMIT: usize> RequestBody<LIMIT> {
     }
 
     /// Returns the `Idempotency-Key` of the request with a digest of the request.
-    pub fn operation(&self) -> Result<Option<Operation>, Refusal> {
+    pub fn call_key(&self) -> Result<Option<CallKey>, Refusal> {
         let Some(key) = self.key()? else {
             return Ok(None);
         };
         let mut hasher = Xxh3::new();
         hasher.update(self.target.as_bytes());
         hasher.update(&self.body);
-        Ok(Some(Operation { key, digest: hasher.digest() }))
+        Ok(Some(CallKey { key, digest: hasher.digest() }))
     }
 }
 

@@ -3,14 +3,14 @@
 use crate::wire::amounts::read_amounts;
 use crate::wire::fields::{Fields, wrong_type};
 use crate::wire::json::{self, Object};
-use selvedge_core::gate::{Amounts, Draws};
+use selvedge_core::gate::{Amounts, RequiredGates};
 use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
 use selvedge_core::submission::DRAWS_LIMIT;
 use selvedge_core::{Name, Refusal};
 use serde_json::value::RawValue;
 
 /// Reads the gate fields of a submission. An absent field has its value in `base`.
-pub fn read_draws(fields: &mut Fields<'_>, base: &Draws) -> Result<Draws, Refusal> {
+pub fn read_draws(fields: &mut Fields<'_>, base: &RequiredGates) -> Result<RequiredGates, Refusal> {
     let budgets = fields.bounded_array("budgets", DRAWS_LIMIT)?;
     let budgets = budgets.map(|items| items.into_iter().map(|(at, raw)| read_budget(at, raw)).collect());
     let quotas = fields.texts("quotas")?.map(|quotas| {
@@ -23,7 +23,7 @@ pub fn read_draws(fields: &mut Fields<'_>, base: &Draws) -> Result<Draws, Refusa
     let fairness_key = fields.text("fairness_key")?;
     let fairness_key =
         fairness_key.map(|key| Name::parse(&fields.pointer("fairness_key"), &key, KEY_LIMIT)).transpose()?;
-    Ok(Draws {
+    Ok(RequiredGates {
         budgets: budgets.unwrap_or_else(|| Ok(base.budgets.clone()))?,
         quotas: quotas.unwrap_or_else(|| Ok(base.quotas.clone()))?,
         concurrency: concurrency.or_else(|| base.concurrency.clone()),
@@ -63,17 +63,17 @@ fn read_concurrency(mut fields: Fields<'_>) -> Result<(Name, u32), Refusal> {
 }
 
 /// Writes the gate fields as they were submitted.
-pub fn write_draws(object: &mut Object<'_>, draws: &Draws) {
-    object.value("fairness_key", &draws.fairness_key);
-    object.array("budgets", &draws.budgets, |out, (name, reserve)| match reserve.is_empty() {
+pub fn write_draws(object: &mut Object<'_>, required_gates: &RequiredGates) {
+    object.value("fairness_key", &required_gates.fairness_key);
+    object.array("budgets", &required_gates.budgets, |out, (name, reserve)| match reserve.is_empty() {
         true => json::value(out, name),
         false => json::object(out, |object| {
             object.value("name", name);
             object.value("reserve", reserve);
         }),
     });
-    object.value("quotas", &draws.quotas);
-    match &draws.concurrency {
+    object.value("quotas", &required_gates.quotas);
+    match &required_gates.concurrency {
         None => object.null("concurrency"),
         Some((key, limit)) => object.object("concurrency", |object| {
             object.value("key", key);

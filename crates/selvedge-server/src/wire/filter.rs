@@ -70,7 +70,7 @@ impl RawFilter {
                 match StateName::parse(word) {
                     Some(state) => named.push(state),
                     None => {
-                        let known = StateName::ALL.into_iter().map(StateName::public);
+                        let known = StateName::ALL.into_iter().map(StateName::as_str);
                         return Err(self.refuse("state", unknown_word(word, known)));
                     }
                 }

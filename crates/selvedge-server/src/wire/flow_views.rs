@@ -19,7 +19,7 @@ pub fn flow(out: &mut Vec<u8>, view: &FlowView) {
         object.object("counts", |object| {
             object.value("total", &flow.counts.total());
             for state in StateName::ALL {
-                object.value(state.public(), &flow.counts.of(state));
+                object.value(state.as_str(), &flow.counts.of(state));
             }
         });
         object.value("tags", &flow.tags);
@@ -66,7 +66,7 @@ pub fn graph(object: &mut Object<'_>, graph: &FlowGraph) {
         json::object(out, |object| {
             object.value("name", &node.name);
             object.value("execution", &node.execution);
-            object.value("state", node.state.public());
+            object.value("state", node.state.as_str());
         });
     });
     object.array("edges", &graph.edges, |out, edge| {

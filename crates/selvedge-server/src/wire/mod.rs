@@ -1,7 +1,7 @@
 //! The wire format: what requests carry and how responses are written.
 //!
 //! Requests: [`body`] reads the bytes, [`fields`] takes them apart, [`path`] and [`query`] read the address, and
-//! `amounts`, `draws`, `filter`, `graph`, `ops`, `submission` and `suspension` build the engine's types. Responses:
+//! `amounts`, `required_gates`, `filter`, `graph`, `ops`, `submission` and `suspension` build the engine's types. Responses:
 //! [`json`] writes, [`views`] and [`flow_views`] have the shapes, [`problem`] the errors. [`paging`] has the pages and
 //! cursors of lists.
 

@@ -4,7 +4,7 @@ use crate::wire::json;
 use crate::wire::problem::Problem;
 use crate::wire::query::Query;
 use axum::response::Response;
-use selvedge_core::filter::Place;
+use selvedge_core::filter::ListPosition;
 use selvedge_core::{ExecutionId, Timestamp};
 use uuid::Uuid;
 
@@ -81,19 +81,19 @@ impl NumberPage {
 
 /// Returns the cursor of a place in a list of executions or flows: a version digit, the time and the id, in
 /// hexadecimal.
-pub fn format_cursor(place: Place) -> String {
+pub fn format_cursor(place: ListPosition) -> String {
     format!("1{:016x}{}", place.submitted_at.micros(), place.id.0.simple())
 }
 
 /// Parses a cursor of [`format_cursor`].
-pub fn parse_cursor(cursor: &str) -> Result<Place, Problem> {
+pub fn parse_cursor(cursor: &str) -> Result<ListPosition, Problem> {
     let place = || {
         let digits = cursor.strip_prefix('1').filter(|digits| digits.len() == 48)?;
         if !is_hexadecimal(digits) {
             return None;
         }
         let (time, id) = digits.split_at(16);
-        Some(Place {
+        Some(ListPosition {
             submitted_at: Timestamp::from_micros(i64::from_str_radix(time, 16).ok()?),
             id: ExecutionId(Uuid::try_parse(id).ok()?),
         })
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_cursor_survives_its_text_and_anything_else_is_refused() {
-        let place = Place {
+        let place = ListPosition {
             submitted_at: Timestamp::from_millis(1_700_000_000_123),
             id: ExecutionId(Uuid::from_u128(42)),
         };

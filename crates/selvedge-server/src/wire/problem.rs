@@ -261,7 +261,7 @@ pub fn write_stale_lease(object: &mut Object<'_>, stale: &StaleLease) {
 fn under(parent: &str, refusal: Refusal) -> Refusal {
     match refusal.pointer().is_some_and(|pointer| pointer.starts_with("/headers/")) {
         true => refusal,
-        false => refusal.under(parent),
+        false => refusal.with_pointer_prefix(parent),
     }
 }
 

@@ -42,7 +42,7 @@ impl Defaults {
         let pointer = fields.own_pointer().to_owned();
         fields.finish()?;
         let checked = Draft { kind: kind.clone().unwrap_or_else(|| "any".into()), ..draft.clone() };
-        checked.check().map_err(|refusal| refusal.under(&pointer))?;
+        checked.check().map_err(|refusal| refusal.with_pointer_prefix(&pointer))?;
         Ok(Defaults { kind, draft })
     }
 
@@ -87,7 +87,7 @@ fn read_fields(fields: &mut Fields<'_>, base: &Draft) -> Result<(Option<String>,
             deadline_ms: fields.integer("deadline_ms")?.or(policy.deadline_ms),
             retention_ms: fields.integer("retention_ms")?.unwrap_or(policy.retention_ms),
         },
-        draws: read_draws(fields, &base.draws)?,
+        required_gates: read_draws(fields, &base.required_gates)?,
     };
     Ok((kind, draft))
 }

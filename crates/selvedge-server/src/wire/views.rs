@@ -45,7 +45,7 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
         object.value("lane", view.class.lane.as_str());
         object.value("kind", view.class.kind.as_str());
         object.value("capabilities", &view.class.capabilities);
-        object.value("state", view.state().public());
+        object.value("state", view.state().as_str());
         object.value("outcome", &row.state.outcome());
         held_reason(object, view);
         object.value("flow_id", &row.flow());
@@ -80,7 +80,7 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
         object.value("deadline_ms", &spec.policy.deadline_ms);
         object.value("start_by_ms", &spec.policy.start_by_ms);
         object.value("retention_ms", &spec.policy.retention_ms);
-        write_draws(object, &spec.draws);
+        write_draws(object, &spec.required_gates);
     });
 }
 
@@ -120,7 +120,7 @@ fn lease(object: &mut Object<'_>, view: &View) {
 /// Writes the field `suspension`: the waits of a suspended execution; null in other states.
 fn suspension(object: &mut Object<'_>, row: &Execution) {
     let suspension = row.state.suspension().map(|suspension| {
-        let mut data = suspension.tell();
+        let mut data = suspension.public_data();
         format_times(&mut data);
         data
     });

@@ -137,7 +137,7 @@ impl Driver {
 
     fn begin_claim(&mut self) {
         let Some(claim) = self.next_claim() else { return };
-        let claim = ClaimWait { claim, wait: CLAIM_WAIT, operation: None };
+        let claim = ClaimWait { claim, wait: CLAIM_WAIT, call_key: None };
         let (namespace, delay) = (self.namespace.clone(), self.claim_delay);
         self.claiming = Some(Box::pin(async move {
             sleep(delay.get()).await;

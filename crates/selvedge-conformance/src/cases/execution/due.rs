@@ -3,8 +3,8 @@
 
 use crate::harness::Harness;
 use crate::harness::by_hand;
-use selvedge_core::execution::{CancelRequest, Detail, Record};
-use selvedge_core::rules::clock::{Ticked, What};
+use selvedge_core::execution::{CancelRequest, Detail, RecordSummary};
+use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, Wait};
 use selvedge_core::{Draft, DueKind, Execution, ExecutionId, Outcome, Policy, State, Timestamp};
@@ -52,7 +52,7 @@ async fn due_in(harness: &Harness, now: Timestamp, ms: i64) -> Vec<Execution> {
         suspended(Condition::operator(), Some(at)),
         Execution {
             detail: Detail {
-                record: Record { waitpoints: 1, expires_at: Some(at), ..Record::default() },
+                record: RecordSummary { waitpoints: 1, expires_at: Some(at), ..RecordSummary::default() },
                 ..Detail::default()
             },
             ..row()
@@ -166,13 +166,13 @@ pub async fn an_execution_that_is_no_longer_due_is_not_found(harness: &Harness) 
         })
         .await;
     assert_eq!(places(&page(harness, DueKind::Deadline, None, 9).await), [(row.submitted_at, row.id)]);
-    assert_eq!(harness.tick(row.id, What::Due(DueKind::Deadline)).await, Ticked::Done);
+    assert_eq!(harness.tick(row.id, Timer::Due(DueKind::Deadline)).await, TimerReply::Fired);
     assert!(page(harness, DueKind::Deadline, None, 9).await.is_empty());
-    assert_eq!(harness.tick(row.id, What::Due(DueKind::Deadline)).await, Ticked::NotDue);
+    assert_eq!(harness.tick(row.id, Timer::Due(DueKind::Deadline)).await, TimerReply::NotDue);
     assert_eq!(executions(&page(harness, DueKind::Retention, None, 9).await), [row.id]);
-    assert_eq!(harness.tick(row.id, What::Due(DueKind::Retention)).await, Ticked::Done);
+    assert_eq!(harness.tick(row.id, Timer::Due(DueKind::Retention)).await, TimerReply::Fired);
     assert!(page(harness, DueKind::Retention, None, 9).await.is_empty());
-    assert_eq!(harness.tick(row.id, What::Due(DueKind::Retention)).await, Ticked::Lost);
+    assert_eq!(harness.tick(row.id, Timer::Due(DueKind::Retention)).await, TimerReply::Lost);
     assert_eq!(harness.store.overview().await.expect("the overview is read").next, []);
 }
 
@@ -190,8 +190,8 @@ pub async fn a_due_action_found_by_several_reconcilers_is_applied_once(harness: 
         async move {
             let mut done = 0;
             for id in ids {
-                let tick = harness.tick(id, What::Due(DueKind::Deadline)).await;
-                done += usize::from(tick == Ticked::Done);
+                let tick = harness.tick(id, Timer::Due(DueKind::Deadline)).await;
+                done += usize::from(tick == TimerReply::Fired);
             }
             done
         }

@@ -7,9 +7,9 @@ use selvedge_core::filter::Filter;
 use selvedge_core::history::HistoryLine;
 use selvedge_core::rows::{KeyName, KeyScope};
 use selvedge_core::rule::{Phase, Profile, Rule};
-use selvedge_core::rules::clock::{Tick, Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
+use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
 use selvedge_core::table::Request;
 use selvedge_core::{Draft, DueKind, ExecutionId, History, Name, Needs, Policy, Work};
 
@@ -76,7 +76,7 @@ pub async fn retention_deletes_the_row_with_its_tags_keys_and_pages_and_nothing_
         harness.operate(id, cancel).await.expect("it is cancelled");
     }
     let before = lines(harness, kept).await;
-    assert_eq!(harness.tick(deleted, What::Due(DueKind::Retention)).await, Ticked::Done);
+    assert_eq!(harness.tick(deleted, Timer::Due(DueKind::Retention)).await, TimerReply::Fired);
     assert!(harness.find(deleted).await.is_none());
     assert!(harness.store.history_pages(deleted).await.expect("pages are read").is_empty());
     assert_eq!(lines(harness, kept).await, before);
@@ -109,7 +109,7 @@ pub async fn a_deletion_leaves_the_key_of_a_newer_execution(harness: &Harness) {
     harness.operate(first, cancel).await.expect("it is cancelled");
     let second = harness.submit(draft.clone()).await.id;
     assert_ne!(first, second);
-    assert_eq!(harness.tick(first, What::Due(DueKind::Retention)).await, Ticked::Done);
+    assert_eq!(harness.tick(first, Timer::Due(DueKind::Retention)).await, TimerReply::Fired);
     let third = harness.try_submit(draft).await.expect("it is accepted");
     assert_eq!((third.duplicate, third.execution.id), (true, second));
 }
@@ -137,12 +137,12 @@ pub async fn an_execution_changed_and_deleted_in_one_transaction_leaves_nothing(
         ..Draft::new("kind")
     };
     let id = harness.submit(draft).await.id;
-    assert_eq!(harness.tick(id, What::Due(DueKind::Deadline)).await, Ticked::Done);
+    assert_eq!(harness.tick(id, Timer::Due(DueKind::Deadline)).await, TimerReply::Fired);
     let tags: Vec<_> = (0..60).map(|number| long_line(harness, id, number)).collect();
-    let delete = Tick { execution: id, what: What::Due(DueKind::Retention) };
+    let delete = FireTimer { execution: id, timer: Timer::Due(DueKind::Retention) };
     let (tagged, deleted) = harness.run(RulePair(RuleList(tags), InCleanupPhase(delete))).await;
     assert!(tagged.iter().all(Result::is_ok));
-    assert_eq!(deleted.expect("the row can be read"), Ticked::Done);
+    assert_eq!(deleted.expect("the row can be read"), TimerReply::Fired);
     assert!(harness.find(id).await.is_none());
     assert!(harness.store.history_pages(id).await.expect("pages are read").is_empty());
     let tagged = Filter { tag: Some(format!("long:{:0>400}", 59)), ..Filter::all(harness.namespace) };

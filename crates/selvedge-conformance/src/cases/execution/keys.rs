@@ -4,7 +4,7 @@
 use crate::harness::{Harness, Worker};
 use bytes::Bytes;
 use selvedge_core::rows::{KeyName, KeyRow, KeyScope};
-use selvedge_core::rules::Operation;
+use selvedge_core::rules::CallKey;
 use selvedge_core::table::{Entries, Request};
 use selvedge_core::{Changes, Draft, ExecutionId, Name, Needs, Timestamp};
 
@@ -117,23 +117,23 @@ pub async fn only_expired_keys_are_deleted_up_to_the_limit(harness: &Harness) {
 }
 
 pub async fn a_repeated_keyed_call_gets_the_first_reply(harness: &Harness) {
-    let operation = |key: &str, digest| Some(Operation { key: Name::trusted(key), digest });
+    let call_key = |key: &str, digest| Some(CallKey { key: Name::trusted(key), digest });
     let mut submit = harness.submit_command(vec![Draft::new("kind"); 2]).await;
-    submit.operation = operation("submit", 7);
+    submit.call_key = call_key("submit", 7);
     let first = harness.run(submit.clone()).await;
     let mut repeated = harness.submit_command(vec![Draft::new("kind"); 2]).await;
-    repeated.operation = operation("submit", 7);
+    repeated.call_key = call_key("submit", 7);
     for (first, again) in first.into_iter().zip(harness.run(repeated.clone()).await) {
         let again = again.expect("it is accepted");
         assert!(again.duplicate);
         assert_eq!(again.execution, first.expect("it is accepted").execution);
     }
-    repeated.operation = operation("submit", 8);
+    repeated.call_key = call_key("submit", 8);
     for refused in harness.run(repeated).await {
         assert_eq!(refused.expect_err("the content differs").code(), "idempotency_mismatch");
     }
     let mut claim = harness.claim_command(&Worker::new("one"), 1);
-    claim.operation = operation("claim", 7);
+    claim.call_key = call_key("claim", 7);
     let first = harness.run(claim.clone()).await.expect("it is not refused").claimed;
     let again = harness.run(claim).await.expect("it is not refused").claimed;
     assert_eq!(again[0].execution, first[0].execution);

@@ -3,14 +3,14 @@
 
 use crate::harness::by_hand;
 use crate::harness::{Harness, Worker};
-use selvedge_core::filter::{Filter, Place};
+use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::state::StateName;
 use selvedge_core::{Draft, Execution, ExecutionId, FlowId, Outcome, State};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-fn place(row: &Execution) -> Place {
-    Place { submitted_at: row.submitted_at, id: row.id }
+fn place(row: &Execution) -> ListPosition {
+    ListPosition { submitted_at: row.submitted_at, id: row.id }
 }
 
 /// Returns the ids of a list, read in pages of `limit`.
@@ -28,7 +28,7 @@ async fn listed(harness: &Harness, filter: &Filter, limit: u32) -> Vec<Execution
 
 /// Returns the ids of the rows for which `pick` is true, newest first.
 fn picked(rows: &[Execution], pick: impl Fn(&Execution) -> bool) -> Vec<ExecutionId> {
-    let mut places: Vec<Place> = rows.iter().filter(|row| pick(row)).map(place).collect();
+    let mut places: Vec<ListPosition> = rows.iter().filter(|row| pick(row)).map(place).collect();
     places.sort();
     places.into_iter().rev().map(|place| place.id).collect()
 }

@@ -4,7 +4,7 @@
 use super::sessions::{HOUR_MS, only_session};
 use crate::harness::Harness;
 use crate::harness::by_hand::{self, put_sessions, session};
-use selvedge_core::rules::worker::{Depart, Forget};
+use selvedge_core::rules::worker::{Depart, ForgetSessions};
 use selvedge_core::{Execution, ExecutionId, Session, SessionId, Timestamp};
 use std::collections::BTreeSet;
 
@@ -86,7 +86,7 @@ pub async fn an_unseen_session_without_leases_is_found(harness: &Harness) {
     assert_eq!(find(5 * HOUR_MS, 10).await, BTreeSet::from([oldest.id]));
     assert_eq!(find(2 * HOUR_MS, 1).await.len(), 1);
     let sessions = vec![seen.id, holding.id, older.id, oldest.id];
-    let deleted = harness.run(Forget { sessions: sessions.clone() }).await;
+    let deleted = harness.run(ForgetSessions { sessions: sessions.clone() }).await;
     assert_eq!(deleted, 3, "the rule does not check leases");
     assert_eq!(only_session(harness).await, seen);
     assert!(!stale().await);

@@ -5,12 +5,12 @@ use crate::harness::runner::RuleList;
 use crate::harness::{Harness, fence, new_id};
 use crate::harness::{by_hand, concurrently};
 use bytes::Bytes;
-use selvedge_core::execution::{CancelRequest, Detail, Progress, Record, Slots};
+use selvedge_core::execution::{CancelRequest, Detail, Progress, RecordSummary, Slots};
 use selvedge_core::fact::{Failure, LeaseRef};
 use selvedge_core::rule::{Phase, Profile, Rule};
-use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
+use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
 use selvedge_core::table::{Access, Request};
@@ -130,8 +130,8 @@ pub async fn an_execution_that_expires_at_once_is_read_back_equal(harness: &Harn
         Policy { start_by_ms: Some(0), ..Policy::default() },
     ] {
         let row = harness.submit(Draft { policy, ..Draft::new("kind") }).await;
-        let tick = harness.tick(row.id, What::Due(DueKind::Deadline)).await;
-        assert_eq!(tick, Ticked::Done);
+        let tick = harness.tick(row.id, Timer::Due(DueKind::Deadline)).await;
+        assert_eq!(tick, TimerReply::Fired);
         let expired = harness.row(row.id).await;
         assert_eq!(expired.state, State::Terminal(Outcome::Expired));
         assert_read_everywhere(harness, &expired).await;
@@ -167,7 +167,7 @@ pub async fn a_row_with_every_rare_field_is_read_back_equal(harness: &Harness) {
             error: Some(Failure { message: "\0\u{7f}\\".into(), class: FailureClass::Infrastructure }),
             progress: Some(Progress { percent: Some(0.1), message: None }),
             history_pages: 12,
-            record: Record::default(),
+            record: RecordSummary::default(),
             slots: Slots::default(),
             head: None,
         },

@@ -9,9 +9,9 @@ use crate::harness::{Harness, fence};
 use bytes::Bytes;
 use selvedge_core::rows::UnreadWrites;
 use selvedge_core::rows::{ResultChange, Updated};
-use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::{Fence, Op, Report};
+use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::stream::{
     BEST_EFFORT_MAX, BEST_EFFORT_MS, FRAME_LIMIT, Frame, FrameKind, FrameMode, Stream, StreamName,
 };
@@ -128,7 +128,7 @@ pub async fn the_streams_of_attempts_and_executions_are_separate(harness: &Harne
     let fail = Op::Fail { message: "no".into(), class: FailureClass::Transient, retry_after_ms: Some(0) };
     harness.report(first, fail).await.expect("it fails");
     if harness.row(first.execution).await.state.lease().is_none() {
-        harness.tick(first.execution, What::Due(DueKind::Delay)).await;
+        harness.tick(first.execution, Timer::Due(DueKind::Delay)).await;
     }
     let second = fence(&harness.claim(1).await[0]);
     assert_eq!((second.execution, second.attempt), (first.execution, first.attempt + 1));
@@ -298,7 +298,7 @@ pub async fn a_stream_is_deleted_with_its_execution_and_with_no_other(harness: &
         2,
         "it is kept until its execution is deleted"
     );
-    assert_eq!(harness.tick(deleted.execution, What::Due(DueKind::Retention)).await, Ticked::Done);
+    assert_eq!(harness.tick(deleted.execution, Timer::Due(DueKind::Retention)).await, TimerReply::Fired);
     assert!(harness.find(deleted.execution).await.is_none());
     assert_eq!(stream(harness, name(deleted)).await, None);
     assert!(frames(harness, name(deleted), 0, 10).await.is_empty());

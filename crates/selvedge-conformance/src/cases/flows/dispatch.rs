@@ -248,7 +248,7 @@ pub async fn every_way_to_end_reaches_the_downstream(harness: &Harness) {
         harness.drain().await;
         for name in ["s", "f", "z"] {
             let expected = if name == "z" || name == ending.downstream { "waiting" } else { "skipped" };
-            let state = flow.row(name).await.state.name().public();
+            let state = flow.row(name).await.state.name().as_str();
             assert_eq!(state, expected, "{name} when a is {}", ending.description);
         }
     }
@@ -302,7 +302,7 @@ pub async fn a_chain_that_is_interrupted_anywhere_drains_fully(harness: &Harness
         }
         harness.drain().await;
         let last = flow.row(&names[DEPTH - 1]).await;
-        assert_eq!(last.state.name().public(), "skipped", "after {levels} levels");
+        assert_eq!(last.state.name().as_str(), "skipped", "after {levels} levels");
     }
 }
 
@@ -380,7 +380,7 @@ pub async fn a_deletion_leaves_no_outbox_row_that_cannot_be_dispatched(harness: 
     flow.cancel_node("b").await;
     flow.fail("a").await;
     let row = flow.left("a", OutboxKind::Edges).await.expect("the outbox has its row");
-    harness.run(selvedge_core::rules::flow::Settle { flow: flow.id }).await;
+    harness.run(selvedge_core::rules::flow::SettleFlow { flow: flow.id }).await;
     let deleted = harness.run(selvedge_core::rules::flow::ForgetFlow { flow: flow.id }).await;
     assert!(deleted.is_some_and(|deleted| !deleted.goes_on));
     assert!(flow.find().await.is_none());

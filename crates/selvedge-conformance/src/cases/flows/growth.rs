@@ -5,7 +5,9 @@ use crate::harness::FlowHarness;
 use crate::harness::Harness;
 use crate::harness::sketch::{Sketch, graph};
 use selvedge_core::join::{EdgeCondition, JoinPolicy, OnSatisfied};
-use selvedge_core::plan::{EDGES_LIMIT, EdgeDraft, GraphDraft, GroupDraft, NODES_LIMIT, NodeDraft, Onto};
+use selvedge_core::plan::{
+    EDGES_LIMIT, EdgeDraft, GraphDraft, GraphTarget, GroupDraft, NODES_LIMIT, NodeDraft,
+};
 use selvedge_core::rules::grow::Grow;
 use selvedge_core::{Draft, Execution, Flow, Refusal};
 use std::collections::BTreeSet;
@@ -189,7 +191,7 @@ pub async fn an_edge_from_a_node_in_any_state_is_accepted(harness: &Harness) {
     flow.claim("active").await;
     harness.drain().await;
     flow.grow("waiting? active? done? lost? skipped? dependent? -> n: quorum 3 let_run").await;
-    assert_eq!(flow.row("n").await.state.name().public(), "waiting", "three had ended");
+    assert_eq!(flow.row("n").await.state.name().as_str(), "waiting", "three had ended");
 }
 
 pub async fn an_ended_flow_does_not_grow(harness: &Harness) {
@@ -215,7 +217,7 @@ pub async fn an_ended_flow_does_not_grow(harness: &Harness) {
 pub async fn a_graph_beyond_the_limits_is_refused(_harness: &Harness) {
     let nodes = |count: usize| (0..count).map(|index| node(&format!("n{index}"))).collect::<Vec<_>>();
     let refused = |graph: GraphDraft| {
-        let refusal = graph.check(Onto::Nothing).expect_err("it is too large");
+        let refusal = graph.check(GraphTarget::NewFlow).expect_err("it is too large");
         (refusal.code(), refusal.pointer().map(str::to_owned))
     };
     let wide = GraphDraft { nodes: nodes(NODES_LIMIT + 1), ..GraphDraft::default() };

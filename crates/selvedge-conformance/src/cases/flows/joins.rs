@@ -22,7 +22,7 @@ pub async fn an_edge_holds_when_its_upstreams_outcome_matches_its_condition(harn
         let sketch = Sketch::from("a -> s; a! -> f; a? -> z");
         let flow = harness.flow(sketch.each(|draft| draft.policy.retry.max_interruptions = 0)).await;
         flow.end("a", outcome).await;
-        let a = flow.row("a").await.state.name().public();
+        let a = flow.row("a").await.state.name().as_str();
         flow.drain_and_assert(&format!("a={a} f={on_failure} s={on_success} z=waiting")).await;
     }
 }

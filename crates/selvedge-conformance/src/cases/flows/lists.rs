@@ -3,7 +3,7 @@
 
 use crate::harness::Harness;
 use crate::harness::by_hand::{self, counts};
-use selvedge_core::flow::{FlowFilter, FlowPlace, FlowSpec, FlowState};
+use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowSpec, FlowState};
 use selvedge_core::state::StateName;
 use selvedge_core::{Flow, FlowId, Name, Timestamp};
 use selvedge_store::{DueFlow, FlowDue};
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 const HOUR_MS: i64 = 3_600_000;
 
-fn place(flow: &Flow) -> FlowPlace {
-    FlowPlace { submitted_at: flow.submitted_at, id: flow.id }
+fn place(flow: &Flow) -> FlowListPosition {
+    FlowListPosition { submitted_at: flow.submitted_at, id: flow.id }
 }
 
 /// Inserts flows in every state, with and without names and tags, some with equal times.

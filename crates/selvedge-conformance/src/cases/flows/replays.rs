@@ -8,7 +8,7 @@ use selvedge_core::flow::FlowState;
 use selvedge_core::join::{GroupDecision, Resolution};
 use selvedge_core::log::Event;
 use selvedge_core::outbox::OutboxKind;
-use selvedge_core::rules::flow::Settle;
+use selvedge_core::rules::flow::SettleFlow;
 use selvedge_core::rules::join::would_reopen;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
@@ -61,7 +61,7 @@ pub async fn a_node_that_reopens_after_its_flow_ended_makes_the_flow_running_aga
     flow.replay("a").await;
     flow.complete("a").await;
     flow.assert_states("a=completed b=skipped").await;
-    assert_eq!(harness.run(Settle { flow: flow.id }).await, Some(FlowState::Completed));
+    assert_eq!(harness.run(SettleFlow { flow: flow.id }).await, Some(FlowState::Completed));
     flow.dispatch("a", OutboxKind::Edges).await;
     flow.assert_states("a=completed b=waiting").await;
     let row = flow.flow().await;

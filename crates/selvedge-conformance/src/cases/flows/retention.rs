@@ -6,9 +6,9 @@ use crate::harness::sketch::Sketch;
 use selvedge_core::filter::Filter;
 use selvedge_core::flow::{CancelMode, FlowFilter};
 use selvedge_core::rows::{KeyName, KeyScope, Members};
-use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::flow::{DELETE_CHUNK, ForgetFlow};
 use selvedge_core::rules::operator::Action;
+use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::table::{Guarded, Request};
 use selvedge_core::{DueKind, ExecutionId, FlowId, Name, Needs, Policy, WaitpointId};
@@ -29,7 +29,7 @@ pub async fn a_member_is_not_deleted_before_its_flow(harness: &Harness) {
     let flow = harness.flow(sketch.flow(|flow| flow.retention_ms = Some(0))).await;
     flow.complete("a").await;
     harness.drain().await;
-    assert_eq!(flow.tick("a", What::Due(DueKind::Retention)).await, Ticked::NotDue);
+    assert_eq!(flow.tick("a", Timer::Due(DueKind::Retention)).await, TimerReply::NotDue);
     assert!(harness.store.due(DueKind::Retention, None, 9).await.expect("rows are read").is_empty());
     assert_eq!((due(harness).await, delete(harness, flow.id).await), (vec![], None), "b has not ended");
     flow.complete("b").await;
@@ -148,7 +148,7 @@ pub async fn an_execution_that_has_spawned_is_deleted_with_its_flow(harness: &Ha
     let flow = harness.flow_of(FlowId(root.execution.id.0));
     flow.spawn(&root, "a").await;
     harness.complete(&root, b"1").await;
-    assert_eq!(harness.tick(root.execution.id, What::Due(DueKind::Retention)).await, Ticked::NotDue);
+    assert_eq!(harness.tick(root.execution.id, Timer::Due(DueKind::Retention)).await, TimerReply::NotDue);
     flow.complete("a").await;
     harness.drain().await;
     assert_eq!(delete(harness, flow.id).await, Some(false));

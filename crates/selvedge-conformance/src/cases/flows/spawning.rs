@@ -151,7 +151,7 @@ pub async fn children_are_cancelled_when_their_parent_ends_without_completing(ha
             Outcome::Expired => flow.expire_lease("p").await,
             Outcome::Skipped => panic!("an active execution is not skipped"),
         }
-        let p = flow.row("p").await.state.name().public();
+        let p = flow.row("p").await.state.name().as_str();
         let expected = match outcome {
             Outcome::Completed => {
                 "active=active dependent=waiting_dependencies done=completed free=waiting keep=waiting p={p} waits=waiting"

@@ -9,8 +9,8 @@ use crate::harness::{Harness, fence};
 use selvedge_core::flow::{CancelMode, FlowState};
 use selvedge_core::join::{EdgeCondition, GroupDecision, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::rows::Relative;
-use selvedge_core::rules::clock::{Ticked, What};
-use selvedge_core::rules::flow::Settle;
+use selvedge_core::rules::flow::SettleFlow;
+use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
 use selvedge_core::wiring::{Downstream, Upstream};
@@ -168,7 +168,7 @@ pub async fn the_delay_of_a_node_starts_when_its_join_is_satisfied(harness: &Har
     flow.assert_states("a=completed b=delayed c=waiting d=delayed").await;
     let State::Delayed { until } = flow.row("b").await.state else { panic!("it is delayed") };
     assert!(until >= ended_at.plus_ms(HOUR_MS), "the delay did not start at the submission");
-    assert_eq!(flow.tick("b", What::Due(DueKind::Delay)).await, Ticked::NotDue);
+    assert_eq!(flow.tick("b", Timer::Due(DueKind::Delay)).await, TimerReply::NotDue);
     let due = harness.store.overview().await.expect("the overview is read").next;
     let first = flow.row("d").await.due().map(|due| (due.kind, due.at));
     assert_eq!(due.into_iter().find(|(kind, _)| *kind == DueKind::Delay), first);
@@ -271,7 +271,7 @@ pub async fn the_end_of_a_flow_does_not_depend_on_draining_its_outbox_first(harn
         if drained {
             harness.drain().await;
         }
-        harness.run(Settle { flow: flow.id }).await;
+        harness.run(SettleFlow { flow: flow.id }).await;
         let state = flow.flow().await.state;
         assert_eq!(state, FlowState::Completed, "c would have absorbed the failure, drained: {drained}");
     }
@@ -281,7 +281,7 @@ pub async fn a_flow_settled_in_the_transaction_of_its_last_failure_is_failed(har
     let flow = harness.flow("a").await;
     let claimed = flow.claim("a").await;
     let report = harness.report_command(fence(&claimed), failure("a"));
-    let (reported, settled) = harness.run(RulePair(report, Settle { flow: flow.id })).await;
+    let (reported, settled) = harness.run(RulePair(report, SettleFlow { flow: flow.id })).await;
     assert_eq!(reported.expect("it is accepted").state, StateName::Failed);
     assert_ne!(settled, Some(FlowState::Completed));
     assert_eq!(flow.drained_state().await, FlowState::Failed);
@@ -314,11 +314,11 @@ pub async fn the_transaction_that_ends_the_last_member_reports_it_and_a_flow_is_
     assert_eq!((first.emptied, last.emptied), (vec![], vec![flow.id]));
     let due = harness.store.due_flows(FlowDue::Settle, None, 9).await.expect("rows are read");
     assert_eq!(due.iter().map(|one| one.flow).collect::<Vec<_>>(), [flow.id]);
-    let (settled, transaction) = harness.transact(Settle { flow: flow.id }).await;
+    let (settled, transaction) = harness.transact(SettleFlow { flow: flow.id }).await;
     assert_eq!((settled, transaction.emptied), (Some(FlowState::Completed), vec![]));
-    assert_eq!(harness.run(Settle { flow: flow.id }).await, None);
+    assert_eq!(harness.run(SettleFlow { flow: flow.id }).await, None);
     assert!(harness.store.due_flows(FlowDue::Settle, None, 9).await.expect("rows are read").is_empty());
-    assert_eq!(harness.run(Settle { flow: FlowId(Uuid::now_v7()) }).await, None);
+    assert_eq!(harness.run(SettleFlow { flow: FlowId(Uuid::now_v7()) }).await, None);
 }
 
 pub async fn the_deadline_of_a_flow_expires_its_live_members(harness: &Harness) {

@@ -10,7 +10,7 @@ use crate::harness::sketch::Sketch;
 use crate::harness::worker::Worker;
 use crate::harness::{Harness, fence};
 use selvedge_core::amount::Amount;
-use selvedge_core::gate::{Amounts, BudgetScope, Config, Draws, Limit, OnHard};
+use selvedge_core::gate::{Amounts, BudgetScope, Config, Limit, OnHard, RequiredGates};
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::gates::budget::{Reset, Spend};
 use selvedge_core::rules::operator::Action;
@@ -113,13 +113,18 @@ pub async fn amounts_are_exact_and_dimensions_are_independent(harness: &Harness)
     let limits = [("cost".to_owned(), limit("0.3")), ("tokens".to_owned(), limit("1000000"))].into();
     let budget = harness.budget("both");
     harness.configure(&budget, Config { limits, ..Config::default() }).await;
-    let draws = |cost: &str| Draws {
+    let required_gates = |cost: &str| RequiredGates {
         budgets: vec![(Name::trusted("both"), amounts(&[("cost", cost), ("other", "5")]))],
-        ..Draws::default()
+        ..RequiredGates::default()
     };
     let all = harness
         .submit_ids(
-            [with_draws(draws("0.1")), with_draws(draws("0.2")), with_draws(draws("0.000001"))].into(),
+            [
+                with_draws(required_gates("0.1")),
+                with_draws(required_gates("0.2")),
+                with_draws(required_gates("0.000001")),
+            ]
+            .into(),
         )
         .await;
     let claimed = harness.claim(10).await;
@@ -268,8 +273,11 @@ pub async fn a_budget_per_flow_counts_each_flow_separately(harness: &Harness) {
 pub async fn the_members_of_a_flow_share_its_part_of_a_budget(harness: &Harness) {
     let budget = harness.budget("each");
     harness.configure(&budget, token_limit_each(10, BudgetScope::Flow)).await;
-    let flow =
-        harness.flow(Sketch::from("a b c").each(|draft| draft.draws = with_budget("each", 5).draws)).await;
+    let flow = harness
+        .flow(
+            Sketch::from("a b c").each(|draft| draft.required_gates = with_budget("each", 5).required_gates),
+        )
+        .await;
     let claimed = harness.claim(10).await;
     assert_eq!(claimed.len(), 2);
     flow.assert_states("a=active b=active c=held").await;
@@ -522,9 +530,9 @@ pub async fn several_budgets_are_all_checked_and_the_first_that_refuses_holds(ha
     let [wide, narrow] = ["wide", "narrow"].map(|name| harness.budget(name));
     harness.configure(&wide, token_limit(100)).await;
     harness.configure(&narrow, token_limit(5)).await;
-    let draft = with_draws(Draws {
+    let draft = with_draws(RequiredGates {
         budgets: ["wide", "narrow"].map(|name| (Name::trusted(name), tokens(3))).to_vec(),
-        ..Draws::default()
+        ..RequiredGates::default()
     });
     let all = harness.submit_ids(vec![draft; 2]).await;
     let claimed = harness.claim(10).await;

@@ -8,7 +8,7 @@ use crate::harness::runner::RulePair;
 use crate::harness::sketch::Sketch;
 use crate::harness::worker::Worker;
 use crate::harness::{Harness, fence};
-use selvedge_core::gate::Draws;
+use selvedge_core::gate::RequiredGates;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
@@ -154,8 +154,9 @@ pub async fn keys_in_different_classes_do_not_share_a_line(harness: &Harness) {
 
 pub async fn an_execution_takes_its_turn_however_it_became_waiting(harness: &Harness) {
     // Nodes of a flow and replays are not put in a line when they become waiting: the claim that finds them does it.
-    let sketch =
-        Sketch::from("a b c d").of_kind("kind").each(|draft| draft.draws = with_fairness_key("flow").draws);
+    let sketch = Sketch::from("a b c d")
+        .of_kind("kind")
+        .each(|draft| draft.required_gates = with_fairness_key("flow").required_gates);
     let flow = harness.flow(sketch).await;
     let few = harness.submit_ids(vec![with_fairness_key("few"); 2]).await;
     let order = claim_one_by_one(harness, 6).await;
@@ -180,7 +181,7 @@ pub async fn an_execution_refused_by_a_gate_leaves_its_line_to_the_next(harness:
     harness.configure(&quota, concurrency(1)).await;
     let with_quota = |key: &str| {
         let mut draft = with_fairness_key(key);
-        draft.draws = Draws { quotas: vec![Name::trusted("few")], ..draft.draws };
+        draft.required_gates = RequiredGates { quotas: vec![Name::trusted("few")], ..draft.required_gates };
         draft
     };
     let all = harness

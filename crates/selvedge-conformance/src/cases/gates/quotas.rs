@@ -11,13 +11,13 @@ use crate::harness::sketch::Sketch;
 use crate::harness::worker::Worker;
 use crate::harness::{Harness, fence};
 use selvedge_core::flow::CancelMode;
-use selvedge_core::gate::{Config, Draws, GateName};
+use selvedge_core::gate::{Config, GateName, RequiredGates};
 use selvedge_core::rows::UnreadWrites;
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::gates::release::CHUNK;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
+use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::rules::worker::{Depart, PutBack, PutBackReason};
 use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
@@ -280,7 +280,7 @@ async fn draft_through_every_gate(harness: &Harness) -> (Draft, [GateName; 4]) {
     harness.configure(&gates[0], concurrency(5)).await;
     harness.configure(&gates[2], concurrency(5)).await;
     harness.configure(&gates[3], crate::harness::gates::token_limit(100)).await;
-    let draft = with_draws(Draws {
+    let draft = with_draws(RequiredGates {
         budgets: vec![(Name::trusted("budget"), tokens(7))],
         quotas: vec![Name::trusted("quota")],
         concurrency: Some((Name::trusted("key"), 5)),
@@ -353,18 +353,18 @@ pub async fn every_end_of_a_lease_by_time_gives_back_its_slots(harness: &Harness
     let with = |policy: Policy| Draft { policy, ..draft.clone() };
     let short_lived = Worker { ttl_ms: 1, ..Worker::new("short") };
     let ways = [
-        ("an expiry", draft.clone(), What::Lapse),
+        ("an expiry", draft.clone(), Timer::LeaseExpiry),
         (
             "a deadline",
             with(Policy { deadline_ms: Some(1), ..Policy::default() }),
-            What::Due(DueKind::Deadline),
+            Timer::Due(DueKind::Deadline),
         ),
         (
             "a timeout",
             with(Policy { attempt_timeout_ms: Some(1), ..Policy::default() }),
-            What::Due(DueKind::AttemptTimeout),
+            Timer::Due(DueKind::AttemptTimeout),
         ),
-        ("the end of a grace period", draft.clone(), What::Due(DueKind::Deadline)),
+        ("the end of a grace period", draft.clone(), Timer::Due(DueKind::Deadline)),
     ];
     for (way, draft, what) in ways {
         let id = harness.submit(draft).await.id;
@@ -377,7 +377,7 @@ pub async fn every_end_of_a_lease_by_time_gives_back_its_slots(harness: &Harness
             assert_taken(harness, &gates, 1, "a requested cancellation").await;
         }
         harness.advance_past(1).await;
-        assert_eq!(harness.tick(id, what).await, Ticked::Done, "{way}");
+        assert_eq!(harness.tick(id, what).await, TimerReply::Fired, "{way}");
         assert_taken(harness, &gates, 0, way).await;
         if harness.row(id).await.state.outcome().is_none() {
             harness.operate(id, CANCEL).await.expect("it is cancelled");
@@ -388,7 +388,9 @@ pub async fn every_end_of_a_lease_by_time_gives_back_its_slots(harness: &Harness
 pub async fn the_cancellation_of_a_flow_gives_back_the_slots_of_its_members(harness: &Harness) {
     let (draft, gates) = draft_through_every_gate(harness).await;
     harness.configure(&gates[2], concurrency(2)).await;
-    let flow = harness.flow(Sketch::from("a b c").each(|node| node.draws = draft.draws.clone())).await;
+    let flow = harness
+        .flow(Sketch::from("a b c").each(|node| node.required_gates = draft.required_gates.clone()))
+        .await;
     assert_eq!(harness.claim(10).await.len(), 2);
     flow.assert_states("a=active b=active c=held").await;
     assert_taken(harness, &gates, 2, "a claim").await;
@@ -401,7 +403,7 @@ pub async fn the_cancellation_of_a_flow_gives_back_the_slots_of_its_members(harn
 /// Returns an active execution that has the slot of the key `a`, and one that the key holds.
 async fn held_by_a(harness: &Harness, draft: Draft) -> (Claimed, ExecutionId) {
     let active = harness.leased(with_key("a", 1)).await;
-    let id = harness.submit(Draft { draws: with_key("a", 1).draws, ..draft }).await.id;
+    let id = harness.submit(Draft { required_gates: with_key("a", 1).required_gates, ..draft }).await.id;
     assert!(harness.claim(10).await.is_empty());
     harness.assert_held(id, &harness.key("a")).await;
     (active, id)

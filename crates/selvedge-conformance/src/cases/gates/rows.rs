@@ -14,12 +14,12 @@ use selvedge_core::execution::{Slots, Spec};
 use selvedge_core::filter::Filter;
 use selvedge_core::flow::FlowState;
 use selvedge_core::gate::{
-    Amounts, BudgetScope, Config, Draws, Gate, GateId, GateKind, GateName, GateState, LaneState, LedgerEntry,
-    Limit, OnHard, Rate,
+    Amounts, BudgetScope, Config, Gate, GateId, GateKind, GateName, GateState, LaneState, LedgerEntry, Limit,
+    OnHard, Rate, RequiredGates,
 };
 use selvedge_core::rows::{HeldBy, KeyName, KeyRow, KeyScope, ResultChange, Updated};
 use selvedge_core::rows::{Queries, UnreadWrites};
-use selvedge_core::rules::flow::Settle;
+use selvedge_core::rules::flow::SettleFlow;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
@@ -398,7 +398,7 @@ pub async fn spent_amounts_add_up_exactly_and_outlive_their_execution(harness: &
 
 /// Returns a row that draws on gates of every kind.
 async fn drawing_row(harness: &Harness, gate: &GateName) -> Execution {
-    let draws = Draws {
+    let required_gates = RequiredGates {
         budgets: vec![
             (gate.name.clone(), amounts(&[("tokens", "0.000001")])),
             (Name::trusted("other"), Amounts::new()),
@@ -408,7 +408,7 @@ async fn drawing_row(harness: &Harness, gate: &GateName) -> Execution {
         fairness_key: Some(Name::trusted("tenant \\")),
     };
     let row = by_hand::row(harness, harness.class("default", "kind").await, harness.now().await);
-    Execution { spec: Arc::new(Spec { draws, ..Spec::default() }), priority: 3, ..row }
+    Execution { spec: Arc::new(Spec { required_gates, ..Spec::default() }), priority: 3, ..row }
 }
 
 pub async fn executions_that_wait_for_a_gate_are_read_back_equal(harness: &Harness) {
@@ -527,7 +527,8 @@ pub async fn a_held_execution_that_another_transaction_has_locked_is_skipped(har
 pub async fn a_flow_counts_held_members_and_stays_running(harness: &Harness) {
     let quota = harness.quota("none");
     harness.configure(&quota, concurrency(0)).await;
-    let sketch = Sketch::from("a b").node("b", |draft| draft.draws.quotas = vec![Name::trusted("none")]);
+    let sketch =
+        Sketch::from("a b").node("b", |draft| draft.required_gates.quotas = vec![Name::trusted("none")]);
     let flow = harness.flow(sketch).await;
     assert_eq!(harness.claim(9).await.len(), 1);
     flow.assert_states("a=active b=held").await;
@@ -539,7 +540,7 @@ pub async fn a_flow_counts_held_members_and_stays_running(harness: &Harness) {
     assert_eq!((counts.of(StateName::Held), counts.of(StateName::Completed)), (1, 1));
     let due = harness.store.due_flows(FlowDue::Settle, None, 9).await.expect("due flows are read");
     assert!(due.is_empty(), "one of its members is live");
-    assert_eq!(harness.run(Settle { flow: flow.id }).await, None);
+    assert_eq!(harness.run(SettleFlow { flow: flow.id }).await, None);
     assert_eq!(flow.flow().await.state, FlowState::Running);
     harness.unconfigure(&quota).await;
     flow.complete("b").await;

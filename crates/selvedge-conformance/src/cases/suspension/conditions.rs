@@ -6,9 +6,9 @@ use crate::harness::signals::{
     name, on_count, on_signal, recorded_wait, secret, signal, signal_names, suspend, with_timeout,
 };
 use crate::harness::{Harness, fence, new_id};
-use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::signal::SignalDraft;
+use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
@@ -111,7 +111,7 @@ pub async fn an_awaited_time_resumes(harness: &Harness) {
     let found = harness.store.due(DueKind::Delay, None, 9).await.expect("rows are read");
     assert_eq!(found.iter().map(|row| row.execution).collect::<Vec<_>>(), [id]);
     harness.due(id, DueKind::Delay).await;
-    assert_eq!(harness.tick(id, What::Due(DueKind::Delay)).await, Ticked::NotDue);
+    assert_eq!(harness.tick(id, Timer::Due(DueKind::Delay)).await, TimerReply::NotDue);
     let claimed = harness.claim_again(id).await;
     assert!(claimed.signals.is_empty());
     // A part that holds is recorded and no longer due.
@@ -121,13 +121,13 @@ pub async fn an_awaited_time_resumes(harness: &Harness) {
     harness.due(id, DueKind::Delay).await;
     assert_eq!(harness.state(id).await, StateName::Suspended);
     assert_eq!(harness.row(id).await.due(), None);
-    assert_eq!(harness.tick(id, What::Due(DueKind::Delay)).await, Ticked::NotDue);
+    assert_eq!(harness.tick(id, Timer::Due(DueKind::Delay)).await, TimerReply::NotDue);
     assert_eq!(harness.signal(id, "go").await, Effect::Resumed);
     // A time in the future is not due.
     let claimed = harness.claim_again(id).await;
     let far = Condition::until(When::AfterMs(3_600_000));
     assert_eq!(harness.suspend(&claimed, vec![WaitDraft::new(far)]).await.state, StateName::Suspended);
-    assert_eq!(harness.tick(id, What::Due(DueKind::Delay)).await, Ticked::NotDue);
+    assert_eq!(harness.tick(id, Timer::Due(DueKind::Delay)).await, TimerReply::NotDue);
 }
 
 pub async fn an_operator_satisfies_its_condition_or_resumes_any_suspension(harness: &Harness) {

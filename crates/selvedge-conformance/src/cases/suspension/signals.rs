@@ -7,13 +7,13 @@ use crate::harness::signals::{name, on_signal, payload_of, signal, signal_names,
 use crate::harness::{Harness, fence, new_id};
 use crate::harness::{by_hand, concurrently};
 use bytes::Bytes;
-use selvedge_core::execution::Record;
+use selvedge_core::execution::RecordSummary;
 use selvedge_core::rows::{Queries, UnreadWrites};
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::rule::{LeaseEffect, Touch};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
-use selvedge_core::rules::signal::{Delivered, SignalDraft, Way};
+use selvedge_core::rules::signal::{Delivered, SignalDraft, SignalSender};
 use selvedge_core::signal::{Effect, SIGNAL_LIMIT, SIGNALS_MAX};
 use selvedge_core::state::StateName;
 use selvedge_core::step::RECORD_LIMIT;
@@ -54,7 +54,9 @@ fn without_payload(signals: &[Signal]) -> Vec<Signal> {
 
 /// Inserts an execution with six signals and returns both.
 async fn with_signals(harness: &Harness) -> (ExecutionId, Vec<Signal>) {
-    let id = by_hand::recorded(harness, Record { signals: 6, untaken: 4, ..Record::default() }).await.id;
+    let id = by_hand::recorded(harness, RecordSummary { signals: 6, untaken: 4, ..RecordSummary::default() })
+        .await
+        .id;
     let signals = every_form(id, harness.now().await);
     let signals_added = signals.clone();
     let priority = raise_version(harness, id).await;
@@ -94,7 +96,7 @@ pub async fn signals_are_read_back_with_every_field_in_order_and_in_pages(harnes
 pub async fn only_requested_signals_are_loaded(harness: &Harness) {
     let (id, signals) = with_signals(harness).await;
     let (other, others) = with_signals(harness).await;
-    let bare = by_hand::recorded(harness, Record::default()).await.id;
+    let bare = by_hand::recorded(harness, RecordSummary::default()).await.id;
     let rows = harness
         .load(Needs {
             queries: Queries { records: vec![id, bare], ..Queries::default() },
@@ -295,7 +297,7 @@ pub async fn a_signal_is_accepted_only_by_a_live_execution_of_the_callers_namesp
 
 pub async fn a_signal_beyond_the_limits_is_refused(harness: &Harness) {
     let id = harness.submit(Draft::new("kind")).await.id;
-    let way = || Way::Direct { namespace: harness.namespace, source: name("caller") };
+    let way = || SignalSender::Caller { namespace: harness.namespace, source: name("caller") };
     let long = Bytes::from(format!("\"{}\"", "x".repeat(SIGNAL_LIMIT - 1)));
     let refused =
         SignalDraft { payload: long, ..signal("go") }.check(id, way()).expect_err("it is too large");
@@ -313,8 +315,12 @@ pub async fn a_signal_beyond_the_limits_is_refused(harness: &Harness) {
 
 pub async fn signals_beyond_the_limit_of_an_execution_are_refused(harness: &Harness) {
     let limits = [
-        Record { signals: SIGNALS_MAX - 1, ..Record::default() },
-        Record { signals: 1, bytes: RECORD_LIMIT - payload_of("go").len() as u64, ..Record::default() },
+        RecordSummary { signals: SIGNALS_MAX - 1, ..RecordSummary::default() },
+        RecordSummary {
+            signals: 1,
+            bytes: RECORD_LIMIT - payload_of("go").len() as u64,
+            ..RecordSummary::default()
+        },
     ];
     for record in limits {
         let id = by_hand::recorded(harness, record).await.id;
@@ -367,7 +373,7 @@ pub async fn signals_steps_and_waitpoints_are_deleted_with_their_execution_only(
     assert_eq!(remaining(deleted, deleted_waitpoint).await, ((0, 0, 0), false));
     assert_eq!(remaining(kept, kept_waitpoint).await, ((1, 1, 1), true));
     let again = harness.submit(Draft { id: Some(deleted.0), ..Draft::new("kind") }).await;
-    assert_eq!(again.detail.record, Record::default());
+    assert_eq!(again.detail.record, RecordSummary::default());
     assert_eq!(harness.signal(deleted, "first").await, Effect::Buffered);
     let numbers: Vec<u32> = harness.signals(deleted).await.iter().map(|signal| signal.number).collect();
     assert_eq!(numbers, [1], "a new execution with the same id starts at 1");
@@ -376,7 +382,7 @@ pub async fn signals_steps_and_waitpoints_are_deleted_with_their_execution_only(
 pub async fn an_execution_deleted_and_submitted_again_in_one_transaction_keeps_no_signals_steps_or_waitpoints(
     harness: &Harness,
 ) {
-    use selvedge_core::rules::clock::{Tick, What};
+    use selvedge_core::rules::timer::{FireTimer, Timer};
     let policy = Policy { retention_ms: 0, ..Policy::default() };
     let draft = Draft { policy, ..Draft::new("kind") };
     let claimed = harness.leased(draft.clone()).await;
@@ -385,13 +391,13 @@ pub async fn an_execution_deleted_and_submitted_again_in_one_transaction_keeps_n
     let report = |op: Op| harness.report_command(fence(&claimed), op);
     let steps =
         vec![report(crate::harness::signals::step("done", "1")), report(Op::Complete { result: "1".into() })];
-    let delete = Tick { execution: id, what: What::Due(DueKind::Retention) };
+    let delete = FireTimer { execution: id, timer: Timer::Due(DueKind::Retention) };
     let submit_again = harness.submit_command(vec![Draft { id: Some(id.0), ..draft }]).await;
     let (reported, (deleted, submitted)) =
         harness.run(RulePair(RuleList(steps), RulePair(delete, submit_again))).await;
     assert!(reported.iter().all(Result::is_ok) && deleted.is_ok() && submitted.iter().all(Result::is_ok));
     let row = harness.row(id).await;
-    assert_eq!((row.version, row.detail.record), (1, Record::default()));
+    assert_eq!((row.version, row.detail.record), (1, RecordSummary::default()));
     assert!(harness.steps(id).await.is_empty() && harness.signals(id).await.is_empty());
     let claimed = harness.claim_again(id).await;
     assert!(claimed.steps.is_empty() && claimed.signals.is_empty());

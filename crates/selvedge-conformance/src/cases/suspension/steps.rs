@@ -8,12 +8,12 @@ use crate::harness::signals::{
 use crate::harness::{Harness, fence, new_id};
 use crate::harness::{Worker, by_hand};
 use bytes::Bytes;
-use selvedge_core::execution::Record;
+use selvedge_core::execution::RecordSummary;
 use selvedge_core::rows::Queries;
-use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::step::StepDraft;
+use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
 use selvedge_core::step::{RECORD_LIMIT, STEPS_MAX, Step, StepKind};
@@ -50,7 +50,7 @@ pub async fn steps_are_read_back_with_every_field_in_order_and_in_pages(harness:
             })
             .await;
     };
-    let record = Record { steps: 6, ..Record::default() };
+    let record = RecordSummary { steps: 6, ..RecordSummary::default() };
     let [one, other] =
         [by_hand::recorded(harness, record.clone()).await.id, by_hand::recorded(harness, record).await.id];
     let (mut steps, others) = (every_form(one), every_form(other));
@@ -159,7 +159,7 @@ pub async fn steps_survive_every_end_of_an_attempt(harness: &Harness) {
     assert_eq!(known_steps(&expired), [("one", "1")]);
     harness.step(&expired, "two", "2").await;
     harness.advance_past(1).await;
-    assert_eq!(harness.tick(id, What::Lapse).await, Ticked::Done);
+    assert_eq!(harness.tick(id, Timer::LeaseExpiry).await, TimerReply::Fired);
     let failed = claim().await;
     assert_eq!(known_steps(&failed), [("one", "1"), ("two", "2")]);
     harness.report(fence(&failed), fail(FailureClass::Transient, Some(0))).await.expect("it failed");
@@ -306,8 +306,8 @@ pub async fn steps_beyond_the_limit_of_an_execution_are_refused(harness: &Harnes
     let session = by_hand::session(harness, "one", 3_600_000, now);
     by_hand::put_sessions(harness, std::slice::from_ref(&session)).await;
     for record in [
-        Record { steps: STEPS_MAX - 1, ..Record::default() },
-        Record { steps: 1, bytes: RECORD_LIMIT - 1, ..Record::default() },
+        RecordSummary { steps: STEPS_MAX - 1, ..RecordSummary::default() },
+        RecordSummary { steps: 1, bytes: RECORD_LIMIT - 1, ..RecordSummary::default() },
     ] {
         let class = harness.class("default", "kind").await;
         let detail = selvedge_core::execution::Detail { record, ..Default::default() };

@@ -10,11 +10,11 @@ use crate::harness::{Harness, fence};
 use crate::harness::{Worker, by_hand, concurrently};
 use selvedge_core::fact::LeaseRef;
 use selvedge_core::filter::Filter;
-use selvedge_core::rules::Operation;
+use selvedge_core::rules::CallKey;
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
+use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
@@ -180,7 +180,7 @@ pub async fn the_lease_of_a_suspended_execution_is_over(harness: &Harness) {
     };
     stale(Op::Complete { result: "1".into() }).await;
     stale(suspend(vec![WaitDraft::new(on_signal("another"))], vec![])).await;
-    assert_eq!(harness.tick(id, What::Lapse).await, Ticked::Lost);
+    assert_eq!(harness.tick(id, Timer::LeaseExpiry).await, TimerReply::Lost);
     assert!(!harness.store.overview().await.expect("the overview is read").lapsed);
     harness.signal(id, "go").await;
     stale(Op::Release).await;
@@ -223,7 +223,7 @@ async fn end_attempt(harness: &Harness, claimed: &Claimed, way: usize) {
     match way {
         0 => {
             harness.advance_past(1).await;
-            assert_eq!(harness.tick(id, What::Lapse).await, Ticked::Done);
+            assert_eq!(harness.tick(id, Timer::LeaseExpiry).await, TimerReply::Fired);
         }
         1 => {
             let class = FailureClass::Transient;
@@ -306,7 +306,7 @@ pub async fn the_deadline_of_a_suspended_execution_passes(harness: &Harness) {
     let row = harness.row(id).await;
     assert_eq!(row.state, State::Terminal(Outcome::Expired));
     assert_read_everywhere(harness, &row).await;
-    assert_eq!(harness.tick(id, What::Due(DueKind::SuspensionTimeout)).await, Ticked::NotDue);
+    assert_eq!(harness.tick(id, Timer::Due(DueKind::SuspensionTimeout)).await, TimerReply::NotDue);
 }
 
 pub async fn suspending_an_execution_with_a_requested_cancellation_ends_it(harness: &Harness) {
@@ -345,7 +345,7 @@ pub async fn a_repeated_keyed_claim_carries_the_same_signals(harness: &Harness) 
     harness.signal(id, "kept").await;
     harness.signal(id, "go").await;
     let mut claim = harness.claim_command(&Worker::new("one"), 1);
-    claim.operation = Some(Operation { key: name("claim"), digest: 7 });
+    claim.call_key = Some(CallKey { key: name("claim"), digest: 7 });
     let first = harness.run(claim.clone()).await.expect("it is claimed").claimed.remove(0);
     assert_eq!((signal_names(&first), first.steps.len()), (vec!["go"], 1));
     let again = harness.run(claim.clone()).await.expect("it is accepted").claimed.remove(0);

@@ -7,14 +7,14 @@ use crate::harness::concurrently;
 use crate::harness::runner::RulePair;
 use crate::harness::signals::{on_signal, recorded_wait, result_of, signal, signal_names, with_timeout};
 use selvedge_core::execution::Execution;
-use selvedge_core::fact::Notice;
-use selvedge_core::rules::clock::{Tick, Ticked, What};
+use selvedge_core::fact::SuspensionNotice;
+use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
 use selvedge_core::signal::{ENGINE, Effect, TIMEOUT};
 use selvedge_core::state::StateName;
 use selvedge_core::suspension::{Condition, OnTimeout, ResumedBy, WaitDraft};
 use selvedge_core::{Draft, DueKind, ExecutionId, Fact, FailureClass, Outcome, Policy, State};
 
-const TIMEOUT_DUE: What = What::Due(DueKind::SuspensionTimeout);
+const TIMEOUT_DUE: Timer = Timer::Due(DueKind::SuspensionTimeout);
 
 /// Suspends an execution whose timeout is due at once.
 async fn overdue(harness: &Harness, on_timeout: OnTimeout) -> ExecutionId {
@@ -42,7 +42,7 @@ pub async fn a_timeout_ends_the_execution_with_the_requested_outcome(harness: &H
         assert_eq!(error.class, FailureClass::Timeout);
         assert!(error.message.contains("in vain"), "{}", error.message);
         assert_read_everywhere(harness, &row).await;
-        assert_eq!(harness.tick(id, TIMEOUT_DUE).await, Ticked::NotDue, "it is applied once");
+        assert_eq!(harness.tick(id, TIMEOUT_DUE).await, TimerReply::NotDue, "it is applied once");
         let refused = harness.try_signal(id, signal("b")).await.expect_err("it has ended");
         assert_eq!(refused.code(), "already_terminal");
         assert_eq!(harness.row(id).await, row);
@@ -78,8 +78,8 @@ pub async fn an_escalated_wait_stays_and_is_reported_once(harness: &Harness) {
     let row = harness.row(id).await;
     assert_eq!((row.state.name(), row.due()), (StateName::Suspended, None));
     assert_read_everywhere(harness, &row).await;
-    assert_eq!(harness.tick(id, TIMEOUT_DUE).await, Ticked::NotDue);
-    let escalated = |fact: &&Fact| matches!(fact, Fact::Noticed { notice: Notice::Escalated(0) });
+    assert_eq!(harness.tick(id, TIMEOUT_DUE).await, TimerReply::NotDue);
+    let escalated = |fact: &&Fact| matches!(fact, Fact::Noticed { notice: SuspensionNotice::Escalated(0) });
     assert_eq!(harness.facts_of(id).await.iter().filter(escalated).count(), 1);
     assert_eq!(harness.signal(id, "a").await, Effect::Counted);
     assert_eq!(harness.signal(id, "b").await, Effect::Resumed, "it waits as before");
@@ -142,7 +142,7 @@ pub async fn a_time_before_the_timeout_is_applied_first(harness: &Harness) {
     harness.advance_past(1).await;
     assert_eq!(
         harness.tick(id, TIMEOUT_DUE).await,
-        Ticked::NotDue,
+        TimerReply::NotDue,
         "a time takes precedence over an equal timeout"
     );
     harness.due(id, DueKind::Delay).await;
@@ -150,10 +150,10 @@ pub async fn a_time_before_the_timeout_is_applied_first(harness: &Harness) {
 }
 
 /// Applies ticks that were found due before the execution changed, and asserts that they change nothing.
-async fn assert_ticks_change_nothing(harness: &Harness, found: &[Tick], row: &Execution) {
+async fn assert_ticks_change_nothing(harness: &Harness, found: &[FireTimer], row: &Execution) {
     for tick in found {
         let ticked = harness.run(tick.clone()).await.expect("the row can be read");
-        assert_eq!(ticked, Ticked::NotDue, "{tick:?}");
+        assert_eq!(ticked, TimerReply::NotDue, "{tick:?}");
     }
     assert_eq!(&harness.row(row.id).await, row);
 }
@@ -162,8 +162,8 @@ pub async fn a_timeout_does_not_change_an_execution_that_was_resumed_before_it(h
     for on_timeout in OnTimeout::ALL {
         let id = overdue(harness, on_timeout).await;
         let found = harness.store.due(DueKind::SuspensionTimeout, None, 9).await.expect("rows are read");
-        let found: Vec<Tick> =
-            found.iter().map(|row| Tick { execution: row.execution, what: TIMEOUT_DUE }).collect();
+        let found: Vec<FireTimer> =
+            found.iter().map(|row| FireTimer { execution: row.execution, timer: TIMEOUT_DUE }).collect();
         assert_eq!(found.iter().map(|tick| tick.execution).collect::<Vec<_>>(), [id]);
         for name in ["a", "b"] {
             harness.signal(id, name).await;
@@ -192,7 +192,7 @@ pub async fn a_concurrent_signal_and_timeout_have_one_effect(harness: &Harness) 
             let harness = harness.clone();
             async move {
                 match task % 2 {
-                    0 => harness.tick(id, TIMEOUT_DUE).await == Ticked::Done,
+                    0 => harness.tick(id, TIMEOUT_DUE).await == TimerReply::Fired,
                     _ => harness
                         .try_signal(id, signal("go"))
                         .await
@@ -220,13 +220,13 @@ pub async fn a_timeout_and_a_signal_in_one_transaction_have_one_effect(harness: 
         let claimed = harness.leased(Draft::new("kind")).await;
         let id = claimed.execution.id;
         harness.suspend(&claimed, vec![with_timeout(0, on_timeout, on_signal("go"))]).await;
-        let tick = Tick { execution: id, what: TIMEOUT_DUE };
+        let tick = FireTimer { execution: id, timer: TIMEOUT_DUE };
         let deliver = harness.signal_command(id, signal("go"), "caller");
         let (ticked, delivered) = harness.run(RulePair(tick.clone(), deliver)).await;
-        assert_eq!(ticked, Ok(Ticked::Done));
+        assert_eq!(ticked, Ok(TimerReply::Fired));
         let effect = delivered.map_or_else(|refusal| refusal.code(), |delivered| delivered.effect.as_str());
         assert_eq!(effect, expected);
-        assert_eq!(harness.run(tick).await, Ok(Ticked::NotDue));
+        assert_eq!(harness.run(tick).await, Ok(TimerReply::NotDue));
         for claimed in harness.claim(1).await {
             harness.complete(&claimed, b"1").await;
         }

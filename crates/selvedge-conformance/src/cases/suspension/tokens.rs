@@ -8,7 +8,7 @@ use selvedge_core::rows::Queries;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
-use selvedge_core::rules::signal::{Delivered, SignalDraft, Way};
+use selvedge_core::rules::signal::{Delivered, SignalDraft, SignalSender};
 use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::signal::Effect;
 use selvedge_core::suspension::WaitDraft;
@@ -198,7 +198,7 @@ pub async fn a_token_is_accepted_only_at_its_own_waitpoint(harness: &Harness) {
     let misplaced = Waitpoint { execution: same_name.execution, ..waitpoint.clone() };
     assert_refused(harness, &misplaced, &token, "not_found").await;
     // A server with another root secret cannot verify the token.
-    let way = Way::Token { waitpoint: waitpoint.id, token: token.clone(), secret: secret(2) };
+    let way = SignalSender::TokenHolder { waitpoint: waitpoint.id, token: token.clone(), secret: secret(2) };
     let deliver = signal("w").check(waitpoint.execution, way).expect("it is valid");
     assert_eq!(harness.run(deliver).await.expect_err("the secret differs").code(), "invalid_token");
     assert_eq!(deliver_with(harness, &waitpoint, &token).await.expect("the token is valid").number, 1);
@@ -316,7 +316,7 @@ pub async fn a_server_with_another_root_secret_signs_with_a_key_of_its_own(harne
     assert_ne!(created.key, waitpoint.key);
     let deliver = |through: &Waitpoint, number: u8| {
         let (token, secret) = (secret(number).sign(through), secret(number));
-        let way = Way::Token { waitpoint: through.id, token, secret };
+        let way = SignalSender::TokenHolder { waitpoint: through.id, token, secret };
         signal(&through.name).check(through.execution, way).expect("it is valid")
     };
     harness.run(deliver(&created, 2)).await.expect("its own secret verifies the token");

@@ -6,11 +6,11 @@ use super::signals::raise_version;
 use crate::harness::by_hand;
 use crate::harness::signals::{create_waitpoint, name, on_signal, signal_names, suspend};
 use crate::harness::{Harness, fence, new_id};
-use selvedge_core::execution::Record;
+use selvedge_core::execution::RecordSummary;
 use selvedge_core::rows::Queries;
-use selvedge_core::rules::clock::{Ticked, What};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
+use selvedge_core::rules::timer::{Timer, TimerReply};
 use selvedge_core::rules::waitpoint::WaitpointDraft;
 use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
@@ -66,7 +66,8 @@ pub async fn waitpoints_are_read_back_with_every_field_by_id_and_by_execution(ha
     let now = harness.now().await;
     let mut all = Vec::new();
     for _ in 0..2 {
-        let row = by_hand::recorded(harness, Record { waitpoints: 6, ..Record::default() }).await;
+        let row =
+            by_hand::recorded(harness, RecordSummary { waitpoints: 6, ..RecordSummary::default() }).await;
         let waitpoints = every_form(harness.namespace, row.id, now);
         let updated = vec![raise_version(harness, row.id).await];
         harness
@@ -206,7 +207,7 @@ pub async fn an_expired_waitpoint_is_marked_and_logged(harness: &Harness) {
     let states: Vec<WaitpointState> = harness.waitpoints(id).await.iter().map(|one| one.state).collect();
     assert_eq!(states, [WaitpointState::Expired, WaitpointState::Expired, WaitpointState::Open]);
     assert_eq!(harness.row(id).await.detail.record.expires_at, later.expires_at);
-    assert_eq!(harness.tick(id, What::Due(DueKind::WaitpointExpiry)).await, Ticked::NotDue);
+    assert_eq!(harness.tick(id, Timer::Due(DueKind::WaitpointExpiry)).await, TimerReply::NotDue);
     let log = harness.log().await;
     let logged = log.iter().flat_map(|(_, events)| events).filter_map(|event| match &event.fact {
         Fact::WaitpointExpired { waitpoint, .. } => Some(*waitpoint),
@@ -217,7 +218,7 @@ pub async fn an_expired_waitpoint_is_marked_and_logged(harness: &Harness) {
     // The waitpoints of an ended execution do not become due.
     harness.operate(id, Action::Cancel { reason: None, grace_ms: 0 }).await.expect("it is cancelled");
     assert_eq!(harness.row(id).await.due().map(|due| due.kind), Some(DueKind::Retention));
-    assert_eq!(harness.tick(id, What::Due(DueKind::WaitpointExpiry)).await, Ticked::NotDue);
+    assert_eq!(harness.tick(id, Timer::Due(DueKind::WaitpointExpiry)).await, TimerReply::NotDue);
 }
 
 pub async fn waitpoints_expire_in_every_live_state(harness: &Harness) {
@@ -274,7 +275,7 @@ pub async fn waitpoints_beyond_the_limit_of_an_execution_are_refused(harness: &H
     let session = by_hand::session(harness, "one", HOUR_MS, now);
     by_hand::put_sessions(harness, std::slice::from_ref(&session)).await;
     let class = harness.class("default", "kind").await;
-    let record = Record { waitpoints: WAITPOINTS_MAX - 1, ..Record::default() };
+    let record = RecordSummary { waitpoints: WAITPOINTS_MAX - 1, ..RecordSummary::default() };
     let detail = selvedge_core::execution::Detail { record, ..Default::default() };
     let row = selvedge_core::Execution { detail, ..by_hand::row(harness, class, now) };
     let row = by_hand::with_lease(row, &session, now);

@@ -5,7 +5,7 @@ mod record;
 pub(super) use record::{LoggedEnd, Recorded};
 
 use selvedge_core::execution::Execution;
-use selvedge_core::fact::{HeardEdge, LeaseRef, Next};
+use selvedge_core::fact::{EdgeUpdate, LeaseRef, Next};
 use selvedge_core::join::{Edge, GroupDecision, Resolution};
 use selvedge_core::log::Event;
 use selvedge_core::state::StateName;
@@ -51,7 +51,9 @@ impl Replay {
     /// Replays one event and returns the violations.
     pub fn step(&mut self, event: &Event, policy: Option<&Policy>) -> Vec<String> {
         let mut violations = Vec::new();
-        if self.has_ended() && matches!(event.fact, Fact::Submitted { .. } | Fact::SubmittedBlocked { .. }) {
+        if self.has_ended()
+            && matches!(event.fact, Fact::Submitted { .. } | Fact::SubmittedWaitingDependencies { .. })
+        {
             self.reset();
         }
         if event.version != Some(self.version + 1) {
@@ -131,7 +133,9 @@ impl Replay {
                 self.until = None;
                 return Some(StateName::Active);
             }
-            Fact::SubmittedBlocked { .. } | Fact::Reopened { .. } | Fact::ReplayedBlocked { .. } => {
+            Fact::SubmittedWaitingDependencies { .. }
+            | Fact::Reopened { .. }
+            | Fact::ReplayedWaitingDependencies { .. } => {
                 self.until = None;
                 return Some(StateName::WaitingDependencies);
             }
@@ -139,7 +143,7 @@ impl Replay {
             | Fact::Progressed { .. }
             | Fact::Prioritised { .. }
             | Fact::Tagged { .. }
-            | Fact::Heard { .. }
+            | Fact::UpstreamChanged { .. }
             | Fact::Wired { .. }
             | Fact::Signalled { .. }
             | Fact::Noticed { .. }
@@ -225,8 +229,8 @@ impl Replay {
             | Fact::Tagged { .. }
             | Fact::Renewed { .. }
             | Fact::DrainRequested { .. }
-            | Fact::SubmittedBlocked { .. }
-            | Fact::Heard { .. }
+            | Fact::SubmittedWaitingDependencies { .. }
+            | Fact::UpstreamChanged { .. }
             | Fact::Joined { .. }
             | Fact::Wired { .. }
             | Fact::FlowSubmitted { .. }
@@ -251,7 +255,7 @@ impl Replay {
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. }
             | Fact::Reopened { .. }
-            | Fact::ReplayedBlocked { .. } => Ended::No,
+            | Fact::ReplayedWaitingDependencies { .. } => Ended::No,
         };
         let current = match ended {
             Ended::No => return vec![],
@@ -275,7 +279,7 @@ impl Replay {
                 self.interruptions += u32::from(!matches!(next, Next::Terminal(_)));
             }
             Fact::Replayed { generation }
-            | Fact::ReplayedBlocked { generation }
+            | Fact::ReplayedWaitingDependencies { generation }
             | Fact::Reopened { generation, .. } => {
                 (self.retries, self.interruptions, self.generation) = (0, 0, *generation);
             }
@@ -297,8 +301,8 @@ impl Replay {
             | Fact::Tagged { .. }
             | Fact::Renewed { .. }
             | Fact::DrainRequested { .. }
-            | Fact::SubmittedBlocked { .. }
-            | Fact::Heard { .. }
+            | Fact::SubmittedWaitingDependencies { .. }
+            | Fact::UpstreamChanged { .. }
             | Fact::Joined { .. }
             | Fact::Wired { .. }
             | Fact::FlowSubmitted { .. }
@@ -330,12 +334,12 @@ impl Replay {
     /// Follows the edges into the execution and the number of its children.
     fn join(&mut self, fact: &Fact) {
         match fact {
-            Fact::SubmittedBlocked { upstreams } => self.upstreams = *upstreams,
+            Fact::SubmittedWaitingDependencies { upstreams } => self.upstreams = *upstreams,
             Fact::Wired { upstreams, children, .. } => {
                 self.upstreams += upstreams;
                 self.children += children;
             }
-            Fact::Heard { edges } => self.set_edges(edges),
+            Fact::UpstreamChanged { edges } => self.set_edges(edges),
             Fact::Joined { edges, decision, .. } => {
                 self.set_edges(edges);
                 self.decision = *decision;
@@ -348,7 +352,7 @@ impl Replay {
         }
     }
 
-    fn set_edges(&mut self, edges: &[HeardEdge]) {
+    fn set_edges(&mut self, edges: &[EdgeUpdate]) {
         self.edges.extend(edges.iter().map(|heard| (heard.upstream, heard.edge)));
     }
 

@@ -4,13 +4,13 @@
 //! signals that a suspension takes when it ends, and the results of the steps that record its waits. All of it is computed here
 //! a second time and compared with the events, and in the end with the rows.
 
-use selvedge_core::execution::Record;
-use selvedge_core::fact::{Next, Notice};
+use selvedge_core::execution::RecordSummary;
+use selvedge_core::fact::{Next, SuspensionNotice};
 use selvedge_core::log::Event;
 use selvedge_core::signal::Effect;
 use selvedge_core::state::StateName;
-use selvedge_core::step::Waited;
-use selvedge_core::suspension::{Arrival, OnTimeout, ResumedBy, Wait};
+use selvedge_core::step::WaitResult;
+use selvedge_core::suspension::{IncomingSignal, OnTimeout, ResumedBy, Wait};
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{Execution, Fact, Name, Suspension, Timestamp, WaitpointId};
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub(in super::super) enum LoggedEnd {
     /// The worker recorded a result of this many bytes.
     Done(u32),
     /// The wait that the step records has ended.
-    Waited(Waited),
+    Waited(WaitResult),
 }
 
 /// A step as the events describe it.
@@ -132,11 +132,11 @@ impl Recorded {
                 };
                 self.record_step(name, step, *bytes)
             }
-            Fact::Submitted { .. } | Fact::SubmittedBlocked { .. } => {
+            Fact::Submitted { .. } | Fact::SubmittedWaitingDependencies { .. } => {
                 self.opened_at = event.at;
                 vec![]
             }
-            Fact::Replayed { .. } | Fact::ReplayedBlocked { .. } | Fact::Reopened { .. } => {
+            Fact::Replayed { .. } | Fact::ReplayedWaitingDependencies { .. } | Fact::Reopened { .. } => {
                 (self.opened_at, self.resumed_by) = (event.at, None);
                 vec![]
             }
@@ -169,7 +169,7 @@ impl Recorded {
             | Fact::Tagged { .. }
             | Fact::Renewed { .. }
             | Fact::DrainRequested { .. }
-            | Fact::Heard { .. }
+            | Fact::UpstreamChanged { .. }
             | Fact::Joined { .. }
             | Fact::Wired { .. }
             | Fact::FlowSubmitted { .. }
@@ -216,7 +216,7 @@ impl Recorded {
         }
         let mut suspension = requested.clone();
         for signal in self.signals.iter().filter(|signal| signal.taken.is_none()) {
-            suspension.hear(arrival(signal));
+            suspension.receive(arrival(signal));
         }
         suspension.pass(at);
         self.must_resume = next == Next::Waiting;
@@ -238,7 +238,7 @@ impl Recorded {
             violations
                 .extend(self.close(*waitpoint, WaitpointState::Delivered(signal.number, signal.effect)));
         }
-        let heard = self.suspension.as_mut().is_some_and(|suspension| suspension.hear(arrival(&signal)));
+        let heard = self.suspension.as_mut().is_some_and(|suspension| suspension.receive(arrival(&signal)));
         let effect = match &self.suspension {
             Some(suspension) if heard && suspension.holds() => Effect::Resumed,
             Some(_) if heard => Effect::Counted,
@@ -268,18 +268,18 @@ impl Recorded {
             .collect()
     }
 
-    fn notice(&mut self, notice: Notice, at: Timestamp) -> Vec<String> {
+    fn notice(&mut self, notice: SuspensionNotice, at: Timestamp) -> Vec<String> {
         let Some(suspension) = &mut self.suspension else { return vec!["it is not suspended".to_owned()] };
         let changed = match notice {
-            Notice::Time => suspension.pass(at),
-            Notice::Operator => suspension.allow(),
-            Notice::Children => suspension.children_ended(),
+            SuspensionNotice::Time => suspension.pass(at),
+            SuspensionNotice::Operator => suspension.allow(),
+            SuspensionNotice::Children => suspension.children_ended(),
             // The suspension itself names the gate.
-            Notice::Gate => match suspension.gate().cloned() {
+            SuspensionNotice::Gate => match suspension.gate().cloned() {
                 Some(gate) => suspension.gate_opened(&gate),
                 None => false,
             },
-            Notice::Escalated(place) => {
+            SuspensionNotice::Escalated(place) => {
                 let overdue = suspension.overdue(at) == Some(place as usize);
                 let wait = suspension.waits.get_mut(place as usize);
                 overdue && wait.is_some_and(|wait| !std::mem::replace(&mut wait.escalated, true))
@@ -331,7 +331,7 @@ impl Recorded {
             let resumed_by = if wait.condition.holds() { ResumedBy::Condition } else { by };
             if let Some(step) = self.steps.get_mut(name) {
                 step.recorded_at = Some(at);
-                step.end = LoggedEnd::Waited(Waited { resumed_by, signals: wait.taken() });
+                step.end = LoggedEnd::Waited(WaitResult { resumed_by, signals: wait.taken() });
             }
         }
         if waits.count() == 0 || number != suspension.number {
@@ -387,7 +387,7 @@ impl Recorded {
     pub fn differences(&self, row: &Execution) -> Vec<String> {
         let mut violations = Vec::new();
         let open = self.waitpoints.iter().filter(|one| one.state == WaitpointState::Open);
-        let replayed = Record {
+        let replayed = RecordSummary {
             signals: self.signals.len() as u32,
             untaken: self.signals.iter().filter(|signal| signal.taken.is_none()).count() as u32,
             waitpoints: self.waitpoints.len() as u32,
@@ -414,7 +414,7 @@ impl Recorded {
     }
 }
 
-fn arrival(signal: &LoggedSignal) -> Arrival<'_> {
+fn arrival(signal: &LoggedSignal) -> IncomingSignal<'_> {
     let waitpoint = signal.waitpoint.as_ref().map(|(_, name)| name);
-    Arrival { number: signal.number, name: &signal.name, source: &signal.source, waitpoint }
+    IncomingSignal { number: signal.number, name: &signal.name, source: &signal.source, waitpoint }
 }

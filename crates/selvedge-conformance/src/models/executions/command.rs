@@ -5,12 +5,12 @@ use proptest::option::{of, weighted};
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use selvedge_core::rule::{Phase, Rule};
-use selvedge_core::rules::clock::Tick;
 use selvedge_core::rules::operator::Operate;
 use selvedge_core::rules::report::Report;
 use selvedge_core::rules::signal::Deliver;
 use selvedge_core::rules::submit::Submit;
-use selvedge_core::rules::waitpoint::Rotate;
+use selvedge_core::rules::timer::FireTimer;
+use selvedge_core::rules::waitpoint::RotateTokenKeys;
 use selvedge_core::rules::worker::{Drain, PutBack};
 use selvedge_core::step::StepKind;
 use selvedge_core::suspension::{Distinct, OnTimeout};
@@ -104,10 +104,10 @@ impl ModelCommand {
             ModelCommand::Report { .. } | ModelCommand::Repeat { .. } => Report::PHASE,
             ModelCommand::PutBack { .. } => PutBack::PHASE,
             ModelCommand::Operate { .. } => Operate::PHASE,
-            ModelCommand::ExpireLease { .. } | ModelCommand::Due { .. } => Tick::PHASE,
+            ModelCommand::ExpireLease { .. } | ModelCommand::Due { .. } => FireTimer::PHASE,
             ModelCommand::Drain { .. } => Drain::PHASE,
             ModelCommand::Signal { .. } | ModelCommand::Deliver { .. } => Deliver::PHASE,
-            ModelCommand::Rotate { .. } => Rotate::PHASE,
+            ModelCommand::Rotate { .. } => RotateTokenKeys::PHASE,
         }
     }
 }

@@ -6,14 +6,14 @@ use crate::harness::runner::{PendingReply, RuleGroup};
 use crate::harness::signals::{self, secret};
 use bytes::Bytes;
 use selvedge_core::rule::{Rule, Task};
-use selvedge_core::rules::clock::{Tick, Ticked};
 use selvedge_core::rules::operator::{self, Operate};
 use selvedge_core::rules::report::{self, Report, Reported};
 use selvedge_core::rules::signal::Deliver;
 use selvedge_core::rules::step::StepDraft;
 use selvedge_core::rules::submit::Submit;
 use selvedge_core::rules::suspend::Suspend;
-use selvedge_core::rules::waitpoint::{Rotate, WaitpointDraft};
+use selvedge_core::rules::timer::{FireTimer, TimerReply};
+use selvedge_core::rules::waitpoint::{RotateTokenKeys, WaitpointDraft};
 use selvedge_core::rules::worker::{Drain, PutBack};
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, WaitDraft};
@@ -27,10 +27,10 @@ pub enum CoreCommand {
     Report(Report),
     PutBack(PutBack),
     Operate(Operate),
-    Tick(Tick),
+    Tick(FireTimer),
     Drain(Drain),
     Deliver(Deliver),
-    Rotate(Rotate),
+    Rotate(RotateTokenKeys),
 }
 
 /// Adds a rule whose reply is converted to the model's answer.
@@ -91,11 +91,11 @@ fn answer<T>(reply: Result<T, Refusal>, accepted: impl FnOnce(T) -> Answer) -> A
     reply.map_or_else(|refusal| Answer::Refused(refusal.code()), accepted)
 }
 
-fn ticked(done: Ticked) -> Answer {
+fn ticked(done: TimerReply) -> Answer {
     match done {
-        Ticked::Done => Answer::Acted,
-        Ticked::Lost => Answer::Lost,
-        Ticked::NotDue => Answer::NotDue,
+        TimerReply::Fired => Answer::Acted,
+        TimerReply::Lost => Answer::Lost,
+        TimerReply::NotDue => Answer::NotDue,
     }
 }
 

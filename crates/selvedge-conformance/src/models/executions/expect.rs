@@ -10,11 +10,11 @@ use super::records::{ModelWaitpoint, PresentedToken};
 use super::reference::{Answer, ModelExecution};
 use crate::harness::new_id;
 use crate::harness::signals::secret;
-use selvedge_core::rules::clock::{Tick, What};
 use selvedge_core::rules::operator::{self, Operate};
 use selvedge_core::rules::report::Fence;
-use selvedge_core::rules::signal::{SignalDraft, Way};
-use selvedge_core::rules::waitpoint::Rotate;
+use selvedge_core::rules::signal::{SignalDraft, SignalSender};
+use selvedge_core::rules::timer::{FireTimer, Timer};
+use selvedge_core::rules::waitpoint::RotateTokenKeys;
 use selvedge_core::rules::worker::{Drain, PutBack, PutBackReason};
 use selvedge_core::state::StateName;
 use selvedge_core::{ExecutionId, LeaseId, Name, WaitpointId};
@@ -103,7 +103,7 @@ impl Lockstep<'_> {
                 match back.and_then(|back| self.submissions.iter().rev().nth(back)).cloned() {
                     Some((given, content)) => self.submit(given.filter(|_| *same_id), content).await,
                     None => {
-                        let tick = Tick { execution: self.execution(0), what: What::Lapse };
+                        let tick = FireTimer { execution: self.execution(0), timer: Timer::LeaseExpiry };
                         (CoreCommand::Tick(tick), Answer::Lost)
                     }
                 }
@@ -128,7 +128,7 @@ impl Lockstep<'_> {
             ModelCommand::ExpireLease { execution } => {
                 let execution =
                     self.choose_execution(*execution, |known| known.state.name() == StateName::Active);
-                let tick = Tick { execution, what: What::Lapse };
+                let tick = FireTimer { execution, timer: Timer::LeaseExpiry };
                 (CoreCommand::Tick(tick), self.reference.expire_lease(execution))
             }
             ModelCommand::Due { execution, kind } => {
@@ -137,7 +137,7 @@ impl Lockstep<'_> {
                     known.next_due().is_some_and(|(at, of)| of == *kind && at <= now)
                 };
                 let execution = self.choose_execution(*execution, is_due);
-                let tick = Tick { execution, what: What::Due(*kind) };
+                let tick = FireTimer { execution, timer: Timer::Due(*kind) };
                 (CoreCommand::Tick(tick), self.reference.due(execution, *kind))
             }
             ModelCommand::Signal { execution, source, sent } => {
@@ -152,7 +152,7 @@ impl Lockstep<'_> {
             ModelCommand::Rotate { grace_ms } => {
                 let (namespace, actor) = (self.harness.namespace, Name::trusted("operator"));
                 let fingerprint = secret(1).fingerprint();
-                let rotate = Rotate { namespace, grace_ms: *grace_ms, fingerprint, actor };
+                let rotate = RotateTokenKeys { namespace, grace_ms: *grace_ms, fingerprint, actor };
                 (CoreCommand::Rotate(rotate), self.reference.rotate(*grace_ms))
             }
             ModelCommand::Drain { worker } => {
@@ -221,12 +221,12 @@ impl Lockstep<'_> {
         sent: SignalSpec,
     ) -> (CoreCommand, Answer) {
         let Some((waitpoint, key, text)) = newest_of(&self.tokens, index) else {
-            let tick = Tick { execution: ExecutionId(Uuid::nil()), what: What::Lapse };
+            let tick = FireTimer { execution: ExecutionId(Uuid::nil()), timer: Timer::LeaseExpiry };
             return (CoreCommand::Tick(tick), Answer::Lost);
         };
         let (execution, waitpoint, key) = (waitpoint.execution, waitpoint.id, *key);
         let token = if altered { format!("{text}A") } else { text.clone() };
-        let way = Way::Token { waitpoint, token, secret: secret(1) };
+        let way = SignalSender::TokenHolder { waitpoint, token, secret: secret(1) };
         let deliver = self.draft(sent, named).check(execution, way).expect("a signal of the model is valid");
         let token = PresentedToken { execution, waitpoint, key, altered };
         (CoreCommand::Deliver(deliver), self.reference.deliver(token, named, sent))

@@ -12,15 +12,15 @@ use selvedge_core::Rule;
 use selvedge_core::flow::CancelMode;
 use selvedge_core::join::{JoinPolicy, OnSatisfied};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft, NodeDraft, Onto};
-use selvedge_core::rules::clock::{Tick, Ticked, What};
+use selvedge_core::plan::{EdgeDraft, GraphDraft, GraphTarget, GroupDraft, NodeDraft};
 use selvedge_core::rules::dispatch::Dispatched;
-use selvedge_core::rules::flow::Settle;
+use selvedge_core::rules::flow::SettleFlow;
 use selvedge_core::rules::grow::{Grow, Spawn};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::report::{self, Fence};
 use selvedge_core::rules::submit_flow::{FlowDraft, SubmitFlow};
 use selvedge_core::rules::suspend::Suspend;
+use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, WaitDraft};
 use selvedge_core::{
@@ -90,7 +90,7 @@ impl<'a> Lockstep<'a> {
             }
             FlowCommand::PassDeadline { node, propagate } => {
                 let at = self.choose_node(*node, |node| node.spec.expires && node.is_live());
-                let got = self.tick(at, What::Due(DueKind::Deadline), *propagate).await;
+                let got = self.tick(at, Timer::Due(DueKind::Deadline), *propagate).await;
                 expect_equal(
                     || format!("pass the deadline of {at:?}"),
                     self.reference.pass_deadline(at, *propagate),
@@ -99,7 +99,7 @@ impl<'a> Lockstep<'a> {
             }
             FlowCommand::ExpireLease { node, propagate } => {
                 let at = self.choose_node(*node, |node| matches!(node.state, NodeState::Active { .. }));
-                let got = self.tick(at, What::Lapse, *propagate).await;
+                let got = self.tick(at, Timer::LeaseExpiry, *propagate).await;
                 expect_equal(
                     || format!("expire the lease of {at:?}"),
                     self.reference.expire_lease(at, *propagate),
@@ -108,7 +108,7 @@ impl<'a> Lockstep<'a> {
             }
             FlowCommand::DelayOver { node } => {
                 let at = self.choose_node(*node, |node| matches!(node.state, NodeState::Delayed(_)));
-                let got = self.tick(at, What::Due(DueKind::Delay), false).await;
+                let got = self.tick(at, Timer::Due(DueKind::Delay), false).await;
                 expect_equal(|| format!("delay over {at:?}"), self.reference.delay_over(at), got)?;
             }
             FlowCommand::CancelFlow { flow, pending } => {
@@ -206,9 +206,9 @@ impl<'a> Lockstep<'a> {
         self.harness.operate_command(self.reference.node(at).id, action)
     }
 
-    async fn tick(&self, at: NodeRef, what: What, propagate: bool) -> bool {
-        let tick = Tick { execution: self.reference.node(at).id, what };
-        self.run_rule(tick, at, propagate).await == Ok(Ticked::Done)
+    async fn tick(&self, at: NodeRef, what: Timer, propagate: bool) -> bool {
+        let tick = FireTimer { execution: self.reference.node(at).id, timer: what };
+        self.run_rule(tick, at, propagate).await == Ok(TimerReply::Fired)
     }
 
     fn index_nodes(&mut self, flow: usize) {
@@ -224,7 +224,7 @@ impl<'a> Lockstep<'a> {
         let (submission, plan) = draft.check().map_err(|refusal| refusal.to_string())?;
         let planned = self.harness.planned(plan).await;
         let namespace = self.harness.namespace;
-        let submit = SubmitFlow { namespace, id, submission, planned, operation: None, repeated: false };
+        let submit = SubmitFlow { namespace, id, submission, planned, call_key: None, repeated: false };
         self.harness.run(submit).await.map_err(|refusal| refusal.to_string())?;
         self.reference.submit(id, &addition);
         self.index_nodes(self.reference.flows.len() - 1);
@@ -236,11 +236,11 @@ impl<'a> Lockstep<'a> {
             return Ok(());
         }
         let graph = self.graph(self.reference.flows[flow].nodes.len(), &addition);
-        let plan = graph.check(Onto::Flow).map_err(|refusal| refusal.to_string())?;
+        let plan = graph.check(GraphTarget::ExistingFlow).map_err(|refusal| refusal.to_string())?;
         let planned = self.harness.planned(plan).await;
         let (namespace, id) = (self.harness.namespace, self.reference.flows[flow].id);
         let got =
-            self.harness.run(Grow { namespace, flow: id, planned, operation: None, repeated: false }).await;
+            self.harness.run(Grow { namespace, flow: id, planned, call_key: None, repeated: false }).await;
         let expected = self.reference.grow(flow, &addition);
         self.index_nodes(flow);
         expect_equal(|| format!("grow {flow} by {addition:?}"), expected, answer(got))
@@ -249,8 +249,10 @@ impl<'a> Lockstep<'a> {
     async fn spawn(&mut self, parent: NodeRef, fence: Fence, specs: &[NodeSpec], detach: bool) -> Comparison {
         let existing = self.reference.flows[parent.0].nodes.len();
         let addition = Addition::of(existing, specs, &[], new_id);
-        let plan =
-            self.graph(existing, &addition).check(Onto::Flow).map_err(|refusal| refusal.to_string())?;
+        let plan = self
+            .graph(existing, &addition)
+            .check(GraphTarget::ExistingFlow)
+            .map_err(|refusal| refusal.to_string())?;
         let planned = self.harness.planned(plan).await;
         let spawn = report::Op::Spawn(Box::new(Spawn { planned, detach }));
         let got = self.harness.report(fence, spawn).await;
@@ -330,7 +332,7 @@ impl<'a> Lockstep<'a> {
     }
 
     async fn settle(&mut self, flow: usize) -> Comparison {
-        let got = self.harness.run(Settle { flow: self.reference.flows[flow].id }).await;
+        let got = self.harness.run(SettleFlow { flow: self.reference.flows[flow].id }).await;
         expect_equal(|| format!("settle {flow}"), self.reference.settle(flow), got)
     }
 }

@@ -36,7 +36,7 @@ where
     Given: Into<Subject>,
 {
     let causes = vec![
-        Cause::Hear,
+        Cause::UpstreamChange,
         Cause::Join,
         Cause::Reopen,
         Cause::Wire,

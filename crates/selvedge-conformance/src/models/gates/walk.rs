@@ -7,11 +7,13 @@ use crate::harness::signals::{on_signal, suspend};
 use crate::harness::worker::Worker;
 use crate::harness::{Harness, fence};
 use selvedge_core::filter::Filter;
-use selvedge_core::gate::{Amounts, BudgetScope, Config, Draws, GateKind, GateName, LaneState, Rate, add};
+use selvedge_core::gate::{
+    Amounts, BudgetScope, Config, GateKind, GateName, LaneState, Rate, RequiredGates, add,
+};
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::clock::What;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::{Fence, Op};
+use selvedge_core::rules::timer::Timer;
 use selvedge_core::submission::When;
 use selvedge_core::suspension::WaitDraft;
 use selvedge_core::{Draft, DueKind, Execution, ExecutionId, FailureClass, Name, Policy, State};
@@ -60,12 +62,12 @@ impl Walk {
             }
             GateCommand::ExpireLease { lease } => {
                 if let Some(claimed) = pick(&self.leases, *lease) {
-                    harness.tick(claimed.execution.id, What::Lapse).await;
+                    harness.tick(claimed.execution.id, Timer::LeaseExpiry).await;
                 }
             }
             GateCommand::PassStartBy { execution } => {
                 if let Some(id) = pick(&self.executions, *execution) {
-                    harness.tick(*id, What::Due(DueKind::Deadline)).await;
+                    harness.tick(*id, Timer::Due(DueKind::Deadline)).await;
                 }
             }
             GateCommand::Spend { budget, count, execution } => {
@@ -110,24 +112,31 @@ impl Walk {
         let claimed = self.harness.claim_as(&worker, max).await;
         let after = self.rows().await;
         self.leases.extend(claimed.iter().cloned());
-        let active = |rows: &[Execution], draws: &dyn Fn(&Execution) -> bool| {
-            rows.iter().filter(|row| row.state.lease().is_some() && draws(row)).count() as u32
+        let active = |rows: &[Execution], required_gates: &dyn Fn(&Execution) -> bool| {
+            rows.iter().filter(|row| row.state.lease().is_some() && required_gates(row)).count() as u32
         };
         let mut limits: Vec<(String, u32, u32, u32)> = Vec::new();
         for quota in QUOTAS.map(|name| self.harness.quota(name)) {
             let limit = self.harness.gate(&quota).await.config.and_then(|config| config.concurrency);
-            let draws = |row: &Execution| row.spec.draws.quotas.contains(&quota.name);
-            let counts = (active(&before, &draws), active(&after, &draws));
+            let required_gates = |row: &Execution| row.spec.required_gates.quotas.contains(&quota.name);
+            let counts = (active(&before, &required_gates), active(&after, &required_gates));
             limits.extend(limit.map(|limit| (quota.to_string(), counts.0, counts.1, limit)));
         }
         for one in &claimed {
-            let Some((key, limit)) = &one.execution.spec.draws.concurrency else { continue };
-            let draws =
-                |row: &Execution| row.spec.draws.concurrency.as_ref().is_some_and(|(own, _)| own == key);
+            let Some((key, limit)) = &one.execution.spec.required_gates.concurrency else { continue };
+            let required_gates = |row: &Execution| {
+                row.spec.required_gates.concurrency.as_ref().is_some_and(|(own, _)| own == key)
+            };
             // Other executions of the same claim may bring a higher limit.
-            let most = claimed.iter().filter_map(|one| one.execution.spec.draws.concurrency.as_ref());
+            let most =
+                claimed.iter().filter_map(|one| one.execution.spec.required_gates.concurrency.as_ref());
             let most = most.filter(|(own, _)| own == key).map(|(_, limit)| *limit).max().unwrap_or(*limit);
-            limits.push((format!("key {key}"), active(&before, &draws), active(&after, &draws), most));
+            limits.push((
+                format!("key {key}"),
+                active(&before, &required_gates),
+                active(&after, &required_gates),
+                most,
+            ));
         }
         for lane in LANES.map(|name| self.harness.lane(name)) {
             let gate = self.harness.gate(&lane).await;
@@ -151,8 +160,9 @@ impl Walk {
     async fn check_budgets(&self, claimed: &[Claimed]) -> Comparison {
         let mut reserved: BTreeMap<GateName, Amounts> = BTreeMap::new();
         for one in claimed {
-            let draws = one.execution.spec.draws.budgets.iter().zip(&one.execution.detail.slots.parts);
-            for ((name, reserve), part) in draws {
+            let required_gates =
+                one.execution.spec.required_gates.budgets.iter().zip(&one.execution.detail.slots.parts);
+            for ((name, reserve), part) in required_gates {
                 let gate = GateName { part: part.clone(), ..self.harness.named(GateKind::Budget, name) };
                 add(reserved.entry(gate).or_default(), reserve);
             }
@@ -197,17 +207,17 @@ impl Walk {
             let config =
                 harness.gate(&GateName { part: None, ..name.clone() }).await.config.unwrap_or_default();
             let gate = harness.gate(name).await;
-            let draws = &row.spec.draws;
+            let required_gates = &row.spec.required_gates;
             let refused = match name.kind {
                 GateKind::Fair => gate.active > 0,
                 GateKind::Lane => false,
                 GateKind::Quota => gate.refuses(&config, None, now).is_some(),
                 GateKind::Key => {
-                    let own = draws.concurrency.as_ref().map(|(_, limit)| *limit);
+                    let own = required_gates.concurrency.as_ref().map(|(_, limit)| *limit);
                     gate.refuses(&config, own, now).is_some()
                 }
                 GateKind::Budget => {
-                    let reserve = draws.budgets.iter().find(|(budget, _)| *budget == name.name);
+                    let reserve = required_gates.budgets.iter().find(|(budget, _)| *budget == name.name);
                     let reserve = reserve.map(|(_, reserve)| reserve.clone()).unwrap_or_default();
                     // An execution held by a part that is no longer counted separately is released regardless of the
                     // part.
@@ -296,14 +306,17 @@ fn pick<T>(all: &[T], index: usize) -> Option<&T> {
 }
 
 fn draft(spec: &DrawSpec) -> Draft {
-    let quotas =
-        QUOTAS.iter().zip(spec.quotas).filter(|(_, draws)| *draws).map(|(name, _)| Name::trusted(name));
+    let quotas = QUOTAS
+        .iter()
+        .zip(spec.quotas)
+        .filter(|(_, required_gates)| *required_gates)
+        .map(|(name, _)| Name::trusted(name));
     let start_by_ms = spec.start_by.then_some(WINDOW_MS);
     Draft {
         lane: LANES[spec.lane].into(),
         priority: spec.priority,
         policy: Policy { start_by_ms, ..Policy::default() },
-        draws: Draws {
+        required_gates: RequiredGates {
             budgets: spec
                 .budget
                 .map(|(index, reserve)| (Name::trusted(BUDGETS[index]), tokens(reserve)))

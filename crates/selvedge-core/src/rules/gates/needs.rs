@@ -1,8 +1,8 @@
 //! The gates that a transaction loads for its executions.
 
 use super::release::CHUNK;
-use crate::gate::draws::{fairness_line_of, lane_gate, reserved, slots_of};
-use crate::gate::{GateId, GateName, draws};
+use crate::gate::draws::{BudgetDraw, fairness_line_of, lane_gate, reserved, slots_of};
+use crate::gate::{GateId, GateName};
 use crate::rows::{HeldBy, Needs};
 use crate::state::State;
 use crate::{ExecutionId, Work};
@@ -64,7 +64,7 @@ pub fn needs(work: &Work, skips: impl Fn(ExecutionId) -> bool, needs: &mut Needs
 }
 
 /// Asks for a budget, and for the part that counts for the execution.
-fn lock_budget(budget: &draws::BudgetDraw<'_>, needs: &mut Needs) {
+fn lock_budget(budget: &BudgetDraw<'_>, needs: &mut Needs) {
     needs.gates.lock([budget.whole.id()]);
     if budget.part.is_some() {
         needs.parts.lock([budget.counted().id()]);

@@ -3,7 +3,7 @@
 
 use super::{BUDGET_CHECK_MS, is_finite, lines, whole};
 use crate::execution::ClaimOrder;
-use crate::fact::{Fact, Notice};
+use crate::fact::{Fact, SuspensionNotice};
 use crate::gate::draws::{counts_elsewhere, own_limit, own_reserve};
 use crate::gate::{Config, Gate, GateKind, GateName, Looked, add};
 use crate::rules::suspend;
@@ -154,7 +154,7 @@ fn release_one(work: &mut Work, row: &Execution, name: &GateName) {
         State::Suspended(suspension) => {
             let mut suspension = Suspension::clone(suspension);
             suspension.gate_opened(name);
-            suspend::notice(work, row.id, suspension, (Notice::Gate, ResumedBy::Condition), None);
+            suspend::notice(work, row.id, suspension, (SuspensionNotice::Gate, ResumedBy::Condition), None);
         }
         _ => {
             work.apply(row.id, Fact::Admitted { gate: name.clone() }, None, |row| row.state = State::Waiting);

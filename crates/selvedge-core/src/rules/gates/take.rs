@@ -58,7 +58,7 @@ pub fn take(row: &Execution, lane: Option<&GateName>, work: &mut Work) -> Slots 
     }
     Slots {
         lane: lane.map(|lane| lane.name.clone()),
-        drawn: row.spec.draws.takes(),
+        drawn: row.spec.required_gates.takes(),
         parts: budgets.into_iter().map(|budget| budget.part).collect(),
     }
 }

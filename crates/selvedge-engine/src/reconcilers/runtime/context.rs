@@ -5,7 +5,7 @@ use crate::Error;
 use crate::commit::{Committer, new_task, receive};
 use crate::reconcilers::{ReconcilerScope, Tally};
 use selvedge_core::Rule;
-use selvedge_core::rules::clock::{Tick, Ticked, What};
+use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
 use selvedge_store::{DueRow, Store};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,16 +25,16 @@ pub struct ReconcilerContext {
 }
 
 impl ReconcilerContext {
-    /// Runs a [`Tick`] for each due row and counts the results.
-    pub async fn tick_rows(&self, rows: Vec<DueRow>, what: What) -> Result<Tally, Error> {
+    /// Runs a [`FireTimer`] for each due row and counts the results.
+    pub async fn tick_rows(&self, rows: Vec<DueRow>, what: Timer) -> Result<Tally, Error> {
         self.run_for_each(
             rows,
             |row| self.scope.covers(row.namespace, &row.tags),
             |row| RowId::Execution(row.execution),
-            |row| Tick { execution: row.execution, what },
+            |row| FireTimer { execution: row.execution, timer: what },
             |ticked| match ticked {
-                Ok(Ticked::Done) => Ok(true),
-                Ok(Ticked::Lost | Ticked::NotDue) => Ok(false),
+                Ok(TimerReply::Fired) => Ok(true),
+                Ok(TimerReply::Lost | TimerReply::NotDue) => Ok(false),
                 Err(refusal) => Err(refusal.to_string()),
             },
         )

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::reconcilers::runtime::ReconcilerContext;
 use crate::reconcilers::{PAGE, PAGES, Reconciler, Tally};
 use async_trait::async_trait;
-use selvedge_core::rules::clock::What;
+use selvedge_core::rules::timer::Timer;
 use selvedge_core::{DueKind, Timestamp};
 use selvedge_store::Overview;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub async fn scan(context: &ReconcilerContext, kind: DueKind) -> Result<Tally, E
         let rows = context.store.due(kind, after, PAGE).await?;
         let found = rows.len();
         after = rows.last().map(|row| (row.due_at, row.execution));
-        tally += context.tick_rows(rows, What::Due(kind)).await?;
+        tally += context.tick_rows(rows, Timer::Due(kind)).await?;
         if found < PAGE as usize {
             break;
         }

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::reconcilers::runtime::{ReconcilerContext, RowId};
 use crate::reconcilers::{PAGE, PAGES, Reconciler, Tally};
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, Place};
+use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::gate::GateKind;
 use selvedge_core::gate::draws::draws_on;
 use selvedge_core::rules::gates::budget::Breach;
@@ -101,12 +101,12 @@ async fn release(context: &ReconcilerContext, gates: Vec<Gate>) -> Result<Tally,
 async fn stop_active(context: &ReconcilerContext, gate: &Gate) -> Result<Tally, Error> {
     let mut tally = Tally::default();
     let active = Filter { states: vec![StateName::Active], ..Filter::all(gate.name.namespace) };
-    let mut after: Option<Place> = None;
+    let mut after: Option<ListPosition> = None;
     loop {
         let page = context.store.list(&active, after, PAGE).await?;
         let found = page.len();
         let last = page.last().map(|stored| &stored.execution);
-        after = last.map(|row| Place { submitted_at: row.submitted_at, id: row.id });
+        after = last.map(|row| ListPosition { submitted_at: row.submitted_at, id: row.id });
         let drawing: Vec<_> =
             page.into_iter().map(|stored| stored.execution).filter(|row| draws_on(row, &gate.name)).collect();
         tally += context

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use selvedge_core::Timestamp;
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
-use selvedge_core::rules::flow::Settle;
+use selvedge_core::rules::flow::SettleFlow;
 use selvedge_store::{FlowDue, Overview};
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ async fn settle(context: &ReconcilerContext, stale_ms: i64) -> Result<Tally, Err
                 flows,
                 |flow| context.scope.covers(flow.namespace, &flow.tags),
                 |flow| RowId::Flow(flow.flow),
-                |flow| Settle { flow: flow.flow },
+                |flow| SettleFlow { flow: flow.flow },
                 |settled| Ok(settled.is_some()),
             )
             .await?;

@@ -30,13 +30,13 @@ async fn held_and_released(driver: &Driver) {
     driver
         .configure("quotas/past", json!({ "concurrency": 1, "rate": { "count": 50, "window_ms": 1000 } }))
         .await;
-    for (number, draws) in [
+    for (number, required_gates) in [
         (302, json!({ "concurrency": { "key": "past", "limit": 1 } })),
         (304, json!({ "quotas": ["past"] })),
         (306, json!({ "fairness_key": "past" })),
     ] {
         for number in [number, number + 1] {
-            driver.submit(number, "let-go-on", draws.clone()).await;
+            driver.submit(number, "let-go-on", required_gates.clone()).await;
         }
     }
     let mut remaining = 6;

@@ -1,17 +1,17 @@
 //! How facts are told: the names and data of the public events, here and nowhere else.
 
-use super::{Fact, Failure, HeardEdge, LeaseRef, Next, Notice};
+use super::{EdgeUpdate, Fact, Failure, LeaseRef, Next, SuspensionNotice};
 use crate::flow::FlowState;
 use crate::gate::GateName;
 use crate::{Outcome, Timestamp};
 use serde_json::{Map, Value, json};
 
 /// A public event: its type and its data.
-pub type PublicFact = (&'static str, Value);
+pub type EventBody = (&'static str, Value);
 
 impl Fact {
     /// The public events that tell this fact, in order.
-    pub fn tell(&self) -> Vec<PublicFact> {
+    pub fn public_events(&self) -> Vec<EventBody> {
         match self {
             Fact::Submitted { delayed_until } => {
                 vec![("execution.submitted", timed("delayed_until_at", *delayed_until))]
@@ -114,10 +114,10 @@ impl Fact {
             Fact::DrainRequested { instance } => {
                 vec![("operator.drain_requested", json!({ "instance": instance }))]
             }
-            Fact::SubmittedBlocked { upstreams } => {
+            Fact::SubmittedWaitingDependencies { upstreams } => {
                 vec![("execution.submitted", json!({ "upstreams": upstreams }))]
             }
-            Fact::Heard { edges } => heard(edges),
+            Fact::UpstreamChanged { edges } => heard(edges),
             Fact::Joined { edges, policy, decision, next } => {
                 let mut told = heard(edges);
                 let data = json!({ "policy": policy.as_str(), "decision": decision.as_str() });
@@ -130,7 +130,7 @@ impl Fact {
                 told.push(("execution.reopened", json!({ "generation": generation })));
                 told
             }
-            Fact::ReplayedBlocked { generation } => {
+            Fact::ReplayedWaitingDependencies { generation } => {
                 vec![("execution.replayed", json!({ "generation": generation }))]
             }
             Fact::Wired { upstreams, downstreams, children } => {
@@ -159,7 +159,7 @@ impl Fact {
                 let next = if matches!(next, Next::Terminal(_)) { *next } else { Next::Suspended };
                 let mut told = ended(&suspension.lease, "suspended", None, next, "execution.delayed");
                 if let Some((_, data)) = told.last_mut().filter(|_| next == Next::Suspended) {
-                    *data = suspension.tell();
+                    *data = suspension.public_data();
                 }
                 told
             }
@@ -170,21 +170,21 @@ impl Fact {
                 });
                 vec![("signal.delivered", data)]
             }
-            Fact::Noticed { notice: Notice::Escalated(wait) } => {
+            Fact::Noticed { notice: SuspensionNotice::Escalated(wait) } => {
                 vec![("execution.escalated", json!({ "wait": wait }))]
             }
             Fact::Noticed { notice } => {
                 let of = match notice {
-                    Notice::Time => "time",
-                    Notice::Operator => "operator",
-                    Notice::Gate => "gate",
-                    Notice::Children | Notice::Escalated(_) => "children",
+                    SuspensionNotice::Time => "time",
+                    SuspensionNotice::Operator => "operator",
+                    SuspensionNotice::Gate => "gate",
+                    SuspensionNotice::Children | SuspensionNotice::Escalated(_) => "children",
                 };
                 vec![("execution.noticed", json!({ "of": of }))]
             }
             Fact::Resumed { suspension, by, signals, steps } => {
                 let recorded = steps.iter().map(|name| ("step.recorded", json!({ "name": name })));
-                let mut told: Vec<PublicFact> = recorded.collect();
+                let mut told: Vec<EventBody> = recorded.collect();
                 let data = json!({ "suspension": suspension, "by": by.as_str(), "signals": signals });
                 told.push(("execution.resumed", data));
                 told.push(("execution.ready", json!({})));
@@ -239,7 +239,7 @@ impl Fact {
                 let mut told = ended(lease, "breached", None, *next, "execution.delayed");
                 if let Some((_, data)) = told.last_mut() {
                     *data = match suspension {
-                        Some(suspension) => suspension.tell(),
+                        Some(suspension) => suspension.public_data(),
                         None => json!({ "reason": "budget", "gate": gate_data(gate) }),
                     };
                 }
@@ -267,8 +267,8 @@ fn gate_data(gate: &GateName) -> Value {
 }
 
 /// `edge.resolved`, for each edge.
-fn heard(edges: &[HeardEdge]) -> Vec<PublicFact> {
-    let tell = |heard: &HeardEdge| {
+fn heard(edges: &[EdgeUpdate]) -> Vec<EventBody> {
+    let tell = |heard: &EdgeUpdate| {
         let data = json!({
             "upstream": heard.upstream, "generation": heard.edge.generation,
             "resolution": heard.edge.resolution.as_str(),
@@ -361,7 +361,7 @@ fn ended(
     error: Option<&Failure>,
     next: Next,
     delayed: &'static str,
-) -> Vec<PublicFact> {
+) -> Vec<EventBody> {
     let mut data = json!({ "attempt": lease.attempt(), "outcome": outcome });
     if let Some(error) = error {
         data["error"] = json!(error);
@@ -371,7 +371,7 @@ fn ended(
     told
 }
 
-fn followed(next: Next, delayed: &'static str, data: Value) -> Vec<PublicFact> {
+fn followed(next: Next, delayed: &'static str, data: Value) -> Vec<EventBody> {
     match next {
         Next::Waiting => vec![("execution.ready", json!({}))],
         Next::Suspended => vec![("execution.suspended", data)],
@@ -388,8 +388,8 @@ fn with_lease(
     kind: &'static str,
     lease: &LeaseRef,
     reason: Option<&str>,
-    after: Vec<PublicFact>,
-) -> Vec<PublicFact> {
+    after: Vec<EventBody>,
+) -> Vec<EventBody> {
     let mut data = lease_data(lease);
     if let Some(reason) = reason {
         data.insert("reason".into(), json!(reason));
@@ -400,7 +400,7 @@ fn with_lease(
 }
 
 /// The end of an execution that may have been running: the lease is revoked and its attempt ends with it.
-fn taken_away(lease: Option<&LeaseRef>, outcome: &str, reason: &str, last: PublicFact) -> Vec<PublicFact> {
+fn taken_away(lease: Option<&LeaseRef>, outcome: &str, reason: &str, last: EventBody) -> Vec<EventBody> {
     let Some(lease) = lease else { return vec![last] };
     let ended = ("attempt.ended", json!({ "attempt": lease.attempt(), "outcome": outcome }));
     with_lease("lease.revoked", lease, Some(reason), vec![ended, last])

@@ -11,39 +11,39 @@ use crate::{DueKind, Execution, ExecutionId, FailureClass, Outcome, Refusal, Sta
 
 /// One thing that seems due.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tick {
+pub struct FireTimer {
     /// For which execution.
     pub execution: ExecutionId,
     /// What.
-    pub what: What,
+    pub timer: Timer,
 }
 
 /// What time may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum What {
+pub enum Timer {
     /// Something that stands in the row.
     Due(DueKind),
     /// Its lease may have lapsed.
-    Lapse,
+    LeaseExpiry,
 }
 
 /// What a tick did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ticked {
+pub enum TimerReply {
     /// It acted.
-    Done,
+    Fired,
     /// Another server has the row, or acted before.
     Lost,
     /// It was not due after all.
     NotDue,
 }
 
-impl Rule for Tick {
-    type Reply = Result<Ticked, Refusal>;
+impl Rule for FireTimer {
+    type Reply = Result<TimerReply, Refusal>;
     const PHASE: Phase = Phase::Timers;
 
     fn profile(&self) -> Profile {
-        let locks = Locks { sessions: self.what == What::Lapse, ..Locks::default() };
+        let locks = Locks { sessions: self.timer == Timer::LeaseExpiry, ..Locks::default() };
         Profile { if_locked: IfLocked::Skip, locks, ..Profile::on(self.execution) }
     }
 
@@ -51,26 +51,26 @@ impl Rule for Tick {
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.executions.lock_if_free([self.execution]);
         let Ok(Some(row)) = work.find(self.execution) else { return };
-        match self.what {
-            What::Lapse => needs.sessions.lock(row.state.lease().map(|lease| lease.session)),
-            What::Due(DueKind::WaitpointExpiry) => needs.queries.waitpoints.push(row.id),
-            What::Due(_) => suspend::needs(row, needs),
+        match self.timer {
+            Timer::LeaseExpiry => needs.sessions.lock(row.state.lease().map(|lease| lease.session)),
+            Timer::Due(DueKind::WaitpointExpiry) => needs.queries.waitpoints.push(row.id),
+            Timer::Due(_) => suspend::needs(row, needs),
         }
     }
 
     /// Acts if it is still due.
-    fn decide(&self, work: &mut Work) -> Result<Ticked, Refusal> {
+    fn decide(&self, work: &mut Work) -> Result<TimerReply, Refusal> {
         let Some(row) = work.find(self.execution)?.cloned().filter(|row| !work.is_skipped(row.id)) else {
-            return Ok(Ticked::Lost);
+            return Ok(TimerReply::Lost);
         };
-        match self.what {
-            What::Lapse => Ok(lapse(&row, work)),
-            What::Due(kind) => match row.due() {
+        match self.timer {
+            Timer::LeaseExpiry => Ok(lapse(&row, work)),
+            Timer::Due(kind) => match row.due() {
                 Some(due) if due.kind == kind && due.at <= work.now() => {
                     act(&row, kind, work);
-                    Ok(Ticked::Done)
+                    Ok(TimerReply::Fired)
                 }
-                Some(_) | None => Ok(Ticked::NotDue),
+                Some(_) | None => Ok(TimerReply::NotDue),
             },
         }
     }
@@ -125,17 +125,17 @@ fn time_out(row: &Execution, work: &mut Work) {
 }
 
 /// A lease lapses when both its own first term and its session's last renewal have passed.
-fn lapse(row: &Execution, work: &mut Work) -> Ticked {
+fn lapse(row: &Execution, work: &mut Work) -> TimerReply {
     let State::Active(lease) = &row.state else {
-        return Ticked::Lost;
+        return TimerReply::Lost;
     };
     let now = work.now();
     let renewed_until = work.session(lease.session).and_then(|session| session.renewed_until());
     if lease.first_term() > now || renewed_until.is_some_and(|until| until > now) {
-        return Ticked::NotDue;
+        return TimerReply::NotDue;
     }
     let Some(ended) = row.lease_ref() else {
-        return Ticked::Lost;
+        return TimerReply::Lost;
     };
     let next = after_interruption(work, row);
     work.apply(row.id, Fact::LeaseExpired { lease: ended.clone(), next }, None, |row| {
@@ -148,5 +148,5 @@ fn lapse(row: &Execution, work: &mut Work) -> Ticked {
             }
         }
     });
-    Ticked::Done
+    TimerReply::Fired
 }
