@@ -1,29 +1,28 @@
-//! Amounts that budgets count: exact, with six digits after the point.
+//! Amounts counted by budgets: exact decimals with six digits after the point.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// An amount: a number with at most six digits after the point, never below zero.
+/// A non-negative number with at most six digits after the point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Amount(i64);
 
-/// How many parts one has.
+/// The number 1, in millionths.
 const ONE: i64 = 1_000_000;
-/// The largest amount.
-const MOST: i64 = i64::MAX / 4;
+/// The largest amount, in millionths.
+const MAX: i64 = i64::MAX / 4;
 
 impl Amount {
-    /// A whole number.
+    /// Returns a whole number.
     pub fn whole(count: u32) -> Amount {
         Amount(i64::from(count) * ONE)
     }
 
-    /// From its text, as JSON writes numbers; none where it is below zero, too large or too fine.
+    /// Parses a JSON number. Returns none if it is negative, too large, or has more than six digits after the point.
     pub fn parse(text: &str) -> Option<Amount> {
-        if let Some((digits, exponent)) = text.split_once(['e', 'E']) {
+        if text.contains(['e', 'E']) {
             let number: f64 = text.parse().ok()?;
-            let _ = (digits, exponent);
             return Amount::parse(&format!("{number:.6}")).filter(|amount| amount.to_f64() == number);
         }
         let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -35,19 +34,19 @@ impl Amount {
         let padded = format!("{:0<6}", part.trim_end_matches('0'));
         let part: i64 = padded.parse().ok()?;
         let amount = whole.checked_mul(ONE)?.checked_add(part)?;
-        (amount <= MOST).then_some(Amount(amount))
+        (amount <= MAX).then_some(Amount(amount))
     }
 
     fn to_f64(self) -> f64 {
         self.0 as f64 / ONE as f64
     }
 
-    /// Whether it is nothing.
+    /// Reports whether the amount is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// In millionths.
+    /// Returns the amount in millionths.
     pub fn millionths(self) -> i64 {
         self.0
     }
@@ -57,7 +56,7 @@ impl Add for Amount {
     type Output = Amount;
 
     fn add(self, other: Amount) -> Amount {
-        Amount(self.0.saturating_add(other.0).min(MOST))
+        Amount(self.0.saturating_add(other.0).min(MAX))
     }
 }
 
@@ -67,7 +66,7 @@ impl AddAssign for Amount {
     }
 }
 
-/// Never below zero.
+/// Subtraction stops at zero.
 impl Sub for Amount {
     type Output = Amount;
 
@@ -86,7 +85,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// As a number of JSON, exactly.
+/// Written to JSON as an exact number, and to binary formats in millionths.
 impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if !serializer.is_human_readable() {
@@ -105,7 +104,11 @@ impl<'de> Deserialize<'de> for Amount {
             return i64::deserialize(deserializer).map(Amount);
         }
         let raw = <Box<serde_json::value::RawValue>>::deserialize(deserializer)?;
-        Amount::parse(raw.get()).ok_or_else(|| serde::de::Error::custom("is no amount"))
+        Amount::parse(raw.get()).ok_or_else(|| {
+            serde::de::Error::custom(
+                "must be a number from 0 to 2305843009213.693951 with at most six digits after the point",
+            )
+        })
     }
 }
 
@@ -114,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_exact_and_read_back_as_they_are_written() {
+    fn amounts_are_exact_and_survive_a_round_trip() {
         for text in ["0", "1", "0.1", "0.000001", "12345678.9", "2305843009213"] {
             let amount = Amount::parse(text).expect(text);
             assert_eq!(amount.to_string(), text);
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_amount_is_refused() {
+    fn invalid_amounts_are_refused() {
         for text in [
             "-1",
             "+1",
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_below_zero() {
+    fn subtraction_stops_at_zero() {
         assert_eq!(Amount::whole(1) - Amount::whole(2), Amount::default());
     }
 }

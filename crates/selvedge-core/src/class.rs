@@ -1,12 +1,12 @@
 //! Claim classes: the interned (namespace, lane, kind, capability set) of an execution.
 //!
-//! A worker's scope is turned into the classes it may take, so that a claim is an index range and nothing that a worker
-//! cannot run hides what it can.
+//! A claim looks up the classes that its worker's scope covers and reads only those index ranges. So executions that
+//! the worker cannot run never stand in front of those that it can run.
 
 use crate::{ClassId, Name, NamespaceId};
 use std::collections::{BTreeSet, HashMap};
 
-/// What a class stands for.
+/// A claim class.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class {
     /// The namespace.
@@ -15,25 +15,25 @@ pub struct Class {
     pub lane: Name,
     /// The kind.
     pub kind: Name,
-    /// What a worker must be capable of.
+    /// The capabilities that a worker must have.
     pub capabilities: BTreeSet<Name>,
 }
 
-/// What a worker says it can run.
+/// The executions that a worker declares it can run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimScope {
     /// The namespace.
     pub namespace: NamespaceId,
-    /// Its lanes.
+    /// The lanes to claim from.
     pub lanes: Vec<Name>,
-    /// Its kinds; none means any.
+    /// The kinds to claim; none means all kinds.
     pub kinds: Option<Vec<Name>>,
-    /// What it is capable of.
+    /// The worker's capabilities.
     pub capabilities: BTreeSet<Name>,
 }
 
 impl ClaimScope {
-    /// Whether a worker with this scope may run executions of `class`.
+    /// Reports whether a worker with this scope may run executions of `class`.
     pub fn covers(&self, class: &Class) -> bool {
         self.namespace == class.namespace
             && self.lanes.contains(&class.lane)
@@ -42,7 +42,7 @@ impl ClaimScope {
     }
 }
 
-/// All classes that are known. Classes are only ever added, in the order of their ids.
+/// A cache of interned classes. Classes are only added, in the order of their ids.
 #[derive(Clone, Debug, Default)]
 pub struct Classes {
     by_id: HashMap<ClassId, Class>,
@@ -52,7 +52,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Takes in classes that the store interned.
+    /// Adds classes that the store interned.
     pub fn add(&mut self, classes: impl IntoIterator<Item = (ClassId, Class)>) {
         for (id, class) in classes {
             if self.by_id.insert(id, class.clone()).is_none() {
@@ -63,22 +63,22 @@ impl Classes {
         }
     }
 
-    /// The newest class that is known; zero when there is none.
+    /// Returns the newest class in the cache; zero if the cache is empty.
     pub fn newest(&self) -> ClassId {
         ClassId(self.newest)
     }
 
-    /// What an id stands for.
+    /// Returns the class with this id.
     pub fn get(&self, id: ClassId) -> Option<&Class> {
         self.by_id.get(&id)
     }
 
-    /// The id of a class, if it is known.
+    /// Returns the id of a class, if it is in the cache.
     pub fn find(&self, class: &Class) -> Option<ClassId> {
         self.by_class.get(class).copied()
     }
 
-    /// The classes a worker with this scope may take, in id order.
+    /// Returns the classes that this scope covers, in id order.
     pub fn covered(&self, scope: &ClaimScope) -> Vec<ClassId> {
         let mut ids: Vec<ClassId> = scope
             .lanes
@@ -93,7 +93,7 @@ impl Classes {
         ids
     }
 
-    /// The classes of a namespace, optionally of one lane and one kind, in id order.
+    /// Returns the classes of a namespace, in id order. `lane` and `kind` narrow them down.
     pub fn of(&self, namespace: NamespaceId, lane: Option<&str>, kind: Option<&str>) -> Vec<ClassId> {
         let mut ids: Vec<ClassId> = self
             .by_id
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_takes_a_class_only_if_its_capabilities_include_all_that_are_required() {
+    fn a_worker_takes_a_class_only_if_it_has_all_required_capabilities() {
         let class = |lane: &str, kind: &str, capabilities: &[&str]| Class {
             namespace: NamespaceId(1),
             lane: Name::trusted(lane),

@@ -1,4 +1,4 @@
-//! Chance, handed in by the caller: the same seed gives the same lease ids and the same jitter.
+//! Randomness, seeded by the caller: the same seed gives the same lease ids and the same jitter.
 
 use crate::token::TokenKeyId;
 use crate::{LeaseId, WaitpointId};
@@ -9,27 +9,27 @@ use uuid::Builder;
 pub struct Entropy(fastrand::Rng);
 
 impl Entropy {
-    /// A source that is wholly determined by `seed`.
+    /// Creates a source whose values are determined by `seed`.
     pub fn seeded(seed: u64) -> Self {
         Entropy(fastrand::Rng::with_seed(seed))
     }
 
-    /// A fresh lease id.
+    /// Returns a random lease id.
     pub fn lease_id(&mut self) -> LeaseId {
         LeaseId(Builder::from_random_bytes(self.0.u128(..).to_le_bytes()).into_uuid())
     }
 
-    /// A fresh id of a waitpoint.
+    /// Returns a random waitpoint id.
     pub fn waitpoint_id(&mut self) -> WaitpointId {
         WaitpointId(Builder::from_random_bytes(self.0.u128(..).to_le_bytes()).into_uuid())
     }
 
-    /// A fresh id of a key for tokens.
+    /// Returns a random id for a token key.
     pub fn token_key_id(&mut self) -> TokenKeyId {
         TokenKeyId(self.0.i64(1..))
     }
 
-    /// A number between zero and one.
+    /// Returns a random number from 0 (inclusive) to 1 (exclusive).
     pub fn fraction(&mut self) -> f64 {
         self.0.f64()
     }

@@ -1,4 +1,4 @@
-//! One execution: what was submitted, where it stands, and what time will do to it next.
+//! An execution: its specification, its state, and the next timer that is due for it.
 
 use crate::fact::{Failure, LeaseRef};
 use crate::gate::RequiredGates;
@@ -10,171 +10,176 @@ use crate::{ClassId, ExecutionId, FlowId, History, Name, NamespaceId, Policy, Re
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A level of priority is worth so much waiting: what is ready this much earlier comes first all the same. So a low priority
-/// is late, and not never; and since nothing about the order changes while time passes, an index can serve it.
+/// The waiting time that one level of priority is worth, in milliseconds. An execution that has waited this much longer
+/// comes before one of the next higher priority, so low priorities are late but never starve. The order does not change
+/// while time passes, so an index can serve it.
 pub const AGEING_MS: i64 = 3_600_000;
 
-/// The order in which claims take what is ready, and gates what they hold: by rank, then by id.
+/// The order in which claims take waiting executions and gates release held ones: by rank, then by id.
 pub type ClaimOrder = (i64, ExecutionId);
 
-/// An execution's row, without its payloads: input and result are carried beside it where they are needed.
+/// The row of an execution: one unit of work, from its submission to its outcome. Input and result are stored beside
+/// the row and loaded only when needed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Execution {
-    /// Its id.
+    /// The execution's id.
     pub id: ExecutionId,
-    /// Its namespace.
+    /// The namespace that owns it.
     pub namespace: NamespaceId,
-    /// Its claim class, which names lane, kind and capabilities.
+    /// The claim class: lane, kind and capabilities.
     pub class: ClassId,
-    /// Its flow; none where it is its own and has spawned nothing.
+    /// The flow it belongs to; none for an execution that was submitted alone and has spawned nothing.
     pub flow: Option<FlowId>,
-    /// When it was submitted.
+    /// The time of submission.
     pub submitted_at: Timestamp,
-    /// What was settled at submission.
+    /// The specification, fixed at submission.
     pub spec: Arc<Spec>,
-    /// Its tags.
+    /// The tags, by name.
     pub tags: BTreeMap<String, String>,
-    /// Grows by one with every change.
+    /// The version of the row. Every change raises it by one.
     pub version: u32,
-    /// Where it stands.
+    /// The current state.
     pub state: State,
-    /// Higher first: each level counts as [`AGEING_MS`] of waiting.
+    /// The priority. Higher first: each level is worth [`AGEING_MS`] of waiting.
     pub priority: i16,
-    /// Its place among the ready ones of the same priority: the time it became ready, made distinct within a batch.
+    /// The position among waiting executions of the same priority: the time at which it began to wait for a worker,
+    /// made distinct within a batch.
     pub ready_order: Timestamp,
-    /// How many leases it has had; the current or last one's epoch. Attempt indices are one less.
+    /// The epoch of the current or last lease: the number of leases so far. An attempt's index is its epoch less one.
     pub epoch: u32,
-    /// When the first attempt of this generation started.
+    /// The start of the first attempt of this generation.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// The time at which the execution ended.
     pub ended_at: Option<Timestamp>,
-    /// What is rarely there.
+    /// Fields that most executions leave at their defaults.
     pub detail: Detail,
-    /// Its history, the newest part.
+    /// The newest part of the execution's history.
     pub history: History,
-    /// How it is wired into its flow; none where it is alone.
+    /// The edges and children of the execution; none if it has neither.
     pub wiring: Option<Arc<Wiring>>,
-    /// The group of the edges into it; none where there are none.
+    /// The group of the edges into it; none if it has no upstreams.
     pub join: Option<Join>,
 }
 
-/// What was settled at submission and never changes.
+/// The part of an execution that is fixed at submission.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spec {
-    /// Its policy.
+    /// Retries, timeouts, deadline and retention.
     #[serde(skip_serializing_if = "is_default")]
     pub policy: Policy,
-    /// Its idempotency key.
+    /// The idempotency key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<Name>,
-    /// How long that key stands for it, from submission.
+    /// The time from submission during which the idempotency key returns this execution, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_window_ms: Option<i64>,
-    /// Its uniqueness key.
+    /// The uniqueness key: at most one execution that has not ended has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique_while_active: Option<Name>,
-    /// Digest of the submission, kept where a repeat could come: with a caller's id, and for what was spawned.
+    /// The digest of the submission. Kept only where the submission may be repeated: with an id from the caller, and
+    /// for spawned children.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<u64>,
-    /// Its place in a flow.
+    /// The node of a flow that it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
-    /// The gates that it goes through.
+    /// The gates that must admit it.
     #[serde(skip_serializing_if = "RequiredGates::is_empty", rename = "draws")]
     pub required_gates: RequiredGates,
 }
 
-/// What changes and is rarely there.
+/// Changing fields that most executions leave at their defaults.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Detail {
-    /// How often it was replayed.
+    /// The number of times the execution was replayed or reopened.
     #[serde(skip_serializing_if = "is_default")]
     pub generation: u32,
-    /// When the current generation began, where that is not the submission.
+    /// The start of the current generation; none in the first, which begins at submission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replayed_at: Option<Timestamp>,
-    /// Retries charged in this generation.
+    /// The retries charged in this generation.
     #[serde(skip_serializing_if = "is_default")]
     pub retries: u32,
-    /// Interruptions charged in this generation.
+    /// The interruptions charged in this generation.
     #[serde(skip_serializing_if = "is_default")]
     pub interruptions: u32,
-    /// The interrupted lease that made it ready again.
+    /// The expired lease whose interruption made the execution claimable again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<LeaseRef>,
-    /// A cancel its worker was asked for.
+    /// A cancellation requested from its worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelRequest>,
-    /// The newest error.
+    /// The latest error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
-    /// The newest progress.
+    /// The latest progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// How many pages of history were moved out of the row.
+    /// The number of history pages that were moved out of the row.
     #[serde(skip_serializing_if = "is_default")]
     pub history_pages: u32,
-    /// What was recorded beside it: signals, waitpoints, steps.
+    /// A summary of the signals, waitpoints and steps stored beside the row.
     #[serde(skip_serializing_if = "is_default")]
     pub record: RecordSummary,
-    /// What its claim has taken, and its end gives back.
+    /// The slots and reservations that its claim took and the end of the attempt gives back.
     #[serde(skip_serializing_if = "is_default")]
     pub slots: Slots,
-    /// Of the one of its fairness key that may be claimed: its priority. Keys take turns whatever their priorities are.
+    /// The priority of the head of a fairness line: the one execution of the line that may be claimed. Claims ignore
+    /// it, because lines take turns regardless of priority; none for all other executions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<i16>,
 }
 
-/// What a claim has taken.
+/// The slots and reservations that a claim took.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Slots {
-    /// A slot of this lane.
+    /// The lane of which it took a slot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane: Option<Name>,
-    /// Slots of its key and its quotas, and what it may spend of its budgets.
+    /// True if it took slots of its concurrency key and quotas and reserved amounts of its budgets.
     #[serde(skip_serializing_if = "is_default")]
     pub drawn: bool,
-    /// Of which part of each of its budgets, in their order.
+    /// The part of each of its budgets that holds the reservation, in the order of the budgets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Option<Name>>,
 }
 
-/// How much was recorded beside an execution. Whatever is recorded there raises the execution's version, so its row is the
-/// lock for all of it.
+/// A summary of the signals, waitpoints and steps that are stored beside an execution. Every change of them also raises
+/// the execution's version, so the lock on its row covers them all.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordSummary {
-    /// Signals that were delivered.
+    /// The number of delivered signals.
     #[serde(skip_serializing_if = "is_default")]
     pub signals: u32,
-    /// Those of them that no wait has taken yet.
+    /// The number of signals that no wait has taken yet.
     #[serde(skip_serializing_if = "is_default")]
     pub untaken: u32,
-    /// Waitpoints that were made.
+    /// The number of waitpoints.
     #[serde(skip_serializing_if = "is_default")]
     pub waitpoints: u32,
-    /// Steps that were begun.
+    /// The number of steps, open ones included.
     #[serde(skip_serializing_if = "is_default")]
     pub steps: u32,
-    /// Suspensions.
+    /// The number of suspensions.
     #[serde(skip_serializing_if = "is_default")]
     pub suspensions: u32,
-    /// The bytes of payloads and results.
+    /// The total size of signal payloads and step results, in bytes.
     #[serde(skip_serializing_if = "is_default")]
     pub bytes: u64,
-    /// What ended the newest suspension: its claims carry the signals that it took.
+    /// The end of the latest suspension. Later claims carry the signals that it took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_by: Option<ResumedBy>,
-    /// When the next open waitpoint expires.
+    /// The earliest expiry of an open waitpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
 
 impl RecordSummary {
-    /// Whether a claim carries something of it.
+    /// Reports whether a claim carries steps or signals.
     pub fn is_carried(&self) -> bool {
         self.steps > 0 || self.signals > 0
     }
@@ -184,48 +189,48 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// What an execution that was alone is called in the flow of what it spawned.
+/// The node name of an execution that was submitted alone, in the flow that it created by spawning.
 pub const ROOT: &str = "root";
 
-/// A cancel that a worker was asked for.
+/// A cancellation requested from a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CancelRequest {
-    /// Who asked.
+    /// The operator who requested it.
     pub actor: Option<Name>,
-    /// Why.
+    /// The operator's reason.
     pub reason: Option<String>,
     /// The end of the grace period.
     pub until: Timestamp,
 }
 
-/// How far a worker has come.
+/// Progress reported by a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// 0 to 100.
+    /// The percentage done, 0 to 100.
     pub percent: Option<f64>,
-    /// In words.
+    /// The progress in words.
     pub message: Option<String>,
 }
 
-/// What time does next, and to which reconciler it falls.
+/// A kind of timer, and the reconciler that fires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DueKind {
-    /// A delay ends, or a time comes that a suspended one waits for: `delay_promoter`.
+    /// A delay ends, or a suspended execution reaches a time it waits for: `delay_promoter`.
     Delay,
-    /// A deadline, a start-by or a grace period ends: `execution_deadline`.
+    /// A deadline, a start-by time or a grace period passes: `execution_deadline`.
     Deadline,
-    /// An attempt has run too long: `attempt_timeout`.
+    /// An attempt exceeds its timeout: `attempt_timeout`.
     AttemptTimeout,
-    /// It may be deleted: `retention`.
+    /// The retention of an ended execution passes: `retention`.
     Retention,
-    /// It has been suspended for too long: `suspension_timeout`.
+    /// A wait of a suspension times out: `suspension_timeout`.
     SuspensionTimeout,
-    /// One of its waitpoints expires: `waitpoint_expiry`.
+    /// A waitpoint expires: `waitpoint_expiry`.
     WaitpointExpiry,
 }
 
 impl DueKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [DueKind; 6] = [
         Self::Delay,
         Self::Deadline,
@@ -235,7 +240,7 @@ impl DueKind {
         Self::WaitpointExpiry,
     ];
 
-    /// The number a store keeps. Stable for ever.
+    /// Returns the number under which stores keep this kind. Never changes.
     pub fn code(self) -> i16 {
         match self {
             Self::Delay => 1,
@@ -248,42 +253,43 @@ impl DueKind {
     }
 }
 
-/// The next thing time does to an execution.
+/// The next timer of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Due {
-    /// When.
+    /// The time at which it is due.
     pub at: Timestamp,
-    /// What.
+    /// The kind of timer.
     pub kind: DueKind,
 }
 
-/// The rank of one that became ready at this time, in microseconds.
+/// Returns the rank of an execution with this `ready_order`, in microseconds, and this priority.
 pub fn rank(ready_order: i64, priority: i16) -> i64 {
     ready_order - i64::from(priority) * AGEING_MS * 1000
 }
 
 impl Execution {
-    /// The priority that claims see. The heads of fairness keys are alike; in the line of a key priorities count.
+    /// Returns the priority that claims see. The heads of fairness lines all have priority 0; inside a line priorities
+    /// count.
     pub fn claim_priority(&self) -> i16 {
         if self.detail.head.is_some() { 0 } else { self.priority }
     }
 
-    /// Smaller first: when it became ready, in microseconds, and earlier by its priority.
+    /// Returns the rank, in microseconds: `ready_order`, moved forward by the priority. Claims take the smallest first.
     pub fn rank(&self) -> i64 {
         rank(self.ready_order.micros(), self.claim_priority())
     }
 
-    /// Its place among those that claims, or gates, let go on.
+    /// Returns the position in the order of claims and of gates.
     pub fn claim_order(&self) -> ClaimOrder {
         (self.rank(), self.id)
     }
 
-    /// The flow it belongs to: its own, where it is alone.
+    /// Returns the flow it belongs to. An execution that was submitted alone is a flow of its own, with the same id.
     pub fn flow(&self) -> FlowId {
         self.flow.unwrap_or(FlowId(self.id.0))
     }
 
-    /// Its name in its flow; an execution that was alone when it spawned others is called `root`.
+    /// Returns the name of its node; `root` for an execution that was submitted alone and then spawned others.
     pub fn node(&self) -> Option<&str> {
         match &self.spec.node {
             Some(node) => Some(&node.name),
@@ -291,55 +297,55 @@ impl Execution {
         }
     }
 
-    /// Its wiring.
+    /// Returns its edges and children.
     pub fn wiring(&self) -> &Wiring {
         static NONE: Wiring = Wiring { upstreams: Vec::new(), downstreams: Vec::new(), children: Vec::new() };
         self.wiring.as_deref().unwrap_or(&NONE)
     }
 
-    /// When its current generation began: submission, or the last replay.
+    /// Returns the start of the current generation: the submission or the last replay.
     pub fn opened_at(&self) -> Timestamp {
         self.detail.replayed_at.unwrap_or(self.submitted_at)
     }
 
-    /// The attempt that is running or ran last.
+    /// Returns the index of the current or last attempt.
     pub fn attempt(&self) -> Option<u32> {
         self.epoch.checked_sub(1)
     }
 
-    /// Its deadline: its own, or its flow's. One that an operator opened again is no longer under its flow's.
+    /// Returns the earlier of its own and its flow's deadline. After a replay, its flow's deadline no longer applies.
     pub fn deadline_at(&self) -> Option<Timestamp> {
         let own = self.spec.policy.deadline_ms.map(|ms| self.opened_at().plus_ms(ms));
         let flow = self.spec.node.as_ref().and_then(|node| node.flow_deadline_at);
         own.into_iter().chain(flow.filter(|_| self.detail.replayed_at.is_none())).min()
     }
 
-    /// When it must have started first, while it has not.
+    /// Returns the time by which the first attempt must start; none once it has started.
     pub fn start_by_at(&self) -> Option<Timestamp> {
-        let waits = self.started_at.is_none();
-        self.spec.policy.start_by_ms.filter(|_| waits).map(|ms| self.opened_at().plus_ms(ms))
+        let unstarted = self.started_at.is_none();
+        self.spec.policy.start_by_ms.filter(|_| unstarted).map(|ms| self.opened_at().plus_ms(ms))
     }
 
-    /// When its running attempt times out.
+    /// Returns the time at which the current attempt times out.
     pub fn attempt_timeout_at(&self) -> Option<Timestamp> {
         let lease = self.state.lease()?;
         self.spec.policy.attempt_timeout_ms.map(|ms| lease.claimed_at.plus_ms(ms))
     }
 
-    /// When it may be deleted: after its retention, and not before its idempotency key stops standing for it. A member of
-    /// a flow goes with its flow.
+    /// Returns the time at which it may be deleted: after its retention and after the window of its idempotency key. A
+    /// member of a flow is deleted with its flow.
     pub fn delete_at(&self) -> Option<Timestamp> {
         let ended_at = self.ended_at.filter(|_| self.flow.is_none())?;
         let kept = ended_at.plus_ms(self.spec.policy.retention_ms);
         Some(self.key_until().map_or(kept, |until| until.max(kept)))
     }
 
-    /// Until when its idempotency key stands for it even after its end.
+    /// Returns the end of the window in which its idempotency key returns it, even after it has ended.
     pub fn key_until(&self) -> Option<Timestamp> {
         self.spec.idempotency_window_ms.map(|ms| self.submitted_at.plus_ms(ms))
     }
 
-    /// The next thing time does to it.
+    /// Returns its next timer.
     pub fn due(&self) -> Option<Due> {
         let due = |kind: DueKind, at: Option<Timestamp>| at.map(|at| Due { at, kind });
         let deadline = due(DueKind::Deadline, self.deadline_at());
@@ -369,7 +375,7 @@ impl Execution {
         .min()
     }
 
-    /// The current lease in the form facts carry.
+    /// Returns the current lease in the form that facts carry.
     pub fn lease_ref(&self) -> Option<LeaseRef> {
         self.state.lease().map(|lease| LeaseRef {
             id: lease.id,
@@ -379,7 +385,7 @@ impl Execution {
         })
     }
 
-    /// What a worker with another fence is told.
+    /// Returns the refusal for a report whose fence is not the current one.
     pub fn stale(&self) -> Refusal {
         Refusal::StaleLease(Box::new(StaleLease {
             execution: self.id,

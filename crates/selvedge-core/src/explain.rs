@@ -1,123 +1,80 @@
-//! Why something does not run, and when that will change. One function; API, command line and pages show its text.
+//! Explains why an execution does not run and when that may change. The API, the command line and the pages all show
+//! this text.
 
 use crate::execution::DueKind;
 use crate::gate::draws::{Taken, lane_gate, taken};
 use crate::gate::{Gate, GateKind, GateName, HoldReason, LaneState, Shut};
 use crate::join::{JoinPolicy, Resolution};
 use crate::state::StateName;
-use crate::{Class, Execution, Name, Session, State, Timestamp};
+use crate::{Class, Execution, Lease, Name, Session, State, Suspension, Timestamp};
 use std::collections::BTreeSet;
 
-/// How many of those that hold a gate are named.
+/// The most executions named as holders of one gate.
 const HOLDERS_MAX: usize = 10;
 
-/// One fact that holds an execution.
+/// A reason why an execution does not run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reason {
-    /// A stable word.
+    /// The stable code.
     pub code: &'static str,
-    /// A sentence for people.
+    /// The reason as a sentence.
     pub message: String,
-    /// What it is about: a lane, a lease, an instance.
+    /// The subject: the name of a lane or gate, or the id of a lease or execution.
     pub reference: Option<String>,
-    /// Until when it holds, where that is known.
+    /// The time at which the reason ends, if known.
     pub until: Option<Timestamp>,
 }
 
-/// Why an execution does not run.
+/// The explanation of an execution's state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// Its public state.
+    /// The public name of the state.
     pub state: &'static str,
-    /// What holds it.
+    /// The reasons why it does not run.
     pub reasons: Vec<Reason>,
-    /// When the next of these will change by itself, where that is known.
+    /// The earliest time at which something changes by itself, if known.
     pub next_change: Option<Timestamp>,
 }
 
-/// What is known around an execution.
+/// The rows around an execution that its explanation uses.
 #[derive(Clone, Debug)]
 pub struct ExplainContext<'a> {
-    /// Its class.
+    /// The execution's class.
     pub class: &'a Class,
-    /// The sessions of its namespace.
+    /// The sessions of the namespace.
     pub sessions: &'a [Session],
-    /// How many ready executions of its class come before it, counted up to a bound.
+    /// The number of waiting executions of its class before it, counted up to a bound; none if it was not counted.
     pub ahead: Option<u64>,
-    /// Upstreams that it waits for, some of them.
+    /// Upstreams that have not ended, up to a bound.
     pub upstreams: &'a [Execution],
-    /// Its lane and the gate that it waits for, as far as they have rows.
+    /// The rows of its lane and of the gate that holds it, if they exist.
     pub gates: &'a [Gate],
-    /// Executions that run, some of them: those that may hold these gates.
+    /// Active executions that may have taken slots of these gates, up to a bound.
     pub running: &'a [Execution],
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// Explains `row`.
+/// Explains why `row` does not run.
 pub fn explain(row: &Execution, around: &ExplainContext<'_>) -> Explanation {
     let mut reasons = Vec::new();
     match &row.state {
-        State::WaitingDependencies => reasons.extend(blocked(row, around)),
+        State::WaitingDependencies => reasons.extend(upstreams(row, around)),
         State::Waiting => {
-            reasons.extend(in_lane(row, around));
-            let waiting = waiting(row, around);
-            // A worker that is free is nothing to wait for while the lane gives nothing out.
-            if reasons.is_empty() || waiting.code != FREE_WORKER {
-                reasons.push(waiting);
+            reasons.extend(lane(row, around));
+            let worker = worker(row, around);
+            // While the lane refuses, a free worker would not help.
+            if reasons.is_empty() || worker.code != FREE_WORKER {
+                reasons.push(worker);
             }
         }
         State::Delayed { until } => reasons.push(delayed(row, *until)),
-        State::Active(lease) => {
-            let session = around.sessions.iter().find(|session| session.id == lease.session);
-            let renewed = session.and_then(Session::renewed_until).unwrap_or_default();
-            let until = lease.first_term().max(renewed);
-            reasons.push(Reason {
-                code: "active",
-                message: format!(
-                    "it is running: worker {} (instance {}) holds attempt {} under epoch {}",
-                    lease.worker,
-                    lease.instance,
-                    row.attempt().unwrap_or_default(),
-                    row.epoch
-                ),
-                reference: Some(lease.id.to_string()),
-                until: Some(until),
-            });
-            if let Some(cancel) = &row.detail.cancel {
-                reasons.push(Reason {
-                    code: "cancel_requested",
-                    message: "its worker was asked to cancel and is in its grace period".into(),
-                    reference: None,
-                    until: Some(cancel.until),
-                });
-            }
-        }
+        State::Active(lease) => reasons.extend(active(row, lease, around)),
         State::Held(gate) => reasons.extend(held(row, gate, around)),
-        State::Suspended(suspension) => {
-            for wait in &suspension.waits {
-                reasons.push(Reason {
-                    code: "suspended",
-                    message: format!("it waits for {}", wait.condition.describe()),
-                    reference: wait.step.as_ref().map(Name::to_string),
-                    until: wait.next_time(),
-                });
-                if let Some(at) = wait.timeout_at {
-                    let message = match wait.escalated {
-                        true => "it has waited for too long, which was escalated; it waits on".to_owned(),
-                        false => {
-                            format!("what happens if it waits for too long: {}", wait.on_timeout.as_str())
-                        }
-                    };
-                    let until = Some(at).filter(|_| !wait.escalated);
-                    reasons.push(Reason { code: "suspension_timeout", message, reference: None, until });
-                }
-            }
-            reasons.extend(suspension.gate().into_iter().flat_map(|gate| held(row, gate, around)));
-        }
+        State::Suspended(suspension) => reasons.extend(suspended(row, suspension, around)),
         State::Terminal(outcome) => reasons.push(Reason {
             code: "ended",
-            message: format!("it has ended as {outcome}"),
+            message: format!("it ended as {outcome}"),
             reference: None,
             until: row.delete_at(),
         }),
@@ -125,8 +82,9 @@ pub fn explain(row: &Execution, around: &ExplainContext<'_>) -> Explanation {
     if let Some(due) = row.due().filter(|due| due.kind == DueKind::Deadline && row.detail.cancel.is_none()) {
         reasons.push(Reason {
             code: "deadline",
-            message: "it expires if it has not ended, or not started where only a start-by is set, by then"
-                .into(),
+            message:
+                "it expires at that time unless it has ended by then, or started, if only start_by_ms is set"
+                    .into(),
             reference: None,
             until: Some(due.at),
         });
@@ -138,13 +96,13 @@ pub fn explain(row: &Execution, around: &ExplainContext<'_>) -> Explanation {
     Explanation { state: shown_state(&row.state, paused).as_str(), reasons, next_change }
 }
 
-/// Whether a gate is a lane that gives nothing out.
+/// Reports whether a gate is a paused lane.
 pub fn is_paused(gate: &Gate) -> bool {
     gate.name.kind == GateKind::Lane
         && gate.config.as_ref().is_some_and(|config| config.state == LaneState::Paused)
 }
 
-/// The state as callers are shown it: what is ready in a lane that is paused is held by it, without a change of its row.
+/// Returns the state that callers see. A waiting execution in a paused lane is shown as held; its row does not change.
 pub fn shown_state(state: &State, lane_is_paused: bool) -> StateName {
     match state {
         State::Waiting if lane_is_paused => StateName::Held,
@@ -159,28 +117,76 @@ impl ExplainContext<'_> {
     }
 }
 
-/// Why the lane of a ready execution does not give it out, and who has its slots.
-fn in_lane(row: &Execution, around: &ExplainContext<'_>) -> Vec<Reason> {
+/// Explains which worker runs an active execution.
+fn active(row: &Execution, lease: &Lease, around: &ExplainContext<'_>) -> Vec<Reason> {
+    let session = around.sessions.iter().find(|session| session.id == lease.session);
+    let renewed = session.and_then(Session::renewed_until).unwrap_or_default();
+    let mut reasons = vec![Reason {
+        code: "active",
+        message: format!(
+            "it is active: worker {} (instance {}) runs attempt {} under epoch {}",
+            lease.worker,
+            lease.instance,
+            row.attempt().unwrap_or_default(),
+            row.epoch
+        ),
+        reference: Some(lease.id.to_string()),
+        until: Some(lease.first_term().max(renewed)),
+    }];
+    reasons.extend(row.detail.cancel.as_ref().map(|cancel| Reason {
+        code: "cancel_requested",
+        message: "its worker was asked to cancel and has until the end of the grace period".into(),
+        reference: None,
+        until: Some(cancel.until),
+    }));
+    reasons
+}
+
+/// Explains the waits of a suspended execution.
+fn suspended(row: &Execution, suspension: &Suspension, around: &ExplainContext<'_>) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for wait in &suspension.waits {
+        reasons.push(Reason {
+            code: "suspended",
+            message: format!("it waits for {}", wait.condition.describe()),
+            reference: wait.step.as_ref().map(Name::to_string),
+            until: wait.next_time(),
+        });
+        if let Some(at) = wait.timeout_at {
+            let message = match wait.escalated {
+                true => "the wait timed out and was escalated; it continues".to_owned(),
+                false => format!("action when the wait times out: {}", wait.on_timeout.as_str()),
+            };
+            let until = Some(at).filter(|_| !wait.escalated);
+            reasons.push(Reason { code: "suspension_timeout", message, reference: None, until });
+        }
+    }
+    reasons.extend(suspension.gate().into_iter().flat_map(|gate| held(row, gate, around)));
+    reasons
+}
+
+/// Explains why the lane refuses a waiting execution, and which executions have the lane's slots.
+fn lane(row: &Execution, around: &ExplainContext<'_>) -> Vec<Reason> {
     let name = lane_gate(row.namespace, &around.class.lane);
     let shut = refuses(row, &name, around);
     shut.map_or_else(Vec::new, |shut| refused(&name, &shut, around))
 }
 
-/// Why the gate that an execution waits for does not let it go on, and who holds that.
+/// Explains why a gate holds an execution, and which executions have its slots.
 fn held(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Vec<Reason> {
     if let Some(shut) = refuses(row, name, around) {
         return refused(name, &shut, around);
     }
     let (code, message) = match name.kind {
-        GateKind::Fair => ("fairness_turn", format!("another with its {name} comes first")),
+        GateKind::Fair => ("fairness_turn", format!("another execution comes before it in {name}")),
         GateKind::Lane | GateKind::Key | GateKind::Quota | GateKind::Budget => {
-            ("gate_open", format!("{name} has room again, and lets it go on in its turn"))
+            ("gate_open", format!("{name} has room again and will release it in order"))
         }
     };
     vec![Reason { code, message, reference: Some(name.name.to_string()), until: None }]
 }
 
-/// Why a gate would not let an execution through now.
+/// Returns the reason why a gate refuses an execution now; none if it would admit it.
 fn refuses(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Option<Shut> {
     let whole = around.gate(&GateName { part: None, ..name.clone() });
     let (gate, config) = (around.gate(name), whole.config.unwrap_or_default());
@@ -201,22 +207,22 @@ fn refuses(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Opt
     }
 }
 
-/// The reason that a gate gives, and those that hold it where their end would open it.
+/// Returns the gate's reason, and the holders of its slots if the end of one of them would free room.
 fn refused(name: &GateName, shut: &Shut, around: &ExplainContext<'_>) -> Vec<Reason> {
-    let (code, opens_with_an_end) = match shut.why {
+    let (code, freed_by_an_end) = match shut.why {
         HoldReason::Paused => ("lane_paused", false),
         HoldReason::Concurrency { .. } => ("concurrency_limit", true),
         HoldReason::Rate(_) => ("rate_limit", false),
         HoldReason::Budget { .. } => ("budget_limit", true),
     };
-    // A rate of nothing never has room.
+    // A rate of zero never has room.
     let until = shut.until.filter(|until| *until < Timestamp::from_micros(i64::MAX));
     let reference = Some(name.name.to_string());
     let mut reasons = vec![Reason { code, message: shut.describe(name), reference, until }];
-    let holders = around.running.iter().filter(|one| opens_with_an_end && holds(one, name));
+    let holders = around.running.iter().filter(|one| freed_by_an_end && holds(one, name));
     for (one, lease) in holders.filter_map(|one| Some((one, one.state.lease()?))).take(HOLDERS_MAX) {
         let what = match name.kind {
-            GateKind::Budget => "draws on",
+            GateKind::Budget => "has reserved an amount of",
             GateKind::Lane | GateKind::Key | GateKind::Quota | GateKind::Fair => "has a slot of",
         };
         let (worker, instance) = (&lease.worker, &lease.instance);
@@ -227,15 +233,15 @@ fn refused(name: &GateName, shut: &Shut, around: &ExplainContext<'_>) -> Vec<Rea
     reasons
 }
 
-/// Whether the claim of a running execution has taken something of a gate.
+/// Reports whether the claim of an active execution took a slot or reserved an amount of a gate.
 fn holds(row: &Execution, name: &GateName) -> bool {
     taken(row, &row.detail.slots).iter().any(|taken| match taken {
         Taken::Slot(of) | Taken::Reserve(of, _) => of == name,
     })
 }
 
-/// The open edges: whom it waits for, and how far its group is.
-fn blocked(row: &Execution, around: &ExplainContext<'_>) -> Vec<Reason> {
+/// Explains which upstreams an execution waits for, and how far its edge group is.
+fn upstreams(row: &Execution, around: &ExplainContext<'_>) -> Vec<Reason> {
     let Some(join) = &row.join else { return Vec::new() };
     let [holds, dead, pending] =
         [Resolution::Holds, Resolution::Dead, Resolution::Pending].map(|one| join.count(one));
@@ -245,14 +251,14 @@ fn blocked(row: &Execution, around: &ExplainContext<'_>) -> Vec<Reason> {
         JoinPolicy::Quorum { k, .. } => format!("{k} of {}", join.edges.len()),
     };
     let message =
-        format!("it waits for {wants} upstreams: {holds} hold, {dead} are dead, {pending} are open");
+        format!("it waits for {wants} upstreams: {holds} edges hold, {dead} are dead, {pending} are pending");
     let mut reasons = vec![Reason { code: "waiting_for_upstreams", message, reference: None, until: None }];
     for upstream in around.upstreams {
         let name = upstream.node().unwrap_or("an upstream");
         let state = upstream.state.name().as_str();
         let message = match upstream.state.outcome() {
             None => format!("{name} is {state}"),
-            Some(_) => format!("{name} is {state}, and that is on its way here"),
+            Some(_) => format!("{name} is {state}; its edge is about to be updated"),
         };
         let reference = Some(upstream.id.to_string());
         reasons.push(Reason { code: "upstream_open", message, reference, until: None });
@@ -262,20 +268,21 @@ fn blocked(row: &Execution, around: &ExplainContext<'_>) -> Vec<Reason> {
 
 fn delayed(row: &Execution, until: Timestamp) -> Reason {
     let (code, message) = if row.detail.interrupted.is_some() {
-        ("backoff", format!("it waits after interruption {}", row.detail.interruptions))
+        ("backoff", format!("it backs off after interruption {}", row.detail.interruptions))
     } else if row.detail.retries > 0 && row.detail.error.is_some() {
         let limit = row.spec.policy.retry.max_retries;
-        ("backoff", format!("it waits before retry {} of {limit}", row.detail.retries))
+        ("backoff", format!("it backs off before retry {} of {limit}", row.detail.retries))
     } else {
-        ("delayed", "it was asked to start no earlier".into())
+        ("delayed", "its start was delayed by request".into())
     };
     Reason { code, message, reference: None, until: Some(until) }
 }
 
-/// The code of what waits for nothing but a worker that is free.
+/// The code for an execution that lacks nothing but a free worker.
 const FREE_WORKER: &str = "waiting_for_worker";
 
-fn waiting(row: &Execution, around: &ExplainContext<'_>) -> Reason {
+/// Explains which workers a waiting execution lacks.
+fn worker(row: &Execution, around: &ExplainContext<'_>) -> Reason {
     let class = around.class;
     let reason =
         |code, message| Reason { code, message, reference: Some(class.lane.to_string()), until: None };
@@ -288,7 +295,8 @@ fn waiting(row: &Execution, around: &ExplainContext<'_>) -> Reason {
         live.iter().filter(|session| session.scope.lanes.contains(&class.lane)).collect();
     if in_lane.is_empty() {
         let known = live.len();
-        let message = format!("no live worker claims from lane {} ({known} live in other lanes)", class.lane);
+        let message =
+            format!("no live worker claims from lane {} ({known} are live in other lanes)", class.lane);
         return reason("no_worker_in_lane", message);
     }
     let of_kind = in_lane
@@ -322,10 +330,10 @@ fn waiting(row: &Execution, around: &ExplainContext<'_>) -> Reason {
     }
     let ahead = match around.ahead {
         Some(0) => "it is next".to_owned(),
-        Some(count) => format!("{count} of the same class come before it"),
-        None => "others come before it".to_owned(),
+        Some(count) => format!("{count} executions of its class come before it"),
+        None => "other executions come before it".to_owned(),
     };
     let instances: BTreeSet<&str> = capable.iter().map(|session| session.instance.as_str()).collect();
-    let message = format!("it waits for a free worker: {} live can run it; {ahead}", instances.len());
+    let message = format!("it waits for a free worker: {} live workers can run it; {ahead}", instances.len());
     reason(FREE_WORKER, message)
 }

@@ -1,29 +1,29 @@
-//! What lists ask for: one filter for listing and for bulk actions.
+//! The filter of execution lists and bulk actions, and positions in a list.
 
 use crate::state::StateName;
 use crate::{ClassId, ExecutionId, FlowId, NamespaceId, Timestamp};
 
-/// Which executions. Every part that is given must match.
+/// Selects executions. All given conditions must match.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter {
-    /// Of this namespace.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// Of these classes; none means any. The engine derives it from lane and kind.
+    /// The classes; none means all. The engine derives them from lane and kind.
     pub classes: Option<Vec<ClassId>>,
-    /// In one of these states; empty means any.
+    /// The states; empty means all.
     pub states: Vec<StateName>,
-    /// Of this flow.
+    /// The flow.
     pub flow: Option<FlowId>,
-    /// With this tag, written `name:value`.
+    /// A tag, written `name:value`.
     pub tag: Option<String>,
-    /// Submitted at or after.
+    /// The earliest time of submission, inclusive.
     pub submitted_after: Option<Timestamp>,
-    /// Submitted before.
+    /// The latest time of submission, exclusive.
     pub submitted_before: Option<Timestamp>,
 }
 
 impl Filter {
-    /// Everything of a namespace.
+    /// Selects all executions of a namespace.
     pub fn all(namespace: NamespaceId) -> Self {
         Filter {
             namespace,
@@ -37,16 +37,16 @@ impl Filter {
     }
 }
 
-/// The place of an execution in a list: newest first, then by id downwards.
+/// The position of an execution in a list: newest first, then by descending id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListPosition {
-    /// When it was submitted.
+    /// The time of submission.
     pub submitted_at: Timestamp,
-    /// Its id.
+    /// The execution's id.
     pub id: ExecutionId,
 }
 
-/// How a tag is written in indexes and filters.
+/// Returns the form of a tag in indexes and filters.
 pub fn tag_text(name: &str, value: &str) -> String {
     format!("{name}:{value}")
 }

@@ -1,8 +1,8 @@
-//! A flow: executions wired together, and how it stands as a whole.
+//! A flow: executions connected by edges, and their state as a whole.
 //!
-//! How many of its members are in which state is kept with the flow, one addition per transaction, so that reading it costs
-//! the same for ten members and for ten thousand. A flow has ended when no member is live; how it ended is settled by
-//! [`SettleFlow`](crate::rules::flow::SettleFlow) right after.
+//! The number of members in each state is kept in the flow's row and updated once per transaction, so reading it costs
+//! the same for ten members and for ten thousand. A flow has ended when none of its members is live; right after that,
+//! [`SettleFlow`](crate::rules::flow::SettleFlow) decides its final state.
 
 use crate::state::StateName;
 use crate::{Execution, FlowId, Name, NamespaceId, Timestamp};
@@ -10,32 +10,32 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-/// How many members of a flow are in each state, or by how many that changes.
+/// The number of members in each state, or the change of these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Counts([i32; StateName::ALL.len()]);
 
 impl Counts {
-    /// How many are in this state.
+    /// Returns the number of members in this state.
     pub fn of(&self, state: StateName) -> i32 {
         self.0[state as usize]
     }
 
-    /// Counts more, or fewer, in this state.
-    pub fn add(&mut self, state: StateName, more: i32) {
-        self.0[state as usize] += more;
+    /// Adds to the number of members in this state; a negative number subtracts.
+    pub fn add(&mut self, state: StateName, change: i32) {
+        self.0[state as usize] += change;
     }
 
-    /// All members.
+    /// Returns the number of all members.
     pub fn total(&self) -> i32 {
         self.0.iter().sum()
     }
 
-    /// Those that have not ended.
+    /// Returns the number of members that have not ended.
     pub fn live(&self) -> i32 {
         StateName::ALL.iter().filter(|state| state.outcome().is_none()).map(|state| self.of(*state)).sum()
     }
 
-    /// Whether nothing is counted, or nothing changes.
+    /// Reports whether every number is zero.
     pub fn is_zero(&self) -> bool {
         *self == Counts::default()
     }
@@ -43,8 +43,8 @@ impl Counts {
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Counts) {
-        for (mine, more) in self.0.iter_mut().zip(other.0) {
-            *mine += more;
+        for (count, change) in self.0.iter_mut().zip(other.0) {
+            *count += change;
         }
     }
 }
@@ -52,22 +52,23 @@ impl AddAssign for Counts {
 /// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum FlowState {
-    /// A member is live, or how it ended is not settled yet.
+    /// A member is live, or the final state is not decided yet.
     #[default]
     Running,
-    /// It ended, and whatever failed was made up for.
+    /// It ended. Each failed or expired member was absorbed by a downstream: by an edge whose condition its outcome
+    /// meets, or by a satisfied group that does not need all its edges.
     Completed,
-    /// It ended, and a member failed or expired that nothing made up for.
+    /// It ended, and a member failed or expired that no downstream absorbed.
     Failed,
-    /// It ended after its cancel was asked for.
+    /// It was cancelled and has ended.
     Cancelled,
 }
 
 impl FlowState {
-    /// Every state.
+    /// All states.
     pub const ALL: [FlowState; 4] = [Self::Running, Self::Completed, Self::Failed, Self::Cancelled];
 
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -77,12 +78,12 @@ impl FlowState {
         }
     }
 
-    /// The state with this word.
+    /// Returns the state with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 
-    /// The number a store keeps. Stable for ever.
+    /// Returns the number under which stores keep this state. Never changes.
     pub fn code(self) -> i16 {
         match self {
             Self::Running => 0,
@@ -92,24 +93,24 @@ impl FlowState {
         }
     }
 
-    /// The state with this number.
+    /// Returns the state with this number.
     pub fn from_code(code: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.code() == code)
     }
 }
 
-/// Which members a cancel of the flow ends.
+/// The members that the cancellation of a flow ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum CancelMode {
-    /// All that have not ended.
+    /// All members that have not ended.
     #[default]
     All,
-    /// Those that have not started.
+    /// The members that have not started.
     Pending,
 }
 
 impl CancelMode {
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -117,52 +118,52 @@ impl CancelMode {
         }
     }
 
-    /// The mode with this word.
+    /// Returns the mode with this name.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::All, Self::Pending].into_iter().find(|mode| mode.as_str() == word)
     }
 }
 
-/// A cancel that was asked for.
+/// The cancellation of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowCancel {
-    /// Which members.
+    /// The members to cancel.
     pub mode: CancelMode,
-    /// Who asked.
+    /// The operator who cancelled the flow.
     pub actor: Name,
-    /// Why.
+    /// The operator's reason.
     pub reason: Option<String>,
-    /// Whether members are still to be cancelled.
+    /// True while members remain to be cancelled.
     pub draining: bool,
 }
 
-/// What was settled when the flow was submitted.
+/// The part of a flow that is fixed at submission.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlowSpec {
-    /// Longest it may live.
+    /// The time at which the members that have not ended expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Timestamp>,
-    /// How long it and its members stay after its end.
+    /// The time for which the flow and its members are kept after its end, in milliseconds.
     pub retention_ms: i64,
-    /// Its idempotency key.
+    /// The idempotency key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<Name>,
-    /// Until when it stays in any case: a key stands for it.
+    /// The end of the window in which the idempotency key returns this flow. The flow is kept at least until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_until: Option<Timestamp>,
-    /// Digest of what was submitted.
+    /// The digest of the submission.
     pub digest: u64,
 }
 
-/// What changes and is rarely there.
+/// Changing fields that most flows leave at their defaults.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlowDetail {
-    /// A cancel that was asked for.
+    /// The cancellation, if the flow was cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<FlowCancel>,
-    /// Whether its deletion has begun: nothing may be added or run again.
+    /// True once deletion has begun: nothing may be added or replayed.
     #[serde(skip_serializing_if = "is_false")]
     pub deleting: bool,
 }
@@ -171,35 +172,36 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// A flow's row.
+/// The row of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
-    /// Its id.
+    /// The flow's id.
     pub id: FlowId,
-    /// Its namespace.
+    /// The namespace that owns it.
     pub namespace: NamespaceId,
-    /// When it was submitted.
+    /// The time of submission.
     pub submitted_at: Timestamp,
-    /// Its name.
+    /// The flow's name.
     pub name: Option<Name>,
-    /// Its tags.
+    /// The tags, by name.
     pub tags: BTreeMap<String, String>,
-    /// What was settled at submission.
+    /// The specification, fixed at submission.
     pub spec: FlowSpec,
-    /// Grows with every change, those of its counts included.
+    /// The version of the row. Every change raises it, changes of the counts included.
     pub version: u32,
-    /// Its state.
+    /// The flow's state.
     pub state: FlowState,
-    /// When its end was settled.
+    /// The time at which the final state was decided.
     pub ended_at: Option<Timestamp>,
-    /// What is rarely there.
+    /// Fields that most flows leave at their defaults.
     pub detail: FlowDetail,
-    /// How many members are in which state.
+    /// The number of members in each state.
     pub counts: Counts,
 }
 
 impl Flow {
-    /// The flow that an execution is which was submitted alone: it has its id, its tags and its time. Nothing is counted yet.
+    /// Creates the flow of an execution that was submitted alone and now spawns others. It takes over the execution's
+    /// id, tags and time of submission. Its counts are zero.
     pub fn alone(row: &Execution) -> Flow {
         Flow {
             id: row.flow(),
@@ -220,42 +222,42 @@ impl Flow {
         }
     }
 
-    /// Whether no member is live: it has ended, settled or not.
+    /// Reports whether no member is live, whether or not the final state is decided.
     pub fn has_ended(&self) -> bool {
         self.state != FlowState::Running || self.counts.live() == 0
     }
 
-    /// Whether its end is still to be settled.
+    /// Reports whether it has ended and its final state is not decided yet.
     pub fn is_unsettled(&self) -> bool {
         self.state == FlowState::Running && self.counts.live() == 0
     }
 
-    /// When it may be deleted.
+    /// Returns the time at which it may be deleted.
     pub fn delete_at(&self) -> Option<Timestamp> {
         let kept = self.ended_at?.plus_ms(self.spec.retention_ms);
         Some(self.spec.kept_until.map_or(kept, |until| until.max(kept)))
     }
 }
 
-/// Which flows a list shows. Every part that is given must match.
+/// Selects flows. All given conditions must match.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowFilter {
-    /// Of this namespace.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// In one of these states; empty for any.
+    /// The states; empty means all.
     pub states: Vec<FlowState>,
-    /// With this name.
+    /// The flow's name.
     pub name: Option<Name>,
-    /// With this tag, `name:value`.
+    /// A tag, written `name:value`.
     pub tag: Option<String>,
-    /// Submitted at or after.
+    /// The earliest time of submission, inclusive.
     pub submitted_after: Option<Timestamp>,
-    /// Submitted before.
+    /// The latest time of submission, exclusive.
     pub submitted_before: Option<Timestamp>,
 }
 
 impl FlowFilter {
-    /// All flows of a namespace.
+    /// Selects all flows of a namespace.
     pub fn all(namespace: NamespaceId) -> Self {
         FlowFilter {
             namespace,
@@ -268,11 +270,11 @@ impl FlowFilter {
     }
 }
 
-/// A place in a list of flows: newest first.
+/// The position of a flow in a list: newest first, then by descending id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowListPosition {
-    /// When it was submitted.
+    /// The time of submission.
     pub submitted_at: Timestamp,
-    /// Which.
+    /// The flow's id.
     pub id: FlowId,
 }

@@ -1,62 +1,64 @@
-//! An execution's own history: one line per change, kept in its row and living as long as the row.
+//! The history of an execution: one line per change, stored in the execution's row and kept as long as the row.
 //!
-//! Lines are appended as bytes; nothing is decoded to append. Attempts and the receipts of worker reports are read from
-//! it, so there is no second table that could disagree. When the row's part grows beyond [`IN_ROW_LIMIT`] the older lines
-//! move to a page of their own ([`History::spill`]), so that a long life costs each change the same.
+//! Lines are appended as bytes without decoding the earlier ones. Attempts and the receipts of worker reports are
+//! derived from the history, so no second table can disagree with it. When the part in the row exceeds
+//! [`IN_ROW_LIMIT`], the older lines move to a page of their own ([`History::spill`]), so the cost of a change does not
+//! grow with the execution's age.
 
 use crate::fact::{Fact, LeaseRef, Next};
 use crate::{Name, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// How many bytes of history a row carries before older lines move to a page.
+/// The most bytes of history in a row; beyond it, older lines move to a page.
 pub const IN_ROW_LIMIT: usize = 8 * 1024;
-/// How many of the newest lines stay in the row. The newest claim stays in any case, so lines are put in order by their
-/// versions when pages and row are read together.
+/// The number of newest lines that stay in the row. The newest claim always stays too, so pages and row are merged by
+/// the versions of their lines.
 const KEPT_LINES: usize = 16;
 
-/// One line: a change, the version it made, when, and who asked for it.
+/// A change of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HistoryLine {
-    /// The version the change made.
+    /// The version after the change.
     pub version: u32,
-    /// When.
+    /// The time of the change.
     pub at: Timestamp,
-    /// Who asked for it, where a person did.
+    /// The operator who caused it, if one did.
     pub actor: Option<Name>,
-    /// What happened.
+    /// The change.
     pub fact: Fact,
 }
 
-/// The lines in the row, encoded.
+/// The encoded history lines of a row.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct History(Vec<u8>);
 
-/// The end of an attempt as its history tells it.
+/// The end of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptEnd {
-    /// Digest of the report that ended it; none when no report did.
+    /// The digest of the report that ended it; none if no report did.
     pub digest: Option<u64>,
-    /// What followed.
+    /// The state that follows.
     pub next: Next,
 }
 
 impl History {
-    /// History from a row's bytes.
+    /// Wraps the bytes of a row.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         History(bytes)
     }
 
-    /// The bytes for the row.
+    /// Returns the bytes for the row.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// Appends a line.
     pub fn push(&mut self, line: &HistoryLine) {
-        self.0 = postcard::to_extend(line, std::mem::take(&mut self.0)).unwrap_or_default();
+        self.0 =
+            postcard::to_extend(line, std::mem::take(&mut self.0)).expect("a history line always serialises");
     }
 
-    /// The lines, oldest first.
+    /// Decodes the lines, oldest first.
     pub fn lines(&self) -> Result<Vec<HistoryLine>, postcard::Error> {
         let mut rest = self.0.as_slice();
         let mut lines = Vec::new();
@@ -68,7 +70,7 @@ impl History {
         Ok(lines)
     }
 
-    /// If the row's part has grown too long, cuts the older lines off and gives them back as a page.
+    /// Removes the older lines if the history exceeds [`IN_ROW_LIMIT`], and returns them as a page.
     pub fn spill(&mut self) -> Option<Vec<u8>> {
         if self.0.len() <= IN_ROW_LIMIT {
             return None;
@@ -90,7 +92,7 @@ impl History {
     }
 }
 
-/// The newest claim: its lease and time to live.
+/// Returns the lease of the newest claim and its time to live, in milliseconds.
 pub fn newest_claim(lines: &[HistoryLine]) -> Option<(&LeaseRef, i64)> {
     lines.iter().rev().find_map(|line| match &line.fact {
         Fact::Claimed { lease, ttl_ms, .. } => Some((lease, *ttl_ms)),
@@ -98,7 +100,7 @@ pub fn newest_claim(lines: &[HistoryLine]) -> Option<(&LeaseRef, i64)> {
     })
 }
 
-/// The lease under which `attempt` ran.
+/// Returns the lease under which `attempt` ran.
 pub fn lease_of(lines: &[HistoryLine], attempt: u32) -> Option<&LeaseRef> {
     lines.iter().rev().find_map(|line| match &line.fact {
         Fact::Claimed { lease, .. } if lease.attempt() == attempt => Some(lease),
@@ -106,7 +108,7 @@ pub fn lease_of(lines: &[HistoryLine], attempt: u32) -> Option<&LeaseRef> {
     })
 }
 
-/// How `attempt` ended.
+/// Returns the end of `attempt`.
 pub fn end_of_attempt(lines: &[HistoryLine], attempt: u32) -> Option<AttemptEnd> {
     lines
         .iter()
@@ -114,7 +116,7 @@ pub fn end_of_attempt(lines: &[HistoryLine], attempt: u32) -> Option<AttemptEnd>
         .find_map(|line| attempt_end(&line.fact).filter(|(of, _)| *of == attempt).map(|(_, end)| end))
 }
 
-/// The attempt that a fact ended, and how.
+/// Returns the attempt that a fact ended, and its end.
 pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
     use crate::Outcome::{Cancelled, Completed, Expired};
     let (attempt, digest, next) = match fact {
@@ -176,22 +178,22 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
     Some((attempt, AttemptEnd { digest, next }))
 }
 
-/// One attempt, as the history tells it.
+/// An attempt, derived from the history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// Its lease.
+    /// The lease under which it ran.
     pub lease: LeaseRef,
-    /// When it was claimed.
+    /// The time of the claim.
     pub started_at: Timestamp,
-    /// When it ended, if it has.
+    /// The time of its end; none while it runs.
     pub ended_at: Option<Timestamp>,
-    /// The word for how it ended.
+    /// The public name of its outcome.
     pub outcome: Option<&'static str>,
-    /// Its error, if it had one.
+    /// The reported error, if it failed.
     pub error: Option<crate::fact::Failure>,
 }
 
-/// The attempts that these lines tell of, oldest first.
+/// Returns the attempts in these lines, oldest first.
 pub fn attempts(lines: &[HistoryLine]) -> Vec<Attempt> {
     let mut attempts: Vec<Attempt> = Vec::new();
     for line in lines {
@@ -230,7 +232,7 @@ fn attempt_outcome(fact: &Fact) -> &'static str {
         Fact::Revoked { .. } => "revoked",
         Fact::Cancelled { .. } => "cancelled",
         Fact::DeadlinePassed { .. } => "expired",
-        // The others end no attempt.
+        // No other fact ends an attempt.
         _ => "",
     }
 }
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_history_moves_its_older_lines_to_pages_and_loses_none() {
+    fn a_long_history_moves_older_lines_to_pages_and_loses_none() {
         let mut history = History::default();
         let mut pages = Vec::new();
         for version in 1..=500 {

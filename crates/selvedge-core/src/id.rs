@@ -1,4 +1,4 @@
-//! Identities. Ids of executions, flows and leases are UUIDs; what the engine interns has a small number.
+//! Ids. Executions, flows and leases have UUIDs; interned things have small numbers.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -21,15 +21,15 @@ macro_rules! uuid_id {
 }
 
 uuid_id!(
-    /// Names one execution.
+    /// The id of an execution.
     ExecutionId
 );
 uuid_id!(
-    /// Names one flow; a lone execution is its own flow and lends it its id.
+    /// The id of a flow. An execution that was submitted alone is a flow of its own, with the same id.
     FlowId
 );
 uuid_id!(
-    /// Names one lease. Random, so that even a database restored from an older copy cannot hand out the same one again.
+    /// The id of a lease. Random, so that even a database restored from a backup never issues the same id again.
     LeaseId
 );
 
@@ -49,21 +49,21 @@ macro_rules! number_id {
 }
 
 number_id!(
-    /// An interned namespace (tenant).
+    /// The id of a namespace (tenant).
     NamespaceId(i32)
 );
 number_id!(
-    /// An interned claim class: (namespace, lane, kind, capability set).
+    /// The id of an interned claim class: (namespace, lane, kind, capability set).
     ClassId(i32)
 );
 number_id!(
-    /// A session: the pair (instance, time to live) in a namespace.
+    /// The id of a session: an (instance, time to live) pair of a namespace.
     SessionId(i64)
 );
 
 impl SessionId {
-    /// The id of the session of `instance` with this time to live: a digest of the three, so that two servers that
-    /// register the same session at the same moment write the same row.
+    /// Returns the id of the session of `instance` with this time to live. It is a digest of the three, so that two
+    /// servers that register the same session at the same time write the same row.
     pub fn of(namespace: NamespaceId, instance: &str, ttl_ms: i64) -> Self {
         let mut hasher = Xxh3::new();
         hasher.update(&namespace.0.to_le_bytes());
@@ -74,7 +74,7 @@ impl SessionId {
 }
 
 impl ExecutionId {
-    /// The partition of a flow's rows: a flow and all its members share it.
+    /// Returns the partition, 0 to 255, of the flow with this id. All members of a flow are in the flow's partition.
     pub fn partition(self) -> i16 {
         (xxhash_rust::xxh3::xxh3_64(self.0.as_bytes()) % 256) as i16
     }

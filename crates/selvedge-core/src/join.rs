@@ -1,29 +1,29 @@
-//! Joins: how the edges into one execution decide whether it runs.
+//! Joins: the edges into an execution decide whether it runs.
 //!
-//! All edges into one downstream form its group, with one policy. An edge is pending until its upstream has ended; then it
-//! holds or is dead, by its condition. The group's decision follows from how many hold, are dead and are pending, by
-//! [`JoinPolicy::verdict`] and nothing else. Once taken, a decision that lets the downstream run is never taken again.
+//! All edges into one downstream form an edge group with one policy. An edge is pending until its upstream has ended;
+//! then its condition decides whether it holds or is dead. [`JoinPolicy::verdict`] alone derives the group's decision,
+//! from the numbers of edges that hold, are dead and are pending. A decision that lets the downstream run is final.
 
 use crate::{Outcome, Refusal};
 use serde::{Deserialize, Serialize};
 
-/// When an edge holds.
+/// The condition under which an edge holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum EdgeCondition {
-    /// Its upstream succeeded.
+    /// The upstream completed.
     #[default]
     Success,
-    /// Its upstream failed, was cancelled or expired: for alerts and compensation.
+    /// The upstream failed, was cancelled or expired: for alerts and compensation.
     Failure,
-    /// Its upstream ended in any way: for clean-up.
+    /// The upstream ended with any outcome: for clean-up.
     Finished,
 }
 
 impl EdgeCondition {
-    /// Every condition.
+    /// All conditions.
     pub const ALL: [EdgeCondition; 3] = [Self::Success, Self::Failure, Self::Finished];
 
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -32,12 +32,12 @@ impl EdgeCondition {
         }
     }
 
-    /// The condition with this word.
+    /// Returns the condition with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|condition| condition.as_str() == word)
     }
 
-    /// What an upstream with this outcome makes of the edge.
+    /// Returns the resolution of an edge whose upstream ended with this outcome.
     pub fn resolve(self, outcome: Outcome) -> Resolution {
         let holds = match self {
             Self::Success => outcome == Outcome::Completed,
@@ -48,20 +48,20 @@ impl EdgeCondition {
     }
 }
 
-/// Where an edge stands.
+/// The state of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Resolution {
-    /// Its upstream has not ended.
+    /// The upstream has not ended.
     #[default]
     Pending,
-    /// Its upstream's outcome matches its condition.
+    /// The upstream's outcome meets the condition.
     Holds,
-    /// It cannot hold any more.
+    /// The upstream's outcome does not meet the condition.
     Dead,
 }
 
 impl Resolution {
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -71,18 +71,18 @@ impl Resolution {
     }
 }
 
-/// What happens to the unfinished upstreams of a satisfied group.
+/// The treatment of unfinished upstreams once a group is satisfied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum OnSatisfied {
-    /// They are cancelled, except one that another undecided group still needs.
+    /// They are cancelled, except those that another undecided group still needs.
     #[default]
     CancelRemaining,
-    /// They run on.
+    /// They continue to run.
     LetRun,
 }
 
 impl OnSatisfied {
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CancelRemaining => "cancel_remaining",
@@ -90,36 +90,36 @@ impl OnSatisfied {
         }
     }
 
-    /// The one with this word.
+    /// Returns the value with this name.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::CancelRemaining, Self::LetRun].into_iter().find(|one| one.as_str() == word)
     }
 }
 
-/// How many edges of a group must hold.
+/// The number of edges of a group that must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum JoinPolicy {
-    /// Every one.
+    /// All edges.
     #[default]
     AllOf,
-    /// One.
+    /// At least one edge.
     AnyOf {
-        /// What then happens to the rest.
+        /// The treatment of the unfinished upstreams.
         on_satisfied: OnSatisfied,
     },
-    /// `k` of them.
+    /// At least `k` edges.
     Quorum {
-        /// How many.
+        /// The number of edges.
         k: u32,
-        /// What then happens to the rest.
+        /// The treatment of the unfinished upstreams.
         on_satisfied: OnSatisfied,
     },
 }
 
-/// What a group has decided.
+/// The decision of an edge group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum GroupDecision {
-    /// Nothing yet.
+    /// Undecided.
     #[default]
     Pending,
     /// The downstream runs.
@@ -129,7 +129,7 @@ pub enum GroupDecision {
 }
 
 impl GroupDecision {
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -140,7 +140,7 @@ impl GroupDecision {
 }
 
 impl JoinPolicy {
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::AllOf => "all_of",
@@ -149,7 +149,7 @@ impl JoinPolicy {
         }
     }
 
-    /// What the counts of its edges mean.
+    /// Returns the decision that follows from the numbers of edges that hold, are dead and are pending.
     pub fn verdict(self, holds: u32, dead: u32, pending: u32) -> GroupDecision {
         let wanted = match self {
             Self::AllOf => holds + dead + pending,
@@ -165,7 +165,7 @@ impl JoinPolicy {
         }
     }
 
-    /// Whether the unfinished upstreams are cancelled when it is satisfied.
+    /// Reports whether the unfinished upstreams are cancelled once the group is satisfied.
     pub fn cancels(self) -> bool {
         match self {
             Self::AllOf => false,
@@ -175,76 +175,76 @@ impl JoinPolicy {
         }
     }
 
-    /// Whether, once satisfied, it makes up for upstreams that failed.
+    /// Reports whether a satisfied group absorbs failed upstreams: they do not make the flow fail.
     pub fn absorbs(self) -> bool {
         !matches!(self, Self::AllOf)
     }
 
-    /// Refuses a policy that a group of `edges` edges can never satisfy, or always would.
+    /// Refuses a policy that a group of this many edges can never satisfy or always satisfies.
     pub fn check(self, pointer: &str, edges: usize) -> Result<(), Refusal> {
         if edges == 0 {
             return Err(Refusal::field(
                 pointer,
-                "is for a node without edges into it; add edges or leave the group out",
+                "is for a node without edges into it; add edges, or leave out the group",
             ));
         }
         match self {
             Self::Quorum { k, .. } if k == 0 || k as usize > edges => Err(Refusal::field(
                 &format!("{pointer}/k"),
-                format!("is {k}; it must lie between 1 and {edges}, the number of edges into the node"),
+                format!("is {k}; it must be between 1 and {edges}, the number of edges into the node"),
             )),
             Self::AllOf | Self::AnyOf { .. } | Self::Quorum { .. } => Ok(()),
         }
     }
 }
 
-/// Where one edge stands, and by which generation of its upstream.
+/// The state of an edge, and the generation of the upstream that it reflects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Edge {
-    /// Where it stands.
+    /// The edge's resolution.
     pub resolution: Resolution,
-    /// The generation of its upstream that it speaks of.
+    /// The generation of the upstream that the resolution reflects.
     pub generation: u32,
 }
 
-/// The group of edges into one execution: its policy, where each edge stands, and what was decided. The edges stand in the
-/// order of the upstreams in its wiring.
+/// The edge group of an execution: all edges into it, their policy and the decision. The edges have the order of the
+/// upstreams in the execution's [wiring](crate::Wiring).
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Join {
-    /// The policy.
+    /// The policy of the group.
     pub policy: JoinPolicy,
-    /// Its edges.
+    /// The edges into the execution.
     pub edges: Vec<Edge>,
-    /// What was decided.
+    /// The decision of the group.
     pub decision: GroupDecision,
 }
 
 impl Join {
-    /// The bytes that a store keeps.
+    /// Encodes the join for a store.
     pub fn encode(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).unwrap_or_default()
+        postcard::to_stdvec(self).expect("a join always serialises")
     }
 
-    /// From the bytes that a store kept.
+    /// Decodes the bytes of a store.
     pub fn decode(bytes: &[u8]) -> Result<Self, postcard::Error> {
         postcard::from_bytes(bytes)
     }
 
-    /// How many edges stand like this.
+    /// Returns the number of edges with this resolution.
     pub fn count(&self, resolution: Resolution) -> u32 {
         self.edges.iter().filter(|edge| edge.resolution == resolution).count() as u32
     }
 
-    /// What its edges, as they stand, mean.
+    /// Returns the decision that follows from the current edges.
     pub fn verdict(&self) -> GroupDecision {
         let holds = self.count(Resolution::Holds);
         let dead = self.count(Resolution::Dead);
         self.policy.verdict(holds, dead, self.edges.len() as u32 - holds - dead)
     }
 
-    /// Brings one edge up to date with its upstream, which is in `generation` and has ended as `outcome` or is live. Says
-    /// whether the edge changed: the same news twice changes nothing, nor does older news. An edge that a satisfied group
-    /// has counted stays as it was counted.
+    /// Updates the edge at `index` to its upstream's generation and outcome (none while the upstream is live). Returns
+    /// true if the edge changed. Updates are idempotent, and an update from an older generation is ignored. Once the
+    /// group is satisfied, edges that are not pending no longer change.
     pub fn update_edge(
         &mut self,
         index: usize,
@@ -257,10 +257,10 @@ impl Join {
         if generation < edge.generation || (satisfied && edge.resolution != Resolution::Pending) {
             return false;
         }
-        let heard = Edge {
+        let updated = Edge {
             generation,
             resolution: outcome.map_or(Resolution::Pending, |outcome| when.resolve(outcome)),
         };
-        std::mem::replace(edge, heard) != heard
+        std::mem::replace(edge, updated) != updated
     }
 }

@@ -1,25 +1,28 @@
-//! The rules of Selvedge, and the rows they are about.
+//! The rules of Selvedge and the rows they decide over.
 //!
-//! Everything here is plain synchronous Rust: no I/O, no clock, no randomness of its own. A rule takes rows as they
-//! are, an operation and the time, and gives rows as they become, the facts that happened, and a reply:
+//! Everything here is plain synchronous Rust: no I/O, no clock, no randomness of its own. A rule takes the current
+//! rows, an operation and the time. It returns the changed rows, the facts that record the changes, and a reply:
 //!
 //! ```text
 //! (rows, operation, now)  ->  (rows, facts, reply)
 //! ```
 //!
-//! A store loads the rows that [`Needs`] names and saves what [`Changes`] says. It knows no rule.
+//! A store loads the rows that [`Needs`] names and saves the rows in [`Changes`]. It knows no rules.
 //!
 //! Where to look:
-//! - [`transition`]: the one table of legal changes of state;
+//! - [`transition`]: the table of legal state transitions;
 //! - [`rule`]: the trait that every operation implements;
-//! - [`rules`]: one file per family of operations;
-//! - [`driver`]: the transaction driver, which loads, decides in phases, propagates, and says what to save;
-//! - [`Work`]: the rows of one transaction, and the only place through which a row changes;
-//! - [`fact`], [`history`], [`log`]: what is recorded, in a row's own history and in the event log;
-//! - [`explain`](mod@explain): why something does not run.
+//! - [`rules`]: the operations, one file per family;
+//! - [`driver`]: the transaction driver, which loads rows, decides in phases, propagates and collects the changes to
+//!   save;
+//! - [`Work`]: the rows of one transaction; every change of a row goes through it;
+//! - [`fact`], [`history`], [`log`]: the record of changes, in each execution's history and in the event log;
+//! - [`digest`]: the fingerprints by which repeated calls are recognised;
+//! - [`explain`](mod@explain): the reasons why an execution does not run.
 
 pub mod amount;
 pub mod class;
+pub mod digest;
 pub mod driver;
 pub mod entropy;
 pub mod execution;

@@ -1,63 +1,65 @@
-//! The event log: all facts of one commit are packed into one entry, and entries are numbered.
+//! The event log: all facts of one transaction form one entry, and entries are numbered.
 //!
-//! A cursor names one public event: (entry, fact in the entry, event of the fact). The number of an entry is drawn by the
-//! store after all row locks are held, so the facts of one execution stand in the order of its versions.
+//! A cursor identifies one public event: (entry, fact in the entry, event of the fact). The store assigns the number of
+//! an entry after it holds all row locks, so the facts of one execution are in the order of its versions.
 
 use crate::{ExecutionId, Fact, FlowId, Name, NamespaceId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One fact with everything a filter may ask for.
+/// A fact with everything that event filters match on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// When: the time of its transaction, which an entry stores once.
+    /// The time of the transaction. Stored once per entry.
     #[serde(skip)]
     pub at: Timestamp,
-    /// Whose.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// About which execution.
+    /// The execution that changed, if the fact is about one.
     pub execution: Option<ExecutionId>,
-    /// Of which flow; none where the execution is its own flow.
+    /// The flow; none if the execution was submitted alone and has spawned nothing.
     pub flow: Option<FlowId>,
-    /// The version the change made; none where no version rose.
+    /// The execution's version after the change; none if the fact changes no execution.
     pub version: Option<u32>,
-    /// Who asked for it, where a person did.
+    /// The operator who caused the change, if one did.
     pub actor: Option<Name>,
     /// The execution's tags.
     pub tags: BTreeMap<String, String>,
-    /// What happened.
+    /// The change.
     pub fact: Fact,
 }
 
-/// The form of an entry's body. Raised when it changes; every older form stays readable.
-const FORM: u8 = 1;
+/// The format version of an entry's body. Every older version stays readable.
+const FORMAT: u8 = 1;
 
-/// Packs the facts of one commit into the body of one entry.
+/// Encodes the facts of one transaction as the body of one entry.
 pub fn pack(events: &[Event]) -> Vec<u8> {
     let at = events.first().map(|event| event.at).unwrap_or_default();
-    let mut body = postcard::to_extend(&at, vec![FORM]).unwrap_or_default();
+    let mut body = postcard::to_extend(&at, vec![FORMAT]).expect("a time always serialises");
     for event in events {
         debug_assert_eq!(event.at, at, "one transaction has one time");
-        body = postcard::to_extend(event, body).unwrap_or_default();
+        body = postcard::to_extend(event, body).expect("an event always serialises");
     }
     body
 }
 
-/// Why an entry could not be read.
+/// The reason why an entry cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// A form that this version does not know.
-    #[error("entry of unknown form {0:?}; it was written by a newer version")]
-    Form(Option<u8>),
-    /// Damaged bytes.
-    #[error("damaged entry: {0}")]
+    /// The entry has an unknown format version.
+    #[error(
+        "the entry has the unknown format version {0:?}; a newer version of Selvedge wrote it, so upgrade this one"
+    )]
+    Format(Option<u8>),
+    /// The bytes of the entry are damaged.
+    #[error("the entry is damaged: {0}")]
     Damaged(#[from] postcard::Error),
 }
 
-/// The facts of one entry.
+/// Decodes the facts of an entry.
 pub fn unpack(body: &[u8]) -> Result<Vec<Event>, Unreadable> {
-    let [FORM, rest @ ..] = body else {
-        return Err(Unreadable::Form(body.first().copied()));
+    let [FORMAT, rest @ ..] = body else {
+        return Err(Unreadable::Format(body.first().copied()));
     };
     let mut events = Vec::new();
     let (at, mut rest) = postcard::take_from_bytes::<Timestamp>(rest)?;
@@ -69,27 +71,27 @@ pub fn unpack(body: &[u8]) -> Result<Vec<Event>, Unreadable> {
     Ok(events)
 }
 
-/// The place of one public event in the log. Ordered as the log is.
+/// The position of a public event in the log. Cursors have the order of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cursor {
-    /// The entry's number.
+    /// The number of the entry.
     pub entry: i64,
-    /// Which fact of the entry.
+    /// The index of the fact in the entry.
     pub fact: u32,
-    /// Which event of the fact.
+    /// The index of the event among those of the fact.
     pub event: u16,
 }
 
 impl Cursor {
-    /// Before every event.
+    /// The position before every event.
     pub const BEGINNING: Cursor = Cursor { entry: 0, fact: 0, event: 0 };
 
-    /// The opaque text: a version digit and the place, in hexadecimal.
+    /// Encodes the cursor as opaque text: a version digit, then the position in hexadecimal.
     pub fn encode(self) -> String {
         format!("1{:016x}{:08x}{:04x}", self.entry, self.fact, self.event)
     }
 
-    /// The place an opaque text names, if it is one of ours.
+    /// Decodes opaque text; none if it is no cursor.
     pub fn decode(text: &str) -> Option<Cursor> {
         let digits = text.strip_prefix('1')?;
         if digits.len() != 28 || !digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_survives_its_text_and_keeps_its_order() {
+    fn a_cursor_survives_a_round_trip_and_keeps_its_order() {
         let cursors = [
             Cursor { entry: 1, fact: 0, event: 0 },
             Cursor { entry: 1, fact: 0, event: 1 },

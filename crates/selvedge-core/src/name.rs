@@ -1,7 +1,7 @@
 //! Names given by callers: lanes, kinds, workers, instances, capabilities, tags and keys.
 //!
-//! A [`Name`] is parsed once at the edge and is valid from then on: not empty, within its limit, no control character
-//! (so no NUL, which no database stores in text).
+//! A [`Name`] is checked once, where a request enters, and is valid from then on: not empty, within its limit, and
+//! without control characters (so without NUL, which databases do not store in text).
 
 use crate::Refusal;
 use serde::{Deserialize, Serialize};
@@ -16,12 +16,12 @@ pub const LABEL_LIMIT: usize = 128;
 /// The longest tag value, in bytes.
 pub const TAG_VALUE_LIMIT: usize = 512;
 
-/// A name that was found valid.
+/// A valid name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Name(Arc<str>);
 
-/// As its text in quotes: refusals show names in this way.
+/// Formats the name as quoted text, the form in which refusals show it.
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&*self.0, f)
@@ -29,7 +29,7 @@ impl fmt::Debug for Name {
 }
 
 impl Name {
-    /// Checks `value`, which stands at `pointer` in the caller's request, against `limit` bytes.
+    /// Checks `value`, which is at `pointer` in the caller's request and may have `limit` bytes.
     pub fn parse(pointer: &str, value: &str, limit: usize) -> Result<Name, Refusal> {
         if value.is_empty() {
             return Err(Refusal::field(pointer, "must not be empty"));
@@ -38,18 +38,18 @@ impl Name {
         Ok(Name(value.into()))
     }
 
-    /// A name from a place that was checked before: a row of the store, or a literal.
+    /// Wraps text that was checked before: from a row of the store, or a literal.
     pub fn trusted(value: &str) -> Name {
         Name(value.into())
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Refuses text that is too long or holds a control character; empty text passes.
+/// Refuses text that is too long or contains a control character. Empty text is valid.
 pub fn check_text(pointer: &str, value: &str, limit: usize) -> Result<(), Refusal> {
     if value.len() > limit {
         return Err(Refusal::field(
@@ -60,7 +60,7 @@ pub fn check_text(pointer: &str, value: &str, limit: usize) -> Result<(), Refusa
     if let Some(position) = value.chars().position(char::is_control) {
         return Err(Refusal::field(
             pointer,
-            format!("holds a control character at position {position}; only printable text is allowed"),
+            format!("contains a control character at position {position}; only printable text is allowed"),
         ));
     }
     Ok(())

@@ -1,31 +1,31 @@
-//! The outbox: what a commit leaves to be done. A row leaves it in the transaction that does the last of its work, so a
-//! crash at any point loses nothing; and every work in it looks at how things stand when it is done, so doing it twice
+//! The outbox: work that a transaction enqueues for later ones. A row is deleted in the transaction that does the last
+//! of its work, so a crash at any point loses nothing. The work acts on the current state of its rows, so repeating it
 //! changes nothing.
 
 use crate::{NamespaceId, Timestamp};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// What is to be done.
+/// A kind of enqueued work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OutboxKind {
-    /// Bring the edges from an execution up to date with it: it has ended, or was opened again.
+    /// Update the edges from an execution that ended or reopened.
     Edges,
     /// Cancel the unfinished upstreams of an execution whose group is satisfied.
     Siblings,
-    /// Cancel the children of an execution that did not succeed.
+    /// Cancel the attached children of an execution that ended with an outcome other than completed.
     Children,
-    /// Cancel the members of a flow.
+    /// Cancel the members of a cancelled flow.
     Flow,
-    /// Tell an execution that children of it have ended.
+    /// Update the suspension of an execution whose children ended.
     Parent,
 }
 
 impl OutboxKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [OutboxKind; 5] = [Self::Edges, Self::Siblings, Self::Children, Self::Flow, Self::Parent];
 
-    /// The number a store keeps. Stable for ever.
+    /// Returns the number under which stores keep this kind. Never changes.
     pub fn code(self) -> i16 {
         match self {
             Self::Edges => 1,
@@ -36,32 +36,32 @@ impl OutboxKind {
         }
     }
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_code(code: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 }
 
-/// Names a row of the outbox.
+/// The key of an outbox row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutboxName {
-    /// The execution it is about; the flow, for [`OutboxKind::Flow`].
+    /// The id of the execution; of the flow for [`OutboxKind::Flow`].
     pub id: Uuid,
-    /// What is to be done.
+    /// The kind of work.
     pub kind: OutboxKind,
 }
 
-/// A row of the outbox.
+/// An outbox row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutboxRow {
-    /// Its name.
+    /// The key of the row.
     pub name: OutboxName,
-    /// Since when.
+    /// The time at which it was enqueued.
     pub at: Timestamp,
-    /// How much of it is done: what is wide is done in chunks.
+    /// The number of items already processed. Wide work is done in chunks.
     pub position: u32,
     /// The namespace, for the filters of reconcilers.
     pub namespace: NamespaceId,
-    /// The tags, for the filters of reconcilers.
+    /// The tags of the execution or flow, for the filters of reconcilers.
     pub tags: BTreeMap<String, String>,
 }

@@ -1,94 +1,94 @@
-//! What a caller wants to add to a flow: nodes, edges between them, and how each node's edges join. A [`GraphDraft`] is
-//! what was asked for, a [`GraphPlan`] is one that was found valid: names are unique, every edge has two ends and stands there
-//! once, nothing waits for itself.
+//! Nodes, edges and edge groups that a caller adds to a flow. A [`GraphDraft`] is an unchecked request. A [`GraphPlan`]
+//! is a valid one: node names are unique, both ends of every edge are known, no edge occurs twice, and there is no
+//! cycle.
 
+use crate::digest::{Digest, join_policy_form};
 use crate::join::{EdgeCondition, JoinPolicy};
 use crate::name::NAME_LIMIT;
 use crate::{Class, Draft, ExecutionId, Name, NamespaceId, Refusal, Submission};
 use std::collections::{HashMap, HashSet};
-use xxhash_rust::xxh3::Xxh3;
 
-/// The most nodes of one call.
+/// The most nodes in one call.
 pub const NODES_LIMIT: usize = 10_000;
-/// The most edges of one call.
+/// The most edges in one call.
 pub const EDGES_LIMIT: usize = 50_000;
-/// The most nodes on one way through a flow, children of children included.
+/// The most nodes on one path through a flow, along edges and from parents to children.
 pub const DEPTH_LIMIT: u32 = 10_000;
 
-/// A node as a caller asked for it.
+/// An unchecked node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeDraft {
-    /// Its name, unique in its flow.
+    /// The name, unique in its flow.
     pub name: String,
-    /// What it runs.
+    /// The execution to submit.
     pub draft: Draft,
 }
 
-/// An edge as a caller asked for it.
+/// An unchecked edge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EdgeDraft {
-    /// The name of its upstream.
+    /// The name of the upstream.
     pub from: String,
-    /// The name of its downstream.
+    /// The name of the downstream.
     pub to: String,
-    /// When it holds.
+    /// The condition under which the edge holds.
     pub when: EdgeCondition,
 }
 
-/// How the edges into a node join.
+/// The unchecked policy of the edge group of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupDraft {
     /// The name of the node.
     pub node: String,
-    /// The policy.
+    /// The policy of the group.
     pub policy: JoinPolicy,
 }
 
-/// Nodes, edges and groups as a caller asked for them, not yet checked.
+/// Unchecked nodes, edges and edge groups.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct GraphDraft {
     /// The nodes.
     pub nodes: Vec<NodeDraft>,
     /// The edges.
     pub edges: Vec<EdgeDraft>,
-    /// The groups whose policy is not `all_of`.
+    /// The edge groups whose policy is not `all_of`.
     pub groups: Vec<GroupDraft>,
 }
 
 /// A valid node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedNode {
-    /// Its name.
+    /// The name, unique in its flow.
     pub name: Name,
-    /// What it runs.
+    /// The execution to submit.
     pub submission: Submission,
-    /// How the edges into it join.
+    /// The policy of the edges into the node.
     pub policy: JoinPolicy,
-    /// Digest of what it runs, of the edges into it and of how they join.
+    /// The digest of the submission, the edges into the node and their policy.
     pub digest: u64,
 }
 
 /// One end of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum End {
-    /// A node of the same call, by its place.
+pub enum EdgeEnd {
+    /// A node of the same call, by its index.
     New(usize),
-    /// A node that is there already, by its place in [`GraphPlan::existing`].
-    Old(usize),
+    /// A node that the flow already has, by its index in [`GraphPlan::existing`].
+    Existing(usize),
 }
 
 /// A valid edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlannedEdge {
-    /// Its upstream.
-    pub from: End,
-    /// Its downstream.
-    pub to: End,
-    /// When it holds.
+    /// The upstream.
+    pub from: EdgeEnd,
+    /// The downstream.
+    pub to: EdgeEnd,
+    /// The condition under which the edge holds.
     pub when: EdgeCondition,
 }
 
-/// Nodes and edges that were found valid. Only [`GraphDraft::check`] makes one.
+/// Valid nodes and edges. Only [`GraphDraft::check`] creates one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphPlan {
     pub(crate) nodes: Vec<PlannedNode>,
@@ -97,36 +97,36 @@ pub struct GraphPlan {
     pub(crate) digest: u64,
 }
 
-/// Whether names of nodes that are not in the call may be meant to be there already.
+/// The flow to which a graph is added. It decides whether edges may name nodes that are not in the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphTarget {
-    /// A new flow: every name stands in the call.
+    /// A new flow: edges name nodes of the call only.
     NewFlow,
-    /// A flow that exists.
+    /// An existing flow: edges may also name its nodes.
     ExistingFlow,
 }
 
 impl GraphDraft {
-    /// Checks everything that can be checked without rows; the first offender is named.
-    pub fn check(self, onto: GraphTarget) -> Result<GraphPlan, Refusal> {
-        self.check_limits(onto)?;
+    /// Checks everything that can be checked without rows. The refusal names the first invalid field.
+    pub fn check(self, target: GraphTarget) -> Result<GraphPlan, Refusal> {
+        self.check_limits(target)?;
         let digest = self.digest();
-        let mut places: HashMap<Name, usize> = HashMap::with_capacity(self.nodes.len());
+        let mut indices: HashMap<Name, usize> = HashMap::with_capacity(self.nodes.len());
         let mut ids = HashSet::new();
         let mut nodes = Vec::with_capacity(self.nodes.len());
         for (index, node) in self.nodes.into_iter().enumerate() {
             let at = format!("/nodes/{index}");
             let name = Name::parse(&format!("{at}/name"), &node.name, NAME_LIMIT)?;
-            if let Some(first) = places.insert(name.clone(), index) {
+            if let Some(first) = indices.insert(name.clone(), index) {
                 let detail =
-                    format!("is {name:?}, which /nodes/{first} is called too; names are unique in a flow");
+                    format!("is {name:?}, the name of /nodes/{first}; give each node of a flow its own name");
                 return Err(Refusal::field(&format!("{at}/name"), detail));
             }
-            check_alone(&at, &node.draft)?;
+            refuse_keys(&at, &node.draft)?;
             if node.draft.id.is_some_and(|id| !ids.insert(id)) {
                 return Err(Refusal::field(
                     &format!("{at}/id"),
-                    "is the id of a node before it; ids are unique",
+                    "is the id of an earlier node; give each node its own id",
                 ));
             }
             let submission = node.draft.check().map_err(|refusal| refusal.with_pointer_prefix(&at))?;
@@ -134,15 +134,15 @@ impl GraphDraft {
         }
         let mut plan =
             GraphPlan { nodes, edges: Vec::with_capacity(self.edges.len()), existing: Vec::new(), digest };
-        plan.add_edges(&self.edges, &places, onto)?;
-        plan.add_policies(&self.groups, &places)?;
-        plan.check_order()?;
+        plan.add_edges(&self.edges, &indices, target)?;
+        plan.add_policies(&self.groups, &indices)?;
+        plan.refuse_cycles()?;
         plan.digest_nodes();
         Ok(plan)
     }
 
-    fn check_limits(&self, onto: GraphTarget) -> Result<(), Refusal> {
-        if self.nodes.is_empty() && (onto == GraphTarget::NewFlow || self.edges.is_empty()) {
+    fn check_limits(&self, target: GraphTarget) -> Result<(), Refusal> {
+        if self.nodes.is_empty() && (target == GraphTarget::NewFlow || self.edges.is_empty()) {
             return Err(Refusal::field("/nodes", "is empty; give at least one node"));
         }
         for (pointer, count, limit) in
@@ -150,7 +150,7 @@ impl GraphDraft {
         {
             if count > limit {
                 let detail = format!(
-                    "has {count} entries; at most {limit} are allowed in one call, add the rest later"
+                    "has {count} entries; one call allows at most {limit}, so add the rest in later calls"
                 );
                 return Err(Refusal::field(pointer, detail));
             }
@@ -158,40 +158,37 @@ impl GraphDraft {
         Ok(())
     }
 
-    /// A digest of all of it: what "the same content" means.
+    /// Returns the digest of the graph: two graphs with the same digest have the same content.
     fn digest(&self) -> u64 {
-        let mut hasher = Xxh3::new();
-        let mut text = |text: &str| {
-            hasher.update(&(text.len() as u64).to_le_bytes());
-            hasher.update(text.as_bytes());
-        };
-        for edge in &self.edges {
-            text(&edge.from);
-            text(&edge.to);
-            text(edge.when.as_str());
+        let mut digest = Digest::new();
+        let mut text = |text: &str| digest.sized(text.as_bytes());
+        for EdgeDraft { from, to, when } in &self.edges {
+            text(from);
+            text(to);
+            text(when.as_str());
         }
-        for group in &self.groups {
-            text(&group.node);
-            text(&format!("{:?}", group.policy));
+        for GroupDraft { node, policy } in &self.groups {
+            text(node);
+            text(&join_policy_form(*policy));
         }
-        for node in &self.nodes {
-            text(&node.name);
-            text(&format!("{:x} {:?}", node.draft.digest(), node.draft.id));
+        for NodeDraft { name, draft } in &self.nodes {
+            text(name);
+            let id = draft.id.map_or_else(|| "None".to_owned(), |id| format!("Some({})", id.hyphenated()));
+            text(&format!("{:x} {id}", draft.digest()));
         }
-        hasher.digest()
+        digest.finish()
     }
 }
 
-/// Keys are for executions that are submitted alone: with one, a node might be an execution of another flow.
-fn check_alone(at: &str, draft: &Draft) -> Result<(), Refusal> {
+/// Refuses keys: with a key, a node could turn out to be an execution of another flow.
+fn refuse_keys(at: &str, draft: &Draft) -> Result<(), Refusal> {
     for (field, given) in [
         ("idempotency_key", draft.idempotency_key.is_some()),
         ("idempotency_window_ms", draft.idempotency_window_ms.is_some()),
         ("unique_while_active", draft.unique_while_active.is_some()),
     ] {
         if given {
-            let detail =
-                "is for an execution that is submitted alone; give the flow an idempotency_key instead";
+            let detail = "is allowed only for an execution that is submitted alone; give the flow an idempotency_key instead";
             return Err(Refusal::field(&format!("{at}/{field}"), detail));
         }
     }
@@ -199,83 +196,83 @@ fn check_alone(at: &str, draft: &Draft) -> Result<(), Refusal> {
 }
 
 impl GraphPlan {
-    /// Its nodes.
+    /// Returns the nodes.
     pub fn nodes(&self) -> &[PlannedNode] {
         &self.nodes
     }
 
-    /// Its edges.
+    /// Returns the edges.
     pub fn edges(&self) -> &[PlannedEdge] {
         &self.edges
     }
 
-    /// The names of nodes that must be there already.
+    /// Returns the names of the nodes that the flow must already have.
     pub fn existing(&self) -> &[Name] {
         &self.existing
     }
 
-    /// Digest of its content.
+    /// Returns the digest of the content.
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// Whether an edge goes into a node that is there already, which may close a cycle.
+    /// Reports whether an edge goes into an existing node, which may close a cycle.
     pub fn enters_existing(&self) -> bool {
-        self.edges.iter().any(|edge| matches!(edge.to, End::Old(_)))
+        self.edges.iter().any(|edge| matches!(edge.to, EdgeEnd::Existing(_)))
     }
 
-    /// The claim classes of its nodes, in order.
+    /// Returns the claim classes of the nodes, in order.
     pub fn classes(&self, namespace: NamespaceId) -> Vec<Class> {
         self.nodes.iter().map(|node| node.submission.class(namespace)).collect()
     }
 
-    /// The ids that callers gave its nodes, in order.
+    /// Returns the ids that the caller chose for the nodes, in order.
     pub fn ids(&self) -> impl Iterator<Item = Option<ExecutionId>> {
         self.nodes.iter().map(|node| node.submission.id())
     }
 
-    /// The name of an end.
-    pub fn name(&self, end: End) -> &Name {
+    /// Returns the name of an edge's end.
+    pub fn name(&self, end: EdgeEnd) -> &Name {
         match end {
-            End::New(index) => &self.nodes[index].name,
-            End::Old(index) => &self.existing[index],
+            EdgeEnd::New(index) => &self.nodes[index].name,
+            EdgeEnd::Existing(index) => &self.existing[index],
         }
     }
 
     fn add_edges(
         &mut self,
         edges: &[EdgeDraft],
-        places: &HashMap<Name, usize>,
-        onto: GraphTarget,
+        indices: &HashMap<Name, usize>,
+        target: GraphTarget,
     ) -> Result<(), Refusal> {
-        let mut old: HashMap<Name, usize> = HashMap::new();
-        let mut known = HashSet::with_capacity(edges.len());
+        let mut existing: HashMap<Name, usize> = HashMap::new();
+        let mut seen = HashSet::with_capacity(edges.len());
         for (index, edge) in edges.iter().enumerate() {
             let at = format!("/edges/{index}");
-            let mut end = |field: &str, name: &str| -> Result<End, Refusal> {
+            let mut end = |field: &str, name: &str| -> Result<EdgeEnd, Refusal> {
                 let pointer = format!("{at}/{field}");
                 let name = Name::parse(&pointer, name, NAME_LIMIT)?;
-                if let Some(place) = places.get(&name) {
-                    return Ok(End::New(*place));
+                if let Some(index) = indices.get(&name) {
+                    return Ok(EdgeEnd::New(*index));
                 }
-                if onto == GraphTarget::NewFlow {
+                if target == GraphTarget::NewFlow {
                     return Err(Refusal::UnknownNode { pointer, node: name.to_string() });
                 }
                 let next = self.existing.len();
-                let place = *old.entry(name.clone()).or_insert(next);
-                if place == next {
+                let index = *existing.entry(name.clone()).or_insert(next);
+                if index == next {
                     self.existing.push(name);
                 }
-                Ok(End::Old(place))
+                Ok(EdgeEnd::Existing(index))
             };
             let (from, to) = (end("from", &edge.from)?, end("to", &edge.to)?);
             if from == to {
-                let detail = format!("goes from {:?} to itself", edge.from);
+                let detail = format!("goes from {:?} to itself; a node cannot wait for itself", edge.from);
                 return Err(Refusal::Cycle { pointer: at, detail });
             }
-            if !known.insert((from, to)) {
+            if !seen.insert((from, to)) {
                 let detail = format!(
-                    "goes from {:?} to {:?} like an edge before it; one is enough",
+                    "goes from {:?} to {:?}, as an earlier edge does; leave one of them out",
                     edge.from, edge.to
                 );
                 return Err(Refusal::field(&at, detail));
@@ -285,26 +282,27 @@ impl GraphPlan {
         Ok(())
     }
 
-    fn add_policies(&mut self, groups: &[GroupDraft], places: &HashMap<Name, usize>) -> Result<(), Refusal> {
+    fn add_policies(&mut self, groups: &[GroupDraft], indices: &HashMap<Name, usize>) -> Result<(), Refusal> {
         let mut edges: HashMap<usize, usize> = HashMap::new();
         for edge in &self.edges {
-            if let End::New(place) = edge.to {
-                *edges.entry(place).or_default() += 1;
+            if let EdgeEnd::New(index) = edge.to {
+                *edges.entry(index).or_default() += 1;
             }
         }
-        let mut known = HashSet::new();
+        let mut seen = HashSet::new();
         for (index, group) in groups.iter().enumerate() {
             let pointer = format!("/groups/{index}/node");
             let name = Name::parse(&pointer, &group.node, NAME_LIMIT)?;
-            let Some(place) = places.get(&name) else {
+            let Some(node) = indices.get(&name) else {
                 return Err(Refusal::UnknownNode { pointer, node: name.to_string() });
             };
-            if !known.insert(*place) {
-                return Err(Refusal::field(&pointer, format!("is {name:?}, which has a policy already")));
+            if !seen.insert(*node) {
+                let detail = format!("is {name:?}, which an earlier group names; give each node one group");
+                return Err(Refusal::field(&pointer, detail));
             }
-            let count = edges.get(place).copied().unwrap_or_default();
+            let count = edges.get(node).copied().unwrap_or_default();
             group.policy.check(&format!("/groups/{index}/policy"), count)?;
-            self.nodes[*place].policy = group.policy;
+            self.nodes[*node].policy = group.policy;
         }
         Ok(())
     }
@@ -312,44 +310,50 @@ impl GraphPlan {
     fn digest_nodes(&mut self) {
         let mut edges: Vec<Vec<(&str, &str)>> = vec![Vec::new(); self.nodes.len()];
         for edge in &self.edges {
-            if let End::New(place) = edge.to {
-                edges[place].push((self.name(edge.from), edge.when.as_str()));
+            if let EdgeEnd::New(index) = edge.to {
+                edges[index].push((self.name(edge.from), edge.when.as_str()));
             }
         }
         let digest = |(node, mut edges): (&PlannedNode, Vec<(&str, &str)>)| {
             edges.sort_unstable();
-            let content = (node.submission.digest, node.policy, edges);
-            xxhash_rust::xxh3::xxh3_64(&postcard::to_stdvec(&content).unwrap_or_default())
+            let mut digest = Digest::new();
+            digest.count(node.submission.digest);
+            digest.join_policy(node.policy);
+            digest.list(&edges, |digest, (from, when)| {
+                digest.text(from);
+                digest.text(when);
+            });
+            digest.finish()
         };
         let digests: Vec<u64> = self.nodes.iter().zip(edges).map(digest).collect();
         self.nodes.iter_mut().zip(digests).for_each(|(node, digest)| node.digest = digest);
     }
 
     /// Refuses a cycle among the new nodes.
-    fn check_order(&self) -> Result<(), Refusal> {
-        let mut graph = Graph::new(self.nodes.len());
+    fn refuse_cycles(&self) -> Result<(), Refusal> {
+        let mut graph = DependencyGraph::new(self.nodes.len());
         for edge in &self.edges {
-            if let (End::New(from), End::New(to)) = (edge.from, edge.to) {
+            if let (EdgeEnd::New(from), EdgeEnd::New(to)) = (edge.from, edge.to) {
                 graph.add(from, to);
             }
         }
         let Err(cycle) = graph.depths(&vec![0; self.nodes.len()]) else { return Ok(()) };
-        let names: Vec<&str> = cycle.iter().map(|place| self.nodes[*place].name.as_str()).collect();
-        let detail = format!("close a cycle: {}; a node cannot wait for itself", names.join(" -> "));
+        let names: Vec<&str> = cycle.iter().map(|index| self.nodes[*index].name.as_str()).collect();
+        let detail = format!("form a cycle: {}; leave out one of these edges", names.join(" -> "));
         Err(Refusal::Cycle { pointer: "/edges".into(), detail })
     }
 }
 
-/// A graph of places, for the check of its order.
-pub struct Graph {
+/// A graph of numbered nodes that finds cycles and depths.
+pub struct DependencyGraph {
     downstreams: Vec<Vec<usize>>,
     waits_for: Vec<usize>,
 }
 
-impl Graph {
-    /// So many nodes, no edge.
+impl DependencyGraph {
+    /// Creates a graph with this many nodes and no edges.
     pub fn new(nodes: usize) -> Self {
-        Graph { downstreams: vec![Vec::new(); nodes], waits_for: vec![0; nodes] }
+        DependencyGraph { downstreams: vec![Vec::new(); nodes], waits_for: vec![0; nodes] }
     }
 
     /// Adds an edge.
@@ -358,15 +362,16 @@ impl Graph {
         self.waits_for[to] += 1;
     }
 
-    /// How many nodes come before each, at least `from` of them; or the places of a cycle, the first repeated as the last.
+    /// Returns the depth of each node: the length of the longest path to it, and at least its entry in `from`. Returns
+    /// the nodes of a cycle if there is one, the first repeated as the last.
     pub fn depths(mut self, from: &[u32]) -> Result<Vec<u32>, Vec<usize>> {
         let mut depths = from.to_vec();
-        let mut open: Vec<usize> = (0..depths.len()).filter(|place| self.waits_for[*place] == 0).collect();
+        let mut open: Vec<usize> = (0..depths.len()).filter(|node| self.waits_for[*node] == 0).collect();
         let mut done = 0;
-        while let Some(place) = open.pop() {
+        while let Some(node) = open.pop() {
             done += 1;
-            for next in &self.downstreams[place] {
-                depths[*next] = depths[*next].max(depths[place] + 1);
+            for next in &self.downstreams[node] {
+                depths[*next] = depths[*next].max(depths[node] + 1);
                 self.waits_for[*next] -= 1;
                 if self.waits_for[*next] == 0 {
                     open.push(*next);
@@ -376,28 +381,29 @@ impl Graph {
         if done == depths.len() { Ok(depths) } else { Err(self.cycle()) }
     }
 
-    /// A cycle among what still waits: from any of these, going back along the edges comes round.
+    /// Returns a cycle among the nodes that still wait. Each of them has an upstream that still waits, so walking
+    /// backwards from any of them ends in a cycle.
     fn cycle(&self) -> Vec<usize> {
-        let stuck = |place: usize| self.waits_for[place] > 0;
+        let stuck = |node: usize| self.waits_for[node] > 0;
         let mut before: HashMap<usize, usize> = HashMap::new();
-        for (place, downstreams) in self.downstreams.iter().enumerate().filter(|(place, _)| stuck(*place)) {
+        for (node, downstreams) in self.downstreams.iter().enumerate().filter(|(node, _)| stuck(*node)) {
             for next in downstreams.iter().filter(|next| stuck(**next)) {
-                before.insert(*next, place);
+                before.insert(*next, node);
             }
         }
-        let Some(mut place) = before.keys().copied().min() else { return Vec::new() };
-        let mut way = Vec::new();
+        let Some(mut node) = before.keys().copied().min() else { return Vec::new() };
+        let mut path = Vec::new();
         let mut seen = HashSet::new();
-        while seen.insert(place) {
-            way.push(place);
-            match before.get(&place) {
-                Some(upstream) => place = *upstream,
+        while seen.insert(node) {
+            path.push(node);
+            match before.get(&node) {
+                Some(upstream) => node = *upstream,
                 None => break,
             }
         }
-        let start = way.iter().position(|other| *other == place).unwrap_or_default();
-        let mut cycle = way.split_off(start);
-        cycle.push(place);
+        let start = path.iter().position(|other| *other == node).unwrap_or_default();
+        let mut cycle = path.split_off(start);
+        cycle.push(node);
         cycle.reverse();
         cycle
     }

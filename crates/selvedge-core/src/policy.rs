@@ -1,33 +1,33 @@
-//! The policy of an execution: how it is retried, how long it may take, how long it stays.
+//! The policy of an execution: retries, timeouts, deadline and retention.
 
 use crate::Entropy;
 use serde::{Deserialize, Serialize};
 
-/// Seven days, the default retention.
+/// The default retention: 7 days.
 pub const DEFAULT_RETENTION_MS: i64 = 7 * 24 * 3600 * 1000;
-/// 24 hours, the default window of an idempotency key.
+/// The default window of an idempotency key: 24 hours.
 pub const DEFAULT_IDEMPOTENCY_WINDOW_MS: i64 = 24 * 3600 * 1000;
 
-/// What went wrong with an attempt, as its worker or the engine classed it.
+/// The class of a failure, chosen by the worker or by the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
-    /// May pass by itself; the default.
+    /// The failure may pass by itself. The default.
     Transient,
-    /// Will not pass by itself.
+    /// The failure will not pass by itself.
     Permanent,
-    /// The surroundings failed, not the work.
+    /// The infrastructure failed, not the work.
     Infrastructure,
-    /// Took too long.
+    /// The attempt took too long.
     Timeout,
 }
 
 impl FailureClass {
-    /// Every class, in order.
+    /// All classes.
     pub const ALL: [FailureClass; 4] =
         [Self::Transient, Self::Permanent, Self::Infrastructure, Self::Timeout];
 
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Transient => "transient",
@@ -37,30 +37,31 @@ impl FailureClass {
         }
     }
 
-    /// The class with this word.
+    /// Returns the class with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|class| class.as_str() == word)
     }
 }
 
-/// How long to wait before the next attempt.
+/// The back-off before the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Backoff {
-    /// Always the same; jitter never applies.
+    /// A constant back-off without jitter.
     Fixed {
-        /// The wait.
+        /// The back-off, in milliseconds.
         delay_ms: i64,
     },
-    /// Grows with every retry up to a cap.
+    /// A back-off that grows with every retry, up to a maximum.
     Exponential {
-        /// The first wait.
+        /// The first back-off, in milliseconds.
         initial_ms: i64,
-        /// What each wait is multiplied by to give the next.
+        /// The factor from each back-off to the next.
         multiplier: f64,
-        /// The longest wait.
+        /// The longest back-off, in milliseconds.
         max_ms: i64,
-        /// Whether a random part (up to half) is taken off, so that failures that came together do not return together.
+        /// True to shorten each back-off by a random part of up to half, so that simultaneous failures do not all retry
+        /// at once.
         jitter: bool,
     },
 }
@@ -72,7 +73,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait before retry number `retry`, counted from 1.
+    /// Returns the back-off before retry number `retry`, counted from 1, in milliseconds.
     pub fn delay_ms(&self, retry: u32, entropy: &mut Entropy) -> i64 {
         match *self {
             Backoff::Fixed { delay_ms } => delay_ms,
@@ -86,16 +87,16 @@ impl Backoff {
     }
 }
 
-/// When a failed or interrupted attempt is followed by another.
+/// The conditions under which a failed or interrupted attempt is followed by another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Retry {
-    /// How many failed attempts are followed by another; 3.
+    /// The most retries after failures. Default: 3.
     pub max_retries: u32,
-    /// How often infrastructure may take an attempt away; 100. Zero gives at-most-once.
+    /// The most retries after interruptions. Default: 100. Zero gives at-most-once execution.
     pub max_interruptions: u32,
-    /// Which failures are retried; all but `permanent`.
+    /// The failure classes that are retried. Default: all but `permanent`.
     pub retry_on: Vec<FailureClass>,
-    /// How long to wait in between.
+    /// The back-off between attempts. Default: exponential from 1 s to 60 s, with jitter.
     pub backoff: Backoff,
 }
 
@@ -110,19 +111,19 @@ impl Default for Retry {
     }
 }
 
-/// Everything about an execution that is settled when it is submitted and bounds its life.
+/// The policy of an execution, fixed at submission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policy {
-    /// Retries and interruptions.
+    /// The retries after failures and interruptions.
     pub retry: Retry,
-    /// The longest one attempt may run; none.
+    /// The longest time that one attempt may run, in milliseconds. Default: no limit.
     pub attempt_timeout_ms: Option<i64>,
-    /// The longest the execution may live from submission; none.
+    /// The longest time from submission to the end, in milliseconds. Default: no limit.
     pub deadline_ms: Option<i64>,
-    /// The longest it may wait for its first start; none.
+    /// The longest time from submission to the first attempt, in milliseconds. Default: no limit.
     pub start_by_ms: Option<i64>,
-    /// How long it stays after its end; 7 days.
+    /// The time for which the execution is kept after its end, in milliseconds. Default: 7 days.
     pub retention_ms: i64,
 }
 

@@ -1,165 +1,172 @@
-//! Why a command was refused. A refusal changes nothing, names the offender and says what would be right.
+//! Refusals: the reasons why an operation was refused. A refused operation changes nothing. Its message names the cause
+//! and says what the caller should do.
 
 use crate::{ExecutionId, FlowId, LeaseId, Outcome, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// A refused command. Every variant has a stable [code](Refusal::code).
+/// The reason why an operation was refused. Every variant has a stable [code](Refusal::code).
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "refusal", rename_all = "snake_case")]
 pub enum Refusal {
-    /// A field is well-formed but wrong.
+    /// A field has an invalid value.
     #[error("{pointer} {detail}")]
     InvalidField {
-        /// JSON pointer to the field.
+        /// The JSON pointer to the field.
         pointer: String,
-        /// What is wrong and what would be right.
+        /// The problem and its remedy.
         detail: String,
     },
-    /// A field that does not exist.
+    /// The request has an unknown field.
     #[error("{pointer}: {detail}")]
     UnknownField {
-        /// JSON pointer to the field.
+        /// The JSON pointer to the field.
         pointer: String,
-        /// Which fields exist.
+        /// The fields that exist.
         detail: String,
     },
-    /// A payload beyond its limit.
-    #[error("{pointer} is {actual} bytes long; at most {limit} are allowed")]
+    /// A payload exceeds its limit.
+    #[error("{pointer} has {actual} bytes; at most {limit} are allowed")]
     PayloadTooLarge {
-        /// JSON pointer to the payload.
+        /// The JSON pointer to the payload.
         pointer: String,
-        /// The limit in bytes.
+        /// The limit, in bytes.
         limit: u64,
-        /// Its size in bytes.
+        /// The size of the payload, in bytes.
         actual: u64,
     },
-    /// No such thing in this namespace.
+    /// The namespace has no such object.
     #[error("there is no {what} {id}")]
     NotFound {
-        /// The noun.
+        /// The kind of object, as a noun.
         what: String,
-        /// The id that was given.
+        /// The given id or name.
         id: String,
     },
-    /// The fence does not match the current lease.
+    /// The fence is not that of the current lease.
     #[error("{0}")]
     StaleLease(Box<StaleLease>),
     /// The execution has ended.
     #[error("execution {execution} has already ended as {outcome}")]
     AlreadyTerminal {
-        /// Which one.
+        /// The execution.
         execution: ExecutionId,
-        /// How it ended.
+        /// The execution's outcome.
         outcome: Outcome,
     },
-    /// The action does not apply in the execution's state.
+    /// The action is not allowed in the execution's state.
     #[error("execution {execution} is {state}: {detail}")]
     WrongState {
-        /// Which one.
+        /// The execution.
         execution: ExecutionId,
-        /// Its public state.
+        /// The public name of its state.
         state: String,
-        /// When the action applies.
+        /// The states in which the action is allowed, or what to do instead.
         detail: String,
     },
-    /// The same key or id was used with other content.
+    /// The same key or id was used before with other content.
     #[error("{pointer} {detail}")]
     IdempotencyMismatch {
-        /// JSON pointer to the key or id.
+        /// The JSON pointer to the key or id.
         pointer: String,
-        /// What it was used for before.
+        /// The earlier use and the remedy.
         detail: String,
     },
-    /// Edges that wait for each other.
+    /// The edges form a cycle.
     #[error("{pointer} {detail}")]
     Cycle {
-        /// JSON pointer to the edges.
+        /// The JSON pointer to the edges.
         pointer: String,
-        /// The nodes on the way round.
+        /// The nodes of the cycle.
         detail: String,
     },
-    /// No node has that name.
-    #[error("{pointer} names {node:?}, and no node is called that")]
+    /// No node has the given name.
+    #[error("{pointer} names {node:?}, but no node has that name; add the node or correct the name")]
     UnknownNode {
-        /// JSON pointer to the name.
+        /// The JSON pointer to the name.
         pointer: String,
-        /// The name.
+        /// The given name.
         node: String,
     },
-    /// The flow has ended, or its cancel was asked for.
-    #[error("flow {flow} is {state}: nothing can be added to it; submit a new flow, or replay a node of it")]
+    /// The flow has ended or is being cancelled.
+    #[error(
+        "flow {flow} is {state}: nothing can be added to it; submit a new flow, or replay one of its nodes"
+    )]
     FlowEnded {
-        /// Which one.
+        /// The flow.
         flow: FlowId,
-        /// Its state.
+        /// The flow's state.
         state: String,
     },
-    /// `if_version` does not match.
-    #[error("execution {execution} is at version {actual}, not {expected}; read it again and decide anew")]
+    /// `if_version` is not the execution's version.
+    #[error(
+        "execution {execution} is at version {actual}, not {expected}; read it again and retry with its version"
+    )]
     VersionMismatch {
-        /// Which one.
+        /// The execution.
         execution: ExecutionId,
-        /// What the caller expected.
+        /// The version that the caller expected.
         expected: u32,
-        /// What it is.
+        /// The execution's version.
         actual: u32,
     },
-    /// The token does not allow this delivery.
+    /// The token does not permit this delivery.
     #[error("{detail}")]
     Token {
-        /// What is wrong with it.
+        /// The reason, which determines the code.
         reason: TokenReason,
-        /// In words.
+        /// The reason in words.
         detail: String,
     },
-    /// The execution has as many of these as it may have.
-    #[error("execution {execution} has {limit} {what}, which is the most it may have")]
+    /// The execution would exceed a limit.
+    #[error("an execution may have at most {limit} {what}, and execution {execution} would exceed that")]
     LimitReached {
-        /// Which one.
+        /// The execution.
         execution: ExecutionId,
-        /// The noun.
+        /// The limited objects, as a plural noun.
         what: String,
-        /// How many.
+        /// The limit.
         limit: u64,
     },
-    /// The lane takes nothing new.
-    #[error("lane {lane} is draining and takes nothing new; submit to another lane, or make it active")]
+    /// The lane is draining and accepts no new executions.
+    #[error(
+        "lane {lane} is draining and accepts no new executions; submit to another lane, or set it to active"
+    )]
     LaneDraining {
-        /// Which.
+        /// The lane.
         lane: String,
     },
-    /// The stored row cannot be understood; it is left as it is.
+    /// The stored row cannot be decoded. It is left unchanged.
     #[error("execution {execution} cannot be read: {detail}; nothing was changed")]
     Unreadable {
-        /// Which one.
+        /// The execution.
         execution: ExecutionId,
-        /// What was found.
+        /// The error of the decoder.
         detail: String,
     },
 }
 
-/// What is wrong with a token.
+/// The reason why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenReason {
-    /// It is not the token of this waitpoint, or its key is no longer accepted.
+    /// It is not the token of this waitpoint, or its key was retired.
     Invalid,
-    /// Its time is over.
+    /// The waitpoint has expired.
     Expired,
-    /// It was revoked.
+    /// An operator revoked the token.
     Revoked,
 }
 
-/// What a worker with a stale fence is told: who holds the lease now, or how the execution ended.
+/// The reply to a worker with a stale fence: the current holder of the lease, or the outcome of the execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StaleLease {
     /// The execution.
     pub execution: ExecutionId,
-    /// Its public state now.
+    /// The public name of its state.
     pub state: String,
-    /// How it ended, if it has.
+    /// The outcome, if the execution has ended.
     pub outcome: Option<Outcome>,
-    /// Who holds it now, if anybody.
+    /// The holder of the current lease, if there is one.
     pub holder: Option<LeaseHolder>,
 }
 
@@ -168,19 +175,19 @@ pub struct StaleLease {
 pub struct LeaseHolder {
     /// The worker.
     pub worker: String,
-    /// Its instance.
+    /// The worker's instance.
     pub instance: String,
-    /// The lease.
+    /// The lease's id.
     pub lease_id: LeaseId,
-    /// Its epoch.
+    /// The lease's epoch.
     pub epoch: u32,
-    /// When it was claimed.
+    /// The time of the claim.
     pub claimed_at: Timestamp,
 }
 
 impl std::fmt::Display for StaleLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "this lease of execution {} is over: ", self.execution)?;
+        write!(f, "this lease of execution {} has ended: ", self.execution)?;
         match (&self.outcome, &self.holder) {
             (Some(outcome), _) => write!(f, "the execution ended as {outcome}"),
             (None, Some(holder)) => write!(
@@ -188,23 +195,23 @@ impl std::fmt::Display for StaleLease {
                 "worker {} (instance {}) holds it now under epoch {}",
                 holder.worker, holder.instance, holder.epoch
             ),
-            (None, None) => write!(f, "the execution is {} and nobody holds it", self.state),
+            (None, None) => write!(f, "the execution is {} and no worker holds it", self.state),
         }
     }
 }
 
 impl Refusal {
-    /// A wrong field.
+    /// Refuses the value of a field.
     pub fn field(pointer: &str, detail: impl Into<String>) -> Refusal {
         Refusal::InvalidField { pointer: pointer.into(), detail: detail.into() }
     }
 
-    /// An execution that is not there.
+    /// Refuses the id of an execution that does not exist.
     pub fn no_execution(id: ExecutionId) -> Refusal {
         Refusal::NotFound { what: "execution".into(), id: id.to_string() }
     }
 
-    /// The stable machine-readable code.
+    /// Returns the stable machine-readable code.
     pub fn code(&self) -> &'static str {
         match self {
             Refusal::InvalidField { .. } => "invalid_field",
@@ -228,7 +235,7 @@ impl Refusal {
         }
     }
 
-    /// The JSON pointer of the offender, where there is one.
+    /// Returns the JSON pointer to the refused field, if there is one.
     pub fn pointer(&self) -> Option<&str> {
         match self {
             Refusal::InvalidField { pointer, .. }
@@ -250,26 +257,26 @@ impl Refusal {
         }
     }
 
-    /// The same refusal of something that stands further up: its pointer no longer begins with `at`.
-    pub fn without_pointer_prefix(mut self, at: &str) -> Refusal {
+    /// Removes a prefix from the pointer, for a caller whose request has the field at a higher level.
+    pub fn without_pointer_prefix(mut self, prefix: &str) -> Refusal {
         if let Refusal::IdempotencyMismatch { pointer, .. } | Refusal::InvalidField { pointer, .. } =
             &mut self
-            && let Some(rest) = pointer.strip_prefix(at)
+            && let Some(rest) = pointer.strip_prefix(prefix)
         {
             *pointer = rest.to_owned();
         }
         self
     }
 
-    /// The same refusal of something that stands further down: its pointer begins with `at`.
-    pub fn with_pointer_prefix(mut self, at: &str) -> Refusal {
+    /// Adds a prefix to the pointer, for a caller whose request has the field at a lower level.
+    pub fn with_pointer_prefix(mut self, prefix: &str) -> Refusal {
         match &mut self {
             Refusal::InvalidField { pointer, .. }
             | Refusal::UnknownField { pointer, .. }
             | Refusal::PayloadTooLarge { pointer, .. }
             | Refusal::Cycle { pointer, .. }
             | Refusal::UnknownNode { pointer, .. }
-            | Refusal::IdempotencyMismatch { pointer, .. } => pointer.insert_str(0, at),
+            | Refusal::IdempotencyMismatch { pointer, .. } => pointer.insert_str(0, prefix),
             Refusal::NotFound { .. }
             | Refusal::StaleLease(_)
             | Refusal::AlreadyTerminal { .. }

@@ -1,56 +1,57 @@
-//! Sessions of workers: the pair (instance, time to live) that a heartbeat renews, one row however many leases it holds.
+//! Sessions of workers: one row per (instance, time to live) pair. A heartbeat renews the session, and thereby all its
+//! leases.
 
 use crate::{ClaimScope, Name, NamespaceId, SessionId, Timestamp};
 
-/// A claim or heartbeat writes the session's row only if it was last seen longer ago than this.
+/// The shortest time between two updates of `seen_at` by claims, in milliseconds.
 pub const SEEN_EVERY_MS: i64 = 10_000;
-/// A worker not seen for this long is not counted as live.
+/// The time after which an unseen worker no longer counts as live, in milliseconds.
 pub const LIVE_MS: i64 = 90_000;
-/// A session not seen for this long, and without leases, is forgotten.
+/// The time after which an unseen session without leases is deleted, in milliseconds.
 pub const FORGET_MS: i64 = 3_600_000;
 
-/// A session's row.
+/// The row of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
-    /// Its id.
+    /// The session's id.
     pub id: SessionId,
     /// The worker.
     pub worker: Name,
     /// The worker's instance.
     pub instance: Name,
-    /// The time to live of its leases.
+    /// The time to live of its leases, in milliseconds.
     pub ttl_ms: i64,
-    /// What the worker can run, as its newest claim said.
+    /// The scope of the worker's latest claim.
     pub scope: ClaimScope,
-    /// When it came.
+    /// The time of registration.
     pub registered_at: Timestamp,
-    /// When it was last seen.
+    /// The time at which the worker was last seen.
     pub seen_at: Timestamp,
-    /// When a heartbeat last renewed it.
+    /// The time of the last renewal; none before the first.
     pub renewed_at: Option<Timestamp>,
-    /// Whether the worker was asked to drain.
+    /// True if the worker was asked to drain.
     pub draining: bool,
 }
 
 impl Session {
-    /// Its namespace.
+    /// Returns the namespace.
     pub fn namespace(&self) -> NamespaceId {
         self.scope.namespace
     }
 
-    /// Until when its last renewal carries its leases; none before the first.
+    /// Returns the time until which the last renewal extends its leases; none before the first renewal.
     pub fn renewed_until(&self) -> Option<Timestamp> {
         self.renewed_at.map(|renewed| renewed.plus_ms(self.ttl_ms))
     }
 
-    /// Whether its worker counts as live.
+    /// Reports whether the worker counts as live.
     pub fn is_live(&self, now: Timestamp) -> bool {
         let window = LIVE_MS.max(self.ttl_ms);
         self.seen_at.plus_ms(window) >= now || self.renewed_until().is_some_and(|until| until >= now)
     }
 
-    /// The session of a worker that said that it has gone: no longer live, its leases on their own first term. The row
-    /// stays for a while, so that a claim that is under way never refers to a session that is not there.
+    /// Returns the session of a departed worker: not live, and without a renewal, so that its leases expire after their
+    /// first term. The row is kept for a while, because a concurrent claim may refer to it.
     pub fn departed(mut self, now: Timestamp) -> Session {
         self.seen_at = self.seen_at.min(now.minus_ms(LIVE_MS.max(self.ttl_ms) + 1));
         self.renewed_at = None;
@@ -58,7 +59,7 @@ impl Session {
         self
     }
 
-    /// Whether it may be forgotten, as far as time goes.
+    /// Reports whether the session was unseen for long enough to be deleted.
     pub fn is_forgotten(&self, now: Timestamp) -> bool {
         !self.is_live(now) && self.seen_at.plus_ms(FORGET_MS.max(2 * self.ttl_ms)) < now
     }

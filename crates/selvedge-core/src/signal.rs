@@ -1,36 +1,37 @@
-//! Signals: what outside parties and other executions tell an execution. Kept until a wait takes them.
+//! Signals: messages to an execution from callers, waitpoints and other executions. A signal is kept until a wait takes
+//! it.
 
 use crate::waitpoint::WaitpointId;
 use crate::{ExecutionId, Name, Timestamp};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// How many bytes the payload of a signal may have.
+/// The largest payload of a signal, in bytes.
 pub const SIGNAL_LIMIT: usize = 256 * 1024;
-/// How many signals an execution may get.
+/// The most signals of one execution.
 pub const SIGNALS_MAX: u32 = 10_000;
-/// The name of the signal that a claim carries when a wait has waited for too long.
+/// The name of the signal that a claim carries after a wait timed out.
 pub const TIMEOUT: &str = "timeout";
-/// Who sends that one.
+/// The source of the timeout signal.
 pub const ENGINE: &str = "selvedge";
 
-/// What a delivery did.
+/// The effect of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// It is kept for a wait that is yet to come.
+    /// The signal is kept for a later wait.
     Buffered,
-    /// What waits for it has heard it, and waits for more.
+    /// A wait received the signal, and the execution remains suspended.
     Counted,
-    /// The execution is ready.
+    /// The signal resumed the execution.
     Resumed,
 }
 
 impl Effect {
-    /// Every effect.
+    /// All effects.
     pub const ALL: [Effect; 3] = [Self::Buffered, Self::Counted, Self::Resumed];
 
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Buffered => "buffered",
@@ -39,40 +40,40 @@ impl Effect {
         }
     }
 
-    /// The number a store keeps. Stable for ever.
+    /// Returns the number under which stores keep this effect. Never changes.
     pub fn code(self) -> i16 {
         self as i16
     }
 
-    /// The effect with this number.
+    /// Returns the effect with this number.
     pub fn from_code(code: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|effect| effect.code() == code)
     }
 }
 
-/// A signal that was delivered.
+/// A delivered signal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signal {
-    /// To which execution.
+    /// The execution that received it.
     pub execution: ExecutionId,
-    /// Its place in the order of delivery, from 1.
+    /// The position in the order of delivery, from 1.
     pub number: u32,
-    /// Its name.
+    /// The signal's name.
     pub name: Name,
-    /// Who sent it.
+    /// The sender.
     pub source: Name,
-    /// The waitpoint through which it came, and its name.
+    /// The id and name of the waitpoint through which it was delivered, if it was.
     pub waitpoint: Option<(WaitpointId, Name)>,
-    /// The sender's key for it.
+    /// The sender's idempotency key.
     pub key: Option<Name>,
-    /// Digest of what was sent.
+    /// The digest of name, source and payload.
     pub digest: u64,
-    /// When it was delivered.
+    /// The time of delivery.
     pub at: Timestamp,
-    /// What the delivery did.
+    /// The effect of the delivery.
     pub effect: Effect,
-    /// The suspension that took it; none while it is kept.
+    /// The number of the suspension that took it; none if no wait has taken it.
     pub taken: Option<u32>,
-    /// JSON, byte for byte; none where it was not asked for.
+    /// The payload: JSON, kept byte for byte. None if it was not loaded.
     pub payload: Option<Bytes>,
 }

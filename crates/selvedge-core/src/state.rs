@@ -1,6 +1,7 @@
-//! The state of an execution: one sum type, each state carrying only what that state can have.
+//! The state of an execution: one enum, in which each state carries only the data that belongs to it.
 //!
-//! Whatever else people want to see (public state, outcome, who holds it) is derived from it and never stored beside it.
+//! Everything else about the state (its public name, the outcome, the holder of the lease) is derived from it and never
+//! stored beside it.
 
 use crate::gate::GateName;
 use crate::{LeaseId, Name, SessionId, Suspension, Timestamp};
@@ -8,29 +9,29 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// How an execution ended.
+/// The outcome of an execution that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// A worker completed it.
+    /// A worker completed the execution.
     #[serde(alias = "success")]
     Completed,
-    /// Its last attempt failed.
+    /// The last attempt failed, or a wait timed out with the action `fail`.
     Failed,
-    /// Somebody cancelled it.
+    /// The execution was cancelled.
     Cancelled,
-    /// Its time ran out, or infrastructure took it away too often.
+    /// The execution ran out of time or of interruptions.
     Expired,
-    /// Its place in a flow could no longer be reached.
+    /// The edge group of its node could no longer be satisfied.
     Skipped,
 }
 
 impl Outcome {
-    /// Every outcome.
+    /// All outcomes.
     pub const ALL: [Outcome; 5] =
         [Self::Completed, Self::Failed, Self::Cancelled, Self::Expired, Self::Skipped];
 
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -41,7 +42,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome with this word.
+    /// Returns the outcome with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.as_str() == word)
     }
@@ -56,29 +57,29 @@ impl fmt::Display for Outcome {
 /// The state of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// Waits for its upstreams. The join records which of them have ended.
+    /// The execution waits for its upstreams. Its join records which of them have ended.
     WaitingDependencies,
-    /// Waits for a worker: it may be claimed.
+    /// The execution waits for a worker: it may be claimed.
     Waiting,
-    /// Not before this time.
+    /// The execution may not be claimed before a time.
     Delayed {
-        /// When it becomes ready.
+        /// The time at which it becomes `Waiting`.
         until: Timestamp,
     },
-    /// A worker holds it.
+    /// A worker holds a lease on the execution.
     Active(Lease),
-    /// It could be claimed, and this gate refuses it.
+    /// The execution would be `Waiting`, but this gate refused it and holds it.
     Held(Arc<GateName>),
-    /// Nobody holds it, and it waits for what its suspension says.
+    /// The execution has no lease and waits until its suspension is fulfilled.
     Suspended(Arc<Suspension>),
-    /// It has ended.
+    /// The execution has ended.
     Terminal(Outcome),
 }
 
-/// A live lease. Its epoch is the execution's.
+/// The current lease of an active execution. Its epoch is the execution's epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
-    /// The lease.
+    /// The lease's id.
     pub id: LeaseId,
     /// The session that renews it.
     pub session: SessionId,
@@ -86,20 +87,20 @@ pub struct Lease {
     pub worker: Name,
     /// The worker's instance.
     pub instance: Name,
-    /// When it was claimed.
+    /// The time of the claim.
     pub claimed_at: Timestamp,
-    /// Its time to live.
+    /// The time to live, in milliseconds.
     pub ttl_ms: i64,
 }
 
 impl Lease {
-    /// The end of its own first term.
+    /// Returns the end of the first term: the time at which the lease expires unless its session is renewed.
     pub fn first_term(&self) -> Timestamp {
         self.claimed_at.plus_ms(self.ttl_ms)
     }
 }
 
-/// A state without what it carries: what the transition table and the stores' indexes speak of.
+/// A state without its data, as the transition table and the indexes of stores use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StateName {
     /// See [`State::WaitingDependencies`].
@@ -127,7 +128,7 @@ pub enum StateName {
 }
 
 impl StateName {
-    /// Every state, in the order of their declaration.
+    /// All states, in the order of their declaration.
     pub const ALL: [StateName; 11] = [
         Self::WaitingDependencies,
         Self::Waiting,
@@ -142,7 +143,8 @@ impl StateName {
         Self::Skipped,
     ];
 
-    /// The number a store keeps. Stable for ever; 6 to 9 are left for states that wait.
+    /// Returns the number under which stores keep this state. Never changes. 6 to 9 are reserved for states that are
+    /// not terminal.
     pub fn code(self) -> i16 {
         match self {
             Self::Waiting => 0,
@@ -159,12 +161,12 @@ impl StateName {
         }
     }
 
-    /// The state with this number.
+    /// Returns the state with this number.
     pub fn from_code(code: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|name| name.code() == code)
     }
 
-    /// The outcome, if this state is terminal.
+    /// Returns the outcome, if the state is terminal.
     pub fn outcome(self) -> Option<Outcome> {
         match self {
             Self::WaitingDependencies
@@ -181,7 +183,7 @@ impl StateName {
         }
     }
 
-    /// The public word: what API, CLI and pages call this state.
+    /// Returns the public name, as the API, the command line and the pages show it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::WaitingDependencies => "waiting_dependencies",
@@ -198,14 +200,14 @@ impl StateName {
         }
     }
 
-    /// The state with this public word.
+    /// Returns the state with this public name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|name| name.as_str() == word)
     }
 }
 
 impl State {
-    /// Which state this is.
+    /// Returns the state without its data.
     pub fn name(&self) -> StateName {
         match self {
             State::WaitingDependencies => StateName::WaitingDependencies,
@@ -222,7 +224,7 @@ impl State {
         }
     }
 
-    /// The lease, if somebody holds one.
+    /// Returns the lease, if the execution is active.
     pub fn lease(&self) -> Option<&Lease> {
         match self {
             State::Active(lease) => Some(lease),
@@ -235,7 +237,7 @@ impl State {
         }
     }
 
-    /// What it waits for, if it is suspended.
+    /// Returns the suspension, if the execution is suspended.
     pub fn suspension(&self) -> Option<&Arc<Suspension>> {
         match self {
             State::Suspended(suspension) => Some(suspension),
@@ -248,7 +250,7 @@ impl State {
         }
     }
 
-    /// The gate whose opening lets it go on, if it is held or was suspended by one.
+    /// Returns the gate that releases the execution, if a gate holds it or it is suspended until a gate admits it.
     pub fn gate(&self) -> Option<&GateName> {
         match self {
             State::Held(gate) => Some(gate),
@@ -261,7 +263,7 @@ impl State {
         }
     }
 
-    /// The outcome, if it has ended.
+    /// Returns the outcome, if the execution has ended.
     pub fn outcome(&self) -> Option<Outcome> {
         self.name().outcome()
     }

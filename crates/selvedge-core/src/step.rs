@@ -1,42 +1,42 @@
-//! Durable steps: what a handler has done once and for all, and what it waits for by name.
+//! Durable steps: named parts of a handler whose results survive the attempt.
 //!
-//! A step of a handler is recorded with its result; a later attempt finds it and does not do it again. A wait of a handler
-//! is a step too: it is open from the first suspension for it, and recorded by the transaction that ends it.
+//! A step is recorded with its result; a later attempt finds it and does not repeat it. A wait of a handler is a step
+//! too: it is open from the first suspension for it, and recorded by the transaction that ends the wait.
 
 use crate::suspension::ResumedBy;
 use crate::{ExecutionId, Name, Timestamp};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// How many steps an execution may have.
+/// The most steps of one execution.
 pub const STEPS_MAX: u32 = 10_000;
-/// How many bytes the results of steps and the payloads of signals of an execution may have together: each claim carries
+/// The largest total size of the step results and signal payloads of one execution, in bytes. Each claim carries all of
 /// them.
 pub const RECORD_LIMIT: u64 = 16 * 1024 * 1024;
 
-/// What a step is.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum StepKind {
-    /// Something that was done.
+    /// Work that was done.
     #[default]
     Step,
-    /// A time that was waited for.
+    /// A wait for a time.
     Sleep,
-    /// Signals that were waited for.
+    /// A wait for signals.
     Wait,
-    /// Children that were spawned.
+    /// The spawning of children.
     Spawn,
-    /// Children whose end was waited for.
+    /// A wait for the end of children.
     Join,
-    /// Branches of which the first was taken.
+    /// A race between branches, of which the first to finish was taken.
     Race,
 }
 
 impl StepKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [StepKind; 6] = [Self::Step, Self::Sleep, Self::Wait, Self::Spawn, Self::Join, Self::Race];
 
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Step => "step",
@@ -48,17 +48,17 @@ impl StepKind {
         }
     }
 
-    /// The kind with this word.
+    /// Returns the kind with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// The number a store keeps. Stable for ever.
+    /// Returns the number under which stores keep this kind. Never changes.
     pub fn code(self) -> i16 {
         self as i16
     }
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_code(code: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
@@ -67,40 +67,40 @@ impl StepKind {
 /// A step of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Whose.
+    /// The execution.
     pub execution: ExecutionId,
-    /// Its place in the order in which steps were begun, from 1.
+    /// The position in the order in which steps were begun, from 1.
     pub number: u32,
-    /// Its name, unique in its execution.
+    /// The name, unique in its execution.
     pub name: Name,
-    /// What it is.
+    /// The kind of step.
     pub kind: StepKind,
-    /// The attempt that recorded it, or began to wait for it.
+    /// The index of the attempt that recorded it or began to wait for it.
     pub attempt: u32,
-    /// When it began.
+    /// The time at which it began.
     pub started_at: Timestamp,
-    /// When it was recorded; none while it is waited for.
+    /// The time at which it was recorded; none while the wait is open.
     pub recorded_at: Option<Timestamp>,
-    /// Its result, JSON; of a wait, [`WaitResult`].
+    /// The result as JSON; for a wait, a [`WaitResult`].
     pub result: Option<Bytes>,
 }
 
-/// The result of a step that was waited for.
+/// The result of a wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitResult {
-    /// What ended the wait.
+    /// The reason why the wait ended.
     pub resumed_by: ResumedBy,
-    /// The numbers of the signals that it took.
+    /// The numbers of the signals that the wait took.
     pub signals: Vec<u32>,
 }
 
 impl WaitResult {
-    /// As the result of a step.
+    /// Encodes it as the result of a step.
     pub fn encode(&self) -> Bytes {
-        serde_json::to_vec(self).unwrap_or_default().into()
+        serde_json::to_vec(self).expect("the result of a wait always serialises").into()
     }
 
-    /// From the result of a step.
+    /// Decodes the result of a step; none if the step is not a wait.
     pub fn decode(bytes: &[u8]) -> Option<WaitResult> {
         serde_json::from_slice(bytes).ok()
     }

@@ -1,9 +1,9 @@
-//! Streams: what an attempt says while it runs, frame by frame.
+//! Streams: the output of an attempt while it runs, frame by frame.
 //!
-//! Frames are numbered from 0 within their attempt. A durable frame stays as long as its execution; a best-effort frame
-//! is one of the newest [`BEST_EFFORT_MAX`] and not older than [`BEST_EFFORT_MS`], or gone; a summary frame is a JSON merge
-//! patch (RFC 7396) into one document with a version, and is not kept itself. Appending reads one small row, however many
-//! frames there are.
+//! Frames are numbered from 0 within their attempt. A durable frame is kept as long as its execution. A best-effort
+//! frame is kept while it is among the newest [`BEST_EFFORT_MAX`] and not older than [`BEST_EFFORT_MS`]. A summary
+//! frame is a JSON merge patch (RFC 7396) that is applied to one versioned document and not kept itself. Appending
+//! reads one small row, however many frames there are.
 
 use crate::{ExecutionId, Refusal, Timestamp};
 use bytes::Bytes;
@@ -13,33 +13,33 @@ use serde_json::Value;
 pub const FRAME_LIMIT: usize = 256 * 1024;
 /// The most frames of one attempt.
 pub const FRAMES_MAX: u32 = 1_000_000;
-/// The most bytes of one attempt's frames together.
+/// The largest total size of one attempt's frames, in bytes.
 pub const STREAM_LIMIT: u64 = 256 * 1024 * 1024;
 /// The largest summary document, in bytes.
 pub const SUMMARY_LIMIT: usize = 1024 * 1024;
-/// How many best-effort frames of an attempt are kept at most.
+/// The most best-effort frames that are kept of one attempt.
 pub const BEST_EFFORT_MAX: u32 = 1000;
-/// How long a best-effort frame is kept at most.
+/// The longest time for which a best-effort frame is kept, in milliseconds.
 pub const BEST_EFFORT_MS: i64 = 10 * 60 * 1000;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameKind {
     /// Standard output.
     Stdout,
     /// Standard error.
     Stderr,
-    /// Something that happened, such as a token of a model.
+    /// An event of the handler, such as a token of a language model.
     Event,
-    /// Anything else.
+    /// Any other data.
     Blob,
 }
 
 impl FrameKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [FrameKind; 4] = [Self::Stdout, Self::Stderr, Self::Event, Self::Blob];
 
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
@@ -49,12 +49,12 @@ impl FrameKind {
         }
     }
 
-    /// The kind with this word.
+    /// Returns the kind with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
-    /// The number a store keeps. Stable for ever.
+    /// Returns the number under which stores keep this kind. Never changes.
     pub fn code(self) -> i16 {
         match self {
             Self::Stdout => 1,
@@ -64,29 +64,29 @@ impl FrameKind {
         }
     }
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_code(code: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 }
 
-/// How a frame is kept.
+/// The retention of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum FrameMode {
-    /// As long as its execution.
+    /// Kept as long as its execution.
     #[default]
     Durable,
-    /// For a while.
+    /// Kept for a limited time and number.
     BestEffort,
-    /// Merged into the summary document.
+    /// Merged into the summary document and not kept itself.
     Summary,
 }
 
 impl FrameMode {
-    /// Every mode.
+    /// All modes.
     pub const ALL: [FrameMode; 3] = [Self::Durable, Self::BestEffort, Self::Summary];
 
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Durable => "durable",
@@ -95,63 +95,63 @@ impl FrameMode {
         }
     }
 
-    /// The mode with this word.
+    /// Returns the mode with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == word)
     }
 }
 
-/// Names the stream of one attempt.
+/// The key of a stream: each attempt has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamName {
     /// The execution.
     pub execution: ExecutionId,
-    /// The attempt.
+    /// The index of the attempt.
     pub attempt: u32,
 }
 
-/// What is known of a stream as a whole.
+/// The row of a stream, without its frames.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// Its name.
+    /// The key of the stream.
     pub name: StreamName,
     /// The number of the next frame.
     pub next: u32,
-    /// How many bytes its frames had together.
+    /// The total size of all frames appended so far, in bytes.
     pub bytes: u64,
-    /// Digest of the newest append that has an `op_id`, by which a repeat is known.
+    /// The digest of the latest appended frame that has an `op_id`, by which repeated frames are recognised.
     pub digest: u64,
-    /// How many patches the summary document has taken in.
+    /// The number of patches applied to the summary document.
     pub summary_version: u32,
-    /// The summary document.
+    /// The summary document, as JSON.
     pub summary: Option<Bytes>,
 }
 
 impl Stream {
-    /// A stream without frames.
+    /// Creates a stream without frames.
     pub fn new(name: StreamName) -> Self {
         Stream { name, next: 0, bytes: 0, digest: 0, summary_version: 0, summary: None }
     }
 }
 
-/// A frame that is kept.
+/// A stored frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// Its stream.
+    /// The stream.
     pub stream: StreamName,
-    /// Its number.
+    /// The position in the stream, from 0.
     pub number: u32,
-    /// What it is.
+    /// The kind of frame.
     pub kind: FrameKind,
-    /// Whether it is kept only for a while.
+    /// True if it is a best-effort frame.
     pub best_effort: bool,
-    /// When it was appended.
+    /// The time at which it was appended.
     pub at: Timestamp,
-    /// JSON, byte for byte.
+    /// The data: JSON, kept byte for byte.
     pub data: Bytes,
 }
 
-/// Merges a patch into a document by RFC 7396.
+/// Applies a JSON merge patch (RFC 7396) to a document.
 pub fn merge(document: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *document = patch;
@@ -169,13 +169,14 @@ pub fn merge(document: &mut Value, patch: Value) {
     }
 }
 
-/// Merges a patch into a stored document, and refuses one that grows too large.
+/// Applies a JSON merge patch to a stored document. Refuses a result beyond [`SUMMARY_LIMIT`].
 pub fn merge_bytes(document: Option<&Bytes>, patch: &Bytes) -> Result<Bytes, Refusal> {
     let parse = |bytes: &Bytes| serde_json::from_slice::<Value>(bytes);
     let mut merged = document.and_then(|bytes| parse(bytes).ok()).unwrap_or(Value::Null);
-    let patch = parse(patch).map_err(|error| Refusal::field("/data", format!("is not JSON: {error}")))?;
+    let patch =
+        parse(patch).map_err(|error| Refusal::field("/data", format!("is not valid JSON: {error}")))?;
     merge(&mut merged, patch);
-    let merged = serde_json::to_vec(&merged).unwrap_or_default();
+    let merged = serde_json::to_vec(&merged).expect("a JSON value always serialises");
     if merged.len() > SUMMARY_LIMIT {
         return Err(Refusal::PayloadTooLarge {
             pointer: "/data".into(),
@@ -192,7 +193,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn the_examples_of_the_standard_hold() {
+    fn the_examples_of_rfc_7396_hold() {
         let cases = [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
             (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),

@@ -1,5 +1,6 @@
-//! What a caller submits: a [`Draft`] is what was asked for, a [`Submission`] is one that was found valid.
+//! Submissions of executions. A [`Draft`] is an unchecked request; a [`Submission`] is a valid one.
 
+use crate::digest::{Digest, policy_form, required_gates_form};
 use crate::gate::{LIMIT_MAX, RequiredGates};
 use crate::name::{KEY_LIMIT, LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT, check_text};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
@@ -8,28 +9,27 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
-use xxhash_rust::xxh3::Xxh3;
 
 /// The largest input or result, in bytes.
 pub const PAYLOAD_LIMIT: usize = 1024 * 1024;
-/// The longest duration that is accepted: about 317 years.
+/// The longest accepted duration, in milliseconds: about 317 years.
 pub const DURATION_LIMIT_MS: i64 = 10_000_000_000_000;
-/// The most tags of one execution.
+/// The most tags of one execution or flow.
 pub const TAGS_LIMIT: usize = 64;
 /// The most capabilities of one execution or worker.
 pub const CAPABILITIES_LIMIT: usize = 64;
 
-/// When: at a time, or after a duration.
+/// A time, or a duration from now.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum When {
     /// At this time.
     At(Timestamp),
-    /// This many milliseconds from the moment the command is decided.
+    /// This many milliseconds after the decision.
     AfterMs(i64),
 }
 
 impl When {
-    /// The time it means, decided at `now`.
+    /// Returns the time, given the time of the decision.
     pub fn at(self, now: Timestamp) -> Timestamp {
         match self {
             When::At(at) => at,
@@ -37,7 +37,7 @@ impl When {
         }
     }
 
-    /// Refuses a negative or absurd duration.
+    /// Refuses a duration that is negative or beyond [`DURATION_LIMIT_MS`].
     pub fn check(self, pointer: &str) -> Result<When, Refusal> {
         if let When::AfterMs(ms) = self {
             check_duration(pointer, ms)?;
@@ -46,39 +46,39 @@ impl When {
     }
 }
 
-/// A submission as a caller asked for it, not yet checked.
+/// An unchecked submission of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
-    /// The caller's id, for a submission that is safe to repeat.
+    /// An id chosen by the caller, which makes the submission safe to repeat. Default: a new id.
     pub id: Option<Uuid>,
-    /// Which handler runs it.
+    /// The name of the handler that runs the execution.
     pub kind: String,
-    /// Its queue; "default".
+    /// The lane (queue). Default: `default`.
     pub lane: String,
-    /// JSON, kept byte for byte; `null`.
+    /// The input: JSON, kept byte for byte. Default: `null`.
     pub input: Bytes,
-    /// A second submission with it is the first.
+    /// Submitting again with this key returns the existing execution. Default: none.
     pub idempotency_key: Option<String>,
-    /// For how long; 24 hours.
+    /// The time from submission during which the idempotency key applies, in milliseconds. Default: 24 hours.
     pub idempotency_window_ms: Option<i64>,
-    /// A second submission with it is the first while that is not terminal.
+    /// Submitting again with this key returns the existing execution while it is not terminal. Default: none.
     pub unique_while_active: Option<String>,
-    /// Higher first; 0.
+    /// The priority; higher first. Default: 0.
     pub priority: i64,
-    /// What its worker must be capable of.
+    /// The capabilities that a worker must have. Default: none.
     pub capabilities: Vec<String>,
-    /// Names and values to find it by.
+    /// Tags to find the execution by. Default: none.
     pub tags: BTreeMap<String, String>,
-    /// Not before.
+    /// The earliest start. Default: at once.
     pub delay: Option<When>,
-    /// Retries, timeouts, deadline, retention.
+    /// Retries, timeouts, deadline and retention.
     pub policy: Policy,
-    /// The gates that it goes through.
+    /// The gates that must admit the execution. Default: its lane only.
     pub required_gates: RequiredGates,
 }
 
 impl Draft {
-    /// A draft of this kind, everything else by default.
+    /// Creates a draft of this kind. All other fields have their defaults.
     pub fn new(kind: impl Into<String>) -> Self {
         Draft {
             id: None,
@@ -97,7 +97,7 @@ impl Draft {
         }
     }
 
-    /// Checks every field; the first wrong one is named.
+    /// Checks every field. The refusal names the first invalid one.
     pub fn check(self) -> Result<Submission, Refusal> {
         let digest = self.digest();
         let kind = Name::parse("/kind", &self.kind, NAME_LIMIT)?;
@@ -113,12 +113,12 @@ impl Draft {
             if idempotency_key.is_none() {
                 return Err(Refusal::field(
                     "/idempotency_window_ms",
-                    "needs an idempotency_key; give one or leave the window out",
+                    "needs an idempotency_key; give one, or leave out the window",
                 ));
             }
         }
         check_policy(&self.policy)?;
-        check_draws(&self.required_gates)?;
+        check_required_gates(&self.required_gates)?;
         Ok(Submission {
             id: self.id.map(ExecutionId),
             kind,
@@ -139,27 +139,47 @@ impl Draft {
         })
     }
 
-    /// A digest of everything but the id: what "the same content" means.
+    /// Returns the digest of everything but the id: two submissions with the same digest have the same content.
     pub(crate) fn digest(&self) -> u64 {
-        let mut hasher = Xxh3::new();
-        let rest = (
-            (&self.kind, &self.lane, &self.idempotency_key, self.idempotency_window_ms),
-            (&self.unique_while_active, self.priority, &self.capabilities, &self.tags),
-            match self.delay {
-                None => (0, 0),
-                Some(When::At(at)) => (1, at.micros()),
-                Some(When::AfterMs(ms)) => (2, ms),
-            },
-            serde_json::to_string(&self.policy).unwrap_or_default(),
-            serde_json::to_string(&self.required_gates).unwrap_or_default(),
-        );
-        hasher.update(&postcard::to_stdvec(&rest).unwrap_or_default());
-        hasher.update(&self.input);
-        hasher.digest()
+        let Draft {
+            id: _,
+            kind,
+            lane,
+            input,
+            idempotency_key,
+            idempotency_window_ms,
+            unique_while_active,
+            priority,
+            capabilities,
+            tags,
+            delay,
+            policy,
+            required_gates,
+        } = self;
+        let mut digest = Digest::new();
+        digest.text(kind);
+        digest.text(lane);
+        digest.optional(idempotency_key.as_deref(), Digest::text);
+        digest.optional(*idempotency_window_ms, Digest::number);
+        digest.optional(unique_while_active.as_deref(), Digest::text);
+        digest.number(*priority);
+        digest.list(capabilities, |digest, capability| digest.text(capability));
+        digest.map(tags);
+        let (form, delay) = match *delay {
+            None => (0, 0),
+            Some(When::At(at)) => (1, at.micros()),
+            Some(When::AfterMs(ms)) => (2, ms),
+        };
+        digest.number(form);
+        digest.number(delay);
+        digest.text(&policy_form(policy));
+        digest.text(&required_gates_form(required_gates));
+        digest.raw(input);
+        digest.finish()
     }
 }
 
-/// A submission that was found valid. Only [`Draft::check`] makes one.
+/// A valid submission of an execution. Only [`Draft::check`] creates one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
     pub(crate) id: Option<ExecutionId>,
@@ -179,12 +199,12 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// The caller's id, if it gave one.
+    /// Returns the id chosen by the caller, if there is one.
     pub fn id(&self) -> Option<ExecutionId> {
         self.id
     }
 
-    /// Its claim class in `namespace`.
+    /// Returns the claim class in `namespace`.
     pub fn class(&self, namespace: NamespaceId) -> Class {
         Class {
             namespace,
@@ -194,18 +214,18 @@ impl Submission {
         }
     }
 
-    /// Its input.
+    /// Returns the input.
     pub fn input(&self) -> &Bytes {
         &self.input
     }
 
-    /// Digest of its content, the id left out.
+    /// Returns the digest of the content, without the id.
     pub fn digest(&self) -> u64 {
         self.digest
     }
 }
 
-/// Refuses a payload beyond the limit, or one that is not JSON.
+/// Refuses a payload that exceeds [`PAYLOAD_LIMIT`] or is not valid JSON.
 pub fn check_payload(pointer: &str, payload: &[u8]) -> Result<(), Refusal> {
     if payload.len() > PAYLOAD_LIMIT {
         return Err(Refusal::PayloadTooLarge {
@@ -216,29 +236,29 @@ pub fn check_payload(pointer: &str, payload: &[u8]) -> Result<(), Refusal> {
     }
     match serde_json::from_slice::<&serde_json::value::RawValue>(payload) {
         Ok(_) => Ok(()),
-        Err(error) => Err(Refusal::field(pointer, format!("is not JSON: {error}"))),
+        Err(error) => Err(Refusal::field(pointer, format!("is not valid JSON: {error}"))),
     }
 }
 
-/// Refuses a negative or absurd duration.
+/// Refuses a duration that is negative or beyond [`DURATION_LIMIT_MS`].
 pub fn check_duration(pointer: &str, ms: i64) -> Result<(), Refusal> {
     if !(0..=DURATION_LIMIT_MS).contains(&ms) {
         return Err(Refusal::field(
             pointer,
-            format!("is {ms}; it must lie between 0 and {DURATION_LIMIT_MS}"),
+            format!("is {ms}; it must be between 0 and {DURATION_LIMIT_MS}"),
         ));
     }
     Ok(())
 }
 
-/// Refuses a priority that no index can hold.
+/// Refuses a priority that does not fit into 16 bits.
 pub fn check_priority(priority: i64) -> Result<i16, Refusal> {
     i16::try_from(priority).map_err(|_| {
-        Refusal::field("/priority", format!("is {priority}; it must lie between -32768 and 32767"))
+        Refusal::field("/priority", format!("is {priority}; it must be between -32768 and 32767"))
     })
 }
 
-/// Checks a set of capabilities.
+/// Checks capabilities.
 pub fn check_capabilities(pointer: &str, capabilities: &[String]) -> Result<BTreeSet<Name>, Refusal> {
     if capabilities.len() > CAPABILITIES_LIMIT {
         let count = capabilities.len();
@@ -254,7 +274,7 @@ pub fn check_capabilities(pointer: &str, capabilities: &[String]) -> Result<BTre
         .collect()
 }
 
-/// Checks tags; a name holds no colon, because filters are written `name:value`.
+/// Checks tags. A tag's name must not contain a colon, because filters are written `name:value`.
 pub fn check_tags(
     pointer: &str,
     tags: BTreeMap<String, String>,
@@ -270,22 +290,25 @@ pub fn check_tags(
         let at = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
         Name::parse(&at, name, LABEL_LIMIT)?;
         if name.contains(':') {
-            return Err(Refusal::field(&at, "has a colon in its name; filters are written name:value"));
+            return Err(Refusal::field(
+                &at,
+                "contains a colon; filters are written name:value, so choose a name without one",
+            ));
         }
         check_text(&at, value, TAG_VALUE_LIMIT)?;
     }
     Ok(tags)
 }
 
-/// The most budgets or quotas of one execution.
-pub const DRAWS_LIMIT: usize = 16;
+/// The most budgets, and the most quotas, of one execution.
+pub const REQUIRED_GATES_LIMIT: usize = 16;
 
-fn check_draws(required_gates: &RequiredGates) -> Result<(), Refusal> {
+fn check_required_gates(required_gates: &RequiredGates) -> Result<(), Refusal> {
     for (pointer, count) in
         [("/quotas", required_gates.quotas.len()), ("/budgets", required_gates.budgets.len())]
     {
-        if count > DRAWS_LIMIT {
-            let detail = format!("has {count} entries; at most {DRAWS_LIMIT} are allowed");
+        if count > REQUIRED_GATES_LIMIT {
+            let detail = format!("has {count} entries; at most {REQUIRED_GATES_LIMIT} are allowed");
             return Err(Refusal::field(pointer, detail));
         }
     }
@@ -293,14 +316,14 @@ fn check_draws(required_gates: &RequiredGates) -> Result<(), Refusal> {
         let pointer = format!("/quotas/{index}");
         Name::parse(&pointer, quota, NAME_LIMIT)?;
         if required_gates.quotas[..index].contains(quota) {
-            return Err(Refusal::field(&pointer, format!("is {quota:?} for the second time")));
+            return Err(Refusal::field(&pointer, format!("names {quota:?} twice; name each quota once")));
         }
     }
     for (index, (budget, reserve)) in required_gates.budgets.iter().enumerate() {
         let pointer = format!("/budgets/{index}");
         Name::parse(&pointer, budget, NAME_LIMIT)?;
         if required_gates.budgets[..index].iter().any(|(other, _)| other == budget) {
-            return Err(Refusal::field(&pointer, format!("is {budget:?} for the second time")));
+            return Err(Refusal::field(&pointer, format!("names {budget:?} twice; name each budget once")));
         }
         for dimension in reserve.keys() {
             Name::parse(&format!("{pointer}/reserve"), dimension, NAME_LIMIT)?;
@@ -312,7 +335,7 @@ fn check_draws(required_gates: &RequiredGates) -> Result<(), Refusal> {
     if let Some((key, limit)) = &required_gates.concurrency {
         Name::parse("/concurrency/key", key, KEY_LIMIT)?;
         if *limit == 0 || *limit > LIMIT_MAX {
-            let detail = format!("is {limit}; it must lie between 1 and {LIMIT_MAX}");
+            let detail = format!("is {limit}; it must be between 1 and {LIMIT_MAX}");
             return Err(Refusal::field("/concurrency/limit", detail));
         }
     }
@@ -331,7 +354,7 @@ fn check_policy(policy: &Policy) -> Result<(), Refusal> {
     if policy.attempt_timeout_ms == Some(0) {
         return Err(Refusal::field(
             "/attempt_timeout_ms",
-            "is 0; no attempt could run; leave it out for no limit",
+            "is 0, so no attempt could run; leave it out for no limit",
         ));
     }
     match policy.retry.backoff {
@@ -342,7 +365,7 @@ fn check_policy(policy: &Policy) -> Result<(), Refusal> {
             if !(1.0..=1000.0).contains(&multiplier) {
                 return Err(Refusal::field(
                     "/retry/backoff/multiplier",
-                    format!("is {multiplier}; it must lie between 1 and 1000"),
+                    format!("is {multiplier}; it must be between 1 and 1000"),
                 ));
             }
             Ok(())

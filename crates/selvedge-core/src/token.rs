@@ -1,9 +1,9 @@
-//! Tokens of waitpoints: an outside party that has one may deliver one signal, and nothing else.
+//! Tokens of waitpoints: the holder of a token may deliver one signal, and nothing else.
 //!
-//! A token is `v1.<key id>.<waitpoint>.<expiry>.<source>.<mac>`. The code at its end is HMAC-SHA-256 over a domain and the
-//! namespace, execution, waitpoint, source, key id and expiry, each with its length before it, so that no two lists of
-//! fields give the same bytes. The key of a token is derived from the root secret with its key id. Only key ids are stored,
-//! so a copy of the database signs nothing where the root secret is kept outside of it.
+//! A token is `v1.<key id>.<waitpoint>.<expiry>.<source>.<mac>`. The MAC is HMAC-SHA-256 over a domain string and the
+//! namespace, execution, waitpoint, source, key id and expiry. Each field is preceded by its length, so no two lists of
+//! fields give the same bytes. The signing key is derived from the root secret and the key id. Only key ids are stored,
+//! so a copy of the database cannot sign tokens if the root secret is kept elsewhere.
 
 use crate::Timestamp;
 use crate::waitpoint::Waitpoint;
@@ -16,12 +16,12 @@ use std::fmt;
 
 /// The shortest root secret, in bytes.
 pub const SECRET_MIN: usize = 16;
-/// What the codes of tokens are made for; the domain keeps them apart from all others.
+/// Domain strings: they separate the uses of the root secret.
 const TOKEN: &str = "selvedge waitpoint token v1";
 const TOKEN_KEY: &str = "selvedge waitpoint token key v1";
 const FINGERPRINT: &str = "selvedge secret fingerprint v1";
 
-/// The root secret, from which the keys of tokens are derived. Never shown, not even by `{:?}`.
+/// The root secret, from which signing keys are derived. Its `Debug` form hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
@@ -31,7 +31,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Names a key that tokens are signed with.
+/// The id of a signing key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TokenKeyId(pub i64);
@@ -42,28 +42,28 @@ impl fmt::Display for TokenKeyId {
     }
 }
 
-/// A key that tokens are signed with: what is stored of it.
+/// The stored part of a signing key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenKey {
-    /// Its id.
+    /// The key's id.
     pub id: TokenKeyId,
-    /// Which root secret it is derived from.
+    /// The fingerprint of the root secret from which it is derived.
     pub fingerprint: i64,
-    /// Since when.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// When its tokens stop being accepted; none while it signs.
+    /// The time at which its tokens stop being accepted; none while it signs new tokens.
     pub retires_at: Option<Timestamp>,
 }
 
 impl TokenKey {
-    /// Whether tokens that are signed with it are accepted at `now`.
+    /// Reports whether its tokens are accepted at `now`.
     pub fn verifies(&self, now: Timestamp) -> bool {
         self.retires_at.is_none_or(|at| at > now)
     }
 }
 
-/// Adds fields to a code, each with its length before it.
-fn fields<'a>(mac: &mut Hmac<Sha256>, fields: impl IntoIterator<Item = &'a [u8]>) {
+/// Adds fields to a MAC, each preceded by its length.
+fn add_fields<'a>(mac: &mut Hmac<Sha256>, fields: impl IntoIterator<Item = &'a [u8]>) {
     for field in fields {
         mac.update(&(field.len() as u64).to_le_bytes());
         mac.update(field);
@@ -71,35 +71,35 @@ fn fields<'a>(mac: &mut Hmac<Sha256>, fields: impl IntoIterator<Item = &'a [u8]>
 }
 
 fn keyed(key: &[u8]) -> Hmac<Sha256> {
-    Hmac::new_from_slice(key).expect("a key of any length is a key")
+    Hmac::new_from_slice(key).expect("HMAC accepts keys of any length")
 }
 
 impl Secret {
-    /// A secret of these bytes; says what is wrong with them.
+    /// Creates a secret from at least [`SECRET_MIN`] bytes. The error describes the problem.
     pub fn new(bytes: Vec<u8>) -> Result<Secret, String> {
         if bytes.len() < SECRET_MIN {
             let length = bytes.len();
-            return Err(format!("is {length} bytes long; at least {SECRET_MIN} random bytes are needed"));
+            return Err(format!("has {length} bytes; at least {SECRET_MIN} random bytes are needed"));
         }
         Ok(Secret(bytes))
     }
 
     fn derive(&self, purpose: &str, id: &[u8]) -> [u8; 32] {
         let mut mac = keyed(&self.0);
-        fields(&mut mac, [purpose.as_bytes(), id]);
+        add_fields(&mut mac, [purpose.as_bytes(), id]);
         mac.finalize().into_bytes().into()
     }
 
-    /// By what a secret is known without being shown.
+    /// Returns a fingerprint that identifies the secret without revealing it.
     pub fn fingerprint(&self) -> i64 {
         let derived = self.derive(FINGERPRINT, &[]);
-        i64::from_le_bytes(derived[..8].try_into().unwrap_or_default())
+        i64::from_le_bytes(derived[..8].try_into().expect("eight bytes"))
     }
 
-    fn code(&self, waitpoint: &Waitpoint) -> Hmac<Sha256> {
+    fn mac(&self, waitpoint: &Waitpoint) -> Hmac<Sha256> {
         let mut mac = keyed(&self.derive(TOKEN_KEY, &waitpoint.key.0.to_le_bytes()));
         let expiry = waitpoint.expires_at.map_or(0, Timestamp::micros);
-        fields(
+        add_fields(
             &mut mac,
             [
                 TOKEN.as_bytes(),
@@ -114,30 +114,30 @@ impl Secret {
         mac
     }
 
-    /// The token of a waitpoint.
+    /// Returns the token of a waitpoint.
     pub fn sign(&self, waitpoint: &Waitpoint) -> String {
-        let code = self.code(waitpoint).finalize().into_bytes();
-        render(waitpoint, &code)
+        let mac = self.mac(waitpoint).finalize().into_bytes();
+        render(waitpoint, &mac)
     }
 
-    /// Whether this is the token of a waitpoint. What it says of itself must be what the waitpoint is, to the letter.
+    /// Reports whether this is the token of the waitpoint. Its readable fields must match the waitpoint exactly, too.
     pub fn verify(&self, waitpoint: &Waitpoint, token: &str) -> bool {
-        let Some(code) = token.rsplit('.').next().and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()) else {
+        let Some(mac) = token.rsplit('.').next().and_then(|text| URL_SAFE_NO_PAD.decode(text).ok()) else {
             return false;
         };
-        // Compared in constant time by the library; the text around the code is no secret.
-        self.code(waitpoint).verify_slice(&code).is_ok() && render(waitpoint, &code) == token
+        // The library compares MACs in constant time. The other fields are not secret.
+        self.mac(waitpoint).verify_slice(&mac).is_ok() && render(waitpoint, &mac) == token
     }
 }
 
-fn render(waitpoint: &Waitpoint, code: &[u8]) -> String {
+fn render(waitpoint: &Waitpoint, mac: &[u8]) -> String {
     format!(
         "v1.{}.{}.{}.{}.{}",
         waitpoint.key,
         waitpoint.id.0.simple(),
         waitpoint.expires_at.map_or(0, Timestamp::micros),
         URL_SAFE_NO_PAD.encode(waitpoint.source.as_bytes()),
-        URL_SAFE_NO_PAD.encode(code)
+        URL_SAFE_NO_PAD.encode(mac)
     )
 }
 
@@ -175,21 +175,21 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_altered_in_any_byte_is_refused() {
+    fn a_token_with_any_altered_byte_is_refused() {
         let token = secret(1).sign(&waitpoint());
-        for place in 0..token.len() {
+        for position in 0..token.len() {
             for byte in 0x20..0x7f_u8 {
                 let mut bytes = token.clone().into_bytes();
-                if bytes[place] == byte {
+                if bytes[position] == byte {
                     continue;
                 }
-                bytes[place] = byte;
+                bytes[position] = byte;
                 let altered = String::from_utf8(bytes).expect("is text");
                 assert!(!secret(1).verify(&waitpoint(), &altered), "{altered}");
             }
-            let shorter = [&token[..place], &token[place + 1..]].concat();
+            let shorter = [&token[..position], &token[position + 1..]].concat();
             assert!(!secret(1).verify(&waitpoint(), &shorter), "{shorter}");
-            let longer = [&token[..place], "A", &token[place..]].concat();
+            let longer = [&token[..position], "A", &token[position..]].concat();
             assert!(!secret(1).verify(&waitpoint(), &longer), "{longer}");
         }
         assert!(!secret(1).verify(&waitpoint(), &format!("{token}A")));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_refused_where_one_of_its_fields_is_another() {
+    fn a_token_is_refused_for_a_waitpoint_that_differs_in_one_field() {
         let token = secret(1).sign(&waitpoint());
         let others = [
             Waitpoint { namespace: NamespaceId(8), ..waitpoint() },
@@ -210,8 +210,8 @@ mod tests {
         ];
         for other in others {
             assert!(!secret(1).verify(&other, &token), "{other:?}");
-            let code = token.rsplit('.').next().expect("has a code");
-            let relabelled = render(&other, &URL_SAFE_NO_PAD.decode(code).expect("is base64"));
+            let mac = token.rsplit('.').next().expect("has a MAC");
+            let relabelled = render(&other, &URL_SAFE_NO_PAD.decode(mac).expect("is base64"));
             assert!(!secret(1).verify(&other, &relabelled), "{other:?}");
         }
     }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_never_shown_and_never_short() {
+    fn a_secret_is_hidden_in_debug_output_and_never_short() {
         assert_eq!(format!("{:?}", secret(1)), "Secret(..)");
         assert!(Secret::new(vec![0; SECRET_MIN - 1]).is_err());
     }

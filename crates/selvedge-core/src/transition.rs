@@ -1,7 +1,8 @@
-//! The one table of legal changes of state.
+//! The table of legal state transitions.
 //!
-//! Each line says: from this state, by this cause, to one of these. The guard, the diagram in the documentation and the
-//! test that walks every cell all come from it. A cause that leaves the state as it is (progress, a tag) stands here too.
+//! Each line lists the states from which a cause may take an execution, and the states to which it may lead. The guard,
+//! the diagram in the documentation and the test of every cell are derived from the table. Causes that do not change
+//! the state (progress, tags) are listed too.
 
 use crate::state::StateName;
 use StateName::{
@@ -10,30 +11,30 @@ use StateName::{
 };
 use std::fmt::Write;
 
-/// Why a state changed.
+/// The cause of a change. In the variants, "it" is the execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
-    /// A caller submitted it.
+    /// A caller submitted the execution.
     Submit,
-    /// Its delay is over.
+    /// Its delay ended.
     DelayOver,
     /// A worker claimed it.
     Claim,
     /// Its worker completed it.
     Complete,
-    /// Its worker failed it.
+    /// Its worker reported a failure.
     Fail,
-    /// Its attempt ran too long.
+    /// Its attempt exceeded the attempt timeout.
     AttemptTimeout,
-    /// Its lease lapsed.
+    /// Its lease expired.
     LeaseExpiry,
     /// Its worker put it back until a time.
     Delay,
-    /// Its worker put it back now, or left.
+    /// Its worker put it back, or departed.
     Release,
-    /// The answer to its claim was lost.
+    /// Its lease was orphaned: the reply to the claim never reached the worker.
     Orphan,
-    /// An operator took the lease away.
+    /// An operator revoked the lease.
     Revoke,
     /// An operator cancelled it, or its grace period ended.
     Cancel,
@@ -41,11 +42,11 @@ pub enum Cause {
     RequestCancel,
     /// Its deadline passed.
     Deadline,
-    /// It did not start in time.
+    /// Its first attempt did not start in time.
     StartBy,
-    /// An operator moved its time.
+    /// An operator rescheduled it.
     Reschedule,
-    /// An operator ran it again.
+    /// An operator replayed it.
     Replay,
     /// Its worker reported progress.
     Progress,
@@ -53,11 +54,11 @@ pub enum Cause {
     Prioritise,
     /// An operator changed its tags.
     Tag,
-    /// An upstream ended or was opened again, and that decided nothing.
+    /// An upstream ended or reopened, and the edge group remains undecided.
     UpstreamChange,
-    /// Its group of edges decided: it runs, or is skipped.
+    /// Its edge group decided that it runs or is skipped.
     Join,
-    /// What made it be skipped may be different now.
+    /// An upstream reopened, so the skipped execution may run after all.
     Reopen,
     /// Edges or children were added to it.
     Wire,
@@ -65,26 +66,26 @@ pub enum Cause {
     Suspend,
     /// A signal was delivered to it.
     Signal,
-    /// Something that it waits for came, and that was not all.
+    /// Part of its suspension was fulfilled, and it remains suspended.
     Notice,
-    /// What it waited for has come, or an operator or its timeout let it go on.
+    /// Its suspension was fulfilled, or an operator or a timeout resumed it.
     Resume,
-    /// It waited for too long.
+    /// A wait of its suspension timed out and ended it.
     SuspensionTimeout,
-    /// A waitpoint was made, expired or was revoked.
+    /// A waitpoint was created, expired or was revoked.
     Waitpoint,
     /// Its worker recorded a step.
     Step,
-    /// A gate refused it.
+    /// A gate refused it and holds it.
     Hold,
-    /// The gate that held it is open.
+    /// The gate that held it released it.
     Admit,
-    /// A budget that it draws on is used up.
+    /// A budget that it spends from is exhausted.
     Breach,
 }
 
 impl Cause {
-    /// Every cause.
+    /// All causes.
     pub const ALL: [Cause; 34] = [
         Cause::Submit,
         Cause::DelayOver,
@@ -123,24 +124,24 @@ impl Cause {
     ];
 }
 
-/// One line of the table: by `cause`, from any of `from` (none: it did not exist) to any of `to`.
+/// A line of the table: `cause` takes an execution from any state in `from` to any state in `to`.
 #[derive(Debug)]
 pub struct Transition {
-    /// Why.
+    /// The cause.
     pub cause: Cause,
-    /// From which states; empty where the execution comes into being.
+    /// The states before the change; empty if the cause creates the execution.
     pub from: &'static [StateName],
-    /// To which states; empty where the state stays as it is.
+    /// The states after the change; empty if the state does not change.
     pub to: &'static [StateName],
 }
 
-const WAITING: &[StateName] = &[Waiting, Delayed, Held];
+const RESCHEDULABLE: &[StateName] = &[Waiting, Delayed, Held];
 const UNSTARTED: &[StateName] = &[WaitingDependencies, Waiting, Delayed, Held];
 const LIVE: &[StateName] = &[WaitingDependencies, Waiting, Delayed, Active, Suspended, Held];
 const RAN: &[StateName] = &[Completed, Failed, Cancelled, Expired];
 const ANY: &[StateName] = &StateName::ALL;
 
-/// The table.
+/// The table: one line per cause.
 pub const TABLE: &[Transition] = &[
     Transition { cause: Cause::Submit, from: &[], to: &[WaitingDependencies, Waiting, Delayed] },
     Transition { cause: Cause::DelayOver, from: &[Delayed], to: &[Waiting] },
@@ -157,7 +158,7 @@ pub const TABLE: &[Transition] = &[
     Transition { cause: Cause::RequestCancel, from: &[Active], to: &[] },
     Transition { cause: Cause::Deadline, from: LIVE, to: &[Expired] },
     Transition { cause: Cause::StartBy, from: UNSTARTED, to: &[Expired] },
-    Transition { cause: Cause::Reschedule, from: WAITING, to: &[Waiting, Delayed] },
+    Transition { cause: Cause::Reschedule, from: RESCHEDULABLE, to: &[Waiting, Delayed] },
     Transition { cause: Cause::Replay, from: RAN, to: &[WaitingDependencies, Waiting] },
     Transition { cause: Cause::Progress, from: &[Active], to: &[] },
     Transition { cause: Cause::Prioritise, from: LIVE, to: &[] },
@@ -178,7 +179,8 @@ pub const TABLE: &[Transition] = &[
     Transition { cause: Cause::Breach, from: &[Active], to: &[Suspended, Failed, Cancelled] },
 ];
 
-/// Whether `cause` may take an execution from `from` (none: it does not exist yet) to `to`.
+/// Reports whether `cause` may take an execution from `from` to `to`. `from` is none for an execution that does not
+/// exist yet.
 pub fn allowed(from: Option<StateName>, cause: Cause, to: StateName) -> bool {
     TABLE.iter().filter(|line| line.cause == cause).any(|line| match from {
         None => line.from.is_empty() && line.to.contains(&to),
@@ -188,11 +190,11 @@ pub fn allowed(from: Option<StateName>, cause: Cause, to: StateName) -> bool {
     })
 }
 
-/// The table as a Mermaid state diagram. Lines that leave the state as it is are left out.
+/// Draws the table as a Mermaid state diagram, without the causes that do not change the state.
 pub fn diagram() -> String {
     let mut text = String::from("stateDiagram-v2\n");
     let mut draw = |from: &str, to: &str, cause: Cause| {
-        writeln!(text, "    {from} --> {to}: {cause:?}").unwrap_or_default();
+        writeln!(text, "    {from} --> {to}: {cause:?}").expect("a string accepts all text");
     };
     for line in TABLE {
         for to in line.to {
@@ -213,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cause_stands_in_the_table_exactly_once() {
+    fn every_cause_has_exactly_one_line() {
         for cause in Cause::ALL {
             assert_eq!(TABLE.iter().filter(|line| line.cause == cause).count(), 1, "{cause:?}");
         }
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_state_changes_only_by_replay_or_the_reopening_it_causes() {
+    fn a_terminal_state_changes_only_by_replay_or_reopening() {
         for from in StateName::ALL.into_iter().filter(|state| state.outcome().is_some()) {
             for cause in Cause::ALL {
                 for to in StateName::ALL {
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_claim_leases() {
+    fn only_a_claim_makes_an_execution_active() {
         for cause in Cause::ALL {
             for from in StateName::ALL {
                 if allowed(Some(from), cause, Active) && from != Active {

@@ -1,4 +1,5 @@
-//! Waitpoints: where an outside party delivers one signal to an execution, with a token instead of a key to the API.
+//! Waitpoints: an outside party delivers one signal to an execution through a waitpoint, with a token instead of an API
+//! key.
 
 use crate::signal::Effect;
 use crate::token::TokenKeyId;
@@ -7,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use uuid::Uuid;
 
-/// How many waitpoints an execution may have.
+/// The most waitpoints of one execution.
 pub const WAITPOINTS_MAX: u32 = 1000;
 
-/// Names one waitpoint.
+/// The id of a waitpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WaitpointId(pub Uuid);
@@ -21,21 +22,21 @@ impl fmt::Display for WaitpointId {
     }
 }
 
-/// Where a waitpoint stands.
+/// The state of a waitpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WaitpointState {
-    /// It takes a delivery.
+    /// It accepts a delivery until it expires.
     Open,
-    /// It has taken one: the signal of this number, which did that.
+    /// It accepted its delivery: the number of the signal, and the effect of the delivery.
     Delivered(u32, Effect),
-    /// Its time was over.
+    /// It expired without a delivery.
     Expired,
     /// An operator revoked its token.
     Revoked,
 }
 
 impl WaitpointState {
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -45,7 +46,8 @@ impl WaitpointState {
         }
     }
 
-    /// The numbers a store keeps: which state, the number of the signal, and the code of its effect. Stable for ever.
+    /// Returns the numbers under which stores keep this state: the state, the number of the signal, and the code of the
+    /// effect. They never change.
     pub fn codes(self) -> (i16, Option<u32>, Option<i16>) {
         match self {
             Self::Open => (0, None, None),
@@ -55,7 +57,7 @@ impl WaitpointState {
         }
     }
 
-    /// The state with these numbers.
+    /// Returns the state with these numbers.
     pub fn from_codes(state: i16, signal: Option<u32>, effect: Option<i16>) -> Option<Self> {
         match (state, signal, effect) {
             (0, None, None) => Some(Self::Open),
@@ -70,30 +72,30 @@ impl WaitpointState {
 /// A waitpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waitpoint {
-    /// Its id.
+    /// The waitpoint's id.
     pub id: WaitpointId,
-    /// Its namespace.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// Whose.
+    /// The execution that receives the signal.
     pub execution: ExecutionId,
-    /// Its place among the waitpoints of its execution, from 1.
+    /// The position among the waitpoints of its execution, from 1.
     pub number: u32,
-    /// Its name.
+    /// The waitpoint's name.
     pub name: Name,
-    /// Whose word a delivery through it is.
+    /// The source of signals delivered through it.
     pub source: Name,
-    /// The key that its token is signed with.
+    /// The key that signs its token.
     pub key: TokenKeyId,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// Until when it takes a delivery.
+    /// The time at which it expires; none if it does not.
     pub expires_at: Option<Timestamp>,
-    /// Where it stands.
+    /// The current state.
     pub state: WaitpointState,
 }
 
 impl Waitpoint {
-    /// Whether it takes a delivery at `now`.
+    /// Reports whether it accepts a delivery at `now`.
     pub fn is_open(&self, now: Timestamp) -> bool {
         self.state == WaitpointState::Open && self.expires_at.is_none_or(|at| at > now)
     }

@@ -1,88 +1,88 @@
-//! How an execution is wired into its flow: whom it waits for, who waits for it, and what it spawned.
+//! The wiring of an execution in its flow: its upstreams, its downstreams and its children.
 //!
-//! An edge is known at both of its ends: the downstream lists its upstreams, and the upstream lists its downstreams with
-//! the place of the edge in their lists. So a completion knows what it moves without a search, and whoever holds the lock
-//! on an execution holds its list of edges still.
+//! An edge is stored at both of its ends: the downstream lists its upstreams, and the upstream lists its downstreams
+//! with the index of the edge in their lists. So a completion finds its downstreams without a search, and the lock on
+//! an execution covers its list of edges.
 
 use crate::join::EdgeCondition;
 use crate::{ExecutionId, Name, Timestamp, submission::When};
 use serde::{Deserialize, Serialize};
 
-/// An edge, as its downstream knows it.
+/// An edge, as its downstream stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Upstream {
-    /// Whom it waits for.
+    /// The upstream.
     pub execution: ExecutionId,
-    /// When the edge holds.
+    /// The condition under which the edge holds.
     pub when: EdgeCondition,
 }
 
-/// An edge, as its upstream knows it.
+/// An edge, as its upstream stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Downstream {
-    /// Who waits for it.
+    /// The downstream.
     pub execution: ExecutionId,
-    /// The place of the edge among the downstream's upstreams.
+    /// The index of the edge among the downstream's upstreams.
     pub edge: u32,
 }
 
-/// An execution that was spawned.
+/// A spawned child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Child {
-    /// Which.
+    /// The child.
     pub execution: ExecutionId,
-    /// Whether it lives on when its parent does not succeed.
+    /// True if the child continues when its parent ends with an outcome other than completed.
     pub detached: bool,
 }
 
-/// All edges of one execution, and its children. Grows, never shrinks.
+/// All edges of one execution, and its children. Entries are only added.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Wiring {
-    /// Whom it waits for.
+    /// The edges into the execution.
     pub upstreams: Vec<Upstream>,
-    /// Who waits for it.
+    /// The edges from the execution.
     pub downstreams: Vec<Downstream>,
-    /// What it spawned.
+    /// The children that it spawned.
     pub children: Vec<Child>,
 }
 
 impl Wiring {
-    /// The bytes that a store keeps.
+    /// Encodes the wiring for a store.
     pub fn encode(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).unwrap_or_default()
+        postcard::to_stdvec(self).expect("a wiring always serialises")
     }
 
-    /// From the bytes that a store kept.
+    /// Decodes the bytes of a store.
     pub fn decode(bytes: &[u8]) -> Result<Self, postcard::Error> {
         postcard::from_bytes(bytes)
     }
 
-    /// Whether there is nothing in it.
+    /// Reports whether there are neither edges nor children.
     pub fn is_empty(&self) -> bool {
         self.upstreams.is_empty() && self.downstreams.is_empty() && self.children.is_empty()
     }
 
-    /// Whether it has children that end with it unless it succeeds.
+    /// Reports whether it has children that are cancelled unless it completes.
     pub fn has_attached_children(&self) -> bool {
         self.children.iter().any(|child| !child.detached)
     }
 }
 
-/// What was settled about a node when it was added to its flow.
+/// A node of a flow, fixed when it is added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its name, unique in its flow.
+    /// The name, unique in its flow.
     pub name: Name,
-    /// How many nodes come before it on the longest way to it, counted when it was added.
+    /// The length of the longest path to the node when it was added.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
-    /// Who spawned it.
+    /// The execution that spawned it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ExecutionId>,
-    /// Not before: counted from the moment it would otherwise be ready.
+    /// A delay, counted from the time at which the node could otherwise be claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<When>,
-    /// The deadline of its flow.
+    /// The deadline of the flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_deadline_at: Option<Timestamp>,
 }

@@ -1,16 +1,16 @@
-//! Every policy over every vector of outcomes up to in-degree 6: what a group decides, at which arrival, and that it never
-//! decides again.
+//! Every join policy over every vector of outcomes up to in-degree 6: the decision, the update that leads to it, and
+//! that it is final.
 //!
-//! The reference is written from the table of the specification and shares nothing with the code: it looks at the edges one
-//! by one, where the code goes by counts.
+//! The reference is written from the table of the specification and shares no code with the implementation: it
+//! evaluates the edges one by one, whereas the implementation counts them.
 
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::{Join, Outcome};
 
-/// How an upstream stands in the end; none if it is still live.
-type Standing = Option<Outcome>;
+/// The outcome of an upstream; none while it is live.
+type UpstreamOutcome = Option<Outcome>;
 
-const STANDINGS: [Standing; 6] = [
+const UPSTREAM_OUTCOMES: [UpstreamOutcome; 6] = [
     Some(Outcome::Completed),
     Some(Outcome::Failed),
     Some(Outcome::Cancelled),
@@ -19,9 +19,9 @@ const STANDINGS: [Standing; 6] = [
     None,
 ];
 
-/// Whether an edge holds, is dead, or can still do either.
-fn edge_holds(when: EdgeCondition, standing: Standing) -> Option<bool> {
-    let outcome = standing?;
+/// Returns whether an edge holds; none while it is pending.
+fn edge_holds(when: EdgeCondition, outcome: UpstreamOutcome) -> Option<bool> {
+    let outcome = outcome?;
     Some(match when {
         EdgeCondition::Success => outcome == Outcome::Completed,
         EdgeCondition::Failure => [Outcome::Failed, Outcome::Cancelled, Outcome::Expired].contains(&outcome),
@@ -29,18 +29,18 @@ fn edge_holds(when: EdgeCondition, standing: Standing) -> Option<bool> {
     })
 }
 
-/// What the edges mean. `None` where nothing is decided; else whether the downstream runs.
+/// Returns whether the downstream runs; none while the group is undecided.
 fn runs(policy: JoinPolicy, edges: &[Option<bool>]) -> Option<bool> {
     let held = edges.iter().filter(|edge| **edge == Some(true)).count();
     let can_hold = edges.iter().filter(|edge| **edge != Some(false)).count();
     match policy {
-        // Every edge holds; impossible as soon as one is dead.
+        // Satisfied if every edge holds; impossible as soon as one is dead.
         JoinPolicy::AllOf if edges.contains(&Some(false)) => Some(false),
         JoinPolicy::AllOf => (!edges.contains(&None)).then_some(true),
-        // One holds; impossible when none is left that can.
+        // Satisfied if one edge holds; impossible once none can.
         JoinPolicy::AnyOf { .. } if edges.contains(&Some(true)) => Some(true),
         JoinPolicy::AnyOf { .. } => (can_hold == 0).then_some(false),
-        // k hold; impossible when fewer than k still can.
+        // Satisfied if k edges hold; impossible once fewer than k can.
         JoinPolicy::Quorum { k, .. } if held >= k as usize => Some(true),
         JoinPolicy::Quorum { k, .. } => (can_hold < k as usize).then_some(false),
     }
@@ -54,7 +54,7 @@ fn verdict_of(runs: Option<bool>) -> GroupDecision {
     }
 }
 
-/// Every policy that a group of so many edges may have.
+/// Returns every policy for a group of this many edges.
 fn policies(degree: usize) -> Vec<JoinPolicy> {
     let mut policies = vec![JoinPolicy::AllOf];
     for on_satisfied in [OnSatisfied::CancelRemaining, OnSatisfied::LetRun] {
@@ -64,17 +64,18 @@ fn policies(degree: usize) -> Vec<JoinPolicy> {
     policies
 }
 
-/// Conditions of so many edges: every combination up to three, beyond that all the same, and one of each in turn.
+/// Returns conditions for this many edges: every combination up to three edges; beyond that, all equal, and all three
+/// alternating.
 fn conditions(degree: usize) -> Vec<Vec<EdgeCondition>> {
     if degree <= 3 {
         return vectors(&EdgeCondition::ALL, degree);
     }
     let mut conditions: Vec<Vec<EdgeCondition>> = EdgeCondition::ALL.map(|when| vec![when; degree]).to_vec();
-    conditions.push((0..degree).map(|place| EdgeCondition::ALL[place % 3]).collect());
+    conditions.push((0..degree).map(|index| EdgeCondition::ALL[index % 3]).collect());
     conditions
 }
 
-/// Every vector of so many of these.
+/// Returns every vector of this length over `of`.
 fn vectors<T: Copy>(of: &[T], length: usize) -> Vec<Vec<T>> {
     let mut vectors = vec![Vec::new()];
     for _ in 0..length {
@@ -85,16 +86,16 @@ fn vectors<T: Copy>(of: &[T], length: usize) -> Vec<Vec<T>> {
     vectors
 }
 
-/// Orders in which so many upstreams may arrive: all of them up to four; beyond that forwards, backwards and from within.
+/// Returns orders of this many updates: all orders up to four; beyond that forwards, backwards and one shuffled.
 fn orders(degree: usize) -> Vec<Vec<usize>> {
     let forwards: Vec<usize> = (0..degree).collect();
     if degree > 4 {
         let backwards = forwards.iter().rev().copied().collect();
-        let within = (0..degree).map(|place| (place * (degree - 1) + 2) % degree).collect();
-        return vec![forwards, backwards, within];
+        let shuffled = (0..degree).map(|index| (index * (degree - 1) + 2) % degree).collect();
+        return vec![forwards, backwards, shuffled];
     }
     let mut orders: Vec<Vec<usize>> = vectors(&forwards, degree);
-    orders.retain(|order| forwards.iter().all(|place| order.contains(place)));
+    orders.retain(|order| forwards.iter().all(|index| order.contains(index)));
     orders
 }
 
@@ -102,29 +103,35 @@ fn fresh(policy: JoinPolicy, degree: usize) -> Join {
     Join { policy, edges: vec![Edge::default(); degree], decision: GroupDecision::Pending }
 }
 
-/// Lets the upstreams arrive one after the other, and holds the group to the reference after each.
-fn arrive(
+/// Updates the edges one after the other, and compares the group with the reference after each.
+fn update_in_order(
     policy: JoinPolicy,
     when: &[EdgeCondition],
-    standings: &[Standing],
+    outcomes: &[UpstreamOutcome],
     order: &[usize],
 ) -> GroupDecision {
     let degree = when.len();
     let mut join = fresh(policy, degree);
     let mut edges: Vec<Option<bool>> = vec![None; degree];
     let mut decided = 0;
-    for place in order.iter().copied().filter(|place| standings[*place].is_some()) {
-        assert!(join.update_edge(place, when[place], 0, standings[place]), "it is news");
-        edges[place] = edge_holds(when[place], standings[place]);
+    for index in order.iter().copied().filter(|index| outcomes[*index].is_some()) {
+        assert!(
+            join.update_edge(index, when[index], 0, outcomes[index]),
+            "the first update changes the edge"
+        );
+        edges[index] = edge_holds(when[index], outcomes[index]);
         let verdict = join.verdict();
         let expected = verdict_of(runs(policy, &edges));
-        assert_eq!(verdict, expected, "{policy:?} {when:?} {standings:?} {order:?} at {place}");
+        assert_eq!(verdict, expected, "{policy:?} {when:?} {outcomes:?} {order:?} at {index}");
         if join.decision == GroupDecision::Pending && verdict != GroupDecision::Pending {
             join.decision = verdict;
             decided += 1;
         }
-        assert_eq!(join.decision, expected, "a late arrival does not change what was decided");
-        assert!(!join.update_edge(place, when[place], 0, standings[place]), "the same news twice is none");
+        assert_eq!(join.decision, expected, "a late update does not change the decision");
+        assert!(
+            !join.update_edge(index, when[index], 0, outcomes[index]),
+            "the same update again changes nothing"
+        );
     }
     let counts =
         [Resolution::Holds, Resolution::Dead, Resolution::Pending].map(|one| join.count(one) as usize);
@@ -132,27 +139,31 @@ fn arrive(
         [Some(true), Some(false), None].map(|one| edges.iter().filter(|edge| **edge == one).count());
     assert_eq!(counts, counted);
     assert_eq!(counts.iter().sum::<usize>(), degree);
-    assert_eq!(decided, u32::from(join.decision != GroupDecision::Pending), "a decision is taken once");
+    assert_eq!(decided, u32::from(join.decision != GroupDecision::Pending), "the group decides once");
     join.decision
 }
 
-/// Walks everything of this in-degree; gives how often each decision was taken.
+/// Checks all groups of this in-degree. Returns how often each decision was taken.
 fn walk(degree: usize) -> [usize; 3] {
-    let (orders, vectors) = (orders(degree), vectors(&STANDINGS, degree));
+    let (orders, vectors) = (orders(degree), vectors(&UPSTREAM_OUTCOMES, degree));
     let mut taken = [0; 3];
     for when in conditions(degree) {
-        for (number, standings) in vectors.iter().enumerate() {
-            for (place, policy) in policies(degree).into_iter().enumerate() {
-                // What happens to the rest decides nothing: with many edges some vectors are enough for the second of each
-                // policy, and all orders for some vectors.
+        for (number, outcomes) in vectors.iter().enumerate() {
+            for (index, policy) in policies(degree).into_iter().enumerate() {
+                // `on_satisfied` does not affect the decision. With many edges, a sample of the vectors suffices for
+                // its second value, and a sample of the vectors is checked in all orders.
                 let many = degree > 4;
-                if many && place > degree + 1 && number % 8 != 0 {
+                if many && index > degree + 1 && number % 8 != 0 {
                     continue;
                 }
                 let chosen = if many && number % 7 != 0 { &orders[number % 3..][..1] } else { &orders[..] };
-                let mut decisions = chosen.iter().map(|order| arrive(policy, &when, standings, order));
+                let mut decisions =
+                    chosen.iter().map(|order| update_in_order(policy, &when, outcomes, order));
                 let first = decisions.next().unwrap_or_default();
-                assert!(decisions.all(|other| other == first), "the order of arrival decides nothing");
+                assert!(
+                    decisions.all(|other| other == first),
+                    "the order of updates does not affect the decision"
+                );
                 taken[first as usize] += 1;
             }
         }
@@ -178,41 +189,47 @@ fn every_policy_decides_every_outcome_vector_of_in_degree_six() {
 }
 
 #[test]
-fn a_satisfied_group_keeps_what_it_counted_and_still_hears_what_is_pending() {
+fn a_satisfied_group_keeps_its_counted_edges_and_updates_its_pending_ones() {
     for policy in policies(2).into_iter().filter(|policy| policy.absorbs()) {
         let mut join = fresh(policy, 3);
         let wanted = match policy {
             JoinPolicy::Quorum { k, .. } => k as usize,
             JoinPolicy::AllOf | JoinPolicy::AnyOf { .. } => 1,
         };
-        for place in 0..wanted {
-            assert!(join.update_edge(place, EdgeCondition::Success, 0, Some(Outcome::Completed)));
+        for index in 0..wanted {
+            assert!(join.update_edge(index, EdgeCondition::Success, 0, Some(Outcome::Completed)));
         }
         assert_eq!(join.verdict(), GroupDecision::Satisfied);
         join.decision = GroupDecision::Satisfied;
         let counted = join.clone();
         for generation in 0..3 {
-            for standing in STANDINGS {
-                assert!(!join.update_edge(0, EdgeCondition::Success, generation, standing), "it was counted");
+            for outcome in UPSTREAM_OUTCOMES {
+                assert!(
+                    !join.update_edge(0, EdgeCondition::Success, generation, outcome),
+                    "a counted edge does not change"
+                );
             }
         }
         assert_eq!(join, counted);
-        assert!(join.update_edge(2, EdgeCondition::Success, 1, None), "it runs again");
+        assert!(
+            join.update_edge(2, EdgeCondition::Success, 1, None),
+            "a newer generation of a pending edge is recorded"
+        );
         assert!(join.update_edge(2, EdgeCondition::Success, 1, Some(Outcome::Failed)));
         assert_eq!((join.verdict(), join.count(Resolution::Dead)), (GroupDecision::Satisfied, 1));
     }
 }
 
 #[test]
-fn news_of_an_older_generation_changes_nothing_and_of_a_newer_one_replaces_the_edge() {
-    for first in STANDINGS {
-        for second in STANDINGS {
+fn an_update_of_an_older_generation_is_ignored_and_of_a_newer_one_replaces_the_edge() {
+    for first in UPSTREAM_OUTCOMES {
+        for second in UPSTREAM_OUTCOMES {
             let mut join = fresh(JoinPolicy::AllOf, 2);
             join.update_edge(0, EdgeCondition::Success, 1, first);
             let before = join.clone();
-            assert!(!join.update_edge(0, EdgeCondition::Success, 0, second), "that was before");
+            assert!(!join.update_edge(0, EdgeCondition::Success, 0, second), "the generation is older");
             assert_eq!(join, before);
-            assert!(join.update_edge(0, EdgeCondition::Success, 2, second), "that is newer");
+            assert!(join.update_edge(0, EdgeCondition::Success, 2, second), "the generation is newer");
             let expected = match edge_holds(EdgeCondition::Success, second) {
                 None => Resolution::Pending,
                 Some(true) => Resolution::Holds,
@@ -225,14 +242,14 @@ fn news_of_an_older_generation_changes_nothing_and_of_a_newer_one_replaces_the_e
 }
 
 #[test]
-fn an_edge_that_is_not_there_hears_nothing() {
+fn an_update_of_an_unknown_edge_is_ignored() {
     let mut join = fresh(JoinPolicy::AllOf, 1);
     assert!(!join.update_edge(1, EdgeCondition::Success, 0, Some(Outcome::Completed)));
     assert_eq!(join, fresh(JoinPolicy::AllOf, 1));
 }
 
 #[test]
-fn a_group_survives_its_bytes() {
+fn a_join_survives_a_round_trip_through_its_encoding() {
     for policy in policies(3) {
         let mut join = fresh(policy, 3);
         join.update_edge(1, EdgeCondition::Failure, 7, Some(Outcome::Expired));

@@ -1,8 +1,8 @@
-//! Walks every cell of the transition table, legal and illegal, through the real rules.
+//! Checks every cell of the transition table, legal and illegal, with the real rules.
 //!
-//! Rows of every state, in every variation that a rule looks at, meet the commands of every cause. What they do must be
-//! exactly the table: no line that no rule reaches, no change that has no line, and a command that does nothing leaves
-//! nothing to save.
+//! The commands of every cause run on rows of every state, in every variation that a rule distinguishes. Together their
+//! changes must be exactly the table: every line is reached, every change has a line, and a command without effect
+//! saves nothing.
 
 mod cells;
 
@@ -13,7 +13,7 @@ use selvedge_core::transition::{Cause, TABLE, diagram};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Every change that the table allows.
+/// Returns every change that the table allows.
 fn table() -> BTreeSet<Cell> {
     let mut cells = BTreeSet::new();
     for line in TABLE {
@@ -37,8 +37,7 @@ fn the_rules_make_exactly_the_changes_that_the_table_allows() {
     let mut made: BTreeSet<Cell> = BTreeSet::new();
     let (rows, commands) = (rows(), Cause::ALL.map(commands).concat());
     let mut run_before: BTreeSet<String> = BTreeSet::new();
-    // Every command meets every row, so a cell that is illegal is walked as well. Some causes share their commands: each runs
-    // once.
+    // Every command runs on every row, so illegal cells are checked as well. Causes share commands; each runs once.
     for command in commands.iter().filter(|command| run_before.insert(format!("{command:?}"))) {
         for row in &rows {
             made.extend(run(row, command));
@@ -52,7 +51,7 @@ fn the_rules_make_exactly_the_changes_that_the_table_allows() {
 }
 
 #[test]
-fn rows_of_every_state_meet_commands_of_every_cause() {
+fn there_are_rows_of_every_state_and_commands_of_every_cause() {
     let met: BTreeSet<Option<StateName>> = rows().iter().map(name).collect();
     let states: BTreeSet<_> = StateName::ALL.into_iter().map(Some).chain([None]).collect();
     assert_eq!(met, states);
@@ -62,7 +61,7 @@ fn rows_of_every_state_meet_commands_of_every_cause() {
 }
 
 #[test]
-fn a_suspended_execution_goes_with_its_flow_unless_only_those_go_that_never_started() {
+fn cancelling_a_flow_ends_a_suspended_execution_unless_only_unstarted_members_are_cancelled() {
     let suspended: Vec<Row> = rows()
         .into_iter()
         .filter(|row| {
@@ -78,9 +77,9 @@ fn a_suspended_execution_goes_with_its_flow_unless_only_those_go_that_never_star
 }
 
 #[test]
-fn the_diagram_in_the_documentation_is_the_table() {
+fn the_diagram_in_the_documentation_matches_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/states.md");
-    let text = std::fs::read_to_string(&path).expect("docs/states.md is there");
+    let text = std::fs::read_to_string(&path).expect("docs/states.md exists");
     let (before, rest) = text.split_once("```mermaid\n").expect("it has a diagram");
     let (drawn, after) = rest.split_once("```").expect("the diagram ends");
     if std::env::var_os("SELVEDGE_REGENERATE").is_some() {

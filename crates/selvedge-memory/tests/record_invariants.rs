@@ -102,14 +102,14 @@ async fn a_suspension_that_differs_from_the_log_is_found() {
     let by_log = "by the event log the suspension is";
     assert_edited_suspension_found(by_log, |suspension| suspension.number += 1).await;
     assert_edited_suspension_found(by_log, |suspension| suspension.waits[0].escalated = true).await;
-    assert_edited_suspension_found(by_log, |suspension| assert!(suspension.allow())).await;
+    assert_edited_suspension_found(by_log, |suspension| assert!(suspension.resume_by_operator())).await;
     assert_edited_row_found(by_log, |row| row.state = State::Waiting).await;
 }
 
 #[tokio::test]
 async fn an_execution_that_stays_suspended_though_its_resume_condition_holds_is_found() {
     assert_edited_suspension_found("its resume condition holds, and it is still suspended", |suspension| {
-        suspension.waits[0].condition = Condition::Operator { said: true };
+        suspension.waits[0].condition = Condition::Operator { resumed: true };
     })
     .await;
 }

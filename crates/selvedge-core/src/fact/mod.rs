@@ -1,10 +1,11 @@
-//! What happened: one fact for each change, recorded in the execution's own history and in the event log.
+//! Facts: the compact record of changes, one fact per change, in the execution's history and in the event log.
 //!
-//! A fact is stored compactly and told as one or more public events: a claim, for instance, is one fact and is told as
-//! `lease.acquired` and `execution.started`. The names and data of the public events stand in [`Fact::public_events`] and nowhere
-//! else.
+//! A fact is published as one or more public events: a claim, for instance, is one fact and two events,
+//! `lease.acquired` and `execution.started`. [`Fact::public_events`] alone defines the names and data of the public
+//! events.
 //!
-//! Facts are stored with postcard, which has no field names. So: append variants, never change, reorder or remove one.
+//! Facts are stored with postcard, which stores neither names of variants nor of fields. So append variants; never
+//! change, reorder or remove one.
 
 mod public;
 
@@ -24,450 +25,451 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Which lease, of which attempt, and whose: what every lease event carries.
+/// A lease and its worker, as lease events carry them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeaseRef {
-    /// The lease.
+    /// The lease's id.
     pub id: LeaseId,
-    /// Its epoch.
+    /// The lease's epoch.
     pub epoch: u32,
-    /// The worker.
+    /// The worker that claimed it.
     pub worker: Name,
-    /// Its instance.
+    /// The worker's instance.
     pub instance: Name,
 }
 
 impl LeaseRef {
-    /// The attempt that ran under it.
+    /// Returns the index of the attempt that ran under the lease.
     pub fn attempt(&self) -> u32 {
         self.epoch - 1
     }
 }
 
-/// An error as a worker or the engine reported it.
+/// An error of an attempt, reported by a worker or by the engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What went wrong.
+    /// The error message.
     pub message: String,
-    /// Its class.
+    /// The class, which decides about retries.
     pub class: FailureClass,
 }
 
-/// What followed the end of an attempt.
+/// The state that follows a change.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Next {
-    /// Waits for a worker again.
+    /// The execution waits for a worker.
     Waiting,
-    /// Delayed until then.
+    /// The execution is delayed until this time.
     Delayed(Timestamp),
-    /// The execution ended.
+    /// The execution ended with this outcome.
     Terminal(Outcome),
-    /// Suspended.
+    /// The execution is suspended.
     Suspended,
 }
 
-/// What came that a suspended execution waits for.
+/// A partial fulfilment of a suspension that does not yet resume the execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SuspensionNotice {
-    /// A time.
+    /// A time was reached.
     Time,
-    /// The word of an operator.
+    /// An operator resumed the parts that wait for an operator.
     Operator,
-    /// The end of its children.
+    /// The children ended.
     Children,
-    /// Nothing: the wait at this place has waited for too long, and goes on.
+    /// The wait with this index timed out and was escalated; it continues to wait.
     Escalated(u32),
-    /// Room in the gate that it waits for.
+    /// The gate admits the execution again.
     Gate,
 }
 
-/// An edge that heard of its upstream.
+/// An edge after a change of its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EdgeUpdate {
     /// The upstream.
     pub upstream: ExecutionId,
-    /// Where the edge stands now.
+    /// The edge's new resolution.
     pub edge: Edge,
 }
 
-/// One lease in a renewal.
+/// A lease renewed by a heartbeat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RenewedLease {
     /// The execution.
     pub execution: ExecutionId,
-    /// The lease.
+    /// The lease's id.
     pub id: LeaseId,
-    /// Its epoch.
+    /// The lease's epoch.
     pub epoch: u32,
 }
 
-/// Something that happened.
+/// A recorded change of an execution, a flow, a session or a gate. In the variants about an execution, "its" means the
+/// execution's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Fact {
-    /// It was submitted.
+    /// The execution was submitted without upstreams.
     Submitted {
-        /// Not before this time.
+        /// The time until which it is delayed; none if it waits for a worker at once.
         delayed_until: Option<Timestamp>,
     },
-    /// Its delay is over.
+    /// Its delay ended.
     DelayOver,
-    /// A worker claimed it.
+    /// A worker claimed the execution.
     Claimed {
         /// The new lease.
         lease: LeaseRef,
-        /// Its time to live.
+        /// The lease's time to live, in milliseconds.
         ttl_ms: i64,
-        /// The interrupted lease before it, if that is why it could be claimed.
+        /// The expired lease whose interruption made the execution claimable, if one did.
         after: Option<LeaseRef>,
     },
-    /// Its worker completed it.
+    /// Its worker completed the execution.
     Completed {
-        /// The attempt.
+        /// The index of the attempt.
         attempt: u32,
-        /// Digest of the report, by which a repeat is known.
+        /// The digest of the report, by which a repeat is recognised.
         digest: u64,
     },
-    /// Its worker failed it.
+    /// Its worker reported a failure.
     Failed {
         /// The lease that ended.
         lease: LeaseRef,
-        /// What went wrong.
+        /// The reported error.
         error: Failure,
-        /// What followed.
+        /// The state that follows.
         next: Next,
-        /// Digest of the report.
+        /// The digest of the report.
         digest: u64,
     },
-    /// The attempt ran beyond its timeout.
+    /// Its attempt exceeded the attempt timeout.
     TimedOut {
         /// The lease that ended.
         lease: LeaseRef,
-        /// What followed.
+        /// The state that follows.
         next: Next,
     },
     /// Its lease expired.
     LeaseExpired {
         /// The lease that ended.
         lease: LeaseRef,
-        /// What followed.
+        /// The state that follows.
         next: Next,
     },
-    /// Its worker put it back until a time.
+    /// Its worker put the execution back until a time.
     Delayed {
         /// The lease that ended.
         lease: LeaseRef,
-        /// What followed.
+        /// The state that follows.
         next: Next,
-        /// Digest of the report.
+        /// The digest of the report.
         digest: u64,
     },
-    /// Its worker put it back, or has gone.
+    /// Its worker put the execution back, or departed.
     Released {
         /// The lease that ended.
         lease: LeaseRef,
-        /// What followed.
+        /// The state that follows.
         next: Next,
-        /// Digest of the report; none when the worker has gone.
+        /// The digest of the report; none if the worker departed.
         digest: Option<u64>,
     },
-    /// The answer to its claim was lost.
+    /// Its lease was orphaned: the reply to the claim never reached the worker.
     Orphaned {
         /// The lease that ended.
         lease: LeaseRef,
-        /// What followed.
+        /// The state that follows.
         next: Next,
     },
-    /// An operator took the lease away.
+    /// An operator revoked the lease.
     Revoked {
         /// The lease that ended.
         lease: LeaseRef,
-        /// Why.
+        /// The operator's reason.
         reason: Option<String>,
-        /// What followed.
+        /// The state that follows.
         next: Next,
     },
-    /// It was cancelled.
+    /// The execution was cancelled.
     Cancelled {
-        /// The lease that ended with it.
+        /// The lease that ended with it, if the execution was active.
         lease: Option<LeaseRef>,
-        /// Why.
+        /// The operator's reason.
         reason: Option<String>,
     },
-    /// Its worker was asked to cancel.
+    /// An operator asked its worker to cancel.
     CancelRequested {
-        /// Why.
+        /// The operator's reason.
         reason: Option<String>,
         /// The end of the grace period.
         until: Timestamp,
     },
     /// Its deadline passed.
     DeadlinePassed {
-        /// The lease that ended with it.
+        /// The lease that ended with it, if the execution was active.
         lease: Option<LeaseRef>,
     },
-    /// It did not start in time.
+    /// Its first attempt did not start in time.
     StartByPassed,
-    /// An operator moved its time.
+    /// An operator rescheduled the execution.
     Rescheduled {
-        /// What followed.
+        /// The state that follows.
         next: Next,
     },
-    /// An operator ran it again.
+    /// An operator replayed the execution, which waits for a worker.
     Replayed {
-        /// Its new generation.
+        /// The new generation.
         generation: u32,
     },
     /// Its worker reported progress.
     Progressed {
-        /// How far, 0 to 100.
+        /// The percentage done, 0 to 100.
         percent: Option<f64>,
-        /// In words.
+        /// The progress in words.
         message: Option<String>,
     },
     /// An operator changed its priority.
     Prioritised {
-        /// Before.
+        /// The old priority.
         from: i16,
-        /// After.
+        /// The new priority.
         to: i16,
     },
     /// An operator changed its tags.
     Tagged {
-        /// Set to these.
+        /// The tags that were set.
         set: BTreeMap<String, String>,
-        /// Removed.
+        /// The names of the tags that were removed.
         remove: Vec<String>,
     },
-    /// A heartbeat renewed these leases.
+    /// A heartbeat renewed leases.
     Renewed {
         /// The worker.
         worker: Name,
-        /// Its instance.
+        /// The worker's instance.
         instance: Name,
-        /// The leases.
+        /// The renewed leases.
         leases: Vec<RenewedLease>,
     },
     /// An operator asked a worker to drain.
     DrainRequested {
-        /// Its instance.
+        /// The worker's instance.
         instance: Name,
     },
-    /// It was submitted as a node that waits for others.
+    /// The execution was submitted as a node with upstreams.
     SubmittedWaitingDependencies {
-        /// For how many.
+        /// The number of upstreams.
         upstreams: u32,
     },
-    /// It heard of upstreams, and that decided nothing.
+    /// Upstreams ended or reopened, and its edge group remains undecided.
     UpstreamChanged {
-        /// The edges that changed.
+        /// The changed edges.
         edges: Vec<EdgeUpdate>,
     },
-    /// Its group of edges decided.
+    /// Its edge group decided.
     Joined {
-        /// The edges that changed.
+        /// The changed edges.
         edges: Vec<EdgeUpdate>,
-        /// The policy.
+        /// The group's policy.
         policy: JoinPolicy,
-        /// What was decided.
+        /// The decision.
         decision: GroupDecision,
-        /// What followed.
+        /// The state that follows.
         next: Next,
     },
-    /// It was skipped, and what made it so may be different now.
+    /// The skipped execution waits for its upstreams again, because one of them reopened.
     Reopened {
-        /// The edges that changed.
+        /// The changed edges.
         edges: Vec<EdgeUpdate>,
-        /// Its new generation.
+        /// The new generation.
         generation: u32,
     },
-    /// An operator ran it again, and it waits for its upstreams again.
+    /// An operator replayed the execution, which waits for its upstreams again.
     ReplayedWaitingDependencies {
-        /// Its new generation.
+        /// The new generation.
         generation: u32,
     },
-    /// Edges or children were added to it.
+    /// Edges or children were added to the execution.
     Wired {
-        /// How many edges into it.
+        /// The number of added edges into it.
         upstreams: u32,
-        /// How many edges from it.
+        /// The number of added edges from it.
         downstreams: u32,
-        /// How many children.
+        /// The number of added children.
         children: u32,
     },
     /// A flow was submitted.
     FlowSubmitted {
-        /// Its name.
+        /// The flow's name.
         name: Option<Name>,
-        /// How many nodes.
+        /// The number of nodes.
         nodes: u32,
-        /// How many edges.
+        /// The number of edges.
         edges: u32,
     },
-    /// A flow grew.
+    /// Nodes and edges were added to a flow.
     FlowGrown {
-        /// How many nodes were added.
+        /// The number of added nodes.
         nodes: u32,
-        /// How many edges were added.
+        /// The number of added edges.
         edges: u32,
-        /// The execution that spawned them.
+        /// The execution that spawned them, if one did.
         parent: Option<ExecutionId>,
     },
     /// A flow ended.
     FlowEnded {
-        /// How.
+        /// The flow's final state.
         state: FlowState,
     },
-    /// A flow that had ended runs again.
+    /// An ended flow runs again.
     FlowReopened {
-        /// The execution that was replayed.
+        /// The replayed execution.
         execution: ExecutionId,
     },
-    /// An operator asked for the cancel of a flow.
+    /// An operator cancelled a flow.
     FlowCancelRequested {
-        /// Which members.
+        /// The members to cancel.
         mode: CancelMode,
-        /// Why.
+        /// The operator's reason.
         reason: Option<String>,
     },
-    /// Its worker suspended it.
+    /// Its worker suspended the execution.
     Suspended {
-        /// What it waits for, as far as that has not come before.
+        /// The suspension as requested, before earlier signals and elapsed times are applied.
         suspension: Suspension,
-        /// What followed: ready, where all of it had come before.
+        /// The state that follows: waiting, if the suspension was fulfilled at once.
         next: Next,
-        /// Digest of the report.
+        /// The digest of the report.
         digest: u64,
     },
-    /// A signal was delivered to it.
+    /// A signal was delivered to the execution.
     Signalled {
-        /// Its number.
+        /// The signal's number.
         number: u32,
-        /// Its name.
+        /// The signal's name.
         name: Name,
-        /// Who sent it.
+        /// The sender.
         source: Name,
-        /// The waitpoint through which it came, and its name.
+        /// The id and name of the waitpoint through which it was delivered, if it was.
         waitpoint: Option<(WaitpointId, Name)>,
-        /// How many bytes its payload has.
+        /// The size of the payload, in bytes.
         bytes: u32,
-        /// What the delivery did.
+        /// The effect of the delivery.
         effect: Effect,
     },
-    /// Something that it waits for came, and that was not all.
+    /// Part of its suspension was fulfilled, and it remains suspended.
     Noticed {
-        /// What.
+        /// The fulfilled part.
         notice: SuspensionNotice,
     },
-    /// It goes on.
+    /// The execution was resumed and waits for a worker.
     Resumed {
-        /// Which suspension ended.
+        /// The number of the suspension that ended.
         suspension: u32,
-        /// What ended it.
+        /// The reason for the resumption.
         by: ResumedBy,
-        /// The signals that were taken.
+        /// The numbers of the signals that its waits took.
         signals: Vec<u32>,
-        /// The steps that were recorded.
+        /// The names of the steps that were recorded.
         steps: Vec<Name>,
     },
-    /// It waited for too long.
+    /// A wait of its suspension timed out and ended the execution.
     SuspensionTimedOut {
-        /// Which suspension ended.
+        /// The number of the suspension that ended.
         suspension: u32,
-        /// What was to happen then.
+        /// The action set for the timeout.
         on_timeout: OnTimeout,
-        /// What followed.
+        /// The state that follows.
         next: Next,
     },
-    /// A waitpoint was made, or its token is signed with another key.
+    /// A waitpoint was created, or its token was signed with another key.
     WaitpointCreated {
-        /// Which.
+        /// The waitpoint's id.
         waitpoint: WaitpointId,
-        /// Its name.
+        /// The waitpoint's name.
         name: Name,
-        /// Whose word a delivery through it is.
+        /// The source of signals delivered through it.
         source: Name,
-        /// Until when it takes one.
+        /// The time at which it expires; none if it does not.
         expires_at: Option<Timestamp>,
     },
-    /// A waitpoint's time was over.
+    /// A waitpoint expired.
     WaitpointExpired {
-        /// Which.
+        /// The waitpoint's id.
         waitpoint: WaitpointId,
-        /// Its name.
+        /// The waitpoint's name.
         name: Name,
     },
     /// An operator revoked the token of a waitpoint.
     WaitpointRevoked {
-        /// Which.
+        /// The waitpoint's id.
         waitpoint: WaitpointId,
-        /// Its name.
+        /// The waitpoint's name.
         name: Name,
     },
     /// Its worker recorded a step.
     Stepped {
-        /// Its name.
+        /// The step's name.
         name: Name,
-        /// What it is.
+        /// The step's kind.
         kind: StepKind,
-        /// The attempt.
+        /// The index of the attempt that recorded it.
         attempt: u32,
-        /// How long it took.
+        /// The duration of the step, in milliseconds.
         duration_ms: i64,
-        /// How many bytes its result has.
+        /// The size of the result, in bytes.
         bytes: u32,
     },
-    /// An operator changed the key that tokens are signed with.
+    /// An operator rotated the key that signs tokens.
     TokenKeysRotated {
-        /// The new one.
+        /// The new key.
         key: TokenKeyId,
-        /// How long tokens of the old ones are still accepted.
+        /// The time during which tokens of the old keys are still accepted, in milliseconds.
         grace_ms: i64,
     },
-    /// A gate refused it.
+    /// A gate refused the execution and holds it.
     Held {
-        /// Which.
+        /// The gate.
         gate: GateName,
-        /// Why.
+        /// The gate's reason.
         reason: String,
-        /// When the gate may be open.
+        /// The time at which the gate may admit it, if known.
         until: Option<Timestamp>,
     },
-    /// The gate that held it is open.
+    /// The gate that held the execution released it.
     Admitted {
-        /// Which.
+        /// The gate.
         gate: GateName,
     },
     /// An operator configured a gate.
     GateConfigured {
-        /// Which.
+        /// The gate.
         gate: GateName,
     },
     /// An operator removed the configuration of a gate.
     GateRemoved {
-        /// Which.
+        /// The gate.
         gate: GateName,
     },
-    /// A budget that it draws on is used up, and it was stopped.
+    /// A budget that the execution spends from is exhausted, and the execution was stopped.
     Breached {
         /// The lease that ended.
         lease: LeaseRef,
         /// The budget.
         gate: GateName,
-        /// What followed.
+        /// The state that follows.
         next: Next,
-        /// What it waits for, where it is suspended.
+        /// The suspension that waits for the budget, if the execution is suspended.
         suspension: Option<Suspension>,
     },
-    /// Something was spent of a budget.
+    /// Usage was charged to a budget.
     Spent {
         /// The budget.
         gate: GateName,
-        /// Who spent it.
+        /// The execution that spent it, if one did.
         execution: Option<ExecutionId>,
-        /// How much.
+        /// The amounts, by dimension.
         amounts: Amounts,
     },
-    /// A limit of a budget is reached.
+    /// A budget reached a limit.
     LimitReached {
         /// The budget.
         gate: GateName,
@@ -475,22 +477,22 @@ pub enum Fact {
         dimension: String,
         /// The limit.
         limit: Amount,
-        /// What was spent.
+        /// The amount used.
         used: Amount,
-        /// Whether it is the hard one.
+        /// True for the hard limit, false for the soft limit.
         hard: bool,
     },
-    /// The usage of a budget was set back to nothing.
+    /// The usage of a budget was reset to zero.
     BudgetReset {
         /// The budget.
         gate: GateName,
-        /// The period that begins.
+        /// The new period.
         period: u32,
     },
 }
 
 impl Fact {
-    /// Why the state changed; none for facts that are not about one execution.
+    /// Returns the cause of the change; none for facts that are not about one execution.
     pub fn cause(&self) -> Option<Cause> {
         Some(match self {
             Fact::Submitted { .. } => Cause::Submit,
@@ -547,8 +549,9 @@ impl Fact {
         })
     }
 
-    /// Whether it is a line of the execution's own history: every change but progress, news of upstreams that decided
-    /// nothing, and what has rows of its own; of these there may be thousands.
+    /// Reports whether the fact is a line of the execution's history. Left out are facts that can occur thousands of
+    /// times: progress, undecided changes of upstreams, and signals, waitpoints and steps, which have rows of their
+    /// own.
     pub fn is_history(&self) -> bool {
         self.cause().is_some()
             && !matches!(

@@ -1,4 +1,4 @@
-//! How facts are told: the names and data of the public events, here and nowhere else.
+//! The public events of facts: the only definition of their names and data.
 
 use super::{EdgeUpdate, Fact, Failure, LeaseRef, Next, SuspensionNotice};
 use crate::flow::FlowState;
@@ -6,15 +6,15 @@ use crate::gate::GateName;
 use crate::{Outcome, Timestamp};
 use serde_json::{Map, Value, json};
 
-/// A public event: its type and its data.
+/// The type and the data of a public event.
 pub type EventBody = (&'static str, Value);
 
 impl Fact {
-    /// The public events that tell this fact, in order.
+    /// Returns the public events of this fact, in order.
     pub fn public_events(&self) -> Vec<EventBody> {
         match self {
             Fact::Submitted { delayed_until } => {
-                vec![("execution.submitted", timed("delayed_until_at", *delayed_until))]
+                vec![("execution.submitted", time_data("delayed_until_at", *delayed_until))]
             }
             Fact::DelayOver => vec![("execution.ready", json!({}))],
             Fact::Claimed { lease, ttl_ms, after } => {
@@ -37,52 +37,54 @@ impl Fact {
                 ("execution.completed", json!({ "attempt": attempt })),
             ],
             Fact::Failed { lease, error, next, .. } => {
-                ended(lease, "failed", Some(error), *next, "execution.retry_scheduled")
+                attempt_ended(lease, "failed", Some(error), *next, "execution.retry_scheduled")
             }
             Fact::TimedOut { lease, next } => {
-                ended(lease, "timeout", None, *next, "execution.retry_scheduled")
+                attempt_ended(lease, "timeout", None, *next, "execution.retry_scheduled")
             }
-            Fact::LeaseExpired { lease, next } => with_lease(
+            Fact::LeaseExpired { lease, next } => lease_event(
                 "lease.expired",
                 lease,
                 None,
-                ended(lease, "interrupted", None, *next, "execution.delayed"),
+                attempt_ended(lease, "interrupted", None, *next, "execution.delayed"),
             ),
-            Fact::Delayed { lease, next, .. } => ended(lease, "delayed", None, *next, "execution.delayed"),
-            Fact::Released { lease, next, .. } => with_lease(
+            Fact::Delayed { lease, next, .. } => {
+                attempt_ended(lease, "delayed", None, *next, "execution.delayed")
+            }
+            Fact::Released { lease, next, .. } => lease_event(
                 "lease.released",
                 lease,
                 None,
-                ended(lease, "released", None, *next, "execution.delayed"),
+                attempt_ended(lease, "released", None, *next, "execution.delayed"),
             ),
-            Fact::Orphaned { lease, next } => with_lease(
+            Fact::Orphaned { lease, next } => lease_event(
                 "lease.orphaned",
                 lease,
                 None,
-                ended(lease, "orphaned", None, *next, "execution.delayed"),
+                attempt_ended(lease, "orphaned", None, *next, "execution.delayed"),
             ),
             Fact::Revoked { lease, reason, next } => {
-                let after = ended(lease, "revoked", None, *next, "execution.delayed");
-                with_lease("lease.revoked", lease, reason.as_deref(), after)
+                let after = attempt_ended(lease, "revoked", None, *next, "execution.delayed");
+                lease_event("lease.revoked", lease, reason.as_deref(), after)
             }
             Fact::Cancelled { lease, reason } => {
                 let last = ("execution.cancelled", json!({ "reason": reason }));
-                taken_away(lease.as_ref(), "cancelled", reason.as_deref().unwrap_or("cancelled"), last)
+                revoked(lease.as_ref(), "cancelled", reason.as_deref().unwrap_or("cancelled"), last)
             }
             Fact::CancelRequested { reason, until } => {
-                let mut data = timed("until_at", Some(*until));
+                let mut data = time_data("until_at", Some(*until));
                 data["reason"] = json!(reason);
                 vec![("execution.cancel_requested", data)]
             }
             Fact::DeadlinePassed { lease } => {
                 let last = ("execution.expired", json!({ "reason": "deadline" }));
-                taken_away(lease.as_ref(), "expired", "deadline", last)
+                revoked(lease.as_ref(), "expired", "deadline", last)
             }
             Fact::StartByPassed => vec![("execution.expired", json!({ "reason": "start_by" }))],
             Fact::Rescheduled { next } => {
-                let mut told = vec![("operator.rescheduled", json!({}))];
-                told.extend(followed(*next, "execution.delayed", json!({})));
-                told
+                let mut events = vec![("operator.rescheduled", json!({}))];
+                events.extend(next_events(*next, "execution.delayed", json!({})));
+                events
             }
             Fact::Replayed { generation } => {
                 vec![
@@ -117,18 +119,18 @@ impl Fact {
             Fact::SubmittedWaitingDependencies { upstreams } => {
                 vec![("execution.submitted", json!({ "upstreams": upstreams }))]
             }
-            Fact::UpstreamChanged { edges } => heard(edges),
+            Fact::UpstreamChanged { edges } => edge_events(edges),
             Fact::Joined { edges, policy, decision, next } => {
-                let mut told = heard(edges);
+                let mut events = edge_events(edges);
                 let data = json!({ "policy": policy.as_str(), "decision": decision.as_str() });
-                told.push(("group.decided", data));
-                told.extend(followed(*next, "execution.delayed", json!({})));
-                told
+                events.push(("group.decided", data));
+                events.extend(next_events(*next, "execution.delayed", json!({})));
+                events
             }
             Fact::Reopened { edges, generation } => {
-                let mut told = heard(edges);
-                told.push(("execution.reopened", json!({ "generation": generation })));
-                told
+                let mut events = edge_events(edges);
+                events.push(("execution.reopened", json!({ "generation": generation })));
+                events
             }
             Fact::ReplayedWaitingDependencies { generation } => {
                 vec![("execution.replayed", json!({ "generation": generation }))]
@@ -157,11 +159,12 @@ impl Fact {
             }
             Fact::Suspended { suspension, next, .. } => {
                 let next = if matches!(next, Next::Terminal(_)) { *next } else { Next::Suspended };
-                let mut told = ended(&suspension.lease, "suspended", None, next, "execution.delayed");
-                if let Some((_, data)) = told.last_mut().filter(|_| next == Next::Suspended) {
+                let mut events =
+                    attempt_ended(&suspension.lease, "suspended", None, next, "execution.delayed");
+                if let Some((_, data)) = events.last_mut().filter(|_| next == Next::Suspended) {
                     *data = suspension.public_data();
                 }
-                told
+                events
             }
             Fact::Signalled { number, name, source, waitpoint, effect, .. } => {
                 let data = json!({
@@ -184,20 +187,20 @@ impl Fact {
             }
             Fact::Resumed { suspension, by, signals, steps } => {
                 let recorded = steps.iter().map(|name| ("step.recorded", json!({ "name": name })));
-                let mut told: Vec<EventBody> = recorded.collect();
+                let mut events: Vec<EventBody> = recorded.collect();
                 let data = json!({ "suspension": suspension, "by": by.as_str(), "signals": signals });
-                told.push(("execution.resumed", data));
-                told.push(("execution.ready", json!({})));
-                told
+                events.push(("execution.resumed", data));
+                events.push(("execution.ready", json!({})));
+                events
             }
             Fact::SuspensionTimedOut { suspension, on_timeout, next } => {
                 let data = json!({
                     "reason": "suspension_timeout", "suspension": suspension, "on_timeout": on_timeout.as_str(),
                 });
-                followed(*next, "execution.delayed", data)
+                next_events(*next, "execution.delayed", data)
             }
             Fact::WaitpointCreated { waitpoint, name, source, expires_at } => {
-                let mut data = timed("expires_at", *expires_at);
+                let mut data = time_data("expires_at", *expires_at);
                 data["waitpoint"] = json!(waitpoint);
                 data["name"] = json!(name);
                 data["source"] = json!(source);
@@ -220,7 +223,7 @@ impl Fact {
                 vec![("operator.token_keys_rotated", data)]
             }
             Fact::Held { gate, reason, until } => {
-                let mut data = timed("until_at", *until);
+                let mut data = time_data("until_at", *until);
                 data["gate"] = gate_data(gate);
                 data["reason"] = json!(reason);
                 vec![("execution.held", data)]
@@ -236,14 +239,14 @@ impl Fact {
                 vec![("operator.gate_removed", json!({ "gate": gate_data(gate) }))]
             }
             Fact::Breached { lease, gate, next, suspension } => {
-                let mut told = ended(lease, "breached", None, *next, "execution.delayed");
-                if let Some((_, data)) = told.last_mut() {
+                let mut events = attempt_ended(lease, "breached", None, *next, "execution.delayed");
+                if let Some((_, data)) = events.last_mut() {
                     *data = match suspension {
                         Some(suspension) => suspension.public_data(),
                         None => json!({ "reason": "budget", "gate": gate_data(gate) }),
                     };
                 }
-                told
+                events
             }
             Fact::Spent { gate, execution, amounts } => {
                 let data = json!({ "gate": gate_data(gate), "execution": execution, "usage": amounts });
@@ -266,19 +269,19 @@ fn gate_data(gate: &GateName) -> Value {
     json!({ "kind": gate.kind.as_str(), "name": gate.name, "part": gate.part })
 }
 
-/// `edge.resolved`, for each edge.
-fn heard(edges: &[EdgeUpdate]) -> Vec<EventBody> {
-    let tell = |heard: &EdgeUpdate| {
+/// Returns `edge.resolved` for each edge.
+fn edge_events(edges: &[EdgeUpdate]) -> Vec<EventBody> {
+    let event = |update: &EdgeUpdate| {
         let data = json!({
-            "upstream": heard.upstream, "generation": heard.edge.generation,
-            "resolution": heard.edge.resolution.as_str(),
+            "upstream": update.upstream, "generation": update.edge.generation,
+            "resolution": update.edge.resolution.as_str(),
         });
         ("edge.resolved", data)
     };
-    edges.iter().map(tell).collect()
+    edges.iter().map(event).collect()
 }
 
-/// Every type of public event that the facts of this file are told as, for filters to be checked against.
+/// All types of public events. Filters are checked against them.
 pub const EVENT_TYPES: &[&str] = &[
     "execution.submitted",
     "execution.ready",
@@ -336,8 +339,8 @@ pub const EVENT_TYPES: &[&str] = &[
     "flow.cancel_requested",
 ];
 
-/// A time inside event data, in milliseconds; the edge writes it as text.
-fn timed(field: &str, time: Option<Timestamp>) -> Value {
+/// Returns event data with one time, in milliseconds since the Unix epoch; the server formats it as text.
+fn time_data(field: &str, time: Option<Timestamp>) -> Value {
     match time {
         Some(time) => json!({ field: time.millis() }),
         None => json!({}),
@@ -354,8 +357,9 @@ fn lease_data(lease: &LeaseRef) -> Map<String, Value> {
     data
 }
 
-/// `attempt.ended`, and what followed it; `delayed` is the type told when it was put off.
-fn ended(
+/// Returns `attempt.ended` and the event of the next state. `delayed` is the event type for a next state that is
+/// delayed.
+fn attempt_ended(
     lease: &LeaseRef,
     outcome: &str,
     error: Option<&Failure>,
@@ -366,16 +370,17 @@ fn ended(
     if let Some(error) = error {
         data["error"] = json!(error);
     }
-    let mut told = vec![("attempt.ended", data.clone())];
-    told.extend(followed(next, delayed, data));
-    told
+    let mut events = vec![("attempt.ended", data.clone())];
+    events.extend(next_events(next, delayed, data));
+    events
 }
 
-fn followed(next: Next, delayed: &'static str, data: Value) -> Vec<EventBody> {
+/// Returns the event of the next state.
+fn next_events(next: Next, delayed: &'static str, data: Value) -> Vec<EventBody> {
     match next {
         Next::Waiting => vec![("execution.ready", json!({}))],
         Next::Suspended => vec![("execution.suspended", data)],
-        Next::Delayed(until) => vec![(delayed, timed("until_at", Some(until)))],
+        Next::Delayed(until) => vec![(delayed, time_data("until_at", Some(until)))],
         Next::Terminal(Outcome::Completed) => vec![("execution.completed", data)],
         Next::Terminal(Outcome::Failed) => vec![("execution.failed", data)],
         Next::Terminal(Outcome::Cancelled) => vec![("execution.cancelled", data)],
@@ -384,7 +389,8 @@ fn followed(next: Next, delayed: &'static str, data: Value) -> Vec<EventBody> {
     }
 }
 
-fn with_lease(
+/// Returns a lease event, followed by `after`.
+fn lease_event(
     kind: &'static str,
     lease: &LeaseRef,
     reason: Option<&str>,
@@ -394,14 +400,15 @@ fn with_lease(
     if let Some(reason) = reason {
         data.insert("reason".into(), json!(reason));
     }
-    let mut told = vec![(kind, Value::Object(data))];
-    told.extend(after);
-    told
+    let mut events = vec![(kind, Value::Object(data))];
+    events.extend(after);
+    events
 }
 
-/// The end of an execution that may have been running: the lease is revoked and its attempt ends with it.
-fn taken_away(lease: Option<&LeaseRef>, outcome: &str, reason: &str, last: EventBody) -> Vec<EventBody> {
+/// Returns the events of an execution that ended from outside: its lease, if it has one, is revoked and its attempt
+/// ends.
+fn revoked(lease: Option<&LeaseRef>, outcome: &str, reason: &str, last: EventBody) -> Vec<EventBody> {
     let Some(lease) = lease else { return vec![last] };
     let ended = ("attempt.ended", json!({ "attempt": lease.attempt(), "outcome": outcome }));
-    with_lease("lease.revoked", lease, Some(reason), vec![ended, last])
+    lease_event("lease.revoked", lease, Some(reason), vec![ended, last])
 }

@@ -1,8 +1,8 @@
-//! Frames: what an attempt appends to its stream.
+//! Frames: an attempt appends to its stream.
 //!
-//! A worker that did not hear the answer to a report sends it again, with all its frames. So a stream remembers its newest
-//! frame that has an `op_id`, by a digest over those of its report up to it: the frames of a report that comes again up to
-//! the one that is remembered are there already.
+//! A worker that did not receive the reply to a report repeats it with all its frames. So a stream keeps the digest of
+//! its latest frame that has an `op_id`: a digest over the `op_id`s of the report's frames up to that one. If a
+//! repeated report contains a frame with that digest, the frames up to it were appended before.
 
 use super::report::{Op, Report};
 use crate::stream::{
@@ -15,21 +15,22 @@ use bytes::Bytes;
 use std::collections::HashMap;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// After how many frames those are deleted that are too many. A prime, so that no regular change of modes escapes it.
+/// The number of frames between two deletions of surplus best-effort frames. A prime, so that a periodic pattern of
+/// modes does not escape it.
 const DELETE_EVERY: u32 = 97;
 
-/// What a report knows of one of its frames.
+/// The identity of a frame within its report.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
-    /// By what it is remembered; zero if it has no `op_id`.
+pub struct FrameIdentity {
+    /// The digest of the frame; zero if it has no `op_id`.
     digest: u64,
-    /// Whether it was appended before.
+    /// True if the frame was appended before.
     appended: bool,
 }
 
-/// What is known of the frames of a report, in the order of its parts.
-pub fn known(reports: &[Report], work: &Work) -> Vec<Known> {
-    let mut known = vec![Known::default(); reports.len()];
+/// Returns the identities of the frames among these reports, in the order of the reports.
+pub fn identify(reports: &[Report], work: &Work) -> Vec<FrameIdentity> {
+    let mut identities = vec![FrameIdentity::default(); reports.len()];
     let mut newest: HashMap<StreamName, u64> = HashMap::new();
     let mut appended: HashMap<StreamName, usize> = HashMap::new();
     for (index, report) in reports.iter().enumerate() {
@@ -37,19 +38,20 @@ pub fn known(reports: &[Report], work: &Work) -> Vec<Known> {
         let name = report.stream();
         let digest = newest.entry(name).or_default();
         *digest = xxh3_64_with_seed(op_id.as_bytes(), *digest).max(1);
-        known[index].digest = *digest;
+        identities[index].digest = *digest;
         if work.stream(name).digest == *digest {
             appended.insert(name, index);
         }
     }
     for (index, report) in reports.iter().enumerate().filter(|_| !appended.is_empty()) {
-        let upto = appended.get(&report.stream());
-        known[index].appended = known[index].digest != 0 && upto.is_some_and(|upto| index <= *upto);
+        let last = appended.get(&report.stream());
+        let identity = &mut identities[index];
+        identity.appended = identity.digest != 0 && last.is_some_and(|last| index <= *last);
     }
-    known
+    identities
 }
 
-/// Checks what can be checked without rows.
+/// Checks the data of a frame.
 pub fn check(data: &Bytes) -> Result<(), Refusal> {
     if data.len() > FRAME_LIMIT {
         let (pointer, limit, actual) = ("/data".into(), FRAME_LIMIT as u64, data.len() as u64);
@@ -62,20 +64,20 @@ pub fn check(data: &Bytes) -> Result<(), Refusal> {
 pub fn append(
     name: StreamName,
     (kind, mode, data): (FrameKind, FrameMode, &Bytes),
-    known: Known,
+    identity: FrameIdentity,
     work: &mut Work,
 ) -> Result<(), Refusal> {
-    if known.appended {
+    if identity.appended {
         return Ok(());
     }
     let mut stream = work.stream(name);
-    if known.digest != 0 {
-        stream.digest = known.digest;
+    if identity.digest != 0 {
+        stream.digest = identity.digest;
     }
     stream.bytes += data.len() as u64;
     if stream.next >= FRAMES_MAX || stream.bytes > STREAM_LIMIT {
         let detail = format!(
-            "is one too many: an attempt has at most {FRAMES_MAX} frames and {STREAM_LIMIT} bytes of them"
+            "exceeds the stream of its attempt, which may have {FRAMES_MAX} frames with {STREAM_LIMIT} bytes in total"
         );
         return Err(Refusal::field("/data", detail));
     }

@@ -1,11 +1,11 @@
-//! Nodes and edges are added to a flow: by its submission, by growth, and by what a running execution spawns.
+//! Adding nodes and edges to a flow: by its submission, by growth, and by a spawning execution.
 
 use super::join::{UpstreamChange, decide, update_downstream};
 use super::submit::{needs_lanes, new_row};
 use crate::fact::Fact;
 use crate::gate::draws::fairness_line;
 use crate::join::{Edge, Join, Resolution};
-use crate::plan::{DEPTH_LIMIT, End, Graph, GraphPlan};
+use crate::plan::{DEPTH_LIMIT, DependencyGraph, EdgeEnd, GraphPlan};
 use crate::rows::Needs;
 use crate::wiring::{Downstream, Node, Upstream, Wiring};
 use crate::{ClassId, Execution, ExecutionId, FlowId, NamespaceId, Refusal, State, Timestamp, Work};
@@ -14,23 +14,23 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// A plan with the ids and classes of its nodes.
 #[derive(Clone, Debug)]
 pub struct PlannedGraph {
-    /// The plan.
+    /// The valid plan.
     pub plan: GraphPlan,
-    /// The ids of its nodes, in order: the caller's, or minted.
+    /// The ids of the nodes, in order: chosen by the caller or generated.
     pub ids: Vec<ExecutionId>,
-    /// Their classes, in order.
+    /// The classes of the nodes, in order.
     pub classes: Vec<ClassId>,
 }
 
 impl PlannedGraph {
-    /// The classes of the nodes that wait for nobody.
+    /// Returns the classes of the nodes without upstreams.
     pub fn roots(&self) -> impl Iterator<Item = ClassId> {
-        let waits: HashSet<End> = self.plan.edges().iter().map(|edge| edge.to).collect();
-        let places = self.classes.iter().enumerate();
-        places.filter(move |(place, _)| !waits.contains(&End::New(*place))).map(|(_, class)| *class)
+        let downstreams: HashSet<EdgeEnd> = self.plan.edges().iter().map(|edge| edge.to).collect();
+        let nodes = self.classes.iter().enumerate();
+        nodes.filter(move |(index, _)| !downstreams.contains(&EdgeEnd::New(*index))).map(|(_, class)| *class)
     }
 
-    /// The lanes its nodes go to, and the lines of those with fairness keys.
+    /// Needs the lanes of the nodes, and the fairness lines of those with fairness keys.
     pub(super) fn needs(&self, namespace: NamespaceId, work: &Work, needs: &mut Needs) {
         needs_lanes(namespace, self.plan.nodes().iter().map(|node| &node.submission), work, needs);
         for (node, class) in self.plan.nodes().iter().zip(&self.classes) {
@@ -40,21 +40,22 @@ impl PlannedGraph {
     }
 }
 
-/// Adds a plan to a flow.
+/// The addition of a plan to a flow.
 pub(super) struct Graft<'a> {
     pub namespace: NamespaceId,
     pub flow: FlowId,
     pub planned: &'a PlannedGraph,
     /// The executions of [`GraphPlan::existing`], in order.
-    pub old: &'a [ExecutionId],
-    /// Who spawns it, and how deep that is.
+    pub existing: &'a [ExecutionId],
+    /// The spawning execution and its depth, if the nodes are spawned.
     pub parent: Option<(ExecutionId, u32)>,
-    /// Which of the plan's nodes are there already, under the ids of the plan: spawned before.
-    pub there: &'a [bool],
+    /// For each node of the plan, true if it was spawned before, under the id in `planned`.
+    pub spawned_before: &'a [bool],
+    /// The deadline of the flow.
     pub deadline_at: Option<Timestamp>,
 }
 
-/// The edges that are added to one node.
+/// The edges to add to one node.
 #[derive(Default)]
 struct Added {
     upstreams: Vec<Upstream>,
@@ -66,59 +67,60 @@ impl Graft<'_> {
         &self.planned.plan
     }
 
-    fn id(&self, end: End) -> ExecutionId {
+    fn id(&self, end: EdgeEnd) -> ExecutionId {
         match end {
-            End::New(place) => self.planned.ids[place],
-            End::Old(place) => self.old[place],
+            EdgeEnd::New(index) => self.planned.ids[index],
+            EdgeEnd::Existing(index) => self.existing[index],
         }
     }
 
-    fn is_there(&self, end: End) -> bool {
+    fn exists(&self, end: EdgeEnd) -> bool {
         match end {
-            End::New(place) => self.there.get(place).copied().unwrap_or_default(),
-            End::Old(_) => true,
+            EdgeEnd::New(index) => self.spawned_before.get(index).copied().unwrap_or_default(),
+            EdgeEnd::Existing(_) => true,
         }
     }
 
-    /// Refuses an edge into a node that no longer waits, one that is there already, and what goes too deep.
+    /// Refuses an edge into a node that no longer waits for its upstreams, a duplicate edge, and a path that is too
+    /// long. Returns the depths of the nodes.
     pub fn check(&self, work: &Work) -> Result<Vec<u32>, Refusal> {
         for (index, edge) in self.plan().edges.iter().enumerate() {
             let (from, to) = (self.id(edge.from), self.id(edge.to));
-            if !self.is_there(edge.to) || self.is_known(index, work) {
+            if !self.exists(edge.to) || self.was_added(index, work) {
                 continue;
             }
             let row = work.execution(self.namespace, to)?;
             if row.wiring().upstreams.iter().any(|upstream| upstream.execution == from) {
                 let (from, to) = (self.plan().name(edge.from), self.plan().name(edge.to));
-                let detail = format!("goes from {from:?} to {to:?}, and such an edge is there already");
+                let detail = format!("goes from {from:?} to {to:?}, as an existing edge does; leave it out");
                 return Err(Refusal::field(&format!("/edges/{index}"), detail));
             }
             if row.state != State::WaitingDependencies {
                 let name = self.plan().name(edge.to);
                 let detail = format!(
-                    "/edges/{index}/to names it as {name:?}; an edge can only be added to a node that still waits for others"
+                    "/edges/{index}/to names it ({name:?}); an edge can be added only to a node that waits for its upstreams"
                 );
                 let state = row.state.name().as_str().into();
                 return Err(Refusal::WrongState { execution: to, state, detail });
             }
         }
         let depths = self.depths(work)?;
-        if let Some(place) = depths.iter().position(|depth| *depth >= DEPTH_LIMIT) {
+        if let Some(node) = depths.iter().position(|depth| *depth >= DEPTH_LIMIT) {
             let detail = format!(
-                "is the {}th node on a way through the flow; at most {DEPTH_LIMIT} are allowed",
-                depths[place] + 1
+                "is node {} on a path through the flow; a path may have at most {DEPTH_LIMIT} nodes",
+                depths[node] + 1
             );
-            return Err(Refusal::field(&format!("/nodes/{place}"), detail));
+            return Err(Refusal::field(&format!("/nodes/{node}"), detail));
         }
         Ok(depths)
     }
 
-    /// Whether an edge was added together with its ends before, by the same spawn.
-    fn is_known(&self, index: usize, work: &Work) -> bool {
+    /// Reports whether an edge was added before, by an earlier spawn of the same nodes.
+    fn was_added(&self, index: usize, work: &Work) -> bool {
         let edge = self.plan().edges[index];
         let (from, to) = (self.id(edge.from), self.id(edge.to));
-        matches!(edge.to, End::New(_))
-            && self.is_there(edge.to)
+        matches!(edge.to, EdgeEnd::New(_))
+            && self.exists(edge.to)
             && work.execution(self.namespace, to).is_ok_and(|row| {
                 row.wiring().upstreams.contains(&Upstream { execution: from, when: edge.when })
             })
@@ -127,39 +129,39 @@ impl Graft<'_> {
     fn depths(&self, work: &Work) -> Result<Vec<u32>, Refusal> {
         let count = self.plan().nodes.len();
         let mut from = vec![self.parent.map_or(0, |(_, depth)| depth + 1); count];
-        let mut graph = Graph::new(count);
+        let mut graph = DependencyGraph::new(count);
         for edge in &self.plan().edges {
             match (edge.from, edge.to) {
-                (End::New(upstream), End::New(downstream)) => graph.add(upstream, downstream),
-                (End::Old(_), End::New(downstream)) => {
+                (EdgeEnd::New(upstream), EdgeEnd::New(downstream)) => graph.add(upstream, downstream),
+                (EdgeEnd::Existing(_), EdgeEnd::New(downstream)) => {
                     let row = work.execution(self.namespace, self.id(edge.from))?;
                     from[downstream] = from[downstream].max(depth(row) + 1);
                 }
-                (_, End::Old(_)) => {}
+                (_, EdgeEnd::Existing(_)) => {}
             }
         }
         Ok(graph.depths(&from).unwrap_or(from))
     }
 
-    /// Adds everything. The caller has checked it.
+    /// Adds the nodes and edges, which must have passed [`Graft::check`].
     pub fn add(&self, depths: &[u32], work: &mut Work) {
         let mut added: BTreeMap<ExecutionId, Added> = BTreeMap::new();
-        let mut news: BTreeMap<ExecutionId, Vec<UpstreamChange>> = BTreeMap::new();
+        let mut changes: BTreeMap<ExecutionId, Vec<UpstreamChange>> = BTreeMap::new();
         let mut generations: HashMap<ExecutionId, u32> = HashMap::new();
         for (index, edge) in self.plan().edges.iter().enumerate() {
-            if self.is_known(index, work) {
+            if self.was_added(index, work) {
                 continue;
             }
             let (from, to) = (self.id(edge.from), self.id(edge.to));
-            let there = work.find(to).ok().flatten().map_or(0, |row| row.wiring().upstreams.len());
+            let before = work.find(to).ok().flatten().map_or(0, |row| row.wiring().upstreams.len());
             let upstreams = &mut added.entry(to).or_default().upstreams;
-            let place = (there + upstreams.len()) as u32;
+            let edge_index = (before + upstreams.len()) as u32;
             upstreams.push(Upstream { execution: from, when: edge.when });
-            added.entry(from).or_default().downstreams.push(Downstream { execution: to, edge: place });
+            added.entry(from).or_default().downstreams.push(Downstream { execution: to, edge: edge_index });
             if let Ok(Some(row)) = work.find(from) {
                 generations.insert(from, row.detail.generation);
                 if row.state.outcome().is_some() {
-                    news.entry(to).or_default().push(UpstreamChange::of(row, place));
+                    changes.entry(to).or_default().push(UpstreamChange::of(row, edge_index));
                 }
             }
         }
@@ -167,11 +169,12 @@ impl Graft<'_> {
             resolution: Resolution::Pending,
             generation: generations.get(&upstream.execution).copied().unwrap_or_default(),
         };
-        for (place, depth) in depths.iter().enumerate().filter(|(place, _)| !self.is_there(End::New(*place)))
+        for (index, depth) in
+            depths.iter().enumerate().filter(|(index, _)| !self.exists(EdgeEnd::New(*index)))
         {
-            let Added { upstreams, downstreams } = added.remove(&self.planned.ids[place]).unwrap_or_default();
+            let Added { upstreams, downstreams } = added.remove(&self.planned.ids[index]).unwrap_or_default();
             let edges: Vec<Edge> = upstreams.iter().map(edge).collect();
-            self.insert(place, *depth, Wiring { upstreams, downstreams, children: Vec::new() }, edges, work);
+            self.insert(index, *depth, Wiring { upstreams, downstreams, children: Vec::new() }, edges, work);
         }
         for (id, Added { upstreams, downstreams }) in added {
             let edges: Vec<Edge> = upstreams.iter().map(edge).collect();
@@ -188,14 +191,14 @@ impl Graft<'_> {
                 }
             });
         }
-        for (id, news) in news {
-            update_downstream(work, id, &news);
+        for (id, changes) in changes {
+            update_downstream(work, id, &changes);
         }
     }
 
-    fn insert(&self, place: usize, depth: u32, wiring: Wiring, edges: Vec<Edge>, work: &mut Work) {
-        let planned = &self.plan().nodes[place];
-        let (id, class) = (self.planned.ids[place], self.planned.classes[place]);
+    fn insert(&self, index: usize, depth: u32, wiring: Wiring, edges: Vec<Edge>, work: &mut Work) {
+        let planned = &self.plan().nodes[index];
+        let (id, class) = (self.planned.ids[index], self.planned.classes[index]);
         let now = work.now();
         let node = Node {
             name: planned.name.clone(),
@@ -229,13 +232,13 @@ impl Graft<'_> {
     }
 }
 
-/// How many nodes come before an execution in its flow.
+/// Returns the depth of an execution in its flow.
 pub(super) fn depth(row: &Execution) -> u32 {
     row.spec.node.as_ref().map_or(0, |node| node.depth)
 }
 
-/// A node that was ended while it waited for its upstreams, and is run again, waits again; its edges may have decided
-/// meanwhile.
+/// Decides the edge group of a replayed node that had ended while it waited for its upstreams: they may have ended
+/// since.
 pub(super) fn join_again(work: &mut Work, id: ExecutionId) {
     if let Ok(Some(row)) = work.find(id)
         && let Some(join) = row.join.clone()

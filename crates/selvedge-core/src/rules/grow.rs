@@ -1,4 +1,4 @@
-//! A running flow grows: by a call, or by what one of its executions spawns.
+//! Growth of a running flow: by a call, or by one of its executions that spawns children.
 
 use super::CallKey;
 use super::graft::{Graft, PlannedGraph, depth};
@@ -6,25 +6,25 @@ use super::submit::check_lane;
 use crate::execution::ROOT;
 use crate::fact::Fact;
 use crate::flow::{Flow, FlowState};
-use crate::plan::{End, Graph};
+use crate::plan::{DependencyGraph, EdgeEnd};
 use crate::rows::{Members, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::wiring::Child;
 use crate::{Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, Work};
 use std::collections::HashMap;
 
-/// Add nodes and edges to a flow.
+/// Adds nodes and edges to a flow.
 #[derive(Clone, Debug)]
 pub struct Grow {
-    /// In which namespace.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// To which flow.
+    /// The flow to extend.
     pub flow: FlowId,
-    /// What.
+    /// The nodes and edges to add.
     pub planned: PlannedGraph,
-    /// The caller's key for the call.
+    /// The caller's idempotency key for the call.
     pub call_key: Option<CallKey>,
-    /// Whether the same call was made before and its answer was lost.
+    /// True if the same call was made before and its reply was lost.
     pub repeated: bool,
 }
 
@@ -37,8 +37,8 @@ impl Rule for Grow {
         Profile { locks, runs_alone: true, ..Profile::weighing(self.planned.ids.len()) }
     }
 
-    /// The growth of a flow is serialised, so that two calls cannot close a cycle together. Existing nodes are locked, so that
-    /// none of them ends meanwhile.
+    /// Serialises the growth of a flow, so that two concurrent calls cannot form a cycle. Locks the existing nodes, so
+    /// that none of them ends meanwhile.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.growing.lock([self.flow]);
         needs.flows.lock([self.flow]);
@@ -53,7 +53,7 @@ impl Rule for Grow {
         needs.executions.lock(existing.filter_map(|name| work.node(self.flow, name)));
     }
 
-    /// Adds the nodes and edges, or refuses with a reason.
+    /// Adds the nodes and edges; returns the flow.
     fn decide(&self, work: &mut Work) -> Result<Flow, Refusal> {
         if let Some(call_key) = &self.call_key
             && call_key.stored::<FlowId>(self.namespace, work)?.is_some()
@@ -62,32 +62,35 @@ impl Rule for Grow {
         }
         let flow = work.flow(self.namespace, self.flow)?.clone();
         let plan = &self.planned.plan;
-        if (self.repeated || work.is_repeated()) && self.is_there(work) {
+        if (self.repeated || work.is_repeated()) && self.has_committed(work) {
             return Ok(flow);
         }
         check_open(&flow, work)?;
         for (index, node) in plan.nodes().iter().enumerate() {
             if work.node(self.flow, &node.name).is_some() {
-                let detail = format!("is {:?}, and a node of this flow is called that already", node.name);
+                let detail = format!(
+                    "is {:?}, the name of an existing node of this flow; choose another name",
+                    node.name
+                );
                 return Err(Refusal::field(&format!("/nodes/{index}/name"), detail));
             }
             if let Some(id) = node.submission.id().filter(|id| matches!(work.find(*id), Ok(Some(_)))) {
                 return Err(Refusal::IdempotencyMismatch {
                     pointer: format!("/nodes/{index}/id"),
-                    detail: format!("is in use for execution {id}; use a new id"),
+                    detail: format!("is the id of execution {id}; use a new id"),
                 });
             }
             check_lane(self.namespace, &node.submission, work)?;
         }
-        let old = existing(self.flow, &self.planned, work)?;
-        self.check_order(&old, work)?;
+        let existing = existing_nodes(self.flow, &self.planned, work)?;
+        self.refuse_cycles(&existing, work)?;
         let graft = Graft {
             namespace: self.namespace,
             flow: self.flow,
             planned: &self.planned,
-            old: &old,
+            existing: &existing,
             parent: None,
-            there: &[],
+            spawned_before: &[],
             deadline_at: flow.spec.deadline_at,
         };
         let depths = graft.check(work)?;
@@ -107,8 +110,9 @@ impl Grow {
         Members { flow: self.flow, skip: 0, limit: u32::MAX }
     }
 
-    /// Whether this very call has committed: its nodes are there under its ids, or, where it has none, its edges.
-    fn is_there(&self, work: &Work) -> bool {
+    /// Reports whether this very call has committed before: its nodes exist under its ids or, if it has no nodes, its
+    /// edges exist.
+    fn has_committed(&self, work: &Work) -> bool {
         let plan = &self.planned.plan;
         if let (Some(node), Some(id)) = (plan.nodes().first(), self.planned.ids.first()) {
             return work.node(self.flow, &node.name) == Some(*id);
@@ -120,49 +124,49 @@ impl Grow {
         })
     }
 
-    /// Refuses an edge that closes a cycle through nodes that are there already.
-    fn check_order(&self, old: &[ExecutionId], work: &Work) -> Result<(), Refusal> {
+    /// Refuses edges that form a cycle through existing nodes.
+    fn refuse_cycles(&self, existing: &[ExecutionId], work: &Work) -> Result<(), Refusal> {
         let plan = &self.planned.plan;
         if !plan.enters_existing() {
             return Ok(());
         }
         let members = work.members(&self.members());
         let all: Vec<ExecutionId> = members.iter().chain(&self.planned.ids).copied().collect();
-        let places: HashMap<ExecutionId, usize> =
-            all.iter().enumerate().map(|(place, id)| (*id, place)).collect();
-        let mut graph = Graph::new(all.len());
+        let indices: HashMap<ExecutionId, usize> =
+            all.iter().enumerate().map(|(index, id)| (*id, index)).collect();
+        let mut graph = DependencyGraph::new(all.len());
         for id in members {
             let Ok(Some(row)) = work.find(*id) else { continue };
             for downstream in &row.wiring().downstreams {
-                if let (Some(from), Some(to)) = (places.get(id), places.get(&downstream.execution)) {
+                if let (Some(from), Some(to)) = (indices.get(id), indices.get(&downstream.execution)) {
                     graph.add(*from, *to);
                 }
             }
         }
-        let id = |end: End| match end {
-            End::New(place) => self.planned.ids[place],
-            End::Old(place) => old[place],
+        let id = |end: EdgeEnd| match end {
+            EdgeEnd::New(index) => self.planned.ids[index],
+            EdgeEnd::Existing(index) => existing[index],
         };
         for edge in plan.edges() {
-            if let (Some(from), Some(to)) = (places.get(&id(edge.from)), places.get(&id(edge.to))) {
+            if let (Some(from), Some(to)) = (indices.get(&id(edge.from)), indices.get(&id(edge.to))) {
                 graph.add(*from, *to);
             }
         }
         let Err(cycle) = graph.depths(&vec![0; all.len()]) else { return Ok(()) };
-        let name = |place: &usize| match self.planned.ids.iter().position(|id| *id == all[*place]) {
+        let name = |index: &usize| match self.planned.ids.iter().position(|id| *id == all[*index]) {
             Some(new) => plan.nodes()[new].name.to_string(),
             None => {
-                let row = work.find(all[*place]).ok().flatten();
+                let row = work.find(all[*index]).ok().flatten();
                 row.and_then(Execution::node).unwrap_or("?").to_owned()
             }
         };
         let names: Vec<String> = cycle.iter().map(name).collect();
-        let detail = format!("close a cycle: {}; a node cannot wait for itself", names.join(" -> "));
+        let detail = format!("form a cycle: {}; leave out one of these edges", names.join(" -> "));
         Err(Refusal::Cycle { pointer: "/edges".into(), detail })
     }
 }
 
-/// Refuses to add to a flow that has ended or is being cancelled.
+/// Refuses additions to a flow that has ended or is being cancelled.
 fn check_open(flow: &Flow, work: &Work) -> Result<(), Refusal> {
     let state = match &flow.detail.cancel {
         Some(_) => "being cancelled",
@@ -173,18 +177,18 @@ fn check_open(flow: &Flow, work: &Work) -> Result<(), Refusal> {
     Err(Refusal::FlowEnded { flow: flow.id, state: state.into() })
 }
 
-/// The names to look for: of new nodes, and of those that must be there.
+/// Returns the names to look up: of the new nodes and of the existing ones.
 fn names(flow: FlowId, planned: &PlannedGraph) -> impl Iterator<Item = (FlowId, Name)> {
     let plan = &planned.plan;
     plan.nodes().iter().map(|node| &node.name).chain(plan.existing()).map(move |name| (flow, name.clone()))
 }
 
-/// The executions of the nodes that must be there.
-fn existing(flow: FlowId, planned: &PlannedGraph, work: &Work) -> Result<Vec<ExecutionId>, Refusal> {
+/// Returns the executions of the existing nodes, in the order of the plan. Refuses a name that the flow does not have.
+fn existing_nodes(flow: FlowId, planned: &PlannedGraph, work: &Work) -> Result<Vec<ExecutionId>, Refusal> {
     let plan = &planned.plan;
-    let find = |(place, name): (usize, &Name)| {
+    let find = |(index, name): (usize, &Name)| {
         let missing = || {
-            let end = End::Old(place);
+            let end = EdgeEnd::Existing(index);
             let edge =
                 plan.edges().iter().position(|edge| edge.from == end || edge.to == end).unwrap_or_default();
             let field = if plan.edges()[edge].from == end { "from" } else { "to" };
@@ -195,17 +199,18 @@ fn existing(flow: FlowId, planned: &PlannedGraph, work: &Work) -> Result<Vec<Exe
     plan.existing().iter().enumerate().map(find).collect()
 }
 
-/// What a running execution adds to its flow.
+/// The children that an active execution adds to its flow.
 #[derive(Clone, Debug)]
 pub struct Spawn {
-    /// The children.
+    /// The children and the edges between them.
     pub planned: PlannedGraph,
-    /// Whether they live on when their parent does not succeed.
+    /// True if the children continue when their parent ends with an outcome other than completed.
     pub detach: bool,
 }
 
 impl Spawn {
-    /// Once the parent is loaded: its flow, locked, the nodes that have these names, and those the children wait for.
+    /// Needs, once the parent is loaded, its locked flow, the nodes with the names of the children, and their
+    /// upstreams.
     pub fn needs(&self, parent: &Execution, work: &Work, needs: &mut Needs) {
         let flow = parent.flow();
         needs.flows.lock([flow]);
@@ -217,73 +222,56 @@ impl Spawn {
         needs.executions.read(plan.nodes().iter().filter_map(|node| work.node(flow, &node.name)));
     }
 
-    /// Adds the children; gives them all by name. Those that were spawned before with the same content are left as they are.
+    /// Adds the children; returns all of them by name. Children that were spawned before with the same content are left
+    /// unchanged.
     pub fn decide(&self, parent: &Execution, work: &mut Work) -> Result<Vec<(Name, ExecutionId)>, Refusal> {
         let flow = parent.flow();
         let plan = &self.planned.plan;
-        if let Some(index) = plan.edges().iter().position(|edge| matches!(edge.to, End::Old(_))) {
-            let detail = "is there already; what is spawned may wait for others, but others cannot be made to wait for it";
+        if let Some(index) = plan.edges().iter().position(|edge| matches!(edge.to, EdgeEnd::Existing(_))) {
+            let detail = "names an existing node; spawned children may wait for existing nodes, but not the other way round";
             return Err(Refusal::field(&format!("/edges/{index}/to"), detail));
         }
         if let Some(known) = work.find_flow(flow) {
             if parent.flow.is_none() {
                 let state = parent.state.name().as_str().into();
                 let detail =
-                    "a flow has its id already, so it cannot have one of its own; submit it under another id";
+                    "it cannot spawn, because another flow has its id; submit the execution under another id";
                 return Err(Refusal::WrongState { execution: parent.id, state, detail: detail.into() });
             }
             check_open(known, work)?;
         }
         let mut planned = self.planned.clone();
-        let mut there = vec![false; plan.nodes().len()];
+        let mut spawned_before = vec![false; plan.nodes().len()];
         for (index, node) in plan.nodes().iter().enumerate() {
-            let named_root = parent.flow.is_none() && node.name.as_str() == ROOT;
-            if let Some(id) = work.node(flow, &node.name).or(named_root.then_some(parent.id)) {
-                let child = work.execution(parent.namespace, id)?;
-                let ours = child.spec.node.as_ref().is_some_and(|node| node.parent == Some(parent.id));
-                if !ours || child.spec.digest != Some(node.digest) {
-                    return Err(Refusal::IdempotencyMismatch {
-                        pointer: format!("/nodes/{index}/name"),
-                        detail: format!(
-                            "is {:?}, which a node with other content is called already",
-                            node.name
-                        ),
-                    });
-                }
-                let known = Child { execution: id, detached: !self.detach };
-                if parent.wiring().children.contains(&known) {
-                    return Err(Refusal::IdempotencyMismatch {
-                        pointer: "/detach".into(),
-                        detail: format!("is {}, and {:?} was spawned otherwise", self.detach, node.name),
-                    });
-                }
+            if let Some(id) = self.spawned_before(index, parent, work)? {
                 planned.ids[index] = id;
-                there[index] = true;
-            } else if let Some(id) = node.submission.id().filter(|id| matches!(work.find(*id), Ok(Some(_)))) {
+                spawned_before[index] = true;
+                continue;
+            }
+            if let Some(id) = node.submission.id().filter(|id| matches!(work.find(*id), Ok(Some(_)))) {
                 return Err(Refusal::IdempotencyMismatch {
                     pointer: format!("/nodes/{index}/id"),
-                    detail: format!("is in use for execution {id}; use a new id"),
+                    detail: format!("is the id of execution {id}; use a new id"),
                 });
-            } else {
-                check_lane(parent.namespace, &node.submission, work)?;
             }
+            check_lane(parent.namespace, &node.submission, work)?;
         }
-        let old = existing(flow, &planned, work)?;
+        let existing = existing_nodes(flow, &planned, work)?;
         let graft = Graft {
             namespace: parent.namespace,
             flow,
             planned: &planned,
-            old: &old,
+            existing: &existing,
             parent: Some((parent.id, depth(parent))),
-            there: &there,
+            spawned_before: &spawned_before,
             deadline_at: work.find_flow(flow).and_then(|flow| flow.spec.deadline_at),
         };
         let depths = graft.check(work)?;
         let new: Vec<Child> = planned
             .ids
             .iter()
-            .zip(&there)
-            .filter(|(_, there)| !**there)
+            .zip(&spawned_before)
+            .filter(|(_, spawned_before)| !**spawned_before)
             .map(|(id, _)| Child { execution: *id, detached: self.detach })
             .collect();
         let names = plan.nodes().iter().map(|node| node.name.clone());
@@ -300,5 +288,35 @@ impl Spawn {
         work.record_flow(flow, Fact::FlowGrown { nodes, edges, parent: Some(parent.id) }, None);
         graft.add(&depths, work);
         Ok(children)
+    }
+
+    /// Returns the child at `index` if the parent spawned it before. Refuses its name if a node with other content has
+    /// it.
+    fn spawned_before(
+        &self,
+        index: usize,
+        parent: &Execution,
+        work: &Work,
+    ) -> Result<Option<ExecutionId>, Refusal> {
+        let node = &self.planned.plan.nodes()[index];
+        let named_root = parent.flow.is_none() && node.name.as_str() == ROOT;
+        let Some(id) = work.node(parent.flow(), &node.name).or(named_root.then_some(parent.id)) else {
+            return Ok(None);
+        };
+        let child = work.execution(parent.namespace, id)?;
+        let ours = child.spec.node.as_ref().is_some_and(|node| node.parent == Some(parent.id));
+        if !ours || child.spec.digest != Some(node.digest) {
+            let detail =
+                format!("is {:?}, the name of a node with other content; choose another name", node.name);
+            return Err(Refusal::IdempotencyMismatch { pointer: format!("/nodes/{index}/name"), detail });
+        }
+        if parent.wiring().children.contains(&Child { execution: id, detached: !self.detach }) {
+            let detail = format!(
+                "is {}, but {:?} was spawned before with the opposite; repeat the earlier value",
+                self.detach, node.name
+            );
+            return Err(Refusal::IdempotencyMismatch { pointer: "/detach".into(), detail });
+        }
+        Ok(Some(id))
     }
 }

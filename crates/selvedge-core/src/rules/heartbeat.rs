@@ -1,7 +1,8 @@
-//! Heartbeats: a worker names the leases it knows; their sessions are renewed, one row each however many leases there are.
+//! Heartbeats: a worker names its leases, and their sessions are renewed. A session is one row, however many leases it
+//! has.
 //!
-//! The sessions are locked before their leases are read, and whoever lets a lease lapse locks the execution and then the
-//! session: so a lease that is answered as renewed had not lapsed.
+//! A heartbeat locks the sessions before it reads their leases; the expiry of a lease locks the execution and then the
+//! session. So a lease that is reported as renewed has not expired.
 
 use super::report::Fence;
 use crate::fact::{Fact, RenewedLease};
@@ -13,28 +14,29 @@ use std::collections::{BTreeSet, HashMap};
 /// A heartbeat.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
-    /// Whose.
+    /// The namespace.
     pub namespace: NamespaceId,
     /// The worker's instance.
     pub instance: Name,
-    /// The leases it knows.
+    /// The leases that the worker knows.
     pub leases: Vec<Fence>,
 }
 
-/// The answer to a heartbeat.
+/// The reply to a heartbeat.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct HeartbeatReply {
-    /// Leases that are renewed.
+    /// The renewed leases.
     pub renewed: Vec<Fence>,
-    /// Leases that are gone, and why.
+    /// The leases that the worker has lost, and the reasons.
     pub lost: Vec<(Fence, Refusal)>,
-    /// Leases that the worker did not name and should have: a claim whose answer was lost. To be put back.
+    /// Orphaned leases: the worker holds them but did not name them, because the reply to its claim was lost. The
+    /// engine puts them back.
     pub orphans: Vec<Fence>,
-    /// Renewed leases whose worker is asked to cancel.
+    /// The renewed leases whose executions the worker is asked to cancel.
     pub cancel_requested: Vec<Fence>,
-    /// Whether the worker is asked to drain.
+    /// True if the worker is asked to drain.
     pub drain: bool,
-    /// A third of the shortest time to live that was renewed: so soon the next heartbeat should come.
+    /// The time until the next heartbeat, in milliseconds: a third of the shortest renewed time to live.
     pub renew_within_ms: Option<i64>,
 }
 
@@ -47,7 +49,7 @@ impl Rule for Heartbeat {
         Profile { locks, ..Profile::weighing(1 + self.leases.len() / 4) }
     }
 
-    /// The sessions, locked, and their leases; then the executions whose leases are gone, to say why.
+    /// Needs the locked sessions and their leases; then the executions of lost leases, to give the reasons.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.queries.instances.push((self.namespace, self.instance.clone()));
         if !work.has_requested_instance(self.namespace, &self.instance) {
@@ -61,10 +63,10 @@ impl Rule for Heartbeat {
         }
     }
 
-    /// Renews the sessions; returns which leases are lost, orphaned, or asked to cancel, and whether to drain.
+    /// Renews the sessions of the named leases.
     fn decide(&self, work: &mut Work) -> HeartbeatReply {
         let now = work.now();
-        let mut beat = HeartbeatReply::default();
+        let mut reply = HeartbeatReply::default();
         let mut renewed_sessions: BTreeSet<SessionId> = BTreeSet::new();
         let held = self.held(work);
         let named: BTreeSet<_> = self.leases.iter().map(|fence| (fence.execution, fence.epoch)).collect();
@@ -72,9 +74,9 @@ impl Rule for Heartbeat {
             match held.get(fence) {
                 Some(lease) => {
                     renewed_sessions.insert(lease.session);
-                    beat.renewed.push(*fence);
+                    reply.renewed.push(*fence);
                     if lease.cancel_requested {
-                        beat.cancel_requested.push(*fence);
+                        reply.cancel_requested.push(*fence);
                     }
                 }
                 None => {
@@ -82,14 +84,14 @@ impl Rule for Heartbeat {
                         Ok(row) => row.stale(),
                         Err(refusal) => refusal,
                     };
-                    beat.lost.push((*fence, why));
+                    reply.lost.push((*fence, why));
                 }
             }
         }
         let unnamed = held.into_iter().filter(|(fence, _)| !named.contains(&(fence.execution, fence.epoch)));
         let unnamed: Vec<(Fence, HeldLease)> = unnamed.map(|(fence, lease)| (fence, lease.clone())).collect();
         for mut session in work.sessions_of(self.namespace, &self.instance) {
-            beat.drain |= session.draining;
+            reply.drain |= session.draining;
             if !renewed_sessions.contains(&session.id) {
                 continue;
             }
@@ -99,21 +101,22 @@ impl Rule for Heartbeat {
                     && before.is_some_and(|renewed| lease.claimed_at < renewed)
                     && lease.claimed_at < now.minus_ms(session.ttl_ms / 3)
             });
-            beat.orphans.extend(orphans.map(|(fence, _)| *fence));
+            reply.orphans.extend(orphans.map(|(fence, _)| *fence));
             let within = session.ttl_ms / 3;
-            beat.renew_within_ms = Some(beat.renew_within_ms.map_or(within, |shortest| shortest.min(within)));
+            reply.renew_within_ms =
+                Some(reply.renew_within_ms.map_or(within, |shortest| shortest.min(within)));
             session.renewed_at = Some(now);
             session.seen_at = now;
-            self.record(&session.worker, session.id, &beat.renewed, work);
+            self.record(&session.worker, session.id, &reply.renewed, work);
             work.put_session(session);
         }
-        beat.orphans.sort_by_key(|fence| fence.execution);
-        beat
+        reply.orphans.sort_by_key(|fence| fence.execution);
+        reply
     }
 }
 
 impl Heartbeat {
-    /// The leases that are held, less those that this very transaction has ended.
+    /// Returns the current leases of the instance, without those that this transaction has ended.
     fn held<'a>(&self, work: &'a Work) -> HashMap<Fence, &'a HeldLease> {
         let sessions = work.sessions_of(self.namespace, &self.instance);
         let leases = sessions.into_iter().flat_map(|session| work.leases_of(session.id).collect::<Vec<_>>());
@@ -122,6 +125,7 @@ impl Heartbeat {
             .collect()
     }
 
+    /// Records the renewed leases of a session.
     fn record(&self, worker: &Name, session: SessionId, renewed: &[Fence], work: &mut Work) {
         let of_session: BTreeSet<_> = work.leases_of(session).map(|lease| lease.execution).collect();
         let leases = renewed.iter().filter(|fence| of_session.contains(&fence.execution));
@@ -133,7 +137,7 @@ impl Heartbeat {
     }
 }
 
-/// The fence of a held lease.
+/// Returns the fence of a lease.
 pub fn fence(lease: &HeldLease) -> Fence {
     Fence {
         execution: lease.execution,

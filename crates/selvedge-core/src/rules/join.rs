@@ -1,7 +1,7 @@
-//! UpstreamChange of an upstream reaches its downstreams: edges resolve, groups decide, and what was skipped may open again.
+//! Propagation from upstreams to downstreams: edges resolve, edge groups decide, and skipped executions may reopen.
 //!
-//! UpstreamChange says how the upstream stands, not what happened to it: its generation, and its outcome if it has ended. So the same
-//! news twice changes nothing, and news that comes late or was left out is made up for by the next.
+//! An [`UpstreamChange`] carries the upstream's current generation and outcome, not the change itself. So applying it
+//! twice changes nothing, and a late or missing one is made up for by the next.
 
 use super::{follow, open_again};
 use crate::fact::{EdgeUpdate, Fact, Next};
@@ -11,69 +11,72 @@ use crate::state::State;
 use crate::{Execution, ExecutionId, FlowId, Outcome, Work};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// How many downstreams one transaction tells at most.
+/// The most downstreams of one execution that a transaction updates. Wider ones go through the outbox.
 pub const CHUNK: usize = 500;
 
-/// How an upstream stands, for one edge.
+/// The current state of an upstream, for one of its edges.
 #[derive(Clone, Copy, Debug)]
 pub struct UpstreamChange {
-    /// The place of the edge.
+    /// The index of the edge among the downstream's upstreams.
     pub edge: u32,
     /// The generation of the upstream.
     pub generation: u32,
-    /// How it ended; none while it is live.
+    /// The outcome of the upstream; none while it is live.
     pub outcome: Option<Outcome>,
 }
 
 impl UpstreamChange {
-    /// How `upstream` stands, for the edge at this place.
+    /// Returns the state of `upstream` for the edge at this index.
     pub fn of(upstream: &Execution, edge: u32) -> UpstreamChange {
         UpstreamChange { edge, generation: upstream.detail.generation, outcome: upstream.state.outcome() }
     }
 }
 
-/// Propagates every end and reopening of this transaction to its downstreams, if all of them are loaded, locked or new, and not
-/// too many. The rest goes to the outbox, and so does everything that this very propagation ends: one level per transaction.
-/// A downstream that was only read is left: changing it would lock it out of order. Returns how many edges changed.
+/// Propagates every end and reopening in this transaction to its downstreams, if all of them are loaded, locked or new,
+/// and at most [`CHUNK`]. All others go through the outbox, as do the executions that this propagation itself ends: one
+/// level per transaction. A downstream that was read without a lock is not changed, because that would lock it out of
+/// order. Returns the number of changed edges.
+///
+/// A skipped downstream may reopen, and its flow with it, so it is updated here only if its flow is locked.
 pub fn propagate(
     work: &mut Work,
     locked: impl Fn(ExecutionId) -> bool,
     flow_locked: impl Fn(FlowId) -> bool,
 ) -> u32 {
-    let mut news: BTreeMap<ExecutionId, Vec<UpstreamChange>> = BTreeMap::new();
+    let mut changes: BTreeMap<ExecutionId, Vec<UpstreamChange>> = BTreeMap::new();
     for id in work.unpropagated() {
         let Ok(Some(row)) = work.find(id) else { continue };
         let downstreams = &row.wiring().downstreams;
-        let at_hand = |id| match work.find(id) {
+        let changeable = |id| match work.find(id) {
             Ok(Some(row)) => {
-                let may_update = locked(id) || work.is_new(id);
-                may_update && (!may_reopen(row) || row.flow.is_none_or(&flow_locked))
+                let may_change = locked(id) || work.is_new(id);
+                may_change && (!may_reopen(row) || row.flow.is_none_or(&flow_locked))
             }
             Ok(None) | Err(_) => false,
         };
-        if downstreams.len() > CHUNK || !downstreams.iter().all(|one| at_hand(one.execution)) {
+        if downstreams.len() > CHUNK || !downstreams.iter().all(|one| changeable(one.execution)) {
             continue;
         }
         for downstream in downstreams {
-            news.entry(downstream.execution).or_default().push(UpstreamChange::of(row, downstream.edge));
+            changes.entry(downstream.execution).or_default().push(UpstreamChange::of(row, downstream.edge));
         }
         work.mark_propagated(id);
     }
-    news.iter().map(|(id, news)| update_downstream(work, *id, news)).sum()
+    changes.iter().map(|(id, changes)| update_downstream(work, *id, changes)).sum()
 }
 
-/// Tells one downstream. Says how many of its edges changed.
-pub fn update_downstream(work: &mut Work, id: ExecutionId, news: &[UpstreamChange]) -> u32 {
+/// Updates the edges of one downstream. Returns the number of changed edges.
+pub fn update_downstream(work: &mut Work, id: ExecutionId, changes: &[UpstreamChange]) -> u32 {
     let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) else { return 0 };
     let Some(mut join) = row.join.clone() else { return 0 };
     let upstreams = &row.wiring().upstreams;
     let mut edges = Vec::new();
-    for UpstreamChange { edge, generation, outcome } in news {
-        let place = *edge as usize;
-        if let Some(upstream) = upstreams.get(place)
-            && join.update_edge(place, upstream.when, *generation, *outcome)
+    for UpstreamChange { edge, generation, outcome } in changes {
+        let index = *edge as usize;
+        if let Some(upstream) = upstreams.get(index)
+            && join.update_edge(index, upstream.when, *generation, *outcome)
         {
-            edges.push(EdgeUpdate { upstream: upstream.execution, edge: join.edges[place] });
+            edges.push(EdgeUpdate { upstream: upstream.execution, edge: join.edges[index] });
         }
     }
     let changed = edges.len() as u32;
@@ -95,7 +98,7 @@ pub fn update_downstream(work: &mut Work, id: ExecutionId, news: &[UpstreamChang
     changed
 }
 
-/// The group decides, by its edges as they stand: the downstream runs, now or after its delay, or is skipped.
+/// Decides the edge group by its current edges: the downstream runs, now or after its delay, or is skipped.
 pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Vec<EdgeUpdate>) {
     let Ok(Some(row)) = work.find(id) else { return };
     let now = work.now();
@@ -124,7 +127,7 @@ pub fn may_reopen(row: &Execution) -> bool {
     row.state == State::Terminal(Outcome::Skipped)
 }
 
-/// What was skipped waits again; if its edges already let it run, it runs.
+/// Reopens a skipped execution: it waits for its upstreams again, unless its edges already decide.
 fn reopen(work: &mut Work, row: &Execution, mut join: Join, edges: Vec<EdgeUpdate>) {
     let now = work.now();
     if let Some(flow) = row.flow {
@@ -141,7 +144,7 @@ fn reopen(work: &mut Work, row: &Execution, mut join: Join, edges: Vec<EdgeUpdat
     decide(work, row.id, join, Vec::new());
 }
 
-/// Whom the replay of an execution would open again, of these rows, nearest first.
+/// Returns the executions among `rows` that the replay of an execution would reopen, nearest first.
 pub fn would_reopen(rows: &HashMap<ExecutionId, Execution>, replayed: ExecutionId) -> Vec<ExecutionId> {
     let mut reopened = Vec::new();
     let mut joins: HashMap<ExecutionId, Join> = HashMap::new();
@@ -151,9 +154,9 @@ pub fn would_reopen(rows: &HashMap<ExecutionId, Execution>, replayed: ExecutionI
             let Some(row) = rows.get(&downstream.execution) else { continue };
             let Some(join) = &row.join else { continue };
             let join = joins.entry(row.id).or_insert_with(|| join.clone());
-            let place = downstream.edge as usize;
-            let Some(edge) = row.wiring().upstreams.get(place) else { continue };
-            join.update_edge(place, edge.when, upstream.detail.generation + 1, None);
+            let index = downstream.edge as usize;
+            let Some(edge) = row.wiring().upstreams.get(index) else { continue };
+            join.update_edge(index, edge.when, upstream.detail.generation + 1, None);
             if join.decision == GroupDecision::Impossible && join.verdict() != GroupDecision::Impossible {
                 join.decision = GroupDecision::Pending;
                 reopened.push(row.id);

@@ -1,4 +1,4 @@
-//! What operators do to an execution. Every event of theirs names the actor.
+//! Actions of operators on an execution. Their events name the actor.
 
 use super::graft::join_again;
 use super::submit::key_names;
@@ -14,63 +14,63 @@ use crate::{Execution, ExecutionId, Name, NamespaceId, Outcome, Refusal, State, 
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// The longest reason, in bytes.
+/// The longest reason of an operator, in bytes.
 const REASON_LIMIT: usize = 4096;
 
-/// One action on one execution.
+/// An action of an operator on an execution.
 #[derive(Clone, Debug)]
 pub struct Operate {
-    /// In which namespace.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// On which execution.
+    /// The execution.
     pub execution: ExecutionId,
-    /// Who asks.
+    /// The operator.
     pub actor: Name,
-    /// Only if it still has this version.
+    /// The version that the execution must have. Default: any.
     pub if_version: Option<u32>,
-    /// What.
+    /// The action.
     pub action: Action,
 }
 
-/// What an operator may do.
+/// The actions of operators.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// End it: now, or after a grace period in which its worker is told.
+    /// Cancel the execution, at once or after a grace period for its worker.
     Cancel {
-        /// Why.
+        /// The operator's reason.
         reason: Option<String>,
-        /// How long its worker may clean up.
+        /// The time that its worker has to clean up, in milliseconds.
         grace_ms: i64,
     },
-    /// Take the lease away; the execution is ready again, without charge.
+    /// Revoke the lease. The execution waits for a worker again; neither a retry nor an interruption is charged.
     Revoke {
-        /// Why.
+        /// The operator's reason.
         reason: Option<String>,
     },
-    /// Change its priority.
+    /// Change the priority.
     Prioritise {
-        /// The new one.
+        /// The new priority.
         priority: i64,
     },
-    /// Not before that time.
+    /// Change the earliest start.
     Reschedule {
-        /// The new time.
+        /// The new earliest start.
         until: When,
     },
-    /// Run it again in a new generation.
+    /// Replay an ended execution in a new generation.
     Replay,
-    /// Let a suspended one go on.
+    /// Resume a suspended execution.
     Resume,
-    /// Revoke the token of one of its waitpoints.
+    /// Revoke the token of a waitpoint.
     RevokeWaitpoint {
-        /// Which.
+        /// The waitpoint.
         waitpoint: WaitpointId,
     },
-    /// Change its tags.
+    /// Change the tags.
     Tag {
-        /// Set these.
+        /// The tags to set.
         set: BTreeMap<String, String>,
-        /// Remove these.
+        /// The names of the tags to remove.
         remove: Vec<String>,
     },
 }
@@ -86,7 +86,7 @@ impl Rule for Operate {
         Profile { if_locked, locks, ..Profile::on(self.execution) }
     }
 
-    /// The row; for a replay also its flow, the key that only one active execution may have, and the execution it stands for.
+    /// Needs the row. A replay also needs the flow, the uniqueness key, and the execution that has the key now.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.executions.lock([self.execution]);
         if self.action == Action::Replay
@@ -107,7 +107,7 @@ impl Rule for Operate {
         }
     }
 
-    /// Acts, or refuses with a reason; returns the execution as it becomes.
+    /// Applies the action; returns the changed execution.
     fn decide(&self, work: &mut Work) -> Result<Execution, Refusal> {
         let row = work.execution(self.namespace, self.execution)?.clone();
         if let Some(expected) = self.if_version.filter(|expected| *expected != row.version) {
@@ -130,7 +130,7 @@ impl Rule for Operate {
 }
 
 impl Operate {
-    /// The uniqueness key of an execution that is to be replayed, also where it has yet to end in the same transaction.
+    /// Returns the uniqueness key of the execution to replay, even if it ends only later in the same transaction.
     fn unique_key(&self, work: &Work) -> Option<KeyName> {
         let row =
             work.execution(self.namespace, self.execution).ok().filter(|_| self.action == Action::Replay)?;
@@ -179,7 +179,7 @@ impl Operate {
     fn revoke(&self, row: &Execution, reason: &Option<String>, work: &mut Work) -> Result<(), Refusal> {
         check_reason(reason)?;
         let Some(lease) = row.lease_ref() else {
-            return Err(self.wrong_state(row, "only the lease of an active execution can be revoked"));
+            return Err(self.wrong_state(row, "only an active execution has a lease to revoke"));
         };
         let next = put_back(row, None, work.now());
         let fact = Fact::Revoked { lease, reason: reason.clone(), next };
@@ -207,14 +207,15 @@ impl Operate {
         match &row.state {
             State::Terminal(_) => Err(terminal(row)),
             State::Active(_) => {
-                Err(self.wrong_state(row, "only one that waits can be rescheduled; revoke its lease first"))
+                Err(self
+                    .wrong_state(row, "an active execution cannot be rescheduled; revoke its lease first"))
             }
             State::WaitingDependencies => {
-                Err(self
-                    .wrong_state(row, "it waits for its upstreams; cancel it, or wait until they have ended"))
+                let detail = "it waits for its upstreams; wait until they have ended, or cancel it";
+                Err(self.wrong_state(row, detail))
             }
             State::Suspended(_) => {
-                Err(self.wrong_state(row, "it waits for what its suspension says; resume it instead"))
+                Err(self.wrong_state(row, "a suspended execution cannot be rescheduled; resume it instead"))
             }
             State::Waiting | State::Delayed { .. } | State::Held(_) => {
                 let next = put_back(row, Some(until), work.now());
@@ -227,7 +228,7 @@ impl Operate {
     fn resume(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
         match &row.state {
             State::Suspended(suspension) => {
-                suspend::allow(row, suspension, self.actor.clone(), work);
+                suspend::resume_by_operator(row, suspension, self.actor.clone(), work);
                 Ok(())
             }
             State::Terminal(_) => Err(terminal(row)),
@@ -235,17 +236,17 @@ impl Operate {
             | State::Waiting
             | State::Delayed { .. }
             | State::Held(_)
-            | State::Active(_) => Err(self.wrong_state(row, "only a suspended one can be resumed")),
+            | State::Active(_) => Err(self.wrong_state(row, "only a suspended execution can be resumed")),
         }
     }
 
     fn replay(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
         if row.state.outcome().is_none() {
-            return Err(self.wrong_state(row, "only one that has ended can be replayed"));
+            return Err(self.wrong_state(row, "only an execution that has ended can be replayed"));
         }
         if row.state.outcome() == Some(Outcome::Skipped) {
             let detail =
-                "it never ran, because of how its upstreams ended; replay one of them, and it opens again";
+                "it never ran because of the outcomes of its upstreams; replay one of them to reopen it";
             return Err(self.wrong_state(row, detail));
         }
         if let Some(name) = self.unique_key(work) {
@@ -271,12 +272,15 @@ impl Operate {
         Ok(())
     }
 
-    /// The flow of an execution that is replayed runs again, if it had ended.
+    /// Reopens the flow of the replayed execution, if it had ended.
     fn reopen_flow(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
         let Some(id) = row.flow else { return Ok(()) };
         let flow = work.flow(self.namespace, id)?.clone();
         if flow.detail.cancel.as_ref().is_some_and(|cancel| cancel.draining) {
-            return Err(self.wrong_state(row, "its flow is being cancelled; replay it when that is done"));
+            return Err(self.wrong_state(
+                row,
+                "its flow is being cancelled; replay it after the cancellation has finished",
+            ));
         }
         work.reopen_flow(id, row.id, Some(self.actor.clone()));
         if flow.detail.cancel.is_some() {
@@ -285,14 +289,14 @@ impl Operate {
         Ok(())
     }
 
-    /// Makes the key stand for the execution again, unless another active one has it now.
+    /// Gives the uniqueness key back to the execution. Refuses if another execution that has not ended has it now.
     fn take_unique_key(&self, row: &Execution, name: KeyName, work: &mut Work) -> Result<(), Refusal> {
         let holder = work.key(&name).and_then(|key| key.execution);
         if let Some(other) = holder.filter(|other| *other != row.id)
             && work.find(other)?.is_some_and(|other| other.state.outcome().is_none())
         {
             let detail = format!(
-                "execution {other} is active with the same unique_while_active key; let it end first"
+                "execution {other} has the same unique_while_active key and has not ended; wait until it ends, or cancel it"
             );
             return Err(self.wrong_state(row, &detail));
         }
@@ -338,7 +342,7 @@ fn terminal(row: &Execution) -> Refusal {
     }
 }
 
-/// Whether an execution has not started: it never was claimed in this generation.
+/// Reports whether an execution was never claimed in this generation.
 pub(super) fn is_unstarted(row: &Execution) -> bool {
     row.started_at.is_none()
         && matches!(

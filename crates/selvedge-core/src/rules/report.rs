@@ -1,15 +1,16 @@
-//! Reports of workers: every one presents the fence of its lease.
+//! Reports of workers. Each report presents the fence of its lease.
 //!
-//! The epoch is the fence, not the clock: until the lease was taken away, a late report of the current lease is accepted.
-//! A report that already succeeded, repeated, gives the same answer: the line of history that it wrote is its receipt.
+//! The epoch is the fence, not the clock: a late report under the current lease is accepted. A report that succeeded
+//! before gives the same reply when it is repeated: the history line that it wrote is its receipt.
 
-use super::frame::{self, Known};
+use super::frame::{self, FrameIdentity};
 use super::gates::budget::Spend;
 use super::grow::Spawn;
 use super::step::StepDraft;
 use super::suspend::Suspend;
-use super::waitpoint::{WaitpointDraft, make};
+use super::waitpoint::{WaitpointDraft, create};
 use super::{after_failure, follow, put_back};
+use crate::digest::{Digest, waitpoints_form, waits_form};
 use crate::execution::Progress;
 use crate::fact::{Fact, Failure, Next};
 use crate::history::{end_of_attempt, lease_of};
@@ -24,123 +25,122 @@ use crate::{
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::Xxh3;
 
 /// The longest error or progress message, in bytes.
 pub const MESSAGE_LIMIT: usize = 64 * 1024;
 
-/// What every write of a worker presents.
+/// The proof of a lease that a worker presents with every report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fence {
     /// The execution.
     pub execution: ExecutionId,
-    /// The attempt.
+    /// The index of the attempt.
     pub attempt: u32,
-    /// The lease.
+    /// The lease's id.
     pub lease_id: LeaseId,
-    /// Its epoch.
+    /// The lease's epoch.
     pub epoch: u32,
 }
 
 impl Fence {
-    /// The fence of a leased execution.
+    /// Returns the fence of an active execution.
     pub fn of(row: &Execution) -> Option<Fence> {
         let lease = row.state.lease()?;
         Some(Fence { execution: row.id, attempt: row.attempt()?, lease_id: lease.id, epoch: row.epoch })
     }
 
-    /// Whether this is the current lease of `row`.
+    /// Reports whether this is the fence of the current lease of `row`.
     pub fn holds(&self, row: &Execution) -> bool {
         Fence::of(row).as_ref() == Some(self)
     }
 }
 
-/// What a worker reports.
+/// The content of a report.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// It is done.
+    /// The execution is completed.
     Complete {
-        /// The result, JSON kept byte for byte.
+        /// The result: JSON, kept byte for byte.
         result: Bytes,
     },
-    /// It failed.
+    /// The attempt failed.
     Fail {
-        /// What went wrong.
+        /// The error message.
         message: String,
-        /// Its class.
+        /// The class of the failure.
         class: FailureClass,
-        /// Wait this long instead of the back-off.
+        /// The time until the retry, in milliseconds. Default: the back-off of the policy.
         retry_after_ms: Option<i64>,
     },
-    /// How far it has come.
+    /// The attempt made progress.
     Progress {
-        /// 0 to 100.
+        /// The percentage done, 0 to 100.
         percent: Option<f64>,
-        /// In words.
+        /// The progress in words.
         message: Option<String>,
     },
-    /// Put it back until a time.
+    /// Puts the execution back until a time.
     Delay {
-        /// Until when.
+        /// The earliest start of the next attempt.
         until: When,
     },
-    /// Put it back now.
+    /// Puts the execution back at once.
     Release,
-    /// Add children to its flow.
+    /// Adds children to the flow.
     Spawn(Box<Spawn>),
-    /// Append to its stream.
+    /// Appends a frame to the stream of the attempt.
     Frame {
-        /// What the frame is.
+        /// The kind of frame.
         kind: FrameKind,
-        /// How it is kept.
+        /// The retention of the frame.
         mode: FrameMode,
-        /// JSON, kept byte for byte.
+        /// The data: JSON, kept byte for byte.
         data: Bytes,
     },
-    /// Make a waitpoint.
+    /// Creates a waitpoint.
     Waitpoint {
-        /// Which.
+        /// The waitpoint to create.
         draft: WaitpointDraft,
-        /// Which root secret its token is signed under.
+        /// The fingerprint of the root secret that signs its token.
         fingerprint: i64,
     },
-    /// Suspend it.
+    /// Suspends the execution.
     Suspend(Box<Suspend>),
-    /// Record a step.
+    /// Records a step.
     Step(StepDraft),
-    /// Something was spent of a budget.
+    /// Charges usage to a budget.
     Usage(Spend),
 }
 
-/// One report.
+/// A report of a worker.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Whose.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// Under which lease.
+    /// The fence of the lease.
     pub fence: Fence,
-    /// The worker's own name for this report; a repeat is known by it instead of by content.
+    /// The worker's id for this report. A repeat is recognised by it instead of by content.
     pub op_id: Option<String>,
-    /// What.
+    /// The content of the report.
     pub op: Op,
 }
 
-/// An accepted report.
+/// The reply to an accepted report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
-    /// The state that followed.
+    /// The execution's state after the report.
     pub state: StateName,
-    /// Until when, if it is delayed.
+    /// The end of the delay, if the execution is delayed.
     pub delayed_until: Option<crate::Timestamp>,
-    /// The children that it spawned, by name.
+    /// The spawned children, by name.
     pub spawned: Vec<(Name, ExecutionId)>,
-    /// The waitpoints that it asked for.
+    /// The requested waitpoints.
     pub waitpoints: Vec<Waitpoint>,
 }
 
 impl Reported {
-    /// The lease goes on.
-    fn leased() -> Reported {
+    /// Returns the reply to a report that keeps the lease.
+    fn active() -> Reported {
         Reported {
             state: StateName::Active,
             delayed_until: None,
@@ -150,12 +150,12 @@ impl Reported {
     }
 }
 
-/// The reports of one call, each accepted or refused on its own.
+/// The reports of one call. Each is accepted or refused on its own.
 #[derive(Clone, Debug)]
 pub struct Reports(pub Vec<Report>);
 
 impl Rule for Reports {
-    /// One answer per report, in order.
+    /// One reply per report, in order.
     type Reply = Vec<Result<Reported, Refusal>>;
     const PHASE: Phase = Phase::Reports;
 
@@ -168,13 +168,13 @@ impl Rule for Reports {
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
-        let known = frame::known(&self.0, work);
-        self.0.iter().zip(known).map(|(report, known)| report.decide_knowing(known, work)).collect()
+        let frames = frame::identify(&self.0, work);
+        self.0.iter().zip(frames).map(|(report, frame)| report.decide_with(frame, work)).collect()
     }
 }
 
 fn profile(reports: &[Report]) -> Profile {
-    // Usage is counted in rows that the batch has anyway.
+    // Usage changes rows that the batch loads anyway.
     let counts = |report: &&Report| !matches!(report.op, Op::Usage(_));
     let spawns = reports.iter().any(|report| matches!(report.op, Op::Spawn(_)));
     Profile {
@@ -221,15 +221,15 @@ impl Rule for Report {
         }
     }
 
-    /// Applies the report, or refuses it with a reason.
+    /// Applies the report.
     fn decide(&self, work: &mut Work) -> Self::Reply {
-        let known = frame::known(std::slice::from_ref(self), work).pop();
-        self.decide_knowing(known.unwrap_or_default(), work)
+        let frame = frame::identify(std::slice::from_ref(self), work).pop();
+        self.decide_with(frame.unwrap_or_default(), work)
     }
 }
 
 impl Report {
-    /// Checks what can be checked without rows.
+    /// Checks everything that can be checked without rows.
     pub fn check(&self) -> Result<(), Refusal> {
         if let Some(op_id) = &self.op_id {
             Name::parse("/op_id", op_id, KEY_LIMIT)?;
@@ -244,7 +244,7 @@ impl Report {
                 if let Some(percent) = percent.filter(|percent| !(0.0..=100.0).contains(percent)) {
                     return Err(Refusal::field(
                         "/percent",
-                        format!("is {percent}; it must lie between 0 and 100"),
+                        format!("is {percent}; it must be between 0 and 100"),
                     ));
                 }
                 message.as_deref().map_or(Ok(()), check_message)
@@ -259,17 +259,17 @@ impl Report {
         }
     }
 
-    /// The stream of its attempt.
+    /// Returns the stream of the attempt.
     pub(super) fn stream(&self) -> StreamName {
         StreamName { execution: self.fence.execution, attempt: self.fence.attempt }
     }
 
-    /// What it does to its execution.
+    /// Returns the effect on the execution.
     fn touch(&self) -> Touch {
         let (lease, may_finish) = match &self.op {
             Op::Complete { .. } | Op::Fail { .. } => (LeaseEffect::Ends, true),
             Op::Delay { .. } | Op::Release => (LeaseEffect::Ends, false),
-            // Its steps or its waitpoints may refuse it, although its lease is the current one.
+            // It may be refused because of its steps or waitpoints although its fence is current.
             Op::Suspend(suspend) if suspend.may_be_refused() => (LeaseEffect::Any, false),
             Op::Suspend(_) => (LeaseEffect::Ends, false),
             Op::Usage(_) => (LeaseEffect::Unchanged, false),
@@ -280,10 +280,9 @@ impl Report {
         Touch { execution: self.fence.execution, fence: Some(self.fence), lease, may_finish }
     }
 
-    fn decide_knowing(&self, known: Known, work: &mut Work) -> Result<Reported, Refusal> {
+    fn decide_with(&self, frame: FrameIdentity, work: &mut Work) -> Result<Reported, Refusal> {
         self.check()?;
-        let id = self.fence.execution;
-        let row = work.execution(self.namespace, id)?;
+        let row = work.execution(self.namespace, self.fence.execution)?;
         if let Op::Complete { result } = &self.op
             && self.fence.holds(row)
         {
@@ -296,13 +295,19 @@ impl Report {
         if !self.fence.holds(&row) {
             return self.repeat(&row, work);
         }
+        self.apply(&row, frame, work)
+    }
+
+    /// Applies a report whose fence is current.
+    fn apply(&self, row: &Execution, frame: FrameIdentity, work: &mut Work) -> Result<Reported, Refusal> {
+        let id = row.id;
         let lease = row.lease_ref().ok_or_else(|| row.stale())?;
         let (now, digest) = (work.now(), self.digest());
         let next = match &self.op {
             Op::Complete { result } => return Ok(self.complete(result, work)),
             Op::Fail { message, class, retry_after_ms } => {
                 let error = Failure { message: message.clone(), class: *class };
-                let next = after_failure(work, &row, *class, *retry_after_ms);
+                let next = after_failure(work, row, *class, *retry_after_ms);
                 work.apply(id, Fact::Failed { lease, error: error.clone(), next, digest }, None, |row| {
                     follow(row, next);
                     row.detail.error = Some(error);
@@ -316,46 +321,46 @@ impl Report {
                     let fact = Fact::Progressed { percent: *percent, message: message.clone() };
                     work.apply(id, fact, None, |row| row.detail.progress = Some(progress));
                 }
-                return Ok(Reported::leased());
+                return Ok(Reported::active());
             }
             Op::Spawn(spawn) => {
-                let spawned = spawn.decide(&row, work)?;
-                return Ok(Reported { spawned, ..Reported::leased() });
+                let spawned = spawn.decide(row, work)?;
+                return Ok(Reported { spawned, ..Reported::active() });
             }
             Op::Frame { kind, mode, data } => {
-                frame::append(self.stream(), (*kind, *mode, data), known, work)?;
-                return Ok(Reported::leased());
+                frame::append(self.stream(), (*kind, *mode, data), frame, work)?;
+                return Ok(Reported::active());
             }
             Op::Delay { until } => {
-                let next = put_back(&row, Some(until.at(now)), now);
+                let next = put_back(row, Some(until.at(now)), now);
                 work.apply(id, Fact::Delayed { lease, next, digest }, None, |row| follow(row, next));
                 next
             }
             Op::Release => {
-                let next = put_back(&row, None, now);
+                let next = put_back(row, None, now);
                 let fact = Fact::Released { lease, next, digest: Some(digest) };
                 work.apply(id, fact, None, |row| follow(row, next));
                 next
             }
             Op::Waitpoint { draft, fingerprint } => {
-                let made = make(work, &row, std::slice::from_ref(draft), *fingerprint);
-                let waitpoints = made.map_err(|refusal| refusal.without_pointer_prefix("/0"))?;
-                return Ok(Reported { waitpoints, ..Reported::leased() });
+                let created = create(work, row, std::slice::from_ref(draft), *fingerprint);
+                let waitpoints = created.map_err(|refusal| refusal.without_pointer_prefix("/0"))?;
+                return Ok(Reported { waitpoints, ..Reported::active() });
             }
             Op::Suspend(suspend) => {
-                let (next, waitpoints) = suspend.decide(&row, digest, work)?;
+                let (next, waitpoints) = suspend.decide(row, digest, work)?;
                 return Ok(Reported { waitpoints, ..reported(next) });
             }
             Op::Step(step) => {
-                step.decide(&row, work)?;
-                return Ok(Reported::leased());
+                step.decide(row, work)?;
+                return Ok(Reported::active());
             }
-            Op::Usage(spend) => return self.spend(&row, spend, work),
+            Op::Usage(spend) => return self.spend(row, spend, work),
         };
         Ok(reported(next))
     }
 
-    /// The execution ends as a success. The most frequent report, so the row is not copied.
+    /// Completes the execution. The most frequent report, so the row is not cloned.
     fn complete(&self, result: &Bytes, work: &mut Work) -> Reported {
         let (id, digest) = (self.fence.execution, self.digest());
         work.apply(id, Fact::Completed { attempt: self.fence.attempt, digest }, None, |row| {
@@ -366,7 +371,7 @@ impl Report {
         reported(Next::Terminal(Outcome::Completed))
     }
 
-    /// What was spent counts whoever's turn it is by now: any lease that was once held may say so.
+    /// Charges usage. It counts even if the lease has ended since: the fence may be that of any earlier lease.
     fn spend(&self, row: &Execution, spend: &Spend, work: &mut Work) -> Result<Reported, Refusal> {
         let Fence { attempt, lease_id, epoch, .. } = self.fence;
         let lines = row.history.lines();
@@ -374,7 +379,7 @@ impl Report {
             lines.map_err(|error| Refusal::Unreadable { execution: row.id, detail: error.to_string() })?;
         let held = match lease_of(&lines, attempt) {
             Some(lease) => lease.id == lease_id && lease.epoch == epoch,
-            // Older lines have left the row.
+            // The line of the claim may have moved to a page.
             None => {
                 row.detail.history_pages > 0 && epoch <= row.epoch && attempt.checked_add(1) == Some(epoch)
             }
@@ -383,10 +388,11 @@ impl Report {
             return Err(row.stale());
         }
         spend.decide(work)?;
-        Ok(Reported { state: row.state.name(), ..Reported::leased() })
+        Ok(Reported { state: row.state.name(), ..Reported::active() })
     }
 
-    /// The fence is not the current one: the answer of the same report if it succeeded before, else a refusal.
+    /// Handles a fence that is not current: returns the reply of the same report if it succeeded before, and refuses
+    /// otherwise.
     fn repeat(&self, row: &Execution, work: &Work) -> Result<Reported, Refusal> {
         let lines = row
             .history
@@ -403,7 +409,7 @@ impl Report {
         }
     }
 
-    /// The waitpoints that it made when it succeeded before: the newest of their names.
+    /// Returns the waitpoints that the report created when it succeeded before: the latest of each name.
     fn waitpoints(&self, work: &Work) -> Vec<Waitpoint> {
         let Op::Suspend(suspend) = &self.op else { return Vec::new() };
         let newest = |draft: &WaitpointDraft| {
@@ -412,51 +418,52 @@ impl Report {
         suspend.waitpoints.iter().filter_map(newest).collect()
     }
 
-    /// By what a repeat is known: the worker's own name for the report, or its content.
-    fn digest(&self) -> u64 {
-        let mut hasher = Xxh3::new();
+    /// Returns the digest by which a repeat is recognised: of the worker's id for the report, or of its content.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut digest = Digest::new();
         if let Some(op_id) = &self.op_id {
-            hasher.update(op_id.as_bytes());
-            return hasher.digest();
+            digest.raw(op_id.as_bytes());
+            return digest.finish();
         }
         match &self.op {
             Op::Complete { result } => {
-                hasher.update(b"complete");
-                hasher.update(result);
+                digest.raw(b"complete");
+                digest.raw(result);
             }
             Op::Fail { message, class, retry_after_ms } => {
-                hasher.update(b"fail");
-                hasher.update(class.as_str().as_bytes());
-                hasher.update(&retry_after_ms.unwrap_or(-1).to_le_bytes());
-                hasher.update(message.as_bytes());
+                digest.raw(b"fail");
+                digest.raw(class.as_str().as_bytes());
+                digest.raw(&retry_after_ms.unwrap_or(-1).to_le_bytes());
+                digest.raw(message.as_bytes());
             }
-            Op::Progress { .. } => hasher.update(b"progress"),
+            Op::Progress { .. } => digest.raw(b"progress"),
             Op::Delay { until: When::At(at) } => {
-                hasher.update(b"delay until");
-                hasher.update(&at.micros().to_le_bytes());
+                digest.raw(b"delay until");
+                digest.raw(&at.micros().to_le_bytes());
             }
             Op::Delay { until: When::AfterMs(ms) } => {
-                hasher.update(b"delay for");
-                hasher.update(&ms.to_le_bytes());
+                digest.raw(b"delay for");
+                digest.raw(&ms.to_le_bytes());
             }
-            Op::Release => hasher.update(b"release"),
-            Op::Spawn(_) => hasher.update(b"spawn"),
+            Op::Release => digest.raw(b"release"),
+            Op::Spawn(_) => digest.raw(b"spawn"),
             Op::Frame { data, .. } => {
-                hasher.update(b"frame");
-                hasher.update(data);
+                digest.raw(b"frame");
+                digest.raw(data);
             }
-            Op::Waitpoint { .. } => hasher.update(b"waitpoint"),
-            Op::Usage(_) => hasher.update(b"usage"),
+            Op::Waitpoint { .. } => digest.raw(b"waitpoint"),
+            Op::Usage(_) => digest.raw(b"usage"),
             Op::Step(step) => {
-                hasher.update(b"step");
-                hasher.update(step.name.as_bytes());
+                digest.raw(b"step");
+                digest.raw(step.name.as_bytes());
             }
             Op::Suspend(suspend) => {
-                hasher.update(b"suspend");
-                hasher.update(format!("{:?}{:?}", suspend.waits, suspend.waitpoints).as_bytes());
+                digest.raw(b"suspend");
+                digest.raw(waits_form(&suspend.waits).as_bytes());
+                digest.raw(waitpoints_form(&suspend.waitpoints).as_bytes());
             }
         }
-        hasher.digest()
+        digest.finish()
     }
 }
 
@@ -467,7 +474,7 @@ fn reported(next: Next) -> Reported {
         Next::Terminal(outcome) => (State::Terminal(outcome).name(), None),
         Next::Suspended => (StateName::Suspended, None),
     };
-    Reported { state, delayed_until, ..Reported::leased() }
+    Reported { state, delayed_until, ..Reported::active() }
 }
 
 fn check_message(message: &str) -> Result<(), Refusal> {

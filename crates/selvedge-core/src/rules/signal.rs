@@ -1,8 +1,10 @@
-//! Signals are delivered: kept until a wait takes them, or heard by the one that waits.
+//! Delivery of signals. A delivered signal is received by a wait of the suspended execution, or kept until a wait takes
+//! it.
 
 use super::step::check_bytes;
-use super::suspend::{self, Forced, resume};
+use super::suspend::{self, ForcedWaits, resume};
 use super::waitpoint::no_waitpoint;
+use crate::digest::Digest;
 use crate::fact::Fact;
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::refusal::TokenReason;
@@ -18,86 +20,85 @@ use crate::{Execution, ExecutionId, Name, NamespaceId, Refusal, WaitpointId, Wor
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
-use xxhash_rust::xxh3::Xxh3;
 
 /// A signal as a caller sends it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalDraft {
-    /// Its name; through a waitpoint, that one's where none is given.
+    /// The name. Default for a delivery through a waitpoint: the waitpoint's name.
     pub name: Option<String>,
-    /// JSON, kept byte for byte.
+    /// The payload: JSON, kept byte for byte.
     pub payload: Bytes,
-    /// The sender's key: the same signal again with it is the first one.
+    /// The sender's idempotency key: a repeated signal with this key is delivered once. Default: none.
     pub key: Option<String>,
 }
 
-/// By which right a signal is delivered.
+/// The sender of a signal, and the authority to deliver it.
 #[derive(Clone)]
 pub enum SignalSender {
-    /// A caller of this namespace, as this source.
+    /// A caller of the namespace.
     Caller {
         /// The namespace.
         namespace: NamespaceId,
-        /// Who.
+        /// The source of the signal.
         source: Name,
     },
-    /// Whoever has the token of a waitpoint.
+    /// The holder of a waitpoint's token.
     TokenHolder {
         /// The waitpoint.
         waitpoint: WaitpointId,
-        /// The token.
+        /// The presented token.
         token: String,
-        /// The root secret.
+        /// The root secret, for verification.
         secret: Arc<Secret>,
     },
 }
 
-/// A token is never shown.
+/// Hides the token.
 impl fmt::Debug for SignalSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SignalSender::Caller { namespace, source } => write!(f, "Direct({namespace}, {source:?})"),
-            SignalSender::TokenHolder { waitpoint, .. } => write!(f, "Token({waitpoint}, ..)"),
+            SignalSender::Caller { namespace, source } => write!(f, "Caller({namespace}, {source:?})"),
+            SignalSender::TokenHolder { waitpoint, .. } => write!(f, "TokenHolder({waitpoint}, ..)"),
         }
     }
 }
 
-/// Deliver a signal.
+/// Delivers a signal.
 #[derive(Clone, Debug)]
 pub struct Deliver {
-    /// To whom.
+    /// The receiving execution.
     pub execution: ExecutionId,
-    /// By which right.
-    pub way: SignalSender,
-    /// What.
+    /// The sender.
+    pub sender: SignalSender,
+    /// The signal's name; none for the name of the waitpoint.
     pub name: Option<Name>,
-    /// JSON, kept byte for byte.
+    /// The payload: JSON, kept byte for byte.
     pub payload: Bytes,
-    /// The sender's key.
+    /// The sender's idempotency key.
     pub key: Option<Name>,
 }
 
-/// What came of a delivery.
+/// The reply to an accepted delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivered {
-    /// The number of the signal.
+    /// The signal's number.
     pub number: u32,
-    /// Its name; of a delivery by token that was made before, the waitpoint's.
+    /// The signal's name; for a repeated delivery by token, the waitpoint's name.
     pub name: Name,
-    /// Who sent it.
+    /// The source of the signal.
     pub source: Name,
-    /// Whether it was delivered before.
+    /// True if the signal was delivered before.
     pub duplicate: bool,
-    /// What it did, when it was delivered first.
+    /// The effect of the first delivery.
     pub effect: Effect,
 }
 
 impl SignalDraft {
-    /// Checks every field; the first wrong one is named.
-    pub fn check(self, execution: ExecutionId, way: SignalSender) -> Result<Deliver, Refusal> {
+    /// Checks every field. The refusal names the first invalid one.
+    pub fn check(self, execution: ExecutionId, sender: SignalSender) -> Result<Deliver, Refusal> {
         let name = self.name.map(|name| Name::parse("/name", &name, NAME_LIMIT)).transpose()?;
-        if name.is_none() && matches!(way, SignalSender::Caller { .. }) {
-            return Err(Refusal::field("/name", "is missing; name the signal"));
+        if name.is_none() && matches!(sender, SignalSender::Caller { .. }) {
+            return Err(Refusal::field("/name", "is missing; give the signal a name"));
         }
         if self.payload.len() > SIGNAL_LIMIT {
             let (limit, actual) = (SIGNAL_LIMIT as u64, self.payload.len() as u64);
@@ -105,7 +106,7 @@ impl SignalDraft {
         }
         check_payload("/payload", &self.payload)?;
         let key = self.key.map(|key| Name::parse("/idempotency_key", &key, KEY_LIMIT)).transpose()?;
-        Ok(Deliver { execution, way, name, payload: self.payload, key })
+        Ok(Deliver { execution, sender, name, payload: self.payload, key })
     }
 }
 
@@ -120,7 +121,7 @@ impl Rule for Deliver {
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.executions.lock([self.execution]);
         needs.queries.signal_keys.extend(self.key.iter().map(|key| (self.execution, key.clone())));
-        if let SignalSender::TokenHolder { .. } = self.way {
+        if let SignalSender::TokenHolder { .. } = self.sender {
             needs.queries.waitpoints.push(self.execution);
             needs.queries.token_keys = true;
         }
@@ -129,9 +130,9 @@ impl Rule for Deliver {
         }
     }
 
-    /// Delivers the signal, or refuses with a reason.
+    /// Delivers the signal.
     fn decide(&self, work: &mut Work) -> Result<Delivered, Refusal> {
-        let (row, source, waitpoint) = match &self.way {
+        let (row, source, waitpoint) = match &self.sender {
             SignalSender::Caller { namespace, source } => {
                 (work.execution(*namespace, self.execution)?.clone(), source.clone(), None)
             }
@@ -140,20 +141,20 @@ impl Rule for Deliver {
                 let known = known.ok_or_else(|| no_waitpoint(*waitpoint))?;
                 verify(&known, token, secret, work)?;
                 if let WaitpointState::Delivered(number, effect) = known.state {
-                    return Ok(first_answer(number, effect, &known));
+                    return Ok(first_reply(number, effect, &known));
                 }
                 let row = work.execution(known.namespace, self.execution)?.clone();
                 (row, known.source.clone(), Some(known))
             }
         };
         let name = self.name.clone().or_else(|| waitpoint.as_ref().map(|one| one.name.clone()));
-        let name = name.ok_or_else(|| Refusal::field("/name", "is missing; name the signal"))?;
+        let name = name.ok_or_else(|| Refusal::field("/name", "is missing; give the signal a name"))?;
         let digest = self.digest(&name, &source);
         if let Some(known) = self.key.as_ref().and_then(|key| work.keyed_signal(row.id, key)) {
             return repeated(known, digest);
         }
         if let Some(waitpoint) = &waitpoint {
-            check_takes(waitpoint, &name, work)?;
+            check_accepts(waitpoint, &name, work)?;
         }
         if let Some(outcome) = row.state.outcome() {
             return Err(Refusal::AlreadyTerminal { execution: row.id, outcome });
@@ -175,11 +176,11 @@ impl Deliver {
         let (id, number, bytes) = (row.id, row.detail.record.signals + 1, self.payload.len());
         let mut suspension = row.state.suspension().map(|suspension| Suspension::clone(suspension));
         let through = waitpoint.as_ref().map(|one| &one.name);
-        let arrival = IncomingSignal { number, name: &name, source: &source, waitpoint: through };
-        let heard = suspension.as_mut().is_some_and(|suspension| suspension.receive(arrival));
+        let signal = IncomingSignal { number, name: &name, source: &source, waitpoint: through };
+        let received = suspension.as_mut().is_some_and(|suspension| suspension.receive(signal));
         let effect = match &suspension {
-            Some(suspension) if heard && suspension.holds() => Effect::Resumed,
-            Some(_) if heard => Effect::Counted,
+            Some(suspension) if received && suspension.holds() => Effect::Resumed,
+            Some(_) if received => Effect::Counted,
             Some(_) | None => Effect::Buffered,
         };
         let through = waitpoint.as_ref().map(|one| (one.id, one.name.clone()));
@@ -208,7 +209,7 @@ impl Deliver {
             bytes: bytes as u32,
             effect,
         };
-        let heard = suspension.clone().filter(|_| effect == Effect::Counted);
+        let counted = suspension.clone().filter(|_| effect == Effect::Counted);
         work.apply(id, fact, None, |row| {
             let record = &mut row.detail.record;
             record.signals += 1;
@@ -217,33 +218,36 @@ impl Deliver {
             if let Some(expires_at) = expires_at {
                 record.expires_at = expires_at;
             }
-            if let Some(heard) = heard {
-                row.state = State::Suspended(heard.into());
+            if let Some(counted) = counted {
+                row.state = State::Suspended(counted.into());
             }
         });
         if let Some(suspension) = suspension.filter(|_| effect == Effect::Resumed) {
-            resume(work, id, suspension, ResumedBy::Condition, Forced::None, None);
+            resume(work, id, suspension, ResumedBy::Condition, ForcedWaits::None, None);
         }
         Delivered { number, name, source, duplicate: false, effect }
     }
 
-    /// By what a repeat under the same key is known.
-    fn digest(&self, name: &Name, source: &Name) -> u64 {
-        let mut hasher = Xxh3::new();
-        for part in [name.as_bytes(), source.as_bytes(), &self.payload] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part);
-        }
-        hasher.digest()
+    /// Returns the digest by which a repeat under the same key is recognised.
+    pub(crate) fn digest(&self, name: &Name, source: &Name) -> u64 {
+        let mut digest = Digest::new();
+        digest.sized(name.as_bytes());
+        digest.sized(source.as_bytes());
+        digest.sized(&self.payload);
+        digest.finish()
     }
 }
 
-/// Refuses a token that is not that of this waitpoint. The text is compared before anything is said about the waitpoint.
+/// Refuses a token that is not that of this waitpoint. Nothing about the waitpoint is revealed before the token is
+/// verified.
 fn verify(waitpoint: &Waitpoint, token: &str, secret: &Secret, work: &Work) -> Result<(), Refusal> {
     let key = work.token_keys().find(|key| key.id == waitpoint.key);
     let accepted = key.is_some_and(|key| key.verifies(work.now()));
     if !secret.verify(waitpoint, token) || !accepted {
-        return Err(refused(TokenReason::Invalid, "this token does not allow a delivery to this waitpoint"));
+        return Err(refused(
+            TokenReason::Invalid,
+            "this token does not permit a delivery to this waitpoint; use the token of the waitpoint",
+        ));
     }
     Ok(())
 }
@@ -252,23 +256,24 @@ fn refused(reason: TokenReason, detail: &str) -> Refusal {
     Refusal::Token { reason, detail: detail.into() }
 }
 
-/// Refuses a delivery that a waitpoint does not take.
-fn check_takes(waitpoint: &Waitpoint, name: &Name, work: &Work) -> Result<(), Refusal> {
+/// Refuses a delivery that a waitpoint does not accept.
+fn check_accepts(waitpoint: &Waitpoint, name: &Name, work: &Work) -> Result<(), Refusal> {
     if waitpoint.state == WaitpointState::Revoked {
-        return Err(refused(TokenReason::Revoked, "this token was revoked; ask for another"));
+        return Err(refused(TokenReason::Revoked, "this token was revoked; ask for a new one"));
     }
     if !waitpoint.is_open(work.now()) {
-        return Err(refused(TokenReason::Expired, "this token has expired; ask for another"));
+        return Err(refused(TokenReason::Expired, "this token has expired; ask for a new one"));
     }
     let mut others = work.waitpoints(waitpoint.execution);
     if *name != waitpoint.name && others.any(|other| other.name == *name) {
         let detail =
-            format!("is {name:?}, which is another waitpoint; this token speaks for {:?}", waitpoint.name);
+            format!("is {name:?}, the name of another waitpoint; this token is for {:?}", waitpoint.name);
         return Err(Refusal::field("/name", detail));
     }
     Ok(())
 }
 
+/// Refuses a signal beyond the limits of an execution.
 fn check_room(row: &Execution, bytes: usize) -> Result<(), Refusal> {
     if row.detail.record.signals >= SIGNALS_MAX {
         let (what, limit) = ("signals".into(), SIGNALS_MAX.into());
@@ -277,17 +282,21 @@ fn check_room(row: &Execution, bytes: usize) -> Result<(), Refusal> {
     check_bytes(row, bytes)
 }
 
-/// The answer to a delivery by token that was made before.
-fn first_answer(number: u32, effect: Effect, waitpoint: &Waitpoint) -> Delivered {
+/// Returns the reply of the first delivery through a waitpoint.
+fn first_reply(number: u32, effect: Effect, waitpoint: &Waitpoint) -> Delivered {
     let (name, source) = (waitpoint.name.clone(), waitpoint.source.clone());
     Delivered { number, name, source, duplicate: true, effect }
 }
 
+/// Returns the reply of the first delivery with the same key. Refuses other content.
 fn repeated(known: &Signal, digest: u64) -> Result<Delivered, Refusal> {
     if known.digest != digest {
         return Err(Refusal::IdempotencyMismatch {
             pointer: "/idempotency_key".into(),
-            detail: format!("was used for signal {} with other content; use a new key", known.number),
+            detail: format!(
+                "was used for signal {} with other content; use a new key for a new signal",
+                known.number
+            ),
         });
     }
     let (name, source) = (known.name.clone(), known.source.clone());

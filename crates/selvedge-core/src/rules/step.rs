@@ -1,4 +1,4 @@
-//! Workers record the steps of their handlers: once each, with its result.
+//! Recording of steps: a worker records each step of its handler once, with its result.
 
 use crate::fact::Fact;
 use crate::name::NAME_LIMIT;
@@ -10,25 +10,25 @@ use bytes::Bytes;
 /// A step as a worker records it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepDraft {
-    /// Its name.
+    /// The name, unique in its execution.
     pub name: Name,
-    /// What it is.
+    /// The kind of step.
     pub kind: StepKind,
-    /// Its result, JSON kept byte for byte.
+    /// The result: JSON, kept byte for byte.
     pub result: Bytes,
-    /// How long it took.
+    /// The duration, in milliseconds.
     pub duration_ms: i64,
 }
 
 impl StepDraft {
-    /// Checks every field; the first wrong one is named.
+    /// Checks every field. The refusal names the first invalid one.
     pub fn check(&self) -> Result<(), Refusal> {
         Name::parse("/name", &self.name, NAME_LIMIT)?;
         check_duration("/duration_ms", self.duration_ms)?;
         check_payload("/result", &self.result)
     }
 
-    /// Records it. The same again changes nothing; another result under the same name is refused.
+    /// Records the step. A repeat changes nothing; another result under the same name is refused.
     pub fn decide(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
         if let Some(known) = work.step(row.id, &self.name) {
             let same = known.kind == self.kind && known.result.as_ref() == Some(&self.result);
@@ -63,7 +63,7 @@ impl StepDraft {
     }
 }
 
-/// Refuses a step, or a signal, for which there is no room.
+/// Refuses a step beyond the limits of an execution.
 pub fn check_room(row: &Execution, number: u32, bytes: usize) -> Result<(), Refusal> {
     if number > STEPS_MAX {
         let (what, limit) = ("steps".into(), STEPS_MAX.into());
@@ -72,7 +72,7 @@ pub fn check_room(row: &Execution, number: u32, bytes: usize) -> Result<(), Refu
     check_bytes(row, bytes)
 }
 
-/// Refuses what would make the record of an execution too large to be carried by its claims.
+/// Refuses bytes that would make the steps and signals of an execution too large for its claims.
 pub fn check_bytes(row: &Execution, bytes: usize) -> Result<(), Refusal> {
     if row.detail.record.bytes + bytes as u64 > RECORD_LIMIT {
         let what = "bytes of steps and signals".into();
@@ -81,18 +81,22 @@ pub fn check_bytes(row: &Execution, bytes: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A step that was recorded, or is waited for, as something else.
+/// Returns the refusal for a step that was recorded or opened with another kind or result.
 pub fn mismatch(pointer: &str, known: &Step, kind: StepKind) -> Refusal {
     let (name, was) = (&known.name, known.kind.as_str());
     let detail = match known.recorded_at {
         _ if known.kind != kind => {
-            format!("is {name:?}, which is a {was} of attempt {} and not a {}", known.attempt, kind.as_str())
+            format!(
+                "is {name:?}, which attempt {} began as a {was}, not as a {}; choose another name",
+                known.attempt,
+                kind.as_str()
+            )
         }
-        None => format!("is {name:?}, which is waited for since attempt {}", known.attempt),
+        None => format!("is {name:?}, an open wait since attempt {}; choose another name", known.attempt),
         Some(_) => {
             let attempt = known.attempt;
             format!(
-                "is {name:?}, which attempt {attempt} recorded with another result; each step needs a name of its own"
+                "is {name:?}, which attempt {attempt} recorded with another result; give each step its own name"
             )
         }
     };

@@ -1,11 +1,11 @@
-//! Suspending, and going on again.
+//! Suspending and resuming executions.
 //!
-//! A suspension is over when one of its waits holds, when an operator says so, or when a wait has waited for too long and is
-//! to go on then. Whichever transaction finds that out first ends it, with the row locked: the row is not suspended any more
-//! after that, so nothing else ends it a second time.
+//! A suspension ends when the condition of one of its waits holds, when an operator resumes it, or when a wait times
+//! out with the action `resume`. The first transaction that finds this ends the suspension with the row locked;
+//! afterwards the row is no longer suspended, so it cannot end twice.
 
 use super::follow;
-use super::waitpoint::{WaitpointDraft, make};
+use super::waitpoint::{WaitpointDraft, create};
 use crate::fact::{Fact, Failure, Next, SuspensionNotice};
 use crate::rows::Needs;
 use crate::state::State;
@@ -16,19 +16,19 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What a worker asks for when it suspends its execution.
+/// The request of a worker to suspend its execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspend {
-    /// What to wait for; one is enough.
+    /// The waits. The first one that ends resumes the execution.
     pub waits: Vec<WaitDraft>,
-    /// Waitpoints to make along with it.
+    /// Waitpoints to create in the same transaction.
     pub waitpoints: Vec<WaitpointDraft>,
-    /// Which root secret their tokens are signed under.
+    /// The fingerprint of the root secret that signs their tokens.
     pub fingerprint: i64,
 }
 
 impl Suspend {
-    /// Checks every field; the first wrong one is named.
+    /// Checks every field. The refusal names the first invalid one.
     pub fn check(&self) -> Result<(), Refusal> {
         if self.waits.is_empty() || self.waits.len() > WAITS_MAX {
             let detail = format!("has {} entries; it must have between 1 and {WAITS_MAX}", self.waits.len());
@@ -42,7 +42,7 @@ impl Suspend {
                 name(other).is_some() && name(other) == name(wait)
             };
             if self.waits[..index].iter().any(same) {
-                let detail = "is the step of another wait too; each needs a name of its own";
+                let detail = "is the step of an earlier wait; give each wait its own step";
                 return Err(Refusal::field(&format!("/waits/{index}/step"), detail));
             }
         }
@@ -52,12 +52,13 @@ impl Suspend {
         Ok(())
     }
 
-    /// Whether it may be refused although its lease is the current one: for its waitpoints, or for a step of that name.
+    /// Reports whether it may be refused although its fence is current: because of its waitpoints or its steps.
     pub fn may_be_refused(&self) -> bool {
         !self.waitpoints.is_empty() || self.waits.iter().any(|wait| wait.step.is_some())
     }
 
-    /// Its waitpoints and steps; once the row is loaded and held by the worker, the signals and children that came already.
+    /// Needs its waitpoints and steps. Once the row is loaded and the fence is current, also the signals that no wait
+    /// has taken, and the children.
     pub fn needs(&self, execution: ExecutionId, held: Option<&Execution>, work: &Work, needs: &mut Needs) {
         if !self.waitpoints.is_empty() {
             needs.queries.waitpoints.push(execution);
@@ -72,7 +73,8 @@ impl Suspend {
         needs_children(row, work, needs);
     }
 
-    /// Ends the lease. Says what followed: ready, where all that is waited for has come already; and the waitpoints.
+    /// Ends the lease. Returns the state that follows (waiting, if the suspension is fulfilled at once) and the
+    /// waitpoints.
     pub fn decide(
         &self,
         row: &Execution,
@@ -85,7 +87,7 @@ impl Suspend {
         }
         let (id, attempt) = (row.id, lease.attempt());
         let (opened, steps) = self.open_steps(row, attempt, work)?;
-        let waitpoints = make(work, row, &self.waitpoints, self.fingerprint)
+        let waitpoints = create(work, row, &self.waitpoints, self.fingerprint)
             .map_err(|refusal| refusal.with_pointer_prefix("/waitpoints"))?;
         let begun = steps.iter().filter(|step| work.step(id, &step.name).is_none()).count() as u32;
         steps.into_iter().for_each(|step| work.put_step(step));
@@ -95,11 +97,11 @@ impl Suspend {
             lease,
             waits: self.waits.iter().zip(&opened).map(|(wait, since)| wait.begin(*since)).collect(),
         };
-        let asked = suspension.clone();
-        // A remembered row may be older than the signals that were read: what it does not know of it has not heard. It is saved
-        // only if there is nothing of that kind.
-        let known = |signal: &&Signal| signal.taken.is_none() && signal.number <= row.detail.record.signals;
-        for signal in work.signals(id).filter(known) {
+        let requested = suspension.clone();
+        // A cached row may be older than the loaded signals. Signals that the row does not count are ignored; the
+        // guarded save then fails, because their delivery raised the version.
+        let counted = |signal: &&Signal| signal.taken.is_none() && signal.number <= row.detail.record.signals;
+        for signal in work.signals(id).filter(counted) {
             suspension.receive(IncomingSignal {
                 number: signal.number,
                 name: &signal.name,
@@ -107,7 +109,7 @@ impl Suspend {
                 waitpoint: signal.waitpoint.as_ref().map(|(_, name)| name),
             });
         }
-        suspension.pass(work.now());
+        suspension.pass_times(work.now());
         let suspended = Arc::new(suspension.clone());
         let children =
             !suspension.holds() && suspension.waits_for_children() && children_have_ended(row, work);
@@ -119,7 +121,7 @@ impl Suspend {
             None if suspension.holds() => Next::Waiting,
             None => Next::Suspended,
         };
-        let fact = Fact::Suspended { suspension: asked, next, digest };
+        let fact = Fact::Suspended { suspension: requested, next, digest };
         work.apply(id, fact, None, |row| {
             match next {
                 Next::Terminal(_) => follow(row, next),
@@ -130,8 +132,9 @@ impl Suspend {
             row.detail.record.resumed_by = None;
         });
         match next {
-            Next::Waiting => resume(work, id, suspension, ResumedBy::Condition, Forced::None, None),
-            // What it heard of signals and times follows from its own facts; how its children stand does not, and is told.
+            Next::Waiting => resume(work, id, suspension, ResumedBy::Condition, ForcedWaits::None, None),
+            // Signals and times follow from the execution's own facts. The end of its children does not, so it is
+            // recorded.
             Next::Suspended if children => {
                 notice(work, id, suspension, (SuspensionNotice::Children, ResumedBy::Condition), None);
             }
@@ -140,7 +143,8 @@ impl Suspend {
         Ok((next, waitpoints))
     }
 
-    /// The steps of the waits are open from the first suspension for them on: since when each is, and those to write.
+    /// Opens the steps of the waits. A step stays open from the first suspension for it. Returns the start of each
+    /// wait, and the steps to write.
     fn open_steps(
         &self,
         row: &Execution,
@@ -161,7 +165,7 @@ impl Suspend {
                     let pointer = if alone { "/step".into() } else { format!("/waits/{index}/step") };
                     return Err(super::step::mismatch(&pointer, step, *kind));
                 }
-                // One that was waited for before a replay is waited for anew.
+                // A step that was opened before a replay starts anew.
                 Some(step) if step.started_at >= row.opened_at() => opened.push(step.started_at),
                 Some(step) => {
                     written.push(Step { attempt, started_at: work.now(), ..step.clone() });
@@ -189,42 +193,44 @@ fn open_step(
     Step { execution, number, name, kind, attempt, started_at, recorded_at: None, result: None }
 }
 
-/// Which waits end besides those that hold.
+/// The waits that end although their conditions do not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forced {
-    /// None.
+pub enum ForcedWaits {
+    /// No wait.
     None,
-    /// The one at this place.
+    /// The wait at this index.
     One(usize),
-    /// All.
+    /// All waits.
     All,
 }
 
-/// What to see of a suspended execution before it goes on: the steps that record it.
+/// Needs the steps that record the end of a suspension.
 pub fn needs(row: &Execution, needs: &mut Needs) {
     let Some(suspension) = row.state.suspension() else { return };
     let steps = suspension.waits.iter().filter_map(|wait| wait.step.clone());
     needs.steps.read(steps.map(|name| (row.id, name)));
 }
 
-/// What to see before it is known whether the children of an execution have ended.
+/// Needs the outcomes of the attached children of an execution.
 pub fn needs_children(row: &Execution, work: &Work, needs: &mut Needs) {
     let attached = row.wiring().children.iter().filter(|child| !child.detached);
     needs.relatives.read(attached.map(|child| child.execution).filter(|id| !work.has_end_of(*id)));
 }
 
-/// Refuses where it cannot be known whether the children have ended: nobody would tell of one that cannot be read now.
+/// Refuses if a child cannot be read: it is then unknown whether the children have ended, and nothing would resume the
+/// execution later.
 fn check_children(row: &Execution, work: &Work) -> Result<(), Refusal> {
     let mut attached = row.wiring().children.iter().filter(|child| !child.detached);
     attached.try_for_each(|child| work.find(child.execution).map(drop))
 }
 
+/// Reports whether all attached children have ended.
 fn children_have_ended(row: &Execution, work: &Work) -> bool {
     let mut attached = row.wiring().children.iter().filter(|child| !child.detached);
     attached.all(|child| work.relative(child.execution).is_some_and(|child| child.outcome.is_some()))
 }
 
-/// What a suspension has heard is written, or, if one of its waits holds now, the execution goes on.
+/// Saves a partly fulfilled suspension, or resumes the execution if one of its waits holds now.
 pub fn notice(
     work: &mut Work,
     id: ExecutionId,
@@ -233,20 +239,20 @@ pub fn notice(
     actor: Option<Name>,
 ) {
     if suspension.holds() {
-        resume(work, id, suspension, by, Forced::None, actor);
+        resume(work, id, suspension, by, ForcedWaits::None, actor);
         return;
     }
     work.apply(id, Fact::Noticed { notice }, actor, |row| row.state = State::Suspended(suspension.into()));
 }
 
-/// A suspended execution goes on: the waits that hold, and those that are `forced`, are recorded as steps where they have
-/// names, and the signals by which they ended are taken.
+/// Resumes a suspended execution. The waits that hold, and those that are `forced`, are recorded as steps if they have
+/// names, and take their signals.
 pub fn resume(
     work: &mut Work,
     id: ExecutionId,
     suspension: Suspension,
     by: ResumedBy,
-    forced: Forced,
+    forced: ForcedWaits,
     actor: Option<Name>,
 ) {
     let now = work.now();
@@ -254,7 +260,7 @@ pub fn resume(
     let mut steps = Vec::new();
     for (index, wait) in suspension.waits.iter().enumerate() {
         let holds = wait.condition.holds();
-        if !holds && forced != Forced::All && forced != Forced::One(index) {
+        if !holds && forced != ForcedWaits::All && forced != ForcedWaits::One(index) {
             continue;
         }
         let taken = wait.taken();
@@ -281,20 +287,20 @@ pub fn resume(
     });
 }
 
-/// A time that a suspended execution waits for has come.
-pub fn pass(row: &Execution, suspension: &Suspension, work: &mut Work) {
+/// Marks the times that have passed, and resumes the execution if that fulfils its suspension.
+pub fn pass_times(row: &Execution, suspension: &Suspension, work: &mut Work) {
     let mut suspension = suspension.clone();
-    suspension.pass(work.now());
+    suspension.pass_times(work.now());
     notice(work, row.id, suspension, (SuspensionNotice::Time, ResumedBy::Condition), None);
 }
 
-/// A suspended execution has waited for too long.
+/// Applies the timeout action of the wait that timed out first.
 pub fn time_out(row: &Execution, suspension: &Suspension, work: &mut Work) {
     let Some(index) = suspension.overdue(work.now()) else { return };
     let Wait { on_timeout, timeout_at, condition, .. } = &suspension.waits[index];
     match on_timeout {
         OnTimeout::Resume => {
-            resume(work, row.id, suspension.clone(), ResumedBy::Timeout, Forced::One(index), None);
+            resume(work, row.id, suspension.clone(), ResumedBy::Timeout, ForcedWaits::One(index), None);
         }
         OnTimeout::Escalate => {
             let mut suspension = suspension.clone();
@@ -305,7 +311,7 @@ pub fn time_out(row: &Execution, suspension: &Suspension, work: &mut Work) {
         OnTimeout::Fail | OnTimeout::Cancel | OnTimeout::Expire => {
             let Some(next) = on_timeout.outcome().map(Next::Terminal) else { return };
             let waited = timeout_at.map_or(0, |at| at.ms_since(suspension.since));
-            let message = format!("waited {waited} ms for {} in vain", condition.describe());
+            let message = format!("timed out after waiting {waited} ms for {}", condition.describe());
             let fact =
                 Fact::SuspensionTimedOut { suspension: suspension.number, on_timeout: *on_timeout, next };
             work.apply(row.id, fact, None, |row| {
@@ -316,17 +322,18 @@ pub fn time_out(row: &Execution, suspension: &Suspension, work: &mut Work) {
     }
 }
 
-/// An operator lets a suspended execution go on: what waits for an operator has heard one; where nothing does, all waits end.
-pub fn allow(row: &Execution, suspension: &Suspension, actor: Name, work: &mut Work) {
+/// Resumes a suspended execution for an operator: fulfils the conditions that wait for an operator or, if there are
+/// none, ends all waits.
+pub fn resume_by_operator(row: &Execution, suspension: &Suspension, actor: Name, work: &mut Work) {
     let mut suspension = suspension.clone();
-    if suspension.allow() {
+    if suspension.resume_by_operator() {
         notice(work, row.id, suspension, (SuspensionNotice::Operator, ResumedBy::Operator), Some(actor));
     } else {
-        resume(work, row.id, suspension, ResumedBy::Operator, Forced::All, Some(actor));
+        resume(work, row.id, suspension, ResumedBy::Operator, ForcedWaits::All, Some(actor));
     }
 }
 
-/// Children of an execution have ended. Says whether it had waited for that and they all have.
+/// Updates a suspension that waits for children. Returns true if it waited for them and all have ended.
 pub fn notice_children(row: &Execution, work: &mut Work) -> Result<bool, Refusal> {
     let Some(suspension) = row.state.suspension().filter(|one| one.waits_for_children()) else {
         return Ok(false);

@@ -1,7 +1,7 @@
-//! What time does: delays end, attempts and executions run out of it, leases lapse, what has ended is deleted.
+//! Timers: delays end, attempts and executions time out, leases expire, ended executions are deleted.
 //!
-//! A reconciler finds what seems due without a lock; the rule looks again with the row locked and acts only if it still
-//! is. So any number of servers may run the same reconciler, and each thing happens once.
+//! A reconciler finds due rows without a lock. The rule reads the row again with a lock and acts only if the timer is
+//! still due. So any number of servers may run the same reconciler, and each timer fires once.
 
 use super::{after_failure, after_interruption, follow, suspend, waitpoint};
 use crate::fact::{Fact, Failure, Next};
@@ -9,32 +9,32 @@ use crate::rows::Needs;
 use crate::rule::{IfLocked, Locks, Phase, Profile, Rule};
 use crate::{DueKind, Execution, ExecutionId, FailureClass, Outcome, Refusal, State, Work};
 
-/// One thing that seems due.
+/// Fires a timer of an execution if it is due.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FireTimer {
-    /// For which execution.
+    /// The execution.
     pub execution: ExecutionId,
-    /// What.
+    /// The timer to fire.
     pub timer: Timer,
 }
 
-/// What time may do.
+/// A timer of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// Something that stands in the row.
+    /// A timer in the execution's row.
     Due(DueKind),
-    /// Its lease may have lapsed.
+    /// The expiry of its lease, which depends on the session too.
     LeaseExpiry,
 }
 
-/// What a tick did.
+/// The reply to [`FireTimer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerReply {
-    /// It acted.
+    /// The timer was due and fired.
     Fired,
-    /// Another server has the row, or acted before.
+    /// Another transaction has locked the row, or fired the timer before.
     Lost,
-    /// It was not due after all.
+    /// The timer is not due.
     NotDue,
 }
 
@@ -47,7 +47,8 @@ impl Rule for FireTimer {
         Profile { if_locked: IfLocked::Skip, locks, ..Profile::on(self.execution) }
     }
 
-    /// The row, unless another server has it; the session, locked, where a lease may have lapsed; the record of a suspension.
+    /// Needs the row, unless another transaction has locked it; for a lease expiry, also the locked session; for a
+    /// suspension, also its steps.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.executions.lock_if_free([self.execution]);
         let Ok(Some(row)) = work.find(self.execution) else { return };
@@ -58,16 +59,16 @@ impl Rule for FireTimer {
         }
     }
 
-    /// Acts if it is still due.
+    /// Fires the timer if it is still due.
     fn decide(&self, work: &mut Work) -> Result<TimerReply, Refusal> {
         let Some(row) = work.find(self.execution)?.cloned().filter(|row| !work.is_skipped(row.id)) else {
             return Ok(TimerReply::Lost);
         };
         match self.timer {
-            Timer::LeaseExpiry => Ok(lapse(&row, work)),
+            Timer::LeaseExpiry => Ok(expire_lease(&row, work)),
             Timer::Due(kind) => match row.due() {
                 Some(due) if due.kind == kind && due.at <= work.now() => {
-                    act(&row, kind, work);
+                    fire(&row, kind, work);
                     Ok(TimerReply::Fired)
                 }
                 Some(_) | None => Ok(TimerReply::NotDue),
@@ -76,10 +77,10 @@ impl Rule for FireTimer {
     }
 }
 
-fn act(row: &Execution, kind: DueKind, work: &mut Work) {
+fn fire(row: &Execution, kind: DueKind, work: &mut Work) {
     match kind {
         DueKind::Delay => match row.state.suspension() {
-            Some(suspension) => suspend::pass(row, suspension, work),
+            Some(suspension) => suspend::pass_times(row, suspension, work),
             None => work.apply(row.id, Fact::DelayOver, None, |row| follow(row, Next::Waiting)),
         },
         DueKind::SuspensionTimeout => {
@@ -89,12 +90,13 @@ fn act(row: &Execution, kind: DueKind, work: &mut Work) {
         }
         DueKind::WaitpointExpiry => drop(waitpoint::expire(row, work)),
         DueKind::Deadline => pass_deadline(row, work),
-        DueKind::AttemptTimeout => time_out(row, work),
+        DueKind::AttemptTimeout => time_out_attempt(row, work),
         DueKind::Retention => work.delete(row.id),
     }
 }
 
-/// The deadline, the start-by and the end of a grace period share one reconciler; the deadline is the strongest.
+/// Handles the deadline, the end of a grace period and the start-by time, which share one reconciler. The deadline
+/// takes precedence.
 fn pass_deadline(row: &Execution, work: &mut Work) {
     let now = work.now();
     let lease = row.lease_ref();
@@ -109,7 +111,7 @@ fn pass_deadline(row: &Execution, work: &mut Work) {
     }
 }
 
-fn time_out(row: &Execution, work: &mut Work) {
+fn time_out_attempt(row: &Execution, work: &mut Work) {
     let Some(lease) = row.lease_ref() else { return };
     let limit = row.spec.policy.attempt_timeout_ms.unwrap_or_default();
     let error = Failure {
@@ -124,8 +126,8 @@ fn time_out(row: &Execution, work: &mut Work) {
     });
 }
 
-/// A lease lapses when both its own first term and its session's last renewal have passed.
-fn lapse(row: &Execution, work: &mut Work) -> TimerReply {
+/// Expires the lease if both its first term and the last renewal of its session have passed.
+fn expire_lease(row: &Execution, work: &mut Work) -> TimerReply {
     let State::Active(lease) = &row.state else {
         return TimerReply::Lost;
     };

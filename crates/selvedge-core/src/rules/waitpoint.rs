@@ -1,4 +1,4 @@
-//! Waitpoints are made by workers, expire, and are revoked by operators.
+//! Creation, expiry and revocation of waitpoints, and rotation of the keys that sign their tokens.
 
 use crate::fact::Fact;
 use crate::name::NAME_LIMIT;
@@ -8,24 +8,24 @@ use crate::token::{TokenKey, TokenKeyId};
 use crate::waitpoint::{WAITPOINTS_MAX, Waitpoint, WaitpointState};
 use crate::{Execution, Name, NamespaceId, Needs, Refusal, WaitpointId, Work};
 
-/// A waitpoint as a worker asks for it.
+/// A waitpoint as a worker requests it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitpointDraft {
-    /// Its name.
+    /// The name.
     pub name: Name,
-    /// Whose word a delivery through it is; the waitpoint's own name where none is given.
+    /// The source of signals delivered through it. Default: the waitpoint's name.
     pub source: Option<Name>,
-    /// How long it takes a delivery.
+    /// The time until it expires, in milliseconds. Default: it does not expire.
     pub expires_ms: Option<i64>,
 }
 
 impl WaitpointDraft {
-    /// A waitpoint of this name, without end.
+    /// Creates a draft of this name, which does not expire.
     pub fn new(name: Name) -> Self {
         WaitpointDraft { name, source: None, expires_ms: None }
     }
 
-    /// Checks every field; the first wrong one is named.
+    /// Checks every field. The refusal names the first invalid one.
     pub fn check(&self, pointer: &str) -> Result<(), Refusal> {
         Name::parse(&format!("{pointer}/name"), &self.name, NAME_LIMIT)?;
         if let Some(source) = &self.source {
@@ -40,19 +40,20 @@ impl WaitpointDraft {
     }
 }
 
-/// Makes waitpoints. One of a name that is open, or whose delivery is still kept, is given again: its token is the same.
-pub fn make(
+/// Creates waitpoints. An existing waitpoint of the same name is returned again, with the same token, if it is open or
+/// no wait has taken its signal yet.
+pub fn create(
     work: &mut Work,
     row: &Execution,
     drafts: &[WaitpointDraft],
     fingerprint: i64,
 ) -> Result<Vec<Waitpoint>, Refusal> {
     let now = work.now();
-    let mut made: Vec<(Waitpoint, bool)> = Vec::with_capacity(drafts.len());
+    let mut waitpoints: Vec<(Waitpoint, bool)> = Vec::with_capacity(drafts.len());
     let mut number = row.detail.record.waitpoints;
     for (index, draft) in drafts.iter().enumerate() {
-        let before = made.iter().map(|(waitpoint, _)| waitpoint).find(|one| one.name == draft.name);
-        let kept = |one: &&Waitpoint| {
+        let before = waitpoints.iter().map(|(waitpoint, _)| waitpoint).find(|one| one.name == draft.name);
+        let reusable = |one: &&Waitpoint| {
             let untaken = |signal: u32| {
                 let signal = work.signals(row.id).find(|one| one.number == signal);
                 signal.is_some_and(|signal| signal.taken.is_none())
@@ -64,18 +65,18 @@ pub fn make(
                     WaitpointState::Expired | WaitpointState::Revoked => false,
                 }
         };
-        let known = before.or_else(|| work.waitpoints(row.id).rev().find(kept)).cloned();
+        let known = before.or_else(|| work.waitpoints(row.id).rev().find(reusable)).cloned();
         if let Some(known) = known {
             if known.source != *draft.source() {
                 let detail = format!(
-                    "is {:?}, and the open waitpoint {:?} is of {:?}",
+                    "is {:?}, but the existing waitpoint {:?} has the source {:?}; repeat that source, or choose another name",
                     draft.source(),
                     known.name,
                     known.source
                 );
                 return Err(Refusal::IdempotencyMismatch { pointer: format!("/{index}/source"), detail });
             }
-            made.push((known, false));
+            waitpoints.push((known, false));
             continue;
         }
         number += 1;
@@ -95,9 +96,9 @@ pub fn make(
             expires_at: draft.expires_ms.map(|ms| now.plus_ms(ms)),
             state: WaitpointState::Open,
         };
-        made.push((waitpoint, true));
+        waitpoints.push((waitpoint, true));
     }
-    for (waitpoint, new) in &mut made {
+    for (waitpoint, new) in &mut waitpoints {
         if let Some(known) = work.waitpoint(row.id, waitpoint.id) {
             *waitpoint = known.clone();
         }
@@ -105,15 +106,15 @@ pub fn make(
         let valid = signs.is_some_and(|key| key.verifies(now) && key.fingerprint == fingerprint);
         if *new || (!valid && waitpoint.state == WaitpointState::Open) {
             waitpoint.key = signing_key(work, fingerprint);
-            keep(work, row, waitpoint.clone(), *new);
+            save(work, row, waitpoint.clone(), *new);
         }
     }
-    Ok(made.into_iter().map(|(waitpoint, _)| waitpoint).collect())
+    Ok(waitpoints.into_iter().map(|(waitpoint, _)| waitpoint).collect())
 }
 
-/// Writes a waitpoint that was made, or that is signed with another key. Either is told: whoever has looked at the waitpoint
-/// meanwhile, to deliver through it or to revoke it, finds another version of the execution.
-fn keep(work: &mut Work, row: &Execution, waitpoint: Waitpoint, new: bool) {
+/// Saves a waitpoint that is new or signed with another key, and records it. That raises the execution's version, so a
+/// concurrent delivery or revocation that has read the waitpoint is retried.
+fn save(work: &mut Work, row: &Execution, waitpoint: Waitpoint, new: bool) {
     let fact = Fact::WaitpointCreated {
         waitpoint: waitpoint.id,
         name: waitpoint.name.clone(),
@@ -128,7 +129,7 @@ fn keep(work: &mut Work, row: &Execution, waitpoint: Waitpoint, new: bool) {
     });
 }
 
-/// The key that signs now: the newest one of this root secret, or a new one.
+/// Returns the key that signs new tokens: the newest key of this root secret, or a new one.
 fn signing_key(work: &mut Work, fingerprint: i64) -> TokenKeyId {
     let signing = work.token_keys().filter(|key| key.retires_at.is_none() && key.fingerprint == fingerprint);
     if let Some(key) = signing.max_by_key(|key| (key.created_at, key.id)) {
@@ -137,6 +138,7 @@ fn signing_key(work: &mut Work, fingerprint: i64) -> TokenKeyId {
     new_key(work, fingerprint)
 }
 
+/// Creates a key.
 fn new_key(work: &mut Work, fingerprint: i64) -> TokenKeyId {
     let id = work.entropy().token_key_id();
     let created_at = work.now();
@@ -144,22 +146,22 @@ fn new_key(work: &mut Work, fingerprint: i64) -> TokenKeyId {
     id
 }
 
-/// The time of waitpoints is over. Says how many that were.
+/// Expires the waitpoints whose time has passed. Returns their number.
 pub fn expire(row: &Execution, work: &mut Work) -> u32 {
     let now = work.now();
-    let over: Vec<Waitpoint> = work
+    let expired: Vec<Waitpoint> = work
         .waitpoints(row.id)
         .filter(|one| one.state == WaitpointState::Open && !one.is_open(now))
         .cloned()
         .collect();
-    for waitpoint in &over {
+    for waitpoint in &expired {
         let fact = Fact::WaitpointExpired { waitpoint: waitpoint.id, name: waitpoint.name.clone() };
         close(work, waitpoint.clone(), WaitpointState::Expired, fact, None);
     }
-    over.len() as u32
+    expired.len() as u32
 }
 
-/// An operator revokes the token of a waitpoint. One that has taken its delivery, or takes none any more, stays as it is.
+/// Revokes the token of a waitpoint. A waitpoint that is no longer open is left unchanged.
 pub fn revoke(row: &Execution, id: WaitpointId, actor: Name, work: &mut Work) -> Result<(), Refusal> {
     let known = work.waitpoint(row.id, id).cloned();
     let waitpoint = known.ok_or_else(|| no_waitpoint(id))?;
@@ -170,11 +172,12 @@ pub fn revoke(row: &Execution, id: WaitpointId, actor: Name, work: &mut Work) ->
     Ok(())
 }
 
-/// A waitpoint that is not there.
+/// Returns the refusal for an unknown waitpoint.
 pub fn no_waitpoint(id: WaitpointId) -> Refusal {
     Refusal::NotFound { what: "waitpoint".into(), id: id.to_string() }
 }
 
+/// Closes a waitpoint and records it.
 fn close(work: &mut Work, waitpoint: Waitpoint, state: WaitpointState, fact: Fact, actor: Option<Name>) {
     let closed = Waitpoint { state, ..waitpoint };
     let expires_at = work.next_expiry(closed.execution, Some(&closed));
@@ -183,16 +186,16 @@ fn close(work: &mut Work, waitpoint: Waitpoint, state: WaitpointState, fact: Fac
     work.apply(id, fact, actor, |row| row.detail.record.expires_at = expires_at);
 }
 
-/// Change the key that tokens are signed with. Those of the old ones are accepted for a while.
+/// Rotates the key that signs tokens. Tokens of the old keys are accepted for a grace period.
 #[derive(Clone, Debug)]
 pub struct RotateTokenKeys {
-    /// Under whose eyes.
+    /// The namespace in whose event log the rotation is recorded. Keys are shared by all namespaces.
     pub namespace: NamespaceId,
-    /// For how long.
+    /// The grace period, in milliseconds.
     pub grace_ms: i64,
-    /// Which root secret the new one is derived from.
+    /// The fingerprint of the root secret from which the new key is derived.
     pub fingerprint: i64,
-    /// Who asked.
+    /// The operator.
     pub actor: Name,
 }
 
@@ -217,7 +220,7 @@ impl Rule for RotateTokenKeys {
         for key in keys {
             match key.retires_at {
                 Some(at) if at <= now => work.remove_token_key(key.id),
-                // A grace that was given is not taken back, and not made longer.
+                // An earlier grace period is neither shortened nor extended.
                 Some(_) => {}
                 None => work.put_token_key(TokenKey { retires_at: Some(retires_at), ..key }),
             }

@@ -1,4 +1,5 @@
-//! Workers that drain, leave, or are forgotten; and leases that are put back because of it, without charge.
+//! Workers that drain, depart or are forgotten, and leases that are put back. Putting back charges neither a retry nor
+//! an interruption.
 
 use super::heartbeat::fence;
 use super::report::Fence;
@@ -8,24 +9,24 @@ use crate::rows::Needs;
 use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::{Name, NamespaceId, Refusal, SessionId, Work};
 
-/// Put a lease back.
+/// Puts a lease back: the execution waits for a worker again.
 #[derive(Clone, Debug)]
 pub struct PutBack {
-    /// Whose.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// Which lease.
+    /// The fence of the lease.
     pub fence: Fence,
-    /// Why.
+    /// The reason.
     pub why: PutBackReason,
 }
 
-/// Why a lease is put back.
+/// The reason why a lease is put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutBackReason {
-    /// The answer to its claim was lost.
+    /// The reply to the claim never reached the worker.
     Orphaned,
-    /// Its worker has gone.
-    Gone,
+    /// The worker departed.
+    WorkerDeparted,
 }
 
 impl Rule for PutBack {
@@ -40,7 +41,7 @@ impl Rule for PutBack {
         needs.executions.lock([self.fence.execution]);
     }
 
-    /// Puts the lease back if it is still the current one; returns whether it was.
+    /// Puts the lease back if it is the current one; returns true if it was.
     fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
         let row = work.execution(self.namespace, self.fence.execution)?.clone();
         let Some(lease) = row.lease_ref().filter(|_| self.fence.holds(&row)) else {
@@ -49,25 +50,25 @@ impl Rule for PutBack {
         let next = put_back(&row, None, work.now());
         let fact = match self.why {
             PutBackReason::Orphaned => Fact::Orphaned { lease, next },
-            PutBackReason::Gone => Fact::Released { lease, next, digest: None },
+            PutBackReason::WorkerDeparted => Fact::Released { lease, next, digest: None },
         };
         work.apply(row.id, fact, None, |row| follow(row, next));
         Ok(true)
     }
 }
 
-/// Ask a worker to drain: its claims give nothing, its heartbeats tell it.
+/// Asks a worker to drain: its claims return nothing, and the replies to its heartbeats ask it to drain.
 #[derive(Clone, Debug)]
 pub struct Drain {
-    /// In which namespace.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// Which instance.
+    /// The worker's instance.
     pub instance: Name,
-    /// Who asks.
+    /// The operator.
     pub actor: Name,
 }
 
-/// The profile of a rule that locks the sessions of a worker, or some sessions.
+/// Returns the profile of a rule that locks sessions.
 fn locks_sessions() -> Profile {
     Profile { locks: Locks { sessions: true, ..Locks::default() }, ..Profile::weighing(1) }
 }
@@ -84,7 +85,7 @@ impl Rule for Drain {
         needs.queries.instances.push((self.namespace, self.instance.clone()));
     }
 
-    /// Marks every session of the instance.
+    /// Marks all sessions of the instance as draining.
     fn decide(&self, work: &mut Work) -> Result<(), Refusal> {
         let sessions = work.sessions_of(self.namespace, &self.instance);
         if sessions.is_empty() {
@@ -102,12 +103,12 @@ impl Rule for Drain {
     }
 }
 
-/// A worker said that it has gone.
+/// Records the departure of a worker.
 #[derive(Clone, Debug)]
 pub struct Depart {
-    /// In which namespace.
+    /// The namespace.
     pub namespace: NamespaceId,
-    /// Which instance.
+    /// The worker's instance.
     pub instance: Name,
 }
 
@@ -123,7 +124,7 @@ impl Rule for Depart {
         needs.queries.instances.push((self.namespace, self.instance.clone()));
     }
 
-    /// Ends its sessions; returns the leases it still holds, which are to be put back.
+    /// Ends the worker's sessions; returns its remaining leases, which the engine puts back.
     fn decide(&self, work: &mut Work) -> Result<Vec<Fence>, Refusal> {
         let sessions = work.sessions_of(self.namespace, &self.instance);
         if sessions.is_empty() {
@@ -139,10 +140,10 @@ impl Rule for Depart {
     }
 }
 
-/// Forget sessions that were not seen for long.
+/// Deletes sessions that were not seen for a long time.
 #[derive(Clone, Debug)]
 pub struct ForgetSessions {
-    /// Which.
+    /// The sessions to check.
     pub sessions: Vec<SessionId>,
 }
 
@@ -158,7 +159,7 @@ impl Rule for ForgetSessions {
         needs.sessions.lock(self.sessions.iter().copied());
     }
 
-    /// Deletes those that were not seen for long; returns how many.
+    /// Deletes the sessions that are due; returns their number.
     fn decide(&self, work: &mut Work) -> usize {
         let now = work.now();
         let forgotten: Vec<SessionId> = self
@@ -173,7 +174,7 @@ impl Rule for ForgetSessions {
     }
 }
 
-/// No such worker.
+/// Returns the refusal for an unknown worker.
 pub fn no_worker(instance: &str) -> Refusal {
     Refusal::NotFound { what: "worker instance".into(), id: instance.into() }
 }

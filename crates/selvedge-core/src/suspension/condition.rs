@@ -1,4 +1,4 @@
-//! Conditions: trees that signals, times, operators and children make hold, leaf by leaf.
+//! Conditions: trees whose leaves are fulfilled by signals, times, operators, children and gates.
 
 use crate::gate::GateName;
 use crate::name::NAME_LIMIT;
@@ -7,29 +7,29 @@ use crate::{Name, Refusal, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How deep `any` and `all` may be nested.
+/// The deepest nesting of `any` and `all`.
 pub const DEPTH_MAX: usize = 4;
-/// How many leaves a condition may have.
+/// The most leaves of a condition.
 pub const LEAVES_MAX: usize = 100;
-/// How many names a count may speak of.
+/// The most names in a count.
 pub const NAMES_MAX: usize = 1000;
 
-/// What a count tells apart.
+/// The property by which a count distinguishes signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Distinct {
-    /// The names of signals.
+    /// The signal's name.
     Signals,
-    /// The names of the waitpoints through which they came.
+    /// The name of the waitpoint through which the signal was delivered.
     Waitpoints,
-    /// Who sent them.
+    /// The sender.
     Sources,
 }
 
 impl Distinct {
-    /// Every one.
+    /// All properties.
     pub const ALL: [Distinct; 3] = [Self::Signals, Self::Waitpoints, Self::Sources];
 
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Signals => "signals",
@@ -38,103 +38,103 @@ impl Distinct {
         }
     }
 
-    /// The one with this word.
+    /// Returns the property with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == word)
     }
 }
 
-/// What a suspended execution waits for, and what of it has come.
+/// A condition of a wait, and its fulfilment so far. A fulfilled leaf stays fulfilled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Condition {
-    /// A signal of this name.
+    /// Holds once a signal of this name was received.
     Signal {
-        /// The name.
+        /// The signal's name.
         name: Name,
-        /// The number of the first that came.
-        heard: Option<u32>,
+        /// The number of the first received signal.
+        received: Option<u32>,
     },
-    /// One of these holds.
+    /// Holds once one of these conditions holds.
     Any(Vec<Condition>),
-    /// All of these hold.
+    /// Holds once all of these conditions hold.
     All(Vec<Condition>),
-    /// So many distinct ones have come.
+    /// Holds once `n` distinct signals were received.
     Count {
-        /// How many.
+        /// The number of distinct signals.
         n: u32,
-        /// Of these names: of signals; where waitpoints are told apart, of those or of signals through them.
+        /// The names of the signals that count. If waitpoints are distinguished, also the names of waitpoints.
         of: Vec<Name>,
-        /// What is told apart.
+        /// The property that distinguishes signals.
         distinct: Distinct,
-        /// The first signal of each that came, at most `n`.
-        heard: Vec<(Name, u32)>,
+        /// The first received signal for each distinct value, at most `n`: (value, number of the signal).
+        received: Vec<(Name, u32)>,
     },
-    /// This time has come.
+    /// Holds once a time has passed.
     Until {
-        /// When. After it was resolved against the clock, a time.
+        /// The time. A duration becomes a time when the wait begins.
         at: When,
-        /// Whether it has come.
+        /// True once the time has passed.
         passed: bool,
     },
-    /// An operator says so.
+    /// Holds once an operator resumes the execution.
     Operator {
-        /// Whether one has.
-        said: bool,
+        /// True once an operator has resumed it.
+        resumed: bool,
     },
-    /// Its children have ended, those aside that were spawned detached.
+    /// Holds once all attached children have ended.
     Children {
-        /// Whether they have.
+        /// True once they have ended.
         ended: bool,
     },
-    /// A gate is open again. Only the engine itself waits for that.
+    /// Holds once a gate admits the execution again. Only the engine itself creates this condition.
     Gate {
-        /// Which.
+        /// The gate.
         gate: GateName,
-        /// Whether it is.
+        /// True once the gate admits the execution.
         open: bool,
     },
 }
 
-/// A signal, as conditions hear of it.
+/// A signal, as conditions match it.
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingSignal<'a> {
-    /// Its number.
+    /// The signal's number.
     pub number: u32,
-    /// Its name.
+    /// The signal's name.
     pub name: &'a Name,
-    /// Who sent it.
+    /// The sender.
     pub source: &'a Name,
-    /// The name of the waitpoint through which it came.
+    /// The name of the waitpoint through which it was delivered, if it was.
     pub waitpoint: Option<&'a Name>,
 }
 
 impl Condition {
-    /// A signal of this name.
+    /// Creates a condition that waits for a signal.
     pub fn signal(name: Name) -> Condition {
-        Condition::Signal { name, heard: None }
+        Condition::Signal { name, received: None }
     }
 
-    /// This time.
+    /// Creates a condition that waits for a time.
     pub fn until(at: When) -> Condition {
         Condition::Until { at, passed: false }
     }
 
-    /// `n` distinct ones of these names.
+    /// Creates a condition that waits for `n` distinct signals of these names.
     pub fn count(n: u32, of: Vec<Name>, distinct: Distinct) -> Condition {
-        Condition::Count { n, of, distinct, heard: Vec::new() }
+        Condition::Count { n, of, distinct, received: Vec::new() }
     }
 
-    /// An operator's word.
+    /// Creates a condition that waits for an operator.
     pub fn operator() -> Condition {
-        Condition::Operator { said: false }
+        Condition::Operator { resumed: false }
     }
 
-    /// The end of the children.
+    /// Creates a condition that waits for the end of the children.
     pub fn children() -> Condition {
         Condition::Children { ended: false }
     }
 
-    /// Refuses a condition that is too deep, too large, or can never hold; the offender is named.
+    /// Refuses a condition that is too deep, too large, or can never hold. The refusal names the part.
     pub fn check(&self, pointer: &str) -> Result<(), Refusal> {
         let leaves = self.check_part(pointer, 0)?;
         if leaves > LEAVES_MAX {
@@ -150,11 +150,13 @@ impl Condition {
                 let word = if matches!(self, Condition::Any(_)) { "any" } else { "all" };
                 let pointer = format!("{pointer}/{word}");
                 if depth == DEPTH_MAX {
-                    let detail = format!("is nested too deep; at most {DEPTH_MAX} of any and all");
+                    let detail = format!(
+                        "is nested too deeply; any and all may be nested at most {DEPTH_MAX} levels deep"
+                    );
                     return Err(Refusal::field(&pointer, detail));
                 }
                 if parts.is_empty() {
-                    return Err(Refusal::field(&pointer, "is empty; name at least one condition"));
+                    return Err(Refusal::field(&pointer, "is empty; give at least one condition"));
                 }
                 let check = |(index, part): (usize, &Condition)| {
                     part.check_part(&format!("{pointer}/{index}"), depth + 1)
@@ -174,13 +176,16 @@ impl Condition {
                     let pointer = format!("{of_pointer}/{index}");
                     Name::parse(&pointer, name, NAME_LIMIT)?;
                     if of[..index].contains(name) {
-                        return Err(Refusal::field(&pointer, format!("is {name:?} for the second time")));
+                        return Err(Refusal::field(
+                            &pointer,
+                            format!("names {name:?} twice; name each signal once"),
+                        ));
                     }
                 }
-                // One name may come from many sources and through many waitpoints.
+                // One name may be sent by many sources and through many waitpoints.
                 let most = if *distinct == Distinct::Signals { of.len() } else { NAMES_MAX };
                 if *n == 0 || *n as usize > most {
-                    let detail = format!("is {n}; it must lie between 1 and {most}");
+                    let detail = format!("is {n}; it must be between 1 and {most}");
                     return Err(Refusal::field(&format!("{pointer}/count/n"), detail));
                 }
                 Ok(1)
@@ -205,7 +210,7 @@ impl Condition {
         }
     }
 
-    /// The same, to change them.
+    /// Calls `visit` for every leaf, from left to right, with mutable access.
     pub(super) fn leaves_mut(&mut self, visit: &mut impl FnMut(&mut Condition)) {
         match self {
             Condition::Any(parts) | Condition::All(parts) => {
@@ -215,7 +220,7 @@ impl Condition {
         }
     }
 
-    /// Times that were given as durations become times, counted from `since`.
+    /// Turns durations into times, counted from `since`.
     pub(super) fn resolve(&mut self, since: Timestamp) {
         self.leaves_mut(&mut |leaf| {
             if let Condition::Until { at, .. } = leaf {
@@ -224,44 +229,44 @@ impl Condition {
         });
     }
 
-    /// Whether it waits for children anywhere.
+    /// Reports whether a leaf is about children.
     pub fn waits_for_children(&self) -> bool {
         let mut waits = false;
         self.leaves(&mut |leaf| waits |= matches!(leaf, Condition::Children { .. }));
         waits
     }
 
-    /// Whether it holds.
+    /// Reports whether the condition holds.
     pub fn holds(&self) -> bool {
         match self {
             Condition::Any(parts) => parts.iter().any(Condition::holds),
             Condition::All(parts) => parts.iter().all(Condition::holds),
-            Condition::Signal { heard, .. } => heard.is_some(),
-            Condition::Count { n, heard, .. } => heard.len() >= *n as usize,
+            Condition::Signal { received, .. } => received.is_some(),
+            Condition::Count { n, received, .. } => received.len() >= *n as usize,
             Condition::Until { passed, .. } => *passed,
-            Condition::Operator { said } => *said,
+            Condition::Operator { resumed } => *resumed,
             Condition::Children { ended } => *ended,
             Condition::Gate { open, .. } => *open,
         }
     }
 
-    /// Tells it of a signal. Says whether a leaf had waited for it.
-    pub fn receive(&mut self, arrival: IncomingSignal<'_>) -> bool {
+    /// Applies a signal. Returns true if a leaf was waiting for it.
+    pub fn receive(&mut self, signal: IncomingSignal<'_>) -> bool {
         let mut used = false;
         self.leaves_mut(&mut |leaf| match leaf {
-            Condition::Signal { name, heard } if heard.is_none() && name == arrival.name => {
-                *heard = Some(arrival.number);
+            Condition::Signal { name, received } if received.is_none() && name == signal.name => {
+                *received = Some(signal.number);
                 used = true;
             }
-            Condition::Count { n, of, distinct, heard } if heard.len() < *n as usize => {
-                let named = of.contains(arrival.name);
+            Condition::Count { n, of, distinct, received } if received.len() < *n as usize => {
+                let named = of.contains(signal.name);
                 let key = match distinct {
-                    Distinct::Signals => Some(arrival.name).filter(|_| named),
-                    Distinct::Sources => Some(arrival.source).filter(|_| named),
-                    Distinct::Waitpoints => arrival.waitpoint.filter(|name| named || of.contains(name)),
+                    Distinct::Signals => Some(signal.name).filter(|_| named),
+                    Distinct::Sources => Some(signal.source).filter(|_| named),
+                    Distinct::Waitpoints => signal.waitpoint.filter(|name| named || of.contains(name)),
                 };
-                if let Some(key) = key.filter(|key| heard.iter().all(|(known, _)| known != *key)) {
-                    heard.push((key.clone(), arrival.number));
+                if let Some(key) = key.filter(|key| received.iter().all(|(known, _)| known != *key)) {
+                    received.push((key.clone(), signal.number));
                     used = true;
                 }
             }
@@ -270,7 +275,7 @@ impl Condition {
         used
     }
 
-    /// The signals by which it holds; of an `any`, those of the first part that does.
+    /// Collects the signals that make the condition hold. Of an `any`, only the first part that holds counts.
     pub(super) fn taken(&self, taken: &mut Vec<u32>) {
         match self {
             Condition::Any(parts) => {
@@ -279,20 +284,20 @@ impl Condition {
                 }
             }
             Condition::All(parts) => parts.iter().for_each(|part| part.taken(taken)),
-            leaf => leaf.heard(taken),
+            leaf => leaf.received(taken),
         }
     }
 
-    /// All signals that it has heard.
-    pub(super) fn heard(&self, into: &mut Vec<u32>) {
+    /// Collects all signals that it has received.
+    pub(super) fn received(&self, into: &mut Vec<u32>) {
         self.leaves(&mut |leaf| match leaf {
-            Condition::Signal { heard, .. } => into.extend(heard),
-            Condition::Count { heard, .. } => into.extend(heard.iter().map(|(_, number)| *number)),
+            Condition::Signal { received, .. } => into.extend(received),
+            Condition::Count { received, .. } => into.extend(received.iter().map(|(_, number)| *number)),
             _ => {}
         });
     }
 
-    /// As the API shows it. Times are in milliseconds; the edge writes them as text.
+    /// Returns the condition as the API shows it. Times are in milliseconds; the server formats them as text.
     pub fn public_data(&self) -> Value {
         match self {
             Condition::Any(parts) => {
@@ -315,7 +320,7 @@ impl Condition {
         }
     }
 
-    /// In words, for people.
+    /// Describes the condition in words.
     pub fn describe(&self) -> String {
         let list = |parts: &[Condition], word: &str| {
             let parts: Vec<String> = parts
@@ -330,15 +335,15 @@ impl Condition {
         match self {
             Condition::Any(parts) => list(parts, " or "),
             Condition::All(parts) => list(parts, " and "),
-            Condition::Signal { name, heard: None } => format!("signal {name:?}"),
-            Condition::Signal { name, heard: Some(_) } => format!("signal {name:?}, which has come,"),
-            Condition::Count { n, of, distinct, heard } => {
+            Condition::Signal { name, received: None } => format!("signal {name:?}"),
+            Condition::Signal { name, received: Some(_) } => format!("signal {name:?} (received)"),
+            Condition::Count { n, of, distinct, received } => {
                 let names: Vec<&str> = of.iter().take(10).map(Name::as_str).collect();
                 let more = if of.len() > names.len() { ", ..." } else { "" };
-                let (distinct, came) = (distinct.as_str(), heard.len());
-                format!("{n} distinct {distinct} of {}{more} ({came} have come)", names.join(", "))
+                let (distinct, received) = (distinct.as_str(), received.len());
+                format!("{n} distinct {distinct} of {}{more} ({received} received)", names.join(", "))
             }
-            Condition::Until { passed: true, .. } => "a time that has come".into(),
+            Condition::Until { passed: true, .. } => "a time (passed)".into(),
             Condition::Until { .. } => "a time".into(),
             Condition::Operator { .. } => "an operator".into(),
             Condition::Children { .. } => "the end of its children".into(),
@@ -346,7 +351,7 @@ impl Condition {
         }
     }
 
-    /// The earliest time that it still waits for.
+    /// Returns the earliest time that a leaf still waits for.
     pub(super) fn next_time(&self) -> Option<Timestamp> {
         let mut next: Option<Timestamp> = None;
         self.leaves(&mut |leaf| {

@@ -1,9 +1,9 @@
-//! Suspensions: what an execution waits for while nobody holds it, and what of that has come.
+//! Suspensions: the waits of an execution that has no lease, and their fulfilment so far.
 //!
-//! A suspension has one or more waits; it is over when one of them holds. A wait holds when its condition does, a tree whose
-//! leaves are signals, counts of signals, times, the operator's word and the end of the children. Each leaf keeps what it
-//! has heard, so that one more signal costs the same however many came before. What a condition has heard never becomes
-//! less: once it holds it holds.
+//! A suspension has one or more waits and is fulfilled when the condition of one of them holds. A condition is a tree
+//! whose leaves are signals, counts of signals, times, operators and the end of children. Each leaf stores the signals
+//! it has received, so the cost of a signal does not depend on the number of earlier ones. Fulfilment is never undone:
+//! a condition that holds keeps holding.
 
 mod condition;
 
@@ -18,10 +18,10 @@ use crate::{Name, Outcome, Refusal, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How many waits a suspension may have.
+/// The most waits of a suspension.
 pub const WAITS_MAX: usize = 100;
 
-/// What happens to a wait that has waited for too long.
+/// The action when a wait times out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum OnTimeout {
     /// The execution ends as failed.
@@ -31,17 +31,17 @@ pub enum OnTimeout {
     Cancel,
     /// The execution ends as expired.
     Expire,
-    /// It is ready, and its next claim carries a signal that says so.
+    /// The execution resumes, and its next claim carries a timeout signal.
     Resume,
-    /// It stays as it is, and an event says so.
+    /// The wait continues without a timeout, and the event `execution.escalated` is published.
     Escalate,
 }
 
 impl OnTimeout {
-    /// Every one.
+    /// All actions.
     pub const ALL: [OnTimeout; 5] = [Self::Fail, Self::Cancel, Self::Expire, Self::Resume, Self::Escalate];
 
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fail => "fail",
@@ -52,12 +52,12 @@ impl OnTimeout {
         }
     }
 
-    /// The one with this word.
+    /// Returns the action with this name.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == word)
     }
 
-    /// How an execution ends by it, if it does.
+    /// Returns the outcome of the execution, if the action ends it.
     pub fn outcome(self) -> Option<Outcome> {
         match self {
             Self::Fail => Some(Outcome::Failed),
@@ -68,20 +68,20 @@ impl OnTimeout {
     }
 }
 
-/// What made a suspended execution ready.
+/// The reason why a suspended execution was resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResumedBy {
-    /// Its condition held.
+    /// A condition held.
     Condition,
-    /// An operator.
+    /// An operator resumed it.
     Operator,
-    /// Its time was over.
+    /// A wait timed out.
     Timeout,
 }
 
 impl ResumedBy {
-    /// Its word in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Condition => "condition",
@@ -91,26 +91,26 @@ impl ResumedBy {
     }
 }
 
-/// A wait as a worker asks for it.
+/// A wait as a worker requests it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitDraft {
-    /// The step that its end is recorded as.
+    /// The step that records the end of the wait. Default: none.
     pub step: Option<(Name, StepKind)>,
-    /// What for.
+    /// The condition to wait for.
     pub condition: Condition,
-    /// How long, counted from the first time that the step was waited for.
+    /// The timeout, in milliseconds from the first suspension for the step. Default: none.
     pub timeout_ms: Option<i64>,
-    /// What then.
+    /// The action when the wait times out. Default: fail.
     pub on_timeout: OnTimeout,
 }
 
 impl WaitDraft {
-    /// A wait for this condition, without end.
+    /// Creates a wait for this condition, without a timeout.
     pub fn new(condition: Condition) -> WaitDraft {
         WaitDraft { step: None, condition, timeout_ms: None, on_timeout: OnTimeout::Fail }
     }
 
-    /// Checks every field; the first wrong one is named.
+    /// Checks every field. The refusal names the first invalid one.
     pub fn check(&self, pointer: &str) -> Result<(), Refusal> {
         if let Some((name, _)) = &self.step {
             Name::parse(&format!("{pointer}/step"), name, NAME_LIMIT)?;
@@ -120,7 +120,7 @@ impl WaitDraft {
         self.timeout_ms.map_or(Ok(()), |ms| check_duration(&timeout, ms))
     }
 
-    /// The wait that begins; its durations count from `since`.
+    /// Begins the wait. Its durations count from `since`.
     pub fn begin(&self, since: Timestamp) -> Wait {
         let mut condition = self.condition.clone();
         condition.resolve(since);
@@ -134,35 +134,36 @@ impl WaitDraft {
     }
 }
 
-/// One thing that a suspended execution waits for.
+/// A wait of a suspended execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Wait {
-    /// The step that its end is recorded as.
+    /// The step that records the end of the wait.
     pub step: Option<Name>,
-    /// What for.
+    /// The condition, with its fulfilment so far.
     pub condition: Condition,
-    /// Until when at most.
+    /// The time at which the wait times out; none if it does not.
     pub timeout_at: Option<Timestamp>,
-    /// What then.
+    /// The action when the wait times out.
     pub on_timeout: OnTimeout,
-    /// Whether it was escalated, and so has no end any more.
+    /// True once the wait was escalated. It no longer times out.
     pub escalated: bool,
 }
 
 impl Wait {
-    /// The signals that it takes when it ends: those by which it holds, or all that it has heard where it does not.
+    /// Returns the signals that the wait takes when it ends: those that make its condition hold, or all received ones
+    /// if it does not hold.
     pub fn taken(&self) -> Vec<u32> {
         let mut taken = Vec::new();
         match self.condition.holds() {
             true => self.condition.taken(&mut taken),
-            false => self.condition.heard(&mut taken),
+            false => self.condition.received(&mut taken),
         }
         taken.sort_unstable();
         taken.dedup();
         taken
     }
 
-    /// The earliest time that it still waits for.
+    /// Returns the earliest time that it still waits for.
     pub fn next_time(&self) -> Option<Timestamp> {
         self.condition.next_time()
     }
@@ -172,41 +173,41 @@ impl Wait {
     }
 }
 
-/// What an execution waits for while nobody holds it.
+/// The suspension of an execution: it has no lease, and resumes when one of the waits ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Suspension {
-    /// Which suspension of the execution this is, from 1.
+    /// The number of the suspension among those of its execution, from 1.
     pub number: u32,
-    /// Since when.
+    /// The time at which it began.
     pub since: Timestamp,
-    /// The lease that ended with it.
+    /// The lease that the suspension ended.
     pub lease: LeaseRef,
-    /// What it waits for; one is enough.
+    /// The waits. The first one that ends resumes the execution.
     pub waits: Vec<Wait>,
 }
 
 impl Suspension {
-    /// The bytes that a store keeps.
+    /// Encodes the suspension for a store.
     pub fn encode(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).unwrap_or_default()
+        postcard::to_stdvec(self).expect("a suspension always serialises")
     }
 
-    /// From the bytes that a store kept.
+    /// Decodes the bytes of a store.
     pub fn decode(bytes: &[u8]) -> Result<Self, postcard::Error> {
         postcard::from_bytes(bytes)
     }
 
-    /// As the API shows it. Times are in milliseconds; the edge writes them as text.
+    /// Returns the suspension as the API shows it. Times are in milliseconds; the server formats them as text.
     pub fn public_data(&self) -> Value {
         let wait = |wait: &Wait| {
-            let mut told = json!({
+            let mut data = json!({
                 "step": wait.step, "condition": wait.condition.public_data(), "on_timeout": wait.on_timeout.as_str(),
                 "escalated": wait.escalated,
             });
             if let Some(at) = wait.timeout_at {
-                told["timeout_at"] = json!(at.millis());
+                data["timeout_at"] = json!(at.millis());
             }
-            told
+            data
         };
         json!({
             "number": self.number, "since_at": self.since.millis(), "attempt": self.lease.attempt(),
@@ -214,35 +215,36 @@ impl Suspension {
         })
     }
 
-    /// Whether one of its waits holds.
+    /// Reports whether the condition of one of its waits holds.
     pub fn holds(&self) -> bool {
         self.waits.iter().any(|wait| wait.condition.holds())
     }
 
-    /// Tells it of a signal, which the first wait takes that still waits for it. Says whether one does. One that holds waits
-    /// no more: so signals that came before a suspension do what they would have done after it.
-    pub fn receive(&mut self, arrival: IncomingSignal<'_>) -> bool {
+    /// Applies a signal to the first wait that is waiting for it. Returns true if there is one. A wait whose condition
+    /// holds receives no more signals, so signals delivered before the suspension have the same effect as those
+    /// delivered after it.
+    pub fn receive(&mut self, signal: IncomingSignal<'_>) -> bool {
         let mut waiting = self.waits.iter_mut().filter(|wait| !wait.condition.holds());
-        waiting.any(|wait| wait.condition.receive(arrival))
+        waiting.any(|wait| wait.condition.receive(signal))
     }
 
-    /// Marks the times that have come. Says whether one had.
-    pub fn pass(&mut self, now: Timestamp) -> bool {
+    /// Marks the times that have passed. Returns true if one was not marked before.
+    pub fn pass_times(&mut self, now: Timestamp) -> bool {
         self.mark(|leaf| match leaf {
             Condition::Until { at: When::At(at), passed } if *at <= now => !std::mem::replace(passed, true),
             _ => false,
         })
     }
 
-    /// Marks what waits for an operator. Says whether something had.
-    pub fn allow(&mut self) -> bool {
+    /// Marks the leaves that wait for an operator. Returns true if there were any.
+    pub fn resume_by_operator(&mut self) -> bool {
         self.mark(|leaf| match leaf {
-            Condition::Operator { said } => !std::mem::replace(said, true),
+            Condition::Operator { resumed } => !std::mem::replace(resumed, true),
             _ => false,
         })
     }
 
-    /// Marks what waits for a gate. Says whether something had.
+    /// Marks the leaves that wait for this gate. Returns true if there were any.
     pub fn gate_opened(&mut self, opened: &GateName) -> bool {
         self.mark(|leaf| match leaf {
             Condition::Gate { gate, open } if gate == opened => !std::mem::replace(open, true),
@@ -250,7 +252,7 @@ impl Suspension {
         })
     }
 
-    /// The gate that it waits for, if it does.
+    /// Returns the gate that it waits for, if it waits for one.
     pub fn gate(&self) -> Option<&GateName> {
         let mut found = None;
         for wait in &self.waits {
@@ -263,7 +265,7 @@ impl Suspension {
         found
     }
 
-    /// Marks what waits for the children. Says whether something had.
+    /// Marks the leaves that wait for the children. Returns true if there were any.
     pub fn children_ended(&mut self) -> bool {
         self.mark(|leaf| match leaf {
             Condition::Children { ended } => !std::mem::replace(ended, true),
@@ -279,7 +281,7 @@ impl Suspension {
         marked
     }
 
-    /// Whether something in it still waits for what `leaf` says.
+    /// Reports whether `leaf` accepts one of its leaves.
     fn waits_for(&self, leaf: impl Fn(&Condition) -> bool) -> bool {
         let mut waits = false;
         for wait in &self.waits {
@@ -288,27 +290,27 @@ impl Suspension {
         waits
     }
 
-    /// Whether something in it waits for the children.
+    /// Reports whether it still waits for the children.
     pub fn waits_for_children(&self) -> bool {
         self.waits_for(|leaf| matches!(leaf, Condition::Children { ended: false }))
     }
 
-    /// Whether something in it waits for an operator.
+    /// Reports whether it still waits for an operator.
     pub fn waits_for_operator(&self) -> bool {
-        self.waits_for(|leaf| matches!(leaf, Condition::Operator { said: false }))
+        self.waits_for(|leaf| matches!(leaf, Condition::Operator { resumed: false }))
     }
 
-    /// The earliest time that it still waits for.
+    /// Returns the earliest time that it still waits for.
     pub fn next_time(&self) -> Option<Timestamp> {
         self.waits.iter().filter_map(Wait::next_time).min()
     }
 
-    /// When the first of its waits has waited for too long.
+    /// Returns the earliest timeout of its waits.
     pub fn times_out_at(&self) -> Option<Timestamp> {
         self.waits.iter().filter_map(Wait::times_out_at).min()
     }
 
-    /// The wait that has waited for too long, the one that did first.
+    /// Returns the index of the wait that timed out first, if one has.
     pub fn overdue(&self, now: Timestamp) -> Option<usize> {
         let timed =
             self.waits.iter().enumerate().filter_map(|(index, wait)| Some((wait.times_out_at()?, index)));

@@ -1,7 +1,7 @@
-//! Rows that go through gates, in every way that a rule looks at, and the gates.
+//! Rows that require gates, in every variation that a rule distinguishes, and the gates.
 
 use super::record::suspended;
-use super::rows::{NAMESPACE, asked_to_cancel, row, states};
+use super::rows::{NAMESPACE, cancel_requests, row, states};
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::{Slots, Spec};
 use selvedge_core::gate::{Amounts, Config, GateId, GateKind, GateName, Limit, OnHard, RequiredGates};
@@ -9,76 +9,79 @@ use selvedge_core::suspension::{Condition, OnTimeout, Wait};
 use selvedge_core::{Execution, Gate, Name, Policy, State};
 use std::sync::{Arc, LazyLock};
 
-/// A key with no slot taken.
+/// Returns a concurrency key with no slot taken.
 pub fn open_key() -> GateName {
     GateName::new(NAMESPACE, GateKind::Key, Name::trusted("open"))
 }
 
-/// A key whose only slot is taken.
+/// Returns a concurrency key whose only slot is taken.
 fn full_key() -> GateName {
     GateName::new(NAMESPACE, GateKind::Key, Name::trusted("full"))
 }
 
-/// The budget that does this with what runs.
+/// Returns the budget with this action on active executions when it is exhausted.
 fn budget(on_hard: OnHard) -> GateName {
     GateName::new(NAMESPACE, GateKind::Budget, Name::trusted(on_hard.as_str()))
 }
 
-/// Every gate that a row may go through, or be held by.
+/// Returns every gate that a row may require or be held by.
 pub fn gates() -> &'static [GateName] {
     static GATES: LazyLock<Vec<GateName>> =
         LazyLock::new(|| [open_key(), full_key()].into_iter().chain(OnHard::ALL.map(budget)).collect());
     &GATES
 }
 
-fn one() -> Amounts {
+fn one_token() -> Amounts {
     [("tokens".to_owned(), Amount::whole(1))].into()
 }
 
-/// The gates as they stand. The open key has no row: nothing went through it.
-pub fn stand() -> &'static [Gate] {
-    static STAND: LazyLock<Vec<Gate>> = LazyLock::new(|| {
+/// Returns the rows of the gates. The open key has no row, because nothing has passed it.
+pub fn gate_rows() -> &'static [Gate] {
+    static ROWS: LazyLock<Vec<Gate>> = LazyLock::new(|| {
         let full = Gate { version: 3, active: 1, ..Gate::new(full_key()) };
-        [full].into_iter().chain(OnHard::ALL.map(used_up)).collect()
+        [full].into_iter().chain(OnHard::ALL.map(exhausted)).collect()
     });
-    &STAND
+    &ROWS
 }
 
-/// The budget that does this with what runs, used up.
-fn used_up(on_hard: OnHard) -> Gate {
+/// Returns the row of an exhausted budget with this action.
+fn exhausted(on_hard: OnHard) -> Gate {
     let limit = Limit { hard: Some(Amount::whole(1)), soft: None };
     let limits = [("tokens".to_owned(), limit)].into();
     let mut gate = Gate { version: 3, ..Gate::new(budget(on_hard)) };
     gate.config = Some(Config { limits, on_hard, ..Config::default() });
-    (gate.state.used, gate.state.reserved) = (one(), one());
+    (gate.state.used, gate.state.reserved) = (one_token(), one_token());
     gate
 }
 
-/// The gate that a row is held by or waits for.
+/// Returns the gate that holds a row or for which it waits.
 pub fn held_by(row: &Execution) -> Option<GateId> {
     row.state.gate().map(GateName::id)
 }
 
-/// Suspended until this gate is open.
+/// Returns a state that is suspended until this gate admits it.
 fn waits_for(gate: GateName) -> State {
     let condition = Condition::Any(vec![Condition::operator(), Condition::Gate { gate, open: false }]);
     let on_timeout = OnTimeout::Fail;
     suspended(vec![Wait { step: None, condition, timeout_at: None, on_timeout, escalated: false }])
 }
 
-/// Rows of every state that go through each of the gates; what runs has taken something of it.
+/// Returns rows of every state that require each of the gates. Active ones have taken a slot or reserved an amount.
 pub fn gated_rows() -> Vec<Execution> {
     let key =
         |name: GateName| RequiredGates { concurrency: Some((name.name, 1)), ..RequiredGates::default() };
-    let spending =
-        |on_hard| RequiredGates { budgets: vec![(budget(on_hard).name, one())], ..RequiredGates::default() };
+    let spending = |on_hard| RequiredGates {
+        budgets: vec![(budget(on_hard).name, one_token())],
+        ..RequiredGates::default()
+    };
     let required_gates = [key(open_key()), key(full_key())].into_iter().chain(OnHard::ALL.map(spending));
     let more = [State::Held(full_key().into()), waits_for(open_key()), waits_for(budget(OnHard::Suspend))];
     let mut rows = Vec::new();
     for required_gates in required_gates {
         for state in states().chain(more.clone()) {
-            for asked in asked_to_cancel(&state) {
-                let mut row = row(state.clone(), Policy { retention_ms: 0, ..Policy::default() }, 0, asked);
+            for cancel_until in cancel_requests(&state) {
+                let mut row =
+                    row(state.clone(), Policy { retention_ms: 0, ..Policy::default() }, 0, cancel_until);
                 row.spec =
                     Arc::new(Spec { required_gates: required_gates.clone(), ..Spec::clone(&row.spec) });
                 if row.state.lease().is_some() {

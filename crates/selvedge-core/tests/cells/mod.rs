@@ -1,4 +1,4 @@
-//! Rows of every state, the commands of every cause, and what becomes of the one under the other.
+//! Rows of every state, commands of every cause, and the state changes that the commands make on the rows.
 
 mod gated;
 mod record;
@@ -45,13 +45,13 @@ use selvedge_core::{
 };
 use uuid::Uuid;
 
-/// From (none: it does not exist), by, to.
+/// A state change: (state before, cause, state after). The state before is none if the execution does not exist yet.
 pub type Cell = (Option<StateName>, Cause, StateName);
 
-/// An execution, or none where it does not exist yet.
+/// An execution, or none if it does not exist yet.
 pub type Row = Option<Execution>;
 
-/// A command.
+/// A command on the execution.
 #[derive(Clone, Debug)]
 pub enum Command {
     Submit(Option<When>),
@@ -59,45 +59,45 @@ pub enum Command {
     Report(Op),
     PutBack(PutBackReason),
     Operate(Action),
-    Tick(Timer),
-    /// It is submitted as a node that waits for another.
+    FireTimer(Timer),
+    /// Submits the execution as a node with an upstream.
     SubmitFlow,
-    /// An upstream at this place, in this generation, ended like this or is live, and tells its downstreams.
+    /// Propagates from an upstream: its index, its generation, and its outcome if it has ended.
     Dispatch(usize, u32, Option<Outcome>),
-    /// Its flow is cancelled, and its members are told.
+    /// Cancels the members of its flow.
     CancelMembers(CancelMode),
-    /// Its flow grows by a node that waits for it, or for which it waits.
+    /// Adds a downstream of the execution to its flow or, with `into`, an upstream.
     Grow {
         into: bool,
     },
-    /// A signal of this name is delivered to it.
+    /// Delivers a signal of this name.
     Signal(&'static str),
-    /// A signal is delivered through its waitpoint at this place.
+    /// Delivers a signal through the waitpoint at this index.
     Token(usize),
-    /// Its child has ended like this or is live, and it is told.
-    HearChildren(Option<Outcome>),
-    /// A gate is looked at.
+    /// Propagates from a child, which has this outcome or is live.
+    DispatchToParent(Option<Outcome>),
+    /// Releases executions that a gate holds.
     CheckGate(GateName),
-    /// A budget that may be used up stops it.
+    /// Stops the execution if a budget is exhausted.
     Breach(GateName),
 }
 
-/// The state of a row.
+/// Returns the state of a row.
 pub fn name(row: &Row) -> Option<StateName> {
     row.as_ref().map(|row| row.state.name())
 }
 
-/// The commands that may change a state by this cause.
+/// Returns the commands that may change a state by this cause.
 pub fn commands(cause: Cause) -> Vec<Command> {
     let waits = || [When::AfterMs(0), When::AfterMs(1)];
-    let tick = |kind| vec![Command::Tick(Timer::Due(kind))];
+    let fire = |kind| vec![Command::FireTimer(Timer::Due(kind))];
     let operate = |action| vec![Command::Operate(action)];
     let cancel = |grace_ms| Action::Cancel { reason: None, grace_ms };
     match cause {
         Cause::Submit => {
             vec![Command::Submit(None), Command::Submit(Some(When::AfterMs(1))), Command::SubmitFlow]
         }
-        Cause::DelayOver => tick(DueKind::Delay),
+        Cause::DelayOver => fire(DueKind::Delay),
         Cause::Claim => vec![Command::Claim],
         Cause::Complete => vec![Command::Report(Op::Complete { result: Bytes::from_static(b"1") })],
         Cause::Fail => {
@@ -109,24 +109,24 @@ pub fn commands(cause: Cause) -> Vec<Command> {
             }
             fails
         }
-        Cause::AttemptTimeout => tick(DueKind::AttemptTimeout),
-        Cause::LeaseExpiry => vec![Command::Tick(Timer::LeaseExpiry)],
+        Cause::AttemptTimeout => fire(DueKind::AttemptTimeout),
+        Cause::LeaseExpiry => vec![Command::FireTimer(Timer::LeaseExpiry)],
         Cause::Delay => waits().map(|until| Command::Report(Op::Delay { until })).to_vec(),
-        Cause::Release => vec![Command::Report(Op::Release), Command::PutBack(PutBackReason::Gone)],
+        Cause::Release => vec![Command::Report(Op::Release), Command::PutBack(PutBackReason::WorkerDeparted)],
         Cause::Orphan => vec![Command::PutBack(PutBackReason::Orphaned)],
         Cause::Revoke => operate(Action::Revoke { reason: None }),
         Cause::Cancel => {
             let by_flow = [CancelMode::All, CancelMode::Pending].map(Command::CancelMembers);
-            operate(cancel(0)).into_iter().chain(tick(DueKind::Deadline)).chain(by_flow).collect()
+            operate(cancel(0)).into_iter().chain(fire(DueKind::Deadline)).chain(by_flow).collect()
         }
         Cause::RequestCancel => operate(cancel(1)),
-        Cause::Deadline | Cause::StartBy => tick(DueKind::Deadline),
+        Cause::Deadline | Cause::StartBy => fire(DueKind::Deadline),
         Cause::Reschedule => waits().map(|until| Command::Operate(Action::Reschedule { until })).to_vec(),
         Cause::Replay => operate(Action::Replay),
         Cause::Progress => vec![Command::Report(Op::Progress { percent: Some(1.0), message: None })],
         Cause::Prioritise => operate(Action::Prioritise { priority: 1 }),
         Cause::Tag => operate(Action::Tag { set: [("name".into(), "value".into())].into(), remove: vec![] }),
-        Cause::UpstreamChange | Cause::Join | Cause::Reopen => news(),
+        Cause::UpstreamChange | Cause::Join | Cause::Reopen => upstream_changes(),
         Cause::Wire => {
             let (planned, detach) = (planned("", "child", None), false);
             let spawn = Op::Spawn(Box::new(Spawn { planned, detach }));
@@ -136,21 +136,21 @@ pub fn commands(cause: Cause) -> Vec<Command> {
         Cause::Signal => deliveries(),
         Cause::Notice | Cause::Resume => {
             let by_time =
-                [DueKind::Delay, DueKind::SuspensionTimeout].map(|kind| Command::Tick(Timer::Due(kind)));
-            let children = [Some(Outcome::Failed), None].map(Command::HearChildren);
-            let told = operate(Action::Resume).into_iter().chain(by_time).chain(children);
-            told.chain(deliveries()).chain(suspends()).chain(looks()).collect()
+                [DueKind::Delay, DueKind::SuspensionTimeout].map(|kind| Command::FireTimer(Timer::Due(kind)));
+            let children = [Some(Outcome::Failed), None].map(Command::DispatchToParent);
+            let resumptions = operate(Action::Resume).into_iter().chain(by_time).chain(children);
+            resumptions.chain(deliveries()).chain(suspends()).chain(looks()).collect()
         }
-        Cause::SuspensionTimeout => tick(DueKind::SuspensionTimeout),
+        Cause::SuspensionTimeout => fire(DueKind::SuspensionTimeout),
         Cause::Waitpoint => {
             let revokes = waitpoints().into_iter().map(|one| Action::RevokeWaitpoint { waitpoint: one.id });
             let names = waitpoints().into_iter().map(|one| one.name).chain([Name::trusted("new")]);
             let fingerprint = fingerprint();
-            let made = names
+            let created = names
                 .map(|name| Op::Waitpoint { draft: WaitpointDraft::new(name), fingerprint })
                 .map(Command::Report);
-            let expiry = tick(DueKind::WaitpointExpiry);
-            revokes.map(Command::Operate).chain(made).chain(expiry).chain(suspends()).collect()
+            let expiry = fire(DueKind::WaitpointExpiry);
+            revokes.map(Command::Operate).chain(created).chain(expiry).chain(suspends()).collect()
         }
         Cause::Step => {
             let (name, kind) = (Name::trusted("step"), StepKind::Step);
@@ -163,12 +163,13 @@ pub fn commands(cause: Cause) -> Vec<Command> {
     }
 }
 
-/// Looks at every gate.
+/// Returns a command for every gate.
 fn looks() -> Vec<Command> {
     gates().iter().cloned().map(Command::CheckGate).collect()
 }
 
-/// Suspends until something comes that has not, that has, or that does at once; and makes a waitpoint along with it.
+/// Returns suspensions until something that has not happened, that has happened, or that happens at once; and one that
+/// creates a waitpoint.
 fn suspends() -> Vec<Command> {
     let signal = |name| Resume::signal(Name::trusted(name));
     let conditions = [
@@ -187,24 +188,24 @@ fn suspends() -> Vec<Command> {
     conditions.map(|condition| suspend(condition, vec![])).into_iter().chain([with_waitpoint]).collect()
 }
 
-/// Delivers what is waited for, and what is not; by itself, and through waitpoints that take it or do not.
+/// Returns deliveries of expected and unexpected signals, directly and through waitpoints that accept or refuse them.
 fn deliveries() -> Vec<Command> {
     vec![Command::Signal(GO), Command::Signal("other"), Command::Token(0), Command::Token(1)]
 }
 
-/// Everything that an upstream may tell.
-fn news() -> Vec<Command> {
-    let mut news = Vec::new();
-    for place in 0..UPSTREAMS.len() {
+/// Returns every change that an upstream may propagate.
+fn upstream_changes() -> Vec<Command> {
+    let mut changes = Vec::new();
+    for index in 0..UPSTREAMS.len() {
         for generation in 0..=1 {
             let outcomes = Outcome::ALL.into_iter().map(Some).chain([None]);
-            news.extend(outcomes.map(|outcome| Command::Dispatch(place, generation, outcome)));
+            changes.extend(outcomes.map(|outcome| Command::Dispatch(index, generation, outcome)));
         }
     }
-    news
+    changes
 }
 
-/// A node, with an edge from `from` to `to` where one is named.
+/// Returns a graph of the new nodes among `from` and `to`, with an edge between them unless `from` is empty.
 fn planned(from: &str, to: &str, id: Option<ExecutionId>) -> PlannedGraph {
     let node = |name: &str, id: Option<Uuid>| NodeDraft {
         name: name.into(),
@@ -223,23 +224,27 @@ fn planned(from: &str, to: &str, id: Option<ExecutionId>) -> PlannedGraph {
     PlannedGraph { classes: vec![CLASS; plan.nodes().len()], ids, plan }
 }
 
-/// Runs a command on a row. Returns the changes of its state in order. Checks that each of them is one version and one recorded
-/// fact, and that a command which changed nothing leaves nothing to save.
+/// Runs a command on a row. Returns its state changes in order. Checks that each change is one version and one fact,
+/// and that a command without effect saves nothing.
 pub fn run(row: &Row, command: &Command) -> Vec<Cell> {
     let (accepted, changes) = decide(&Scene { row, command });
     let events: Vec<_> = changes.events.iter().filter(|event| event.execution == Some(ID)).collect();
     let Some(last) = events.last() else {
-        assert!(is_nothing(&changes, command), "{command:?} on {row:?} told nothing and left {changes:?}");
+        assert!(
+            saves_nothing(&changes, command),
+            "{command:?} on {row:?} recorded nothing and saves {changes:?}"
+        );
         return vec![];
     };
-    assert!(accepted, "{command:?} on {row:?} was refused and left {changes:?}");
+    assert!(accepted, "{command:?} on {row:?} was refused and saves {changes:?}");
     let inserted = changes.executions.inserted.iter().map(|inserted| &inserted.execution);
     let updated = changes.executions.updated.iter().map(|updated| &updated.execution);
-    let after = inserted.chain(updated).find(|row| row.id == ID).expect("what is told is saved");
+    let after = inserted.chain(updated).find(|row| row.id == ID).expect("a recorded change is saved");
     let (mut version, mut from) = (row.as_ref().map_or(0, |row| row.version), name(row));
     let mut cells = Vec::new();
     for event in &events {
-        let to = if std::ptr::eq(*event, *last) { after.state.name() } else { passed(&event.fact, from) };
+        let to =
+            if std::ptr::eq(*event, *last) { after.state.name() } else { state_between(&event.fact, from) };
         cells.push((from, event.fact.cause().expect("a change has a cause"), to));
         (version, from) = (version + 1, Some(to));
         assert_eq!(event.version, Some(version), "each change is one version and one fact");
@@ -248,8 +253,8 @@ pub fn run(row: &Row, command: &Command) -> Vec<Cell> {
     cells
 }
 
-/// The state that a fact leads to which another one follows in the same transaction.
-fn passed(fact: &Fact, from: Option<StateName>) -> StateName {
+/// Returns the state after a fact that another fact follows in the same transaction.
+fn state_between(fact: &Fact, from: Option<StateName>) -> StateName {
     match (fact, from) {
         (
             Fact::SubmittedWaitingDependencies { .. }
@@ -269,39 +274,39 @@ fn passed(fact: &Fact, from: Option<StateName>) -> StateName {
     }
 }
 
-/// Whether there is nothing to save, but for the row of the outbox that a dispatch works off, the flow whose members it
-/// has told, and when a gate is to be looked at again.
-fn is_nothing(changes: &Changes, command: &Command) -> bool {
+/// Reports whether nothing is saved apart from bookkeeping: the processed outbox row of a dispatch, the flow whose
+/// members it cancelled, and the next time a gate is checked.
+fn saves_nothing(changes: &Changes, command: &Command) -> bool {
     if matches!(command, Command::CheckGate(_)) {
         return Changes { gates: Guarded::default(), ..changes.clone() }.is_empty();
     }
-    let Some(left) = left(command) else { return changes.is_empty() };
+    let Some(processed) = outbox_row(command) else { return changes.is_empty() };
     let rest = Changes { outbox: Entries::removing([]), flows: Guarded::updating([]), ..changes.clone() };
-    let told = matches!(command, Command::CancelMembers(_)) || changes.flows.updated.is_empty();
-    changes.outbox.removed == [left.name] && told && rest.is_empty()
+    let flow_may_change = matches!(command, Command::CancelMembers(_)) || changes.flows.updated.is_empty();
+    changes.outbox.removed == [processed.name] && flow_may_change && rest.is_empty()
 }
 
-/// The row of the outbox that a command works off.
-fn left(command: &Command) -> Option<OutboxRow> {
+/// Returns the outbox row that a command processes.
+fn outbox_row(command: &Command) -> Option<OutboxRow> {
     let (id, kind) = match command {
-        Command::Dispatch(place, ..) => (UPSTREAMS[*place].0, OutboxKind::Edges),
+        Command::Dispatch(index, ..) => (UPSTREAMS[*index].0, OutboxKind::Edges),
         Command::CancelMembers(_) => (FLOW.0, OutboxKind::Flow),
-        Command::HearChildren(_) => (ID.0, OutboxKind::Parent),
+        Command::DispatchToParent(_) => (ID.0, OutboxKind::Parent),
         _ => return None,
     };
     let name = OutboxName { id, kind };
     Some(OutboxRow { name, at: now(), position: 0, namespace: NAMESPACE, tags: Default::default() })
 }
 
-/// Delivers a signal. Returns whether it was accepted, and the changes.
-fn deliver(name: Option<&str>, way: SignalSender, scene: &Scene<'_>) -> (bool, Changes) {
+/// Delivers a signal. Returns true if it was accepted, and the changes.
+fn deliver(name: Option<&str>, sender: SignalSender, scene: &Scene<'_>) -> (bool, Changes) {
     let name = name.map(str::to_owned);
     let draft = SignalDraft { name, payload: Bytes::from_static(b"1"), key: None };
-    let (delivered, changes) = scene.run(draft.check(ID, way).expect("it is valid"));
+    let (delivered, changes) = scene.run(draft.check(ID, sender).expect("it is valid"));
     (delivered.is_ok_and(|delivered| !delivered.duplicate), changes)
 }
 
-/// Runs the command. Returns whether it was accepted and did something, and the changes.
+/// Runs the command. Returns true if it was accepted and had an effect, and the changes.
 fn decide(scene: &Scene<'_>) -> (bool, Changes) {
     let fence = Fence { execution: ID, attempt: 0, lease_id: LEASE, epoch: 1 };
     let (namespace, call_key, repeated) = (NAMESPACE, None, false);
@@ -357,17 +362,17 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
                 scene.run(SubmitFlow { namespace, id, submission, planned, call_key, repeated });
             (submitted.is_ok_and(|done| !done.duplicate), changes)
         }
-        Command::Dispatch(..) | Command::CancelMembers(_) | Command::HearChildren(_) => {
-            let row = left(scene.command).expect("it works off a row");
+        Command::Dispatch(..) | Command::CancelMembers(_) | Command::DispatchToParent(_) => {
+            let row = outbox_row(scene.command).expect("it processes an outbox row");
             let (dispatched, changes) = scene.run(Dispatch { row, only_close: false });
             (matches!(dispatched, Ok(Dispatched::Advanced { changed: 1, .. })), changes)
         }
         Command::Signal(name) => {
             deliver(Some(name), SignalSender::Caller { namespace, source: Name::trusted("somebody") }, scene)
         }
-        Command::Token(place) => {
+        Command::Token(index) => {
             let Some(row) = scene.row else { return (false, Changes::default()) };
-            let waitpoint = waitpoints_of(row).remove(*place);
+            let waitpoint = waitpoints_of(row).remove(*index);
             let (token, secret) = (secret().sign(&waitpoint), secret());
             deliver(None, SignalSender::TokenHolder { waitpoint: waitpoint.id, token, secret }, scene)
         }
@@ -377,9 +382,9 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
             let (grown, changes) = scene.run(Grow { namespace, flow: FLOW, planned, call_key, repeated });
             (grown.is_ok(), changes)
         }
-        Command::Tick(what) => {
-            let (ticked, changes) = scene.run(FireTimer { execution: ID, timer: *what });
-            (ticked == Ok(TimerReply::Fired), changes)
+        Command::FireTimer(timer) => {
+            let (fired, changes) = scene.run(FireTimer { execution: ID, timer: *timer });
+            (fired == Ok(TimerReply::Fired), changes)
         }
     }
 }

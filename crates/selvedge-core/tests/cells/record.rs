@@ -1,6 +1,7 @@
-//! Rows that were suspended in every way that a rule looks at, and what is recorded beside rows: signals, waitpoints, keys.
+//! Suspended rows in every variation that a rule distinguishes, and the signals, waitpoints and token keys beside the
+//! rows.
 
-use super::rows::{FLOW, ID, LEASE, NAMESPACE, UPSTREAMS, asked_to_cancel, now, row, states};
+use super::rows::{FLOW, ID, LEASE, NAMESPACE, UPSTREAMS, cancel_requests, now, row, states};
 use selvedge_core::fact::LeaseRef;
 use selvedge_core::signal::Effect;
 use selvedge_core::submission::When;
@@ -16,9 +17,9 @@ use uuid::Uuid;
 
 /// The signal that suspended rows wait for.
 pub const GO: &str = "go";
-/// The signal that some rows have got before they wait for it.
+/// The signal that some rows received before they wait for it.
 pub const EARLY: &str = "early";
-/// A signal that never comes.
+/// A signal that is never sent.
 pub const NEVER: &str = "never";
 /// The child of the rows that have one.
 pub const CHILD: ExecutionId = UPSTREAMS[1];
@@ -26,26 +27,26 @@ pub const CHILD: ExecutionId = UPSTREAMS[1];
 const KEY: TokenKeyId = TokenKeyId(1);
 const RETIRED_KEY: TokenKeyId = TokenKeyId(2);
 
-/// The root secret.
+/// Returns the root secret.
 pub fn secret() -> Arc<Secret> {
     static SECRET: LazyLock<Arc<Secret>> =
         LazyLock::new(|| Arc::new(Secret::new(vec![7; 32]).expect("is long enough")));
     SECRET.clone()
 }
 
-/// By what the root secret is known.
+/// Returns the fingerprint of the root secret.
 pub fn fingerprint() -> i64 {
     static FINGERPRINT: LazyLock<i64> = LazyLock::new(|| secret().fingerprint());
     *FINGERPRINT
 }
 
-/// A key that signs, and one whose tokens are no longer accepted.
+/// Returns a signing key and a retired one.
 pub fn token_keys() -> Vec<TokenKey> {
     let signs = TokenKey { id: KEY, fingerprint: fingerprint(), created_at: now(), retires_at: None };
     vec![signs, TokenKey { id: RETIRED_KEY, retires_at: Some(now()), ..signs }]
 }
 
-/// The waitpoints of every row: one that is open, and one whose token is no longer accepted.
+/// Returns the waitpoints of every row: an open one, and one whose token is no longer accepted.
 pub fn waitpoints() -> Vec<Waitpoint> {
     let waitpoint = |number: u32, name: &str, key| Waitpoint {
         id: WaitpointId(Uuid::from_u128(100 + u128::from(number))),
@@ -62,13 +63,13 @@ pub fn waitpoints() -> Vec<Waitpoint> {
     vec![waitpoint(1, GO, KEY), waitpoint(2, "unsigned", RETIRED_KEY)]
 }
 
-/// The waitpoints of this row. Those of an overdue one have expired, and nobody has said so yet.
+/// Returns the waitpoints of this row. Those of an overdue row have expired, but the expiry is not recorded yet.
 pub fn waitpoints_of(row: &Execution) -> Vec<Waitpoint> {
     let expires_at = row.detail.record.expires_at;
     waitpoints().into_iter().map(|one| Waitpoint { expires_at, ..one }).collect()
 }
 
-/// The signals of this row.
+/// Returns the signals of this row.
 pub fn signals_of(row: &Execution) -> Vec<Signal> {
     let signal = |number| Signal {
         execution: ID,
@@ -86,7 +87,7 @@ pub fn signals_of(row: &Execution) -> Vec<Signal> {
     (1..=row.detail.record.signals).map(signal).collect()
 }
 
-/// A wait for this, without end.
+/// Returns a wait without a timeout.
 fn wait(condition: Condition) -> Wait {
     Wait { step: None, condition, timeout_at: None, on_timeout: OnTimeout::Fail, escalated: false }
 }
@@ -95,7 +96,7 @@ fn overdue(condition: Condition, on_timeout: OnTimeout) -> Wait {
     Wait { timeout_at: Some(now()), on_timeout, ..wait(condition) }
 }
 
-/// Suspended until one of these waits ends.
+/// Returns a state that is suspended until one of these waits ends.
 pub fn suspended(waits: Vec<Wait>) -> State {
     let [worker, instance] = ["worker", "instance"].map(Name::trusted);
     let lease = LeaseRef { id: LEASE, epoch: 1, worker, instance };
@@ -106,12 +107,12 @@ fn signal(name: &str) -> Condition {
     Condition::signal(Name::trusted(name))
 }
 
-/// Suspended until a signal comes.
+/// Returns a state that is suspended until a signal is received.
 pub fn waits_for_a_signal() -> State {
     suspended(vec![wait(signal(GO))])
 }
 
-/// Suspended in every way that a rule looks at.
+/// Returns suspended states in every variation that a rule distinguishes.
 fn suspensions() -> Vec<State> {
     let until = |ms| Condition::until(When::At(now().plus_ms(ms)));
     let both = |left, right| Condition::All(vec![left, right]);
@@ -140,10 +141,11 @@ fn suspensions() -> Vec<State> {
     alone.chain(late).chain(several).map(suspended).collect()
 }
 
-/// Rows that were suspended, alone and with a child; rows of every state whose waitpoints have expired; and rows of every
-/// state that have got signals which nothing has taken.
+/// Returns suspended rows, with and without a child; rows of every state whose waitpoints have expired; and rows of
+/// every state with signals that no wait has taken.
 pub fn recorded_rows() -> Vec<Execution> {
-    let plain = |state, asked| row(state, Policy { retention_ms: 0, ..Policy::default() }, 0, asked);
+    let plain =
+        |state, cancel_until| row(state, Policy { retention_ms: 0, ..Policy::default() }, 0, cancel_until);
     let mut rows = Vec::new();
     for state in suspensions() {
         let children = vec![Child { execution: CHILD, detached: false }];
@@ -152,10 +154,10 @@ pub fn recorded_rows() -> Vec<Execution> {
         rows.push(Execution { flow: Some(FLOW), wiring, ..plain(state, None) });
     }
     for state in states() {
-        for asked in asked_to_cancel(&state) {
-            let mut overdue = plain(state.clone(), asked);
+        for cancel_until in cancel_requests(&state) {
+            let mut overdue = plain(state.clone(), cancel_until);
             overdue.detail.record.expires_at = Some(now());
-            let mut signalled = plain(state.clone(), asked);
+            let mut signalled = plain(state.clone(), cancel_until);
             (signalled.detail.record.signals, signalled.detail.record.untaken) = (2, 2);
             rows.extend([overdue, signalled]);
         }

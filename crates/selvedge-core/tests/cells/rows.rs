@@ -1,4 +1,4 @@
-//! Rows of every state, in every variation that a rule looks at.
+//! Rows of every state, in every variation that a rule distinguishes.
 
 use super::Row;
 use super::gated::{gated_rows, open_key};
@@ -22,18 +22,18 @@ pub const NAMESPACE: NamespaceId = NamespaceId(1);
 pub const CLASS: ClassId = ClassId(1);
 /// The id of every row.
 pub const ID: ExecutionId = ExecutionId(Uuid::from_u128(1));
-/// The lease of every leased row.
+/// The lease of every active row.
 pub const LEASE: LeaseId = LeaseId(Uuid::from_u128(2));
-/// The upstreams of every row that waits for others.
+/// The upstreams of every row that has upstreams.
 pub const UPSTREAMS: [ExecutionId; 2] = [ExecutionId(Uuid::from_u128(3)), ExecutionId(Uuid::from_u128(4))];
-/// The flow of every row that waits for others.
+/// The flow of every row that has upstreams.
 pub const FLOW: FlowId = FlowId(Uuid::from_u128(5));
-/// What such a row is called there.
+/// The name of such a row in its flow.
 pub const NODE: &str = "node";
-/// Its time to live.
+/// The time to live of the lease, in milliseconds.
 pub const TTL_MS: i64 = 1_000;
 
-/// The time.
+/// Returns the current time.
 pub fn now() -> Timestamp {
     Timestamp::from_millis(1_000_000)
 }
@@ -49,7 +49,7 @@ fn lease() -> Lease {
     }
 }
 
-/// The session of every lease.
+/// Returns the session of every lease.
 pub fn session() -> Session {
     Session {
         id: SessionId::of(NAMESPACE, "instance", TTL_MS),
@@ -82,15 +82,15 @@ pub(super) fn states() -> impl Iterator<Item = State> {
     live.into_iter().chain(Outcome::ALL.into_iter().map(State::Terminal))
 }
 
-/// No row, and rows of every state in every variation.
+/// Returns no row, and rows of every state in every variation.
 pub fn rows() -> Vec<Row> {
     let mut rows = vec![None];
     rows.extend(wired_rows().into_iter().chain(recorded_rows()).chain(gated_rows()).map(Some));
     for state in states() {
         for policy in policies() {
             for charged in 0..=2 {
-                for asked in asked_to_cancel(&state) {
-                    rows.push(Some(row(state.clone(), policy.clone(), charged, asked)));
+                for cancel_until in cancel_requests(&state) {
+                    rows.push(Some(row(state.clone(), policy.clone(), charged, cancel_until)));
                 }
             }
         }
@@ -98,7 +98,7 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// Each limit alone, passed; with and without a wait before the next attempt.
+/// Returns policies with each limit alone, exceeded; with and without a back-off.
 fn policies() -> Vec<Policy> {
     let mut policies = Vec::new();
     for delay_ms in [0, 1_000] {
@@ -119,8 +119,9 @@ fn policies() -> Vec<Policy> {
     policies
 }
 
-/// Only a worker can be asked to cancel: not at all, with its grace running, with its grace over.
-pub(super) fn asked_to_cancel(state: &State) -> Vec<Option<Timestamp>> {
+/// Returns the ends of grace periods to test: none, in the future and passed for an active row, which alone can have a
+/// cancellation request; none for the others.
+pub(super) fn cancel_requests(state: &State) -> Vec<Option<Timestamp>> {
     match state {
         State::Active(_) => vec![None, Some(now().plus_ms(1)), Some(now())],
         State::WaitingDependencies
@@ -132,7 +133,7 @@ pub(super) fn asked_to_cancel(state: &State) -> Vec<Option<Timestamp>> {
     }
 }
 
-pub(super) fn row(state: State, policy: Policy, charged: u32, asked: Option<Timestamp>) -> Execution {
+pub(super) fn row(state: State, policy: Policy, charged: u32, cancel_until: Option<Timestamp>) -> Execution {
     let (submitted_at, lease) = (now().minus_ms(100_000), lease());
     Execution {
         id: ID,
@@ -152,7 +153,7 @@ pub(super) fn row(state: State, policy: Policy, charged: u32, asked: Option<Time
         detail: Detail {
             retries: charged,
             interruptions: charged,
-            cancel: asked.map(|until| CancelRequest { actor: None, reason: None, until }),
+            cancel: cancel_until.map(|until| CancelRequest { actor: None, reason: None, until }),
             record: RecordSummary { waitpoints: waitpoints().len() as u32, ..RecordSummary::default() },
             ..Detail::default()
         },
@@ -162,7 +163,7 @@ pub(super) fn row(state: State, policy: Policy, charged: u32, asked: Option<Time
     }
 }
 
-/// The flow of the rows that are of one.
+/// Returns the flow of the rows that have one.
 pub fn flow() -> Flow {
     let mut counts = Counts::default();
     counts.add(StateName::Waiting, 1);
@@ -181,7 +182,8 @@ pub fn flow() -> Flow {
     }
 }
 
-/// Rows of every state that have two upstreams: with every decision, whatever their edges say, and with and without a delay.
+/// Returns rows of every state with two upstreams: with every combination of edges and decision, and with and without a
+/// delay.
 fn wired_rows() -> Vec<Execution> {
     use Resolution::{Dead, Holds, Pending};
     let mut rows = Vec::new();
@@ -214,13 +216,13 @@ fn wired(state: State, join: Join, delay: Option<When>) -> Execution {
     }
 }
 
-/// An upstream in this generation, ended in this way or live, that knows of its edge to the row.
-pub fn upstream(place: usize, generation: u32, outcome: Option<Outcome>) -> Execution {
+/// Returns the upstream at this index in this generation, with this outcome or live.
+pub fn upstream(index: usize, generation: u32, outcome: Option<Outcome>) -> Execution {
     let state = outcome.map_or(State::Waiting, State::Terminal);
-    let downstreams = vec![Downstream { execution: ID, edge: place as u32 }];
+    let downstreams = vec![Downstream { execution: ID, edge: index as u32 }];
     let row = row(state, Policy::default(), 0, None);
     Execution {
-        id: UPSTREAMS[place],
+        id: UPSTREAMS[index],
         flow: Some(FLOW),
         wiring: Some(Arc::new(Wiring { downstreams, ..Wiring::default() })),
         detail: Detail { generation, ..Detail::default() },

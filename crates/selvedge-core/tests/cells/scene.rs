@@ -1,9 +1,9 @@
-//! The rows around one execution: a store that serves them to the transaction driver, which runs a command over them.
+//! The rows around one execution. They are served to the transaction driver, which runs a command on them.
 
-use super::gated::{held_by, stand};
+use super::gated::{gate_rows, held_by};
 use super::record::{CHILD, signals_of, token_keys, waitpoints_of};
 use super::rows::{CLASS, FLOW, ID, NAMESPACE, NODE, UPSTREAMS, flow, now, session, upstream};
-use super::{Command, Row, left};
+use super::{Command, Row, outbox_row};
 use bytes::Bytes;
 use selvedge_core::GateId;
 use selvedge_core::driver::{Alone, Demand, Driver};
@@ -14,7 +14,7 @@ use selvedge_core::table::Access;
 use selvedge_core::{Changes, Class, Execution, ExecutionId, Flow, Name, Needs, Rows, Rule, State};
 use std::collections::BTreeSet;
 
-/// An execution, or none, and the command that it meets. Together they determine every other row.
+/// An execution, or none, and the command to run on it. Together they determine every other row.
 pub struct Scene<'a> {
     pub row: &'a Row,
     pub command: &'a Command,
@@ -37,7 +37,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The rows that a load asks for.
+    /// Returns the rows that a load requests.
     fn rows(&self, needs: &Needs) -> Rows {
         let mut rows = Rows { now: now(), ..Rows::default() };
         let mut asked: BTreeSet<ExecutionId> = BTreeSet::new();
@@ -66,9 +66,10 @@ impl Scene<'_> {
         rows.relatives.extend(needs.relatives.keys().map(|id| self.relative(*id)));
         let gates: Vec<GateId> =
             needs.lanes.keys().chain(needs.gates.keys()).chain(needs.parts.keys()).copied().collect();
-        rows.gates.extend(stand().iter().filter(|gate| gates.contains(&gate.id())).cloned());
-        rows.outbox
-            .extend(left(self.command).filter(|row| needs.outbox.with(Access::Lock).contains(&row.name)));
+        rows.gates.extend(gate_rows().iter().filter(|gate| gates.contains(&gate.id())).cloned());
+        rows.outbox.extend(
+            outbox_row(self.command).filter(|row| needs.outbox.with(Access::Lock).contains(&row.name)),
+        );
         let flows = needs.flows.keys();
         rows.flows.extend(flows.filter(|id| **id == FLOW).map(|_| self.flow()));
         for (flow, name) in needs.nodes.keys().filter(|(flow, name)| *flow == FLOW && name.as_str() == NODE) {
@@ -97,30 +98,31 @@ impl Scene<'_> {
         }
     }
 
-    /// The row where it is a member of the flow.
+    /// Returns the row if it is a member of the flow.
     fn member(&self) -> Option<&Execution> {
         self.row.as_ref().filter(|row| row.flow == Some(FLOW))
     }
 
     fn execution(&self, id: ExecutionId) -> Option<Execution> {
         match self.command {
-            Command::Dispatch(place, generation, outcome) if id == UPSTREAMS[*place] => {
-                Some(upstream(*place, *generation, *outcome))
+            Command::Dispatch(index, generation, outcome) if id == UPSTREAMS[*index] => {
+                Some(upstream(*index, *generation, *outcome))
             }
             _ => self.row.clone().filter(|row| row.id == id),
         }
     }
 
-    /// An upstream or a child as a claim or a suspension sees it. It is live unless the command says how it ended.
+    /// Returns an upstream or a child as a claim or a suspension sees it. It is live unless the command gives its
+    /// outcome.
     fn relative(&self, execution: ExecutionId) -> Relative {
         let outcome = match self.command {
-            Command::HearChildren(outcome) if execution == CHILD => *outcome,
+            Command::DispatchToParent(outcome) if execution == CHILD => *outcome,
             _ => None,
         };
         Relative { execution, name: Name::trusted("relative"), outcome, error: None, result: None }
     }
 
-    /// The flow. A command that cancels the members finds its cancel requested.
+    /// Returns the flow. For a command that cancels its members, the flow is cancelled.
     fn flow(&self) -> Flow {
         let mut flow = flow();
         if let Command::CancelMembers(mode) = self.command {
@@ -131,7 +133,7 @@ impl Scene<'_> {
     }
 }
 
-/// The class of every row.
+/// Returns the class of every row.
 fn class() -> Class {
     let [lane, kind] = ["default", "kind"].map(Name::trusted);
     Class { namespace: NAMESPACE, lane, kind, capabilities: Default::default() }

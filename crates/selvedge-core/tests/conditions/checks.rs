@@ -1,4 +1,4 @@
-//! Conditions that are refused, each with the exact place of the offender; and what is just within the limits.
+//! Conditions that are refused, each with the exact pointer to the invalid part; and conditions just within the limits.
 
 use selvedge_core::rules::suspend::Suspend;
 use selvedge_core::step::StepKind;
@@ -12,7 +12,7 @@ fn signal(name: &str) -> Condition {
     Condition::signal(Name::trusted(name))
 }
 
-/// `any` and `all` in turn, nested so deep around a leaf, which is the last of its neighbours.
+/// Nests `any` and `all` alternately around a leaf, this many levels deep.
 fn nested(depth: usize) -> Condition {
     let wrap = |inner: Condition, level: usize| match level % 2 {
         0 => Condition::Any(vec![signal("beside"), inner]),
@@ -25,7 +25,7 @@ fn count(n: u32, of: &[&str], distinct: Distinct) -> Condition {
     Condition::count(n, of.iter().copied().map(Name::trusted).collect(), distinct)
 }
 
-/// The place that is named by the refusal of a condition at `/condition`.
+/// Returns the pointer in the refusal of a condition at `/condition`.
 fn refused_at(condition: &Condition) -> String {
     match condition.check("/condition") {
         Err(Refusal::InvalidField { pointer, detail }) if !detail.is_empty() => pointer,
@@ -43,12 +43,12 @@ fn a_condition_is_nested_four_deep_at_most() {
     assert_eq!(
         refused_at(&nested(50)),
         "/condition/any/1/all/0/any/1/all/0/any",
-        "the first that is too deep"
+        "the outermost part that is too deep"
     );
 }
 
 #[test]
-fn an_empty_any_or_all_is_refused_where_it_stands() {
+fn an_empty_any_or_all_is_refused_at_its_own_pointer() {
     assert_eq!(refused_at(&Condition::Any(vec![])), "/condition/any");
     assert_eq!(refused_at(&Condition::All(vec![])), "/condition/all");
     let inside = Condition::All(vec![signal("a"), Condition::Any(vec![signal("b"), Condition::All(vec![])])]);
@@ -63,7 +63,7 @@ fn a_count_that_can_never_hold_or_always_does_is_refused() {
     for n in [0, 3, u32::MAX] {
         assert_eq!(refused_at(&count(n, &["a", "b"], Distinct::Signals)), "/condition/count/n", "{n} of 2");
     }
-    // One name may come from many sources, and through many waitpoints.
+    // One name may be sent by many sources and through many waitpoints.
     for distinct in [Distinct::Sources, Distinct::Waitpoints] {
         for n in [1, 3, NAMES_MAX as u32] {
             assert_eq!(count(n, &["a"], distinct).check(""), Ok(()), "{n}");
@@ -77,9 +77,9 @@ fn a_count_that_can_never_hold_or_always_does_is_refused() {
 }
 
 #[test]
-fn the_names_of_a_count_are_some_valid_and_distinct() {
+fn the_names_of_a_count_must_be_valid_distinct_and_within_the_limit() {
     let many = |number: usize| {
-        let names = (0..number).map(|place| Name::trusted(&format!("name {place}"))).collect();
+        let names = (0..number).map(|index| Name::trusted(&format!("name {index}"))).collect();
         Condition::count(1, names, Distinct::Signals)
     };
     assert_eq!(many(NAMES_MAX).check(""), Ok(()));
@@ -92,7 +92,7 @@ fn the_names_of_a_count_are_some_valid_and_distinct() {
 }
 
 #[test]
-fn a_signal_without_a_valid_name_is_refused_where_it_stands() {
+fn a_signal_with_an_invalid_name_is_refused_at_its_own_pointer() {
     let long = "x".repeat(201);
     for name in ["", "a\u{0}b", "a\nb", &long] {
         assert_eq!(refused_at(&signal(name)), "/condition/signal");
@@ -108,11 +108,11 @@ fn a_condition_has_a_hundred_leaves_at_most() {
     assert_eq!(refused_at(&wide(LEAVES_MAX + 1)), "/condition");
     let beside = |leaves| Condition::All(vec![wide(leaves - 1), Condition::operator()]);
     assert_eq!(beside(LEAVES_MAX).check("/condition"), Ok(()));
-    assert_eq!(refused_at(&beside(LEAVES_MAX + 1)), "/condition", "they count wherever they stand");
+    assert_eq!(refused_at(&beside(LEAVES_MAX + 1)), "/condition", "leaves count at every level");
 }
 
 #[test]
-fn a_duration_that_is_negative_or_absurd_is_refused_where_it_stands() {
+fn a_duration_out_of_range_is_refused_at_its_own_pointer() {
     for ms in [-1, DURATION_LIMIT_MS + 1] {
         let until = Condition::until(When::AfterMs(ms));
         assert_eq!(refused_at(&until), "/condition/delay_ms");
@@ -123,7 +123,7 @@ fn a_duration_that_is_negative_or_absurd_is_refused_where_it_stands() {
     }
 }
 
-/// The place that is named by the refusal of a suspension.
+/// Returns the pointer in the refusal of a suspension.
 fn suspend_refused_at(waits: Vec<WaitDraft>) -> String {
     let suspend = Suspend { waits, waitpoints: vec![], fingerprint: 0 };
     match suspend.check() {
@@ -133,7 +133,7 @@ fn suspend_refused_at(waits: Vec<WaitDraft>) -> String {
 }
 
 #[test]
-fn each_wait_of_a_suspension_is_named_by_its_place_and_a_lone_one_by_none() {
+fn the_pointer_to_a_wait_has_its_index_unless_it_is_the_only_wait() {
     let good = || WaitDraft::new(signal("a"));
     let step = |name: &str| Some((Name::trusted(name), StepKind::Wait));
     let bad = || WaitDraft::new(Condition::Any(vec![]));
@@ -149,7 +149,7 @@ fn each_wait_of_a_suspension_is_named_by_its_place_and_a_lone_one_by_none() {
     assert_eq!(suspend_refused_at(vec![unnamed(), good()]), "/waits/0/step");
     let twice = |kind| WaitDraft { step: Some((Name::trusted("s"), kind)), ..good() };
     let waits = vec![twice(StepKind::Wait), good(), twice(StepKind::Sleep)];
-    assert_eq!(suspend_refused_at(waits), "/waits/2/step", "each step has a name of its own");
+    assert_eq!(suspend_refused_at(waits), "/waits/2/step", "each wait needs its own step");
     let most = Suspend { waits: vec![good(); WAITS_MAX], waitpoints: vec![], fingerprint: 0 };
     assert_eq!(most.check(), Ok(()));
 }

@@ -1,81 +1,81 @@
-//! What a condition means, written from the specification: it is evaluated freshly from the set of what has come, and
-//! shares nothing with the code.
+//! A reference for conditions, written from the specification: it evaluates the set of occurrences from scratch and
+//! shares no code with the implementation.
 
 use super::trees::{Leaf, NAMES, Tree, the_time};
 use selvedge_core::suspension::{Distinct, IncomingSignal};
 use selvedge_core::{Name, Suspension};
 use std::collections::BTreeSet;
 
-/// Something that comes.
+/// Something that a condition may wait for.
 #[derive(Clone, Debug)]
-pub enum Came {
+pub enum Occurrence {
     /// A signal.
     Signal {
-        /// Its number.
+        /// The signal's number.
         number: u32,
-        /// Its name.
+        /// The signal's name.
         name: Name,
-        /// Who sent it.
+        /// The sender.
         source: Name,
-        /// The name of the waitpoint through which it came.
+        /// The name of the waitpoint through which it is delivered.
         waitpoint: Option<Name>,
     },
     /// The time.
     Time,
-    /// An operator's word.
+    /// The resumption by an operator.
     Operator,
     /// The end of the children.
     Children,
 }
 
-/// A signal that comes.
-pub fn signal(number: u32, name: &str, source: &str, waitpoint: Option<&str>) -> Came {
+/// Returns a signal.
+pub fn signal(number: u32, name: &str, source: &str, waitpoint: Option<&str>) -> Occurrence {
     let [name, source] = [name, source].map(Name::trusted);
-    Came::Signal { number, name, source, waitpoint: waitpoint.map(Name::trusted) }
+    Occurrence::Signal { number, name, source, waitpoint: waitpoint.map(Name::trusted) }
 }
 
-/// Everything that can come and makes a difference: two names, from two sources, alone and through waitpoints of the same
-/// and of another name; and each mark.
-pub fn everything() -> Vec<Came> {
+/// Returns every occurrence that makes a difference: signals of two names from two sources, sent directly and through
+/// waitpoints of the same and of another name; and the time, the operator and the children.
+pub fn everything() -> Vec<Occurrence> {
     vec![
         signal(1, "a", "ann", None),
         signal(2, "b", "bob", Some("b")),
         signal(3, "a", "bob", Some("a")),
         signal(4, "other", "ann", Some("b")),
-        Came::Time,
-        Came::Operator,
-        Came::Children,
+        Occurrence::Time,
+        Occurrence::Operator,
+        Occurrence::Children,
     ]
 }
 
-impl Came {
-    /// Tells a suspension; says what that answers.
-    pub fn tell(&self, suspension: &mut Suspension) -> bool {
+impl Occurrence {
+    /// Applies the occurrence to a suspension. Returns true if the suspension was waiting for it.
+    pub fn apply(&self, suspension: &mut Suspension) -> bool {
         match self {
-            Came::Signal { number, name, source, waitpoint } => suspension.receive(IncomingSignal {
+            Occurrence::Signal { number, name, source, waitpoint } => suspension.receive(IncomingSignal {
                 number: *number,
                 name,
                 source,
                 waitpoint: waitpoint.as_ref(),
             }),
-            Came::Time => suspension.pass(the_time()),
-            Came::Operator => suspension.allow(),
-            Came::Children => suspension.children_ended(),
+            Occurrence::Time => suspension.pass_times(the_time()),
+            Occurrence::Operator => suspension.resume_by_operator(),
+            Occurrence::Children => suspension.children_ended(),
         }
     }
 
-    /// The number of a signal.
+    /// Returns the number of a signal.
     pub fn number(&self) -> Option<u32> {
         match self {
-            Came::Signal { number, .. } => Some(*number),
-            Came::Time | Came::Operator | Came::Children => None,
+            Occurrence::Signal { number, .. } => Some(*number),
+            Occurrence::Time | Occurrence::Operator | Occurrence::Children => None,
         }
     }
 }
 
-/// What a count tells a signal apart by, if it is one of those that it counts.
-fn counted(distinct: Distinct, came: &Came) -> Option<&str> {
-    let Came::Signal { name, source, waitpoint, .. } = came else { return None };
+/// Returns the value by which a count distinguishes a signal, if the signal counts.
+fn counted(distinct: Distinct, occurrences: &Occurrence) -> Option<&str> {
+    let Occurrence::Signal { name, source, waitpoint, .. } = occurrences else { return None };
     let known = |name: &Name| NAMES.contains(&name.as_str());
     match distinct {
         Distinct::Signals => known(name).then_some(name),
@@ -86,40 +86,44 @@ fn counted(distinct: Distinct, came: &Came) -> Option<&str> {
     }
 }
 
-/// Whether a leaf holds once all this has come, in whatever order.
-fn leaf_holds(leaf: Leaf, came: &[&Came]) -> bool {
+/// Reports whether a leaf holds after all these occurrences, in whatever order.
+fn leaf_holds(leaf: Leaf, occurrences: &[&Occurrence]) -> bool {
     match leaf {
-        Leaf::Signal(wanted) => {
-            came.iter().any(|one| matches!(one, Came::Signal { name, .. } if name.as_str() == wanted))
-        }
+        Leaf::Signal(wanted) => occurrences
+            .iter()
+            .any(|one| matches!(one, Occurrence::Signal { name, .. } if name.as_str() == wanted)),
         Leaf::Count(n, distinct) => {
-            let counted: BTreeSet<&str> = came.iter().filter_map(|one| counted(distinct, one)).collect();
+            let counted: BTreeSet<&str> =
+                occurrences.iter().filter_map(|one| counted(distinct, one)).collect();
             counted.len() >= n as usize
         }
-        Leaf::Until => came.iter().any(|one| matches!(one, Came::Time)),
-        Leaf::Operator => came.iter().any(|one| matches!(one, Came::Operator)),
-        Leaf::Children => came.iter().any(|one| matches!(one, Came::Children)),
+        Leaf::Until => occurrences.iter().any(|one| matches!(one, Occurrence::Time)),
+        Leaf::Operator => occurrences.iter().any(|one| matches!(one, Occurrence::Operator)),
+        Leaf::Children => occurrences.iter().any(|one| matches!(one, Occurrence::Children)),
     }
 }
 
-/// Under which subsets of what may come each leaf holds: a subset is a number whose bits are the places of what is in it.
+/// The subsets of the occurrences under which each leaf holds. A subset is a number whose bits are the indices of its
+/// members.
 pub struct Tables<'a> {
-    came: &'a [Came],
+    occurrences: &'a [Occurrence],
     leaves: Vec<(Leaf, u128)>,
 }
 
 impl<'a> Tables<'a> {
-    /// The tables of these leaves. At most seven things may come.
-    pub fn new(leaves: &[Leaf], came: &'a [Came]) -> Self {
-        assert!(came.len() <= 7, "a subset is one bit of 128");
+    /// Creates the tables of these leaves. There may be at most seven occurrences.
+    pub fn new(leaves: &[Leaf], occurrences: &'a [Occurrence]) -> Self {
+        assert!(occurrences.len() <= 7, "a subset is one bit of 128");
         let table = |leaf: Leaf| {
-            let subsets = 0..1_usize << came.len();
-            subsets.filter(|set| leaf_holds(leaf, &chosen(came, *set))).fold(0, |table, set| table | 1 << set)
+            let subsets = 0..1_usize << occurrences.len();
+            subsets
+                .filter(|set| leaf_holds(leaf, &chosen(occurrences, *set)))
+                .fold(0, |table, set| table | 1 << set)
         };
-        Tables { came, leaves: leaves.iter().map(|leaf| (*leaf, table(*leaf))).collect() }
+        Tables { occurrences, leaves: leaves.iter().map(|leaf| (*leaf, table(*leaf))).collect() }
     }
 
-    /// Under which subsets a tree holds.
+    /// Returns the subsets under which a tree holds.
     pub fn of(&self, tree: &Tree) -> u128 {
         match tree {
             Tree::Any(trees) => trees.iter().fold(0, |table, tree| table | self.of(tree)),
@@ -131,25 +135,25 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Whether a tree with this table holds under a subset.
+    /// Reports whether a tree with this table holds under a subset.
     pub fn holds(table: u128, set: usize) -> bool {
         table & 1 << set != 0
     }
 
-    /// The subset of what was heard that has the marks, and of the signals only those that were taken.
-    pub fn only(&self, heard: &[usize], taken: &[u32]) -> usize {
-        let stays = |place: &&usize| {
-            let number = self.came[**place].number();
+    /// Returns the subset of the received occurrences without the signals that were not taken.
+    pub fn only(&self, received: &[usize], taken: &[u32]) -> usize {
+        let stays = |index: &&usize| {
+            let number = self.occurrences[**index].number();
             number.is_none_or(|number| taken.contains(&number))
         };
-        heard.iter().filter(stays).fold(0, |set, place| set | 1 << place)
+        received.iter().filter(stays).fold(0, |set, index| set | 1 << index)
     }
 
-    /// The signals by which a tree holds, when all this has come in this order: of an `any`, those of its first part that
-    /// holds; of a count, the first of each that it tells apart.
+    /// Returns the signals that make a tree hold under this order of occurrences: of an `any`, those of its first part
+    /// that holds; of a count, the first of each distinct value.
     pub fn taken(&self, tree: &Tree, order: &[usize]) -> BTreeSet<u32> {
-        let set = order.iter().fold(0, |set, place| set | 1 << place);
-        let came = order.iter().map(|place| &self.came[*place]);
+        let set = order.iter().fold(0, |set, index| set | 1 << index);
+        let occurrences = order.iter().map(|index| &self.occurrences[*index]);
         match tree {
             Tree::Any(trees) => {
                 let first = trees.iter().find(|tree| Self::holds(self.of(tree), set));
@@ -157,21 +161,21 @@ impl<'a> Tables<'a> {
             }
             Tree::All(trees) => trees.iter().flat_map(|tree| self.taken(tree, order)).collect(),
             Tree::Leaf(Leaf::Signal(wanted)) => {
-                let named =
-                    |one: &&Came| matches!(one, Came::Signal { name, .. } if name.as_str() == *wanted);
-                came.filter(named).filter_map(Came::number).take(1).collect()
+                let named = |one: &&Occurrence| matches!(one, Occurrence::Signal { name, .. } if name.as_str() == *wanted);
+                occurrences.filter(named).filter_map(Occurrence::number).take(1).collect()
             }
             Tree::Leaf(Leaf::Count(n, distinct)) => {
                 let mut seen = BTreeSet::new();
-                let first = came.filter(|one| counted(*distinct, one).is_some_and(|key| seen.insert(key)));
-                first.filter_map(Came::number).take(*n as usize).collect()
+                let first =
+                    occurrences.filter(|one| counted(*distinct, one).is_some_and(|key| seen.insert(key)));
+                first.filter_map(Occurrence::number).take(*n as usize).collect()
             }
             Tree::Leaf(Leaf::Until | Leaf::Operator | Leaf::Children) => BTreeSet::new(),
         }
     }
 }
 
-/// What is in a subset.
-fn chosen(came: &[Came], set: usize) -> Vec<&Came> {
-    came.iter().enumerate().filter(|(place, _)| set & 1 << place != 0).map(|(_, one)| one).collect()
+/// Returns the members of a subset.
+fn chosen(occurrences: &[Occurrence], set: usize) -> Vec<&Occurrence> {
+    occurrences.iter().enumerate().filter(|(index, _)| set & 1 << index != 0).map(|(_, one)| one).collect()
 }

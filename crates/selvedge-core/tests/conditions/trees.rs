@@ -1,28 +1,28 @@
-//! Every tree of conditions of a given size, and the orders in which what they wait for may come.
+//! All condition trees of a given size, and orders of occurrences.
 
 use selvedge_core::Name;
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, Distinct};
 
-/// The names that leaves speak of.
+/// The names of signals and waitpoints in leaves.
 pub const NAMES: [&str; 2] = ["a", "b"];
 
-/// What a leaf waits for.
+/// A leaf of a condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Leaf {
-    /// A signal of this name.
+    /// Waits for a signal of this name.
     Signal(&'static str),
-    /// So many distinct ones of [`NAMES`].
+    /// Waits for this many distinct signals of [`NAMES`].
     Count(u32, Distinct),
-    /// A time.
+    /// Waits for a time.
     Until,
-    /// An operator's word.
+    /// Waits for an operator.
     Operator,
-    /// The end of the children.
+    /// Waits for the end of the children.
     Children,
 }
 
-/// A tree of conditions, without what it has heard.
+/// A condition without its fulfilment.
 #[derive(Clone, Debug)]
 pub enum Tree {
     Leaf(Leaf),
@@ -30,7 +30,7 @@ pub enum Tree {
     All(Vec<Tree>),
 }
 
-/// Every leaf.
+/// Returns every leaf.
 pub fn all_leaves() -> Vec<Leaf> {
     let mut leaves = vec![Leaf::Signal("a"), Leaf::Signal("b"), Leaf::Until, Leaf::Operator, Leaf::Children];
     for distinct in Distinct::ALL {
@@ -39,13 +39,13 @@ pub fn all_leaves() -> Vec<Leaf> {
     leaves
 }
 
-/// The time that leaves wait for.
+/// Returns the time that leaves wait for.
 pub fn the_time() -> selvedge_core::Timestamp {
     selvedge_core::Timestamp::from_millis(1_000)
 }
 
 impl Tree {
-    /// As the code has it.
+    /// Returns the condition of the tree.
     pub fn condition(&self) -> Condition {
         let all = |trees: &[Tree]| trees.iter().map(Tree::condition).collect();
         match self {
@@ -61,7 +61,7 @@ impl Tree {
         }
     }
 
-    /// How deep `any` and `all` are nested.
+    /// Returns the nesting depth of `any` and `all`.
     pub fn depth(&self) -> usize {
         match self {
             Tree::Leaf(_) => 0,
@@ -70,7 +70,7 @@ impl Tree {
     }
 }
 
-/// Every tree of so many leaves, all of these in every place, nested at most `depth` deep. Where `lone` says so, an `any`
+/// Returns every tree with this many leaves, each of them any of `of`, nested at most `depth` deep. If `lone`, an `any`
 /// or `all` may have a single part.
 pub fn trees(leaves: usize, depth: usize, of: &[Leaf], lone: bool) -> Vec<Tree> {
     let mut found = Vec::new();
@@ -93,7 +93,7 @@ pub fn trees(leaves: usize, depth: usize, of: &[Leaf], lone: bool) -> Vec<Tree> 
     found
 }
 
-/// Every way to write a number as a sum, in every order.
+/// Returns every ordered sum of positive numbers that gives `number`.
 fn splits(number: usize) -> Vec<Vec<usize>> {
     let mut found = Vec::new();
     for first in 1..number {
@@ -110,22 +110,22 @@ fn longer<T: Clone>(row: &[T], next: T) -> Vec<T> {
     row
 }
 
-/// Every order of so many.
+/// Returns every order of this many indices.
 pub fn all_orders(of: usize) -> Vec<Vec<usize>> {
     let mut orders: Vec<Vec<usize>> = vec![Vec::new()];
     for _ in 0..of {
         let next = |order: &Vec<usize>| {
-            let left = (0..of).filter(|place| !order.contains(place));
-            left.map(|place| longer(order, place)).collect::<Vec<_>>()
+            let left = (0..of).filter(|index| !order.contains(index));
+            left.map(|index| longer(order, index)).collect::<Vec<_>>()
         };
         orders = orders.iter().flat_map(next).collect();
     }
     orders
 }
 
-/// Orders of so many whose beginnings are all subsets of them, each at least once.
+/// Returns orders of this many indices whose prefixes cover all subsets.
 pub fn covering_orders(of: usize) -> Vec<Vec<usize>> {
-    let bits = |order: &[usize]| order.iter().fold(0_usize, |set, place| set | 1 << place);
+    let bits = |order: &[usize]| order.iter().fold(0_usize, |set, index| set | 1 << index);
     let mut seen = vec![false; 1 << of];
     let mut orders = Vec::new();
     let mut by_size: Vec<usize> = (0..1 << of).collect();
@@ -134,18 +134,18 @@ pub fn covering_orders(of: usize) -> Vec<Vec<usize>> {
         if seen[middle] {
             continue;
         }
-        // Taken apart and completed so that it passes through what no order has passed through yet.
+        // Prefer prefixes that no earlier order covers.
         let mut order: Vec<usize> = Vec::new();
         let mut set = middle;
         while set != 0 {
-            let inside = (0..of).filter(|place| set & 1 << place != 0);
-            let Some(last) = inside.max_by_key(|place| !seen[set & !(1 << place)]) else { break };
+            let inside = (0..of).filter(|index| set & 1 << index != 0);
+            let Some(last) = inside.max_by_key(|index| !seen[set & !(1 << index)]) else { break };
             set &= !(1 << last);
             order.insert(0, last);
         }
         while order.len() < of {
-            let outside = (0..of).filter(|place| !order.contains(place));
-            let Some(next) = outside.max_by_key(|place| !seen[bits(&order) | 1 << place]) else { break };
+            let outside = (0..of).filter(|index| !order.contains(index));
+            let Some(next) = outside.max_by_key(|index| !seen[bits(&order) | 1 << index]) else { break };
             order.push(next);
         }
         for length in 0..=of {
@@ -153,6 +153,6 @@ pub fn covering_orders(of: usize) -> Vec<Vec<usize>> {
         }
         orders.push(order);
     }
-    assert!(seen.iter().all(|seen| *seen), "every subset is the beginning of an order");
+    assert!(seen.iter().all(|seen| *seen), "every subset is the prefix of an order");
     orders
 }

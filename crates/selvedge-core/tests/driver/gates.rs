@@ -1,8 +1,8 @@
-//! The gates that a transaction locks for the executions it has loaded.
+//! Gates that a transaction locks for the executions it has loaded.
 
 use super::process::{LIMITED, Process};
-use super::rules::{ByHand, claim, complete, report, task};
-use super::table::{NAMESPACE, Table, execution, id, lane, leased, name, run};
+use super::rules::{TestRule, claim, complete, report, task};
+use super::table::{NAMESPACE, Table, active, execution, id, lane, name, run};
 use selvedge_core::driver::Admission;
 use selvedge_core::execution::{Slots, Spec};
 use selvedge_core::gate::draws::lane_gate;
@@ -17,17 +17,17 @@ fn key() -> GateName {
     GateName::new(NAMESPACE, GateKind::Key, name("key"))
 }
 
-/// A leased execution that has taken the one slot of the key, and the store with both.
+/// Returns an active execution that has taken the only slot of the key, and a table with both.
 fn gated() -> (Execution, Table) {
     let required_gates = RequiredGates { concurrency: Some((key().name, 1)), ..RequiredGates::default() };
-    let mut row = Execution { spec: Arc::new(Spec { required_gates, ..Spec::default() }), ..leased(1) };
+    let mut row = Execution { spec: Arc::new(Spec { required_gates, ..Spec::default() }), ..active(1) };
     row.detail.slots = Slots { lane: None, drawn: true, parts: Vec::new() };
     let gate = Gate { version: 3, active: 1, ..Gate::new(key()) };
     let table = Table { gates: vec![gate], ..Table::of([row.clone()]) };
     (row, table)
 }
 
-/// A process that expects gates.
+/// Returns a process that expects gates.
 fn expecting() -> Process {
     Process::with(Admission { gates: true, ..Admission::default() })
 }
@@ -38,12 +38,12 @@ fn a_report_that_ends_a_lease_locks_the_gates_to_which_it_gives_slots_back() {
     let run = run(&mut expecting().driver(vec![task(complete(&row))]), &table);
     assert_eq!(run.loads.iter().map(|(needs, _)| needs.gates.len()).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(run.loads[1].0.gates.with(Access::Lock), [key().id()]);
-    // Without a slot taken there is nothing to keep of the gate.
+    // A gate without taken slots needs no row.
     assert_eq!(run.changes().gates.deleted, [(key().id(), 3)]);
 }
 
 #[test]
-fn a_slot_that_is_given_back_goes_to_a_held_execution_and_a_waiting_claim_takes_it() {
+fn a_slot_that_is_given_back_releases_a_held_execution_which_a_waiting_claim_takes() {
     let (row, mut table) = gated();
     let held = Execution { spec: row.spec.clone(), ..execution(2, State::Held(key().into())) };
     table.executions.insert(held.id, held);
@@ -59,12 +59,12 @@ fn a_slot_that_is_given_back_goes_to_a_held_execution_and_a_waiting_claim_takes_
 
 #[test]
 fn the_limited_lanes_of_a_transaction_are_locked_all_at_once() {
-    let mut row = leased(1);
+    let mut row = active(1);
     row.detail.slots.lane = Some(name("other"));
     let tasks = vec![task(complete(&row)), task(claim("instance", 1))];
     let run = run(&mut Process::with(LIMITED).driver(tasks), &Table::of([row]));
     let lanes = run.loads_of(|needs| !needs.lanes.is_empty());
-    assert_eq!(lanes, [1], "the lane to which a slot is given back is known only from the row");
+    assert_eq!(lanes, [1], "the row names the lane to which a slot is given back");
     let mut expected = [lane(), lane_gate(NAMESPACE, &name("other")).id()];
     expected.sort_unstable();
     assert_eq!(run.loads[1].0.lanes.with(Access::Lock), expected);
@@ -81,9 +81,9 @@ fn a_report_that_keeps_its_lease_locks_no_gate() {
 }
 
 #[test]
-fn an_execution_that_was_only_read_brings_no_gates() {
+fn an_execution_that_was_read_without_a_lock_locks_no_gates() {
     let (_, table) = gated();
-    let looks = ByHand::asking(|_, needs| needs.executions.read([id(1)]));
+    let looks = TestRule::asking(|_, needs| needs.executions.read([id(1)]));
     let run = run(&mut expecting().driver(vec![task(looks)]), &table);
     assert!(run.loads_of(|needs| !needs.gates.is_empty()).is_empty());
 }
@@ -92,7 +92,7 @@ fn an_execution_that_was_only_read_brings_no_gates() {
 fn a_process_that_did_not_expect_gates_learns_of_them_and_locks_flows_after_them() {
     let (row, table) = gated();
     let flow = FlowId(Uuid::from_u128(5));
-    let locks_flow = ByHand::asking(move |work, needs| {
+    let locks_flow = TestRule::asking(move |work, needs| {
         if work.is_loaded(id(1)) {
             needs.flows.lock([flow]);
         }

@@ -1,8 +1,8 @@
-//! Waiting claims of the process get executions from the transaction that makes them ready.
+//! Hand-over: waiting claims of the process take executions in the transaction that makes them claimable.
 
 use super::process::{LIMITED, Process};
-use super::rules::{ByHand, claim, complete, report, submit, task};
-use super::table::{CLASS, Table, id, joined, lane, leased, name, run, run_again, run_watched};
+use super::rules::{TestRule, claim, complete, report, submit, task};
+use super::table::{CLASS, Table, active, id, joined, lane, name, run, run_again, run_watched};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
 use selvedge_core::rules::join::CHUNK;
 use selvedge_core::rules::report::Op;
@@ -22,7 +22,11 @@ fn a_completion_that_ends_a_join_hands_the_downstream_to_a_waiting_claim_in_the_
     let process = Process::default().caching(rows[0].clone()).waiting(claim("waiting", 1));
     let mut driver = process.driver(vec![task(complete(&rows[0]))]);
     let run = run(&mut driver, &Table::of(rows));
-    assert_eq!(run.locks(0), [id(1), id(2)], "the cache names the downstream, and both are locked at once");
+    assert_eq!(
+        run.locks(0),
+        [id(1), id(2)],
+        "the cached row names the downstream, so both are locked at once"
+    );
     assert_eq!(run.updated(id(1)).execution.state, State::Terminal(Outcome::Completed));
     assert_eq!(instance(&run.updated(id(2)).execution), Some("waiting"));
     assert_eq!(process.waits(), 0);
@@ -41,13 +45,13 @@ fn a_downstream_that_was_not_locked_is_left_to_the_outbox() {
     assert_eq!(run.changes().executions.updated.len(), 1);
     let left: Vec<OutboxName> = run.changes().outbox.written.iter().map(|row| row.name).collect();
     assert_eq!(left, [OutboxName { id: id(1).0, kind: OutboxKind::Edges }]);
-    assert_eq!((process.waits(), process.offers()), (1, vec![]), "nothing is ready");
+    assert_eq!((process.waits(), process.offers()), (1, vec![]), "nothing is claimable");
 }
 
 #[test]
-fn a_downstream_that_was_only_read_is_left_to_the_outbox() {
+fn a_downstream_that_was_read_without_a_lock_is_left_to_the_outbox() {
     let rows = joined(1, 2);
-    let looks = ByHand::asking(|_, needs| needs.executions.read([id(2)]));
+    let looks = TestRule::asking(|_, needs| needs.executions.read([id(2)]));
     let tasks = vec![task(complete(&rows[0])), task(looks)];
     let run = run(&mut Process::default().driver(tasks), &Table::of(rows));
     assert_eq!(run.loads[0].0.executions.with(Access::Read), [id(2)]);
@@ -55,7 +59,7 @@ fn a_downstream_that_was_only_read_is_left_to_the_outbox() {
 }
 
 #[test]
-fn a_downstream_is_locked_again_when_the_transaction_begins_again() {
+fn a_downstream_is_locked_again_when_the_transaction_is_retried() {
     let rows = joined(1, 2);
     let process = Process::default().caching(rows[0].clone());
     let mut driver = process.driver(vec![task(complete(&rows[0]))]);
@@ -76,7 +80,7 @@ fn a_report_that_does_not_end_its_execution_locks_no_downstream() {
 }
 
 #[test]
-fn the_downstreams_of_an_execution_that_has_too_many_are_left_to_the_outbox() {
+fn downstreams_beyond_the_chunk_are_left_to_the_outbox() {
     let [mut row, _] = joined(1, 2);
     let downstream = |number| Downstream { execution: id(number), edge: 0 };
     let downstreams: Vec<_> = (2..).map(downstream).take(CHUNK + 1).collect();
@@ -97,7 +101,7 @@ fn a_waiting_claim_whose_limited_lanes_were_not_locked_in_the_first_part_keeps_w
     assert_eq!(process.waits(), 1);
     assert!(driver.take_tasks().1.is_empty());
     assert_eq!(run.updated(id(2)).execution.state.name(), StateName::Waiting);
-    assert_eq!(driver.summary().ready, [CLASS], "the claim has to look for it");
+    assert_eq!(driver.summary().ready, [CLASS], "the claim has to search for it");
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn the_limited_lanes_of_waiting_claims_are_locked_in_the_first_part() {
     assert_eq!(run.loads[lanes[0]].0.lanes.with(Access::Lock), [lane()]);
     assert!(
         run.loads_of(|needs| !needs.inputs.is_empty()) > lanes,
-        "the second part reads what the claim carries"
+        "the second part loads the input for the claim"
     );
     assert_eq!(instance(&run.updated(id(2)).execution), Some("waiting"));
     assert_eq!(process.waits(), 0);
@@ -118,7 +122,7 @@ fn the_limited_lanes_of_waiting_claims_are_locked_in_the_first_part() {
 
 #[test]
 fn a_claim_that_begins_to_wait_after_lanes_were_locked_keeps_waiting() {
-    let mut row = leased(1);
+    let mut row = active(1);
     row.detail.slots.lane = Some(name("other"));
     let process = Process::with(LIMITED);
     let mut driver = process.driver(vec![task(report(&row, Op::Release))]);
@@ -133,7 +137,7 @@ fn a_claim_that_begins_to_wait_after_lanes_were_locked_keeps_waiting() {
 }
 
 #[test]
-fn a_claim_that_comes_along_without_its_limited_lanes_gets_nothing() {
+fn a_handed_over_claim_without_its_limited_lanes_gets_nothing() {
     let rows = joined(1, 2);
     let process = Process::that_ignores_lanes().caching(rows[0].clone()).waiting(claim("waiting", 1));
     let mut driver = process.driver(vec![task(complete(&rows[0]))]);
@@ -149,14 +153,15 @@ fn an_execution_is_offered_to_waiting_claims_once() {
     let process = Process::default().waiting(claim("first", 1)).waiting(claim("second", 1));
     let mut driver = process.driver(vec![task(submit(1))]);
     let run = run(&mut driver, &Table::default());
-    // A submission says beforehand what it makes ready: it is offered before anything is loaded, and not again afterwards.
+    // The profile of a submission names the classes it makes claimable: they are offered before anything is loaded, and
+    // not again.
     assert_eq!(process.offers(), [BTreeMap::from([(CLASS, 1)])]);
     assert_eq!(process.waits(), 1);
     assert_eq!(instance(&run.changes().executions.inserted[0].execution), Some("first"));
 }
 
 #[test]
-fn a_transaction_that_begins_again_keeps_the_claims_that_it_has_taken_along() {
+fn a_retried_transaction_keeps_the_waiting_claims_that_it_took() {
     let process = Process::default().waiting(claim("first", 1)).waiting(claim("second", 1));
     let mut driver = process.driver(vec![task(submit(1))]);
     run(&mut driver, &Table::default());
@@ -169,7 +174,7 @@ fn a_transaction_that_begins_again_keeps_the_claims_that_it_has_taken_along() {
 }
 
 #[test]
-fn the_replies_of_an_earlier_try_are_dropped_when_the_transaction_begins_again() {
+fn a_retry_drops_the_replies_of_the_earlier_try() {
     let mut driver = Process::default().driver(vec![task(submit(1))]);
     run(&mut driver, &Table::default());
     driver.begin(1);

@@ -1,7 +1,7 @@
-//! Which rows a transaction asks for, how often, and in which loads.
+//! The rows that a transaction loads, how often, and in which order.
 
-use super::rules::{ByHand, CLAIMS, InPhase, tag, task};
-use super::table::{CLASS, FLOW, Table, id, lane, leased, run};
+use super::rules::{CLAIMS, InPhase, TestRule, tag, task};
+use super::table::{CLASS, FLOW, Table, active, id, lane, run};
 use selvedge_core::driver::{Alone, Driver, Loading, LockPlan};
 use selvedge_core::outbox::{OutboxKind, OutboxName};
 use selvedge_core::rows::Queries;
@@ -16,9 +16,9 @@ fn alone(tasks: Vec<Box<dyn Task>>) -> Driver<Alone<Box<dyn Task>>> {
 }
 
 #[test]
-fn needs_are_asked_again_until_they_add_nothing_new_and_nothing_is_asked_for_twice() {
+fn needs_are_collected_until_they_add_nothing_new_and_nothing_is_loaded_twice() {
     let follows = || {
-        ByHand::asking(|work, needs| {
+        TestRule::asking(|work, needs| {
             for next in [id(1), id(2), id(3)] {
                 needs.executions.read([next]);
                 if !work.is_loaded(next) {
@@ -28,7 +28,7 @@ fn needs_are_asked_again_until_they_add_nothing_new_and_nothing_is_asked_for_twi
         })
     };
     // Two rules that need the same rows load them once.
-    let run = run(&mut alone(vec![task(follows()), task(follows())]), &Table::of([1, 2, 3].map(leased)));
+    let run = run(&mut alone(vec![task(follows()), task(follows())]), &Table::of([1, 2, 3].map(active)));
     let looks: Vec<Vec<ExecutionId>> =
         run.loads.iter().map(|(needs, _)| needs.executions.with(Access::Read)).collect();
     assert_eq!(looks, [[id(1)], [id(2)], [id(3)]]);
@@ -36,9 +36,9 @@ fn needs_are_asked_again_until_they_add_nothing_new_and_nothing_is_asked_for_twi
 }
 
 #[test]
-fn a_row_that_is_not_there_is_asked_for_once() {
+fn a_row_that_does_not_exist_is_requested_once() {
     let run = run(
-        &mut alone(vec![task(ByHand::asking(|_, needs| needs.executions.lock([id(1)])))]),
+        &mut alone(vec![task(TestRule::asking(|_, needs| needs.executions.lock([id(1)])))]),
         &Table::default(),
     );
     assert_eq!(run.loads_of(|needs| needs.executions.has(Access::Lock)), [0]);
@@ -47,16 +47,16 @@ fn a_row_that_is_not_there_is_asked_for_once() {
 
 #[test]
 fn a_row_that_is_locked_by_one_rule_and_read_by_another_is_loaded_once() {
-    let locks = ByHand::asking(|_, needs| needs.executions.lock([id(1)]));
-    let reads = ByHand::asking(|_, needs| needs.executions.read([id(1)]));
-    let run = run(&mut alone(vec![task(reads), task(locks)]), &Table::of([leased(1)]));
+    let locks = TestRule::asking(|_, needs| needs.executions.lock([id(1)]));
+    let reads = TestRule::asking(|_, needs| needs.executions.read([id(1)]));
+    let run = run(&mut alone(vec![task(reads), task(locks)]), &Table::of([active(1)]));
     assert_eq!(run.locks(0), [id(1)]);
     assert!(run.loads_of(|needs| needs.executions.has(Access::Read)).is_empty());
 }
 
 #[test]
-fn a_rule_that_never_stops_asking_fails_its_transaction() {
-    let endless = ByHand::asking(|work, needs| {
+fn a_rule_whose_needs_never_end_fails_its_transaction() {
+    let endless = TestRule::asking(|work, needs| {
         let next = (1..).map(id).find(|id| !work.was_requested(*id));
         needs.executions.read(next);
     });
@@ -66,9 +66,10 @@ fn a_rule_that_never_stops_asking_fails_its_transaction() {
 }
 
 #[test]
-fn after_the_first_part_nothing_is_locked_any_more() {
-    let changes = ByHand::asking(|_, needs| needs.executions.lock([id(1)])).deciding(|work| tag(work, id(1)));
-    let asks_late = ByHand::asking(|work, needs| {
+fn nothing_is_locked_after_the_first_part() {
+    let changes =
+        TestRule::asking(|_, needs| needs.executions.lock([id(1)])).deciding(|work| tag(work, id(1)));
+    let asks_late = TestRule::asking(|work, needs| {
         if work.is_changed(id(1)) {
             needs.executions.lock([id(2)]);
             needs.gates.lock([GateId(1)]);
@@ -84,13 +85,13 @@ fn after_the_first_part_nothing_is_locked_any_more() {
         assert!(work.is_loaded(id(3)), "reads are served");
     });
     let claims = InPhase::<CLAIMS>(asks_late);
-    let run = run(&mut alone(vec![task(changes), task(claims)]), &Table::of([1, 2, 3].map(leased)));
+    let run = run(&mut alone(vec![task(changes), task(claims)]), &Table::of([1, 2, 3].map(active)));
     let (last, _) = run.loads.last().expect("there are loads");
     assert_eq!(*last, Needs { executions: Request::reading([id(3)]), ..Needs::default() });
     assert_eq!(run.changes().executions.updated.len(), 1);
 }
 
-/// Something of every stage.
+/// Returns needs of every stage.
 fn everything() -> Needs {
     Needs {
         growing: Request::locking([FLOW]),
@@ -110,7 +111,7 @@ fn everything() -> Needs {
     }
 }
 
-/// The loads in which everything is loaded that is asked for at once.
+/// Returns the loads for needs of every stage that are requested at once.
 fn loads(plan: LockPlan) -> Vec<Needs> {
     let mut loading = Loading::new(plan);
     let mut asked = everything();
@@ -122,7 +123,7 @@ fn loads(plan: LockPlan) -> Vec<Needs> {
 }
 
 #[test]
-fn the_rows_of_a_later_stage_wait_for_those_of_an_earlier_one() {
+fn the_rows_of_a_later_stage_are_loaded_after_those_of_an_earlier_one() {
     let plan = LockPlan { later_executions: false, lanes_last: true, limits: true, gates: true };
     let all = everything();
     let none = Needs::default;
@@ -142,11 +143,11 @@ fn the_rows_of_a_later_stage_wait_for_those_of_an_earlier_one() {
     let parts = Needs { parts: Request::locking([GateId(5), GateId(6)]), ..none() };
     let held = Needs { queries: Queries { held: all.queries.held, ..Queries::default() }, ..none() };
     let last = Needs { flows: all.flows, sessions: all.sessions, ..none() };
-    assert_eq!(loads(plan), [first, second, gates, parts, held, last], "in order within a stage, too");
+    assert_eq!(loads(plan), [first, second, gates, parts, held, last], "sorted within each stage");
 }
 
 #[test]
-fn lanes_and_candidates_wait_for_executions_where_these_may_come_late_or_lanes_are_limited() {
+fn lanes_and_candidates_are_loaded_after_executions_if_these_may_come_late_or_lanes_are_limited() {
     let plan =
         |later_executions, lanes_last| LockPlan { later_executions, lanes_last, ..LockPlan::default() };
     let with_executions = |plan| {
@@ -160,7 +161,7 @@ fn lanes_and_candidates_wait_for_executions_where_these_may_come_late_or_lanes_a
 }
 
 #[test]
-fn flows_and_sessions_wait_where_gates_may_come() {
+fn flows_and_sessions_are_loaded_after_gates_if_gates_are_expected() {
     let without_gates = || {
         let all = everything();
         Needs {
@@ -180,13 +181,13 @@ fn flows_and_sessions_wait_where_gates_may_come() {
     assert_eq!((load.flows.len(), load.sessions.len()), (0, 0));
     let gates = Needs { gates: Request::locking([GateId(1)]), ..Needs::default() };
     let load = loading.next(gates.clone()).expect("it is in order");
-    assert_eq!(load, Some(gates), "a gate that comes now is before them");
+    assert_eq!(load, Some(gates), "a gate requested now precedes them");
     let load = loading.next(Needs::default()).expect("it is in order").expect("there is a load");
     assert_eq!((load.flows.len(), load.sessions.len()), (1, 1));
 }
 
 #[test]
-fn a_gate_that_is_asked_for_after_its_stage_is_left_out() {
+fn a_gate_that_is_requested_after_its_stage_is_left_out() {
     let asks = |number| Needs { gates: Request::locking([GateId(number)]), ..Needs::default() };
     let mut loading = Loading::new(LockPlan { gates: true, ..LockPlan::default() });
     assert_eq!(loading.next(asks(2)), Ok(Some(asks(2))));
@@ -194,7 +195,7 @@ fn a_gate_that_is_asked_for_after_its_stage_is_left_out() {
 }
 
 #[test]
-fn looking_at_an_execution_does_not_lock_it() {
+fn reading_an_execution_does_not_lock_it() {
     let mut loading = Loading::new(LockPlan::default());
     let asked = Needs {
         executions: Request::default().and(Access::Read, [id(1)]).and(Access::Lock, [id(2)]),
@@ -205,7 +206,7 @@ fn looking_at_an_execution_does_not_lock_it() {
 }
 
 #[test]
-fn candidates_of_a_lane_that_has_room_only_after_gates_were_locked_are_looked_for_all_the_same() {
+fn candidates_are_searched_for_even_after_gates_were_locked() {
     let mut loading = Loading::new(LockPlan { gates: true, ..LockPlan::default() });
     let gates = Needs { gates: Request::locking([GateId(1)]), ..Needs::default() };
     assert_eq!(loading.next(gates.clone()), Ok(Some(gates)));
@@ -215,7 +216,7 @@ fn candidates_of_a_lane_that_has_room_only_after_gates_were_locked_are_looked_fo
 }
 
 #[test]
-fn gates_that_were_not_expected_are_locked_after_sessions_but_only_once() {
+fn unexpected_gates_are_locked_after_sessions_but_only_once() {
     let first = Needs {
         executions: Request::locking([id(1)]),
         sessions: Request::locking([SessionId(1)]),
@@ -235,5 +236,5 @@ fn gates_that_were_not_expected_are_locked_after_sessions_but_only_once() {
     expecting
         .next(Needs { sessions: Request::locking([SessionId(1)]), ..Needs::default() })
         .expect("it is in order");
-    assert_eq!(expecting.next(asks(2)), Ok(None), "gates that are expected come before sessions");
+    assert_eq!(expecting.next(asks(2)), Ok(None), "expected gates precede sessions");
 }

@@ -1,8 +1,8 @@
 //! A transaction that would lock out of order, or save rows that it has not locked, is rolled back.
 
 use super::process::Process;
-use super::rules::{ByHand, claim, tag, task};
-use super::table::{FLOW, NAMESPACE, Table, execution, id, lane, leased, run};
+use super::rules::{TestRule, claim, tag, task};
+use super::table::{FLOW, NAMESPACE, Table, active, execution, id, lane, run};
 use selvedge_core::driver::{Alone, Driver};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rule::Task;
@@ -10,15 +10,15 @@ use selvedge_core::table::Access;
 use selvedge_core::{ExecutionId, Needs, State, Work};
 use uuid::Uuid;
 
-/// A transaction in a process where lanes and gates may limit something.
-fn alone(rule: ByHand) -> Driver<Alone<Box<dyn Task>>> {
+/// Returns a transaction of one rule in a process that expects limited lanes and gates.
+fn alone(rule: TestRule) -> Driver<Alone<Box<dyn Task>>> {
     Driver::new(Alone::default(), vec![task(rule)])
 }
 
 #[test]
-fn a_rule_that_asks_for_executions_after_lanes_were_locked_fails_its_transaction() {
+fn a_rule_that_requests_executions_after_lanes_were_locked_fails_its_transaction() {
     let after_lanes = || {
-        ByHand::asking(|work, needs| {
+        TestRule::asking(|work, needs| {
             needs.lanes.lock([lane()]);
             if work.has_requested_gate(lane()) {
                 needs.executions.lock([id(1)]);
@@ -28,19 +28,19 @@ fn a_rule_that_asks_for_executions_after_lanes_were_locked_fails_its_transaction
     let cases = [(after_lanes(), "Executions"), (after_lanes().locking_later_executions(), "LateExecutions")];
     for (rule, stage) in cases {
         let mut driver = alone(rule);
-        let run = run(&mut driver, &Table::of([leased(1)]));
+        let run = run(&mut driver, &Table::of([active(1)]));
         assert_eq!(run.aborted(), format!("the lock order is broken: {stage} asked for after Lanes"));
         assert!(
             run.loads_of(|needs| needs.executions.has(Access::Lock)).is_empty(),
-            "the store is never asked for them"
+            "the store never loads them"
         );
         assert!(!driver.take_tasks().0[0].is_decided());
     }
 }
 
-/// A rule that locks an execution, and then another that it learns of from the first.
-fn one_after_the_other() -> ByHand {
-    ByHand::asking(|work, needs| {
+/// Returns a rule that locks an execution, and then another one that it learns of from the first.
+fn one_after_the_other() -> TestRule {
+    TestRule::asking(|work, needs| {
         needs.executions.lock([id(1)]);
         if work.is_loaded(id(1)) {
             needs.executions.lock([id(2)]);
@@ -49,23 +49,23 @@ fn one_after_the_other() -> ByHand {
 }
 
 #[test]
-fn executions_are_asked_for_twice_only_by_a_rule_whose_profile_says_so() {
-    let table = Table::of([leased(1), leased(2)]);
+fn executions_are_locked_twice_only_by_a_rule_whose_profile_declares_it() {
+    let table = Table::of([active(1), active(2)]);
     let refused = run(&mut alone(one_after_the_other()), &table);
     assert_eq!(refused.aborted(), "the lock order is broken: Executions asked for after Executions");
     let accepted = run(&mut alone(one_after_the_other().locking_later_executions()), &table);
     assert_eq!((accepted.locks(0), accepted.locks(1)), (vec![id(1)], vec![id(2)]));
     assert!(accepted.changes().is_empty());
-    let plain = task(ByHand::asking(|_, _| {}));
+    let plain = task(TestRule::asking(|_, _| {}));
     let batch = vec![plain, task(one_after_the_other().locking_later_executions())];
     let accepted = run(&mut Driver::new(Alone::default(), batch), &table);
-    assert_eq!(accepted.locks(1), [id(2)], "in a batch with others, too");
+    assert_eq!(accepted.locks(1), [id(2)], "also in a batch with others");
 }
 
 #[test]
 fn an_execution_that_is_changed_without_being_locked_fails_the_transaction() {
-    let table = Table::of([leased(1)]);
-    let looks = || ByHand::asking(|_, needs| needs.executions.read([id(1)]));
+    let table = Table::of([active(1)]);
+    let looks = || TestRule::asking(|_, needs| needs.executions.read([id(1)]));
     for rule in [looks().deciding(|work| tag(work, id(1))), looks().deciding(|work| work.delete(id(1)))] {
         let run = run(&mut alone(rule), &table);
         let expected = format!("the lock order is broken: execution {} is changed and was not locked", id(1));
@@ -78,11 +78,11 @@ fn an_execution_that_was_locked_in_any_way_may_be_changed() {
     let asks: [fn(&mut Needs); 2] =
         [|needs| needs.executions.lock([id(1)]), |needs| needs.executions.lock_if_free([id(1)])];
     for ask in asks {
-        let rule = ByHand::asking(move |_, needs| ask(needs)).deciding(|work| tag(work, id(1)));
-        let run = run(&mut alone(rule), &Table::of([leased(1)]));
+        let rule = TestRule::asking(move |_, needs| ask(needs)).deciding(|work| tag(work, id(1)));
+        let run = run(&mut alone(rule), &Table::of([active(1)]));
         assert_eq!(run.updated(id(1)).expected_version, 7);
     }
-    // A claim locks the ready executions that it finds.
+    // A claim locks the waiting executions that it finds.
     let found = run(
         &mut Process::default().driver(vec![task(claim("instance", 1))]),
         &Table::of([execution(1, State::Waiting)]),
@@ -91,15 +91,15 @@ fn an_execution_that_was_locked_in_any_way_may_be_changed() {
     assert!(found.updated(id(1)).execution.state.lease().is_some());
 }
 
-/// A rule that looks at an execution without locking it, and writes an outbox row.
-fn writing(kind: OutboxKind, about: Uuid, locks_owner: bool) -> ByHand {
+/// Returns a rule that writes an outbox row, and locks or only reads its owner.
+fn writing(kind: OutboxKind, about: Uuid, locks_owner: bool) -> TestRule {
     let name = OutboxName { id: about, kind };
     let asks = move |_: &Work, needs: &mut Needs| match kind {
         OutboxKind::Flow if locks_owner => needs.flows.lock([FLOW]),
         _ if locks_owner => needs.executions.lock([ExecutionId(about)]),
         _ => needs.executions.read([ExecutionId(about)]),
     };
-    ByHand::asking(asks).deciding(move |work| {
+    TestRule::asking(asks).deciding(move |work| {
         let (at, namespace) = (work.now(), NAMESPACE);
         work.put_outbox(OutboxRow { name, at, position: 0, namespace, tags: Default::default() });
     })
@@ -107,7 +107,7 @@ fn writing(kind: OutboxKind, about: Uuid, locks_owner: bool) -> ByHand {
 
 #[test]
 fn an_outbox_row_is_written_only_by_a_transaction_that_has_locked_its_owner() {
-    let table = Table::of([leased(1)]);
+    let table = Table::of([active(1)]);
     for kind in OutboxKind::ALL {
         let owner = if kind == OutboxKind::Flow { FLOW.0 } else { id(1).0 };
         let written = run(&mut alone(writing(kind, owner, true)), &table);

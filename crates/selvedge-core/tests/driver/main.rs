@@ -1,6 +1,7 @@
-//! The transaction driver: which rows it asks for, in which order it locks and decides, and what it refuses to save.
+//! The transaction driver: the rows it loads, the order in which it locks and decides, and the changes it refuses to
+//! save.
 //!
-//! The tests play the store. They serve each load from a small table, and look at the loads and at the changes in the end.
+//! The tests act as the store. They serve each load from a small table, and inspect the loads and the final changes.
 
 mod cache;
 mod deferred;

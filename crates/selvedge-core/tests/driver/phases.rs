@@ -1,30 +1,30 @@
-//! The order in which a transaction decides its rules, and its time.
+//! The order in which a transaction decides its rules, and the time of the transaction.
 
-use super::rules::{ByHand, InPhase, PHASES, claim, report, task};
-use super::table::{Table, id, leased, run};
+use super::rules::{InPhase, PHASES, TestRule, claim, report, task};
+use super::table::{Table, active, id, run};
 use selvedge_core::driver::{Alone, Driver};
 use selvedge_core::rule::{Phase, Task};
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The rules that were decided, in order: their phase, and their place in the batch.
+/// The decided rules, in order: their phase, and their index in the batch.
 type Decided = Arc<Mutex<Vec<(Phase, usize)>>>;
 
-/// Makes a rule of a phase, given its place in the batch.
-type Make = fn(usize, &Decided) -> Box<dyn Task>;
+/// Creates a rule of a phase, given its index in the batch.
+type Create = fn(usize, &Decided) -> Box<dyn Task>;
 
-/// A rule in the phase at this place that notes when it is decided.
-fn noting<const PLACE: usize>(batch_place: usize, decided: &Decided) -> Box<dyn Task> {
+/// Returns a rule of the phase at this index that notes when it is decided.
+fn noting<const PHASE: usize>(batch_index: usize, decided: &Decided) -> Box<dyn Task> {
     let decided = decided.clone();
-    task(InPhase::<PLACE>(ByHand::asking(|_, _| {}).deciding(move |_| {
-        decided.lock().unwrap_or_else(PoisonError::into_inner).push((PHASES[PLACE], batch_place));
+    task(InPhase::<PHASE>(TestRule::asking(|_, _| {}).deciding(move |_| {
+        decided.lock().unwrap_or_else(PoisonError::into_inner).push((PHASES[PHASE], batch_index));
     })))
 }
 
 #[test]
 fn rules_are_decided_in_the_order_of_their_phases_whatever_the_order_of_the_batch() {
-    let make: [Make; 12] = [
+    let create: [Create; 12] = [
         noting::<0>,
         noting::<1>,
         noting::<2>,
@@ -42,17 +42,17 @@ fn rules_are_decided_in_the_order_of_their_phases_whatever_the_order_of_the_batc
     let batches: [Vec<usize>; 3] = [
         (0..PHASES.len()).collect(),
         (0..PHASES.len()).rev().collect(),
-        // Each twice, in no order.
-        (0..2 * PHASES.len()).map(|place| (place * 7 + 5) % PHASES.len()).collect(),
+        // Each twice, shuffled.
+        (0..2 * PHASES.len()).map(|index| (index * 7 + 5) % PHASES.len()).collect(),
     ];
     for batch in batches {
         let decided = Decided::default();
-        let tasks = batch.iter().enumerate().map(|(place, phase)| make[*phase](place, &decided));
+        let tasks = batch.iter().enumerate().map(|(index, phase)| create[*phase](index, &decided));
         let run = run(&mut Driver::new(Alone::default(), tasks.collect()), &Table::default());
         assert!(run.changes().is_empty());
         let decided = decided.lock().unwrap_or_else(PoisonError::into_inner);
         let mut expected: Vec<(Phase, usize)> =
-            batch.iter().enumerate().map(|(place, phase)| (PHASES[*phase], place)).collect();
+            batch.iter().enumerate().map(|(index, phase)| (PHASES[*phase], index)).collect();
         expected.sort();
         assert_eq!(*decided, expected, "within a phase, in the order of the batch");
     }
@@ -60,9 +60,9 @@ fn rules_are_decided_in_the_order_of_their_phases_whatever_the_order_of_the_batc
 
 #[test]
 fn the_time_of_a_transaction_does_not_move_once_a_rule_was_decided() {
-    let row = leased(1);
+    let row = active(1);
     let release = task(report(&row, Op::Release));
-    // Only once the execution is ready is it known that the claim carries its input.
+    // The input for the claim is loaded only once the execution is claimable.
     let mut driver = Driver::new(Alone::default(), vec![task(claim("claimer", 1)), release]);
     let run = run(&mut driver, &Table::of([row]));
     let last = run.loads.len() - 1;

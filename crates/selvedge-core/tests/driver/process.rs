@@ -1,4 +1,4 @@
-//! A process around transactions: a lease cache and waiting claims that a test fills.
+//! A process around transactions, with a lease cache and waiting claims that a test fills.
 
 use super::table::{CLASS, class};
 use selvedge_core::driver::{Admission, Alone, Driver, Host};
@@ -10,10 +10,10 @@ use selvedge_core::{Class, ClassId, Classes, Execution, ExecutionId, GateId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Lanes that limit something.
+/// The admission of a process with limited lanes.
 pub const LIMITED: Admission = Admission { lanes: true, limits: true, gates: false };
 
-/// A process whose transactions a test watches. It knows the one class. Default: no lanes, no gates, an empty cache.
+/// A process whose transactions a test observes. It knows one class. Default: no lanes, no gates, an empty cache.
 #[derive(Clone, Default)]
 pub struct Process(Arc<Inner>);
 
@@ -21,9 +21,9 @@ pub struct Process(Arc<Inner>);
 struct Inner {
     alone: Alone<Box<dyn Task>>,
     admission: Admission,
-    /// Waiting claims come only after the driver has asked for their lanes.
+    /// True if claims begin to wait only after the driver has asked for their lanes.
     comes_late: bool,
-    /// Waiting claims are taken along although their lanes do not fit.
+    /// True if waiting claims are handed over although their lanes do not fit.
     ignores_lanes: bool,
     state: Mutex<State>,
 }
@@ -39,17 +39,17 @@ struct State {
 }
 
 impl Process {
-    /// A process that knows this much of lanes and gates.
+    /// Creates a process with this admission.
     pub fn with(admission: Admission) -> Process {
         Process(Arc::new(Inner { admission, ..Inner::default() }))
     }
 
-    /// A process with limited lanes, in which a claim begins to wait after the driver has asked for the lanes of waiting claims.
+    /// Creates a process with limited lanes, in which claims begin to wait after the driver has asked for their lanes.
     pub fn with_late_claims() -> Process {
         Process(Arc::new(Inner { admission: LIMITED, comes_late: true, ..Inner::default() }))
     }
 
-    /// The same, and claims are taken along whether their lanes fit or not.
+    /// Creates such a process that also hands over claims whose lanes do not fit.
     pub fn that_ignores_lanes() -> Process {
         let inner = Inner { admission: LIMITED, comes_late: true, ignores_lanes: true, ..Inner::default() };
         Process(Arc::new(inner))
@@ -71,37 +71,37 @@ impl Process {
         self
     }
 
-    /// A claim begins to wait.
+    /// Adds a waiting claim while a transaction runs.
     pub fn add_waiting(&self, claim: Claim) {
         self.state(|state| state.waiting.push(claim));
     }
 
-    /// How many claims wait.
+    /// Returns the number of waiting claims.
     pub fn waits(&self) -> usize {
         self.state(|state| state.waiting.len())
     }
 
-    /// How many rows are in the lease cache.
+    /// Returns the number of cached rows.
     pub fn caches(&self) -> usize {
         self.state(|state| state.cached.len())
     }
 
-    /// How many executions of each class were offered to waiting claims, one entry for each offer.
+    /// Returns the numbers of executions of each class that were offered to waiting claims, one entry per offer.
     pub fn offers(&self) -> Vec<BTreeMap<ClassId, usize>> {
         self.state(|state| state.offers.clone())
     }
 
-    /// Whether a transaction has come across gates.
+    /// Reports whether a transaction has met gates.
     pub fn expects_gates(&self) -> bool {
         self.state(|state| state.expects_gates)
     }
 
-    /// The executions that were reported as unreadable.
+    /// Returns the executions that were reported as unreadable.
     pub fn unreadable(&self) -> Vec<ExecutionId> {
         self.state(|state| state.unreadable.clone())
     }
 
-    /// A transaction of these tasks in this process.
+    /// Creates a transaction of these tasks.
     pub fn driver(&self, tasks: Vec<Box<dyn Task>>) -> Driver<Process> {
         self.0.alone.learn_classes(vec![(CLASS, class())]);
         Driver::new(self.clone(), tasks)

@@ -1,4 +1,4 @@
-//! Rules by hand, and the real ones that the tests use most.
+//! Test rules, and the real rules that the tests use most.
 
 use super::table::{CLASS, NAMESPACE, class, id, name};
 use bytes::Bytes;
@@ -17,38 +17,38 @@ pub fn task(rule: impl Rule) -> Box<dyn Task> {
 type Asks = Box<dyn Fn(&Work, &mut Needs) + Send>;
 type Decides = Box<dyn Fn(&mut Work) + Send>;
 
-/// A rule made of closures. Default: an operator's rule that decides nothing.
-pub struct ByHand {
+/// A rule made of closures, in the phase of operators. Default: it decides nothing.
+pub struct TestRule {
     profile: Profile,
     asks: Asks,
     decides: Decides,
 }
 
-impl ByHand {
-    /// A rule that asks for these rows, given those that are loaded.
-    pub fn asking(asks: impl Fn(&Work, &mut Needs) + Send + 'static) -> ByHand {
-        ByHand { profile: Profile::weighing(1), asks: Box::new(asks), decides: Box::new(|_| {}) }
+impl TestRule {
+    /// Creates a rule with these needs, given the loaded rows.
+    pub fn asking(asks: impl Fn(&Work, &mut Needs) + Send + 'static) -> TestRule {
+        TestRule { profile: Profile::weighing(1), asks: Box::new(asks), decides: Box::new(|_| {}) }
     }
 
-    /// The same rule, and this is its decision.
-    pub fn deciding(self, decides: impl Fn(&mut Work) + Send + 'static) -> ByHand {
-        ByHand { decides: Box::new(decides), ..self }
+    /// Sets the decision.
+    pub fn deciding(self, decides: impl Fn(&mut Work) + Send + 'static) -> TestRule {
+        TestRule { decides: Box::new(decides), ..self }
     }
 
-    /// The same rule, and its profile says that it locks executions which it learns of from loaded rows.
-    pub fn locking_later_executions(mut self) -> ByHand {
+    /// Declares in the profile that it locks executions that it learns of from loaded rows.
+    pub fn locking_later_executions(mut self) -> TestRule {
         self.profile.locks.later_executions = true;
         self
     }
 
-    /// The same rule, and its profile says that it touches this execution.
-    pub fn touching(mut self, touch: Touch) -> ByHand {
+    /// Declares in the profile that it touches this execution.
+    pub fn touching(mut self, touch: Touch) -> TestRule {
         self.profile.executions.push(touch);
         self
     }
 }
 
-impl Rule for ByHand {
+impl Rule for TestRule {
     type Reply = ();
     const PHASE: Phase = Phase::Operators;
 
@@ -65,7 +65,7 @@ impl Rule for ByHand {
     }
 }
 
-/// The phases, in their order.
+/// All phases, in order.
 pub const PHASES: [Phase; 12] = [
     Phase::Reports,
     Phase::Timers,
@@ -81,15 +81,15 @@ pub const PHASES: [Phase; 12] = [
     Phase::Claims,
 ];
 
-/// The place of the claims among the phases.
+/// The index of the phase of claims.
 pub const CLAIMS: usize = 11;
 
-/// A rule by hand in the phase at this place.
-pub struct InPhase<const PLACE: usize>(pub ByHand);
+/// A test rule in the phase at this index.
+pub struct InPhase<const INDEX: usize>(pub TestRule);
 
-impl<const PLACE: usize> Rule for InPhase<PLACE> {
+impl<const INDEX: usize> Rule for InPhase<INDEX> {
     type Reply = ();
-    const PHASE: Phase = PHASES[PLACE];
+    const PHASE: Phase = PHASES[INDEX];
 
     fn profile(&self) -> Profile {
         self.0.profile()
@@ -110,17 +110,17 @@ pub fn tag(work: &mut Work, id: ExecutionId) {
     work.apply(id, fact, None, |_| {});
 }
 
-/// A report of the worker that holds an execution.
+/// Returns a report of the worker that holds the lease.
 pub fn report(row: &Execution, op: Op) -> Report {
-    Report { namespace: NAMESPACE, fence: Fence::of(row).expect("it is leased"), op_id: None, op }
+    Report { namespace: NAMESPACE, fence: Fence::of(row).expect("it is active"), op_id: None, op }
 }
 
-/// The completion of an execution by the worker that holds it.
+/// Returns the completion of an execution.
 pub fn complete(row: &Execution) -> Report {
     report(row, Op::Complete { result: Bytes::from_static(b"1") })
 }
 
-/// A claim of this worker's instance for up to so many executions.
+/// Returns a claim of this instance for up to `max` executions.
 pub fn claim(instance: &str, max: u32) -> Claim {
     let lanes = vec![class().lane];
     Claim {
@@ -134,7 +134,7 @@ pub fn claim(instance: &str, max: u32) -> Claim {
     }
 }
 
-/// The delivery of a signal.
+/// Returns the delivery of a signal.
 pub fn signal(id: ExecutionId) -> Deliver {
     let draft = SignalDraft { name: Some("a".into()), payload: Bytes::from_static(b"1"), key: None };
     draft
@@ -142,7 +142,7 @@ pub fn signal(id: ExecutionId) -> Deliver {
         .expect("it is valid")
 }
 
-/// The submission of one execution, under an id that the engine minted.
+/// Returns the submission of one execution, with a generated id.
 pub fn submit(number: u128) -> Submit {
     let item = SubmitItem { submission: Draft::new("kind").check(), class: CLASS, id: id(number) };
     Submit { namespace: NAMESPACE, items: vec![item], call_key: None, repeated: false }

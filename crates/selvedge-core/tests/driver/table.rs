@@ -1,4 +1,4 @@
-//! A store without tables: it serves the loads of a driver from a few rows, and keeps the loads for the test.
+//! A small in-memory table that serves the loads of a driver, and the record of those loads.
 
 use bytes::Bytes;
 use selvedge_core::driver::{Demand, Driver, Host};
@@ -23,28 +23,28 @@ pub const CLASS: ClassId = ClassId(1);
 /// The flow of the rows that have one.
 pub const FLOW: FlowId = FlowId(Uuid::from_u128(99));
 
-/// An id.
+/// Returns an execution id.
 pub fn id(number: u128) -> ExecutionId {
     ExecutionId(Uuid::from_u128(number))
 }
 
-/// A name.
+/// Returns a name.
 pub fn name(text: &str) -> Name {
     Name::trusted(text)
 }
 
-/// The class of every row, as a store interned it.
+/// Returns the class of every row.
 pub fn class() -> Class {
     let (lane, kind) = (name("default"), name("kind"));
     Class { namespace: NAMESPACE, lane, kind, capabilities: Default::default() }
 }
 
-/// The gate of the lane of every row.
+/// Returns the gate of the lane of every row.
 pub fn lane() -> GateId {
     lane_gate(NAMESPACE, &class().lane).id()
 }
 
-/// An execution in this state.
+/// Returns an execution in this state.
 pub fn execution(number: u128, state: State) -> Execution {
     Execution {
         id: id(number),
@@ -68,8 +68,8 @@ pub fn execution(number: u128, state: State) -> Execution {
     }
 }
 
-/// An execution that a worker holds.
-pub fn leased(number: u128) -> Execution {
+/// Returns an active execution.
+pub fn active(number: u128) -> Execution {
     let [worker, instance] = ["worker", "instance"].map(name);
     let (ttl_ms, claimed_at) = (60_000, Timestamp::from_millis(2));
     let session = SessionId::of(NAMESPACE, &instance, ttl_ms);
@@ -77,7 +77,7 @@ pub fn leased(number: u128) -> Execution {
     execution(number, State::Active(Lease { id: lease_id, session, worker, instance, claimed_at, ttl_ms }))
 }
 
-/// A leased execution of a flow, and one that is blocked until the first succeeds.
+/// Returns an active execution of a flow, and its downstream, which waits for it to complete.
 pub fn joined(upstream: u128, downstream: u128) -> [Execution; 2] {
     let node =
         |text: &str| Node { name: name(text), depth: 0, parent: None, delay: None, flow_deadline_at: None };
@@ -88,7 +88,7 @@ pub fn joined(upstream: u128, downstream: u128) -> [Execution; 2] {
         spec: spec("upstream"),
         flow: Some(FLOW),
         wiring: Some(Wiring { downstreams: vec![below], ..Wiring::default() }.into()),
-        ..leased(upstream)
+        ..active(upstream)
     };
     let edges = vec![Edge::default()];
     let second = Execution {
@@ -113,13 +113,13 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of these executions.
+    /// Creates a table of these executions.
     pub fn of(executions: impl IntoIterator<Item = Execution>) -> Table {
         let executions = executions.into_iter().map(|row| (row.id, row)).collect();
         Table { executions, ..Table::default() }
     }
 
-    /// The rows that a load asks for, at this time.
+    /// Returns the rows that a load requests, at this time.
     fn rows(&self, needs: &Needs, now: Timestamp) -> Rows {
         let mut rows = Rows { now, ..Rows::default() };
         let mut asked: BTreeSet<ExecutionId> = BTreeSet::new();
@@ -151,7 +151,7 @@ impl Table {
         rows
     }
 
-    /// The first ready executions that no other transaction has locked, in claim order.
+    /// Returns the first waiting executions that no other transaction has locked, in claim order.
     fn candidates(&self, asked: &Candidates, except: &[ExecutionId]) -> Vec<ExecutionId> {
         let is_candidate = |row: &&Execution| {
             row.state == State::Waiting
@@ -162,7 +162,7 @@ impl Table {
         self.first(asked.limit, is_candidate)
     }
 
-    /// The first executions that a gate holds, in claim order.
+    /// Returns the first executions that a gate holds, in claim order.
     fn held(&self, asked: &HeldBy) -> Vec<ExecutionId> {
         self.first(asked.limit, |row| row.state.gate().is_some_and(|gate| gate.id() == asked.gate))
     }
@@ -174,55 +174,55 @@ impl Table {
     }
 }
 
-/// A transaction that was driven to its end.
+/// A finished transaction.
 #[derive(Debug)]
 pub struct Run {
-    /// Its loads, and the time that the store reported with each.
+    /// The loads, and the time that the store reported with each.
     pub loads: Vec<(Needs, Timestamp)>,
-    /// Its changes, or the reason why it was rolled back.
+    /// The changes, or the reason why the transaction was rolled back.
     pub end: Result<Changes, String>,
 }
 
 impl Run {
-    /// The changes of a transaction that was not rolled back.
+    /// Returns the changes of a transaction that was not rolled back.
     pub fn changes(&self) -> &Changes {
         self.end.as_ref().expect("the transaction is saved")
     }
 
-    /// The changed row of an execution.
+    /// Returns the changed row of an execution.
     pub fn updated(&self, id: ExecutionId) -> &Updated {
         let mut updated = self.changes().executions.updated.iter();
         updated.find(|row| row.execution.id == id).expect("the execution has changed")
     }
 
-    /// Why the transaction was rolled back.
+    /// Returns the reason why the transaction was rolled back.
     pub fn aborted(&self) -> &str {
         self.end.as_ref().expect_err("the transaction is rolled back")
     }
 
-    /// The executions that a load locks, waiting for them.
+    /// Returns the executions that a load locks and waits for.
     pub fn locks(&self, load: usize) -> Vec<ExecutionId> {
         self.loads[load].0.executions.with(Access::Lock)
     }
 
-    /// The loads that ask for something of this kind, by their place.
+    /// Returns the indices of the loads for which `asks_for` returns true.
     pub fn loads_of(&self, asks_for: impl Fn(&Needs) -> bool) -> Vec<usize> {
         let asks = |(place, (needs, _)): (usize, &(Needs, Timestamp))| asks_for(needs).then_some(place);
         self.loads.iter().enumerate().filter_map(asks).collect()
     }
 }
 
-/// Drives a transaction to its end. Every load takes a second.
+/// Runs a transaction to its end. Every load takes a second.
 pub fn run<H: Host>(driver: &mut Driver<H>, table: &Table) -> Run {
     drive(driver, table, 0, |_| {})
 }
 
-/// The same for a transaction that was begun before.
+/// Runs a transaction again, as a retry.
 pub fn run_again<H: Host>(driver: &mut Driver<H>, table: &Table) -> Run {
     drive(driver, table, 1, |_| {})
 }
 
-/// The same, and `watch` sees every load before it is served.
+/// Runs a transaction to its end. `watch` sees every load before it is served.
 pub fn run_watched<H: Host>(driver: &mut Driver<H>, table: &Table, watch: impl FnMut(&Needs)) -> Run {
     drive(driver, table, 0, watch)
 }

@@ -1,10 +1,10 @@
-//! Suspensions, signals, waitpoints and steps by the real rules: in which order things come decides nothing that it should
-//! not, nothing is lost, and nothing happens twice.
+//! Suspensions, signals, waitpoints and steps with the real rules: the order of events does not affect results that
+//! must not depend on it, nothing is lost, and nothing happens twice.
 
-mod desk;
+mod helpers;
 mod races;
 mod stable;
 mod steps;
+mod test_store;
 mod waitpoints;
 mod waits;
-mod words;

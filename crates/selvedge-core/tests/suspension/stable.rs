@@ -1,7 +1,7 @@
-//! The numbers that stores keep and the words that the API speaks: they are the same for ever.
+//! The numbers of stores and the names of the API, which must never change.
 
-use super::desk::name;
-use super::words::signal;
+use super::helpers::signal;
+use super::test_store::name;
 use selvedge_core::fact::LeaseRef;
 use selvedge_core::signal::Effect;
 use selvedge_core::step::StepKind;
@@ -43,7 +43,7 @@ fn the_numbers_of_effects_kinds_of_steps_and_states_of_waitpoints_are_stable() {
 }
 
 #[test]
-fn every_word_is_read_back_as_what_it_stands_for() {
+fn every_name_parses_back_to_its_value() {
     for kind in StepKind::ALL {
         assert_eq!(StepKind::parse(kind.as_str()), Some(kind));
     }
@@ -72,7 +72,7 @@ fn everything() -> Condition {
 }
 
 #[test]
-fn a_suspension_is_told_with_its_times_resolved() {
+fn the_public_data_of_a_suspension_has_absolute_times() {
     let since = Timestamp::from_millis(1_000);
     let draft =
         WaitDraft { timeout_ms: Some(9), on_timeout: OnTimeout::Escalate, ..WaitDraft::new(everything()) };
@@ -87,13 +87,13 @@ fn a_suspension_is_told_with_its_times_resolved() {
     let wait = json!({
         "step": null, "condition": condition, "on_timeout": "escalate", "escalated": false, "timeout_at": 1_009,
     });
-    let told = json!({ "number": 4, "since_at": 1_000, "attempt": 2, "waits": [wait] });
-    assert_eq!(suspension.public_data(), told);
+    let expected = json!({ "number": 4, "since_at": 1_000, "attempt": 2, "waits": [wait] });
+    assert_eq!(suspension.public_data(), expected);
 }
 
 #[test]
-fn a_condition_is_described_in_words_with_what_has_come() {
-    let fresh = "(signal \"a\" and a time and an operator) or 2 distinct sources of a, b (0 have come) or the end of its \
+fn the_description_of_a_condition_includes_its_fulfilment() {
+    let fresh = "(signal \"a\" and a time and an operator) or 2 distinct sources of a, b (0 received) or the end of its \
                  children";
     let mut condition = everything();
     assert_eq!(condition.describe(), fresh);
@@ -104,7 +104,7 @@ fn a_condition_is_described_in_words_with_what_has_come() {
         source: &source,
         waitpoint: None,
     });
-    let heard = condition.describe();
-    assert!(heard.starts_with("(signal \"a\", which has come, and a time"), "{heard}");
-    assert!(heard.contains("(1 have come)"), "{heard}");
+    let received = condition.describe();
+    assert!(received.starts_with("(signal \"a\" (received) and a time"), "{received}");
+    assert!(received.contains("(1 received)"), "{received}");
 }

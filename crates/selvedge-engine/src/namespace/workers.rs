@@ -115,7 +115,7 @@ impl Namespace {
         let depart = Depart { namespace: self.id(), instance };
         let leases = self.run(depart).await??;
         // A crash before this leaves leases on their first term: they expire when it ends.
-        let back = self.put_back(&leases, PutBackReason::Gone).await;
+        let back = self.put_back(&leases, PutBackReason::WorkerDeparted).await;
         self.inner().waiters.wake_instance(key);
         back
     }

@@ -139,8 +139,8 @@ pub async fn graph(caller: Caller, PathFlow(id): PathFlow, mut query: Query) -> 
     let flow = caller.namespace.flow(id).await?.flow;
     let title = flow.name.map_or_else(|| format!("flow {id}"), |name| name.to_string());
     let (content_type, text) = match format.as_str() {
-        "dot" => ("text/vnd.graphviz", graph.dot(&title)),
-        _ => ("image/svg+xml", graph.svg(&title)),
+        "dot" => ("text/vnd.graphviz", selvedge_drawing::dot(&graph, &title)),
+        _ => ("image/svg+xml", selvedge_drawing::svg(&graph, &title)),
     };
     let headers = [
         (header::CONTENT_TYPE, content_type),

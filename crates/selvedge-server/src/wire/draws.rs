@@ -5,13 +5,13 @@ use crate::wire::fields::{Fields, wrong_type};
 use crate::wire::json::{self, Object};
 use selvedge_core::gate::{Amounts, RequiredGates};
 use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
-use selvedge_core::submission::DRAWS_LIMIT;
+use selvedge_core::submission::REQUIRED_GATES_LIMIT;
 use selvedge_core::{Name, Refusal};
 use serde_json::value::RawValue;
 
 /// Reads the gate fields of a submission. An absent field has its value in `base`.
 pub fn read_draws(fields: &mut Fields<'_>, base: &RequiredGates) -> Result<RequiredGates, Refusal> {
-    let budgets = fields.bounded_array("budgets", DRAWS_LIMIT)?;
+    let budgets = fields.bounded_array("budgets", REQUIRED_GATES_LIMIT)?;
     let budgets = budgets.map(|items| items.into_iter().map(|(at, raw)| read_budget(at, raw)).collect());
     let quotas = fields.texts("quotas")?.map(|quotas| {
         let name = |(index, quota): (usize, &String)| {

@@ -183,7 +183,7 @@ async fn a_result_that_cannot_be_deserialised_or_is_too_large_fails() {
         Ok(json!(text))
     });
     let message = error_message(run_changed(large, one_step()).await);
-    assert!(message.starts_with("the step \"one\" was refused: /result is 2097154 bytes long"), "{message}");
+    assert!(message.starts_with("the step \"one\" was refused: /result has 2097154 bytes"), "{message}");
 }
 
 #[tokio::test]
@@ -235,12 +235,12 @@ async fn run_changed_with_open_wait(second: Version) -> (Outcome, Value) {
 #[tokio::test]
 async fn an_open_wait_whose_name_another_operation_uses_fails() {
     let message = error_message(run_changed_with_open_wait(one_step()).await);
-    assert!(message.contains("which is a sleep of attempt 0 and not a step"), "{message}");
+    assert!(message.contains("which attempt 0 began as a sleep, not as a step"), "{message}");
     let wait = version(|ctx| async move {
         ctx.wait_for_signal("one", "go again").await?;
         Ok(json!(null))
     });
     let message = error_message(run_changed_with_open_wait(wait).await);
     assert!(message.starts_with("the wait of the handler was refused"), "{message}");
-    assert!(message.contains("which is a sleep of attempt 0 and not a wait"), "{message}");
+    assert!(message.contains("which attempt 0 began as a sleep, not as a wait"), "{message}");
 }

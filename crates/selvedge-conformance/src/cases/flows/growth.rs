@@ -177,7 +177,7 @@ pub async fn an_edge_into_a_node_that_no_longer_waits_for_dependencies_is_refuse
     for to in ["waiting", "active", "done", "later", "skipped"] {
         let graph = flow.sketched(&format!("dependent -> n; n -> {to}")).await;
         let refusal = assert_refused(&flow, graph, "wrong_state", None).await;
-        assert!(refusal.to_string().contains(&format!("/edges/1/to names it as {to:?}")), "{refusal}");
+        assert!(refusal.to_string().contains(&format!("/edges/1/to names it ({to:?})")), "{refusal}");
     }
     flow.grow("n -> dependent").await;
     flow.cancel_node("dependent").await;

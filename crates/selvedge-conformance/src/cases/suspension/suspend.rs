@@ -32,28 +32,28 @@ fn every_condition(now: Timestamp) -> Condition {
     let long = "\u{1f9f5}".repeat(50);
     let heard = |texts: &[&str]| texts.iter().zip(7..).map(|(text, number)| (name(text), number)).collect();
     Condition::Any(vec![
-        Condition::Signal { name: name("heard"), heard: Some(10_000) },
+        Condition::Signal { name: name("heard"), received: Some(10_000) },
         on_signal("sïgnal \"quoted\""),
         Condition::All(vec![
             Condition::Count {
                 n: 3,
                 of: names(&["a", &long, "\u{1f4a5}"]),
                 distinct: Distinct::Signals,
-                heard: heard(&["a", &long]),
+                received: heard(&["a", &long]),
             },
             Condition::Count {
                 n: 2,
                 of: names(&["w"]),
                 distinct: Distinct::Waitpoints,
-                heard: heard(&["w"]),
+                received: heard(&["w"]),
             },
-            Condition::Count { n: 1000, of: names(&["x"]), distinct: Distinct::Sources, heard: vec![] },
+            Condition::Count { n: 1000, of: names(&["x"]), distinct: Distinct::Sources, received: vec![] },
             Condition::Any(vec![
                 Condition::Until { at: When::At(now.minus_ms(1)), passed: true },
                 Condition::All(vec![Condition::until(When::At(now.plus_ms(3_600_000)))]),
             ]),
         ]),
-        Condition::Operator { said: true },
+        Condition::Operator { resumed: true },
         Condition::operator(),
         Condition::Children { ended: true },
         Condition::children(),

@@ -40,7 +40,7 @@ pub async fn a_timeout_ends_the_execution_with_the_requested_outcome(harness: &H
         assert_eq!(row.state, State::Terminal(outcome));
         let error = row.detail.error.clone().expect("it has an error");
         assert_eq!(error.class, FailureClass::Timeout);
-        assert!(error.message.contains("in vain"), "{}", error.message);
+        assert!(error.message.contains("timed out"), "{}", error.message);
         assert_read_everywhere(harness, &row).await;
         assert_eq!(harness.tick(id, TIMEOUT_DUE).await, TimerReply::NotDue, "it is applied once");
         let refused = harness.try_signal(id, signal("b")).await.expect_err("it has ended");

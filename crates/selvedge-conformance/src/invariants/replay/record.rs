@@ -218,7 +218,7 @@ impl Recorded {
         for signal in self.signals.iter().filter(|signal| signal.taken.is_none()) {
             suspension.receive(arrival(signal));
         }
-        suspension.pass(at);
+        suspension.pass_times(at);
         self.must_resume = next == Next::Waiting;
         // The end of the children has no event of its own.
         let may_hold = suspension.holds() || suspension.waits_for_children();
@@ -271,8 +271,8 @@ impl Recorded {
     fn notice(&mut self, notice: SuspensionNotice, at: Timestamp) -> Vec<String> {
         let Some(suspension) = &mut self.suspension else { return vec!["it is not suspended".to_owned()] };
         let changed = match notice {
-            SuspensionNotice::Time => suspension.pass(at),
-            SuspensionNotice::Operator => suspension.allow(),
+            SuspensionNotice::Time => suspension.pass_times(at),
+            SuspensionNotice::Operator => suspension.resume_by_operator(),
             SuspensionNotice::Children => suspension.children_ended(),
             // The suspension itself names the gate.
             SuspensionNotice::Gate => match suspension.gate().cloned() {
@@ -304,7 +304,7 @@ impl Recorded {
             ResumedBy::Condition => {
                 // After a signal the condition holds already; else a time was reached, the children ended, or a gate
                 // opened.
-                if !suspension.holds() && (!suspension.pass(at) || !suspension.holds()) {
+                if !suspension.holds() && (!suspension.pass_times(at) || !suspension.holds()) {
                     suspension.children_ended();
                 }
                 if let Some(gate) = suspension.gate().cloned().filter(|_| !suspension.holds()) {
@@ -312,7 +312,7 @@ impl Recorded {
                 }
                 vec![]
             }
-            ResumedBy::Operator if suspension.allow() => vec![],
+            ResumedBy::Operator if suspension.resume_by_operator() => vec![],
             ResumedBy::Operator => (0..suspension.waits.len()).collect(),
             ResumedBy::Timeout => {
                 let late = suspension.overdue(at).filter(|_| !suspension.holds());

@@ -73,7 +73,7 @@ fn condition(
         |parts: &[ConditionSpec]| parts.iter().map(|part| condition(wait, part, all, exact)).collect();
     match spec {
         ConditionSpec::Signal(named) => {
-            Condition::Signal { name: name(*named), heard: wait.first(*named, all) }
+            Condition::Signal { name: name(*named), received: wait.first(*named, all) }
         }
         ConditionSpec::Any(of) => Condition::Any(parts(of)),
         ConditionSpec::All(of) => Condition::All(parts(of)),
@@ -81,7 +81,7 @@ fn condition(
             n: *n,
             of: of.iter().map(|named| name(*named)).collect(),
             distinct: *distinct,
-            heard: wait
+            received: wait
                 .distinct_signals(*n, of, *distinct, all)
                 .into_iter()
                 .map(|(value, number)| (name(value), number))
@@ -91,7 +91,7 @@ fn condition(
             let time = wait.since + ms(*after);
             Condition::Until { at: When::At(store_time(exact, time)), passed: time <= wait.time_reached }
         }
-        ConditionSpec::Operator => Condition::Operator { said: wait.allowed },
+        ConditionSpec::Operator => Condition::Operator { resumed: wait.allowed },
         ConditionSpec::Children => Condition::Children { ended: wait.children_ended },
     }
 }

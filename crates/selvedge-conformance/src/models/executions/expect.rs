@@ -87,7 +87,7 @@ impl Lockstep<'_> {
         CoreCommand::PutBack(PutBack {
             namespace: self.harness.namespace,
             fence,
-            why: if orphaned { PutBackReason::Orphaned } else { PutBackReason::Gone },
+            why: if orphaned { PutBackReason::Orphaned } else { PutBackReason::WorkerDeparted },
         })
     }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// let until = Until::all([Until::any([reviewed, overruled]), tomorrow]);
 /// assert_eq!(
 ///     until.to_string(),
-///     r#"(2 distinct sources of review (0 have come) or signal "overrule") and a time"#,
+///     r#"(2 distinct sources of review (0 received) or signal "overrule") and a time"#,
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,7 @@ impl Until {
     /// ```
     /// # use selvedge::Until;
     /// let two_of_three = Until::signals(2, ["paid", "packed", "weighed"]);
-    /// assert_eq!(two_of_three.to_string(), "2 distinct signals of paid, packed, weighed (0 have come)");
+    /// assert_eq!(two_of_three.to_string(), "2 distinct signals of paid, packed, weighed (0 received)");
     /// ```
     pub fn signals<S: AsRef<str>>(n: u32, of: impl IntoIterator<Item = S>) -> Until {
         Until::count(n, of, Distinct::Signals)
@@ -52,7 +52,7 @@ impl Until {
     /// ```
     /// # use selvedge::Until;
     /// let both = Until::waitpoints(2, ["bank", "customs"]);
-    /// assert_eq!(both.to_string(), "2 distinct waitpoints of bank, customs (0 have come)");
+    /// assert_eq!(both.to_string(), "2 distinct waitpoints of bank, customs (0 received)");
     /// ```
     pub fn waitpoints<S: AsRef<str>>(n: u32, of: impl IntoIterator<Item = S>) -> Until {
         Until::count(n, of, Distinct::Waitpoints)
@@ -63,7 +63,7 @@ impl Until {
     /// ```
     /// # use selvedge::Until;
     /// let two_people = Until::sources(2, ["agree"]);
-    /// assert_eq!(two_people.to_string(), "2 distinct sources of agree (0 have come)");
+    /// assert_eq!(two_people.to_string(), "2 distinct sources of agree (0 received)");
     /// ```
     pub fn sources<S: AsRef<str>>(n: u32, of: impl IntoIterator<Item = S>) -> Until {
         Until::count(n, of, Distinct::Sources)

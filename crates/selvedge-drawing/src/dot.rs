@@ -1,24 +1,24 @@
-//! A graph in Graphviz's language.
+//! DOT, the language of Graphviz.
 
-use super::look::LIGHT;
-use super::{FlowGraph, GraphEdge, GraphGroup, GraphNode};
-use crate::join::{EdgeCondition, Resolution};
-use std::collections::HashMap;
+use crate::theme::LIGHT;
+use crate::{groups, policy_label};
+use selvedge_core::graph::{FlowGraph, GraphEdge, GraphNode};
+use selvedge_core::join::{EdgeCondition, Resolution};
 use std::fmt::Write;
 
-/// The graph as a digraph from left to right.
+/// Draws the graph as a digraph from left to right.
 pub fn draw(graph: &FlowGraph, title: &str) -> String {
     let mut dot = format!("digraph {} {{\n", quoted(title));
     let (paper, ink) = (LIGHT.paper, LIGHT.ink);
     let _ = writeln!(dot, "  graph [rankdir=LR, label={}, labelloc=t, bgcolor=\"{paper}\"];", label(title));
     let _ = writeln!(dot, "  node [shape=box, style=\"rounded,filled\", fontcolor=\"{ink}\"];");
     let _ = writeln!(dot, "  edge [fontsize=10];");
-    let groups: HashMap<&str, &GraphGroup> =
-        graph.groups.iter().map(|group| (group.node.as_str(), group)).collect();
-    for one in &graph.nodes {
-        dot.push_str(&node(one, groups.get(one.name.as_str()).and_then(|group| group.label())));
+    let groups = groups(graph);
+    for node in &graph.nodes {
+        let policy = groups.get(node.name.as_str()).and_then(|group| policy_label(group));
+        dot.push_str(&node_statement(node, policy));
     }
-    graph.edges.iter().for_each(|one| dot.push_str(&edge(one)));
+    graph.edges.iter().for_each(|edge| dot.push_str(&edge_statement(edge)));
     for (parent, child) in &graph.spawned {
         let style = format!("dir=both, arrowtail=odot, arrowhead=empty, color=\"{}\"", LIGHT.spawned());
         let _ = writeln!(dot, "  {} -> {} [{style}];", quoted(parent), quoted(child));
@@ -27,18 +27,18 @@ pub fn draw(graph: &FlowGraph, title: &str) -> String {
     dot
 }
 
-fn node(node: &GraphNode, policy: Option<String>) -> String {
-    let words = label(&format!("{}\n{}", node.name, node.state.as_str()));
+fn node_statement(node: &GraphNode, policy: Option<String>) -> String {
+    let text = label(&format!("{}\n{}", node.name, node.state.as_str()));
     let (colour, tint) = (LIGHT.state(node.state), LIGHT.tint(node.state));
-    let beside = policy.map(|policy| format!(", xlabel={}", label(&policy))).unwrap_or_default();
+    let policy = policy.map(|policy| format!(", xlabel={}", label(&policy))).unwrap_or_default();
     format!(
-        "  {} [label={words}, color=\"{colour}\", fillcolor=\"{tint}\", tooltip=\"{}\"{beside}];\n",
+        "  {} [label={text}, color=\"{colour}\", fillcolor=\"{tint}\", tooltip=\"{}\"{policy}];\n",
         quoted(&node.name),
         node.execution,
     )
 }
 
-fn edge(edge: &GraphEdge) -> String {
+fn edge_statement(edge: &GraphEdge) -> String {
     let style = match edge.resolution {
         Resolution::Pending => "dashed",
         Resolution::Holds => "solid",
@@ -53,7 +53,7 @@ fn edge(edge: &GraphEdge) -> String {
     format!("  {from} -> {to} [style={style}, color=\"{colour}\"{when}];\n")
 }
 
-/// An id in quotes. Different names stay different.
+/// Quotes an id. Different names give different ids.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -70,7 +70,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Text to show, in quotes: there Graphviz would also read entities such as `&lt;`.
+/// Quotes text that is shown. Graphviz decodes entities such as `&lt;` there, so ampersands are escaped.
 fn label(text: &str) -> String {
     quoted(&text.replace('&', "&amp;"))
 }

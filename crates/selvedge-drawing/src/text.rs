@@ -1,9 +1,9 @@
-//! Text in pictures: escaped for XML, shortened where a box ends, and measured without a font.
+//! Text in pictures: escaped for XML, shortened to fit a box, and measured without a font.
 
-/// How wide a name may be, in ems: about 24 characters.
-pub const NAME_EMS: f64 = 14.8;
+/// The width to which a name is shortened, in ems: about 24 characters.
+pub const NAME_EMS_MAX: f64 = 14.8;
 
-/// Text for XML, in an element or in a quoted attribute. A character that XML cannot hold becomes U+FFFD.
+/// Escapes text for an XML element or a quoted attribute. Characters that XML does not allow become U+FFFD.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -22,12 +22,13 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// Text that keeps its own direction: right-to-left text and marks in it do not turn what stands around it.
+/// Escapes text and isolates its direction, so that right-to-left text and direction marks do not affect the text
+/// around it.
 pub fn isolated(text: &str) -> String {
     format!("\u{2068}{}\u{2069}", escape(text))
 }
 
-/// At most `ems` of the text. The middle goes, because names of one flow differ at their ends.
+/// Shortens text to at most `ems`. The middle is left out, because the names of one flow often differ at their ends.
 pub fn shortened(text: &str, ems: f64) -> String {
     if measure(text) <= ems {
         return text.to_owned();
@@ -49,7 +50,7 @@ fn fitting(characters: impl Iterator<Item = char>, room: f64) -> String {
         .collect()
 }
 
-/// About how wide the text is, in ems; rather too much than too little.
+/// Estimates the width of text in ems. Tends to overestimate.
 pub fn measure(text: &str) -> f64 {
     text.chars().map(width).sum()
 }
@@ -62,11 +63,11 @@ fn width(character: char) -> f64 {
         '-' | 'f' | 'r' | 't' | '/' | '\\' | '"' => 0.48,
         'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 1.0,
         'A'..='Z' => 0.74,
-        // Marks that sit on other characters, joiners, and marks of direction.
+        // Combining marks, joiners and direction marks.
         '\u{0300}'..='\u{036f}' | '\u{0591}'..='\u{05bd}' | '\u{064b}'..='\u{065f}' => 0.0,
         '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' => 0.0,
         '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}' => 0.0,
-        // Scripts whose characters are square, and pictures.
+        // Scripts with square characters, and emoji.
         '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{a4cf}' | '\u{ac00}'..='\u{d7a3}' => 1.05,
         '\u{f900}'..='\u{faff}' | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}' => 1.05,
         '\u{1f000}'..='\u{3ffff}' => 1.3,

@@ -1,13 +1,13 @@
-//! How states and edges look: colours that people with any colour vision can tell apart, and a sign in each state's disc.
+//! Colours and signs of states and edges.
 //!
-//! The hues are those of Okabe and Ito, with lighter ones for dark backgrounds. No colour stands alone: a state has its
-//! sign and its word, an edge its dashes.
+//! The hues are those of Okabe and Ito, which people with any colour vision can tell apart, with lighter variants for
+//! dark backgrounds. Nothing is told by colour alone: a state also has a sign and its name, an edge has a dash pattern.
 
-use crate::join::Resolution;
-use crate::state::StateName;
+use selvedge_core::join::Resolution;
+use selvedge_core::state::StateName;
 use std::fmt;
 
-/// A colour: red, green, blue.
+/// An RGB colour.
 #[derive(Clone, Copy)]
 pub struct Colour(u32);
 
@@ -18,40 +18,40 @@ impl fmt::Display for Colour {
 }
 
 impl Colour {
-    fn parts(self) -> [u32; 3] {
+    fn channels(self) -> [u32; 3] {
         [self.0 >> 16 & 0xff, self.0 >> 8 & 0xff, self.0 & 0xff]
     }
 
-    /// This many hundredths of the colour, the rest of `ground`.
-    fn over(self, ground: Colour, hundredths: u32) -> Colour {
-        let mix = |(colour, ground): (u32, u32)| (colour * hundredths + ground * (100 - hundredths)) / 100;
-        let [red, green, blue] = self.parts();
-        let [ground_red, ground_green, ground_blue] = ground.parts();
-        let mixed = [(red, ground_red), (green, ground_green), (blue, ground_blue)].map(mix);
+    /// Mixes `percent` of this colour with `background`.
+    fn over(self, background: Colour, percent: u32) -> Colour {
+        let mix = |(colour, background): (u32, u32)| (colour * percent + background * (100 - percent)) / 100;
+        let [red, green, blue] = self.channels();
+        let [back_red, back_green, back_blue] = background.channels();
+        let mixed = [(red, back_red), (green, back_green), (blue, back_blue)].map(mix);
         Colour(mixed[0] << 16 | mixed[1] << 8 | mixed[2])
     }
 
-    /// What can be read on it: black or white.
+    /// Returns black or white, whichever is legible on this colour.
     fn contrast(self) -> Colour {
-        let [red, green, blue] = self.parts();
+        let [red, green, blue] = self.channels();
         if red * 299 + green * 587 + blue * 114 > 130_000 { Colour(0x15171b) } else { Colour(0xffffff) }
     }
 }
 
-/// The colours of one background.
+/// The colours for one kind of background.
 pub struct Theme {
-    /// The picture's ground.
+    /// The picture's background.
     pub paper: Colour,
-    /// Text.
+    /// The colour of text.
     pub ink: Colour,
-    /// Text that says less.
+    /// The colour of secondary text.
     pub faint: Colour,
-    /// Borders.
+    /// The colour of borders.
     pub line: Colour,
     dark: bool,
 }
 
-/// For light backgrounds.
+/// The theme for light backgrounds.
 pub const LIGHT: Theme = Theme {
     paper: Colour(0xfbfaf7),
     ink: Colour(0x22252b),
@@ -60,7 +60,7 @@ pub const LIGHT: Theme = Theme {
     dark: false,
 };
 
-/// For dark backgrounds.
+/// The theme for dark backgrounds.
 pub const DARK: Theme = Theme {
     paper: Colour(0x15171b),
     ink: Colour(0xe6e4df),
@@ -70,7 +70,7 @@ pub const DARK: Theme = Theme {
 };
 
 impl Theme {
-    /// A state's colour.
+    /// Returns the colour of a state.
     pub fn state(&self, state: StateName) -> Colour {
         let (light, dark) = match state {
             StateName::WaitingDependencies => (0x8d929a, 0x858a93),
@@ -88,12 +88,12 @@ impl Theme {
         Colour(if self.dark { dark } else { light })
     }
 
-    /// The ground of a node in this state.
+    /// Returns the background of a node in this state.
     pub fn tint(&self, state: StateName) -> Colour {
         self.state(state).over(self.paper, if self.dark { 16 } else { 12 })
     }
 
-    /// An edge's colour.
+    /// Returns the colour of an edge.
     pub fn edge(&self, resolution: Resolution) -> Colour {
         match resolution {
             Resolution::Pending => self.faint.over(self.paper, 75),
@@ -102,12 +102,12 @@ impl Theme {
         }
     }
 
-    /// The colour of the line from a parent to a child it spawned.
+    /// Returns the colour of the line from a parent to a spawned child.
     pub fn spawned(&self) -> Colour {
         self.state(StateName::Delayed)
     }
 
-    fn rules(&self, states: &[StateName]) -> String {
+    fn css_rules(&self, states: &[StateName]) -> String {
         let Theme { paper, ink, faint, line, .. } = self;
         let mut rules = vec![
             format!(".paper{{fill:{paper};stroke:{line}}}"),
@@ -133,12 +133,12 @@ impl Theme {
     }
 }
 
-/// The rules apply inside the picture only, because a style element inside a page speaks to all of the page.
+/// Restricts CSS rules to the picture: a style element inside a page applies to the whole page.
 fn scoped(rules: &str) -> String {
     rules.split_inclusive('}').map(|rule| format!(".selvedge-graph {rule}\n")).collect()
 }
 
-/// The style sheet of a picture in which these states occur.
+/// Returns the style sheet of a picture that shows these states.
 pub fn style(states: &[StateName]) -> String {
     let shapes = scoped(
         "text{font-family:system-ui,-apple-system,\"Segoe UI\",sans-serif;white-space:pre}\
@@ -155,11 +155,11 @@ pub fn style(states: &[StateName]) -> String {
          .spawned{stroke-width:1.25}\
          .halo{font-size:11px;font-style:italic;stroke-width:4;stroke-linejoin:round;paint-order:stroke}",
     );
-    let (light, dark) = (LIGHT.rules(states), DARK.rules(states));
+    let (light, dark) = (LIGHT.css_rules(states), DARK.css_rules(states));
     format!("{shapes}{light}@media (prefers-color-scheme:dark){{\n{dark}}}\n")
 }
 
-/// The sign in a state's disc: a path around the disc's centre.
+/// Returns the sign in a state's disc, as a path around the disc's centre.
 pub fn sign(state: StateName) -> &'static str {
     match state {
         StateName::WaitingDependencies => "M-2-3V3M2-3V3",

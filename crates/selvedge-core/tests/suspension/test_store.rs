@@ -1,8 +1,8 @@
-//! A desk with the rows of a few executions, on which the real rules run: a store without tables.
+//! An in-memory store with the rows of a few executions, on which the real rules run.
 //!
-//! The rules run through the transaction driver that ships. The desk serves the rows that the driver asks for and no others. It
-//! saves a decision only where the rows still have the versions that the decision saw. After every save it compares the signals,
-//! steps and waitpoints with the counts in the rows of their executions.
+//! The rules run through the real transaction driver. The store serves the rows that the driver requests and no others.
+//! It saves changes only if the rows still have the versions that the decision saw. After every save it compares the
+//! signals, steps and waitpoints with the counts in the rows of their executions.
 
 use bytes::Bytes;
 use selvedge_core::driver::{Alone, Demand, Driver};
@@ -31,12 +31,12 @@ use uuid::Uuid;
 pub const NAMESPACE: NamespaceId = NamespaceId(1);
 const CLASS: ClassId = ClassId(1);
 
-/// A name.
+/// Returns a name.
 pub fn name(text: &str) -> Name {
     Name::trusted(text)
 }
 
-/// The class of every execution.
+/// Returns the class of every execution.
 fn class() -> Class {
     Class {
         namespace: NAMESPACE,
@@ -46,9 +46,9 @@ fn class() -> Class {
     }
 }
 
-/// The rows.
+/// The rows of the store.
 #[derive(Clone, Debug, Default)]
-pub struct Desk {
+pub struct TestStore {
     pub now: Timestamp,
     pub executions: BTreeMap<ExecutionId, Execution>,
     pub signals: BTreeMap<(ExecutionId, u32), Signal>,
@@ -63,25 +63,25 @@ pub struct Desk {
     sessions: BTreeMap<SessionId, Session>,
 }
 
-impl Desk {
-    /// An empty desk.
+impl TestStore {
+    /// Creates an empty store.
     pub fn new() -> Self {
-        Desk { now: Timestamp::from_millis(1_000_000), ..Desk::default() }
+        TestStore { now: Timestamp::from_millis(1_000_000), ..TestStore::default() }
     }
 
-    /// Lets time pass.
-    pub fn wait_ms(&mut self, ms: i64) {
+    /// Advances the clock.
+    pub fn advance_ms(&mut self, ms: i64) {
         self.now = self.now.plus_ms(ms);
     }
 
     /// Runs a rule and saves its changes.
     pub fn run<R: Rule + Clone>(&mut self, rule: &R) -> R::Reply {
         let (reply, changes) = self.decide(rule);
-        assert!(self.save(changes), "nothing has moved meanwhile");
+        assert!(self.save(changes), "no row has changed meanwhile");
         reply
     }
 
-    /// The reply of a rule and its changes, which are not saved: a test may save them later.
+    /// Returns the reply of a rule and its changes, without saving them: a test may save them later.
     pub fn decide<R: Rule + Clone>(&self, rule: &R) -> (R::Reply, Changes) {
         let mut driver = Driver::new(Alone::default(), vec![Envelope::new(rule.clone())]);
         let mut needs = driver.begin(0);
@@ -97,7 +97,7 @@ impl Desk {
         }
     }
 
-    /// The rows that a load asks for. All of them are free.
+    /// Returns the rows that a load requests. No other transaction has locked any.
     fn rows(&self, needs: &Needs) -> Rows {
         refuse_unserved(needs);
         let mut rows = Rows { now: self.now, ..Rows::default() };
@@ -128,7 +128,7 @@ impl Desk {
         rows
     }
 
-    /// Adds the signals, steps, waitpoints and token keys that a load asks for.
+    /// Adds the signals, steps, waitpoints and token keys that a load requests.
     fn add_recorded(&self, needs: &Needs, rows: &mut Rows) {
         for id in &needs.queries.records {
             rows.found.records.push(*id);
@@ -154,15 +154,15 @@ impl Desk {
         }
     }
 
-    /// The first ready executions of the classes, in claim order.
+    /// Returns the first waiting executions of the classes, in claim order.
     fn candidates(&self, asked: &Candidates, except: &[ExecutionId]) -> Vec<&Execution> {
         let is_candidate = |row: &&Execution| {
             row.state == State::Waiting && asked.classes.contains(&row.class) && !except.contains(&row.id)
         };
-        let mut ready: Vec<&Execution> = self.executions.values().filter(is_candidate).collect();
-        ready.sort_by_key(|row| row.claim_order());
-        ready.truncate(asked.limit as usize);
-        ready
+        let mut waiting: Vec<&Execution> = self.executions.values().filter(is_candidate).collect();
+        waiting.sort_by_key(|row| row.claim_order());
+        waiting.truncate(asked.limit as usize);
+        waiting
     }
 
     fn relative(&self, id: ExecutionId) -> Option<Relative> {
@@ -171,7 +171,7 @@ impl Desk {
         Some(Relative { execution: id, name: name(row.node()?), outcome: row.state.outcome(), error, result })
     }
 
-    /// Saves what was decided, unless a row has moved meanwhile; says whether it did.
+    /// Saves changes unless a row has changed meanwhile. Returns true if they were saved.
     pub fn save(&mut self, changes: Changes) -> bool {
         let still = |id: &ExecutionId, version: u32| {
             self.executions.get(id).is_some_and(|row| row.version == version)
@@ -203,20 +203,20 @@ impl Desk {
             self.executions.insert(id, updated.execution);
         }
         for signal in changes.signals {
-            let place = (signal.execution, signal.number);
-            assert!(self.signals.insert(place, signal).is_none(), "a number names one signal");
+            let key = (signal.execution, signal.number);
+            assert!(self.signals.insert(key, signal).is_none(), "signals have unique numbers");
         }
         for (id, number, by) in changes.unread.signals_taken {
-            let signal = self.signals.get_mut(&(id, number)).expect("a signal that is taken is there");
+            let signal = self.signals.get_mut(&(id, number)).expect("a taken signal exists");
             signal.taken = Some(by);
         }
         for step in changes.steps {
             let known = self.steps.insert((step.execution, step.number), step.clone());
-            assert!(known.is_none_or(|known| known.name == step.name), "a number names one step");
+            assert!(known.is_none_or(|known| known.name == step.name), "steps have unique numbers");
         }
         for waitpoint in changes.waitpoints {
             let known = self.waitpoints.insert((waitpoint.execution, waitpoint.number), waitpoint.clone());
-            assert!(known.is_none_or(|known| known.id == waitpoint.id), "a number names one waitpoint");
+            assert!(known.is_none_or(|known| known.id == waitpoint.id), "waitpoints have unique numbers");
         }
         self.keys.extend(changes.token_keys.written.into_iter().map(|key| (key.id, key)));
         self.keys.retain(|id, _| !changes.token_keys.removed.contains(id));
@@ -228,25 +228,33 @@ impl Desk {
         true
     }
 
-    /// What is recorded is what the rows say of it; and nothing is suspended that could go on.
+    /// Checks that the records match the summaries in the rows, and that no fulfilled suspension remains.
     fn check(&self) {
         for row in self.executions.values() {
             let (id, record) = (row.id, &row.detail.record);
             let signals: Vec<&Signal> = self.signals_of(id).collect();
             let numbers: Vec<u32> = signals.iter().map(|signal| signal.number).collect();
-            assert_eq!(numbers, (1..=record.signals).collect::<Vec<u32>>(), "signals are numbered");
+            assert_eq!(
+                numbers,
+                (1..=record.signals).collect::<Vec<u32>>(),
+                "signals are numbered without gaps"
+            );
             let untaken = signals.iter().filter(|signal| signal.taken.is_none()).count();
-            assert_eq!(record.untaken as usize, untaken, "signals that nothing has taken");
+            assert_eq!(record.untaken as usize, untaken, "signals that no wait has taken");
             assert!(signals.iter().all(|signal| signal.taken.is_none_or(|by| by <= record.suspensions)));
             let steps: Vec<u32> = self.steps_of(id).map(|step| step.number).collect();
-            assert_eq!(steps, (1..=record.steps).collect::<Vec<u32>>(), "steps are numbered");
+            assert_eq!(steps, (1..=record.steps).collect::<Vec<u32>>(), "steps are numbered without gaps");
             let waitpoints: Vec<u32> = self.waitpoints_of(id).map(|one| one.number).collect();
-            assert_eq!(waitpoints, (1..=record.waitpoints).collect::<Vec<u32>>(), "waitpoints are numbered");
+            assert_eq!(
+                waitpoints,
+                (1..=record.waitpoints).collect::<Vec<u32>>(),
+                "waitpoints are numbered without gaps"
+            );
             let open = self.waitpoints_of(id).filter(|one| one.state == WaitpointState::Open);
             let expiry = open.filter_map(|one| one.expires_at).min();
             assert_eq!(record.expires_at, expiry, "the next open waitpoint to expire");
             if let Some(suspension) = row.state.suspension() {
-                assert!(!suspension.holds(), "what holds goes on: {suspension:?}");
+                assert!(!suspension.holds(), "a fulfilled suspension must resume: {suspension:?}");
             }
         }
     }
@@ -263,22 +271,22 @@ impl Desk {
         self.waitpoints.range((id, 0)..=(id, u32::MAX)).map(|(_, waitpoint)| waitpoint)
     }
 
-    /// The row of an execution.
+    /// Returns the row of an execution.
     pub fn row(&self, id: ExecutionId) -> &Execution {
         &self.executions[&id]
     }
 
-    /// A step by its name.
+    /// Returns the step with this name.
     pub fn step(&self, id: ExecutionId, name: &str) -> &Step {
-        self.steps_of(id).find(|step| step.name.as_str() == name).expect("the step is there")
+        self.steps_of(id).find(|step| step.name.as_str() == name).expect("the step exists")
     }
 
-    /// Which signals which suspension has taken.
+    /// Returns the suspension that took each signal, in the order of the signals.
     pub fn taken(&self, id: ExecutionId) -> Vec<Option<u32>> {
         self.signals_of(id).map(|signal| signal.taken).collect()
     }
 
-    /// Submits one.
+    /// Submits an execution.
     pub fn submit(&mut self, policy: Policy) -> ExecutionId {
         let id = ExecutionId(Uuid::from_u128(self.executions.len() as u128 + 1));
         let draft = Draft { id: Some(id.0), policy, ..Draft::new("kind") };
@@ -287,59 +295,59 @@ impl Desk {
         self.run(&submit).remove(0).expect("it is accepted").execution.id
     }
 
-    /// Claims the next one.
+    /// Claims the next execution.
     pub fn claim(&mut self) -> Claimed {
         let lanes = vec![name("default")];
         let scope = ClaimScope { namespace: NAMESPACE, lanes, kinds: None, capabilities: Default::default() };
         let [worker, instance] = ["worker", "instance"].map(Name::trusted);
         let (max, ttl_ms, call_key, handed_only) = (1, 60_000, None, false);
         let claim = Claim { scope, worker, instance, max, ttl_ms, call_key, handed_only };
-        self.run(&claim).expect("it is accepted").claimed.pop().expect("one is ready")
+        self.run(&claim).expect("it is accepted").claimed.pop().expect("an execution is waiting")
     }
 
-    /// Submits one and claims it.
-    pub fn leased(&mut self) -> ExecutionId {
+    /// Submits an execution and claims it.
+    pub fn active(&mut self) -> ExecutionId {
         let id = self.submit(Policy::default());
         assert_eq!(self.claim().execution.id, id);
         id
     }
 
-    /// The report of the worker that holds it.
+    /// Returns a report of the worker that holds the lease.
     pub fn report_command(&self, id: ExecutionId, op: Op) -> Report {
-        let fence = Fence::of(self.row(id)).expect("it is leased");
+        let fence = Fence::of(self.row(id)).expect("it is active");
         Report { namespace: NAMESPACE, fence, op_id: None, op }
     }
 
-    /// The worker that holds it reports.
+    /// Reports as the worker that holds the lease.
     pub fn report(&mut self, id: ExecutionId, op: Op) -> Result<Reported, Refusal> {
         self.run(&self.report_command(id, op))
     }
 
-    /// The command of an operator.
+    /// Returns an action of an operator.
     pub fn operate_command(&self, id: ExecutionId, action: Action) -> Operate {
         let actor = name("operator");
         Operate { namespace: NAMESPACE, execution: id, actor, if_version: None, action }
     }
 
-    /// An operator acts.
+    /// Applies an action of an operator.
     pub fn operate(&mut self, id: ExecutionId, action: Action) -> Result<Execution, Refusal> {
         self.run(&self.operate_command(id, action))
     }
 
-    /// Time acts, if it is due.
-    pub fn tick(&mut self, id: ExecutionId, kind: DueKind) -> TimerReply {
+    /// Fires a timer if it is due.
+    pub fn fire(&mut self, id: ExecutionId, kind: DueKind) -> TimerReply {
         self.run(&FireTimer { execution: id, timer: Timer::Due(kind) }).expect("the row can be read")
     }
 
-    /// An execution is told that children of it have ended, if that was left to be done.
-    pub fn tell_parent(&mut self, id: ExecutionId) -> Dispatched {
+    /// Processes the outbox row about the children of an execution, if there is one.
+    pub fn dispatch_parent(&mut self, id: ExecutionId) -> Dispatched {
         let row = self.outbox.get(&OutboxName { id: id.0, kind: OutboxKind::Parent }).cloned();
         let Some(row) = row else { return Dispatched::Nothing };
         self.run(&Dispatch { row, only_close: false }).expect("the row can be read")
     }
 }
 
-/// Fails a test whose rules ask for rows that the desk does not keep: it would answer as if there were none.
+/// Fails a test whose rules request rows that the store does not keep: it would answer as if there were none.
 fn refuse_unserved(needs: &Needs) {
     let mut served = Needs {
         growing: Request::default(),
@@ -352,5 +360,5 @@ fn refuse_unserved(needs: &Needs) {
     served.sessions.retain(|_, access| access == Access::Read);
     served.queries.members.clear();
     served.queries.instances.clear();
-    assert_eq!(*needs, served, "the desk has no such rows");
+    assert_eq!(*needs, served, "the store does not keep these rows");
 }

@@ -1,54 +1,53 @@
-//! A graph as an SVG: boxes in layers, lines between them, a legend of what occurs.
+//! SVG: boxes in layers, lines between them, and a legend of the states and kinds of lines that occur.
 //!
-//! The element carries its own style, for light and dark backgrounds, and no id, so that several can stand in one page.
+//! The element carries its own style for light and dark backgrounds and has no id, so that a page can hold several.
 
-use super::layout::{BoxSize, Point, lay_out};
-use super::look::{sign, style};
-use super::text::{NAME_EMS, escape, isolated, measure, shortened};
-use super::{DRAWN_EDGES_LIMIT, DRAWN_NODES_LIMIT, FlowGraph, GraphGroup, GraphNode, Link};
-use crate::join::{EdgeCondition, Resolution};
-use crate::state::StateName;
-use std::collections::HashMap;
+use crate::layout::{Point, Size, lay_out};
+use crate::text::{NAME_EMS_MAX, escape, isolated, measure, shortened};
+use crate::theme::{sign, style};
+use crate::{DRAWN_EDGES_LIMIT, DRAWN_NODES_LIMIT, groups, policy_label};
+use selvedge_core::graph::{FlowGraph, GraphGroup, GraphNode, Link};
+use selvedge_core::join::{EdgeCondition, Resolution};
+use selvedge_core::state::StateName;
 use std::fmt::Write;
 
 const MARGIN: i32 = 24;
 const HEADER: i32 = 80;
 const BOX_HEIGHT: i32 = 48;
-/// Where the text in a box begins: after the disc.
+/// The left side of the text in a box, right of the disc.
 const TEXT_LEFT: i32 = 38;
-/// The least width of a picture: enough for a title and a legend.
-const LEAST_WIDTH: i32 = 480;
+/// The least width of a picture, enough for a title and a legend.
+const WIDTH_MIN: i32 = 480;
 const NAME_PIXELS: f64 = 13.0;
 const SMALL_PIXELS: f64 = 11.0;
 
-/// The graph as a drawing.
+/// Draws a graph.
 pub fn draw(graph: &FlowGraph, title: &str) -> String {
-    let groups: HashMap<&str, &GraphGroup> =
-        graph.groups.iter().map(|group| (group.node.as_str(), group)).collect();
-    let box_size = BoxSize { width: box_width(&graph.nodes), height: BOX_HEIGHT };
+    let groups = groups(graph);
+    let box_size = Size { width: box_width(&graph.nodes), height: BOX_HEIGHT };
     let (lines, links): (Vec<Link>, Vec<(usize, usize)>) = graph.links().unzip();
     let layout = lay_out(&graph.layers(), &links, box_size);
 
-    let width = (layout.size.width + 2 * MARGIN).max(LEAST_WIDTH);
+    let width = (layout.size.width + 2 * MARGIN).max(WIDTH_MIN);
     let mut body = format!("<g transform=\"translate({MARGIN} {HEADER})\">\n");
     let mut labels = String::new();
     for (link, points) in lines.iter().zip(&layout.lines) {
         match link {
-            Link::Spawned => line(&mut body, "spawned", points),
+            Link::Spawned => draw_line(&mut body, "spawned", points),
             Link::Edge(edge) => {
-                line(&mut body, edge.resolution.as_str(), points);
+                draw_line(&mut body, edge.resolution.as_str(), points);
                 match edge.when {
                     EdgeCondition::Success => {}
                     EdgeCondition::Failure | EdgeCondition::Finished => {
-                        line_label(&mut labels, edge.when.as_str(), points);
+                        draw_line_label(&mut labels, edge.when.as_str(), points);
                     }
                 }
             }
         }
     }
     body.push_str(&labels);
-    for (one, corner) in graph.nodes.iter().zip(&layout.boxes) {
-        node(&mut body, one, groups.get(one.name.as_str()).copied(), *corner, box_size.width);
+    for (node, corner) in graph.nodes.iter().zip(&layout.boxes) {
+        draw_node(&mut body, node, groups.get(node.name.as_str()).copied(), *corner, box_size.width);
     }
     body.push_str("</g>\n");
 
@@ -57,12 +56,12 @@ pub fn draw(graph: &FlowGraph, title: &str) -> String {
         let _ =
             writeln!(body, "<text class=\"name faint\" x=\"{MARGIN}\" y=\"{height}\">No nodes yet.</text>");
     }
-    height = legend(&mut body, graph, &lines, width, height);
-    frame(graph, title, BoxSize { width, height }, &body)
+    height = draw_legend(&mut body, graph, &lines, width, height);
+    frame(graph, title, Size { width, height }, &body)
 }
 
-/// How many nodes are in which state, for a graph too large to be read as a drawing.
-pub fn counts(graph: &FlowGraph, title: &str) -> String {
+/// Draws how many nodes are in each state, for a graph that is too large to draw.
+pub fn draw_counts(graph: &FlowGraph, title: &str) -> String {
     let width = 560;
     let counts = graph.counts();
     let mut body = format!(
@@ -75,7 +74,7 @@ pub fn counts(graph: &FlowGraph, title: &str) -> String {
         let count = counts.of(state);
         let long = i64::from(bar_right - bar_left) * i64::from(count) / i64::from(counts.total().max(1));
         let _ = writeln!(body, "<g class=\"{}\" transform=\"translate({MARGIN} {y})\">", state.as_str());
-        disc(&mut body, state, 9, 0);
+        draw_disc(&mut body, state, 9, 0);
         let _ = writeln!(
             body,
             "<text class=\"name ink\" x=\"28\" y=\"5\">{}</text>\
@@ -87,27 +86,27 @@ pub fn counts(graph: &FlowGraph, title: &str) -> String {
         );
         y += 30;
     }
-    frame(graph, title, BoxSize { width, height: y }, &body)
+    frame(graph, title, Size { width, height: y }, &body)
 }
 
-/// The element itself: what it says to those who cannot see it, its style, its ground and its title.
-fn frame(graph: &FlowGraph, title: &str, size: BoxSize, body: &str) -> String {
-    let BoxSize { width, height } = size;
+/// Writes the element around `body`: its description for screen readers, its style, its background and its title.
+fn frame(graph: &FlowGraph, title: &str, size: Size, body: &str) -> String {
+    let Size { width, height } = size;
     let counts = graph.counts();
     let states = occurring(graph);
-    let many = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-    let mut sizes = format!("{}, {}", many(graph.nodes.len(), "node"), many(graph.edges.len(), "edge"));
+    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let mut sizes = format!("{}, {}", plural(graph.nodes.len(), "node"), plural(graph.edges.len(), "edge"));
     if !graph.spawned.is_empty() {
         let _ = write!(sizes, ", {} spawned", graph.spawned.len());
     }
     let by_state: Vec<String> =
         states.iter().map(|state| format!("{} {}", counts.of(*state), state.as_str())).collect();
-    let said = escape(&format!("{title}: {sizes}. {}", by_state.join(", ")));
+    let description = escape(&format!("{title}: {sizes}. {}", by_state.join(", ")));
     let shown = isolated(&shortened(title, f64::from(width - 2 * MARGIN) / 16.0));
     let heading = escape(title);
     let style = style(&states);
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"selvedge-graph\" role=\"img\" aria-label=\"{said}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"selvedge-graph\" role=\"img\" aria-label=\"{description}\" \
          width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
          <title>{heading}</title>\n<style>\n{style}</style>\n\
          <rect class=\"paper\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"8\"/>\n\
@@ -118,16 +117,16 @@ fn frame(graph: &FlowGraph, title: &str, size: BoxSize, body: &str) -> String {
     )
 }
 
-/// One width for all boxes, by what is written in them.
+/// Returns the width of all boxes: that of the widest text in them.
 fn box_width(nodes: &[GraphNode]) -> i32 {
     let text = nodes.iter().map(|node| {
-        let name = measure(&node.name).min(NAME_EMS) * NAME_PIXELS;
+        let name = measure(&node.name).min(NAME_EMS_MAX) * NAME_PIXELS;
         name.max(measure(node.state.as_str()) * SMALL_PIXELS)
     });
     TEXT_LEFT + 14 + text.fold(80.0, f64::max).ceil() as i32
 }
 
-fn node(body: &mut String, node: &GraphNode, group: Option<&GraphGroup>, corner: Point, width: i32) {
+fn draw_node(body: &mut String, node: &GraphNode, group: Option<&GraphGroup>, corner: Point, width: i32) {
     let GraphNode { name, execution, state } = node;
     let word = state.as_str();
     let mut tooltip = format!("{name}\n{word}\n{execution}");
@@ -136,22 +135,22 @@ fn node(body: &mut String, node: &GraphNode, group: Option<&GraphGroup>, corner:
         let (policy, decision) = (group.policy.as_str(), group.decision.as_str());
         let _ = write!(tooltip, "\n{policy}: {holds} holds, {dead} dead, {pending} pending; {decision}",);
     }
-    let (tooltip, name) = (escape(&tooltip), isolated(&shortened(name, NAME_EMS)));
+    let (tooltip, name) = (escape(&tooltip), isolated(&shortened(name, NAME_EMS_MAX)));
     let (x, y) = (corner.x, corner.y);
     let _ = write!(
         body,
         "<g class=\"{word}\" transform=\"translate({x} {y})\"><title>{tooltip}</title>\
          <rect class=\"box\" width=\"{width}\" height=\"{BOX_HEIGHT}\" rx=\"8\"/>"
     );
-    disc(body, *state, 20, BOX_HEIGHT / 2);
-    // The inner element cuts off what is wider than it was measured.
+    draw_disc(body, *state, 20, BOX_HEIGHT / 2);
+    // The inner element clips text that is wider than its estimate.
     let _ = write!(
         body,
         "<svg x=\"{TEXT_LEFT}\" width=\"{}\" height=\"{BOX_HEIGHT}\"><text class=\"name ink\" y=\"21\">{name}</text>\
          <text class=\"small soft\" y=\"37\">{word}</text></svg>",
         width - TEXT_LEFT - 4,
     );
-    if let Some(label) = group.and_then(GraphGroup::label) {
+    if let Some(label) = group.and_then(policy_label) {
         let long = (measure(&label) * SMALL_PIXELS) as i32 + 14;
         let _ = write!(
             body,
@@ -163,7 +162,7 @@ fn node(body: &mut String, node: &GraphNode, group: Option<&GraphGroup>, corner:
     body.push_str("</g>\n");
 }
 
-fn disc(body: &mut String, state: StateName, x: i32, y: i32) {
+fn draw_disc(body: &mut String, state: StateName, x: i32, y: i32) {
     let path = sign(state);
     let _ = write!(
         body,
@@ -171,8 +170,8 @@ fn disc(body: &mut String, state: StateName, x: i32, y: i32) {
     );
 }
 
-/// A line with its head: curves between layers, level where it passes one.
-fn line(body: &mut String, class: &str, points: &[Point]) {
+/// Draws a line with its head: curved between layers, horizontal where it passes one.
+fn draw_line(body: &mut String, class: &str, points: &[Point]) {
     let (Some(first), Some(end)) = (points.first(), points.last()) else { return };
     let _ = write!(body, "<g class=\"edge {class}\"><path d=\"M{} {}", first.x, first.y);
     for (index, pair) in points.chunks_exact(2).enumerate() {
@@ -195,15 +194,15 @@ fn line(body: &mut String, class: &str, points: &[Point]) {
     let _ = writeln!(body, "\"/><path class=\"head\" d=\"M{} {}l-9-4v8z\"/></g>", end.x - 1, end.y);
 }
 
-/// The condition of an edge, in the middle of the curve by which it arrives.
-fn line_label(labels: &mut String, word: &str, points: &[Point]) {
+/// Writes the condition of an edge in the middle of its last curve.
+fn draw_line_label(labels: &mut String, word: &str, points: &[Point]) {
     let [.., from, to] = points else { return };
     let (x, y) = ((from.x + to.x) / 2, (from.y + to.y) / 2 + 4);
     let _ = writeln!(labels, "<text class=\"halo\" x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{word}</text>");
 }
 
-/// What the signs and the lines mean, as far as they occur; gives the height of the picture.
-fn legend(body: &mut String, graph: &FlowGraph, lines: &[Link], width: i32, height: i32) -> i32 {
+/// Explains the signs and lines that occur. Returns the height of the picture.
+fn draw_legend(body: &mut String, graph: &FlowGraph, lines: &[Link], width: i32, height: i32) -> i32 {
     let counts = graph.counts();
     let mut x = MARGIN;
     let mut y = height + 44;
@@ -228,22 +227,22 @@ fn legend(body: &mut String, graph: &FlowGraph, lines: &[Link], width: i32, heig
             corner.x,
             corner.y
         );
-        disc(body, state, 9, 0);
+        draw_disc(body, state, 9, 0);
         let _ = writeln!(body, "<text class=\"small faint\" x=\"24\" y=\"4\">{text}</text></g>");
         bottom = corner.y;
     }
-    for (class, text) in kinds_of_lines(lines) {
+    for (class, text) in line_kinds(lines) {
         let corner = place(text);
         let _ = write!(body, "<g transform=\"translate({} {})\">", corner.x, corner.y);
-        line(body, class, &[Point { x: -2, y: 0 }, Point { x: 22, y: 0 }]);
+        draw_line(body, class, &[Point { x: -2, y: 0 }, Point { x: 22, y: 0 }]);
         let _ = writeln!(body, "<text class=\"small faint\" x=\"28\" y=\"4\">{text}</text></g>");
         bottom = corner.y;
     }
     bottom + MARGIN
 }
 
-/// The class of each kind of line that occurs, and what it means.
-fn kinds_of_lines(lines: &[Link]) -> Vec<(&'static str, &'static str)> {
+/// Returns the CSS class and the label of each kind of line that occurs.
+fn line_kinds(lines: &[Link]) -> Vec<(&'static str, &'static str)> {
     let edge = |wanted: Resolution| {
         move |link: &Link| match link {
             Link::Edge(edge) => edge.resolution == wanted,
@@ -262,6 +261,7 @@ fn kinds_of_lines(lines: &[Link]) -> Vec<(&'static str, &'static str)> {
     kinds
 }
 
+/// Returns the states that occur.
 fn occurring(graph: &FlowGraph) -> Vec<StateName> {
     let counts = graph.counts();
     StateName::ALL.into_iter().filter(|state| counts.of(*state) > 0).collect()

@@ -1,22 +1,22 @@
-//! Small strict readers of XML and DOT: they panic at what a parser would refuse.
+//! Small strict parsers of XML and DOT. They panic at malformed text.
 
-/// An element of XML.
+/// An XML element.
 #[derive(Debug, Default)]
 pub struct Element {
     pub name: String,
     pub attributes: Vec<(String, String)>,
     pub children: Vec<Element>,
-    /// The text directly in it.
+    /// The text directly inside the element.
     pub text: String,
 }
 
 impl Element {
-    /// The value of an attribute; empty where it is not there.
+    /// Returns the value of an attribute; empty if it is absent.
     pub fn attribute(&self, name: &str) -> &str {
         self.attributes.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
     }
 
-    /// Every element with this name inside.
+    /// Returns every descendant with this name.
     pub fn all(&self, name: &str) -> Vec<&Element> {
         let mut found = Vec::new();
         for child in &self.children {
@@ -29,11 +29,11 @@ impl Element {
     }
 }
 
-/// Reads one element, without comments, sections or declarations: a picture has none.
+/// Parses one element without comments, CDATA sections or declarations: a picture has none.
 pub fn parse_xml(text: &str) -> Element {
     for character in text.chars() {
         let allowed = matches!(character, '\n' | ' '..='\u{fffd}' | '\u{10000}'..);
-        assert!(allowed, "XML cannot hold {character:?}");
+        assert!(allowed, "XML does not allow {character:?}");
     }
     let mut open: Vec<Element> = vec![Element::default()];
     let mut rest = text;
@@ -46,8 +46,8 @@ pub fn parse_xml(text: &str) -> Element {
         let tag = &tag[1..end];
         if let Some(name) = tag.strip_prefix('/') {
             let closed = open.pop().expect("an open element");
-            assert_eq!(closed.name, name, "closes what is open");
-            open.last_mut().expect("closes no more than was opened").children.push(closed);
+            assert_eq!(closed.name, name, "the innermost open element is closed");
+            open.last_mut().expect("every closed element was opened").children.push(closed);
         } else if let Some(tag) = tag.strip_suffix('/') {
             inside.children.push(parse_tag(tag));
         } else {
@@ -60,7 +60,7 @@ pub fn parse_xml(text: &str) -> Element {
     document.children.remove(0)
 }
 
-/// The place of the `>` that ends the tag at the start of the text; one in quotes does not.
+/// Returns the position of the `>` that ends the tag at the start of the text. A quoted `>` does not end it.
 fn end_of_tag(text: &str) -> usize {
     let mut quoted = false;
     for (place, character) in text.char_indices() {
@@ -82,7 +82,7 @@ fn parse_tag(tag: &str) -> Element {
         let (name, after) = rest.trim_start().split_once("=\"").expect("an attribute");
         let (value, after) = after.split_once('"').expect("a value in quotes");
         assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "a name: {name:?}");
-        assert!(element.attributes.iter().all(|(other, _)| other != name), "{name} stands there twice");
+        assert!(element.attributes.iter().all(|(other, _)| other != name), "{name} occurs twice");
         element.attributes.push((name.to_owned(), unescape(value)));
         rest = after;
     }
@@ -108,8 +108,8 @@ fn unescape(text: &str) -> String {
     plain
 }
 
-/// The strings of a DOT file, read as Graphviz reads a label; panics where anything else than this grammar stands between
-/// them: `digraph ID { statements }`, a statement being `ID [list];`, `ID -> ID [list];` or defaults.
+/// Returns the strings of a DOT file, decoded as Graphviz decodes labels. Panics unless the rest follows the grammar
+/// `digraph ID { statements }`, where a statement is `ID [list];`, `ID -> ID [list];` or a default.
 pub fn dot_strings(text: &str) -> Vec<String> {
     let mut strings = Vec::new();
     let mut shape = String::new();
@@ -123,10 +123,10 @@ pub fn dot_strings(text: &str) -> Vec<String> {
         loop {
             match characters.next().expect("a string ends") {
                 '"' => break,
-                '\\' => string.push(match characters.next().expect("something is escaped") {
+                '\\' => string.push(match characters.next().expect("a character follows the backslash") {
                     'n' => '\n',
                     escaped @ ('"' | '\\') => escaped,
-                    other => panic!("\\{other} means something else to Graphviz"),
+                    other => panic!("Graphviz gives \\{other} another meaning"),
                 }),
                 other => {
                     assert!(!other.is_control(), "{other:?} in a string");

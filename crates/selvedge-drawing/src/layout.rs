@@ -1,82 +1,87 @@
-//! Where boxes and lines go: layers from left to right, few crossings, lines that pass between the boxes.
+//! A layered layout: layers from left to right, few crossings, lines that pass between the boxes.
 //!
-//! 1. A line over several layers bends in each layer between, so that it has a place there like a box.
-//! 2. The order in a layer follows the average place of the neighbours, in a few sweeps over all layers.
-//! 3. Heights follow the neighbours too, as near as the order and the distances allow.
+//! 1. A line that spans several layers gets a bend in each layer between, which takes up space there like a box.
+//! 2. Each layer is ordered by the average position of the neighbours, in a few sweeps over all layers.
+//! 3. Each item moves vertically towards its neighbours, as far as order and spacing allow.
 //!
-//! Nodes without a line stand in rows below, or one long column would make the picture tall and empty.
+//! Nodes without lines are placed in rows below the rest: in one column they would make the picture tall and empty.
 
-/// How big a box is.
+/// A width and a height, in pixels.
 #[derive(Clone, Copy)]
-pub struct BoxSize {
-    /// From left to right.
+pub struct Size {
+    /// The width.
     pub width: i32,
-    /// From top to bottom.
+    /// The height.
     pub height: i32,
 }
 
-/// A place in the picture, to the right and down.
+/// A point of the picture, in pixels from its upper left corner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// To the right.
+    /// The distance to the right.
     pub x: i32,
-    /// Down.
+    /// The distance down.
     pub y: i32,
 }
 
-/// Where everything goes.
+/// The positions of all boxes and lines.
 pub struct Layout {
     /// The upper left corner of each box.
     pub boxes: Vec<Point>,
-    /// The points of each line, in pairs: a curve joins the two of a pair, a straight line one pair and the next.
+    /// The points of each line, in pairs. A curve joins the two points of a pair; a straight line joins one pair to the
+    /// next.
     pub lines: Vec<Vec<Point>>,
-    /// The size of all of it.
-    pub size: BoxSize,
+    /// The size of the whole layout.
+    pub size: Size,
 }
 
-/// Space between two boxes of a layer: enough for the policy above a box.
+/// The vertical space between two boxes of a layer, enough for the policy label above a box.
 const BETWEEN_BOXES: i32 = 22;
-/// Space around a line that passes a layer.
+/// The vertical space around a line that passes a layer.
 const AROUND_LINES: i32 = 12;
-/// The least and the most space between two layers; steep lines need more.
+/// The smallest and the largest space between two layers; steep lines widen it.
 const BETWEEN_LAYERS: (i32, i32) = (64, 200);
-/// How many bends are worth their time. The longest lines beyond them go straight, behind the boxes.
+/// The most bends that are laid out. Beyond it, the longest lines are drawn straight, behind the boxes.
 const BENDS_LIMIT: usize = 40_000;
-/// Sweeps for the order, and for the heights.
+/// The number of sweeps for the order, and for the vertical positions.
 const SWEEPS: usize = 3;
 
 /// A box or a bend.
 struct Item {
     layer: usize,
     bend: bool,
+    /// The neighbours in the layer before.
     before: Vec<usize>,
+    /// The neighbours in the layer after.
     after: Vec<usize>,
-    /// The height of its middle.
+    /// The vertical position of the item's middle.
     middle: f64,
 }
 
-/// Lays out a graph: the layer of each node, and its lines by the places of their ends.
-pub fn lay_out(layers: &[u32], links: &[(usize, usize)], size: BoxSize) -> Layout {
+/// Lays out a graph, given the layer of each node and the indices of the two nodes of each line.
+pub fn lay_out(layers: &[u32], links: &[(usize, usize)], size: Size) -> Layout {
     let mut sketch = Sketch::new(layers, links, size);
-    sketch.sort();
-    sketch.level();
+    sketch.order_layers();
+    sketch.place_vertically();
     sketch.finish(links)
 }
 
+/// A layout in the making.
 struct Sketch {
-    size: BoxSize,
-    /// The nodes at their places, then the bends.
+    /// The size of a box.
+    size: Size,
+    /// The nodes, in their given order, then the bends.
     items: Vec<Item>,
     /// The bends of each link.
     bends: Vec<Vec<usize>>,
     /// The items of each layer from top to bottom.
     rows: Vec<Vec<usize>>,
-    /// The nodes that no line touches.
+    /// The nodes without lines.
     alone: Vec<usize>,
 }
 
 impl Sketch {
-    fn new(layers: &[u32], links: &[(usize, usize)], size: BoxSize) -> Self {
+    fn new(layers: &[u32], links: &[(usize, usize)], size: Size) -> Self {
         let item =
             |layer: usize, bend: bool| Item { layer, bend, before: vec![], after: vec![], middle: 0.0 };
         let mut items: Vec<Item> = layers.iter().map(|layer| item(*layer as usize, false)).collect();
@@ -103,58 +108,58 @@ impl Sketch {
             }
         }
         let mut rows = vec![Vec::new(); layers.iter().max().map_or(0, |deepest| *deepest as usize + 1)];
-        for (place, item) in items.iter().enumerate() {
-            if item.bend || touched[place] {
-                rows[item.layer].push(place);
+        for (index, item) in items.iter().enumerate() {
+            if item.bend || touched[index] {
+                rows[item.layer].push(index);
             }
         }
-        let alone = (0..layers.len()).filter(|place| !touched[*place]).collect();
+        let alone = (0..layers.len()).filter(|index| !touched[*index]).collect();
         Sketch { size, items, bends, rows, alone }
     }
 
-    /// Orders every layer by the average place of its neighbours before, then after, in turns.
-    fn sort(&mut self) {
-        let mut places = vec![0.0; self.items.len()];
+    /// Orders every layer by the average position of the neighbours in the layer before, then after, alternately.
+    fn order_layers(&mut self) {
+        let mut positions = vec![0.0; self.items.len()];
         for sweep in 0..SWEEPS * 2 + 1 {
             let forward = sweep % 2 == 0;
             for step in 0..self.rows.len() {
                 let layer = if forward { step } else { self.rows.len() - 1 - step };
                 let row = &mut self.rows[layer];
                 let mut keyed: Vec<(f64, usize)> = Vec::with_capacity(row.len());
-                for (index, place) in row.iter().enumerate() {
-                    let item = &self.items[*place];
+                for (position, index) in row.iter().enumerate() {
+                    let item = &self.items[*index];
                     let neighbours = if forward { &item.before } else { &item.after };
-                    keyed.push((average(neighbours, &places).unwrap_or(index as f64), *place));
+                    keyed.push((average(neighbours, &positions).unwrap_or(position as f64), *index));
                 }
                 keyed.sort_by(|one, other| one.0.total_cmp(&other.0));
-                for (index, (_, place)) in keyed.iter().enumerate() {
-                    row[index] = *place;
-                    places[*place] = index as f64;
+                for (position, (_, index)) in keyed.iter().enumerate() {
+                    row[position] = *index;
+                    positions[*index] = position as f64;
                 }
             }
         }
     }
 
-    /// Gives every item its height.
-    fn level(&mut self) {
+    /// Gives every item its vertical position.
+    fn place_vertically(&mut self) {
         for layer in 0..self.rows.len() {
-            self.settle(layer, |_, _| None);
+            self.place_layer(layer, |_, _| None);
         }
         let average = |items: &[Item], neighbours: &[usize]| {
-            let sum: f64 = neighbours.iter().map(|place| items[*place].middle).sum();
+            let sum: f64 = neighbours.iter().map(|index| items[*index].middle).sum();
             (!neighbours.is_empty()).then(|| sum / neighbours.len() as f64)
         };
         for _ in 0..SWEEPS {
             for layer in 0..self.rows.len() {
-                self.settle(layer, |items, item| average(items, &item.before));
+                self.place_layer(layer, |items, item| average(items, &item.before));
             }
             for layer in (0..self.rows.len()).rev() {
-                self.settle(layer, |items, item| average(items, &item.after));
+                self.place_layer(layer, |items, item| average(items, &item.after));
             }
         }
-        // A line that passes layers is worth keeping level; a box stands between what it follows and what follows it.
+        // Long lines stay horizontal; a box is placed between its neighbours on both sides.
         for layer in 0..self.rows.len() {
-            self.settle(layer, |items, item| {
+            self.place_layer(layer, |items, item| {
                 let (before, after) = (average(items, &item.before), average(items, &item.after));
                 match (before, after) {
                     (Some(before), Some(_)) if item.bend => Some(before),
@@ -165,9 +170,9 @@ impl Sketch {
         }
     }
 
-    /// Moves the items of a layer as near as possible to where each wants to be, least squares, without changing their
-    /// order or coming too close: neighbours that would overlap move as one.
-    fn settle(&mut self, layer: usize, wanted: impl Fn(&[Item], &Item) -> Option<f64>) {
+    /// Moves the items of a layer as near as possible to their wanted positions, by least squares, keeping their order
+    /// and spacing: neighbours that would overlap move as one run.
+    fn place_layer(&mut self, layer: usize, wanted: impl Fn(&[Item], &Item) -> Option<f64>) {
         struct Run {
             sum: f64,
             weight: f64,
@@ -177,10 +182,10 @@ impl Sketch {
         let mut offsets = Vec::with_capacity(row.len());
         let mut runs: Vec<Run> = Vec::new();
         let mut offset = 0.0;
-        for (index, place) in row.iter().enumerate() {
-            let item = &self.items[*place];
-            if index > 0 {
-                offset += self.distance(&self.items[row[index - 1]], item);
+        for (position, index) in row.iter().enumerate() {
+            let item = &self.items[*index];
+            if position > 0 {
+                offset += self.distance(&self.items[row[position - 1]], item);
             }
             offsets.push(offset);
             let weight = if item.bend { 4.0 } else { 1.0 };
@@ -194,12 +199,12 @@ impl Sketch {
             runs.push(run);
         }
         let starts = runs.iter().flat_map(|run| std::iter::repeat_n(run.sum / run.weight, run.count));
-        for ((place, offset), start) in row.iter().zip(offsets).zip(starts) {
-            self.items[*place].middle = start + offset;
+        for ((index, offset), start) in row.iter().zip(offsets).zip(starts) {
+            self.items[*index].middle = start + offset;
         }
     }
 
-    /// How far apart the middles of two items must be.
+    /// Returns the least distance between the middles of two items.
     fn distance(&self, above: &Item, below: &Item) -> f64 {
         let half = f64::from(self.size.height) / 2.0;
         let (boxes, lines) = (f64::from(BETWEEN_BOXES), f64::from(AROUND_LINES));
@@ -210,16 +215,16 @@ impl Sketch {
         }
     }
 
-    /// Turns heights into points.
+    /// Turns layers and vertical positions into points.
     fn finish(mut self, links: &[(usize, usize)]) -> Layout {
         let half = self.size.height / 2;
-        let drawn = self.rows.iter().flatten().map(|place| {
-            let item = &self.items[*place];
+        let drawn = self.rows.iter().flatten().map(|index| {
+            let item = &self.items[*index];
             item.middle - if item.bend { 0.0 } else { f64::from(half) }
         });
         let top = drawn.fold(f64::INFINITY, f64::min);
-        for place in self.rows.iter().flatten() {
-            self.items[*place].middle = (self.items[*place].middle - top).round();
+        for index in self.rows.iter().flatten() {
+            self.items[*index].middle = (self.items[*index].middle - top).round();
         }
         let columns = self.columns(links);
         let corner = |item: &Item| Point { x: columns[item.layer], y: item.middle as i32 - half };
@@ -228,7 +233,7 @@ impl Sketch {
         let lines = links.iter().zip(&self.bends).zip(arrivals).map(|(((from, to), bends), arrival)| {
             let (from, to) = (&self.items[*from], &self.items[*to]);
             let mut line = vec![Point { x: columns[from.layer] + self.size.width, y: from.middle as i32 }];
-            for bend in bends.iter().map(|place| &self.items[*place]) {
+            for bend in bends.iter().map(|index| &self.items[*index]) {
                 let (x, y) = (columns[bend.layer], bend.middle as i32);
                 line.extend([Point { x, y }, Point { x: x + self.size.width, y }]);
             }
@@ -236,8 +241,8 @@ impl Sketch {
             line
         });
         let lines = lines.collect();
-        let mut size = BoxSize { width: 0, height: 0 };
-        for item in self.rows.iter().flatten().map(|place| &self.items[*place]) {
+        let mut size = Size { width: 0, height: 0 };
+        for item in self.rows.iter().flatten().map(|index| &self.items[*index]) {
             size.width = size.width.max(columns[item.layer] + self.size.width);
             size.height = size.height.max(item.middle as i32 + if item.bend { 0 } else { half });
         }
@@ -245,7 +250,7 @@ impl Sketch {
         Layout { boxes, lines, size }
     }
 
-    /// Where each layer begins. Between two layers there is space for the steepest line.
+    /// Returns the left side of each layer. The steeper the lines between two layers, the more space is between them.
     fn columns(&self, links: &[(usize, usize)]) -> Vec<i32> {
         let mut steepest = vec![0.0_f64; self.rows.len()];
         for ((from, to), bends) in links.iter().zip(&self.bends) {
@@ -267,7 +272,8 @@ impl Sketch {
         columns
     }
 
-    /// How far from the middle of its box each line arrives: beside each other, in the order in which they come.
+    /// Returns the vertical distance from the middle of its box at which each line arrives: side by side, in the order
+    /// of the lines' origins.
     fn arrivals(&self, links: &[(usize, usize)]) -> Vec<i32> {
         let mut into: Vec<Vec<usize>> = vec![Vec::new(); self.items.len()];
         links.iter().enumerate().for_each(|(link, (_, to))| into[*to].push(link));
@@ -285,8 +291,8 @@ impl Sketch {
         arrivals
     }
 
-    /// Puts the nodes that no line touches in rows below the rest.
-    fn place_alone(&self, boxes: &mut [Point], size: &mut BoxSize) {
+    /// Places the nodes without lines in rows below the rest.
+    fn place_alone(&self, boxes: &mut [Point], size: &mut Size) {
         if self.alone.is_empty() {
             return;
         }
@@ -295,9 +301,9 @@ impl Sketch {
             (self.alone.len() as f64 * f64::from(high) / f64::from(wide) * 1.6).sqrt().round() as i32;
         let across = square.max((size.width + BETWEEN_BOXES) / wide).clamp(1, self.alone.len() as i32);
         let top = if size.height == 0 { 0 } else { size.height + 2 * BETWEEN_BOXES };
-        for (index, place) in self.alone.iter().enumerate() {
-            let index = index as i32;
-            boxes[*place] = Point { x: index % across * wide, y: top + index / across * high };
+        for (position, index) in self.alone.iter().enumerate() {
+            let position = position as i32;
+            boxes[*index] = Point { x: position % across * wide, y: top + position / across * high };
         }
         let down = (self.alone.len() as i32 + across - 1) / across;
         size.width = size.width.max(across * wide - BETWEEN_BOXES);
@@ -305,7 +311,7 @@ impl Sketch {
     }
 }
 
-fn average(neighbours: &[usize], places: &[f64]) -> Option<f64> {
-    let sum: f64 = neighbours.iter().map(|place| places[*place]).sum();
+fn average(neighbours: &[usize], positions: &[f64]) -> Option<f64> {
+    let sum: f64 = neighbours.iter().map(|index| positions[*index]).sum();
     (!neighbours.is_empty()).then(|| sum / neighbours.len() as f64)
 }
