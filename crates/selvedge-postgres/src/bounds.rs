@@ -32,7 +32,7 @@
 //! - Another database behind the same address, one that has lost commits, after a failover. It is reached only by a new
 //!   connection, and whenever there is one, everything is forgotten.
 
-use crate::connect::{failure, no_connection};
+use crate::connection::{failure, no_connection};
 use crate::row::Micros;
 use crate::sql;
 use deadpool_postgres::Pool;
@@ -202,12 +202,12 @@ impl Bounds {
         if !self.remembered().tell(now, after, Instant::now()) {
             return Ok(false);
         }
-        let statement = client.prepare_cached(&sql::BOUNDS_BEGUN).await.map_err(failure)?;
+        let statement = client.prepare_cached(&sql::BOUNDS_FIND_OLDEST_WRITER).await.map_err(failure)?;
         let row = client.query_one(&statement, &[&writers_key]).await.map_err(failure)?;
         let begun = row.get::<_, Option<Micros>>(0).map_or(now, |begun| begun.0);
         let most = begun.min(now).saturating_sub(MARGIN.as_micros() as i64);
 
-        let statement = client.prepare_cached(&sql::BOUNDS_FIRST).await.map_err(failure)?;
+        let statement = client.prepare_cached(&sql::BOUNDS_FIND_FIRST_WAITING).await.map_err(failure)?;
         let passed = self.remembered().passed(&classes);
         let classes: Vec<i32> = classes.into_iter().collect();
         let rows = client

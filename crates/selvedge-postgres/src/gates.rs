@@ -1,11 +1,11 @@
-//! Gates, what they hold, and the ledger of what was spent: read, loaded and saved.
+//! Gates, the executions that they hold, and the ledger of usage: read, loaded and saved.
 //!
-//! A gate that counts something is locked by whoever changes it, before what it holds is read: so what one transaction holds
-//! is seen by the one that opens the gate after it. An execution that a gate holds is never waited for. One that somebody else
-//! has is named without its row, so that the rules know that there is more.
+//! A transaction that changes a gate locks it before it reads the executions that the gate holds, so it sees the
+//! executions that earlier transactions made the gate hold. It never waits for a held execution: one that another
+//! transaction has locked is named without its row, so that the rules know that there are more.
 
+use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::load::gather_execution;
-use crate::pipeline::{Parameters, Pipeline};
 use crate::row::Micros;
 use crate::save::{Saving, column};
 use crate::{PostgresStore, sql};
@@ -19,13 +19,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-/// How often it is looked behind held executions that cannot be read, and how far at most in one go.
+/// The number of further searches behind unreadable held executions, and the most rows that one of them reads.
 const LOOKS: u32 = 16;
 const LOOK_LIMIT: u32 = 500;
 
 impl PostgresStore {
     pub(crate) async fn read_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
-        self.query(&sql::GATES_FETCH, &[&numbers(ids)]).await?.iter().map(gate).collect()
+        self.query(&sql::GATES_READ, &[&numbers(ids)]).await?.iter().map(gate).collect()
     }
 
     pub(crate) async fn find_gates(
@@ -41,7 +41,7 @@ impl PostgresStore {
             let parameters: [&(dyn ToSql + Sync); 4] = [&namespace.0, &kind.code(), &after, &i64::from(left)];
             let found = self.query(&sql::GATES_LIST, &parameters).await?;
             listed.extend(readable(&found));
-            // A page that is short only because of damaged rows is filled with what comes behind them.
+            // A page that is short only because of unreadable rows is filled with the rows behind them.
             match found.last() {
                 Some(last) if found.len() as u32 == left && (listed.len() as u32) < limit => {
                     after = last.get(3);
@@ -57,7 +57,8 @@ impl PostgresStore {
         Ok(readable(&self.query(&sql::GATES_LIST_PARTS, &parameters).await?).collect())
     }
 
-    /// One that cannot be read is left out, and another takes its place: what the others hold is not to wait for it.
+    /// Unreadable gates are left out and replaced by the next ones, so that the executions of other gates do not wait for
+    /// them.
     pub(crate) async fn find_due_gates(
         &self,
         after: Option<(Timestamp, GateId)>,
@@ -67,7 +68,7 @@ impl PostgresStore {
         loop {
             let left = limit - due.len() as u32;
             let (at, id) = place.unwrap_or((Micros(0), i64::MIN));
-            let found = self.query(&sql::GATES_DUE, &[&at, &id, &i64::from(left)]).await?;
+            let found = self.query(&sql::GATES_LIST_DUE, &[&at, &id, &i64::from(left)]).await?;
             due.extend(readable(&found));
             match found.last() {
                 Some(last) if found.len() as u32 == left && (due.len() as u32) < limit => {
@@ -84,7 +85,7 @@ impl PostgresStore {
     }
 
     pub(crate) async fn read_ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
-        self.query(&sql::LEDGER_LIST_OF, &[&execution.0]).await?.iter().map(entry).collect()
+        self.query(&sql::LEDGER_LIST_BY_EXECUTION, &[&execution.0]).await?.iter().map(entry).collect()
     }
 
     pub(crate) async fn count_held(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
@@ -98,7 +99,7 @@ fn numbers(ids: &[GateId]) -> Vec<i64> {
     ids.iter().map(|id| id.0).collect()
 }
 
-/// One damaged row must not hide the others.
+/// Reads gates. An unreadable row must not hide the others.
 fn readable(found: &[Row]) -> impl Iterator<Item = Gate> {
     found.iter().filter_map(|row| match gate(row) {
         Ok(gate) => Some(gate),
@@ -109,7 +110,7 @@ fn readable(found: &[Row]) -> impl Iterator<Item = Gate> {
     })
 }
 
-/// The gate in a row of `{gate}`, or which one cannot be read and why.
+/// Reads the gate in a row of `{gate}`.
 fn gate(row: &Row) -> Result<Gate, Error> {
     let id: i64 = row.get(0);
     let wrong = |detail: String| Error::Failed(format!("gate {id} cannot be read: {detail}"));
@@ -132,7 +133,7 @@ fn gate(row: &Row) -> Result<Gate, Error> {
     })
 }
 
-/// The entry of the ledger in a row of all its columns.
+/// Reads the entry in a row of `ledger/list` or `ledger/list_by_execution`.
 fn entry(row: &Row) -> Result<LedgerEntry, Error> {
     let (gate, period): (i64, i32) = (row.get(0), row.get(1));
     let wrong = |error| Error::Failed(format!("the ledger of gate {gate} cannot be read: {error}"));
@@ -144,12 +145,12 @@ fn entry(row: &Row) -> Result<LedgerEntry, Error> {
     })
 }
 
-/// What statements about gates are asked with.
+/// Returns the parameters of statements that take gate ids.
 pub fn ids(ids: &[GateId]) -> Parameters<'static> {
     vec![Box::new(numbers(ids))]
 }
 
-/// Takes in gates.
+/// Adds gates to the rows.
 pub fn gather(answer: &[Row], rows: &mut Rows) -> Result<(), Error> {
     for row in answer {
         rows.gates.push(gate(row)?);
@@ -157,7 +158,7 @@ pub fn gather(answer: &[Row], rows: &mut Rows) -> Result<(), Error> {
     Ok(())
 }
 
-/// What `executions_find_held` is asked with.
+/// Returns the parameters of `executions/find_held`.
 pub fn held(asked: &[HeldBy]) -> Parameters<'static> {
     vec![
         Box::new(asked.iter().map(|one| one.gate.0).collect::<Vec<i64>>()),
@@ -169,25 +170,25 @@ pub fn held(asked: &[HeldBy]) -> Parameters<'static> {
     ]
 }
 
-/// What `executions_lock_held` is asked with.
+/// Returns the parameters of `executions/lock_held`.
 pub fn held_but(asked: &[HeldBy], passed: &[ExecutionId]) -> Parameters<'static> {
     let mut parameters = held(asked);
     parameters.push(Box::new(passed.iter().map(|id| id.0).collect::<Vec<Uuid>>()));
     parameters
 }
 
-/// Takes in what gates hold, as far as it could be locked. Says which of the asked have a row that cannot be read.
+/// Adds the held executions that could be locked to the rows. Returns the indexes of requests with an unreadable row.
 pub fn gather_locked(answer: &[Row], asked: &[HeldBy], rows: &mut Rows) -> Vec<usize> {
     rows.found.held = asked.iter().map(|one| (*one, Vec::new())).collect();
     let places: Vec<usize> = (0..asked.len()).collect();
     gather_behind(answer, &places, rows)
 }
 
-/// The same for the asked at these places.
+/// Does the same for the requests at these indexes.
 fn gather_behind(answer: &[Row], places: &[usize], rows: &mut Rows) -> Vec<usize> {
     let mut damaged = Vec::new();
     for row in answer {
-        let place = places[row.get::<_, i64>(sql::COLUMN_COUNT) as usize - 1];
+        let place = places[row.get::<_, i64>(sql::EXECUTION_COLUMN_COUNT) as usize - 1];
         match gather_execution(row, rows) {
             Some(id) => rows.found.held[place].1.push(id),
             None => damaged.push(place),
@@ -196,7 +197,7 @@ fn gather_behind(answer: &[Row], places: &[usize], rows: &mut Rows) -> Vec<usize
     damaged
 }
 
-/// Names what gates hold that somebody else has.
+/// Adds the ids of held executions that another transaction has locked.
 pub fn gather_found(answer: &[Row], rows: &mut Rows) {
     let here = rows.executions.iter().map(|row| row.id).chain(rows.unreadable.iter().map(|(id, _)| *id));
     let here: HashSet<ExecutionId> = here.collect();
@@ -208,7 +209,8 @@ pub fn gather_found(answer: &[Row], rows: &mut Rows) {
     }
 }
 
-/// Looks behind held executions that cannot be read, further each time: what comes after them is not to wait for them.
+/// Searches behind unreadable held executions, further each time, so that the executions behind them do not wait for
+/// them.
 pub async fn look_behind(
     client: &Object,
     mut damaged: Vec<usize>,
@@ -241,7 +243,7 @@ pub async fn look_behind(
     Ok(())
 }
 
-/// The columns of a gate that is written.
+/// The columns of a gate to write.
 struct Written<'a> {
     gate: &'a Gate,
     limits: bool,
@@ -262,22 +264,22 @@ impl<'a> Written<'a> {
     }
 }
 
-/// An entry of the ledger, with what is added to it as JSON.
+/// The key of a ledger entry, with the amounts to add as JSON.
 type Added = ((GateId, u32, Option<ExecutionId>), String);
 
-/// What a decision says of gates, as columns.
+/// The changes of gates and the ledger, as columns.
 pub struct GateRows<'a> {
     inserted: Vec<Written<'a>>,
     updated: Vec<(Written<'a>, u32)>,
     ledger: Vec<Added>,
-    /// Flows that are deleted, and executions that may have been alone, as parts of budgets name them.
+    /// Deleted flows, and deleted executions that may have been without a flow, as the parts of budgets name them.
     gone: Vec<String>,
 }
 
 impl<'a> GateRows<'a> {
-    /// What these changes say.
+    /// Converts changes to columns.
     pub fn of(changes: &'a Changes) -> Self {
-        // A statement writes each entry once.
+        // One statement must not write an entry twice.
         let mut ledger: BTreeMap<_, Amounts> = BTreeMap::new();
         for LedgerEntry { gate, period, execution, spent } in &changes.ledger {
             add(ledger.entry((*gate, *period, *execution)).or_default(), spent);
@@ -300,14 +302,14 @@ impl<'a> GateRows<'a> {
         }
     }
 
-    /// Saves gates and the ledger. Those that are changed or deleted were locked when they were loaded.
+    /// Adds all statements about gates and the ledger. Changed and deleted gates were locked when they were loaded.
     pub fn save(&'a self, changes: &'a Changes, saving: &mut Saving<'a>) {
         saving.rows(&changes.gates.deleted, &sql::GATES_DELETE, |gates| {
             vec![column(gates, |(id, _)| id.0), column(gates, |(_, version)| *version as i32)]
         });
         saving.rows(&self.updated, &sql::GATES_UPDATE, update);
         saving.rows(&self.inserted, &sql::GATES_INSERT, insert);
-        saving.rows(&changes.unread.slots_freed, &sql::GATES_FREE, |freed| {
+        saving.rows(&changes.unread.slots_freed, &sql::GATES_GIVE_BACK, |freed| {
             vec![column(freed, |(id, _)| id.0), column(freed, |(_, count)| *count as i32)]
         });
         saving.rows(&self.ledger, &sql::LEDGER_ADD, |added| {

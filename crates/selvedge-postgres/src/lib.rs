@@ -1,91 +1,90 @@
 //! The Postgres store: any number of servers on one database.
 //!
-//! Read committed, explicit locks in one order, set-based statements, two round trips per transaction: the statements
-//! that load go out together with `begin`, those that save go out together with `commit`. A save whose guards fail ends
-//! in an error on the server, so the commit that follows it on the wire commits nothing.
+//! Read committed, explicit locks in one order, set-based statements, two round trips per transaction: the loading
+//! statements are sent together with `begin`, the saving statements together with `commit`. A save whose guard fails
+//! raises an error on the server, so the `commit` that follows on the wire commits nothing.
 //!
-//! Where to look: `transaction` holds the one guarded transaction helper, `load` and `save` its two
-//! halves, `bounds` where claims begin to look, `read` and `flows` everything outside of transactions, `log`
-//! and `log_window` the log, `streams` the frames of attempts, `records` signals, steps and waitpoints, `gates` admission,
-//! `sql/` every statement.
+//! Code map: `transaction` holds the one guarded transaction helper, `load` and `save` its two halves, `bounds` the
+//! positions at which claims start to search, `records` signals, steps and waitpoints, `gates` admission, `streams` the
+//! frames of attempts. `read/` is everything outside of transactions, `log/` the event log, `notifications` the
+//! messages between servers, `connection/` the pools and the schema, `sql/` every statement.
 
 #![warn(missing_docs)]
 
 mod bounds;
-mod connect;
-mod flows;
+mod connection;
 mod gates;
-mod list;
 mod load;
 mod log;
-mod log_window;
-mod news;
-mod pipeline;
+mod notifications;
 mod read;
 mod records;
 mod row;
 mod save;
 mod save_flows;
-mod schema;
 mod sql;
+mod store;
 mod streams;
 #[doc(hidden)]
 pub mod testing;
 mod transaction;
 
-pub use connect::Settings;
+pub use connection::Settings;
 
+use connection::schema;
 use deadpool_postgres::Pool;
+use notifications::Listener;
 use selvedge_store::Error;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
 /// A store on a Postgres database.
 pub struct PostgresStore {
-    /// For transactions: reads, however many, never keep a write waiting for a connection.
+    /// Connections for transactions. They are separate so that no number of reads keeps a write waiting for a connection.
     writers: Pool,
-    /// For everything else.
+    /// Connections for everything else.
     pool: Pool,
     settings: Settings,
-    me: String,
+    /// A random name of this server, by which it ignores its own notifications.
+    server: String,
     writers_key: i64,
     log: log::Settled,
     bounds: Arc<bounds::Bounds>,
-    listener: Mutex<news::Listener>,
+    listener: Mutex<Listener>,
     tries: transaction::Counters,
 }
 
 impl PostgresStore {
-    /// Opens the store at a `postgres://` URL, in its default schema `selvedge`, and brings the schema up to date.
+    /// Opens the store at a `postgres://` URL in the schema `selvedge`, and runs the migrations that it lacks.
     pub async fn connect(url: &str) -> Result<PostgresStore, Error> {
         Self::connect_with(url, Settings::default()).await
     }
 
     /// Opens the store with other settings.
     pub async fn connect_with(url: &str, settings: Settings) -> Result<PostgresStore, Error> {
-        let config = connect::config(url)?;
+        let config = connection::config(url)?;
         schema::migrate(&config, &settings.schema).await?;
         let bounds = Arc::new(bounds::Bounds::default());
-        let writers = connect::pool(&config, &settings, settings.writers, &bounds)?;
-        let pool = connect::pool(&config, &settings, settings.readers, &bounds)?;
+        let writers = connection::pool(&config, &settings, settings.writers, &bounds)?;
+        let pool = connection::pool(&config, &settings, settings.readers, &bounds)?;
         let writers_key = schema::writers_key(&pool).await?;
-        let me = uuid::Uuid::new_v4().simple().to_string();
+        let server = uuid::Uuid::new_v4().simple().to_string();
         let store = PostgresStore {
             writers,
             pool,
-            listener: Mutex::new(news::Listener::new(&config, &settings, &me)),
-            me,
+            listener: Mutex::new(Listener::new(&config, &settings, &server)),
+            server,
             settings,
             writers_key,
             log: log::Settled::default(),
             bounds,
             tries: transaction::Counters::default(),
         };
-        store.prepare_log().await?;
+        store.create_partitions().await?;
         Ok(store)
     }
 
-    /// How many transactions were begun again because others were in the way.
+    /// Returns how many times a transaction was retried because another one was in the way.
     pub fn conflicts(&self) -> u64 {
         self.tries.conflicts()
     }

@@ -1,14 +1,15 @@
-//! The loading half of a transaction: every statement that is needed goes out at once and the answers are gathered.
+//! The loading half of a transaction: all statements that a decision needs are sent together, and their answers are
+//! gathered.
 //!
-//! Statements run on the server in the order in which they are sent, so locks are taken in the global order: the growing of
-//! flows, executions, the outbox, lanes, candidates, gates, their parts, what they hold, flows, sessions. What a lock keeps
-//! still is read by a statement after it: how relatives ended, and what is recorded beside executions, after executions and
-//! the outbox; what a gate holds after the gate; the leases of a session after the session. Before all of them, and before
-//! the time is read, comes the writers' advisory lock, which is only shared: see `bounds` and `log`.
+//! The server runs the statements in the order in which they are sent, so locks are taken in the global order: growth of
+//! flows, executions, outbox, lanes, candidates, gates, parts of gates, held executions, flows, sessions. Rows that a
+//! lock protects are read by a statement behind it: relatives and records after executions and the outbox, held
+//! executions after their gate, leases after their session. The first lock of all, even before the time is read, is the
+//! writers' advisory lock, which is only shared: see `bounds` and `log`.
 
 use crate::bounds::Bounds;
+use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::gates;
-use crate::pipeline::{Parameters, Pipeline};
 use crate::records;
 use crate::row::{self, Micros};
 use crate::sql;
@@ -141,24 +142,24 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     let Needs { growing, nodes, executions, inputs, relatives, keys, outbox, lanes, gates, parts, .. } =
         needs;
     let Needs { flows, sessions, streams, summaries, steps, queries, .. } = needs;
-    asking.lock(growing, Asked::Lock, &sql::FLOWS_LOCK_GROWING, |flows| growth(flows, writers_key));
+    asking.lock(growing, Asked::Lock, &sql::FLOWS_LOCK_GROWTH, |flows| growth(flows, writers_key));
     asking.read(nodes, Asked::Nodes, &sql::NODES_FIND, node_names);
-    asking.about(&queries.members, Asked::Members, &sql::NODES_MEMBERS, members);
+    asking.about(&queries.members, Asked::Members, &sql::NODES_LIST_MEMBERS, members);
     let (mut locked, cached) = (executions.with(Access::Lock), executions.with(Access::Cached));
     if locked.is_empty() {
-        asking.about(&cached, Asked::Lock, &sql::EXECUTIONS_LOCK_KNOWN, ids);
+        asking.about(&cached, Asked::Lock, &sql::EXECUTIONS_LOCK_CACHED, ids);
     } else {
         // All by one statement, which locks in id order.
         locked.extend(cached);
         asking.about(&locked, Asked::Executions, &sql::EXECUTIONS_LOCK, ids);
     }
     let free = executions.with(Access::LockIfFree);
-    asking.about(&free, Asked::FreeExecutions, &sql::EXECUTIONS_LOCK_FREE, ids);
-    asking.read(keys, Asked::Keys, &sql::KEYS_FIND, key_names);
+    asking.about(&free, Asked::FreeExecutions, &sql::EXECUTIONS_LOCK_AVAILABLE, ids);
+    asking.read(keys, Asked::Keys, &sql::KEYS_READ, key_names);
     asking.lock(outbox, Asked::Outbox, &sql::OUTBOX_LOCK, outbox_names);
-    asking.read(flows, Asked::Flows, &sql::FLOWS_FETCH, flow_ids);
+    asking.read(flows, Asked::Flows, &sql::FLOWS_READ, flow_ids);
     asking.lock(lanes, Asked::Gates, &sql::GATES_LOCK_LANES, gates::ids);
-    asking.about(&queries.candidates, Asked::Candidates, &sql::EXECUTIONS_CANDIDATES, |wanted| {
+    asking.about(&queries.candidates, Asked::Candidates, &sql::EXECUTIONS_LOCK_CANDIDATES, |wanted| {
         candidates(wanted, &queries.except, bounds)
     });
     asking.lock(gates, Asked::Gates, &sql::GATES_LOCK, gates::ids);
@@ -166,27 +167,27 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(&queries.held, Asked::Held, &sql::EXECUTIONS_LOCK_HELD, |held| gates::held_but(held, &[]));
     asking.about(&queries.held, Asked::FoundHeld, &sql::EXECUTIONS_FIND_HELD, gates::held);
     asking.lock(flows, Asked::Flows, &sql::FLOWS_LOCK, flow_ids);
-    asking.read(executions, Asked::Executions, &sql::EXECUTIONS_LOOK, ids);
-    asking.read(inputs, Asked::Inputs, &sql::EXECUTIONS_INPUTS, ids);
-    asking.read(relatives, Asked::Relatives, &sql::EXECUTIONS_RELATIVES, ids);
+    asking.read(executions, Asked::Executions, &sql::EXECUTIONS_READ, ids);
+    asking.read(inputs, Asked::Inputs, &sql::EXECUTIONS_READ_INPUTS, ids);
+    asking.read(relatives, Asked::Relatives, &sql::EXECUTIONS_READ_RELATIVES, ids);
     for (streams, whole) in [(streams, false), (summaries, true)] {
-        asking.read(streams, Asked::Streams, &sql::STREAMS_FIND, |names| streams::names(names, whole));
+        asking.read(streams, Asked::Streams, &sql::STREAMS_READ, |names| streams::names(names, whole));
     }
-    asking.about(&queries.records, Asked::Signals, &sql::SIGNALS_LOAD, ids);
-    asking.about(&queries.records, Asked::Steps, &sql::STEPS_LOAD, ids);
-    asking.about(&queries.untaken, Asked::Signals, &sql::SIGNALS_UNTAKEN, ids);
+    asking.about(&queries.records, Asked::Signals, &sql::SIGNALS_READ, ids);
+    asking.about(&queries.records, Asked::Steps, &sql::STEPS_READ, ids);
+    asking.about(&queries.untaken, Asked::Signals, &sql::SIGNALS_LIST_UNTAKEN, ids);
     asking.about(&queries.signal_keys, Asked::Signals, &sql::SIGNALS_FIND, records::names);
     asking.read(steps, Asked::Steps, &sql::STEPS_FIND, records::names);
-    asking.about(&queries.waitpoints, Asked::Waitpoints, &sql::WAITPOINTS_LOAD, ids);
+    asking.about(&queries.waitpoints, Asked::Waitpoints, &sql::WAITPOINTS_READ, ids);
     if queries.token_keys {
         asking.add(Asked::TokenKeys, &sql::TOKEN_KEYS_LIST, vec![]);
     }
-    asking.read(sessions, Asked::Sessions, &sql::SESSIONS_FIND, session_ids);
+    asking.read(sessions, Asked::Sessions, &sql::SESSIONS_READ, session_ids);
     asking.lock(sessions, Asked::Sessions, &sql::SESSIONS_LOCK, session_ids);
-    asking.about(&queries.instances, Asked::Sessions, &sql::SESSIONS_LOCK_INSTANCES, instances);
-    asking.about(&queries.instances, Asked::Leases, &sql::SESSIONS_LEASES, instances);
+    asking.about(&queries.instances, Asked::Sessions, &sql::SESSIONS_LOCK_BY_INSTANCE, instances);
+    asking.about(&queries.instances, Asked::Leases, &sql::LEASES_LIST, instances);
     if let Some(after) = queries.classes_after {
-        asking.add(Asked::Classes, &sql::CLASSES_AFTER, vec![Box::new(after.0)]);
+        asking.add(Asked::Classes, &sql::CLASSES_LIST, vec![Box::new(after.0)]);
     }
 }
 
@@ -215,7 +216,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
             for answer in answer {
                 if let Some(id) = gather_execution(answer, rows) {
                     rows.found.candidates.push(id);
-                    rows.inputs.push((id, row::payload(answer, sql::COLUMN_COUNT)));
+                    rows.inputs.push((id, row::payload(answer, sql::EXECUTION_COLUMN_COUNT)));
                 }
             }
         }
@@ -264,7 +265,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
     Ok(())
 }
 
-/// Takes in an execution; says which, if it can be read.
+/// Adds an execution to the rows. Returns its id, or none if it is unreadable.
 pub fn gather_execution(answer: &Row, rows: &mut Rows) -> Option<ExecutionId> {
     match row::execution(answer) {
         Ok(execution) => {
@@ -279,10 +280,10 @@ pub fn gather_execution(answer: &Row, rows: &mut Rows) -> Option<ExecutionId> {
     }
 }
 
-/// Takes in members and which page each is on. One that cannot be read is a member too.
+/// Adds members to the rows, with the page of each. An unreadable member counts too.
 fn gather_members(answer: &[Row], pages: &[Members], rows: &mut Rows) {
     let mut found: Vec<(i64, ListPosition)> =
-        answer.iter().map(|row| (row.get(sql::COLUMN_COUNT), row::place(row))).collect();
+        answer.iter().map(|row| (row.get(sql::EXECUTION_COLUMN_COUNT), row::place(row))).collect();
     found.sort_unstable();
     let mut found = found.into_iter().peekable();
     for (page, number) in pages.iter().zip(1_i64..) {
@@ -294,7 +295,7 @@ fn gather_members(answer: &[Row], pages: &[Members], rows: &mut Rows) {
     }
 }
 
-/// Candidates of several statements, merged.
+/// Returns the candidates of several statements, merged in claim order.
 fn in_claim_order(rows: &Rows) -> Vec<ExecutionId> {
     let mut candidates = rows.found.candidates.clone();
     if candidates.len() > 1 {
@@ -306,7 +307,7 @@ fn in_claim_order(rows: &Rows) -> Vec<ExecutionId> {
     candidates
 }
 
-/// Asks for the first of these classes, each from its bound on, for all claims by one statement.
+/// Returns the parameters of the search for candidates of all claims, each class from its bound on.
 fn candidates(wanted: &[Candidates], except: &[ExecutionId], bounds: &Bounds) -> Parameters<'static> {
     let all: Vec<ClassId> = wanted.iter().flat_map(|one| one.classes.iter().copied()).collect();
     let passed = bounds.of(&all);
@@ -330,8 +331,8 @@ fn candidates(wanted: &[Candidates], except: &[ExecutionId], bounds: &Bounds) ->
     parameters
 }
 
-/// The numbers under which the growing of flows is locked: of the schema, and of each flow. Two flows that share one wait
-/// for each other without need.
+/// Returns the keys of the advisory locks for the growth of flows: one of the schema, and one of each flow. Two flows
+/// with the same key wait for each other needlessly.
 fn growth(flows: &[FlowId], writers_key: i64) -> Parameters<'static> {
     let fold = |flow: &FlowId| {
         let bits = flow.0.as_u128();
@@ -350,7 +351,7 @@ fn node_names(names: &[(FlowId, Name)]) -> Parameters<'static> {
     ]
 }
 
-/// Pages of members, as `nodes_members` takes them.
+/// Returns the parameters of `nodes/list_members`.
 pub fn members(pages: &[Members]) -> Parameters<'static> {
     vec![
         Box::new(pages.iter().map(|page| page.flow.0).collect::<Vec<Uuid>>()),

@@ -1,9 +1,9 @@
-//! What is recorded beside executions: signals, steps and waitpoints, read, loaded and saved; and the keys of tokens.
+//! Records of executions (signals, steps and waitpoints), and token keys: read, loaded and saved.
 //!
-//! The row of an execution is the lock for its records: whoever changes them has locked it, or saves it with a guard before
-//! them. So they are read without locks of their own, after those on executions.
+//! The row of an execution is the lock for its records: a transaction that changes them has locked the row, or saves it
+//! with a guard before them. So records are read without locks of their own, after the locks on executions.
 
-use crate::pipeline::Parameters;
+use crate::connection::pipeline::Parameters;
 use crate::row::{self, Micros};
 use crate::save::{Saving, column};
 use crate::{PostgresStore, sql};
@@ -19,11 +19,11 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-/// A row that cannot be read: whose it is, and what is wrong with it.
+/// The execution of an unreadable row, and the reason.
 type Unreadable = (ExecutionId, String);
 
 impl PostgresStore {
-    /// The records of an execution after a number, by a statement for one kind of them.
+    /// Returns a page of one kind of an execution's records after a number.
     async fn read_records<T>(
         &self,
         text: &str,
@@ -42,7 +42,7 @@ impl PostgresStore {
         after: u32,
         limit: u32,
     ) -> Result<Vec<Signal>, Error> {
-        self.read_records(&sql::SIGNALS_OF, (of, after, limit), signal).await
+        self.read_records(&sql::SIGNALS_LIST, (of, after, limit), signal).await
     }
 
     pub(crate) async fn read_steps(
@@ -51,7 +51,7 @@ impl PostgresStore {
         after: u32,
         limit: u32,
     ) -> Result<Vec<Step>, Error> {
-        self.read_records(&sql::STEPS_OF, (of, after, limit), step).await
+        self.read_records(&sql::STEPS_LIST, (of, after, limit), step).await
     }
 
     pub(crate) async fn read_waitpoints(
@@ -60,7 +60,7 @@ impl PostgresStore {
         after: u32,
         limit: u32,
     ) -> Result<Vec<Waitpoint>, Error> {
-        self.read_records(&sql::WAITPOINTS_OF, (of, after, limit), waitpoint).await
+        self.read_records(&sql::WAITPOINTS_LIST, (of, after, limit), waitpoint).await
     }
 
     pub(crate) async fn find_waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
@@ -72,7 +72,7 @@ impl PostgresStore {
         Ok(self.query(&sql::TOKEN_KEYS_LIST, &[]).await?.iter().map(token_key).collect())
     }
 
-    /// Two statements: the first waits for whoever else is about to keep one, and the second sees what was kept.
+    /// Two statements: the first waits for another server that stores a secret, the second sees the committed one.
     pub(crate) async fn keep_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
         let insert = "insert into kept_secret (secret) values ($1) on conflict do nothing";
         self.query(insert, &[&new]).await?;
@@ -86,7 +86,7 @@ fn unreadable((execution, detail): Unreadable) -> Error {
     Error::Failed(format!("the record of execution {execution} cannot be read: {detail}"))
 }
 
-/// What is asked for by executions and names, as `signals_find` and `steps_find` take it.
+/// Returns the parameters of `signals/find` and `steps/find`.
 pub fn names(names: &[(ExecutionId, Name)]) -> Parameters<'static> {
     vec![
         Box::new(names.iter().map(|(execution, _)| execution.0).collect::<Vec<Uuid>>()),
@@ -94,8 +94,8 @@ pub fn names(names: &[(ExecutionId, Name)]) -> Parameters<'static> {
     ]
 }
 
-/// Takes in rows. An execution with a record that cannot be read counts as one that cannot be read itself, so that nobody
-/// takes a part of its record for the whole, and no other execution suffers.
+/// Reads rows. An unreadable record makes its execution unreadable, so that no rule takes a part of the records for all
+/// of them; other executions are not affected.
 fn gather<T>(
     answer: &[Row],
     read: fn(&Row) -> Result<T, Unreadable>,
@@ -110,33 +110,33 @@ fn gather<T>(
     }
 }
 
-/// Takes in signals.
+/// Adds signals to the rows.
 pub fn gather_signals(answer: &[Row], rows: &mut Rows) {
     gather(answer, signal, &mut rows.signals, &mut rows.unreadable);
 }
 
-/// Takes in steps.
+/// Adds steps to the rows.
 pub fn gather_steps(answer: &[Row], rows: &mut Rows) {
     gather(answer, step, &mut rows.steps, &mut rows.unreadable);
 }
 
-/// Takes in waitpoints.
+/// Adds waitpoints to the rows.
 pub fn gather_waitpoints(answer: &[Row], rows: &mut Rows) {
     gather(answer, waitpoint, &mut rows.waitpoints, &mut rows.unreadable);
 }
 
-/// Says of which executions all that was recorded is here.
+/// Adds the executions whose records are complete.
 pub fn gather_whole(asked: &[ExecutionId], rows: &mut Rows) {
     let damaged: HashSet<ExecutionId> = rows.unreadable.iter().map(|(id, _)| *id).collect();
     rows.found.records.extend(asked.iter().filter(|id| !damaged.contains(id)));
 }
 
-/// Takes in the keys of tokens.
+/// Adds token keys to the rows.
 pub fn gather_token_keys(answer: &[Row], rows: &mut Rows) {
     rows.token_keys.extend(answer.iter().map(token_key));
 }
 
-/// The signal in a row of `{signal}` and its payload.
+/// Reads the signal in a row of `{signal}` and its payload.
 fn signal(row: &Row) -> Result<Signal, Unreadable> {
     let (execution, number, code) = (ExecutionId(row.get(0)), row.get::<_, i32>(1) as u32, row.get(9));
     let effect = Effect::from_code(code)
@@ -157,7 +157,7 @@ fn signal(row: &Row) -> Result<Signal, Unreadable> {
     })
 }
 
-/// The step in a row of `{step}`.
+/// Reads the step in a row of `{step}`.
 fn step(row: &Row) -> Result<Step, Unreadable> {
     let (execution, number, code) = (ExecutionId(row.get(0)), row.get::<_, i32>(1) as u32, row.get(3));
     let kind = StepKind::from_code(code)
@@ -174,7 +174,7 @@ fn step(row: &Row) -> Result<Step, Unreadable> {
     })
 }
 
-/// The waitpoint in a row of `{waitpoint}`.
+/// Reads the waitpoint in a row of `{waitpoint}`.
 fn waitpoint(row: &Row) -> Result<Waitpoint, Unreadable> {
     let (id, execution) = (WaitpointId(row.get(0)), ExecutionId(row.get(2)));
     let (code, number): (i16, Option<i32>) = (row.get(9), row.get(10));
@@ -194,7 +194,7 @@ fn waitpoint(row: &Row) -> Result<Waitpoint, Unreadable> {
     })
 }
 
-/// The key in a row of `token_keys_list`.
+/// Reads the token key in a row of `token_keys/list`.
 fn token_key(row: &Row) -> TokenKey {
     TokenKey {
         id: TokenKeyId(row.get(0)),
@@ -211,8 +211,8 @@ pub fn delete<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
     }
 }
 
-/// The signals that are taken and are not inserted as taken already: of which execution, which number, by which suspension.
-/// One by which a wait ends at once needs no second statement.
+/// Returns the signals to mark as taken, as (execution, number, suspension), without those that are inserted as taken: a
+/// signal that ends a wait at once needs no second statement.
 pub fn taken_later(changes: &Changes) -> Vec<(ExecutionId, u32, u32)> {
     let added = changes.signals.iter();
     let inserted_so: HashSet<(ExecutionId, u32, u32)> =
@@ -220,7 +220,7 @@ pub fn taken_later(changes: &Changes) -> Vec<(ExecutionId, u32, u32)> {
     changes.unread.signals_taken.iter().filter(|taken| !inserted_so.contains(taken)).copied().collect()
 }
 
-/// Saves what was recorded. The executions are saved before, so nobody else does.
+/// Saves records. Their executions are saved before, so no other transaction changes the same records.
 pub fn save<'a>(changes: &'a Changes, taken: &'a [(ExecutionId, u32, u32)], saving: &mut Saving<'a>) {
     saving.rows(&changes.signals, &sql::SIGNALS_INSERT, signals);
     saving.rows(taken, &sql::SIGNALS_TAKE, |taken| {
@@ -234,7 +234,7 @@ pub fn save<'a>(changes: &'a Changes, taken: &'a [(ExecutionId, u32, u32)], savi
     saving.rows(&changes.waitpoints, &sql::WAITPOINTS_UPSERT, waitpoints);
 }
 
-/// Saves the keys of tokens, which belong to no execution.
+/// Saves token keys, which belong to no execution.
 pub fn save_token_keys<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
     saving.rows(&changes.token_keys.written, &sql::TOKEN_KEYS_UPSERT, |keys| {
         vec![

@@ -1,5 +1,6 @@
-//! Rows of Postgres and values of ours, both ways.
+//! Conversion between Postgres's columns and the rows of core.
 
+use crate::sql::FLOW_COLUMN_COUNT;
 use bytes::{Bytes, BytesMut};
 use selvedge_core::filter::ListPosition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
@@ -15,10 +16,10 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 use uuid::Uuid;
 
-/// Microseconds between the Unix epoch and 2000-01-01, which Postgres counts from.
+/// Microseconds from the Unix epoch to 2000-01-01, the epoch of Postgres.
 const POSTGRES_EPOCH_US: i64 = 946_684_800_000_000;
 
-/// A time in a statement: microseconds of the Unix epoch here, `timestamptz` there.
+/// A `timestamptz`, in microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Micros(pub i64);
 
@@ -46,13 +47,13 @@ impl<'a> FromSql<'a> for Micros {
 }
 
 impl Micros {
-    /// The time.
+    /// Converts to core's type.
     pub fn time(self) -> Timestamp {
         Timestamp::from_micros(self.0)
     }
 }
 
-/// The execution in a row that begins with `{columns}`, or its id and what is wrong with it.
+/// Reads the execution in a row that begins with `{columns}`. The error names an unreadable execution and the reason.
 pub fn execution(row: &Row) -> Result<Execution, (ExecutionId, String)> {
     let id: Uuid = row.get(0);
     read(row, id).map_err(|detail| (ExecutionId(id), detail))
@@ -99,24 +100,24 @@ fn read(row: &Row, id: Uuid) -> Result<Execution, String> {
         history: get(row, 22)?,
         joined: get(row, 23)?,
         suspension: get(row, 24)?,
-        // Which gate holds it stands in the suspension.
+        // The suspension names the gate.
         gate: None,
     };
     columns::execution(fixed, moving)
 }
 
-/// The place in a list of an execution in a row that begins with `{columns}`.
+/// Reads the position in a list of the execution in a row that begins with `{columns}`.
 pub fn place(row: &Row) -> ListPosition {
     ListPosition { submitted_at: row.get::<_, Micros>(1).time(), id: ExecutionId(row.get(0)) }
 }
 
-/// The flow in a row of `{flow}`, or which one cannot be read and why.
+/// Reads the flow in a row of `{flow}`.
 pub fn flow(row: &Row) -> Result<Flow, Error> {
     let id: Uuid = row.get(0);
     let read = || -> Result<Flow, String> {
         let mut counts = [0; COUNTED.len()];
         for (index, count) in counts.iter_mut().enumerate() {
-            *count = get(row, 10 + index)?;
+            *count = get(row, FLOW_COLUMN_COUNT + index)?;
         }
         let columns = FlowColumns {
             id,
@@ -137,31 +138,31 @@ pub fn flow(row: &Row) -> Result<Flow, Error> {
     read().map_err(|detail| Error::Failed(format!("flow {id} cannot be read: {detail}")))
 }
 
-/// What stands in a row of `{outbox}`, or what cannot be read and why.
+/// Reads the outbox row in a row of `{outbox}`.
 pub fn outbox(row: &Row) -> Result<OutboxRow, Error> {
     let (id, code): (Uuid, i16) = (row.get(0), row.get(1));
-    let wrong = |detail| Error::Failed(format!("outbox {id} of kind {code} cannot be read: {detail}"));
-    let kind = OutboxKind::from_code(code).ok_or_else(|| wrong("the kind is unknown".to_owned()))?;
+    let unreadable = |detail| Error::Failed(format!("outbox {id} of kind {code} cannot be read: {detail}"));
+    let kind = OutboxKind::from_code(code).ok_or_else(|| unreadable("the kind is unknown".to_owned()))?;
     Ok(OutboxRow {
         name: OutboxName { id, kind },
         at: row.get::<_, Micros>(2).time(),
         position: row.get::<_, i32>(3) as u32,
         namespace: NamespaceId(row.get(4)),
-        tags: columns::tags(row.get::<_, Option<&str>>(5)).map_err(wrong)?,
+        tags: columns::tags(row.get::<_, Option<&str>>(5)).map_err(unreadable)?,
     })
 }
 
-/// A payload column.
+/// Reads a payload.
 pub fn payload(row: &Row, index: usize) -> Bytes {
     Bytes::copy_from_slice(row.get::<_, &[u8]>(index))
 }
 
-/// A payload column that may be null.
+/// Reads a payload that may be null.
 pub fn some_payload(row: &Row, index: usize) -> Option<Bytes> {
     row.get::<_, Option<&[u8]>>(index).map(Bytes::copy_from_slice)
 }
 
-/// The session in a row of `{session}`.
+/// Reads the session in a row of `{session}`.
 pub fn session(row: &Row) -> Session {
     let name = |text: &str| Name::trusted(text);
     let names = |list: Vec<&str>| list.into_iter().map(Name::trusted).collect::<Vec<Name>>();
@@ -183,7 +184,7 @@ pub fn session(row: &Row) -> Session {
     }
 }
 
-/// The lease in a row of `sessions_leases`.
+/// Reads the lease in a row of `leases/list`. The error names an unreadable execution and the reason.
 pub fn held_lease(row: &Row) -> Result<HeldLease, (ExecutionId, String)> {
     let execution = ExecutionId(row.get(0));
     let ttl_ms: i64 = row.get(5);
@@ -199,7 +200,7 @@ pub fn held_lease(row: &Row) -> Result<HeldLease, (ExecutionId, String)> {
     })
 }
 
-/// The class in a row of `classes`.
+/// Reads the class in a row of `classes/find` or `classes/list`.
 pub fn class(row: &Row) -> (ClassId, Class) {
     let class = Class {
         namespace: NamespaceId(row.get(1)),
@@ -210,7 +211,7 @@ pub fn class(row: &Row) -> (ClassId, Class) {
     (ClassId(row.get(0)), class)
 }
 
-/// What a claim carries of an upstream or a child.
+/// Reads the relative in a row of `executions/read_relatives`. The error names an unreadable execution and the reason.
 pub fn relative(row: &Row) -> Result<Relative, (ExecutionId, String)> {
     let id = row.get(0);
     let (spec, state, detail): (Option<&str>, i16, Option<&str>) = (row.get(1), row.get(2), row.get(3));

@@ -1,14 +1,14 @@
-//! The saving half of a transaction: every statement that is needed, and `commit`, go out at once.
+//! The saving half of a transaction: all statements that save changes, and `commit`, are sent together.
 //!
-//! The guards are inside the statements: one that fails aborts the transaction on the server before the commit behind it
-//! is reached. The log's number is drawn by the last statement, when all locks are held. What many transactions want at once
-//! is written just before it, so nobody waits for one while it holds what others still need: the counts of flows, gates, the
-//! ledger, the keys of tokens, and the pairs of class and priority that claims must know of. They come after the sessions,
-//! which others lock before they save.
+//! Guards are inside the statements: a failing guard aborts the transaction on the server before it reaches the `commit`.
+//! The last statement draws the number of the log, when all locks are held. Rows that many transactions want at once are
+//! written just before it, so that no transaction holds them while it waits for others: the counts of flows, gates, the
+//! ledger, token keys, and the pairs of class and priority. They come after the sessions, which other transactions lock
+//! before they save.
 
 use crate::bounds::Written;
+use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::gates::GateRows;
-use crate::pipeline::{Parameters, Pipeline};
 use crate::records;
 use crate::row::Micros;
 use crate::save_flows::{self, FlowRows};
@@ -21,16 +21,16 @@ use selvedge_store::columns::{Fixed, Moving};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
-/// What a save says after its commit.
+/// The outcome of a committed save.
 #[derive(Debug, Default)]
 pub struct Saved {
     /// The number of the log entry.
     pub entry: Option<i64>,
-    /// Flows that were left running without a live member.
+    /// Flows that are running without a live member now.
     pub emptied: Vec<FlowId>,
 }
 
-/// What the server said to a save and the commit behind it, or why the commit had no effect.
+/// The outcome of a save and its commit, or the error because of which the commit had no effect.
 pub type Answer = Result<Saved, Error>;
 
 /// Statements to send, in order.
@@ -38,12 +38,12 @@ pub type Answer = Result<Saved, Error>;
 pub struct Saving<'a>(Vec<(&'static str, Parameters<'a>)>);
 
 impl<'a> Saving<'a> {
-    /// Sends this.
+    /// Adds a statement.
     fn add(&mut self, text: &'static str, parameters: Parameters<'a>) {
         self.0.push((text, parameters));
     }
 
-    /// Saves these rows, if there are any; says which statement does.
+    /// Adds a statement that saves these rows, if there are any. Returns its index.
     pub fn rows<R>(
         &mut self,
         rows: &'a [R],
@@ -58,7 +58,7 @@ impl<'a> Saving<'a> {
     }
 }
 
-/// Saves everything and commits. An error means that nothing was sent, so that the transaction is still open.
+/// Saves all changes and commits. An outer error means that nothing was sent and the transaction is still open.
 pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Written]) -> Result<Answer, Error> {
     let body = log::pack(&changes.events);
     let inserted: Vec<(Fixed, Moving)> = changes
@@ -135,7 +135,7 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
     Ok(answer(pipeline.run().await, emptying, logging))
 }
 
-/// What the statements said, if none failed.
+/// Reads the answers of the statements, unless one failed.
 fn answer(answers: Vec<Result<Vec<Row>, Error>>, emptying: Option<usize>, logging: Option<usize>) -> Answer {
     let mut saved = Saved::default();
     for (index, answer) in answers.into_iter().enumerate() {
@@ -150,7 +150,7 @@ fn answer(answers: Vec<Result<Vec<Row>, Error>>, emptying: Option<usize>, loggin
     Ok(saved)
 }
 
-/// A column of rows, as an array.
+/// Returns a column of rows as an array parameter.
 pub fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Box<dyn ToSql + Sync + Send + 'a>
 where
     T: ToSql + Sync + Send + 'a,

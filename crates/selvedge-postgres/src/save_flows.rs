@@ -1,6 +1,6 @@
-//! The saving half of a transaction, of flows: their rows, their tags, the names of their nodes, and the outbox.
+//! The part of a save about flows: their rows, their tags, the names of their nodes, and the outbox.
 
-use crate::pipeline::Parameters;
+use crate::connection::pipeline::Parameters;
 use crate::row::Micros;
 use crate::save::{Saving, column};
 use crate::sql;
@@ -17,7 +17,7 @@ struct FlowTag<'a> {
     tag: String,
 }
 
-/// What a decision says of flows, as columns.
+/// The changes of flows and the outbox, as columns.
 pub struct FlowRows<'a> {
     inserted: Vec<(FlowColumns, i32)>,
     tags: Vec<FlowTag<'a>>,
@@ -26,7 +26,7 @@ pub struct FlowRows<'a> {
 }
 
 impl<'a> FlowRows<'a> {
-    /// What these changes say.
+    /// Converts changes to columns.
     pub fn of(changes: &'a Changes) -> Self {
         let inserted = changes.flows.inserted.iter();
         let tags = inserted.clone().flat_map(|flow| {
@@ -44,7 +44,7 @@ impl<'a> FlowRows<'a> {
         }
     }
 
-    /// Saves everything but what is added to counts.
+    /// Adds all statements about flows except that for counts.
     pub fn save(&'a self, changes: &'a Changes, saving: &mut Saving<'a>) {
         saving.rows(&changes.nodes.removed, &sql::NODES_DELETE, |nodes| {
             vec![column(nodes, |(flow, _)| flow.0), column(nodes, |(_, name)| name.as_str())]
@@ -73,7 +73,7 @@ impl<'a> FlowRows<'a> {
     }
 }
 
-/// What is added to counts, in id order, as `flows_add_counts` takes it.
+/// Returns the parameters of `flows/add_counts`, in id order.
 pub fn counted(added: &[(FlowId, Counts)]) -> Parameters<'_> {
     let mut parameters: Parameters<'_> = vec![column(added, |(id, _)| id.0)];
     parameters.extend(COUNTED.map(|(_, state)| column(added, move |(_, more)| more.of(state))));

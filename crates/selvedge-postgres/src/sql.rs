@@ -1,34 +1,45 @@
-//! Every statement, by noun and verb. The columns of tables that several of them read are written once, here.
+//! Every statement of the store: one file per noun and verb, `sql/<noun>/<verb>.sql`.
+//!
+//! A file is a template. `{columns}`, `{flow}`, `{gate}` and the like stand for lists of columns that several
+//! statements share, in the order in which `row`, `gates` and `records` read them; `{waiting}`, `{flow_running}`,
+//! `{gate_budget}` and the like for the stored codes of states and kinds. Codes are filled in as literals and not
+//! passed as parameters: only a literal lets the planner prove that the predicate of a partial index holds.
 
 use selvedge_core::execution::AGEING_MS;
+use selvedge_core::flow::FlowState;
+use selvedge_core::gate::GateKind;
+use selvedge_core::state::StateName;
+use selvedge_store::FlowDue;
 use std::sync::LazyLock;
 
-/// The columns of an execution, in the order in which `row` reads them.
-const COLUMNS: &str = "id, submitted_at, namespace, class, partition, flow, spec, wiring, version, epoch, state, \
+/// The columns of an execution.
+const EXECUTION: &str = "id, submitted_at, namespace, class, partition, flow, spec, wiring, version, epoch, state, \
     priority, due_kind, ready_order, due_at, session, until_at, started_at, ended_at, lease_id, tags, detail, history, \
     joined, suspension";
-/// How many there are.
-pub const COLUMN_COUNT: usize = 25;
+/// The number of columns of an execution: the index of the first column after `{columns}`.
+pub const EXECUTION_COLUMN_COUNT: usize = 25;
 
-/// The columns of a session, in the order in which `row` reads them.
+/// The columns of a session.
 const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
     renewed_at, draining";
 
-/// The columns of a flow, in the order in which `row` reads them.
+/// The columns of a flow: its own, then its counts.
 const FLOW: &str = "flows.id, flows.submitted_at, flows.namespace, flows.name, flows.tags, flows.spec, flows.version, \
     flows.state, flows.ended_at, flows.detail, flows.blocked, flows.waiting, flows.delayed, flows.active, \
     flows.suspended, flows.held, flows.completed, flows.failed, flows.cancelled, flows.expired, flows.skipped";
-/// How many members of a flow are live.
+/// The number of columns of a flow before its counts.
+pub const FLOW_COLUMN_COUNT: usize = 10;
+/// The number of live members of a flow.
 const LIVE: &str =
     "flows.blocked + flows.waiting + flows.delayed + flows.active + flows.suspended + flows.held";
 
-/// The columns of a gate, in the order in which `gates` reads them.
+/// The columns of a gate.
 const GATE: &str = "gates.id, gates.namespace, gates.kind, gates.name, gates.part, gates.version, gates.config, \
     gates.active, gates.state, gates.due_at";
 
-/// The largest amount, as [`Amount`](selvedge_core::amount::Amount) has it.
+/// The largest [`Amount`](selvedge_core::amount::Amount).
 const MOST: &str = "2305843009213.693951";
-/// What an entry of the ledger is with what is added to it, dimension by dimension.
+/// The sum of a ledger entry and the amounts added to it, dimension by dimension.
 const ADDED: &str = "(
   select coalesce(jsonb_object_agg(dimension, amount), '{}')
   from (
@@ -42,39 +53,38 @@ const ADDED: &str = "(
   ) as summed
 )";
 
-/// The columns of a row of the outbox, in the order in which `row` reads them.
+/// The columns of an outbox row.
 const OUTBOX: &str = "outbox.id, outbox.kind, outbox.at, outbox.position, outbox.namespace, outbox.tags";
 
-/// The columns of a signal but for its payload, in the order in which `records` reads them.
+/// The columns of a signal except its payload.
 const SIGNAL: &str = "signals.execution, signals.number, signals.name, signals.source, signals.waitpoint, \
     signals.waitpoint_name, signals.key, signals.digest, signals.at, signals.effect, signals.taken";
 
-/// The columns of a step, in the order in which `records` reads them.
+/// The columns of a step.
 const STEP: &str = "steps.execution, steps.number, steps.name, steps.kind, steps.attempt, steps.started_at, \
     steps.recorded_at, steps.result";
 
-/// The columns of a waitpoint, in the order in which `records` reads them.
+/// The columns of a waitpoint.
 const WAITPOINT: &str = "waitpoints.id, waitpoints.namespace, waitpoints.execution, waitpoints.number, waitpoints.name, \
     waitpoints.source, waitpoints.key, waitpoints.created_at, waitpoints.expires_at, waitpoints.state, \
     waitpoints.signal, waitpoints.effect";
 
-/// Where to begin in a class and priority: the bound that was passed for `pair`, if it was found with its generation. The
-/// bounds are $4, found by the sorted numbers of pairs in $2, with generations in $3.
-const BOUND: &str = "case when ($2::bigint[])[width_bucket(pair.class * 65536::bigint + pair.priority, $2)] \
-    = pair.class * 65536::bigint + pair.priority \
-    and ($3::bigint[])[width_bucket(pair.class * 65536::bigint + pair.priority, $2)] = pair.generation \
-    then ($4::timestamptz[])[width_bucket(pair.class * 65536::bigint + pair.priority, $2)] \
+/// Distance between the keys of two classes that follow each other, so that every priority fits in between.
+pub const PRIORITIES_PER_CLASS: i64 = 1 << 16;
+/// The position at which a claim starts in a class and priority: the bound of `pair` if it has the same generation,
+/// else the beginning. The bounds are $4; the sorted keys of their pairs are $2, their generations $3.
+const BOUND: &str = "case when ($2::bigint[])[width_bucket({pair_key}, $2)] = {pair_key} \
+    and ($3::bigint[])[width_bucket({pair_key}, $2)] = pair.generation \
+    then ($4::timestamptz[])[width_bucket({pair_key}, $2)] \
     else '-infinity' end";
 
-/// What a level of priority is worth.
-fn ageing() -> String {
-    format!("interval '{AGEING_MS} milliseconds'")
-}
+/// The most numbers that `log/list_newest` returns.
+pub const NEWEST_LIMIT: usize = 1000;
 
-/// What lists show.
-fn shown() -> String {
+/// The columns that lists return: an execution, its payloads, and the last renewal of the session that holds its lease.
+fn listed() -> String {
     let columns: Vec<String> =
-        COLUMNS.split(',').map(|column| format!("executions.{}", column.trim())).collect();
+        EXECUTION.split(',').map(|column| format!("executions.{}", column.trim())).collect();
     format!(
         "{}, executions.input, executions.result, \
          (select sessions.renewed_at from sessions where sessions.id = executions.session)",
@@ -82,156 +92,276 @@ fn shown() -> String {
     )
 }
 
+/// Every placeholder with its text. A text may contain placeholders that come later.
+static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let mut placeholders = Vec::new();
+    let mut add = |name: &str, text: &str| placeholders.push((format!("{{{name}}}"), text.to_owned()));
+    add("added", ADDED);
+    add("bound", BOUND);
+    add("ageing", &format!("interval '{AGEING_MS} milliseconds'"));
+    add("columns", EXECUTION);
+    add("flow", FLOW);
+    add("gate", GATE);
+    add("listed", &listed());
+    add("live", LIVE);
+    add("most", MOST);
+    add("newest_limit", &NEWEST_LIMIT.to_string());
+    add("outbox", OUTBOX);
+    add("pair_key", &format!("(pair.class * {PRIORITIES_PER_CLASS}::bigint + pair.priority)"));
+    add("session", SESSION);
+    add("signal", SIGNAL);
+    add("step", STEP);
+    add("waitpoint", WAITPOINT);
+    for state in StateName::ALL {
+        add(state.as_str(), &state.code().to_string());
+    }
+    for state in FlowState::ALL {
+        add(&format!("flow_{}", state.as_str()), &state.code().to_string());
+    }
+    for due in FlowDue::ALL {
+        let name = match due {
+            FlowDue::Settle => "flow_settle",
+            FlowDue::Delete => "flow_delete",
+        };
+        add(name, &due.code().to_string());
+    }
+    for kind in GateKind::ALL {
+        add(&format!("gate_{}", kind.as_str()), &kind.code().to_string());
+    }
+    placeholders
+});
+
+/// Replaces every placeholder of a template.
+fn fill(template: &str) -> String {
+    PLACEHOLDERS.iter().fold(template.to_owned(), |text, (name, value)| text.replace(name, value))
+}
+
 macro_rules! statements {
     ($($name:ident = $file:literal;)*) => {
         $(
             #[doc = concat!("`sql/", $file, ".sql`")]
-            pub static $name: LazyLock<String> = LazyLock::new(|| {
-                include_str!(concat!("sql/", $file, ".sql"))
-                    .replace("{added}", ADDED)
-                    .replace("{ageing}", &ageing())
-                    .replace("{bound}", BOUND)
-                    .replace("{columns}", COLUMNS)
-                    .replace("{flow}", FLOW)
-                    .replace("{gate}", GATE)
-                    .replace("{live}", LIVE)
-                    .replace("{most}", MOST)
-                    .replace("{outbox}", OUTBOX)
-                    .replace("{session}", SESSION)
-                    .replace("{shown}", &shown())
-                    .replace("{signal}", SIGNAL)
-                    .replace("{step}", STEP)
-                    .replace("{waitpoint}", WAITPOINT)
-            });
+            pub static $name: LazyLock<String> =
+                LazyLock::new(|| fill(include_str!(concat!("sql/", $file, ".sql"))));
         )*
 
-        /// Every statement, by the name of its file.
+        /// Every statement, by the path of its file: `noun/verb`.
         pub fn all() -> Vec<(&'static str, &'static str)> {
             vec![$(($file, $name.as_str())),*]
+        }
+
+        /// Every constant with the path and the text of its file.
+        #[cfg(test)]
+        fn templates() -> Vec<(&'static str, &'static str, &'static str)> {
+            vec![$((stringify!($name), $file, include_str!(concat!("sql/", $file, ".sql")))),*]
         }
     };
 }
 
 statements! {
-    BOUNDS_BEGUN = "bounds_begun";
-    BOUNDS_FIRST = "bounds_first";
-    CLASSES_AFTER = "classes_after";
-    CLASSES_FIND = "classes_find";
-    CLASSES_INSERT = "classes_insert";
-    CLASS_PRIORITIES_UPSERT = "class_priorities_upsert";
-    EXECUTIONS_AHEAD = "executions_ahead";
-    EXECUTIONS_CANDIDATES = "executions_candidates";
-    EXECUTIONS_COUNT_HELD = "executions_count_held";
-    EXECUTIONS_COUNT_READY = "executions_count_ready";
-    EXECUTIONS_DELETE = "executions_delete";
-    EXECUTIONS_DUE_OF_KIND = "executions_due_of_kind";
-    EXECUTIONS_FETCH = "executions_fetch";
-    EXECUTIONS_FIND_HELD = "executions_find_held";
-    EXECUTIONS_INPUTS = "executions_inputs";
-    EXECUTIONS_INSERT = "executions_insert";
-    EXECUTIONS_LAPSED = "executions_lapsed";
-    EXECUTIONS_LIST = "executions_list";
-    EXECUTIONS_LIST_ALONE = "executions_list_alone";
-    EXECUTIONS_LIST_BY_FLOW = "executions_list_by_flow";
-    EXECUTIONS_LIST_BY_STATE = "executions_list_by_state";
-    EXECUTIONS_LIST_BY_TAG = "executions_list_by_tag";
-    EXECUTIONS_LIST_LEASED = "executions_list_leased";
-    EXECUTIONS_LIST_READY = "executions_list_ready";
-    EXECUTIONS_LOCK = "executions_lock";
-    EXECUTIONS_LOCK_FREE = "executions_lock_free";
-    EXECUTIONS_LOCK_KNOWN = "executions_lock_known";
-    EXECUTIONS_LOCK_HELD = "executions_lock_held";
-    EXECUTIONS_LOOK = "executions_look";
-    EXECUTIONS_RELATIVES = "executions_relatives";
-    EXECUTIONS_REWIRE = "executions_rewire";
-    EXECUTIONS_UPDATE = "executions_update";
-    FLOWS_ADD_COUNTS = "flows_add_counts";
-    FLOWS_DELETE = "flows_delete";
-    FLOWS_DUE_OF_KIND = "flows_due_of_kind";
-    FLOWS_FETCH = "flows_fetch";
-    FLOWS_INSERT = "flows_insert";
-    FLOWS_LIST = "flows_list";
-    FLOWS_LIST_BY_STATE = "flows_list_by_state";
-    FLOWS_LIST_BY_TAG = "flows_list_by_tag";
-    FLOWS_LOCK = "flows_lock";
-    FLOWS_LOCK_GROWING = "flows_lock_growing";
-    FLOWS_UPDATE = "flows_update";
-    FLOW_TAGS_DELETE = "flow_tags_delete";
-    FLOW_TAGS_INSERT = "flow_tags_insert";
-    FRAMES_DELETE = "frames_delete";
-    FRAMES_DELETE_OLD = "frames_delete_old";
-    FRAMES_DROP = "frames_drop";
-    FRAMES_INSERT = "frames_insert";
-    FRAMES_OF = "frames_of";
-    GATES_DELETE = "gates_delete";
-    GATES_DELETE_PARTS = "gates_delete_parts";
-    GATES_DUE = "gates_due";
-    GATES_FETCH = "gates_fetch";
-    GATES_FREE = "gates_free";
-    GATES_INSERT = "gates_insert";
-    GATES_LIST = "gates_list";
-    GATES_LIST_PARTS = "gates_list_parts";
-    GATES_LOCK = "gates_lock";
-    GATES_LOCK_LANES = "gates_lock_lanes";
-    GATES_UPDATE = "gates_update";
-    HISTORY_PAGES_DELETE = "history_pages_delete";
-    HISTORY_PAGES_INSERT = "history_pages_insert";
-    HISTORY_PAGES_OF = "history_pages_of";
-    KEYS_DELETE = "keys_delete";
-    KEYS_DELETE_EXPIRED = "keys_delete_expired";
-    KEYS_FIND = "keys_find";
-    KEYS_INSERT = "keys_insert";
-    LEDGER_ADD = "ledger_add";
-    LEDGER_FOLD = "ledger_fold";
-    LEDGER_LIST = "ledger_list";
-    LEDGER_LIST_OF = "ledger_list_of";
-    LOG_AFTER = "log_after";
-    LOG_APPEND = "log_append";
-    LOG_DAYS_MISSING = "log_days_missing";
-    LOG_DAYS_OLD = "log_days_old";
-    LOG_DEFAULT_DELETE = "log_default_delete";
-    LOG_NEWEST = "log_newest";
-    LOG_WRITERS = "log_writers";
-    NODES_DELETE = "nodes_delete";
-    NODES_FIND = "nodes_find";
-    NODES_INSERT = "nodes_insert";
-    NODES_MEMBERS = "nodes_members";
-    OUTBOX_DELETE = "outbox_delete";
-    OUTBOX_LOCK = "outbox_lock";
-    OUTBOX_OF_KIND = "outbox_of_kind";
-    OUTBOX_UPSERT = "outbox_upsert";
-    OVERVIEW = "overview";
-    SESSIONS_DELETE = "sessions_delete";
-    SESSIONS_FIND = "sessions_find";
-    SESSIONS_LEASES = "sessions_leases";
-    SESSIONS_LIST = "sessions_list";
-    SESSIONS_LOCK = "sessions_lock";
-    SESSIONS_LOCK_INSTANCES = "sessions_lock_instances";
-    SESSIONS_UNSEEN = "sessions_unseen";
-    SESSIONS_UPSERT = "sessions_upsert";
-    SIGNALS_DELETE = "signals_delete";
-    SIGNALS_FIND = "signals_find";
-    SIGNALS_INSERT = "signals_insert";
-    SIGNALS_LOAD = "signals_load";
-    SIGNALS_OF = "signals_of";
-    SIGNALS_TAKE = "signals_take";
-    SIGNALS_UNTAKEN = "signals_untaken";
-    STEPS_DELETE = "steps_delete";
-    STEPS_FIND = "steps_find";
-    STEPS_LOAD = "steps_load";
-    STEPS_OF = "steps_of";
-    STEPS_UPSERT = "steps_upsert";
-    STREAMS_DELETE = "streams_delete";
-    STREAMS_FIND = "streams_find";
-    STREAMS_UPSERT = "streams_upsert";
-    TAGS_DELETE = "tags_delete";
-    TAGS_INSERT = "tags_insert";
-    TOKEN_KEYS_DELETE = "token_keys_delete";
-    TOKEN_KEYS_LIST = "token_keys_list";
-    TOKEN_KEYS_UPSERT = "token_keys_upsert";
-    WAITPOINTS_DELETE = "waitpoints_delete";
-    WAITPOINTS_FIND = "waitpoints_find";
-    WAITPOINTS_LOAD = "waitpoints_load";
-    WAITPOINTS_OF = "waitpoints_of";
-    WAITPOINTS_UPSERT = "waitpoints_upsert";
+    BOUNDS_FIND_FIRST_WAITING = "bounds/find_first_waiting";
+    BOUNDS_FIND_OLDEST_WRITER = "bounds/find_oldest_writer";
+    CLASS_PRIORITIES_UPSERT = "class_priorities/upsert";
+    CLASSES_FIND = "classes/find";
+    CLASSES_INSERT = "classes/insert";
+    CLASSES_LIST = "classes/list";
+    EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";
+    EXECUTIONS_COUNT_HELD = "executions/count_held";
+    EXECUTIONS_COUNT_WAITING = "executions/count_waiting";
+    EXECUTIONS_DELETE = "executions/delete";
+    EXECUTIONS_FETCH = "executions/fetch";
+    EXECUTIONS_FIND_HELD = "executions/find_held";
+    EXECUTIONS_INSERT = "executions/insert";
+    EXECUTIONS_LIST = "executions/list";
+    EXECUTIONS_LIST_ACTIVE = "executions/list_active";
+    EXECUTIONS_LIST_BY_FLOW = "executions/list_by_flow";
+    EXECUTIONS_LIST_BY_STATE = "executions/list_by_state";
+    EXECUTIONS_LIST_BY_TAG = "executions/list_by_tag";
+    EXECUTIONS_LIST_DUE = "executions/list_due";
+    EXECUTIONS_LIST_LONE = "executions/list_lone";
+    EXECUTIONS_LIST_WAITING = "executions/list_waiting";
+    EXECUTIONS_LOCK = "executions/lock";
+    EXECUTIONS_LOCK_AVAILABLE = "executions/lock_available";
+    EXECUTIONS_LOCK_CACHED = "executions/lock_cached";
+    EXECUTIONS_LOCK_CANDIDATES = "executions/lock_candidates";
+    EXECUTIONS_LOCK_HELD = "executions/lock_held";
+    EXECUTIONS_READ = "executions/read";
+    EXECUTIONS_READ_INPUTS = "executions/read_inputs";
+    EXECUTIONS_READ_RELATIVES = "executions/read_relatives";
+    EXECUTIONS_REWIRE = "executions/rewire";
+    EXECUTIONS_UPDATE = "executions/update";
+    FLOW_TAGS_DELETE = "flow_tags/delete";
+    FLOW_TAGS_INSERT = "flow_tags/insert";
+    FLOWS_ADD_COUNTS = "flows/add_counts";
+    FLOWS_DELETE = "flows/delete";
+    FLOWS_INSERT = "flows/insert";
+    FLOWS_LIST = "flows/list";
+    FLOWS_LIST_BY_STATE = "flows/list_by_state";
+    FLOWS_LIST_BY_TAG = "flows/list_by_tag";
+    FLOWS_LIST_DUE = "flows/list_due";
+    FLOWS_LOCK = "flows/lock";
+    FLOWS_LOCK_GROWTH = "flows/lock_growth";
+    FLOWS_READ = "flows/read";
+    FLOWS_UPDATE = "flows/update";
+    FRAMES_DELETE = "frames/delete";
+    FRAMES_DELETE_BEFORE = "frames/delete_before";
+    FRAMES_DELETE_OLD = "frames/delete_old";
+    FRAMES_INSERT = "frames/insert";
+    FRAMES_LIST = "frames/list";
+    GATES_DELETE = "gates/delete";
+    GATES_DELETE_PARTS = "gates/delete_parts";
+    GATES_GIVE_BACK = "gates/give_back";
+    GATES_INSERT = "gates/insert";
+    GATES_LIST = "gates/list";
+    GATES_LIST_DUE = "gates/list_due";
+    GATES_LIST_PARTS = "gates/list_parts";
+    GATES_LOCK = "gates/lock";
+    GATES_LOCK_LANES = "gates/lock_lanes";
+    GATES_READ = "gates/read";
+    GATES_UPDATE = "gates/update";
+    HISTORY_PAGES_DELETE = "history_pages/delete";
+    HISTORY_PAGES_INSERT = "history_pages/insert";
+    HISTORY_PAGES_LIST = "history_pages/list";
+    KEYS_DELETE = "keys/delete";
+    KEYS_DELETE_EXPIRED = "keys/delete_expired";
+    KEYS_INSERT = "keys/insert";
+    KEYS_READ = "keys/read";
+    LEASES_LIST = "leases/list";
+    LEASES_LIST_EXPIRED = "leases/list_expired";
+    LEDGER_ADD = "ledger/add";
+    LEDGER_FOLD = "ledger/fold";
+    LEDGER_LIST = "ledger/list";
+    LEDGER_LIST_BY_EXECUTION = "ledger/list_by_execution";
+    LOG_APPEND = "log/append";
+    LOG_DELETE_OLD = "log/delete_old";
+    LOG_LIST = "log/list";
+    LOG_LIST_MISSING_DAYS = "log/list_missing_days";
+    LOG_LIST_NEWEST = "log/list_newest";
+    LOG_LIST_OLD_DAYS = "log/list_old_days";
+    LOG_LIST_WRITERS = "log/list_writers";
+    NAMESPACES_FIND = "namespaces/find";
+    NAMESPACES_INSERT = "namespaces/insert";
+    NAMESPACES_LIST = "namespaces/list";
+    NODES_DELETE = "nodes/delete";
+    NODES_FIND = "nodes/find";
+    NODES_INSERT = "nodes/insert";
+    NODES_LIST_MEMBERS = "nodes/list_members";
+    OUTBOX_DELETE = "outbox/delete";
+    OUTBOX_LIST_STALE = "outbox/list_stale";
+    OUTBOX_LOCK = "outbox/lock";
+    OUTBOX_UPSERT = "outbox/upsert";
+    OVERVIEW_READ = "overview/read";
+    SESSIONS_DELETE = "sessions/delete";
+    SESSIONS_LIST = "sessions/list";
+    SESSIONS_LIST_UNSEEN = "sessions/list_unseen";
+    SESSIONS_LOCK = "sessions/lock";
+    SESSIONS_LOCK_BY_INSTANCE = "sessions/lock_by_instance";
+    SESSIONS_READ = "sessions/read";
+    SESSIONS_UPSERT = "sessions/upsert";
+    SIGNALS_DELETE = "signals/delete";
+    SIGNALS_FIND = "signals/find";
+    SIGNALS_INSERT = "signals/insert";
+    SIGNALS_LIST = "signals/list";
+    SIGNALS_LIST_UNTAKEN = "signals/list_untaken";
+    SIGNALS_READ = "signals/read";
+    SIGNALS_TAKE = "signals/take";
+    STEPS_DELETE = "steps/delete";
+    STEPS_FIND = "steps/find";
+    STEPS_LIST = "steps/list";
+    STEPS_READ = "steps/read";
+    STEPS_UPSERT = "steps/upsert";
+    STREAMS_DELETE = "streams/delete";
+    STREAMS_READ = "streams/read";
+    STREAMS_UPSERT = "streams/upsert";
+    TAGS_DELETE = "tags/delete";
+    TAGS_INSERT = "tags/insert";
+    TOKEN_KEYS_DELETE = "token_keys/delete";
+    TOKEN_KEYS_LIST = "token_keys/list";
+    TOKEN_KEYS_UPSERT = "token_keys/upsert";
+    WAITPOINTS_DELETE = "waitpoints/delete";
+    WAITPOINTS_FIND = "waitpoints/find";
+    WAITPOINTS_LIST = "waitpoints/list";
+    WAITPOINTS_READ = "waitpoints/read";
+    WAITPOINTS_UPSERT = "waitpoints/upsert";
+}
+
+/// Creates the partition of a day: `{day}`, from `{from}` to `{to}`. Waits `{wait_ms}` for each lock.
+pub const LOG_CREATE_DAY: &str = include_str!("sql/log/create_day.sql");
+/// Drops the partition `{day}`. Waits `{wait_ms}` for each lock.
+pub const LOG_DROP_DAY: &str = include_str!("sql/log/drop_day.sql");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// Every template, including those that are filled where they run.
+    fn files() -> Vec<(&'static str, &'static str)> {
+        let mut files: Vec<_> = templates().into_iter().map(|(_, file, text)| (file, text)).collect();
+        files.extend([("log/create_day", LOG_CREATE_DAY), ("log/drop_day", LOG_DROP_DAY)]);
+        files
+    }
+
+    /// The words of a statement without its comments.
+    fn words(text: &str) -> Vec<String> {
+        let code: Vec<&str> = text.lines().filter_map(|line| line.split("--").next()).collect();
+        code.join(" ").replace(['(', ')', ','], " ").split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn no_statement_contains_an_unfilled_placeholder() {
+        for (file, text) in all() {
+            for part in text.split('{').skip(1) {
+                let inside = part.split('}').next().unwrap_or_default();
+                let is_name =
+                    !inside.is_empty() && inside.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+                assert!(!is_name, "{file}: {{{inside}}}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_statement_compares_a_state_or_a_kind_with_a_bare_number() {
+        for (file, text) in files() {
+            let words = words(text);
+            for (index, word) in words.iter().enumerate() {
+                let column = word.rsplit('.').next().unwrap_or_default();
+                if !["state", "kind", "due_kind"].contains(&column) {
+                    continue;
+                }
+                let operators = ["=", "<>", "<", ">", "<=", ">=", "in", "not"];
+                let mut after = words[index + 1..].iter().peekable();
+                let compares = after.next_if(|word| operators.contains(&word.as_str())).is_some();
+                let value = after.find(|word| !operators.contains(&word.as_str()));
+                let is_number = value.is_some_and(|value| value.starts_with(|c: char| c.is_ascii_digit()));
+                assert!(!(compares && is_number), "{file}: {word} {value:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_is_a_statement_and_names_its_constant() {
+        for (constant, file, _) in templates() {
+            assert_eq!(constant.to_lowercase(), file.replace('/', "_"));
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sql");
+        let mut found = BTreeSet::new();
+        for noun in std::fs::read_dir(&folder).expect("src/sql is a folder") {
+            for verb in std::fs::read_dir(noun.expect("a noun").path()).expect("a noun is a folder") {
+                let path = verb.expect("a verb").path().with_extension("");
+                found.insert(path.strip_prefix(&folder).expect("it is inside").display().to_string());
+            }
+        }
+        assert_eq!(found, files().iter().map(|(file, _)| file.to_string()).collect());
+    }
+
+    #[test]
+    fn every_statement_says_what_it_locks_and_which_index_it_expects() {
+        for (file, text) in files() {
+            let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("-- ")).collect();
+            let header = header.join("\n");
+            assert!(header.contains("Locks: "), "{file}:\n{header}");
+            assert!(header.contains("Index: "), "{file}:\n{header}");
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! Streams and their frames: read, loaded and saved.
 
-use crate::pipeline::Parameters;
+use crate::connection::pipeline::{Parameters, as_refs};
 use crate::row::{self, Micros};
 use crate::save::{Saving, column};
-use crate::{PostgresStore, list, sql};
+use crate::{PostgresStore, sql};
 use selvedge_core::ExecutionId;
 use selvedge_core::rows::Changes;
 use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameKind, Stream, StreamName};
@@ -22,21 +22,21 @@ impl PostgresStore {
         let Ok(from) = i32::try_from(from) else { return Ok(Vec::new()) };
         let parameters: [&(dyn ToSql + Sync); 5] =
             [&stream.execution.0, &(stream.attempt as i32), &from, &BEST_EFFORT_MS, &i64::from(limit)];
-        self.query(&sql::FRAMES_OF, &parameters).await?.iter().map(|row| frame(row, stream)).collect()
+        self.query(&sql::FRAMES_LIST, &parameters).await?.iter().map(|row| frame(row, stream)).collect()
     }
 
     pub(crate) async fn read_stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
-        let parameters = list::Parameters(names(&[stream], true));
-        let rows = self.query(&sql::STREAMS_FIND, &parameters.as_refs()).await?;
+        let parameters = names(&[stream], true);
+        let rows = self.query(&sql::STREAMS_READ, &as_refs(&parameters)).await?;
         Ok(rows.first().map(found))
     }
 
-    pub(crate) async fn drop_old_frames(&self, limit: u32) -> Result<u64, Error> {
+    pub(crate) async fn delete_frames(&self, limit: u32) -> Result<u64, Error> {
         self.execute(&sql::FRAMES_DELETE_OLD, &[&BEST_EFFORT_MS, &i64::from(limit)]).await
     }
 }
 
-/// What `streams_find` is asked with: which streams, and whether with their summary documents.
+/// Returns the parameters of `streams/read`: the streams, and whether their summary documents are wanted.
 pub fn names(names: &[StreamName], whole: bool) -> Parameters<'static> {
     vec![
         Box::new(names.iter().map(|name| name.execution.0).collect::<Vec<Uuid>>()),
@@ -45,7 +45,7 @@ pub fn names(names: &[StreamName], whole: bool) -> Parameters<'static> {
     ]
 }
 
-/// The stream in a row of `streams_find`.
+/// Reads the stream in a row of `streams/read`.
 pub fn found(row: &Row) -> Stream {
     Stream {
         name: StreamName { execution: ExecutionId(row.get(0)), attempt: row.get::<_, i32>(1) as u32 },
@@ -57,7 +57,7 @@ pub fn found(row: &Row) -> Stream {
     }
 }
 
-/// The frame in a row of `frames_of`.
+/// Reads the frame in a row of `frames/list`.
 fn frame(row: &Row, stream: StreamName) -> Result<Frame, Error> {
     let (number, code): (i32, i16) = (row.get(0), row.get(1));
     let unknown = || {
@@ -83,7 +83,8 @@ pub fn delete<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
     }
 }
 
-/// Saves what was appended to streams. Their executions are locked, so nobody else does.
+/// Saves streams and their new frames, and deletes the best-effort frames that were dropped. The executions are locked,
+/// so no other transaction changes the same streams.
 pub fn save<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
     saving.rows(&changes.streams, &sql::STREAMS_UPSERT, |streams| {
         vec![
@@ -107,7 +108,7 @@ pub fn save<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
             column(frames, |frame| frame.data.as_ref()),
         ]
     });
-    saving.rows(&changes.unread.frames_dropped, &sql::FRAMES_DROP, |dropped| {
+    saving.rows(&changes.unread.frames_dropped, &sql::FRAMES_DELETE_BEFORE, |dropped| {
         vec![
             column(dropped, |(stream, _)| stream.execution.0),
             column(dropped, |(stream, _)| stream.attempt as i32),

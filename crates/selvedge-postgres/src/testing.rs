@@ -1,17 +1,17 @@
-//! For the tests of this crate: every statement by name, a connection that plans as the store's own do, and bounds.
+//! Access for the tests of this crate: every statement by name, a connection that plans like the store's own, and bounds.
 
 use crate::PostgresStore;
-use crate::connect::{Settings, config, failure, preparation};
+use crate::connection::{Settings, config, failure, preparation};
 use selvedge_core::{ClassId, Timestamp};
 use selvedge_store::Error;
 use tokio_postgres::{Client, NoTls};
 
-/// Every statement, by the name of its file.
+/// Returns every statement, by the path of its file: `noun/verb`.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     crate::sql::all()
 }
 
-/// A connection with the store's own settings.
+/// Opens a connection with the settings of the store's own.
 pub async fn connect(url: &str, settings: &Settings) -> Result<Client, Error> {
     let (client, connection) = config(url)?.connect(NoTls).await.map_err(failure)?;
     tokio::spawn(connection);
@@ -19,23 +19,23 @@ pub async fn connect(url: &str, settings: &Settings) -> Result<Client, Error> {
     Ok(client)
 }
 
-/// Raises the bounds of these classes, as a claim has it done beside itself.
+/// Raises the bounds of classes, as claims do in the background.
 pub async fn refresh_bounds(store: &PostgresStore, classes: &[ClassId]) -> Result<(), Error> {
     loop {
         store.bounds.of(classes);
-        // A time that was told slowly is not used.
+        // A refresh does nothing if the database took too long to return its time.
         if store.bounds.refresh(&store.pool, store.writers_key).await? {
             return Ok(());
         }
     }
 }
 
-/// The bound of a class and priority.
+/// Returns the bound of a class and priority.
 pub fn bound(store: &PostgresStore, class: ClassId, priority: i16) -> Option<Timestamp> {
     store.bounds.bound((class.0, priority))
 }
 
-/// The bounds of a class, as SQL writes the arguments of a claim.
+/// Returns the bounds of a class as SQL literals, for the parameters of `executions/lock_candidates`.
 pub fn bound_arguments(store: &PostgresStore, class: ClassId) -> String {
     let passed = store.bounds.of(&[class]);
     let bounds: Vec<String> = passed

@@ -1,11 +1,11 @@
 //! The one guarded transaction helper.
 //!
-//! Two round trips: `begin` and the loads, then the saves and `commit`. Any error on the way leaves the transaction
+//! Two round trips: `begin` and the loads, then the saves and `commit`. Any error in between leaves the transaction
 //! aborted on the server, so the `commit` that is already on the wire ends it without effect. If the future is dropped at
-//! any await, or an answer never comes, the connection is closed and never goes back to the pool: no transaction of ours
-//! stays open.
+//! any await, or an answer never arrives, the connection is closed and does not return to the pool: no transaction stays
+//! open.
 
-use crate::connect::{failure, is_conflict, no_connection};
+use crate::connection::{failure, is_conflict, no_connection};
 use crate::save::Saved;
 use crate::{PostgresStore, load, save};
 use deadpool_postgres::Object;
@@ -16,25 +16,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
 
-/// How often a decision is begun before the transaction is given up.
+/// The number of tries before a transaction fails as contended.
 const TRIES: u32 = 12;
-/// How often, where a lock was waited for in vain each time.
+/// The number of tries that end with a lock timeout before a transaction fails as contended.
 const LOCK_TRIES: u32 = 2;
 
-/// Counts what happened to transactions.
+/// Counters of transactions.
 #[derive(Default)]
 pub struct Counters {
     conflicts: AtomicU64,
 }
 
 impl Counters {
-    /// How many transactions were begun again.
+    /// Returns the number of retries.
     pub fn conflicts(&self) -> u64 {
         self.conflicts.load(Ordering::Relaxed)
     }
 }
 
-/// A connection inside a transaction. Dropped before the end, it takes its connection with it.
+/// A connection inside a transaction. Dropping it before the end closes the connection.
 pub struct Guarded {
     client: Option<Object>,
     ended: bool,
@@ -45,12 +45,12 @@ impl Guarded {
         Guarded { client: Some(client), ended: false }
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn client(&self) -> &Object {
         self.client.as_ref().expect("the connection is there until the guard is dropped")
     }
 
-    /// The server has answered the last statement: the transaction is over and the connection may be used again.
+    /// Marks the transaction as over: the server has answered the last statement, and the connection can be reused.
     fn end(mut self) {
         self.ended = true;
     }
@@ -64,11 +64,11 @@ impl Drop for Guarded {
     }
 }
 
-/// Why one try did not succeed.
+/// The reason why one try failed.
 pub enum Failed {
-    /// Others were in the way: begin again.
+    /// Another transaction was in the way: retry.
     Conflict(tokio_postgres::Error),
-    /// For good.
+    /// A permanent error.
     Error(Error),
 }
 
@@ -85,7 +85,7 @@ impl From<Error> for Failed {
 }
 
 impl PostgresStore {
-    /// Runs a decision, beginning again when others are in the way.
+    /// Runs a decision, and retries while other transactions are in the way.
     pub(crate) async fn run(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         let (mut again, mut waits) = (0, 0);
         loop {
@@ -103,7 +103,7 @@ impl PostgresStore {
                     if again >= TRIES || waits >= LOCK_TRIES {
                         return Err(Error::Contended(error.to_string()));
                     }
-                    // The first repeat is at once: a remembered row had moved. After that, others are let by.
+                    // The first retry is immediate, because usually a cached row has changed. Later ones back off.
                     if again > 1 {
                         tokio::time::sleep(Duration::from_millis(1 << again.min(6))).await;
                     }
@@ -141,7 +141,8 @@ impl PostgresStore {
                             self.bounds.wrote(epoch, pairs);
                             Ok(saved)
                         }
-                        // Answered with an error: the commit on the wire has ended the transaction without effect.
+                        // The server has answered with an error: the commit on the wire has ended the transaction without
+                        // effect.
                         Err(error) if error.code().is_some() => {
                             guarded.end();
                             Err(error.into())
@@ -162,7 +163,7 @@ impl PostgresStore {
     }
 }
 
-/// Runs rules; a panic of theirs ends this transaction and nothing else.
+/// Runs rules. A panic fails only this transaction.
 fn guard_panic<T>(rules: impl FnOnce() -> T) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(rules)).map_err(|panic| {
         let text = panic

@@ -1,4 +1,4 @@
-//! The Postgres store does what every store must do.
+//! The conformance suite on the Postgres store.
 
 mod support;
 
@@ -16,16 +16,16 @@ async fn empty_store() -> Subject {
 selvedge_conformance::suite!(empty_store);
 
 #[test]
-fn slow_random_commands_have_the_outcome_that_the_model_says() {
+fn slow_random_operations_match_the_model() {
     execution_model::run(empty_store, 16);
 }
 
 #[test]
-fn slow_random_graphs_come_to_the_end_that_the_model_says() {
+fn slow_random_graphs_match_the_model() {
     flow_model::run(empty_store, 8);
 }
 
 #[test]
-fn slow_random_admissions_exceed_no_limit_and_give_everything_back() {
+fn slow_random_admissions_exceed_no_limit_and_leak_no_slots() {
     gate_model::run(empty_store, 6);
 }

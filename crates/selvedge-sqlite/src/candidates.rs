@@ -1,7 +1,8 @@
-//! Finds the ready executions that a claim may take, in claim order.
+//! Finds the waiting executions that a claim can take, in claim order.
 //!
-//! Each class is an ordered range of one index. The ranges are walked one after another and left as soon as they can only
-//! hold what comes later than what was found, so the cost grows with what is asked for and not with what is waiting.
+//! Each class is an ordered range of one index. The ranges are scanned one after another, each only until it can contain
+//! no earlier execution than those found, so the cost grows with the limit of the claim and not with the number of
+//! waiting executions.
 
 use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, Statement};
@@ -10,7 +11,7 @@ use selvedge_core::{ClassId, ExecutionId};
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
 use uuid::Uuid;
 
-/// A ready execution: its order among claims, and its place in the table.
+/// A waiting execution: its rank among claims, and its rowid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
     rank: i64,
@@ -18,7 +19,7 @@ struct Head {
     place: i64,
 }
 
-/// Loads the candidates of every ask, each once, with their inputs.
+/// Loads the candidates of every request, each once, with their inputs.
 pub fn candidates(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
     if needs.queries.candidates.is_empty() {
         return Ok(());
@@ -32,8 +33,8 @@ pub fn candidates(connection: &Connection, needs: &Needs, rows: &mut Rows) -> ru
     Ok(())
 }
 
-/// Finds the candidates of one ask and loads those that are not in `found` yet. A row that cannot be understood is passed
-/// over, and another takes its turn.
+/// Finds the candidates of one request and loads those that are not in `found` yet. Unreadable rows are skipped and
+/// replaced by the next ones.
 fn find(
     connection: &Connection,
     ask: &Candidates,
@@ -41,7 +42,7 @@ fn find(
     found: &mut BTreeSet<Head>,
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(&sql::CANDIDATE_READ)?;
+    let mut statement = connection.prepare_cached(&sql::EXECUTIONS_READ_CANDIDATE)?;
     loop {
         let mut all_readable = true;
         for head in first(connection, &ask.classes, ask.limit as usize, passed)? {
@@ -62,14 +63,14 @@ fn find(
     }
 }
 
-/// The first `limit` ready executions of these classes, except those to be passed over.
+/// Returns the first `limit` waiting executions of these classes, except those in `passed`.
 fn first(
     connection: &Connection,
     classes: &[ClassId],
     limit: usize,
     passed: &HashSet<ExecutionId>,
 ) -> rusqlite::Result<Vec<Head>> {
-    let mut statement = connection.prepare_cached(&sql::CANDIDATE_FIND)?;
+    let mut statement = connection.prepare_cached(&sql::EXECUTIONS_FIND_CANDIDATES)?;
     let mut heads: BinaryHeap<Head> = BinaryHeap::new();
     for class in classes {
         let mut range = statement.query([class.0])?;
@@ -93,10 +94,12 @@ fn first(
     Ok(heads.into_sorted_vec())
 }
 
-/// Loads one candidate; says whether it could be understood.
+/// Loads one candidate. Reports whether it was readable.
 fn read(statement: &mut Statement<'_>, head: Head, rows: &mut Rows) -> rusqlite::Result<bool> {
     let read = statement
-        .query_row([head.place], |found| Ok((row::execution(found)?, row::bytes(found, sql::WIDTH))))
+        .query_row([head.place], |found| {
+            Ok((row::execution(found)?, row::bytes(found, sql::EXECUTION_COLUMN_COUNT)))
+        })
         .optional()?;
     match read {
         Some((Ok(execution), Ok(input))) => {

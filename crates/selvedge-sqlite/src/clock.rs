@@ -1,39 +1,43 @@
-//! The store's clock: that of the one process that has the file, kept from stepping back.
+//! The store's clock: the system clock of the one process that has the file open, made monotonic.
 //!
-//! While the system's clock is behind what was already told, the store's clock goes on from there by elapsed time, a tenth
-//! slower until the system's clock has caught up. So it never stands still either: a lease ends even if the system's
-//! clock was an hour ahead yesterday.
+//! While the system clock is behind the last time that was returned, this clock advances by the elapsed time, a tenth
+//! slower, until the system clock has caught up. So it never goes back and never stands still: a lease expires even if
+//! the system clock was an hour ahead yesterday.
 
+use crate::locked;
 use selvedge_core::Timestamp;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Tells the time.
+/// While the system clock is behind, this clock runs slower by one part in so many.
+const SLOWDOWN: i64 = 10;
+
+/// A monotonic clock of wall-clock time.
 #[derive(Debug)]
 pub struct Clock {
-    /// What was told last, and when that was.
-    told: Mutex<(i64, Instant)>,
+    /// The last time that was returned, in microseconds, and the instant at which it was.
+    last: Mutex<(i64, Instant)>,
 }
 
 impl Clock {
-    /// A clock that tells no time before `floor`, microseconds.
+    /// Returns a clock that starts at `floor` microseconds or later.
     pub fn starting_at(floor: i64) -> Clock {
-        Clock { told: Mutex::new((floor, Instant::now())) }
+        Clock { last: Mutex::new((floor, Instant::now())) }
     }
 
-    /// The time. Never earlier than what was told before, by whichever thread.
+    /// Returns the time, which is never earlier than a time that any thread got before.
     pub fn now(&self) -> Timestamp {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = locked(&self.last);
         let at = Instant::now();
-        let elapsed = at.duration_since(told.1).as_micros() as i64;
-        *told = (advance(told.0, elapsed, system_micros()), at);
-        Timestamp::from_micros(told.0)
+        let elapsed = at.duration_since(last.1).as_micros() as i64;
+        *last = (advance(last.0, elapsed, system_micros()), at);
+        Timestamp::from_micros(last.0)
     }
 }
 
-/// The time after `elapsed` since `told`, when the system's clock says `system`.
-fn advance(told: i64, elapsed: i64, system: i64) -> i64 {
-    system.max(told + elapsed - elapsed / 10)
+/// Returns the time `elapsed` microseconds after `last`, given that the system clock is at `system`.
+fn advance(last: i64, elapsed: i64, system: i64) -> i64 {
+    system.max(last + elapsed - elapsed / SLOWDOWN)
 }
 
 fn system_micros() -> i64 {
@@ -46,31 +50,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_follows_the_systems_clock_when_that_is_ahead() {
+    fn the_clock_follows_the_system_clock_when_that_is_ahead() {
         assert_eq!(advance(1_000, 10, 1_010), 1_010);
         assert_eq!(advance(1_000, 10, 5_000), 5_000);
     }
 
     #[test]
-    fn the_clock_never_steps_back_and_never_stands_still() {
+    fn the_clock_never_goes_back_and_never_stands_still() {
         assert_eq!(advance(1_000, 0, 400), 1_000);
         assert_eq!(advance(1_000, 100, 500), 1_090);
     }
 
     #[test]
-    fn a_system_clock_that_was_set_back_is_caught_up_with() {
-        let (mut told, mut system) = (10_000, 9_000);
+    fn a_system_clock_that_was_set_back_catches_up() {
+        let (mut last, mut system) = (10_000, 9_000);
         for _ in 0..100 {
             system += 100;
-            let next = advance(told, 100, system);
-            assert!(next > told);
-            told = next;
+            let next = advance(last, 100, system);
+            assert!(next > last);
+            last = next;
         }
-        assert_eq!(told, system);
+        assert_eq!(last, system);
     }
 
     #[test]
-    fn the_clock_does_not_begin_before_its_floor() {
+    fn the_clock_does_not_start_before_its_floor() {
         let floor = system_micros() + 3_600_000_000;
         let clock = Clock::starting_at(floor);
         let first = clock.now();

@@ -1,6 +1,6 @@
-//! Gates, what they hold, and the ledger of what was spent: read, loaded and saved.
+//! Gates, the executions that they hold, and the ledger of usage: read, loaded and saved.
 
-use crate::failure::{is_not_understood, not_understood};
+use crate::connection::failure::{is_not_understood, not_understood};
 use crate::read::all;
 use crate::{row, sql};
 use rusqlite::types::Type;
@@ -10,19 +10,19 @@ use selvedge_core::rows::HeldBy;
 use selvedge_core::{Changes, ExecutionId, Name, NamespaceId, Needs, Rows, Timestamp};
 use uuid::Uuid;
 
-/// Gates by id, in the order of asking; those that do not exist are left out.
+/// Returns gates by id, in the order of `ids`. Ids that do not exist are left out.
 pub fn fetch<'a>(
     connection: &Connection,
     ids: impl IntoIterator<Item = &'a GateId>,
 ) -> rusqlite::Result<Vec<Gate>> {
     let mut found = Vec::new();
     for id in ids {
-        found.extend(connection.prepare_cached(&sql::GATE_READ)?.query_row([id.0], gate).optional()?);
+        found.extend(connection.prepare_cached(&sql::GATES_READ)?.query_row([id.0], gate).optional()?);
     }
     Ok(found)
 }
 
-/// The configured gates of a kind in a namespace, by name, after `after`.
+/// Returns a page of the configured gates of a kind in a namespace, by name.
 pub fn list(
     connection: &Connection,
     namespace: NamespaceId,
@@ -31,17 +31,17 @@ pub fn list(
     limit: u32,
 ) -> rusqlite::Result<Vec<Gate>> {
     let after = after.map_or("", Name::as_str);
-    all(connection, &sql::GATE_LIST, params![namespace.0, kind.code(), after, limit], gate)
+    all(connection, &sql::GATES_LIST, params![namespace.0, kind.code(), after, limit], gate)
 }
 
-/// The parts of a gate, in the order of their numbers.
+/// Returns the parts of a gate, by id.
 pub fn parts_of(connection: &Connection, of: &GateName, limit: u32) -> rusqlite::Result<Vec<Gate>> {
     let parameters = params![of.namespace.0, of.kind.code(), of.name.as_str(), limit];
-    all(connection, &sql::GATE_LIST_PARTS, parameters, gate)
+    all(connection, &sql::GATES_LIST_PARTS, parameters, gate)
 }
 
-/// Gates that are to be looked at, earliest first, after `after`. One that cannot be read is left out, and another takes
-/// its place: what the others hold is not to wait for it.
+/// Returns a page of the due gates, earliest first. Unreadable gates are left out and replaced by the next ones, so that
+/// the executions of other gates do not wait for them.
 pub fn due(
     connection: &Connection,
     now: Timestamp,
@@ -49,7 +49,7 @@ pub fn due(
     limit: u32,
 ) -> rusqlite::Result<Vec<Gate>> {
     let (at, id) = after.map_or((-1, i64::MIN), |(at, id)| (at.micros(), id.0));
-    let mut statement = connection.prepare_cached(&sql::GATE_DUE_FIND)?;
+    let mut statement = connection.prepare_cached(&sql::GATES_LIST_DUE)?;
     let mut found = statement.query(params![now.micros(), at, id])?;
     let mut due = Vec::new();
     while due.len() < limit as usize {
@@ -65,36 +65,36 @@ pub fn due(
     Ok(due)
 }
 
-/// When the next gate is to be looked at.
+/// Returns the earliest due time of a gate.
 pub fn next_due(connection: &Connection) -> rusqlite::Result<Option<Timestamp>> {
-    connection.prepare_cached(&sql::GATE_DUE_NEXT)?.query_row((), |found| row::optional_time(found, 0))
+    connection.prepare_cached(&sql::GATES_FIND_NEXT_DUE)?.query_row((), |found| row::optional_time(found, 0))
 }
 
-/// Whether a lane is configured.
+/// Reports whether a lane is configured.
 pub fn has_lanes(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.prepare_cached(&sql::GATE_HAS_LANES)?.query_row([GateKind::Lane.code()], |found| found.get(0))
+    connection.prepare_cached(&sql::GATES_HAS_LANES)?.query_row([GateKind::Lane.code()], |found| found.get(0))
 }
 
-/// What was spent of a budget, or of a part of it, in a period.
+/// Returns the usage of a budget, or of a part of it, in a period.
 pub fn ledger(connection: &Connection, gate: GateId, period: u32) -> rusqlite::Result<Vec<LedgerEntry>> {
     all(connection, &sql::LEDGER_LIST, params![gate.0, period], entry)
 }
 
-/// What an execution has spent.
+/// Returns the usage of an execution.
 pub fn ledger_of(connection: &Connection, execution: ExecutionId) -> rusqlite::Result<Vec<LedgerEntry>> {
-    all(connection, &sql::LEDGER_LIST_OF, [execution.0.as_bytes()], entry)
+    all(connection, &sql::LEDGER_LIST_BY_EXECUTION, [execution.0.as_bytes()], entry)
 }
 
-/// How many executions a gate holds, counted up to `bound`.
+/// Counts the executions that a gate holds, up to `bound`.
 pub fn held_by(connection: &Connection, gate: GateId, bound: u64) -> rusqlite::Result<u64> {
     let bound = i64::try_from(bound).unwrap_or(i64::MAX);
     connection
-        .prepare_cached(&sql::HELD_COUNT)?
+        .prepare_cached(&sql::EXECUTIONS_COUNT_HELD)?
         .query_row([gate.0, bound], |found| found.get::<_, i64>(0))
         .map(|count| count as u64)
 }
 
-/// The gate in a row of all its columns.
+/// Reads the gate in a row of `{gate}`.
 fn gate(found: &Row<'_>) -> rusqlite::Result<Gate> {
     let id: i64 = found.get(0)?;
     readable_gate(found).map_err(|error| match is_not_understood(&error) {
@@ -128,7 +128,7 @@ fn readable_gate(found: &Row<'_>) -> rusqlite::Result<Gate> {
     })
 }
 
-/// The entry of the ledger in a row of all its columns.
+/// Reads the entry in a row of `{ledger}`.
 fn entry(found: &Row<'_>) -> rusqlite::Result<LedgerEntry> {
     Ok(LedgerEntry {
         gate: GateId(found.get(0)?),
@@ -138,7 +138,7 @@ fn entry(found: &Row<'_>) -> rusqlite::Result<LedgerEntry> {
     })
 }
 
-/// Loads the gates that `needs` names, and what they hold.
+/// Loads the gates that `needs` names, and the executions that they hold.
 pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
     for ids in [&needs.lanes, &needs.gates, &needs.parts] {
         rows.gates.extend(fetch(connection, ids.keys())?);
@@ -146,11 +146,11 @@ pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite
     needs.queries.held.iter().try_for_each(|asked| held(connection, *asked, rows))
 }
 
-/// Loads the first executions that a gate holds, in claim order. A row that cannot be understood is passed over, and
-/// another takes its turn.
+/// Loads the first executions that a gate holds, in claim order. Unreadable rows are skipped and replaced by the next
+/// ones.
 fn held(connection: &Connection, asked: HeldBy, rows: &mut Rows) -> rusqlite::Result<()> {
-    let mut find = connection.prepare_cached(&sql::HELD_FIND)?;
-    let mut read = connection.prepare_cached(&sql::EXECUTION_READ)?;
+    let mut find = connection.prepare_cached(&sql::EXECUTIONS_FIND_HELD)?;
+    let mut read = connection.prepare_cached(&sql::EXECUTIONS_READ)?;
     let (rank, id) = asked.after.unwrap_or((i64::MIN, ExecutionId(Uuid::nil())));
     let mut range = find.query(params![asked.gate.0, rank, id.0.as_bytes()])?;
     let mut held = Vec::new();
@@ -169,10 +169,10 @@ fn held(connection: &Connection, asked: HeldBy, rows: &mut Rows) -> rusqlite::Re
     Ok(())
 }
 
-/// Saves gates and the ledger, or stops at the first guard that fails and says which.
+/// Saves gates and the ledger. Returns the first guard that failed.
 pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusqlite::Result<Option<String>> {
     for (id, version) in &changes.gates.deleted {
-        if connection.prepare_cached(&sql::GATE_DELETE)?.execute(params![id.0, version])? == 0 {
+        if connection.prepare_cached(&sql::GATES_DELETE)?.execute(params![id.0, version])? == 0 {
             return Ok(Some(format!("gate {} has moved", id.0)));
         }
     }
@@ -192,21 +192,21 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
     for id in flows.chain(changes.executions.deleted.iter().map(|(id, _)| id.0)) {
         let part = id.to_string();
         connection.prepare_cached(&sql::LEDGER_DELETE_PARTS)?.execute([&part])?;
-        connection.prepare_cached(&sql::GATE_DELETE_PARTS)?.execute([&part])?;
+        connection.prepare_cached(&sql::GATES_DELETE_PARTS)?.execute([&part])?;
     }
     for (id, count) in &changes.unread.slots_freed {
-        connection.prepare_cached(&sql::GATE_FREE)?.execute(params![id.0, count, now.micros()])?;
+        connection.prepare_cached(&sql::GATES_GIVE_BACK)?.execute(params![id.0, count, now.micros()])?;
     }
     Ok(None)
 }
 
-/// Says whether it was new, or had the expected version.
+/// Writes a gate. Returns false if it exists, or does not have the expected version.
 fn write(connection: &Connection, gate: &Gate, expected: Option<u32>) -> rusqlite::Result<bool> {
     let config = gate.config.as_ref().map(row::to_json).transpose()?;
     let state = (gate.state != GateState::default()).then(|| row::to_json(&gate.state)).transpose()?;
     let (id, due_at) = (gate.id().0, gate.due_at.map(Timestamp::micros));
     let written = match expected {
-        None => connection.prepare_cached(&sql::GATE_INSERT)?.execute(params![
+        None => connection.prepare_cached(&sql::GATES_INSERT)?.execute(params![
             id,
             gate.name.namespace.0,
             gate.name.kind.code(),
@@ -218,7 +218,7 @@ fn write(connection: &Connection, gate: &Gate, expected: Option<u32>) -> rusqlit
             state,
             due_at,
         ])?,
-        Some(version) => connection.prepare_cached(&sql::GATE_UPDATE)?.execute(params![
+        Some(version) => connection.prepare_cached(&sql::GATES_UPDATE)?.execute(params![
             id,
             version,
             gate.version,
@@ -231,7 +231,7 @@ fn write(connection: &Connection, gate: &Gate, expected: Option<u32>) -> rusqlit
     Ok(written > 0)
 }
 
-/// Adds to what the ledger has for the same budget, period and execution.
+/// Adds to the ledger entry of the same budget, period and execution.
 fn enter(connection: &Connection, entry: &LedgerEntry) -> rusqlite::Result<()> {
     let execution = entry.execution.as_ref().map(|id| id.0.as_bytes());
     // Most entries are the first of their execution.
@@ -250,7 +250,7 @@ fn enter(connection: &Connection, entry: &LedgerEntry) -> rusqlite::Result<()> {
         .optional()?;
     let mut spent: Amounts = before.unwrap_or_default();
     add(&mut spent, &entry.spent);
-    connection.prepare_cached(&sql::LEDGER_WRITE)?.execute(params![
+    connection.prepare_cached(&sql::LEDGER_UPSERT)?.execute(params![
         entry.gate.0,
         entry.period,
         execution,
@@ -259,7 +259,7 @@ fn enter(connection: &Connection, entry: &LedgerEntry) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// What a deleted execution has spent stays spent, by none.
+/// Moves the usage of a deleted execution to the entries without an execution, so that it stays counted.
 fn fold(connection: &Connection, id: ExecutionId) -> rusqlite::Result<()> {
     let entries = ledger_of(connection, id)?;
     if entries.is_empty() {

@@ -1,8 +1,8 @@
-//! Loads what a decision needs. Nobody else writes, so nothing has to be locked.
+//! Loads the rows that a decision needs. There is one writer, so no locks are needed.
 
 use crate::candidates::candidates;
-use crate::failure::not_understood;
-use crate::flow::member_ids;
+use crate::connection::failure::not_understood;
+use crate::read::flows::member_ids;
 use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, params};
 use selvedge_core::outbox::OutboxName;
@@ -18,13 +18,13 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
     executions(connection, needs.executions.returned(), &mut rows)?;
     keys(connection, needs.keys.keys(), &mut rows)?;
     outbox(connection, needs.outbox.keys(), &mut rows)?;
-    rows.flows = crate::flow::fetch(connection, needs.flows.keys())?;
+    rows.flows = crate::read::flows::fetch(connection, needs.flows.keys())?;
     candidates(connection, needs, &mut rows)?;
     crate::gates::load(connection, needs, &mut rows)?;
     inputs(connection, needs.inputs.keys(), &mut rows)?;
     relatives(connection, needs.relatives.keys(), &mut rows)?;
     for name in needs.streams.keys().chain(needs.summaries.keys()) {
-        rows.streams.extend(crate::stream::read(connection, *name)?);
+        rows.streams.extend(crate::streams::read(connection, *name)?);
     }
     crate::record::load(connection, needs, &mut rows)?;
     sessions(connection, needs.sessions.keys(), &mut rows)?;
@@ -32,7 +32,7 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
         instance_of(connection, *namespace, instance, &mut rows)?;
     }
     if let Some(after) = needs.queries.classes_after {
-        rows.found.classes = crate::names::classes_after(connection, after)?;
+        rows.found.classes = crate::read::names::classes_after(connection, after)?;
     }
     Ok(rows)
 }
@@ -44,7 +44,7 @@ fn nodes<'a>(
 ) -> rusqlite::Result<()> {
     for (flow, name) in names {
         let found = connection
-            .prepare_cached(&sql::NODE_FIND)?
+            .prepare_cached(&sql::NODES_FIND)?
             .query_row(params![flow.0.as_bytes(), name.as_str()], |found| row::uuid(found, 0))
             .optional()?;
         rows.nodes.extend(found.map(|id| (*flow, name.clone(), ExecutionId(id))));
@@ -70,7 +70,7 @@ fn executions<'a>(
     if ids.peek().is_none() {
         return Ok(());
     }
-    let mut statement = connection.prepare_cached(&sql::EXECUTION_READ)?;
+    let mut statement = connection.prepare_cached(&sql::EXECUTIONS_READ)?;
     for id in ids {
         match statement.query_row([id.0.as_bytes()], row::execution).optional()? {
             Some(Ok(execution)) => rows.executions.push(execution),
@@ -88,7 +88,7 @@ fn inputs<'a>(
 ) -> rusqlite::Result<()> {
     for id in ids {
         let input = connection
-            .prepare_cached(&sql::INPUT_READ)?
+            .prepare_cached(&sql::EXECUTIONS_READ_INPUTS)?
             .query_row([id.0.as_bytes()], |found| Ok(row::bytes(found, 0)))
             .optional()?;
         match input {
@@ -107,7 +107,7 @@ fn relatives<'a>(
 ) -> rusqlite::Result<()> {
     for id in ids {
         let relative = connection
-            .prepare_cached(&sql::RELATIVE_READ)?
+            .prepare_cached(&sql::EXECUTIONS_READ_RELATIVES)?
             .query_row([id.0.as_bytes()], |found| {
                 let (spec, state, detail): (Option<String>, i16, Option<String>) =
                     (found.get(0)?, found.get(1)?, found.get(2)?);
@@ -153,7 +153,7 @@ fn keys<'a>(
     if names.peek().is_none() {
         return Ok(());
     }
-    let mut statement = connection.prepare_cached(&sql::KEY_READ)?;
+    let mut statement = connection.prepare_cached(&sql::KEYS_READ)?;
     for name in names {
         let key = statement
             .query_row(params![name.namespace.0, name.scope.code(), name.key.as_str()], |found| {
@@ -172,13 +172,13 @@ fn sessions<'a>(
 ) -> rusqlite::Result<()> {
     for id in ids {
         let session =
-            connection.prepare_cached(&sql::SESSION_READ)?.query_row([id.0], row::session).optional()?;
+            connection.prepare_cached(&sql::SESSIONS_READ)?.query_row([id.0], row::session).optional()?;
         rows.sessions.extend(session);
     }
     Ok(())
 }
 
-/// The sessions of an instance, and their leases.
+/// Loads the sessions of an instance, and their leases.
 fn instance_of(
     connection: &Connection,
     namespace: NamespaceId,
@@ -186,10 +186,10 @@ fn instance_of(
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
     let found: Vec<Session> = connection
-        .prepare_cached(&sql::SESSION_OF_INSTANCE)?
+        .prepare_cached(&sql::SESSIONS_LIST_BY_INSTANCE)?
         .query_map(params![namespace.0, instance.as_str()], row::session)?
         .collect::<rusqlite::Result<_>>()?;
-    let mut statement = connection.prepare_cached(&sql::LEASE_LIST)?;
+    let mut statement = connection.prepare_cached(&sql::LEASES_LIST)?;
     for session in &found {
         for lease in statement.query_map([session.id.0], |found| row::lease(found, session))? {
             match lease? {

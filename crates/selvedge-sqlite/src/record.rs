@@ -1,8 +1,9 @@
-//! What is recorded beside executions: signals, steps and waitpoints, and the keys of tokens: read, loaded and saved.
+//! Records of executions (signals, steps and waitpoints), and token keys: read, loaded and saved.
 //!
-//! Whoever changes any of it changes the execution's row too, so the guard on that row's version stands for all of it.
+//! A transaction that changes records also changes the row of the execution, so the guard on its version protects them
+//! all.
 
-use crate::failure::{is_not_understood, not_understood};
+use crate::connection::failure::{is_not_understood, not_understood};
 use crate::read::all;
 use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -14,45 +15,45 @@ use selvedge_core::{
     Changes, ExecutionId, NamespaceId, Needs, Rows, Signal, Timestamp, Waitpoint, WaitpointId,
 };
 
-/// Signals of an execution after a number, in the order of their delivery, with their payloads.
+/// Returns a page of an execution's signals after a number, in order, with their payloads.
 pub fn signals(
     connection: &Connection,
     of: ExecutionId,
     after: u32,
     limit: u32,
 ) -> rusqlite::Result<Vec<Signal>> {
-    all(connection, &sql::SIGNAL_LIST, params![of.0.as_bytes(), after, limit], signal)
+    all(connection, &sql::SIGNALS_LIST, params![of.0.as_bytes(), after, limit], signal)
 }
 
-/// Steps of an execution after a number, in the order in which they were begun, with their results.
+/// Returns a page of an execution's steps after a number, in order, with their results.
 pub fn steps(
     connection: &Connection,
     of: ExecutionId,
     after: u32,
     limit: u32,
 ) -> rusqlite::Result<Vec<Step>> {
-    all(connection, &sql::STEP_LIST, params![of.0.as_bytes(), after, limit], step)
+    all(connection, &sql::STEPS_LIST, params![of.0.as_bytes(), after, limit], step)
 }
 
-/// Waitpoints of an execution after a number, in the order in which they were made.
+/// Returns a page of an execution's waitpoints after a number, in order.
 pub fn waitpoints(
     connection: &Connection,
     of: ExecutionId,
     after: u32,
     limit: u32,
 ) -> rusqlite::Result<Vec<Waitpoint>> {
-    all(connection, &sql::WAITPOINT_LIST, params![of.0.as_bytes(), after, limit], readable_waitpoint)
+    all(connection, &sql::WAITPOINTS_LIST, params![of.0.as_bytes(), after, limit], readable_waitpoint)
 }
 
-/// A waitpoint by its id.
+/// Returns a waitpoint by id.
 pub fn waitpoint(connection: &Connection, id: WaitpointId) -> rusqlite::Result<Option<Waitpoint>> {
-    let mut statement = connection.prepare_cached(&sql::WAITPOINT_READ)?;
+    let mut statement = connection.prepare_cached(&sql::WAITPOINTS_FIND)?;
     statement.query_row([id.0.as_bytes()], readable_waitpoint).optional()
 }
 
-/// The keys of tokens, by id.
+/// Returns all token keys, by id.
 pub fn token_keys(connection: &Connection) -> rusqlite::Result<Vec<TokenKey>> {
-    all(connection, &sql::TOKEN_KEY_LIST, (), |found| {
+    all(connection, &sql::TOKEN_KEYS_LIST, (), |found| {
         Ok(TokenKey {
             id: TokenKeyId(found.get(0)?),
             fingerprint: found.get(1)?,
@@ -62,13 +63,13 @@ pub fn token_keys(connection: &Connection) -> rusqlite::Result<Vec<TokenKey>> {
     })
 }
 
-/// The root secret that is kept: `new`, where none was.
+/// Returns the stored root secret. Stores `new` if there is none.
 pub fn keep_secret(connection: &Connection, new: &[u8]) -> rusqlite::Result<Vec<u8>> {
-    connection.prepare_cached(&sql::SECRET_KEEP)?.execute([new])?;
-    connection.prepare_cached(&sql::SECRET_READ)?.query_row((), |found| found.get(0))
+    connection.prepare_cached(&sql::KEPT_SECRET_INSERT)?.execute([new])?;
+    connection.prepare_cached(&sql::KEPT_SECRET_READ)?.query_row((), |found| found.get(0))
 }
 
-/// The signal in a row of all its columns and its payload.
+/// Reads the signal in a row of `{signal}` and its payload.
 fn signal(found: &Row<'_>) -> rusqlite::Result<Signal> {
     let (execution, number, effect) = (ExecutionId(row::uuid(found, 0)?), found.get(1)?, found.get(9)?);
     let unknown =
@@ -92,7 +93,7 @@ fn signal(found: &Row<'_>) -> rusqlite::Result<Signal> {
     })
 }
 
-/// The step in a row of all its columns.
+/// Reads the step in a row of `{step}`.
 fn step(found: &Row<'_>) -> rusqlite::Result<Step> {
     let (execution, number, kind) = (ExecutionId(row::uuid(found, 0)?), found.get(1)?, found.get(3)?);
     let unknown = || not_understood(&format!("step {number} of execution {execution}: unknown kind {kind}"));
@@ -108,7 +109,7 @@ fn step(found: &Row<'_>) -> rusqlite::Result<Step> {
     })
 }
 
-/// The waitpoint in a row of all its columns.
+/// Reads the waitpoint in a row of `{waitpoint}`.
 fn readable_waitpoint(found: &Row<'_>) -> rusqlite::Result<Waitpoint> {
     let id = WaitpointId(row::uuid(found, 2)?);
     let (state, signal, effect) = (found.get(9)?, found.get(10)?, found.get(11)?);
@@ -131,7 +132,7 @@ fn readable_waitpoint(found: &Row<'_>) -> rusqlite::Result<Waitpoint> {
     })
 }
 
-/// Loads what `needs` names. What cannot be understood makes its execution unreadable, and no other.
+/// Loads the records that `needs` names. An unreadable record makes its execution unreadable, and no other.
 pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
     for id in &needs.queries.records {
         let signals = readable(*id, signals(connection, *id, 0, u32::MAX), rows)?;
@@ -143,17 +144,17 @@ pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite
         }
     }
     for id in &needs.queries.untaken {
-        let found = all(connection, &sql::SIGNAL_LIST_UNTAKEN, [id.0.as_bytes()], signal);
+        let found = all(connection, &sql::SIGNALS_LIST_UNTAKEN, [id.0.as_bytes()], signal);
         let found = readable(*id, found, rows)?;
         rows.signals.extend(found.into_iter().flatten());
     }
     for (id, key) in &needs.queries.signal_keys {
-        let found = all(connection, &sql::SIGNAL_FIND, params![id.0.as_bytes(), key.as_str()], signal);
+        let found = all(connection, &sql::SIGNALS_FIND, params![id.0.as_bytes(), key.as_str()], signal);
         let found = readable(*id, found, rows)?;
         rows.signals.extend(found.into_iter().flatten());
     }
     for (id, name) in needs.steps.keys() {
-        let found = all(connection, &sql::STEP_FIND, params![id.0.as_bytes(), name.as_str()], step);
+        let found = all(connection, &sql::STEPS_FIND, params![id.0.as_bytes(), name.as_str()], step);
         let found = readable(*id, found, rows)?;
         rows.steps.extend(found.into_iter().flatten());
     }
@@ -167,7 +168,8 @@ pub fn load(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite
     Ok(())
 }
 
-/// What was read of an execution; none, and the execution is noted as unreadable, where it was not understood.
+/// Returns the records of an execution. If they are unreadable, adds the execution to the unreadable ones and returns
+/// none.
 fn readable<T>(
     of: ExecutionId,
     read: rusqlite::Result<Vec<T>>,
@@ -182,25 +184,25 @@ fn readable<T>(
     }
 }
 
-/// Deletes what was recorded beside an execution.
+/// Deletes the records of an execution.
 pub fn delete(connection: &Connection, id: ExecutionId) -> rusqlite::Result<()> {
-    for statement in [&sql::SIGNAL_DELETE, &sql::STEP_DELETE, &sql::WAITPOINT_DELETE] {
+    for statement in [&sql::SIGNALS_DELETE, &sql::STEPS_DELETE, &sql::WAITPOINTS_DELETE] {
         connection.prepare_cached(statement)?.execute([id.0.as_bytes()])?;
     }
     Ok(())
 }
 
-/// Saves what was recorded.
+/// Saves records and token keys.
 pub fn save(connection: &Connection, changes: &Changes) -> rusqlite::Result<()> {
     changes.signals.iter().try_for_each(|signal| add_signal(connection, signal))?;
     for (execution, number, by) in &changes.unread.signals_taken {
         let taken = params![execution.0.as_bytes(), number, by];
-        connection.prepare_cached(&sql::SIGNAL_TAKE)?.execute(taken)?;
+        connection.prepare_cached(&sql::SIGNALS_TAKE)?.execute(taken)?;
     }
     changes.steps.iter().try_for_each(|step| write_step(connection, step))?;
     changes.waitpoints.iter().try_for_each(|waitpoint| write_waitpoint(connection, waitpoint))?;
     for key in &changes.token_keys.written {
-        connection.prepare_cached(&sql::TOKEN_KEY_WRITE)?.execute(params![
+        connection.prepare_cached(&sql::TOKEN_KEYS_UPSERT)?.execute(params![
             key.id.0,
             key.fingerprint,
             key.created_at.micros(),
@@ -208,14 +210,14 @@ pub fn save(connection: &Connection, changes: &Changes) -> rusqlite::Result<()> 
         ])?;
     }
     for id in &changes.token_keys.removed {
-        connection.prepare_cached(&sql::TOKEN_KEY_DELETE)?.execute([id.0])?;
+        connection.prepare_cached(&sql::TOKEN_KEYS_DELETE)?.execute([id.0])?;
     }
     Ok(())
 }
 
 fn add_signal(connection: &Connection, signal: &Signal) -> rusqlite::Result<()> {
     let waitpoint = signal.waitpoint.as_ref();
-    connection.prepare_cached(&sql::SIGNAL_INSERT)?.execute(params![
+    connection.prepare_cached(&sql::SIGNALS_INSERT)?.execute(params![
         signal.execution.0.as_bytes(),
         signal.number,
         signal.name.as_str(),
@@ -233,7 +235,7 @@ fn add_signal(connection: &Connection, signal: &Signal) -> rusqlite::Result<()> 
 }
 
 fn write_step(connection: &Connection, step: &Step) -> rusqlite::Result<()> {
-    connection.prepare_cached(&sql::STEP_WRITE)?.execute(params![
+    connection.prepare_cached(&sql::STEPS_UPSERT)?.execute(params![
         step.execution.0.as_bytes(),
         step.number,
         step.name.as_str(),
@@ -248,7 +250,7 @@ fn write_step(connection: &Connection, step: &Step) -> rusqlite::Result<()> {
 
 fn write_waitpoint(connection: &Connection, waitpoint: &Waitpoint) -> rusqlite::Result<()> {
     let (state, signal, effect) = waitpoint.state.codes();
-    connection.prepare_cached(&sql::WAITPOINT_WRITE)?.execute(params![
+    connection.prepare_cached(&sql::WAITPOINTS_UPSERT)?.execute(params![
         waitpoint.execution.0.as_bytes(),
         waitpoint.number,
         waitpoint.id.0.as_bytes(),

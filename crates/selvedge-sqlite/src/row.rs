@@ -1,7 +1,7 @@
-//! Columns to and from SQLite's values.
+//! Conversion between SQLite's columns and the rows of core.
 
-use crate::failure::not_understood;
-use crate::sql::FLOW_WIDTH;
+use crate::connection::failure::not_understood;
+use crate::sql::FLOW_COLUMN_COUNT;
 use bytes::Bytes;
 use rusqlite::Row;
 use rusqlite::types::{FromSql, Type};
@@ -17,10 +17,10 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// An execution, or which one could not be understood and why.
+/// An execution, or the id of an unreadable one and the reason.
 pub type Read = Result<Execution, (ExecutionId, String)>;
 
-/// The execution in the first [`WIDTH`](crate::sql::WIDTH) columns.
+/// Reads the execution in a row that begins with `{columns}`.
 pub fn execution(row: &Row<'_>) -> rusqlite::Result<Read> {
     let id = uuid(row, 0)?;
     let read = fixed(row, id)
@@ -66,7 +66,7 @@ fn moving(row: &Row<'_>) -> rusqlite::Result<Moving> {
     })
 }
 
-/// The session in a row of all its columns.
+/// Reads the session in a row of `{session}`.
 pub fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     Ok(Session {
         id: SessionId(row.get(0)?),
@@ -89,7 +89,7 @@ pub fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     })
 }
 
-/// The flow in a row of all its columns.
+/// Reads the flow in a row of `{flow}`.
 pub fn flow(row: &Row<'_>) -> rusqlite::Result<Flow> {
     let mut columns = FlowColumns {
         id: uuid(row, 0)?,
@@ -106,13 +106,13 @@ pub fn flow(row: &Row<'_>) -> rusqlite::Result<Flow> {
         counts: Default::default(),
     };
     for (column, count) in columns.counts.iter_mut().enumerate() {
-        *count = row.get(FLOW_WIDTH + column)?;
+        *count = row.get(FLOW_COLUMN_COUNT + column)?;
     }
     let id = FlowId(columns.id);
     columns.flow().map_err(|why| not_understood(&format!("flow {id} cannot be read: {why}")))
 }
 
-/// The row of the outbox in a row of all its columns, with these tags.
+/// Reads the outbox row in a row of `{outbox}`, with tags that were read before.
 pub fn outbox(row: &Row<'_>, tags: BTreeMap<String, String>) -> rusqlite::Result<OutboxRow> {
     let kind = row.get(1)?;
     let unknown = || not_understood(&format!("unknown kind {kind} in the outbox"));
@@ -125,13 +125,13 @@ pub fn outbox(row: &Row<'_>, tags: BTreeMap<String, String>) -> rusqlite::Result
     })
 }
 
-/// Tags, or what is wrong with them.
+/// Reads tags. The inner error says why they are unreadable.
 pub fn tags(row: &Row<'_>, column: usize) -> rusqlite::Result<Result<BTreeMap<String, String>, String>> {
     let text: Option<String> = row.get(column)?;
     Ok(columns::tags(text.as_deref()))
 }
 
-/// The class in (id, namespace, lane, kind, capabilities).
+/// Reads the class in (id, namespace, lane, kind, capabilities).
 pub fn class(row: &Row<'_>) -> rusqlite::Result<(ClassId, Class)> {
     let class = Class {
         namespace: NamespaceId(row.get(1)?),
@@ -142,7 +142,7 @@ pub fn class(row: &Row<'_>) -> rusqlite::Result<(ClassId, Class)> {
     Ok((ClassId(row.get(0)?), class))
 }
 
-/// The key in (execution, digest, answer, expires_at).
+/// Reads the key in (execution, digest, answer, expires_at).
 pub fn key(row: &Row<'_>, name: &KeyName) -> rusqlite::Result<KeyRow> {
     Ok(KeyRow {
         name: name.clone(),
@@ -153,7 +153,7 @@ pub fn key(row: &Row<'_>, name: &KeyName) -> rusqlite::Result<KeyRow> {
     })
 }
 
-/// The lease of `session` in (id, lease_id, epoch, until_at, detail), or which could not be understood and why.
+/// Reads a lease of `session` in (id, lease_id, epoch, until_at, detail). The inner error names an unreadable execution.
 pub fn lease(row: &Row<'_>, session: &Session) -> rusqlite::Result<Result<HeldLease, (ExecutionId, String)>> {
     let execution = ExecutionId(uuid(row, 0)?);
     let detail: Option<String> = row.get(4)?;
@@ -171,42 +171,42 @@ pub fn lease(row: &Row<'_>, session: &Session) -> rusqlite::Result<Result<HeldLe
     }))
 }
 
-/// A UUID.
+/// Reads a UUID.
 pub fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
     row.get(column).map(Uuid::from_bytes)
 }
 
-/// A UUID, if there is one.
+/// Reads a UUID that may be null.
 pub fn optional_uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Uuid>> {
     optional(row, column, Uuid::from_bytes)
 }
 
-/// A point in time.
+/// Reads a time.
 pub fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
     row.get(column).map(Timestamp::from_micros)
 }
 
-/// A point in time, if there is one.
+/// Reads a time that may be null.
 pub fn optional_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
     optional(row, column, Timestamp::from_micros)
 }
 
-/// A payload.
+/// Reads a payload.
 pub fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
     row.get::<_, Vec<u8>>(column).map(Bytes::from)
 }
 
-/// A payload, if there is one.
+/// Reads a payload that may be null.
 pub fn optional_bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Bytes>> {
     optional(row, column, |body: Vec<u8>| Bytes::from(body))
 }
 
-/// A name.
+/// Reads a name.
 pub fn name(row: &Row<'_>, column: usize) -> rusqlite::Result<Name> {
     Ok(Name::trusted(row.get_ref(column)?.as_str()?))
 }
 
-/// A name, if there is one.
+/// Reads a name that may be null.
 pub fn optional_name(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Name>> {
     Ok(row.get_ref(column)?.as_str_or_null()?.map(Name::trusted))
 }
@@ -219,12 +219,12 @@ fn optional<V: FromSql, T>(
     Ok(row.get::<_, Option<V>>(column)?.map(make))
 }
 
-/// JSON for a column.
+/// Serialises a value as JSON for a column.
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
-/// What the JSON of a column says.
+/// Reads a value from a column of JSON; `title` names the column in errors.
 pub fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize, title: &str) -> rusqlite::Result<T> {
     let text = row.get_ref(column)?.as_str()?;
     serde_json::from_str(text).map_err(|error| not_understood(&format!("column {title}: {error}")))

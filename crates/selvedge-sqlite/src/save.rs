@@ -1,31 +1,32 @@
-//! Saves what a decision changed: prepared statements, row by row, in the writer's transaction.
+//! Saves the changes of a decision: prepared statements, row by row, in the writer's transaction.
 
 use crate::row::to_json;
 use crate::save_flow::save_flows;
-use crate::{gates, record, sql, stream};
+use crate::{gates, record, sql, streams};
 use rusqlite::{Connection, params};
 use selvedge_core::rows::{Changes, HistoryPage, Inserted, KeyName, KeyRow, ResultChange, TagEntry, Updated};
 use selvedge_core::{ExecutionId, FlowId, Session, SessionId, Timestamp, log};
 use selvedge_store::columns::{Fixed, Moving};
 
-/// A longer input stands apart from its execution's row, so that changes of the row do not rewrite it.
+/// The longest input that is stored in its execution's row, in bytes. Longer ones are stored separately, so that changes
+/// of the row do not rewrite them.
 pub const INPUT_IN_ROW: usize = 512;
 
-/// What became of a save.
+/// The outcome of a save.
 #[derive(Debug, PartialEq)]
 pub enum Saved {
-    /// Everything is in place, under this number of the log.
+    /// All changes are saved.
     All {
         /// The number of the log entry, if there were events.
         entry: Option<i64>,
-        /// Flows that are left without a live member.
+        /// Flows that are running without a live member now.
         emptied: Vec<FlowId>,
     },
-    /// A guard failed, which this says; part of the changes is in place and is to be taken back.
+    /// A guard failed, which this text names. Some changes are made and must be rolled back.
     Refused(String),
 }
 
-/// Saves everything, or stops at the first guard that fails.
+/// Saves all changes, or stops at the first guard that fails.
 pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusqlite::Result<Saved> {
     if let Some(id) = update(connection, &changes.executions.updated)? {
         return Ok(Saved::Refused(format!("execution {id} has moved")));
@@ -41,10 +42,10 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
         return Ok(Saved::Refused(format!("key {:?} is taken", name.key.as_str())));
     }
     add_pages(connection, &changes.history_pages)?;
-    stream::save(connection, changes)?;
+    streams::save(connection, changes)?;
     record::save(connection, changes)?;
-    index_tags(connection, &sql::TAG_DELETE, &changes.tags.removed)?;
-    index_tags(connection, &sql::TAG_INSERT, &changes.tags.written)?;
+    index_tags(connection, &sql::TAGS_DELETE, &changes.tags.removed)?;
+    index_tags(connection, &sql::TAGS_INSERT, &changes.tags.written)?;
     remove_sessions(connection, &changes.sessions.removed)?;
     write_sessions(connection, &changes.sessions.written)?;
     let emptied = match save_flows(connection, changes, now)? {
@@ -58,12 +59,12 @@ pub fn save(connection: &Connection, changes: &Changes, now: Timestamp) -> rusql
     Ok(Saved::All { entry, emptied })
 }
 
-/// The one that was there already, if one was.
+/// Inserts executions. Returns the id of one that exists already.
 fn insert(connection: &Connection, inserted: &[Inserted]) -> rusqlite::Result<Option<ExecutionId>> {
     if inserted.is_empty() {
         return Ok(None);
     }
-    let mut row = connection.prepare_cached(&sql::EXECUTION_INSERT)?;
+    let mut row = connection.prepare_cached(&sql::EXECUTIONS_INSERT)?;
     for one in inserted {
         let (fixed, moving) = (Fixed::of(&one.execution), Moving::of(&one.execution));
         let apart = one.input.len() > INPUT_IN_ROW;
@@ -102,19 +103,19 @@ fn insert(connection: &Connection, inserted: &[Inserted]) -> rusqlite::Result<Op
         }
         if apart {
             connection
-                .prepare_cached(&sql::INPUT_INSERT)?
+                .prepare_cached(&sql::INPUTS_INSERT)?
                 .execute(params![fixed.id.as_bytes(), &one.input[..]])?;
         }
     }
     Ok(None)
 }
 
-/// The one that has moved, if one has.
+/// Updates executions. Returns the id of one that does not have its expected version.
 fn update(connection: &Connection, updated: &[Updated]) -> rusqlite::Result<Option<ExecutionId>> {
     if updated.is_empty() {
         return Ok(None);
     }
-    let mut row = connection.prepare_cached(&sql::EXECUTION_UPDATE)?;
+    let mut row = connection.prepare_cached(&sql::EXECUTIONS_UPDATE)?;
     for one in updated {
         let moving = Moving::of(&one.execution);
         let (result_changes, result) = match &one.result {
@@ -157,7 +158,7 @@ fn update(connection: &Connection, updated: &[Updated]) -> rusqlite::Result<Opti
 }
 
 fn rewire(connection: &Connection, fixed: &Fixed) -> rusqlite::Result<()> {
-    connection.prepare_cached(&sql::EXECUTION_REWIRE)?.execute(params![
+    connection.prepare_cached(&sql::EXECUTIONS_REWIRE)?.execute(params![
         fixed.id.as_bytes(),
         fixed.partition,
         fixed.flow.as_ref().map(|flow| flow.as_bytes()),
@@ -166,21 +167,21 @@ fn rewire(connection: &Connection, fixed: &Fixed) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The one that has moved, if one has.
+/// Deletes executions with their rows. Returns the id of one that does not have its expected version.
 fn delete(connection: &Connection, deleted: &[(ExecutionId, u32)]) -> rusqlite::Result<Option<ExecutionId>> {
     if deleted.is_empty() {
         return Ok(None);
     }
-    let mut row = connection.prepare_cached(&sql::EXECUTION_DELETE)?;
-    let mut input = connection.prepare_cached(&sql::INPUT_DELETE)?;
-    let mut pages = connection.prepare_cached(&sql::HISTORY_PAGE_DELETE)?;
+    let mut row = connection.prepare_cached(&sql::EXECUTIONS_DELETE)?;
+    let mut input = connection.prepare_cached(&sql::INPUTS_DELETE)?;
+    let mut pages = connection.prepare_cached(&sql::HISTORY_PAGES_DELETE)?;
     for (id, version) in deleted {
         if row.execute(params![id.0.as_bytes(), version])? == 0 {
             return Ok(Some(*id));
         }
         input.execute([id.0.as_bytes()])?;
         pages.execute([id.0.as_bytes()])?;
-        stream::delete(connection, *id)?;
+        streams::delete(connection, *id)?;
         record::delete(connection, *id)?;
     }
     Ok(None)
@@ -188,7 +189,7 @@ fn delete(connection: &Connection, deleted: &[(ExecutionId, u32)]) -> rusqlite::
 
 fn add_pages(connection: &Connection, pages: &[HistoryPage]) -> rusqlite::Result<()> {
     for page in pages {
-        connection.prepare_cached(&sql::HISTORY_PAGE_INSERT)?.execute(params![
+        connection.prepare_cached(&sql::HISTORY_PAGES_INSERT)?.execute(params![
             page.execution.0.as_bytes(),
             page.page,
             page.lines
@@ -216,7 +217,7 @@ fn index_tags(connection: &Connection, statement: &str, entries: &[TagEntry]) ->
 fn remove_keys(connection: &Connection, keys: &[(KeyName, Option<ExecutionId>)]) -> rusqlite::Result<()> {
     for (name, execution) in keys {
         let execution = execution.as_ref().map(|id| id.0.as_bytes());
-        connection.prepare_cached(&sql::KEY_DELETE)?.execute(params![
+        connection.prepare_cached(&sql::KEYS_DELETE)?.execute(params![
             name.namespace.0,
             name.scope.code(),
             name.key.as_str(),
@@ -226,12 +227,12 @@ fn remove_keys(connection: &Connection, keys: &[(KeyName, Option<ExecutionId>)])
     Ok(())
 }
 
-/// The name that is taken, if one is.
+/// Inserts keys. Returns the name of one that is taken.
 fn add_keys<'a>(connection: &Connection, keys: &'a [KeyRow]) -> rusqlite::Result<Option<&'a KeyName>> {
     if keys.is_empty() {
         return Ok(None);
     }
-    let mut statement = connection.prepare_cached(&sql::KEY_INSERT)?;
+    let mut statement = connection.prepare_cached(&sql::KEYS_INSERT)?;
     for key in keys {
         let added = statement.execute(params![
             key.name.namespace.0,
@@ -251,7 +252,7 @@ fn add_keys<'a>(connection: &Connection, keys: &'a [KeyRow]) -> rusqlite::Result
 
 fn write_sessions(connection: &Connection, sessions: &[Session]) -> rusqlite::Result<()> {
     for session in sessions {
-        connection.prepare_cached(&sql::SESSION_WRITE)?.execute(params![
+        connection.prepare_cached(&sql::SESSIONS_UPSERT)?.execute(params![
             session.id.0,
             session.scope.namespace.0,
             session.worker.as_str(),
@@ -271,12 +272,12 @@ fn write_sessions(connection: &Connection, sessions: &[Session]) -> rusqlite::Re
 
 fn remove_sessions(connection: &Connection, sessions: &[SessionId]) -> rusqlite::Result<()> {
     for session in sessions {
-        connection.prepare_cached(&sql::SESSION_DELETE)?.execute([session.0])?;
+        connection.prepare_cached(&sql::SESSIONS_DELETE)?.execute([session.0])?;
     }
     Ok(())
 }
 
-/// Appends one entry for all events.
+/// Appends one entry with all events to the log.
 fn append(connection: &Connection, changes: &Changes, now: Timestamp) -> rusqlite::Result<Option<i64>> {
     if changes.events.is_empty() {
         return Ok(None);

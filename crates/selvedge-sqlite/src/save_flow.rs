@@ -1,6 +1,6 @@
-//! Saves what a decision changed about flows, the names of their nodes, and the outbox.
+//! Saves the changes of flows, of the names of their nodes, and of the outbox.
 
-use crate::failure::not_understood;
+use crate::connection::failure::not_understood;
 use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use selvedge_core::filter::tag_text;
@@ -11,8 +11,8 @@ use selvedge_core::{Flow, FlowId, Name, NamespaceId, Timestamp};
 use selvedge_store::columns::{self, FlowColumns};
 use std::collections::BTreeMap;
 
-/// Saves everything and gives the flows that are left without a live member, or stops at the first guard that fails and
-/// says which.
+/// Saves all changes of flows. Returns the flows that are running without a live member now, or the first guard that
+/// failed.
 pub fn save_flows(
     connection: &Connection,
     changes: &Changes,
@@ -42,12 +42,12 @@ pub fn save_flows(
     count(connection, &changes.unread.flow_counts, now).map(Ok)
 }
 
-/// Says whether its id was free.
+/// Inserts a flow. Returns false if its id is taken.
 fn insert(connection: &Connection, flow: &Flow) -> rusqlite::Result<bool> {
     let columns = FlowColumns::of(flow);
     let [blocked, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped] =
         columns.counts;
-    let added = connection.prepare_cached(&sql::FLOW_INSERT)?.execute(params![
+    let added = connection.prepare_cached(&sql::FLOWS_INSERT)?.execute(params![
         columns.id.as_bytes(),
         columns.namespace,
         columns.submitted_at,
@@ -71,19 +71,19 @@ fn insert(connection: &Connection, flow: &Flow) -> rusqlite::Result<bool> {
         skipped,
         columns.delete_at,
     ])?;
-    Tagged::of(flow).index(connection, &sql::FLOW_TAG_INSERT, &flow.tags)?;
+    Tagged::of(flow).index(connection, &sql::FLOW_TAGS_INSERT, &flow.tags)?;
     Ok(added > 0)
 }
 
-/// Says whether it had this version.
+/// Updates a flow. Returns false if it does not have this version.
 fn update(connection: &Connection, flow: &Flow, version: u32, now: Timestamp) -> rusqlite::Result<bool> {
     let before = connection
-        .prepare_cached(&sql::FLOW_TAGS_READ)?
+        .prepare_cached(&sql::FLOWS_READ_TAGS)?
         .query_row(params![flow.id.0.as_bytes(), version], |found| readable_tags(found, 0, flow.id))
         .optional()?;
     let Some(before) = before else { return Ok(false) };
     let columns = FlowColumns::of(flow);
-    connection.prepare_cached(&sql::FLOW_UPDATE)?.execute(params![
+    connection.prepare_cached(&sql::FLOWS_UPDATE)?.execute(params![
         columns.id.as_bytes(),
         version,
         columns.name,
@@ -98,23 +98,23 @@ fn update(connection: &Connection, flow: &Flow, version: u32, now: Timestamp) ->
     ])?;
     if before != flow.tags {
         let tagged = Tagged::of(flow);
-        tagged.index(connection, &sql::FLOW_TAG_DELETE, &before)?;
-        tagged.index(connection, &sql::FLOW_TAG_INSERT, &flow.tags)?;
+        tagged.index(connection, &sql::FLOW_TAGS_DELETE, &before)?;
+        tagged.index(connection, &sql::FLOW_TAGS_INSERT, &flow.tags)?;
     }
     Ok(true)
 }
 
-/// Says whether it had this version.
+/// Deletes a flow. Returns false if it does not have this version.
 fn delete(connection: &Connection, flow: FlowId, version: u32) -> rusqlite::Result<bool> {
     let deleted = connection
-        .prepare_cached(&sql::FLOW_DELETE)?
+        .prepare_cached(&sql::FLOWS_DELETE)?
         .query_row(params![flow.0.as_bytes(), version], |found| {
             let (namespace, submitted_at) = (NamespaceId(found.get(0)?), row::time(found, 1)?);
             Ok((Tagged { namespace, submitted_at, flow }, readable_tags(found, 2, flow)?))
         })
         .optional()?;
     let Some((tagged, tags)) = deleted else { return Ok(false) };
-    tagged.index(connection, &sql::FLOW_TAG_DELETE, &tags)?;
+    tagged.index(connection, &sql::FLOW_TAGS_DELETE, &tags)?;
     Ok(true)
 }
 
@@ -122,7 +122,7 @@ fn readable_tags(found: &Row<'_>, column: usize, flow: FlowId) -> rusqlite::Resu
     row::tags(found, column)?.map_err(|why| not_understood(&format!("flow {flow} cannot be read: {why}")))
 }
 
-/// A flow as the index of tags knows it.
+/// The key of a flow in the index of tags.
 struct Tagged {
     namespace: NamespaceId,
     submitted_at: Timestamp,
@@ -134,7 +134,7 @@ impl Tagged {
         Tagged { namespace: flow.namespace, submitted_at: flow.submitted_at, flow: flow.id }
     }
 
-    /// Runs a statement for its entry of each tag.
+    /// Runs a statement for the entry of each tag.
     fn index(
         &self,
         connection: &Connection,
@@ -155,18 +155,18 @@ impl Tagged {
 
 fn remove_nodes(connection: &Connection, names: &[(FlowId, Name)]) -> rusqlite::Result<()> {
     for (flow, name) in names {
-        connection.prepare_cached(&sql::NODE_DELETE)?.execute(params![flow.0.as_bytes(), name.as_str()])?;
+        connection.prepare_cached(&sql::NODES_DELETE)?.execute(params![flow.0.as_bytes(), name.as_str()])?;
     }
     Ok(())
 }
 
-/// The name that is taken, if one is.
+/// Inserts nodes. Returns one whose name is taken.
 fn add_nodes<'a>(
     connection: &Connection,
     entries: &'a [NodeEntry],
 ) -> rusqlite::Result<Option<&'a NodeEntry>> {
     for entry in entries {
-        let added = connection.prepare_cached(&sql::NODE_INSERT)?.execute(params![
+        let added = connection.prepare_cached(&sql::NODES_INSERT)?.execute(params![
             entry.flow.0.as_bytes(),
             entry.name.as_str(),
             entry.submitted_at.micros(),
@@ -191,7 +191,7 @@ fn remove_outbox(connection: &Connection, names: &[OutboxName]) -> rusqlite::Res
 fn put_outbox(connection: &Connection, rows: &[OutboxRow]) -> rusqlite::Result<()> {
     for row in rows {
         let tags = (!row.tags.is_empty()).then(|| row::to_json(&row.tags)).transpose()?;
-        connection.prepare_cached(&sql::OUTBOX_WRITE)?.execute(params![
+        connection.prepare_cached(&sql::OUTBOX_UPSERT)?.execute(params![
             row.name.id.as_bytes(),
             row.name.kind.code(),
             row.at.micros(),
@@ -203,7 +203,7 @@ fn put_outbox(connection: &Connection, rows: &[OutboxRow]) -> rusqlite::Result<(
     Ok(())
 }
 
-/// The flows that are left without a live member.
+/// Adds to the counts of flows. Returns the flows that are running without a live member now.
 fn count(
     connection: &Connection,
     counted: &[(FlowId, Counts)],
@@ -225,7 +225,7 @@ fn count(
             skipped,
         ] = columns::counts(more);
         let unsettled = connection
-            .prepare_cached(&sql::FLOW_COUNT)?
+            .prepare_cached(&sql::FLOWS_ADD_COUNTS)?
             .query_row(
                 params![
                     flow.0.as_bytes(),

@@ -1,210 +1,318 @@
-//! Every statement, by noun and verb. The columns of what is read as a whole row are written once, here.
+//! Every statement of the store: one file per noun and verb, `sql/<noun>/<verb>.sql`.
+//!
+//! A file is a template. `{columns}`, `{flow}`, `{gate}` and the like stand for lists of columns that several
+//! statements share, in the order in which `row`, `gates` and `record` read them; `{waiting}`, `{flow_running}`,
+//! `{gate_budget}` and the like for the stored codes of states and kinds. Codes are filled in as literals and not
+//! passed as parameters: only a literal lets the planner prove that the predicate of a partial index holds.
+//!
+//! No statement locks rows: one thread writes, and readers see snapshots.
 
 use selvedge_core::execution::AGEING_MS;
+use selvedge_core::flow::FlowState;
+use selvedge_core::gate::GateKind;
+use selvedge_core::state::StateName;
+use selvedge_store::FlowDue;
 use selvedge_store::columns::COUNTED;
 use std::sync::LazyLock;
 
-/// The columns of an execution, in the order in which `row` reads them.
-const COLUMNS: &str = "id, partition, namespace, class, flow, submitted_at, spec, version, state, priority, \
+/// The columns of an execution.
+const EXECUTION: &str = "id, partition, namespace, class, flow, submitted_at, spec, version, state, priority, \
     ready_order, epoch, due_kind, due_at, session, lease_id, until_at, started_at, ended_at, tags, detail, history, \
     joined, suspension, gate, wiring";
-/// How many there are.
-pub const WIDTH: usize = 26;
+/// The number of columns of an execution: the index of the first column after `{columns}`.
+pub const EXECUTION_COLUMN_COUNT: usize = 26;
 
-/// The columns of a session, in the order in which `row` reads them.
+/// The columns of a session.
 const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
     renewed_at, draining";
 
-/// The columns of a flow before its counts, in the order in which `row` reads them.
+/// The columns of a flow before its counts.
 const FLOW: &str = "id, namespace, submitted_at, name, tags, spec, version, state, ended_at, detail";
-/// How many there are.
-pub const FLOW_WIDTH: usize = 10;
+/// The number of columns of a flow before its counts.
+pub const FLOW_COLUMN_COUNT: usize = 10;
 
-/// The columns of a row of the outbox, in the order in which `row` reads them.
+/// The columns of a gate.
+const GATE: &str = "id, namespace, kind, name, part, version, config, active, state, due_at";
+
+/// The columns of a ledger entry.
+const LEDGER: &str = "gate, period, execution, spent";
+
+/// The columns of an outbox row.
 const OUTBOX: &str = "id, kind, at, position, namespace, tags";
 
-/// The columns of a signal before its payload, in the order in which `record` reads them.
+/// The columns of a signal except its payload.
 const SIGNAL: &str =
     "execution, number, name, source, waitpoint, waitpoint_name, key, digest, at, effect, taken";
 
-/// The columns of a step, in the order in which `record` reads them.
+/// The columns of a step.
 const STEP: &str = "execution, number, name, kind, attempt, started_at, recorded_at, result";
 
-/// The columns of a waitpoint, in the order in which `record` reads them.
+/// The columns of a token key.
+const TOKEN_KEY: &str = "id, fingerprint, created_at, retires_at";
+
+/// The columns of a waitpoint.
 const WAITPOINT: &str =
     "execution, number, id, namespace, name, source, key, created_at, expires_at, state, signal, effect";
 
-/// The columns of a key of tokens, in the order in which `record` reads them.
-const TOKEN_KEY: &str = "id, fingerprint, created_at, retires_at";
+/// Every placeholder with its text.
+static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let mut placeholders = Vec::new();
+    let mut add = |name: &str, text: &str| placeholders.push((format!("{{{name}}}"), text.to_owned()));
+    // The weight of one level of priority, in microseconds.
+    add("ageing", &(AGEING_MS * 1000).to_string());
+    add("columns", EXECUTION);
+    add("flow", &format!("{FLOW}, {}", COUNTED.map(|(column, _)| column).join(", ")));
+    add("gate", GATE);
+    add("ledger", LEDGER);
+    add("outbox", OUTBOX);
+    add("session", SESSION);
+    add("signal", SIGNAL);
+    add("step", STEP);
+    add("token_key", TOKEN_KEY);
+    add("waitpoint", WAITPOINT);
+    for state in StateName::ALL {
+        add(state.as_str(), &state.code().to_string());
+    }
+    for state in FlowState::ALL {
+        add(&format!("flow_{}", state.as_str()), &state.code().to_string());
+    }
+    for due in FlowDue::ALL {
+        let name = match due {
+            FlowDue::Settle => "flow_settle",
+            FlowDue::Delete => "flow_delete",
+        };
+        add(name, &due.code().to_string());
+    }
+    for kind in GateKind::ALL {
+        add(&format!("gate_{}", kind.as_str()), &kind.code().to_string());
+    }
+    placeholders
+});
 
-/// The columns of a gate, in the order in which `gates` reads them.
-const GATE: &str = "id, namespace, kind, name, part, version, config, active, state, due_at";
-
-/// The columns of an entry of the ledger, in the order in which `gates` reads them.
-const LEDGER: &str = "gate, period, execution, spent";
-
-/// What a level of priority is worth, in microseconds.
-fn ageing() -> String {
-    (AGEING_MS * 1000).to_string()
-}
-
-fn flow() -> String {
-    format!("{FLOW}, {}", COUNTED.map(|(column, _)| column).join(", "))
+/// Replaces every placeholder of a template.
+fn fill(template: &str) -> String {
+    PLACEHOLDERS.iter().fold(template.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
 macro_rules! statements {
     ($($name:ident = $file:literal;)*) => {
         $(
             #[doc = concat!("`sql/", $file, ".sql`")]
-            pub static $name: LazyLock<String> = LazyLock::new(|| {
-                include_str!(concat!("sql/", $file, ".sql"))
-                    .replace("{ageing}", &ageing())
-                    .replace("{columns}", COLUMNS)
-                    .replace("{session}", SESSION)
-                    .replace("{flow}", &flow())
-                    .replace("{outbox}", OUTBOX)
-                    .replace("{signal}", SIGNAL)
-                    .replace("{step}", STEP)
-                    .replace("{waitpoint}", WAITPOINT)
-                    .replace("{token_key}", TOKEN_KEY)
-                    .replace("{gate}", GATE)
-                    .replace("{ledger}", LEDGER)
-            });
+            pub static $name: LazyLock<String> =
+                LazyLock::new(|| fill(include_str!(concat!("sql/", $file, ".sql"))));
         )*
 
-        /// Every statement, by the name of its file.
-        pub fn statements() -> Vec<(&'static str, &'static str)> {
+        /// Every statement, by the path of its file: `noun/verb`.
+        pub fn all() -> Vec<(&'static str, &'static str)> {
             vec![$(($file, $name.as_str())),*]
+        }
+
+        /// Every constant with the path and the text of its file.
+        #[cfg(test)]
+        fn templates() -> Vec<(&'static str, &'static str, &'static str)> {
+            vec![$((stringify!($name), $file, include_str!(concat!("sql/", $file, ".sql")))),*]
         }
     };
 }
 
 statements! {
-    CANDIDATE_AHEAD = "candidate_ahead";
-    CANDIDATE_FIND = "candidate_find";
-    CANDIDATE_READ = "candidate_read";
-    CLASS_FIND = "class_find";
-    CLASS_INTERN = "class_intern";
-    CLASS_LIST = "class_list";
-    CLOCK_FLOOR = "clock_floor";
-    DUE_FIND = "due_find";
-    DUE_NEXT = "due_next";
-    EXECUTION_DELETE = "execution_delete";
-    EXECUTION_FETCH = "execution_fetch";
-    EXECUTION_INSERT = "execution_insert";
-    EXECUTION_READ = "execution_read";
-    EXECUTION_REWIRE = "execution_rewire";
-    EXECUTION_UPDATE = "execution_update";
-    FLOW_COUNT = "flow_count";
-    FLOW_DELETE = "flow_delete";
-    FLOW_DUE_FIND = "flow_due_find";
-    FLOW_DUE_NEXT = "flow_due_next";
-    FLOW_INSERT = "flow_insert";
-    FLOW_LIST_ALL = "flow_list_all";
-    FLOW_LIST_OF_STATE = "flow_list_of_state";
-    FLOW_LIST_OF_TAG = "flow_list_of_tag";
-    FLOW_READ = "flow_read";
-    FLOW_TAGS_READ = "flow_tags_read";
-    FLOW_TAG_DELETE = "flow_tag_delete";
-    FLOW_TAG_INSERT = "flow_tag_insert";
-    FLOW_UPDATE = "flow_update";
-    FRAME_DELETE = "frame_delete";
-    FRAME_DELETE_OLD = "frame_delete_old";
-    FRAME_DROP = "frame_drop";
-    FRAME_INSERT = "frame_insert";
-    FRAME_LIST = "frame_list";
-    GATE_DELETE = "gate_delete";
-    GATE_DELETE_PARTS = "gate_delete_parts";
-    GATE_DUE_FIND = "gate_due_find";
-    GATE_DUE_NEXT = "gate_due_next";
-    GATE_FREE = "gate_free";
-    GATE_HAS_LANES = "gate_has_lanes";
-    GATE_INSERT = "gate_insert";
-    GATE_LIST = "gate_list";
-    GATE_LIST_PARTS = "gate_list_parts";
-    GATE_READ = "gate_read";
-    GATE_UPDATE = "gate_update";
-    HELD_COUNT = "held_count";
-    HELD_FIND = "held_find";
-    HISTORY_PAGE_DELETE = "history_page_delete";
-    HISTORY_PAGE_INSERT = "history_page_insert";
-    HISTORY_PAGE_LIST = "history_page_list";
-    INPUT_DELETE = "input_delete";
-    INPUT_INSERT = "input_insert";
-    INPUT_READ = "input_read";
-    KEY_DELETE = "key_delete";
-    KEY_DELETE_EXPIRED = "key_delete_expired";
-    KEY_INSERT = "key_insert";
-    KEY_READ = "key_read";
-    LAPSED_FIND = "lapsed_find";
-    LEASE_LIST = "lease_list";
-    LEDGER_DELETE = "ledger_delete";
-    LEDGER_DELETE_PARTS = "ledger_delete_parts";
-    LEDGER_INSERT = "ledger_insert";
-    LEDGER_LIST = "ledger_list";
-    LEDGER_LIST_OF = "ledger_list_of";
-    LEDGER_READ = "ledger_read";
-    LEDGER_WRITE = "ledger_write";
-    LIST_ALL = "list_all";
-    LIST_OF_FLOW = "list_of_flow";
-    LIST_OF_LONE = "list_of_lone";
-    LIST_OF_STATE = "list_of_state";
-    LIST_OF_TAG = "list_of_tag";
-    LOG_APPEND = "log_append";
-    LOG_CUT = "log_cut";
-    LOG_DROP = "log_drop";
-    LOG_DROPPED = "log_dropped";
-    LOG_NEWEST = "log_newest";
-    LOG_READ = "log_read";
-    LOG_WINDOW_WRITE = "log_window_write";
-    MEMBER_LIST = "member_list";
-    NAMESPACE_FIND = "namespace_find";
-    NAMESPACE_INTERN = "namespace_intern";
-    NAMESPACE_LIST = "namespace_list";
-    NODE_DELETE = "node_delete";
-    NODE_FIND = "node_find";
-    NODE_INSERT = "node_insert";
-    OUTBOX_DELETE = "outbox_delete";
-    OUTBOX_FIND = "outbox_find";
-    OUTBOX_NEXT = "outbox_next";
-    OUTBOX_READ = "outbox_read";
-    OUTBOX_WRITE = "outbox_write";
-    OVERVIEW_READ = "overview_read";
-    RELATIVE_READ = "relative_read";
-    SCHEMA_CREATE = "schema_create";
-    SCHEMA_READ = "schema_read";
-    SCHEMA_WRITE = "schema_write";
-    SECRET_KEEP = "secret_keep";
-    SECRET_READ = "secret_read";
-    SESSION_DELETE = "session_delete";
-    SESSION_LIST = "session_list";
-    SESSION_OF_INSTANCE = "session_of_instance";
-    SESSION_READ = "session_read";
-    SESSION_UNSEEN = "session_unseen";
-    SESSION_WRITE = "session_write";
-    SIGNAL_DELETE = "signal_delete";
-    SIGNAL_FIND = "signal_find";
-    SIGNAL_INSERT = "signal_insert";
-    SIGNAL_LIST = "signal_list";
-    SIGNAL_LIST_UNTAKEN = "signal_list_untaken";
-    SIGNAL_TAKE = "signal_take";
-    STEP_DELETE = "step_delete";
-    STEP_FIND = "step_find";
-    STEP_LIST = "step_list";
-    STEP_WRITE = "step_write";
-    STREAM_DELETE = "stream_delete";
-    STREAM_DROP = "stream_drop";
-    STREAM_READ = "stream_read";
-    STREAM_WRITE = "stream_write";
-    SUMMARY_DELETE = "summary_delete";
-    SUMMARY_WRITE = "summary_write";
-    TAG_DELETE = "tag_delete";
-    TAG_INSERT = "tag_insert";
-    TOKEN_KEY_DELETE = "token_key_delete";
-    TOKEN_KEY_LIST = "token_key_list";
-    TOKEN_KEY_WRITE = "token_key_write";
-    WAITPOINT_DELETE = "waitpoint_delete";
-    WAITPOINT_LIST = "waitpoint_list";
-    WAITPOINT_READ = "waitpoint_read";
-    WAITPOINT_WRITE = "waitpoint_write";
+    CLASSES_FIND = "classes/find";
+    CLASSES_INSERT = "classes/insert";
+    CLASSES_LIST = "classes/list";
+    CLOCK_READ_FLOOR = "clock/read_floor";
+    EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";
+    EXECUTIONS_COUNT_HELD = "executions/count_held";
+    EXECUTIONS_DELETE = "executions/delete";
+    EXECUTIONS_FETCH = "executions/fetch";
+    EXECUTIONS_FIND_CANDIDATES = "executions/find_candidates";
+    EXECUTIONS_FIND_HELD = "executions/find_held";
+    EXECUTIONS_FIND_NEXT_DUE = "executions/find_next_due";
+    EXECUTIONS_INSERT = "executions/insert";
+    EXECUTIONS_LIST = "executions/list";
+    EXECUTIONS_LIST_BY_FLOW = "executions/list_by_flow";
+    EXECUTIONS_LIST_BY_STATE = "executions/list_by_state";
+    EXECUTIONS_LIST_BY_TAG = "executions/list_by_tag";
+    EXECUTIONS_LIST_DUE = "executions/list_due";
+    EXECUTIONS_LIST_LONE = "executions/list_lone";
+    EXECUTIONS_READ = "executions/read";
+    EXECUTIONS_READ_CANDIDATE = "executions/read_candidate";
+    EXECUTIONS_READ_INPUTS = "executions/read_inputs";
+    EXECUTIONS_READ_RELATIVES = "executions/read_relatives";
+    EXECUTIONS_REWIRE = "executions/rewire";
+    EXECUTIONS_UPDATE = "executions/update";
+    FLOW_TAGS_DELETE = "flow_tags/delete";
+    FLOW_TAGS_INSERT = "flow_tags/insert";
+    FLOWS_ADD_COUNTS = "flows/add_counts";
+    FLOWS_DELETE = "flows/delete";
+    FLOWS_FIND_NEXT_DUE = "flows/find_next_due";
+    FLOWS_INSERT = "flows/insert";
+    FLOWS_LIST = "flows/list";
+    FLOWS_LIST_BY_STATE = "flows/list_by_state";
+    FLOWS_LIST_BY_TAG = "flows/list_by_tag";
+    FLOWS_LIST_DUE = "flows/list_due";
+    FLOWS_READ = "flows/read";
+    FLOWS_READ_TAGS = "flows/read_tags";
+    FLOWS_UPDATE = "flows/update";
+    FRAMES_DELETE = "frames/delete";
+    FRAMES_DELETE_BEFORE = "frames/delete_before";
+    FRAMES_DELETE_OLD = "frames/delete_old";
+    FRAMES_INSERT = "frames/insert";
+    FRAMES_LIST = "frames/list";
+    GATES_DELETE = "gates/delete";
+    GATES_DELETE_PARTS = "gates/delete_parts";
+    GATES_FIND_NEXT_DUE = "gates/find_next_due";
+    GATES_GIVE_BACK = "gates/give_back";
+    GATES_HAS_LANES = "gates/has_lanes";
+    GATES_INSERT = "gates/insert";
+    GATES_LIST = "gates/list";
+    GATES_LIST_DUE = "gates/list_due";
+    GATES_LIST_PARTS = "gates/list_parts";
+    GATES_READ = "gates/read";
+    GATES_UPDATE = "gates/update";
+    HISTORY_PAGES_DELETE = "history_pages/delete";
+    HISTORY_PAGES_INSERT = "history_pages/insert";
+    HISTORY_PAGES_LIST = "history_pages/list";
+    INPUTS_DELETE = "inputs/delete";
+    INPUTS_INSERT = "inputs/insert";
+    KEPT_SECRET_INSERT = "kept_secret/insert";
+    KEPT_SECRET_READ = "kept_secret/read";
+    KEYS_DELETE = "keys/delete";
+    KEYS_DELETE_EXPIRED = "keys/delete_expired";
+    KEYS_INSERT = "keys/insert";
+    KEYS_READ = "keys/read";
+    LEASES_LIST = "leases/list";
+    LEASES_LIST_EXPIRED = "leases/list_expired";
+    LEDGER_DELETE = "ledger/delete";
+    LEDGER_DELETE_PARTS = "ledger/delete_parts";
+    LEDGER_INSERT = "ledger/insert";
+    LEDGER_LIST = "ledger/list";
+    LEDGER_LIST_BY_EXECUTION = "ledger/list_by_execution";
+    LEDGER_READ = "ledger/read";
+    LEDGER_UPSERT = "ledger/upsert";
+    LOG_APPEND = "log/append";
+    LOG_DELETE_OLD = "log/delete_old";
+    LOG_FIND_CUT = "log/find_cut";
+    LOG_LIST = "log/list";
+    LOG_READ_NEWEST = "log/read_newest";
+    LOG_WINDOW_READ = "log_window/read";
+    LOG_WINDOW_UPDATE = "log_window/update";
+    NAMESPACES_FIND = "namespaces/find";
+    NAMESPACES_INSERT = "namespaces/insert";
+    NAMESPACES_LIST = "namespaces/list";
+    NODES_DELETE = "nodes/delete";
+    NODES_FIND = "nodes/find";
+    NODES_INSERT = "nodes/insert";
+    NODES_LIST_MEMBERS = "nodes/list_members";
+    OUTBOX_DELETE = "outbox/delete";
+    OUTBOX_FIND_OLDEST = "outbox/find_oldest";
+    OUTBOX_LIST_STALE = "outbox/list_stale";
+    OUTBOX_READ = "outbox/read";
+    OUTBOX_UPSERT = "outbox/upsert";
+    OVERVIEW_READ = "overview/read";
+    SCHEMA_CREATE = "schema/create";
+    SCHEMA_READ = "schema/read";
+    SCHEMA_UPSERT = "schema/upsert";
+    SESSIONS_DELETE = "sessions/delete";
+    SESSIONS_LIST = "sessions/list";
+    SESSIONS_LIST_BY_INSTANCE = "sessions/list_by_instance";
+    SESSIONS_LIST_UNSEEN = "sessions/list_unseen";
+    SESSIONS_READ = "sessions/read";
+    SESSIONS_UPSERT = "sessions/upsert";
+    SIGNALS_DELETE = "signals/delete";
+    SIGNALS_FIND = "signals/find";
+    SIGNALS_INSERT = "signals/insert";
+    SIGNALS_LIST = "signals/list";
+    SIGNALS_LIST_UNTAKEN = "signals/list_untaken";
+    SIGNALS_TAKE = "signals/take";
+    STEPS_DELETE = "steps/delete";
+    STEPS_FIND = "steps/find";
+    STEPS_LIST = "steps/list";
+    STEPS_UPSERT = "steps/upsert";
+    STREAMS_DELETE = "streams/delete";
+    STREAMS_RAISE_BEST_EFFORT_FROM = "streams/raise_best_effort_from";
+    STREAMS_READ = "streams/read";
+    STREAMS_UPSERT = "streams/upsert";
+    SUMMARIES_DELETE = "summaries/delete";
+    SUMMARIES_UPSERT = "summaries/upsert";
+    TAGS_DELETE = "tags/delete";
+    TAGS_INSERT = "tags/insert";
+    TOKEN_KEYS_DELETE = "token_keys/delete";
+    TOKEN_KEYS_LIST = "token_keys/list";
+    TOKEN_KEYS_UPSERT = "token_keys/upsert";
+    WAITPOINTS_DELETE = "waitpoints/delete";
+    WAITPOINTS_FIND = "waitpoints/find";
+    WAITPOINTS_LIST = "waitpoints/list";
+    WAITPOINTS_UPSERT = "waitpoints/upsert";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// The words of a statement without its comments.
+    fn words(text: &str) -> Vec<String> {
+        let code: Vec<&str> = text.lines().filter_map(|line| line.split("--").next()).collect();
+        code.join(" ").replace(['(', ')', ','], " ").split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn no_statement_contains_an_unfilled_placeholder() {
+        for (file, text) in all() {
+            for part in text.split('{').skip(1) {
+                let inside = part.split('}').next().unwrap_or_default();
+                let is_name =
+                    !inside.is_empty() && inside.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+                assert!(!is_name, "{file}: {{{inside}}}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_statement_compares_a_state_or_a_kind_with_a_bare_number() {
+        for (_, file, text) in templates() {
+            let words = words(text);
+            for (index, word) in words.iter().enumerate() {
+                let column = word.rsplit('.').next().unwrap_or_default();
+                if !["state", "kind", "due_kind"].contains(&column) {
+                    continue;
+                }
+                let operators = ["=", "<>", "<", ">", "<=", ">=", "in", "not"];
+                let mut after = words[index + 1..].iter().peekable();
+                let compares = after.next_if(|word| operators.contains(&word.as_str())).is_some();
+                let value = after.find(|word| !operators.contains(&word.as_str()));
+                let is_number = value.is_some_and(|value| value.starts_with(|c: char| c.is_ascii_digit()));
+                assert!(!(compares && is_number), "{file}: {word} {value:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_is_a_statement_and_names_its_constant() {
+        for (constant, file, _) in templates() {
+            assert_eq!(constant.to_lowercase(), file.replace('/', "_"));
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sql");
+        let mut found = BTreeSet::new();
+        for noun in std::fs::read_dir(&folder).expect("src/sql is a folder") {
+            for verb in std::fs::read_dir(noun.expect("a noun").path()).expect("a noun is a folder") {
+                let path = verb.expect("a verb").path().with_extension("");
+                found.insert(path.strip_prefix(&folder).expect("it is inside").display().to_string());
+            }
+        }
+        assert_eq!(found, templates().iter().map(|(_, file, _)| file.to_string()).collect());
+    }
+
+    #[test]
+    fn every_statement_says_which_index_it_expects() {
+        for (_, file, text) in templates() {
+            let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("-- ")).collect();
+            assert!(
+                header.iter().any(|line| line.starts_with("-- Index: ")),
+                "{file}:\n{}",
+                header.join("\n")
+            );
+        }
+    }
 }

@@ -1,8 +1,9 @@
-//! The contract, fulfilled: changes go to the writer, reads to a reader.
+//! The contract of a store, fulfilled: changes go to the writer, reads to a reader.
 
-use crate::decide::decide;
-use crate::failure::failure;
-use crate::{SqliteStore, due, flow, gates, held, list, names, read, record, sql, stream, wait_for};
+use crate::connection::failure::failure;
+use crate::read::{due, flows, list, names};
+use crate::transaction::decide;
+use crate::{SqliteStore, gates, locked, read, record, sql, streams, wait_for};
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
@@ -29,12 +30,12 @@ impl Store for SqliteStore {
     }
 
     async fn transact(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
-        self.write(move |desk| decide(&mut *decision, desk)).await
+        self.write(move |context| decide(&mut *decision, context)).await
     }
 
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
         let name = name.clone();
-        self.write(move |desk| names::intern_namespace(desk.connection, &name).map_err(failure)).await
+        self.write(move |context| names::intern_namespace(context.connection, &name).map_err(failure)).await
     }
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
@@ -43,7 +44,7 @@ impl Store for SqliteStore {
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         let classes = classes.to_vec();
-        self.write(move |desk| names::intern_classes(desk.connection, classes).map_err(failure)).await
+        self.write(move |context| names::intern_classes(context.connection, classes).map_err(failure)).await
     }
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
@@ -85,7 +86,7 @@ impl Store for SqliteStore {
 
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
         let ids = ids.to_vec();
-        self.readers.read(move |connection| flow::fetch(connection, &ids)).await
+        self.readers.read(move |connection| flows::fetch(connection, &ids)).await
     }
 
     async fn list_flows(
@@ -95,25 +96,27 @@ impl Store for SqliteStore {
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
         let filter = filter.clone();
-        self.readers.read(move |connection| flow::list(connection, &filter, after, limit)).await
+        self.readers.read(move |connection| flows::list(connection, &filter, after, limit)).await
     }
 
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
-        self.readers.read(move |connection| flow::members(connection, page)).await
+        self.readers.read(move |connection| flows::members(connection, page)).await
     }
 
     async fn frames(&self, name: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
         let now = self.clock.now();
-        self.readers.read(move |connection| stream::frames(connection, name, from, limit, now)).await
+        self.readers.read(move |connection| streams::frames(connection, name, from, limit, now)).await
     }
 
     async fn stream(&self, name: StreamName) -> Result<Option<Stream>, Error> {
-        self.readers.read(move |connection| stream::read(connection, name)).await
+        self.readers.read(move |connection| streams::read(connection, name)).await
     }
 
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
-        self.write(move |desk| stream::delete_old_frames(desk.connection, desk.now, limit).map_err(failure))
-            .await
+        self.write(move |context| {
+            streams::delete_old_frames(context.connection, context.now, limit).map_err(failure)
+        })
+        .await
     }
 
     async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
@@ -138,7 +141,7 @@ impl Store for SqliteStore {
 
     async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
         let new = new.to_vec();
-        self.write(move |desk| record::keep_secret(desk.connection, &new).map_err(failure)).await
+        self.write(move |context| record::keep_secret(context.connection, &new).map_err(failure)).await
     }
 
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
@@ -227,10 +230,11 @@ impl Store for SqliteStore {
     }
 
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
-        self.write(move |desk| {
-            desk.connection
-                .prepare_cached(&sql::KEY_DELETE_EXPIRED)
-                .and_then(|mut statement| statement.execute([desk.now.micros(), i64::from(limit)]))
+        self.write(move |context| {
+            context
+                .connection
+                .prepare_cached(&sql::KEYS_DELETE_EXPIRED)
+                .and_then(|mut statement| statement.execute([context.now.micros(), i64::from(limit)]))
                 .map(|deleted| deleted as u64)
                 .map_err(failure)
         })
@@ -245,7 +249,7 @@ impl Store for SqliteStore {
         self.keep_window(keep_ms).await
     }
 
-    /// There are no other servers.
+    /// Does nothing: there are no other servers.
     async fn announce(&self, _: Notification) -> Result<(), Error> {
         Ok(())
     }
@@ -265,9 +269,9 @@ impl Store for SqliteStore {
     async fn close(&self) {
         self.readers.close().await;
         if let Some(thread) = self.stop_writing() {
-            // If this fails the runtime is ending, and the thread goes on without it.
+            // If this fails the runtime is shutting down, and the thread ends by itself.
             let _ = tokio::task::spawn_blocking(move || wait_for(thread)).await;
         }
-        held(&self.lock).take();
+        locked(&self.lock).take();
     }
 }

@@ -1,4 +1,4 @@
-//! The SQLite store does what every store must do.
+//! The conformance suite on the SQLite store.
 
 mod support;
 
@@ -18,16 +18,16 @@ async fn empty_store() -> Subject {
 selvedge_conformance::suite!(empty_store);
 
 #[test]
-fn random_commands_have_the_outcome_that_the_model_says() {
+fn random_operations_match_the_model() {
     selvedge_conformance::execution_model::run(empty_store, 24);
 }
 
 #[test]
-fn random_graphs_come_to_the_end_that_the_model_says() {
+fn random_graphs_match_the_model() {
     selvedge_conformance::flow_model::run(empty_store, 12);
 }
 
 #[test]
-fn random_admissions_pass_no_limit_and_leave_nothing_behind() {
+fn random_admissions_exceed_no_limit_and_leak_no_slots() {
     selvedge_conformance::gate_model::run(empty_store, 12);
 }

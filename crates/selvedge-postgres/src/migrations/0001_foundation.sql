@@ -1,11 +1,14 @@
--- Executions from submission to their end, the sessions of their workers, keys, and the event log.
+-- Executions from submission to their end, the sessions of workers, keys, and the event log.
+--
+-- States of an execution: 0 waiting, 1 delayed, 2 active, 10 completed, 11 failed, 12 cancelled, 13 expired, 14 skipped;
+-- states from 10 on are terminal.
 
 create table namespaces (
   id integer generated always as identity primary key,
   name text not null unique
 );
 
--- Ids are given out under an exclusive lock, so they become visible in their order.
+-- Ids are assigned under an exclusive lock, so they become visible in order.
 create table classes (
   id integer primary key,
   namespace integer not null references namespaces,
@@ -15,8 +18,8 @@ create table classes (
   unique (namespace, lane, kind, capabilities)
 );
 
--- The priorities that ready executions of a class have or had: a claim asks for each. The generation changes when an
--- execution comes to one with an older place than others that become ready then.
+-- The priorities that waiting executions of a class have or had: a claim searches each. The generation changes when an
+-- execution moves to a priority with an older position than others that become waiting then.
 create table class_priorities (
   class integer not null,
   priority smallint not null,
@@ -24,7 +27,7 @@ create table class_priorities (
   primary key (class, priority)
 ) with (fillfactor = 50);
 
--- What never changes stands first, so that an update on the same page logs only what follows.
+-- Columns that never change come first, so that an update on the same page logs only the columns behind them.
 create table executions (
   id uuid primary key,
   submitted_at timestamptz not null,
@@ -61,14 +64,15 @@ create table executions (
 alter table executions alter column input set storage external;
 alter table executions alter column result set storage external;
 
--- The claim: the first of a class.
+-- Claims: the first waiting executions (state 0) of a class.
 create index executions_claim on executions (class, priority desc, ready_order, id) where state = 0;
--- What time does next.
+-- Due executions, by kind and time.
 create index executions_due on executions (due_kind, due_at, id) where due_at is not null;
 -- The leases of a session.
 create index executions_lease on executions (session, until_at, id) where session is not null;
--- Lists, newest first. Every index costs each change of state an entry, so what is leased is listed through its sessions,
--- what is ready or succeeded through the first of these, and what rests in any other state through the second.
+-- Lists, newest first. Every index costs each change of state an entry. So active executions (state 2) are listed
+-- through their sessions, waiting (0) and completed (10) ones through the first of these, and all other states through
+-- the second.
 create index executions_list on executions (namespace, submitted_at, id) where state <> 2;
 create index executions_list_by_state on executions (namespace, state, submitted_at, id) where state not in (0, 2, 10);
 create index executions_list_by_flow on executions (flow, submitted_at, id) where flow is not null;

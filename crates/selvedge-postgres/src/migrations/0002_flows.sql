@@ -1,10 +1,13 @@
--- Flows: their rows, the names of their nodes, and the outbox of what commits leave to be done.
+-- Flows: their rows, the names of their nodes, and the outbox of work that commits leave for later transactions.
+--
+-- State 3 of an execution is waiting_dependencies. States of a flow: 0 running, 1 completed, 2 failed, 3 cancelled. A
+-- flow is due for 1 settlement or 2 deletion. Kinds of the outbox: 1 edges, 2 siblings, 3 children, 4 flow.
 
 alter table executions
   drop constraint known_state,
   add constraint known_state check (state in (0, 1, 2, 3, 10, 11, 12, 13, 14)),
   add column joined bytea,
-  -- Seldom written, so it stands last: an update that leaves it as it is does not log it.
+  -- Seldom written, so it comes last: an update that does not change it does not log it.
   add column wiring bytea;
 
 -- The members of a flow are found through its nodes.
@@ -14,7 +17,7 @@ alter table keys
   drop constraint known_scope,
   add constraint known_scope check (scope in (1, 2, 3, 4));
 
--- The counts change with every change of a member, and no index knows of them: so adding to them is a heap-only update.
+-- The counts change with every change of a member. No index contains them, so adding to them is a heap-only update.
 create table flows (
   id uuid primary key,
   submitted_at timestamptz not null,
@@ -44,7 +47,7 @@ create table flows (
   ),
   constraint running_has_no_end check ((state = 0) = (ended_at is null)),
   constraint due_is_whole check ((due_kind is null) = (due_at is null)),
-  -- Settled once nothing lives, deleted once it is settled, and nothing is due while a member lives.
+  -- Due to be settled without live members, due to be deleted once settled, and not due while a member is live.
   constraint due_is_right check (
     coalesce(due_kind, 0) = case
       when state <> 0 then 2
@@ -57,7 +60,7 @@ create table flows (
 -- Lists, newest first.
 create index flows_list on flows (namespace, submitted_at, id);
 create index flows_list_by_state on flows (namespace, state, submitted_at, id);
--- What time does next.
+-- Due flows, by kind and time.
 create index flows_due on flows (due_kind, due_at, id) where due_at is not null;
 
 -- The tags of a flow never change.
@@ -76,7 +79,7 @@ create table nodes (
   execution uuid not null,
   primary key (flow, name)
 );
--- The members of a flow, in their order.
+-- The members of a flow, in order of submission.
 create unique index nodes_in_order on nodes (flow, submitted_at, execution);
 
 create table outbox (
@@ -90,5 +93,5 @@ create table outbox (
   constraint known_kind check (kind in (1, 2, 3, 4)),
   constraint counts check (position >= 0)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
--- What has waited longest.
+-- Outbox rows by age.
 create index outbox_waiting on outbox (kind, at, id);

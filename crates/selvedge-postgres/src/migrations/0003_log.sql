@@ -1,5 +1,5 @@
--- The log in one partition per day (UTC), so that what leaves its window is dropped whole. What belongs to a day without a
--- partition goes to the default one.
+-- The log in one partition per day (UTC), so that days that leave its window are dropped as a whole. Entries of a day
+-- without a partition go to the default partition.
 
 alter table log rename to log_carried;
 alter table log_carried drop constraint log_pkey;
@@ -20,10 +20,10 @@ alter sequence log_number_seq owned by log.number;
 create index log_number on log (number);
 
 create table log_default partition of log default;
--- What leaves the window from here is found by its time.
+-- Entries that leave the window are found by their time.
 create index log_default_at on log_default (at);
 
--- Up to which number the log was dropped; zero when nothing was.
+-- The highest number that was dropped from the log; 0 if none was.
 create table log_window (
   single boolean primary key default true,
   dropped bigint not null default 0,
@@ -31,7 +31,7 @@ create table log_window (
 );
 insert into log_window default values;
 
--- What there is becomes one partition, which ends with the day of its last entry and is named like that day's.
+-- The existing log becomes one partition, which ends with the day of its last entry and is named after that day.
 do $$
 declare
   last date := (select max(at) at time zone 'UTC' from log_carried);

@@ -1,7 +1,7 @@
--- Streams: what attempts say while they run, frame by frame.
+-- Streams: the output of attempts while they run, frame by frame.
 
--- The counts change with every append, and no index knows of them: so appending is a heap-only update. What may be large
--- stands last and is written only when it changed.
+-- The counts change with every append. No index contains them, so appending is a heap-only update. The summary, which
+-- may be large, comes last and is written only when it has changed.
 create table streams (
   execution uuid not null,
   attempt integer not null,
@@ -9,7 +9,7 @@ create table streams (
   bytes bigint not null,
   digest bigint not null,
   summary_version integer not null,
-  -- Best-effort frames with smaller numbers were dropped: whoever drops others begins here.
+  -- Best-effort frames with smaller numbers are deleted: the next deletion starts here.
   best_effort_from integer not null default 0,
   summary bytea,
   primary key (execution, attempt),
@@ -29,5 +29,5 @@ create table frames (
   constraint known_kind check (kind in (1, 2, 3, 4))
 ) with (autovacuum_vacuum_scale_factor = 0.02);
 alter table frames alter column data set storage external;
--- What is kept only for a while, by its age.
+-- Best-effort frames by age: they are kept only for a while.
 create index frames_old on frames (at) where best_effort;

@@ -1,5 +1,8 @@
--- Suspension: what a suspended execution waits for, and what is recorded beside executions: signals, steps, waitpoints. The
--- row of an execution is the lock for all of that.
+-- Suspension: the conditions of suspended executions (state 4), and the records of executions: signals, steps,
+-- waitpoints. The row of an execution is the lock for all of its records.
+--
+-- Kind 5 of the outbox updates a parent whose children have ended. States of a waitpoint: 0 open, 1 delivered, 2 expired,
+-- 3 revoked.
 
 alter table executions
   drop constraint known_state,
@@ -48,14 +51,16 @@ create table signals (
   constraint waitpoint_is_whole check ((waitpoint is null) = (waitpoint_name is null))
 ) with (autovacuum_vacuum_scale_factor = 0.02);
 alter table signals alter column payload set storage external;
--- The key of a sender stands for one signal.
+-- A sender's key identifies one signal.
 create unique index signals_key on signals (execution, key) where key is not null;
--- What a suspension hears that was delivered before it. However much an execution was told, only what is kept is read. The
--- price is that a signal which is taken later than it came is no heap-only update; so no room is left for it on the page.
+-- Signals delivered before the suspension that takes them. However many signals an execution has, only untaken ones are
+-- read. The price: taking a signal later than its delivery is no heap-only update, so no room is left for it on the
+-- page.
 create index signals_untaken on signals (execution, number) where taken is null;
 
--- A wait is written when it begins and again when it ends; no index knows of what changes then. A step is found by its name;
--- a second index, for pages in the order of numbers, would cost every step an entry, and those pages are seldom read.
+-- A wait is written when it begins and when it ends; no index contains the columns that change. A step is found by its
+-- name. A second index, for pages in the order of numbers, would cost every step an entry, and those pages are seldom
+-- read.
 create table steps (
   execution uuid not null,
   name text not null,
@@ -72,7 +77,7 @@ create table steps (
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02);
 alter table steps alter column result set storage external;
 
--- Written when it is made and again when it is closed; no index knows of what changes then.
+-- A waitpoint is written when it is created and when it is closed; no index contains the columns that change.
 create table waitpoints (
   id uuid primary key,
   execution uuid not null,
@@ -96,7 +101,7 @@ create table waitpoints (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 create unique index waitpoints_of_execution on waitpoints (execution, number);
 
--- What is stored of the keys of tokens: never the keys themselves.
+-- The fingerprints of token keys. The keys themselves are never stored.
 create table token_keys (
   id bigint primary key,
   fingerprint bigint not null,
@@ -104,7 +109,7 @@ create table token_keys (
   retires_at timestamptz
 );
 
--- The root secret, where the servers are given none: of whoever comes first.
+-- The root secret of the first server, if servers are configured without one.
 create table kept_secret (
   single boolean primary key default true,
   secret bytea not null,

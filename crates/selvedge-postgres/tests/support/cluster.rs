@@ -1,7 +1,7 @@
-//! A Postgres of a test's own, which it may kill.
+//! A Postgres server for one test, which the test can kill.
 //!
-//! As `scripts/postgres` does, it drops to another user where the test runs as root, because Postgres refuses to be. The
-//! server is a child in the test's own group of processes: whoever ends that ends it too.
+//! Like `scripts/postgres`, it runs as another user if the test runs as root, because Postgres refuses to. The server
+//! is a child in the test's process group, so ending the group ends it too.
 
 use super::LONG;
 use std::net::TcpListener;
@@ -11,49 +11,50 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// A server with data of its own; both are gone when it is dropped.
+/// A server with its own data directory; both are deleted with this value.
 pub struct Cluster {
     directory: PathBuf,
     binaries: PathBuf,
     port: u16,
-    /// Who owns the data, where the test runs as root.
+    /// The user that owns the data, if the test runs as root.
     owner: Option<u32>,
     server: Mutex<Option<Child>>,
 }
 
 impl Cluster {
-    /// Makes the data, and starts the server.
+    /// Creates the data directory and starts the server.
     pub fn start() -> Cluster {
         let name = format!("selvedge-cluster.{}", uuid::Uuid::new_v4().simple());
         let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir(&directory).expect("a directory can be made");
+        std::fs::create_dir(&directory).expect("the directory is created");
         let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let port = free.local_addr().expect("it is bound").port();
+        let port = free.local_addr().expect("the listener is bound").port();
         drop(free);
         let cluster =
             Cluster { directory, binaries: binaries(), port, owner: owner(), server: Mutex::default() };
         if let Some(owner) = cluster.owner {
-            std::os::unix::fs::chown(&cluster.directory, Some(owner), None).expect("root may give it away");
+            let chown = std::os::unix::fs::chown(&cluster.directory, Some(owner), None);
+            chown.expect("root can change the owner");
         }
         run(cluster.tool("initdb").args(["-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8"]));
         cluster.start_again();
         cluster
     }
 
-    /// The address of a database.
+    /// Returns the address of a database.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Ends the server with SIGKILL; its children notice and end.
+    /// Ends the server with SIGKILL. Its child processes notice and end.
     pub fn kill(&self) {
-        let mut server = self.server.lock().expect("nobody panics with it");
-        let mut server = server.take().expect("it runs");
-        server.kill().expect("it can be killed");
-        server.wait().expect("it is a child of ours");
+        let mut server = self.server.lock().expect("the mutex is not poisoned");
+        let mut server = server.take().expect("the server runs");
+        server.kill().expect("the server is killed");
+        server.wait().expect("the server is a child of this process");
     }
 
-    /// Starts the server, and waits until it answers. It refuses to start while something is left of the one before.
+    /// Starts the server and waits until it answers. It refuses to start while processes of the previous one remain.
     pub fn start_again(&self) {
         let deadline = Instant::now() + LONG;
         let mut server = self.serve();
@@ -61,26 +62,26 @@ impl Cluster {
             self.plain_tool("pg_isready").args(["-q", "-h", "127.0.0.1"]).args(["-p", &self.port()]),
         ) {
             assert!(Instant::now() < deadline, "the server does not start");
-            if server.try_wait().expect("it is a child of ours").is_some() {
+            if server.try_wait().expect("the server is a child of this process").is_some() {
                 server = self.serve();
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        *self.server.lock().expect("nobody panics with it") = Some(server);
+        *self.server.lock().expect("the mutex is not poisoned") = Some(server);
     }
 
     fn serve(&self) -> Child {
         let sockets = format!("unix_socket_directories={}", self.directory.display());
         let mut command = self.tool("postgres");
         command.args(["-p", &self.port(), "-c", "listen_addresses=127.0.0.1", "-c", &sockets]);
-        silent(&mut command).spawn().expect("Postgres can be started")
+        silent(&mut command).spawn().expect("Postgres starts")
     }
 
     fn port(&self) -> String {
         self.port.to_string()
     }
 
-    /// A tool of Postgres on its data.
+    /// Returns the command of a Postgres tool that works on the data directory.
     fn tool(&self, name: &str) -> Command {
         let mut command = self.plain_tool(name);
         command.arg("-D").arg(self.directory.join("data"));
@@ -108,7 +109,8 @@ impl Drop for Cluster {
     }
 }
 
-/// Where the tools of the newest Postgres are; those in the path where it is not installed as Debian does.
+/// Returns the directory with the tools of the newest Postgres that Debian has installed. Empty if there is none: then
+/// the tools are found in the path.
 fn binaries() -> PathBuf {
     let version = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
     let installed = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -117,11 +119,11 @@ fn binaries() -> PathBuf {
     tools.unwrap_or_default()
 }
 
-/// Who may run Postgres, where the test runs as root.
+/// Returns the user that runs Postgres, if the test runs as root.
 fn owner() -> Option<u32> {
     let id = |user: &[&str]| {
-        let said = Command::new("id").arg("-u").args(user).output().expect("`id` runs");
-        String::from_utf8_lossy(&said.stdout).trim().parse::<u32>().ok()
+        let output = Command::new("id").arg("-u").args(user).output().expect("`id` runs");
+        String::from_utf8_lossy(&output.stdout).trim().parse::<u32>().ok()
     };
     if id(&[]) == Some(0) { id(&["postgres"]).or_else(|| id(&["nobody"])) } else { None }
 }
@@ -135,6 +137,6 @@ fn run(command: &mut Command) {
 }
 
 fn succeeds(command: &mut Command) -> bool {
-    let ended = silent(command).status();
-    ended.unwrap_or_else(|error| panic!("{command:?} does not run: {error}")).success()
+    let status = silent(command).status();
+    status.unwrap_or_else(|error| panic!("{command:?} does not run: {error}")).success()
 }

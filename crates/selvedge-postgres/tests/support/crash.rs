@@ -1,5 +1,5 @@
-//! Stands between a store and Postgres, and lets the store's server die at a chosen statement of its transactions: all its
-//! connections are cut at once, and it gets no new one until it is revived.
+//! A proxy between a store and Postgres that simulates a crash of the store's server at a chosen statement: all its
+//! connections are cut at once, and new ones are refused until the server is revived.
 
 use super::proxy::{listen, message, pass_startup, words, write};
 use std::collections::HashMap;
@@ -10,18 +10,17 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// When the server dies. Statements of transactions are counted from 0, from `begin` to `commit`, one transaction after
-/// the other.
+/// The moment of the crash. Statements of transactions are counted from 0, from `begin` to `commit`, across transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum CrashPoint {
     /// The statement never reaches Postgres.
     Before(usize),
-    /// Postgres has executed it, and its answer is lost.
+    /// Postgres has executed the statement, and its answer is lost.
     After(usize),
 }
 
-/// A proxy whose client dies when it is told to.
-pub struct Crasher {
+/// A proxy whose client crashes at a chosen statement.
+pub struct CrashProxy {
     address: String,
     plan: Arc<Plan>,
 }
@@ -31,47 +30,47 @@ struct Plan {
     dead: watch::Sender<bool>,
 }
 
-/// What is counted, while it is.
+/// The statements counted so far, and the one at which to crash.
 #[derive(Default)]
 struct Script {
     counts: bool,
-    at: Option<At>,
+    at: Option<CrashPoint>,
     statements: Vec<String>,
 }
 
-impl Crasher {
-    /// A proxy to the server at `url`.
-    pub async fn start(url: &str) -> Crasher {
+impl CrashProxy {
+    /// Starts a proxy to the Postgres server at `url`.
+    pub async fn start(url: &str) -> CrashProxy {
         let (listener, server, address) = listen(url).await;
         let plan = Arc::new(Plan { script: Mutex::default(), dead: watch::Sender::new(false) });
         tokio::spawn(accept(listener, server, plan.clone()));
-        Crasher { address, plan }
+        CrashProxy { address, plan }
     }
 
-    /// The address of the proxy.
+    /// Returns the address of the proxy.
     pub fn url(&self) -> &str {
         &self.address
     }
 
-    /// Begins to count, and dies there.
-    pub fn arm(&self, at: At) {
+    /// Starts to count statements, to crash at this one.
+    pub fn arm(&self, at: CrashPoint) {
         *self.script() = Script { counts: true, at: Some(at), statements: Vec::new() };
     }
 
-    /// Comes back when it has died.
+    /// Waits for the crash.
     pub async fn has_died(&self) {
         let mut dead = self.plan.dead.subscribe();
         let _ = dead.wait_for(|dead| *dead).await;
     }
 
-    /// Stops counting, and lives again if it had died. Says whether it had, and gives the statements that were counted.
+    /// Stops counting and allows connections again. Returns whether the server had crashed, and the counted statements.
     pub fn revive(&self) -> (bool, Vec<String>) {
         let script = std::mem::take(&mut *self.script());
         (self.plan.dead.send_replace(false), script.statements)
     }
 
     fn script(&self) -> std::sync::MutexGuard<'_, Script> {
-        self.plan.script.lock().expect("nobody panics with the script")
+        self.plan.script.lock().expect("the mutex is not poisoned")
     }
 }
 
@@ -80,15 +79,15 @@ impl Plan {
         self.dead.send_replace(true);
     }
 
-    /// Counts a statement; says whether, and when, it is the last.
-    fn count(&self, text: &str) -> Option<At> {
-        let mut script = self.script.lock().expect("nobody panics with the script");
+    /// Counts a statement. Returns the crash point if the crash happens at this statement.
+    fn count(&self, text: &str) -> Option<CrashPoint> {
+        let mut script = self.script.lock().expect("the mutex is not poisoned");
         if !script.counts {
             return None;
         }
         let number = script.statements.len();
         script.statements.push(text.lines().next().unwrap_or_default().to_owned());
-        script.at.filter(|at| matches!(at, At::Before(n) | At::After(n) if *n == number))
+        script.at.filter(|at| matches!(at, CrashPoint::Before(n) | CrashPoint::After(n) if *n == number))
     }
 }
 
@@ -115,10 +114,10 @@ async fn accept(listener: TcpListener, server: String, plan: Arc<Plan>) {
     }
 }
 
-/// The number of the answer after which the server dies: every `sync` and every simple query gets one.
+/// The number of the answer after which the server crashes. Every `sync` and every simple query has one answer.
 type Last = Arc<Mutex<Option<usize>>>;
 
-/// Client to server. Stops after the statement that is the last.
+/// Forwards messages of the client to the server, up to the statement at which to crash.
 async fn forwards(
     mut client: OwnedReadHalf,
     mut server: OwnedWriteHalf,
@@ -127,7 +126,7 @@ async fn forwards(
 ) -> io::Result<()> {
     pass_startup(&mut client, &mut server).await?;
     let mut texts: HashMap<String, String> = HashMap::new();
-    // The first answer is to the connection itself.
+    // The first answer is that to the startup message.
     let (mut asked, mut inside) = (1, false);
     loop {
         let (kind, body) = message(&mut client).await?;
@@ -145,25 +144,27 @@ async fn forwards(
             let ends = ["commit", "rollback"].iter().any(|end| text.eq_ignore_ascii_case(end));
             match inside.then(|| plan.count(&text)).flatten() {
                 None => {}
-                Some(At::Before(_)) => {
+                Some(CrashPoint::Before(_)) => {
                     plan.die();
                     return Ok(());
                 }
-                Some(At::After(_)) => *last.lock().expect("nobody panics with it") = Some(asked + 1),
+                Some(CrashPoint::After(_)) => {
+                    *last.lock().expect("the mutex is not poisoned") = Some(asked + 1)
+                }
             }
             inside &= !ends;
         }
         let asks = matches!(kind, b'S' | b'Q');
         asked += usize::from(asks);
         write(&mut server, kind, &body).await?;
-        let is_last = *last.lock().expect("nobody panics with it") == Some(asked);
+        let is_last = *last.lock().expect("the mutex is not poisoned") == Some(asked);
         if asks && is_last {
             pending::<()>().await;
         }
     }
 }
 
-/// Server to client. The answer to the last statement is not passed on.
+/// Forwards messages of the server to the client, except the answer to the statement at which to crash.
 async fn backwards(
     mut server: OwnedReadHalf,
     mut client: OwnedWriteHalf,
@@ -173,7 +174,7 @@ async fn backwards(
     let mut answered = 0;
     loop {
         let (kind, body) = message(&mut server).await?;
-        let last = *last.lock().expect("nobody panics with it");
+        let last = *last.lock().expect("the mutex is not poisoned");
         answered += usize::from(kind == b'Z');
         if last == Some(answered) {
             plan.die();

@@ -1,4 +1,4 @@
-//! A database of its own for a fixture: created empty or restored from a dump, dumped, and dropped at the end.
+//! A database for a fixture: created empty or restored from a dump, dumped, and dropped at the end.
 #![allow(dead_code)]
 
 use selvedge_conformance::fixtures::{Fixture, SCHEMA};
@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use tokio_postgres::{Client, NoTls};
 
-/// A database that goes when it is dropped.
+/// A database that is dropped with this value.
 pub struct Database {
     name: String,
     url: String,
@@ -15,7 +15,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// An empty database; the first store that opens makes the schema.
+    /// Creates an empty database. The first store that opens creates the schema.
     pub async fn create() -> Database {
         let server = std::env::var("SELVEDGE_TEST_POSTGRES")
             .expect("SELVEDGE_TEST_POSTGRES names no Postgres: run ./scripts/test, which starts one");
@@ -28,7 +28,7 @@ impl Database {
         Database { name, url, server }
     }
 
-    /// A database with the rows of a fixture, as the build wrote them that made it: no migration has run.
+    /// Creates a database with the rows of a fixture as its build wrote them, before any migration of this build.
     pub async fn restore(fixture: &Fixture) -> Database {
         let database = Database::create().await;
         let restored = connect(&database.url).await.batch_execute(&fixture.text("postgres.sql")).await;
@@ -36,22 +36,22 @@ impl Database {
         database
     }
 
-    /// Opens a store on the schema of the fixture, which brings the schema up to date.
+    /// Opens a store on the schema of the fixture, which runs the missing migrations.
     pub async fn store(&self) -> Arc<PostgresStore> {
         let settings = Settings { schema: SCHEMA.to_owned(), ..Settings::default() };
         let store = PostgresStore::connect_with(&self.url, settings).await;
         Arc::new(store.expect("the store opens"))
     }
 
-    /// A plain connection to the schema of the fixture.
+    /// Opens a plain connection to the schema of the fixture.
     pub async fn plain(&self) -> Client {
         let client = connect(&self.url).await;
         let set = client.batch_execute(&format!("set search_path to {SCHEMA}, pg_catalog")).await;
-        set.expect("the schema is chosen");
+        set.expect("the search path is set");
         client
     }
 
-    /// The schema and its rows as statements that any driver can run. Needs `pg_dump`.
+    /// Dumps the schema and its rows as statements that any driver can run. Needs `pg_dump`.
     pub fn dump(&self) -> String {
         let options = ["--inserts", "--rows-per-insert=20", "--no-owner", "--no-privileges"];
         let dumped = Command::new("pg_dump")
@@ -65,17 +65,17 @@ impl Database {
     }
 }
 
-/// A dump without comments, without the commands of `psql`, and without settings, which differ between versions of
-/// `pg_dump`: the defaults of a connection do. The search path of the session stays as it is too, since all names are whole.
+/// Removes comments, commands of `psql` and settings from a dump. Settings differ between versions of `pg_dump`, and the
+/// defaults of a connection do as well. The search path stays as it is, since all names are qualified.
 fn cleaned(dump: &str) -> String {
     let (mut text, mut begun) = (String::new(), false);
     for line in dump.lines() {
         begun |= line.starts_with("CREATE");
         let command = line.starts_with('\\') || line.starts_with("--");
         let setting = line.starts_with("SET ") || line.contains("set_config('search_path'");
-        // A setting after the beginning chooses where and how tables are stored, which is left to the server.
-        let chosen = begun && line.starts_with("SET default_");
-        if !command && !line.is_empty() && !chosen && (begun || !setting) {
+        // Settings between tables choose tablespaces and access methods, which are left to the server.
+        let storage = begun && line.starts_with("SET default_");
+        if !command && !line.is_empty() && !storage && (begun || !setting) {
             text.push_str(line);
             text.push('\n');
         }
@@ -84,7 +84,7 @@ fn cleaned(dump: &str) -> String {
 }
 
 async fn connect(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("it connects");
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the connection opens");
     tokio::spawn(connection);
     client
 }
@@ -92,10 +92,10 @@ async fn connect(url: &str) -> Client {
 impl Drop for Database {
     fn drop(&mut self) {
         let (server, name) = (self.server.clone(), self.name.clone());
-        // What cannot be dropped goes with the whole server.
+        // Best effort: the whole server is deleted after the tests.
         let _ = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime can be made").block_on(async {
+            runtime.expect("the runtime starts").block_on(async {
                 let drop = format!("drop database if exists {name} with (force)");
                 let _ = connect(&server).await.batch_execute(&drop).await;
             });

@@ -1,7 +1,7 @@
-//! Flows on Postgres: drawn as text, their nodes called by name, and time that passes for what is left to be done.
+//! Flows for tests: written as sketches, with nodes addressed by name, and an outbox whose rows can be aged.
 
-use super::test_server::{TestServer, claim_of, claim_wait, fence};
-use super::{Plain, until};
+use super::server::{Server, claim_of, claim_wait, fence};
+use super::{PlainConnection, wait_until};
 use selvedge_conformance::{Sketch, invariants};
 use selvedge_engine::Grown;
 use selvedge_engine::core::flow::FlowState;
@@ -18,56 +18,56 @@ use std::time::Duration;
 /// A flow and the executions of its nodes.
 #[derive(Clone)]
 pub struct Flow {
-    /// Through which engine it is looked at.
-    pub side: TestServer,
-    /// The flow.
+    /// The server through which the flow is read.
+    pub server: Server,
+    /// The id of the flow.
     pub id: FlowId,
-    /// Its nodes by name.
+    /// The executions of its nodes, by name.
     pub nodes: BTreeMap<String, ExecutionId>,
 }
 
-/// What is drawn (see `Sketch`); every node is of one kind, so that one claim takes them all.
-pub fn drawn(text: &str) -> FlowDraft {
+/// Returns the draft of a sketched flow (see `Sketch`). All nodes have one kind, so that one claim can take them all.
+pub fn flow_draft(text: &str) -> FlowDraft {
     Sketch::from(text).of_kind("kind").0
 }
 
-/// A failure for good.
-pub fn broken() -> Op {
+/// Returns a report of a permanent failure.
+pub fn permanent_failure() -> Op {
     Op::Fail { message: "it broke".into(), class: FailureClass::Permanent, retry_after_ms: None }
 }
 
-/// The name of a claimed node.
+/// Returns the name of a claimed node.
 pub fn name(claimed: &Claimed) -> String {
     claimed.execution.node().unwrap_or_default().to_owned()
 }
 
-impl TestServer {
-    /// Submits a flow that is drawn.
+impl Server {
+    /// Submits a sketched flow.
     pub async fn flow(&self, text: &str) -> Flow {
-        self.flow_of(drawn(text)).await
+        self.flow_of(flow_draft(text)).await
     }
 
     /// Submits a flow.
     pub async fn flow_of(&self, draft: FlowDraft) -> Flow {
-        let grown = self.namespace.submit_flow(draft, None).await.expect("it is accepted");
+        let grown = self.namespace.submit_flow(draft, None).await.expect("the request is accepted");
         assert!(!grown.duplicate);
         Flow::new(self, grown)
     }
 
-    /// Claims everything that is ready, by the names of the nodes.
+    /// Claims all waiting executions. Returns their fences by node name.
     pub async fn claim_nodes(&self, instance: &str) -> BTreeMap<String, Fence> {
         let claimed = self.claim(instance, 1000).await;
         claimed.iter().map(|one| (name(one), fence(one))).collect()
     }
 
-    /// Completes whatever can be claimed, until nothing of these flows is live. Gives what was claimed.
-    pub async fn work_off(&self, flows: &[FlowId]) -> Vec<Claimed> {
+    /// Claims and completes executions until these flows have ended. Returns the claims.
+    pub async fn run_to_end(&self, flows: &[FlowId]) -> Vec<Claimed> {
         let (mut done, mut next) = (Vec::new(), 0);
-        until("the flows end", async || {
+        wait_until("the flows end", async || {
             let claim = claim_wait(claim_of("finisher", 64), Duration::from_millis(20));
             let claimed = self.namespace.claim(claim).await.expect("the claim is answered");
             for one in &claimed {
-                self.complete(fence(one)).await.expect("it holds the lease");
+                self.complete(fence(one)).await.expect("the lease is held");
             }
             done.extend(claimed);
             while next < flows.len() && self.flow_state(flows[next]).await != FlowState::Running {
@@ -79,12 +79,12 @@ impl TestServer {
         done
     }
 
-    /// The state of a flow.
+    /// Returns the state of a flow.
     pub async fn flow_state(&self, id: FlowId) -> FlowState {
-        self.namespace.flow(id).await.expect("the flow is there").flow.state
+        self.namespace.flow(id).await.expect("the flow exists").flow.state
     }
 
-    /// Everything in the outbox.
+    /// Returns all outbox rows.
     pub async fn outbox(&self) -> Vec<OutboxRow> {
         let mut rows = Vec::new();
         for kind in OutboxKind::ALL {
@@ -94,69 +94,69 @@ impl TestServer {
         rows
     }
 
-    /// Lets the reconcilers do everything that is left to be done; time passes for each row at once. Says how many rounds
-    /// that took.
-    pub async fn reconcile(&self, plain: &Plain) -> usize {
+    /// Ages all outbox rows and runs the reconcilers until the outbox is empty and no flow is due to be settled.
+    /// Returns the number of rounds.
+    pub async fn reconcile(&self, plain: &PlainConnection) -> usize {
         for round in 0.. {
             let left =
                 "select (select count(*) from outbox) + (select count(*) from flows where due_kind = 1)";
             if plain.number(left, &[]).await == 0 {
                 return round;
             }
-            assert!(round < 1000, "what is left to be done never ends");
-            age(plain).await;
+            assert!(round < 1000, "the outbox never gets empty");
+            age_outbox(plain).await;
             for reconciler in ["dependency", "edge_cancel_dispatcher", "edge_cancel_reconciler"] {
                 let tally = self.tick(reconciler).await;
                 assert_eq!((tally.errors, tally.panics), (0, 0), "{reconciler}: {tally:?}");
             }
         }
-        unreachable!("it returns")
+        unreachable!("the loop returns")
     }
 }
 
-/// Lets an hour pass for everything that is left to be done.
-pub async fn age(plain: &Plain) {
+/// Makes all outbox rows and all flows that are due to be settled an hour older.
+pub async fn age_outbox(plain: &PlainConnection) {
     plain.run("update outbox set at = at - interval '1 hour'").await;
     plain.run("update flows set due_at = due_at - interval '1 hour' where due_kind = 1").await;
 }
 
 impl Flow {
-    /// The flow that a call made.
-    pub fn new(side: &TestServer, grown: Grown) -> Flow {
+    /// Returns the flow that a call created.
+    pub fn new(server: &Server, grown: Grown) -> Flow {
         let nodes = grown.executions.into_iter().map(|(name, id)| (name.to_string(), id));
-        Flow { side: side.clone(), id: grown.flow.id, nodes: nodes.collect() }
+        Flow { server: server.clone(), id: grown.flow.id, nodes: nodes.collect() }
     }
 
-    /// The same flow, looked at through another engine.
-    pub fn through(&self, side: &TestServer) -> Flow {
-        Flow { side: side.clone(), ..self.clone() }
+    /// Returns the same flow, read through another server.
+    pub fn through(&self, server: &Server) -> Flow {
+        Flow { server: server.clone(), ..self.clone() }
     }
 
-    /// What is drawn onto its nodes: those that are there are not made anew.
+    /// Returns the graph of a sketch that grows this flow: nodes that exist are not created again.
     pub fn onto(&self, text: &str) -> GraphDraft {
-        let there: BTreeSet<&str> = self.nodes.keys().map(String::as_str).collect();
-        let mut graph = drawn(text).graph;
-        graph.nodes.retain(|node| !there.contains(node.name.as_str()));
+        let existing: BTreeSet<&str> = self.nodes.keys().map(String::as_str).collect();
+        let mut graph = flow_draft(text).graph;
+        graph.nodes.retain(|node| !existing.contains(node.name.as_str()));
         graph
     }
 
-    /// Grows it by what is drawn, and gives the answer.
+    /// Grows the flow by a sketch. Returns the grown flow, or the error.
     pub async fn grow(&self, text: &str) -> Result<Flow, selvedge_engine::Error> {
-        let grown = self.side.namespace.grow_flow(self.id, self.onto(text), None).await?;
+        let grown = self.server.namespace.grow_flow(self.id, self.onto(text), None).await?;
         let mut nodes = self.nodes.clone();
-        nodes.extend(Flow::new(&self.side, grown).nodes);
+        nodes.extend(Flow::new(&self.server, grown).nodes);
         Ok(Flow { nodes, ..self.clone() })
     }
 
-    /// The state of a node.
+    /// Returns the state of a node.
     pub async fn state(&self, node: &str) -> StateName {
-        self.side.state(self.nodes[node]).await
+        self.server.state(self.nodes[node]).await
     }
 
-    /// How its nodes stand: `a:completed b:waiting`.
+    /// Returns the states of its nodes: `a:completed b:waiting`.
     pub async fn states(&self) -> String {
         let ids: Vec<ExecutionId> = self.nodes.values().copied().collect();
-        let stored = self.side.engine.store().fetch(&ids).await.expect("the nodes are read");
+        let stored = self.server.engine.store().fetch(&ids).await.expect("the nodes are read");
         let states: BTreeMap<ExecutionId, &str> =
             stored.iter().map(|one| (one.execution.id, one.execution.state.name().as_str())).collect();
         let words: Vec<String> =
@@ -165,31 +165,31 @@ impl Flow {
     }
 
     /// Waits until a node is in a state.
-    pub async fn becomes(&self, node: &str, state: StateName) {
-        until(&format!("{node} is {state:?}"), async || self.state(node).await == state).await;
+    pub async fn reaches(&self, node: &str, state: StateName) {
+        wait_until(&format!("{node} is {state:?}"), async || self.state(node).await == state).await;
     }
 
-    /// How often the group of a node decided.
+    /// Counts the decisions of a node's edge group.
     pub async fn decisions(&self, node: &str) -> usize {
-        let events = self.side.events(self.nodes[node]).await;
+        let events = self.server.events(self.nodes[node]).await;
         events.iter().filter(|kind| **kind == "group.decided").count()
     }
 
-    /// The row of the outbox about a node, or about the flow itself.
-    pub async fn left(&self, node: &str, kind: OutboxKind) -> Option<OutboxRow> {
+    /// Returns the outbox row of this kind for a node, or for the flow itself.
+    pub async fn outbox_row(&self, node: &str, kind: OutboxKind) -> Option<OutboxRow> {
         let id = if kind == OutboxKind::Flow { self.id.0 } else { self.nodes[node].0 };
-        self.side.outbox().await.into_iter().find(|row| row.name == OutboxName { id, kind })
+        self.server.outbox().await.into_iter().find(|row| row.name == OutboxName { id, kind })
     }
 }
 
-/// Checks everything that must hold of all rows and the whole log, and stops the engines.
-pub async fn end(sides: &[&TestServer]) {
-    holds(sides[0]).await;
-    super::stop(sides.iter().map(|side| &side.engine)).await;
+/// Checks the invariants of all rows and of the whole log, and stops the servers.
+pub async fn check_and_stop(servers: &[&Server]) {
+    check_invariants(servers[0]).await;
+    super::stop(servers.iter().map(|server| &server.engine)).await;
 }
 
-/// Checks everything that must hold of all rows and the whole log.
-pub async fn holds(side: &TestServer) {
-    let broken = invariants::check(&**side.engine.store()).await;
+/// Checks the invariants of all rows and of the whole log.
+pub async fn check_invariants(server: &Server) {
+    let broken = invariants::check(&**server.engine.store()).await;
     assert!(broken.is_empty(), "invariants are broken: {broken:#?}");
 }

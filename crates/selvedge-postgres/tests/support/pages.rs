@@ -1,9 +1,9 @@
-//! What a statement costs, whatever else the machine does: how many pages it touches.
+//! The cost of a statement, independent of the load of the machine: the number of pages that it touches.
 
 use serde_json::Value;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// How many pages a statement touches; it is not kept.
+/// Runs a statement, rolls it back, and returns the number of pages that it touched.
 pub async fn pages(client: &Client, statement: &str, arguments: &str) -> i64 {
     let text = format!(
         "begin; prepare asked as {statement}; \

@@ -1,4 +1,4 @@
-//! Stands between a store and Postgres, and cuts a connection where a test wants it cut: around a commit.
+//! A proxy between a store and Postgres that cuts a connection before or after a commit.
 
 use std::collections::HashSet;
 use std::io;
@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_postgres::config::Host;
 
-/// Where the connection of the next commit is cut.
+/// The point at which the connection of the next commit is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The server never sees the commit.
@@ -31,7 +31,7 @@ struct Plan {
 }
 
 impl Proxy {
-    /// A proxy to the server at `url`.
+    /// Starts a proxy to the server at `url`.
     pub async fn start(url: &str) -> Proxy {
         let (listener, server, address) = listen(url).await;
         let plan = Arc::new(Plan::default());
@@ -39,38 +39,39 @@ impl Proxy {
         Proxy { address, plan }
     }
 
-    /// The address of the proxy.
+    /// Returns the address of the proxy.
     pub fn url(&self) -> &str {
         &self.address
     }
 
     /// Cuts the connection of the next commit, and only that one.
     pub fn cut_next(&self, cut: Cut) {
-        *self.plan.next.lock().expect("nobody panics with the plan") = Some(cut);
+        *self.plan.next.lock().expect("the mutex is not poisoned") = Some(cut);
     }
 
-    /// How many connections were cut.
+    /// Returns the number of connections that were cut.
     pub fn cuts(&self) -> usize {
         self.plan.cuts.load(Ordering::SeqCst)
     }
 }
 
-/// Listens in front of the server at `url`: gives the listener, where the server is, and the address of the listener.
+/// Opens a listener for a proxy to the server at `url`. Returns it with the address of the server and the URL of the
+/// proxy.
 pub async fn listen(url: &str) -> (TcpListener, String, String) {
-    let config: tokio_postgres::Config = url.parse().expect("the address is understood");
+    let config: tokio_postgres::Config = url.parse().expect("the address is valid");
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(host)) => host.clone(),
-        other => panic!("the proxy goes to a server by TCP, not to {other:?}"),
+        other => panic!("the proxy needs a TCP address, not {other:?}"),
     };
     let server = format!("{host}:{}", config.get_ports().first().unwrap_or(&5432));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let port = listener.local_addr().expect("it is bound").port();
+    let port = listener.local_addr().expect("the listener is bound").port();
     let address = url.replace(&server, &format!("127.0.0.1:{port}"));
-    assert_ne!(address, url, "{server} stands in the address");
+    assert_ne!(address, url, "the URL contains {server}");
     (listener, server, address)
 }
 
-/// Passes the first message on, which has no type.
+/// Forwards the startup message, which has no type byte.
 pub async fn pass_startup(client: &mut OwnedReadHalf, server: &mut OwnedWriteHalf) -> io::Result<()> {
     let length = client.read_u32().await?;
     let mut startup = vec![0; length as usize - 4];
@@ -88,22 +89,23 @@ async fn accept(listener: TcpListener, server: String, plan: Arc<Plan>) {
             server.set_nodelay(true)?;
             let (from_client, to_client) = client.into_split();
             let (from_server, to_server) = server.into_split();
-            let deaf = Arc::new(AtomicBool::new(false));
-            // Whichever ends first takes the whole connection with it.
+            let muted = Arc::new(AtomicBool::new(false));
+            // The first direction that ends closes the whole connection.
             tokio::select! {
-                ended = forwards(from_client, to_server, plan.clone(), deaf.clone()) => ended,
-                ended = backwards(from_server, to_client, plan, deaf) => ended,
+                ended = forwards(from_client, to_server, plan.clone(), muted.clone()) => ended,
+                ended = backwards(from_server, to_client, plan, muted) => ended,
             }
         });
     }
 }
 
-/// Client to server. Says nothing more to the client from just before a commit whose answer is to be lost.
+/// Forwards messages of the client to the server. Mutes the other direction just before a commit whose answer is to be
+/// lost.
 async fn forwards(
     mut client: OwnedReadHalf,
     mut server: OwnedWriteHalf,
     plan: Arc<Plan>,
-    deaf: Arc<AtomicBool>,
+    muted: Arc<AtomicBool>,
 ) -> io::Result<()> {
     pass_startup(&mut client, &mut server).await?;
     let mut commits = HashSet::new();
@@ -122,10 +124,10 @@ async fn forwards(
             _ => false,
         };
         if is_commit {
-            let cut = plan.next.lock().expect("nobody panics with the plan").take();
+            let cut = plan.next.lock().expect("the mutex is not poisoned").take();
             match cut {
                 None => {}
-                Some(Cut::AfterCommit) => deaf.store(true, Ordering::SeqCst),
+                Some(Cut::AfterCommit) => muted.store(true, Ordering::SeqCst),
                 Some(Cut::BeforeCommit) => {
                     plan.cuts.fetch_add(1, Ordering::SeqCst);
                     return Ok(());
@@ -136,16 +138,16 @@ async fn forwards(
     }
 }
 
-/// Server to client. When it may say nothing more, it waits for the commit and then cuts.
+/// Forwards messages of the server to the client. When muted, waits for the answer to the commit and cuts the connection.
 async fn backwards(
     mut server: OwnedReadHalf,
     mut client: OwnedWriteHalf,
     plan: Arc<Plan>,
-    deaf: Arc<AtomicBool>,
+    muted: Arc<AtomicBool>,
 ) -> io::Result<()> {
     loop {
         let (kind, body) = message(&mut server).await?;
-        if !deaf.load(Ordering::SeqCst) {
+        if !muted.load(Ordering::SeqCst) {
             write(&mut client, kind, &body).await?;
         } else if kind == b'C' && words(&body, 0) == "COMMIT" {
             plan.cuts.fetch_add(1, Ordering::SeqCst);
@@ -154,7 +156,7 @@ async fn backwards(
     }
 }
 
-/// The next message: its kind and body.
+/// Reads the next message: its type and body.
 pub async fn message(from: &mut OwnedReadHalf) -> io::Result<(u8, Vec<u8>)> {
     let kind = from.read_u8().await?;
     let length = from.read_u32().await?;
@@ -163,7 +165,7 @@ pub async fn message(from: &mut OwnedReadHalf) -> io::Result<(u8, Vec<u8>)> {
     Ok((kind, body))
 }
 
-/// Passes a message on.
+/// Writes a message.
 pub async fn write(to: &mut OwnedWriteHalf, kind: u8, body: &[u8]) -> io::Result<()> {
     let mut whole = vec![kind];
     whole.extend((body.len() as u32 + 4).to_be_bytes());
@@ -171,7 +173,7 @@ pub async fn write(to: &mut OwnedWriteHalf, kind: u8, body: &[u8]) -> io::Result
     to.write_all(&whole).await
 }
 
-/// The text at this place of those that a message begins with.
+/// Returns one of the null-terminated texts at the beginning of a message, by its index.
 pub fn words(body: &[u8], place: usize) -> String {
     let text = body.split(|byte| *byte == 0).nth(place).unwrap_or_default();
     String::from_utf8_lossy(text).trim().to_owned()

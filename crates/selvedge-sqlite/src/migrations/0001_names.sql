@@ -1,4 +1,4 @@
--- What is interned: namespaces, and claim classes. Rows are only ever added; an id is never used again.
+-- Interned names: namespaces, and classes of claims. Rows are only inserted; an id is never used again.
 
 create table namespaces (
   id integer primary key autoincrement,

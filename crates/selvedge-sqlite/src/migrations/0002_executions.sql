@@ -1,11 +1,11 @@
--- Executions, and what is only about one of them.
+-- Executions, and the tables of rows that belong to one of them.
 --
--- A change rewrites the whole row. So an input that is longer than a row should be stands in `inputs`, where no change
--- of its execution touches it, and `executions.input` is null. Payloads come last, so that reading the rest of a row
+-- A change rewrites the whole row. So an input that is too long for a row is stored in `inputs`, where changes of its
+-- execution do not rewrite it, and `executions.input` is null. Payloads come last, so that reading the rest of a row
 -- never reads them.
 --
--- States: 0 ready, 1 delayed, 2 leased, 10 success, 11 failed, 12 cancelled, 13 expired, 14 skipped; 3 to 9 are kept for
--- states that wait. Times are microseconds of the Unix epoch.
+-- States: 0 waiting, 1 delayed, 2 active, 10 completed, 11 failed, 12 cancelled, 13 expired, 14 skipped; 3 to 9 are
+-- reserved for live states. Times are microseconds since the Unix epoch.
 
 create table executions (
   place integer primary key,
@@ -40,6 +40,7 @@ create table executions (
   constraint ended_has_ended_at check ((state >= 10) = (ended_at is not null))
 ) strict;
 
+-- Waiting executions.
 create index executions_claim
 on executions (class, priority desc, ready_order, id)
 where state = 0;
@@ -55,6 +56,7 @@ where session is not null;
 create index executions_list
 on executions (namespace, submitted_at, id);
 
+-- All states except completed, which lists of the namespace serve.
 create index executions_by_state
 on executions (namespace, state, submitted_at, id)
 where state <> 10;

@@ -1,5 +1,5 @@
--- Keys that callers chose. Scopes: 1 idempotency, 2 uniqueness, 3 one call. A key of scope 3 expires; others go with their
--- execution.
+-- Keys chosen by callers. Scopes: 1 idempotency, 2 uniqueness, 3 one call. A key of scope 3 expires; others are deleted
+-- with their execution.
 
 create table keys (
   namespace integer not null,

@@ -1,4 +1,4 @@
--- Sessions of workers: one row however many leases it holds.
+-- Sessions of workers: one row, however many leases a session holds.
 
 create table sessions (
   id integer primary key,

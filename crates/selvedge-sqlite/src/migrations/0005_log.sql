@@ -1,4 +1,4 @@
--- The event log: one row for all facts of one transaction. Numbers only grow, even when the newest row was deleted.
+-- The event log: one row for all events of a transaction. Numbers only grow, even after the newest row was deleted.
 
 create table log (
   number integer primary key autoincrement,

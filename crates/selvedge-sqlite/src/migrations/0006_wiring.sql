@@ -1,7 +1,7 @@
--- Executions are wired together: two columns more, before the payloads, so that reading them never reads those. So the
--- table is made anew. The members of a flow are found through `nodes`, and no index on `flow` is kept.
+-- Wiring of executions: two more columns, before the payloads, so that reading them never reads those. So the table is
+-- rebuilt. The members of a flow are found through `nodes`, so the index on `flow` is dropped.
 --
--- State 3 is blocked. `wiring` and `joined` are encoded.
+-- State 3 is waiting_dependencies. `wiring` and `joined` are encoded.
 
 create table executions_wired (
   place integer primary key,
@@ -48,6 +48,7 @@ drop table executions;
 
 alter table executions_wired rename to executions;
 
+-- Waiting executions.
 create index executions_claim
 on executions (class, priority desc, ready_order, id)
 where state = 0;
@@ -63,6 +64,7 @@ where session is not null;
 create index executions_list
 on executions (namespace, submitted_at, id);
 
+-- All states except completed, which lists of the namespace serve.
 create index executions_by_state
 on executions (namespace, state, submitted_at, id)
 where state <> 10;

@@ -1,7 +1,7 @@
 -- Flows, the names of their nodes, and the outbox. A key of scope 4 stands for a flow.
 --
--- States of a flow: 0 running, 1 completed, 2 failed, 3 cancelled. What is to be done about it: 1 settle, 2 delete. Its
--- counts say how many of its members are in which state.
+-- States of a flow: 0 running, 1 completed, 2 failed, 3 cancelled. A flow is due for 1 settlement or 2 deletion. Its
+-- counts are the numbers of its members in each state.
 
 create table flows (
   place integer primary key,

@@ -1,4 +1,4 @@
--- Up to which number the log was dropped, and the time of that entry; zeroes when nothing was.
+-- The highest number that was dropped from the log, and the time of that entry; zeroes if none was.
 
 create table log_window (
   single integer primary key check (single = 1),

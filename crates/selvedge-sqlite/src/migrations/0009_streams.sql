@@ -1,6 +1,6 @@
--- Streams: what attempts say while they run, frame by frame. Kinds: 1 stdout, 2 stderr, 3 event, 4 blob.
+-- Streams: the output of attempts while they run, frame by frame. Kinds: 1 stdout, 2 stderr, 3 event, 4 blob.
 
--- Best-effort frames with smaller numbers than `best_effort_from` were dropped: whoever drops others begins there.
+-- Best-effort frames below `best_effort_from` are deleted: the next deletion starts there.
 create table streams (
   execution blob not null check (length(execution) = 16),
   attempt integer not null,
@@ -12,7 +12,7 @@ create table streams (
   primary key (execution, attempt)
 ) strict, without rowid;
 
--- Apart from the streams, whose rows are written with every append.
+-- Separate from the streams, whose rows are written with every append.
 create table summaries (
   execution blob not null check (length(execution) = 16),
   attempt integer not null,
@@ -32,7 +32,7 @@ create table frames (
   primary key (execution, attempt, number)
 ) strict, without rowid;
 
--- What is kept only for a while, by its age.
+-- Best-effort frames by age: they are kept only for a while.
 create index frames_old
 on frames (at)
 where best_effort = 1;

@@ -1,8 +1,8 @@
--- What is recorded beside executions: signals, steps and waitpoints, each numbered from 1 in its execution; and what the
--- tokens of waitpoints are signed with.
+-- Records of executions: signals, steps and waitpoints, each numbered from 1 in its execution; and the keys that sign the
+-- tokens of waitpoints.
 
--- What a delivery did: 0 buffered, 1 counted, 2 resumed. The payload comes last, so that reading the rest of a row never
--- reads it.
+-- Effects of a delivery: 0 buffered, 1 counted, 2 resumed. The payload comes last, so that reading the rest of a row
+-- never reads it.
 create table signals (
   execution blob not null check (length(execution) = 16),
   number integer not null check (number > 0),
@@ -24,7 +24,7 @@ create unique index signals_key
 on signals (execution, key)
 where key is not null;
 
--- What is kept for a wait that is yet to come, however much was taken before.
+-- Signals for a later wait: however many were taken before, only untaken ones are read.
 create index signals_untaken
 on signals (execution, number)
 where taken is null;
@@ -45,8 +45,7 @@ create table steps (
 create unique index steps_name
 on steps (execution, name);
 
--- States: 0 open, 1 delivered, 2 expired, 3 revoked. `signal` is the number of the one that was delivered, `effect` what
--- that did.
+-- States: 0 open, 1 delivered, 2 expired, 3 revoked. `signal` is the number of the delivered signal, `effect` its effect.
 create table waitpoints (
   execution blob not null check (length(execution) = 16),
   number integer not null check (number > 0),
@@ -65,7 +64,7 @@ create table waitpoints (
   constraint delivered_has_effect check ((state = 1) = (effect is not null))
 ) strict, without rowid;
 
--- Keys by their names: the keys themselves are derived from the root secret.
+-- Token keys without their secrets, which are derived from the root secret.
 create table token_keys (
   id integer primary key,
   fingerprint integer not null,
@@ -73,7 +72,7 @@ create table token_keys (
   retires_at integer
 ) strict;
 
--- The root secret, where it is not kept elsewhere.
+-- The root secret, if it is not configured.
 create table kept_secret (
   single integer primary key check (single = 1),
   secret blob not null

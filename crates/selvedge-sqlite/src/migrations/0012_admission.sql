@@ -1,8 +1,8 @@
--- Executions are held by gates: state 5 is held. `gate` is the number of the gate whose opening lets one go on that is held
--- or was suspended by it, and `suspension` is also the encoded name of the gate that refuses a held one. A constraint of a
--- column cannot be changed, so the table is made anew, with the payloads last.
+-- Gates hold executions: state 5 is held. `gate` is the id of the gate that releases a held execution, or one that was
+-- suspended by the gate; `suspension` of a held execution is the encoded name of its gate. A constraint of a column
+-- cannot be changed, so the table is rebuilt, with the payloads last.
 --
--- A key of scope 5 stands for what was spent of a budget, and expires.
+-- A key of scope 5 stands for a report of usage of a budget, and expires.
 
 create table executions_gated (
   place integer primary key,
@@ -59,11 +59,12 @@ drop table executions;
 
 alter table executions_gated rename to executions;
 
+-- Waiting executions.
 create index executions_claim
 on executions (class, rank, id)
 where state = 0;
 
--- What a gate holds, in claim order.
+-- The executions that a gate holds, in claim order.
 create index executions_held
 on executions (gate, rank, id)
 where gate is not null;
@@ -79,11 +80,12 @@ where session is not null;
 create index executions_list
 on executions (namespace, submitted_at, id);
 
+-- All states except completed, which lists of the namespace serve.
 create index executions_by_state
 on executions (namespace, state, submitted_at, id)
 where state <> 10;
 
--- A flow with held members is not over.
+-- Held members are live.
 alter table flows
 drop column live;
 
@@ -95,8 +97,8 @@ add column live integer not null
 generated always as (blocked + waiting + delayed + active + suspended + held) virtual;
 
 -- Kinds: 1 lane, 2 concurrency key, 3 quota, 4 budget, 5 fairness key. The id is a digest of namespace, kind, name and
--- part. `config` is what people have set, and `state` is what else changes, both JSON objects; a state in which everything
--- is by default is null.
+-- part. `config` is the configuration by operators and `state` the state that changes, both JSON objects; a state with
+-- all defaults is null.
 create table gates (
   id integer primary key,
   namespace integer not null,
@@ -122,12 +124,13 @@ create index gates_parts
 on gates (namespace, kind, name)
 where part is not null;
 
+-- The parts of budgets that count for one flow.
 create index gates_of_flow
 on gates (part)
 where kind = 4;
 
--- What was spent of a budget, or of a part of it, in a period, by an execution; by none for what no execution did, or one
--- that is deleted. `spent` is a JSON object of amounts.
+-- Usage of a budget, or of a part of it, in a period: by an execution, or without one, which includes the usage of
+-- deleted executions. `spent` is a JSON object of amounts.
 create table ledger (
   place integer primary key,
   gate integer not null,

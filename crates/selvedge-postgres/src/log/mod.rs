@@ -1,0 +1,192 @@
+//! Reading the log without gaps.
+//!
+//! Numbers are drawn before the commit, so an entry may appear after one with a higher number was read. Every writer
+//! holds a shared advisory lock from before it draws a number until it ends. So a reader passes a gap only like this:
+//! it sees the gap, then waits until every transaction that held the lock at that moment has ended, then reads the gap
+//! again with a later statement. Entries that are still missing were rolled back and never appear. Transactions of
+//! other programs do not hold the lock and never delay a reader.
+//!
+//! Entries that have left the window are no gap: a page begins after them and says so. Entries and window are read in one
+//! snapshot, so a reader never misses entries unnoticed while they are dropped.
+
+mod window;
+
+use crate::PostgresStore;
+use crate::connection::{failure, no_connection};
+use crate::row;
+use crate::sql::{self, NEWEST_LIMIT};
+use deadpool_postgres::Object;
+use selvedge_store::{Entries, Entry, Error};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tokio_postgres::Row;
+
+/// The time a reader waits for the writers that may fill a gap. After that it returns the entries before the gap.
+const GAP_TIMEOUT: Duration = Duration::from_millis(500);
+/// The first and the longest pause between two checks whether those writers have ended.
+const FIRST_PAUSE: Duration = Duration::from_micros(500);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The number up to which this process knows the log to be settled: no further entry appears below it.
+#[derive(Default)]
+pub struct Settled(AtomicI64);
+
+impl Settled {
+    fn upto(&self) -> i64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn raise(&self, upto: i64) {
+        self.0.fetch_max(upto, Ordering::AcqRel);
+    }
+}
+
+/// Returns the first number above `settled` that is missing in a run that should begin after `after`.
+fn first_gap(numbers: impl Iterator<Item = i64>, after: i64, settled: i64) -> Option<i64> {
+    let mut expected = after + 1;
+    for number in numbers {
+        if number > expected && number > settled + 1 {
+            return Some(expected.max(settled + 1));
+        }
+        expected = number + 1;
+    }
+    None
+}
+
+impl PostgresStore {
+    /// Returns a page of the log after a number. It ends before the first gap that may still be filled.
+    pub(crate) async fn read_log(&self, after: i64, limit: u32) -> Result<Entries, Error> {
+        let client = self.pool.get().await.map_err(no_connection)?;
+        if after >= i64::MAX - 1 {
+            return self.newest(&client).await;
+        }
+        // Read before the page: a number that another reader settles later says nothing about entries that this page
+        // missed.
+        let mut settled = self.log.upto();
+        let Page { mut entries, mut dropped } = page(&client, after, limit).await?;
+        let numbers = |entries: &[Entry]| entries.iter().map(|entry| entry.number).collect::<Vec<i64>>();
+        if first_gap(numbers(&entries).into_iter(), after.max(dropped), settled).is_some()
+            && self.writers_ended(&client).await?
+        {
+            // Every writer that could have filled the gap has ended, so entries that this statement does not see never
+            // appear.
+            settled = settled.max(entries.last().map_or(after, |entry| entry.number));
+            Page { entries, dropped } = page(&client, after, limit).await?;
+            self.log.raise(settled);
+        }
+        if let Some(gap) = first_gap(numbers(&entries).into_iter(), after.max(dropped), settled) {
+            entries.retain(|entry| entry.number < gap);
+        }
+        let upto = entries.last().map_or(after.max(dropped), |entry| entry.number);
+        Ok(Entries { entries, upto, oldest: oldest(dropped) })
+    }
+
+    /// Returns the newest number below which no entry can appear any more. Reads only the newest numbers; if there are
+    /// more, a gap may lie below them, so it also waits for all current writers, up to the timeout.
+    async fn newest(&self, client: &Object) -> Result<Entries, Error> {
+        let settled = self.log.upto();
+        let mut newest = newest_numbers(client).await?;
+        let is_uncertain =
+            newest.first_gap(settled).is_some() || newest.before() > newest.dropped.max(settled);
+        if is_uncertain && self.writers_ended(client).await? {
+            self.log.raise(newest.numbers.last().copied().unwrap_or(0));
+            newest = newest_numbers(client).await?;
+        }
+        let upto = match newest.first_gap(self.log.upto()) {
+            Some(gap) => gap - 1,
+            None => newest.numbers.last().copied().unwrap_or(newest.dropped),
+        };
+        Ok(Entries { entries: Vec::new(), upto, oldest: oldest(newest.dropped) })
+    }
+
+    /// Waits until every current writer has ended. Returns false if that takes too long.
+    async fn writers_ended(&self, client: &Object) -> Result<bool, Error> {
+        let mut writing = self.writers(client).await?;
+        let deadline = tokio::time::Instant::now() + GAP_TIMEOUT;
+        let mut pause = FIRST_PAUSE;
+        while !writing.is_empty() {
+            if tokio::time::Instant::now() >= deadline {
+                return Ok(false);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            let still = self.writers(client).await?;
+            writing.retain(|writer| still.contains(writer));
+        }
+        Ok(true)
+    }
+
+    async fn writers(&self, client: &Object) -> Result<HashSet<String>, Error> {
+        let statement = client.prepare_cached(&sql::LOG_LIST_WRITERS).await.map_err(failure)?;
+        let rows = client.query(&statement, &[&self.writers_key]).await.map_err(failure)?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+}
+
+/// Returns the oldest number that is kept, given the highest one that was dropped; 0 if none was.
+fn oldest(dropped: i64) -> i64 {
+    if dropped == 0 { 0 } else { dropped + 1 }
+}
+
+/// Entries in order, and the highest number that was dropped from the log.
+struct Page {
+    entries: Vec<Entry>,
+    dropped: i64,
+}
+
+async fn page(client: &Object, after: i64, limit: u32) -> Result<Page, Error> {
+    let statement = client.prepare_cached(&sql::LOG_LIST).await.map_err(failure)?;
+    let rows = client.query(&statement, &[&after, &i64::from(limit)]).await.map_err(failure)?;
+    let entry = |row| {
+        let number = Row::get::<_, Option<i64>>(row, 0)?;
+        Some(Entry { number, body: row::payload(row, 1) })
+    };
+    Ok(Page {
+        entries: rows.iter().filter_map(entry).collect(),
+        dropped: rows.first().map_or(0, |row| row.get(2)),
+    })
+}
+
+/// The newest numbers, rising, and the highest number that was dropped from the log.
+struct Newest {
+    numbers: Vec<i64>,
+    dropped: i64,
+}
+
+impl Newest {
+    /// Returns the number after which these numbers are complete.
+    fn before(&self) -> i64 {
+        match self.numbers.first() {
+            Some(first) if self.numbers.len() >= NEWEST_LIMIT => first - 1,
+            Some(_) | None => self.dropped,
+        }
+    }
+
+    fn first_gap(&self, settled: i64) -> Option<i64> {
+        first_gap(self.numbers.iter().copied(), self.before(), settled)
+    }
+}
+
+async fn newest_numbers(client: &Object) -> Result<Newest, Error> {
+    let statement = client.prepare_cached(&sql::LOG_LIST_NEWEST).await.map_err(failure)?;
+    let rows = client.query(&statement, &[]).await.map_err(failure)?;
+    let numbers = rows.iter().rev().filter_map(|row| row.get(0)).collect();
+    Ok(Newest { numbers, dropped: rows.first().map_or(0, |row| row.get(1)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_gap;
+
+    #[test]
+    fn a_gap_is_seen_only_above_what_is_settled() {
+        assert_eq!(first_gap([1, 2, 3].into_iter(), 0, 0), None);
+        assert_eq!(first_gap([2, 3].into_iter(), 0, 0), Some(1));
+        assert_eq!(first_gap([1, 2, 5].into_iter(), 0, 0), Some(3));
+        assert_eq!(first_gap([1, 2, 5].into_iter(), 0, 3), Some(4));
+        assert_eq!(first_gap([1, 2, 5].into_iter(), 0, 4), None);
+        assert_eq!(first_gap([9].into_iter(), 7, 2), Some(8));
+        assert_eq!(first_gap([].into_iter(), 7, 2), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! Interning of namespaces and classes.
+
+use crate::connection::failure;
+use crate::row;
+use crate::{PostgresStore, sql};
+use selvedge_core::{Class, ClassId, Name, NamespaceId};
+use selvedge_store::Error;
+use tokio_postgres::types::ToSql;
+
+impl PostgresStore {
+    /// Two statements: the first waits for another server that inserts the same name, the second sees the committed row.
+    pub(crate) async fn intern_namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+        self.query(&sql::NAMESPACES_INSERT, &[&name.as_str()]).await?;
+        let rows = self.query(&sql::NAMESPACES_FIND, &[&name.as_str()]).await?;
+        let row = rows.first().ok_or_else(|| Error::Failed(format!("namespace {name} does not exist")))?;
+        Ok(NamespaceId(row.get(0)))
+    }
+
+    pub(crate) async fn list_namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
+        let rows = self.query(&sql::NAMESPACES_LIST, &[]).await?;
+        Ok(rows.iter().map(|row| (NamespaceId(row.get(0)), Name::trusted(row.get(1)))).collect())
+    }
+
+    /// The lock on the table makes the numbers of classes visible in order and without gaps.
+    pub(crate) async fn intern_classes(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
+        let mut client = self.client().await?;
+        let transaction = client.transaction().await.map_err(failure)?;
+        transaction.batch_execute("lock table classes in share row exclusive mode").await.map_err(failure)?;
+        let mut interned = Vec::new();
+        for class in classes {
+            let capabilities: Vec<&str> = class.capabilities.iter().map(Name::as_str).collect();
+            let parameters: [&(dyn ToSql + Sync); 4] =
+                [&class.namespace.0, &class.lane.as_str(), &class.kind.as_str(), &capabilities];
+            transaction.execute(sql::CLASSES_INSERT.as_str(), &parameters).await.map_err(failure)?;
+            let row =
+                transaction.query_one(sql::CLASSES_FIND.as_str(), &parameters).await.map_err(failure)?;
+            interned.push(row::class(&row));
+        }
+        transaction.commit().await.map_err(failure)?;
+        Ok(interned)
+    }
+
+    pub(crate) async fn list_classes(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
+        Ok(self.query(&sql::CLASSES_LIST, &[&after.0]).await?.iter().map(row::class).collect())
+    }
+}

@@ -1,5 +1,0 @@
--- Index: classes_pkey.
-select id, namespace, lane, kind, capabilities
-from classes
-where id > $1
-order by id

@@ -1,0 +1,11 @@
+-- Returns a page of the executions whose due time of kind $1 has passed, earliest first. An index condition cannot
+-- contain a volatile function, so the time is read once in a subquery.
+-- Locks: none. Index: executions_due.
+select id, due_at, namespace, tags
+from executions
+where due_kind = $1
+  and due_at is not null
+  and due_at <= (select clock_timestamp())
+  and (due_at, id) > ($2, $3)
+order by due_at, id
+limit $4

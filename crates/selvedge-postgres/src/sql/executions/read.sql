@@ -1,0 +1,5 @@
+-- Returns executions by id.
+-- Locks: none. Index: executions_pkey.
+select {columns}
+from executions
+where id = any($1)

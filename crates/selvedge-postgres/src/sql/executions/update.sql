@@ -1,0 +1,39 @@
+-- Updates executions that must still have their expected version; fails with division_by_zero if one does not.
+-- Locks: the executions, in the order of the array, which is id order. Index: executions_pkey, nested loop.
+with saved as (
+  update executions
+  set version = new.version,
+    epoch = new.epoch,
+    state = new.state,
+    priority = new.priority,
+    due_kind = new.due_kind,
+    ready_order = new.ready_order,
+    due_at = new.due_at,
+    session = new.session,
+    until_at = new.until_at,
+    started_at = new.started_at,
+    ended_at = new.ended_at,
+    lease_id = new.lease_id,
+    tags = new.tags,
+    detail = new.detail,
+    history = new.history,
+    joined = new.joined,
+    suspension = new.suspension,
+    gate = new.gate,
+    gate_rank = new.gate_rank,
+    result = case when new.keeps_result then executions.result else new.result end
+  from unnest(
+    $1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::smallint[], $6::smallint[], $7::smallint[],
+    $8::timestamptz[], $9::timestamptz[], $10::bigint[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[],
+    $14::uuid[], $15::text[], $16::text[], $17::bytea[], $18::bytea[], $19::bytea[],
+    $20::bigint[], $21::bigint[], $22::bytea[], $23::boolean[]
+  ) as new (
+    id, expected_version, version, epoch, state, priority, due_kind, ready_order, due_at, session, until_at, started_at,
+    ended_at, lease_id, tags, detail, history, joined, suspension, gate, gate_rank, result, keeps_result
+  )
+  where executions.id = new.id
+    and executions.version = new.expected_version
+  returning 1
+)
+select 1 / (case when count(*) = cardinality($1::uuid[]) then 1 else 0 end)
+from saved

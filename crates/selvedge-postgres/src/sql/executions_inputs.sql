@@ -1,4 +1,0 @@
--- Locks: nothing. Index: executions_pkey.
-select id, input
-from executions
-where id = any($1)

@@ -1,4 +1,0 @@
--- Locks: nothing. Index: executions_pkey.
-select id, spec, state, detail, result
-from executions
-where id = any($1)

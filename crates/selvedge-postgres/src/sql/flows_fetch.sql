@@ -1,4 +1,0 @@
--- Locks: nothing. Index: flows_pkey.
-select {flow}
-from flows
-where id = any($1)

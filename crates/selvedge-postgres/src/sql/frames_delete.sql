@@ -1,3 +1,0 @@
--- Index: frames_pkey.
-delete from frames
-where execution = any($1)

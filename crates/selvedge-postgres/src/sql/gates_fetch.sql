@@ -1,4 +1,0 @@
--- Locks: nothing. Index: gates_pkey.
-select {gate}
-from gates
-where gates.id = any($1)

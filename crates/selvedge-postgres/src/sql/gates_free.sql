@@ -1,9 +1,0 @@
--- Gives slots back to gates that were not read, and lets them be looked at, because nobody knows what they hold; one that does
--- not exist is passed over.
--- Locks: the gates, in the order of the array, which is id order. Index: gates_pkey, nested loop.
-update gates
-set active = greatest(gates.active - freed.count, 0),
-  version = gates.version + 1,
-  due_at = least(gates.due_at, clock_timestamp())
-from unnest($1::bigint[], $2::integer[]) as freed (id, count)
-where gates.id = freed.id

@@ -1,3 +1,0 @@
--- Index: history_pages_pkey.
-delete from history_pages
-where execution = any($1)

@@ -1,5 +1,0 @@
--- Index: history_pages_pkey.
-select lines
-from history_pages
-where execution = $1
-order by page

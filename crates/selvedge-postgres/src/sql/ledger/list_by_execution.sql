@@ -1,0 +1,7 @@
+-- Returns the usage of an execution, by gate and period.
+-- Locks: none. Index: ledger_of.
+select gate, period, execution, spent::text
+from ledger
+where execution = $1
+  and execution is not null
+order by gate, period

@@ -1,0 +1,10 @@
+-- Returns a page of the outbox rows of kind $1 that are at least $2 milliseconds old, oldest first. An index condition
+-- cannot contain a volatile function, so the time is read once in a subquery.
+-- Locks: none. Index: outbox_waiting.
+select {outbox}
+from outbox
+where kind = $1
+  and at <= (select clock_timestamp()) - $2::bigint * interval '1 millisecond'
+  and (at, id) > ($3, $4)
+order by at, id
+limit $5

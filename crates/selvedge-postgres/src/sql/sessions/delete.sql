@@ -1,0 +1,4 @@
+-- Deletes sessions by id.
+-- Locks: the sessions. Index: sessions_pkey.
+delete from sessions
+where id = any($1)

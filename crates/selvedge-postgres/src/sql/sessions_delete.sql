@@ -1,3 +1,0 @@
--- Index: sessions_pkey.
-delete from sessions
-where id = any($1)

@@ -1,4 +1,0 @@
--- Locks: nothing. Index: sessions_pkey.
-select {session}
-from sessions
-where id = any($1)

@@ -1,6 +1,0 @@
--- Locks: the sessions of the instances, in id order. Index: sessions_instance.
-select {session}
-from sessions
-where (namespace, instance) in (select * from unnest($1::integer[], $2::text[]))
-order by id
-for update

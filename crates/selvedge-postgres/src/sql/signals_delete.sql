@@ -1,3 +1,0 @@
--- Index: signals_pkey.
-delete from signals
-where execution = any($1)

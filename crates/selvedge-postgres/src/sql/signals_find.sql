@@ -1,5 +1,0 @@
--- Signals by the keys of their senders. Locks: nothing. Index: signals_key.
-select {signal}, null::bytea
-from unnest($1::uuid[], $2::text[]) as asked (execution, key)
-join signals on signals.execution = asked.execution and signals.key = asked.key
-where signals.key is not null

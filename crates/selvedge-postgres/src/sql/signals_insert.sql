@@ -1,9 +1,0 @@
--- A number or a key that is taken fails with unique_violation: somebody else told the execution something.
-insert into signals (
-  execution, number, name, source, waitpoint, waitpoint_name, key, digest, at, effect, taken, payload
-)
-select *
-from unnest(
-  $1::uuid[], $2::integer[], $3::text[], $4::text[], $5::uuid[], $6::text[], $7::text[], $8::bigint[],
-  $9::timestamptz[], $10::smallint[], $11::integer[], $12::bytea[]
-)

@@ -1,3 +1,0 @@
--- Index: steps_pkey.
-delete from steps
-where execution = any($1)

@@ -1,3 +1,0 @@
--- Index: streams_pkey.
-delete from streams
-where execution = any($1)

@@ -1,4 +1,0 @@
-insert into tags (namespace, tag, submitted_at, execution)
-select *
-from unnest($1::integer[], $2::text[], $3::timestamptz[], $4::uuid[])
-on conflict do nothing

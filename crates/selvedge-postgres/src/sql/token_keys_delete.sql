@@ -1,3 +1,0 @@
--- Index: token_keys_pkey.
-delete from token_keys
-where id = any($1)

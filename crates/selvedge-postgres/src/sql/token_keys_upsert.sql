@@ -1,9 +1,0 @@
--- Writes keys of tokens, new or not, in the order of the array. Index: token_keys_pkey.
--- Of two rotations at once the one that ends a key earlier holds.
-insert into token_keys (id, fingerprint, created_at, retires_at)
-select *
-from unnest($1::bigint[], $2::bigint[], $3::timestamptz[], $4::timestamptz[])
-on conflict (id) do update
-set fingerprint = excluded.fingerprint,
-  created_at = excluded.created_at,
-  retires_at = least(token_keys.retires_at, excluded.retires_at)

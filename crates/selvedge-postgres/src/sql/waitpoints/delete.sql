@@ -1,0 +1,4 @@
+-- Deletes the waitpoints of executions.
+-- Locks: the waitpoints. Index: waitpoints_of_execution.
+delete from waitpoints
+where execution = any($1)

@@ -1,3 +1,0 @@
--- Index: waitpoints_of_execution.
-delete from waitpoints
-where execution = any($1)

@@ -1,0 +1,240 @@
+//! The contract of a store, fulfilled: decisions run in `transaction`, everything else in `read/`, `log/` and the
+//! modules of their nouns.
+
+use crate::{PostgresStore, sql};
+use async_trait::async_trait;
+use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition};
+use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
+use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::rows::Members;
+use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::token::TokenKey;
+use selvedge_core::{
+    Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
+    Signal, Step, Timestamp, Waitpoint, WaitpointId,
+};
+use selvedge_store::{
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store, Stored,
+    Transaction,
+};
+use uuid::Uuid;
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn describe(&self) -> Description {
+        Description { name: "postgres", writers: self.settings.writers, shared: true }
+    }
+
+    async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        self.run(decision).await
+    }
+
+    async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
+        self.intern_namespace(name).await
+    }
+
+    async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
+        self.list_namespaces().await
+    }
+
+    async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
+        self.intern_classes(classes).await
+    }
+
+    async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
+        self.list_classes(after).await
+    }
+
+    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
+        self.read_executions(ids).await
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ListPosition>,
+        limit: u32,
+    ) -> Result<Vec<Stored>, Error> {
+        self.find_executions(filter, after, limit).await
+    }
+
+    async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
+        self.count_executions(filter, bound).await
+    }
+
+    async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
+        self.read_history(id).await
+    }
+
+    async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
+        self.count_ahead(execution, bound).await
+    }
+
+    async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
+        self.list_sessions(namespace).await
+    }
+
+    async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
+        self.read_flows(ids).await
+    }
+
+    async fn list_flows(
+        &self,
+        filter: &FlowFilter,
+        after: Option<FlowListPosition>,
+        limit: u32,
+    ) -> Result<Vec<Flow>, Error> {
+        self.find_flows(filter, after, limit).await
+    }
+
+    async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
+        self.read_members(page).await
+    }
+
+    async fn due_flows(
+        &self,
+        kind: FlowDue,
+        after: Option<(Timestamp, FlowId)>,
+        limit: u32,
+    ) -> Result<Vec<DueFlow>, Error> {
+        self.find_due_flows(kind, after, limit).await
+    }
+
+    async fn outbox(
+        &self,
+        kind: OutboxKind,
+        stale_ms: i64,
+        after: Option<(Timestamp, Uuid)>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error> {
+        self.find_stale_outbox(kind, stale_ms, after, limit).await
+    }
+
+    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.read_frames(stream, from, limit).await
+    }
+
+    async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
+        self.read_stream(stream).await
+    }
+
+    async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
+        self.delete_frames(limit).await
+    }
+
+    async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
+        self.read_signals(of, after, limit).await
+    }
+
+    async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Step>, Error> {
+        self.read_steps(of, after, limit).await
+    }
+
+    async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
+        self.read_waitpoints(of, after, limit).await
+    }
+
+    async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
+        self.find_waitpoint(id).await
+    }
+
+    async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
+        self.list_token_keys().await
+    }
+
+    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+        self.keep_secret(new).await
+    }
+
+    async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
+        self.read_gates(ids).await
+    }
+
+    async fn list_gates(
+        &self,
+        namespace: NamespaceId,
+        kind: GateKind,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        self.find_gates(namespace, kind, after, limit).await
+    }
+
+    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
+        self.find_due_gates(after, limit).await
+    }
+
+    async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
+        self.find_parts(gate, limit).await
+    }
+
+    async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
+        self.read_ledger(gate, period).await
+    }
+
+    async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
+        self.read_ledger_of(execution).await
+    }
+
+    async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
+        self.count_held(gate, bound).await
+    }
+
+    async fn overview(&self) -> Result<Overview, Error> {
+        self.read_overview().await
+    }
+
+    async fn due(
+        &self,
+        kind: DueKind,
+        after: Option<(Timestamp, ExecutionId)>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        self.find_due(kind, after, limit).await
+    }
+
+    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
+        self.find_expired_leases(after, limit).await
+    }
+
+    async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
+        self.find_unseen_sessions(unseen_ms, limit).await
+    }
+
+    async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
+        self.execute(&sql::KEYS_DELETE_EXPIRED, &[&i64::from(limit)]).await
+    }
+
+    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
+        self.read_log(after, limit).await
+    }
+
+    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        self.keep_window(keep_ms).await
+    }
+
+    async fn announce(&self, notification: Notification) -> Result<(), Error> {
+        self.notify(notification).await
+    }
+
+    async fn news(&self) -> Option<Notification> {
+        Some(self.listener.lock().await.next().await)
+    }
+
+    async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
+        let text = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint, \
+                    pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint";
+        let rows = self.query(text, &[]).await?;
+        Ok(rows.first().map(|row| (row.get(0), row.get(1))))
+    }
+
+    async fn ping(&self) -> Result<(), Error> {
+        self.query("select 1", &[]).await.map(|_| ())
+    }
+
+    async fn close(&self) {
+        self.writers.close();
+        self.pool.close();
+    }
+}

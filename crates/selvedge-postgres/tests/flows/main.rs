@@ -1,0 +1,11 @@
+//! Flows on Postgres: their rows, races of two servers, crashes at every statement, and fan-in under load.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod crashes;
+mod fan_in;
+mod races;
+mod rows;
+mod throughput;
+mod waking;

@@ -1,0 +1,19 @@
+//! The store itself: opening, statements and their plans, transactions, the log, streams, notifications, unreadable
+//! rows, and races of two servers for one execution.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bounds;
+mod fixtures;
+mod log;
+mod log_window;
+mod notifications;
+mod opening;
+mod plan_cases;
+mod plans;
+mod races;
+mod retention;
+mod streams;
+mod transaction;
+mod unreadable;

@@ -1,0 +1,260 @@
+//! Every statement that must stay fast uses the index it was written for, among 100 000 executions, whatever statistics
+//! the planner has: none, those of empty tables, or correct ones.
+
+use super::plan_cases::{Case, cases};
+use crate::support::Sandbox;
+use selvedge_postgres::testing;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+/// The rows among which the statements run.
+const FILL: &str = include_str!("plans_fill.sql");
+
+/// Updates the statistics.
+const ANALYSE: &str = "analyze executions, class_priorities, tags, sessions, keys, history_pages, log, nodes, flows, flow_tags, \
+                       outbox, streams, frames, signals, steps, waitpoints, gates, ledger";
+
+/// Disables autovacuum, so that the statistics stay as each test needs them.
+const NO_AUTOVACUUM: &str = "
+do $$
+declare
+  one regclass;
+begin
+  for one in select oid from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r' loop
+    execute format('alter table %s set (autovacuum_enabled = off)', one);
+  end loop;
+end
+$$;
+";
+
+/// Statements whose index already has the requested order.
+const IN_ORDER: [&str; 17] = [
+    "executions/list_due",
+    "executions/find_held",
+    "executions/list",
+    "executions/list_by_flow",
+    "executions/lock_held",
+    "flows/list_due",
+    "flows/list",
+    "flows/list_by_tag",
+    "frames/list",
+    "gates/list_due",
+    "gates/list",
+    "log/list",
+    "log/list_newest",
+    "nodes/list_members",
+    "outbox/list_stale",
+    "signals/list",
+    "waitpoints/list",
+];
+
+/// Statements that lock rows in the order of an array, with their table.
+const IN_ORDER_OF_ARRAY: [(&str, &str); 7] = [
+    ("executions/update", "executions"),
+    ("flows/add_counts", "flows"),
+    ("flows/delete", "flows"),
+    ("flows/update", "flows"),
+    ("gates/delete", "gates"),
+    ("gates/give_back", "gates"),
+    ("gates/update", "gates"),
+];
+
+/// The parts of a plan that are checked.
+#[derive(Debug, Default)]
+struct Plan {
+    nodes: Vec<String>,
+    indexes: BTreeSet<String>,
+    pages: i64,
+    text: String,
+}
+
+impl Plan {
+    fn of(explained: &Value) -> Plan {
+        let root = &explained[0]["Plan"];
+        let read = ["Shared Hit Blocks", "Shared Read Blocks"].map(|blocks| root[blocks].as_i64());
+        let mut plan = Plan { pages: read.into_iter().flatten().sum(), ..Plan::default() };
+        plan.walk(root, 0);
+        plan
+    }
+
+    fn walk(&mut self, node: &Value, depth: usize) {
+        let word = |field: &str| node[field].as_str().unwrap_or_default().to_owned();
+        let name = format!("{} {}", word("Node Type"), word("Relation Name")).trim().to_owned();
+        let pages = ["Shared Hit Blocks", "Shared Read Blocks"]
+            .map(|blocks| node[blocks].as_i64().unwrap_or_default());
+        let line = format!(
+            "{:depth$}{name} {} {} {} ({} rows, {} pages)\n",
+            "",
+            word("Index Name"),
+            word("Index Cond"),
+            word("Filter"),
+            node["Actual Rows"],
+            pages[0] + pages[1],
+        );
+        self.text.push_str(&line);
+        self.nodes.push(name);
+        self.indexes.extend(node["Index Name"].as_str().map(family));
+        for below in node["Plans"].as_array().into_iter().flatten() {
+            self.walk(below, depth + 2);
+        }
+    }
+
+    /// Reports whether it merges the partitions of the log, each read through its index.
+    fn merges_the_log(&self) -> bool {
+        self.nodes.iter().any(|node| node == "Merge Append")
+            && !self.nodes.iter().any(|node| node.starts_with("Append") || node.starts_with("Sort"))
+    }
+
+    /// Reports whether no table is read as a whole, and no join changes the order of locks.
+    fn is_sound(&self) -> bool {
+        let costly = [
+            "Seq Scan executions",
+            "Seq Scan class_priorities",
+            "Seq Scan tags",
+            "Seq Scan keys",
+            "Seq Scan history_pages",
+            "Seq Scan streams",
+            "Seq Scan frames",
+            "Seq Scan signals",
+            "Seq Scan steps",
+            "Seq Scan waitpoints",
+            "Seq Scan nodes",
+            "Seq Scan flows",
+            "Seq Scan flow_tags",
+            "Seq Scan outbox",
+            "Seq Scan gates",
+            "Seq Scan ledger",
+        ];
+        self.nodes.iter().all(|node| {
+            !costly.contains(&node.as_str())
+                && !node.starts_with("Seq Scan log")
+                && !node.starts_with("Hash Join")
+                && !node.starts_with("Merge Join")
+                && !node.starts_with("Bitmap")
+        })
+    }
+
+    /// Reports whether rows are locked in the order of the array: a loop over the array that finds each row by its id.
+    fn visits_the_array_in_order(&self, table: &str) -> bool {
+        let [change, find] = ["ModifyTable", "Index Scan"].map(|step| format!("{step} {table}"));
+        let steps = [change.as_str(), "Nested Loop", "Function Scan", find.as_str()];
+        self.nodes.windows(steps.len()).any(|window| window == steps)
+    }
+}
+
+/// Returns the name of an index; for an index of a partition of the log, the name of the partitioned index.
+fn family(index: &str) -> String {
+    let of_a_partition = index.starts_with("log_") && index.ends_with("_number_idx");
+    if of_a_partition { "log_number".to_owned() } else { index.to_owned() }
+}
+
+async fn explain(client: &Client, statement: &str, arguments: &str) -> Plan {
+    let execute = match arguments {
+        "" => "execute asked".to_owned(),
+        arguments => format!("execute asked({arguments})"),
+    };
+    let text = format!(
+        "begin; prepare asked as {statement}; explain (analyze, buffers, timing off, format json) {execute};
+         deallocate asked; rollback"
+    );
+    let answers = client.simple_query(&text).await;
+    let answers = answers.unwrap_or_else(|error| panic!("{error:?}\n{statement}\n{arguments}"));
+    let row = answers.iter().find_map(|answer| match answer {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    Plan::of(&serde_json::from_str(&row.expect("there is a plan")).expect("a plan is JSON"))
+}
+
+/// Checks every case on a connection with the settings of the store's own.
+async fn check(sandbox: &Sandbox) {
+    let client = testing::connect(&sandbox.url("plans"), &sandbox.settings()).await;
+    let client = client.expect("the connection opens");
+    let statements: HashMap<_, _> = testing::statements().into_iter().collect();
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let plan = explain(&client, statements[case.name], &case.arguments).await;
+        wrong.extend(faults(&case, &plan).map(|fault| format!("{}: {fault}\n{}", case.name, plan.text)));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn faults(case: &Case, plan: &Plan) -> impl Iterator<Item = String> {
+    let used: BTreeSet<&str> = plan.indexes.iter().map(String::as_str).collect();
+    let meant = case.indexes.iter().copied().collect();
+    let sorts = plan.nodes.iter().any(|node| node.starts_with("Sort"));
+    [
+        (used != meant).then(|| format!("uses {used:?}, not {meant:?}")),
+        (!plan.is_sound()).then(|| "reads a whole table or joins by hashing or merging".to_owned()),
+        (plan.pages > case.pages).then(|| format!("reads {} pages, not {}", plan.pages, case.pages)),
+        (["log/list", "log/list_newest"].contains(&case.name) && !plan.merges_the_log())
+            .then(|| "does not merge the partitions".to_owned()),
+        (sorts && IN_ORDER.contains(&case.name)).then(|| "sorts".to_owned()),
+        IN_ORDER_OF_ARRAY
+            .iter()
+            .any(|(name, table)| case.name == *name && !plan.visits_the_array_in_order(table))
+            .then(|| "does not visit the rows in the order of the array".to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+async fn filled(before: &str, after: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.store("store").await;
+    let plain = sandbox.plain().await;
+    for text in [NO_AUTOVACUUM, before, FILL, after] {
+        plain.run(text).await;
+    }
+    sandbox
+}
+
+#[tokio::test]
+async fn slow_statements_use_their_indexes_among_100_000_rows_that_were_never_analysed() {
+    let sandbox = filled("", "").await;
+    check(&sandbox).await;
+}
+
+#[tokio::test]
+async fn slow_statements_use_their_indexes_among_100_000_rows_with_statistics_of_empty_tables() {
+    let sandbox = filled(ANALYSE, "").await;
+    check(&sandbox).await;
+}
+
+#[tokio::test]
+async fn slow_statements_use_their_indexes_among_100_000_rows_with_correct_statistics() {
+    let sandbox = filled("", ANALYSE).await;
+    check(&sandbox).await;
+}
+
+#[tokio::test]
+async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
+    let checked: BTreeSet<&str> = cases().iter().map(|case| case.name).collect();
+    let left: Vec<&str> = testing::statements()
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| !checked.contains(name) && !name.ends_with("/insert"))
+        .collect();
+    assert_eq!(
+        left,
+        [
+            "bounds/find_oldest_writer",
+            "class_priorities/upsert",
+            "classes/find",
+            "flows/lock_growth",
+            "log/append",
+            "log/list_missing_days",
+            "log/list_old_days",
+            "log/list_writers",
+            "namespaces/find",
+            "namespaces/list",
+            "outbox/upsert",
+            "sessions/list",
+            "sessions/upsert",
+            "token_keys/delete",
+            "token_keys/list",
+            "token_keys/upsert"
+        ]
+    );
+}

@@ -1,0 +1,70 @@
+//! Retention deletes an execution from every table.
+
+use crate::support::server::fence;
+use crate::support::{Sandbox, wait_until};
+use selvedge_engine::core::rules::operator::Action;
+use selvedge_engine::core::rules::report::Op;
+use selvedge_engine::core::rules::signal::SignalDraft;
+use selvedge_engine::core::rules::step::StepDraft;
+use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
+use selvedge_engine::core::step::StepKind;
+use selvedge_engine::core::stream::{FrameKind, FrameMode};
+use selvedge_engine::core::{Draft, Name, Policy};
+
+const TABLES: [&str; 9] = [
+    "select count(*) from executions where id = $1",
+    "select count(*) from tags where execution = $1",
+    "select count(*) from keys where execution = $1",
+    "select count(*) from history_pages where execution = $1",
+    "select count(*) from streams where execution = $1",
+    "select count(*) from frames where execution = $1",
+    "select count(*) from signals where execution = $1",
+    "select count(*) from steps where execution = $1",
+    "select count(*) from waitpoints where execution = $1",
+];
+
+#[tokio::test]
+async fn an_execution_past_its_retention_is_deleted_from_every_table_and_no_other_is() {
+    let sandbox = Sandbox::new();
+    let (server, plain) = (sandbox.server("server").await, sandbox.plain().await);
+    let with_everything = |key: &str, retention_ms| Draft {
+        tags: [("a".into(), "b".into())].into(),
+        unique_while_active: Some(key.into()),
+        policy: Policy { retention_ms, ..Policy::default() },
+        ..Draft::new("kind")
+    };
+    let mut ids = Vec::new();
+    for (key, retention_ms) in [("short", 1), ("long", 60_000)] {
+        let id = server.submit(with_everything(key, retention_ms)).await;
+        for round in 0..60 {
+            let set = [("note".to_string(), format!("{round:0400}"))].into();
+            server.operate(id, Action::Tag { set, remove: vec![] }).await.expect("the tag is set");
+        }
+        let lease = fence(&server.claim_one("one").await);
+        let frame = Op::Frame { kind: FrameKind::Stdout, mode: FrameMode::Durable, data: "1".into() };
+        server.report(lease, frame).await.expect("the frame is appended");
+        let name = Name::trusted("name");
+        let step = StepDraft { name: name.clone(), kind: StepKind::Step, result: "1".into(), duration_ms: 0 };
+        server.report(lease, Op::Step(step)).await.expect("the step is recorded");
+        let waitpoint = server.namespace.waitpoint(WaitpointDraft::new(name.clone()));
+        server.report(lease, waitpoint).await.expect("the waitpoint is created");
+        let signal = SignalDraft { name: Some("name".into()), payload: "1".into(), key: None };
+        server.namespace.signal(id, signal, &name).await.expect("the signal is delivered");
+        server.complete(lease).await.expect("the lease is held");
+        ids.push(id);
+    }
+    for id in &ids {
+        for table in TABLES {
+            assert!(plain.number(table, &[&id.0]).await > 0, "{table}");
+        }
+    }
+    wait_until("the execution is deleted", async || server.tick("retention").await.done == 1).await;
+    for table in TABLES {
+        assert_eq!(plain.number(table, &[&ids[0].0]).await, 0, "{table}");
+        assert!(plain.number(table, &[&ids[1].0]).await > 0, "{table}");
+    }
+    assert!(server.is_deleted(ids[0]).await);
+    let again = server.namespace.submit(with_everything("short", 1)).await.expect("the request is accepted");
+    assert!(!again.duplicate, "its key can be used again");
+    server.engine.shutdown().await;
+}

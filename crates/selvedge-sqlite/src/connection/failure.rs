@@ -1,0 +1,43 @@
+//! The store's errors for SQLite's, and unreadable values as SQLite's errors.
+
+use rusqlite::ErrorCode;
+use rusqlite::types::Type;
+use selvedge_store::Error;
+
+/// Returns the store's error for one of SQLite's.
+pub fn failure(error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(
+            ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::CannotOpen
+            | ErrorCode::ReadOnly
+            | ErrorCode::PermissionDenied
+            | ErrorCode::OutOfMemory
+            | ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::FileLockingProtocolFailed,
+        ) => Error::Unavailable(error.to_string()),
+        Some(ErrorCode::NotADatabase) => {
+            Error::BadAddress("the file is not a database; name another path for the store".into())
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            Error::Failed(format!("the file is damaged: {error}; restore it from a backup"))
+        }
+        _ => Error::Failed(error.to_string()),
+    }
+}
+
+/// Returns the error for an unreadable value in the file.
+pub fn not_understood(what: &str) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Null, what.into())
+}
+
+/// Reports whether an error is about an unreadable value in the file.
+pub fn is_not_understood(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    matches!(
+        error,
+        FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..)
+    )
+}

@@ -1,4 +1,0 @@
--- Expects the unique index of classes.
--- ?1 namespace, ?2 lane, ?3 kind, ?4 capabilities
-insert into classes (namespace, lane, kind, capabilities)
-values (?1, ?2, ?3, ?4)

@@ -1,6 +1,0 @@
--- The next due time of one kind. Expects the index executions_due.
--- ?1 kind
-select min(due_at)
-from executions indexed by executions_due
-where due_kind = ?1
-  and due_at is not null

@@ -1,0 +1,10 @@
+-- Returns a page of the executions whose due time of one kind has passed, earliest first.
+-- Index: executions_due.
+-- Parameters: ?1 kind, ?2 now, ?3 and ?4 the position (due_at, id) after which the page begins, ?5 limit
+select id, due_at, namespace, tags
+from executions indexed by executions_due
+where due_kind = ?1
+  and due_at <= ?2
+  and (due_at, id) > (?3, ?4)
+order by due_at, id
+limit ?5

@@ -1,5 +1,0 @@
--- Expects the primary key of flow_tags.
--- ?1 namespace, ?2 tag, ?3 submitted_at, ?4 flow
-insert into flow_tags (namespace, tag, submitted_at, flow)
-values (?1, ?2, ?3, ?4)
-on conflict do nothing

@@ -1,0 +1,6 @@
+-- Returns a flow.
+-- Index: the unique index on flows.id.
+-- Parameters: ?1 id
+select {flow}
+from flows
+where id = ?1

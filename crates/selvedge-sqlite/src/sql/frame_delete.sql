@@ -1,4 +1,0 @@
--- Expects the primary key of frames.
--- ?1 execution
-delete from frames
-where execution = ?1

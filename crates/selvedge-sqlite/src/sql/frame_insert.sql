@@ -1,4 +1,0 @@
--- Expects the primary key of frames.
--- ?1 execution, ?2 attempt, ?3 number, ?4 kind, ?5 best_effort, ?6 at, ?7 data
-insert into frames (execution, attempt, number, kind, best_effort, at, data)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7)

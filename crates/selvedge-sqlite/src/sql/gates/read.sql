@@ -1,0 +1,6 @@
+-- Returns a gate.
+-- Index: the primary key of gates.
+-- Parameters: ?1 id
+select {gate}
+from gates
+where id = ?1

@@ -1,7 +1,0 @@
--- Removes a key, or only where it stands for an execution that is given. Expects the primary key of keys.
--- ?1 namespace, ?2 scope, ?3 key, ?4 execution or null
-delete from keys
-where namespace = ?1
-  and scope = ?2
-  and key = ?3
-  and (?4 is null or execution = ?4)

@@ -1,7 +1,0 @@
--- Expects the primary key of keys.
--- ?1 namespace, ?2 scope, ?3 key
-select execution, digest, answer, expires_at
-from keys
-where namespace = ?1
-  and scope = ?2
-  and key = ?3

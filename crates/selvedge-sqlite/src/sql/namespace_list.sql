@@ -1,3 +1,0 @@
-select id, name
-from namespaces
-order by id

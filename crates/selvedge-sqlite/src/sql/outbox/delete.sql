@@ -1,0 +1,6 @@
+-- Deletes an outbox row.
+-- Index: the primary key of outbox.
+-- Parameters: ?1 id, ?2 kind
+delete from outbox
+where id = ?1
+  and kind = ?2

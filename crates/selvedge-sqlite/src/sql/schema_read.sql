@@ -1,2 +1,0 @@
-select version, minimum_reader
-from selvedge_schema

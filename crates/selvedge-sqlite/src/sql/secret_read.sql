@@ -1,4 +1,0 @@
--- Expects the primary key of kept_secret.
-select secret
-from kept_secret
-where single = 1

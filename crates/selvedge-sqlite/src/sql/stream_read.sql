@@ -1,7 +1,0 @@
--- Expects the primary keys of streams and summaries.
--- ?1 execution, ?2 attempt
-select next, bytes, digest, summary_version, document
-from streams
-left join summaries on summaries.execution = streams.execution and summaries.attempt = streams.attempt
-where streams.execution = ?1
-  and streams.attempt = ?2

@@ -1,4 +1,0 @@
--- Expects the primary key of summaries.
--- ?1 execution
-delete from summaries
-where execution = ?1

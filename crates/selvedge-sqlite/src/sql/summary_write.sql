@@ -1,9 +1,0 @@
--- Writes a summary document, new or not; one of the same version is the same. Expects the primary key of summaries.
--- ?1 execution, ?2 attempt, ?3 version, ?4 document
-insert into summaries (execution, attempt, version, document)
-values (?1, ?2, ?3, ?4)
-on conflict (execution, attempt) do update
-set
-  version = excluded.version,
-  document = excluded.document
-where version <> excluded.version

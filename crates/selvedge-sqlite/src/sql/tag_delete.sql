@@ -1,7 +1,0 @@
--- Expects the primary key of tags.
--- ?1 namespace, ?2 tag, ?3 submitted_at, ?4 execution
-delete from tags
-where namespace = ?1
-  and tag = ?2
-  and submitted_at = ?3
-  and execution = ?4

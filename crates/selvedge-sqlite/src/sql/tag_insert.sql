@@ -1,5 +1,0 @@
--- Expects the primary key of tags.
--- ?1 namespace, ?2 tag, ?3 submitted_at, ?4 execution
-insert into tags (namespace, tag, submitted_at, execution)
-values (?1, ?2, ?3, ?4)
-on conflict do nothing

@@ -1,0 +1,15 @@
+//! The SQLite store itself: opening files, group commit, statements and their plans, and everything that depends on the
+//! file.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod fixtures;
+mod flows;
+mod gates;
+mod log_window;
+mod opening;
+mod plans;
+mod records;
+mod streams;
+mod writer;
