@@ -126,10 +126,10 @@ pub struct Detail {
     /// The slots and reservations that its claim took and the end of the attempt gives back.
     #[serde(skip_serializing_if = "is_default")]
     pub slots: Slots,
-    /// The priority of the head of a fairness line: the one execution of the line that may be claimed. Claims ignore
-    /// it, because lines take turns regardless of priority; none for all other executions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub head: Option<i16>,
+    /// The own priority of the head of a fairness line: the one execution of the line that may be claimed. Claims ignore
+    /// it, because lines take turns regardless of priority; none for all other executions. Stored as `head`.
+    #[serde(rename = "head", skip_serializing_if = "Option::is_none")]
+    pub own_priority: Option<i16>,
 }
 
 /// The slots and reservations that a claim took.
@@ -271,7 +271,7 @@ impl Execution {
     /// Returns the priority that claims see. The heads of fairness lines all have priority 0; inside a line priorities
     /// count.
     pub fn claim_priority(&self) -> i16 {
-        if self.detail.head.is_some() { 0 } else { self.priority }
+        if self.detail.own_priority.is_some() { 0 } else { self.priority }
     }
 
     /// Returns the rank, in microseconds: `ready_order`, moved forward by the priority. Claims take the smallest first.

@@ -2,7 +2,7 @@
 
 use crate::tables::{Record, Tables};
 use selvedge_core::log::pack;
-use selvedge_core::rows::{Inserted, KeyName, ResultChange, Updated};
+use selvedge_core::rows::{Inserted, KeyName, KeySubject, ResultChange, Updated};
 use selvedge_core::{Changes, ExecutionId, FlowId, Session, Timestamp};
 
 impl Tables {
@@ -77,8 +77,8 @@ impl Tables {
     }
 
     /// Returns true if a removal applies to a key. One that names an execution applies only to a key of that execution.
-    fn key_is_removed(&self, name: &KeyName, only_of: Option<ExecutionId>) -> bool {
-        self.keys.get(name).is_some_and(|key| only_of.is_none() || key.execution == only_of)
+    fn key_is_removed(&self, name: &KeyName, only_of: Option<KeySubject>) -> bool {
+        self.keys.get(name).is_some_and(|key| only_of.is_none() || key.subject == only_of)
     }
 
     fn save_executions(

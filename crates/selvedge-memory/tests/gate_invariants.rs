@@ -173,12 +173,12 @@ async fn a_fairness_line_with_two_heads_is_found() {
     let changes = store
         .row(store.line[1], |row| {
             row.state = State::Waiting;
-            row.detail.head = Some(row.priority);
+            row.detail.own_priority = Some(row.priority);
         })
         .await;
     store.assert_found("2 heads may be claimed", changes).await;
     let store = SoundStore::new().await;
-    let changes = store.row(store.line[1], |row| row.detail.head = Some(row.priority)).await;
+    let changes = store.row(store.line[1], |row| row.detail.own_priority = Some(row.priority)).await;
     store.assert_found("it is the head of a fairness line", changes).await;
 }
 

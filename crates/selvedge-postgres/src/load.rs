@@ -18,7 +18,7 @@ use crate::transaction::Failed;
 use deadpool_postgres::Object;
 use selvedge_core::filter::ListPosition;
 use selvedge_core::outbox::OutboxName;
-use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, Members};
+use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, KeySubject, Members};
 use selvedge_core::table::{Access, Request};
 use selvedge_core::{ClassId, ExecutionId, FlowId, Name, NamespaceId, Needs, Rows, SessionId};
 use selvedge_store::Error;
@@ -400,7 +400,7 @@ fn key(row: &Row) -> Result<KeyRow, Error> {
         KeyScope::from_code(code).ok_or_else(|| Error::Failed(format!("keys: unknown scope {code}")))?;
     Ok(KeyRow {
         name: KeyName { namespace: NamespaceId(row.get(0)), scope, key: Name::trusted(row.get(2)) },
-        execution: row.get::<_, Option<Uuid>>(3).map(ExecutionId),
+        subject: row.get::<_, Option<Uuid>>(3).map(|id| KeySubject::new(scope, id)),
         digest: row.get::<_, i64>(4) as u64,
         answer: row::payload(row, 5),
         expires_at: row.get::<_, Option<Micros>>(6).map(Micros::time),

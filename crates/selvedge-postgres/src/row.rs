@@ -86,7 +86,7 @@ fn read(row: &Row, id: Uuid) -> Result<Execution, String> {
         version: get(row, 8)?,
         epoch: get(row, 9)?,
         state: get(row, 10)?,
-        priority: get(row, 11)?,
+        claim_priority: get(row, 11)?,
         due_kind: get(row, 12)?,
         ready_order: micros(row, 13)?,
         due_at: some_micros(row, 14)?,
@@ -100,7 +100,8 @@ fn read(row: &Row, id: Uuid) -> Result<Execution, String> {
         history: get(row, 22)?,
         joined: get(row, 23)?,
         suspension: get(row, 24)?,
-        // The suspension names the gate.
+        held_by: get(row, 25)?,
+        // The gate is known from its name.
         gate: None,
     };
     columns::execution(fixed, moving)

@@ -107,7 +107,7 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
             column(removed, |(name, _)| name.namespace.0),
             column(removed, |(name, _)| name.scope.code()),
             column(removed, |(name, _)| name.key.as_str()),
-            column(removed, |(_, execution)| execution.map(|id| id.0)),
+            column(removed, |(_, subject)| subject.map(|subject| subject.id())),
         ]
     });
     saving.rows(&changes.keys.written, &sql::KEYS_INSERT, keys);
@@ -200,7 +200,7 @@ fn moving<'a, R>(rows: &'a [R], of: impl Fn(&'a R) -> &'a Moving) -> Parameters<
         column(rows, |row| of(row).version),
         column(rows, |row| of(row).epoch),
         column(rows, |row| of(row).state),
-        column(rows, |row| of(row).priority),
+        column(rows, |row| of(row).claim_priority),
         column(rows, |row| of(row).due_kind),
         column(rows, |row| Micros(of(row).ready_order)),
         column(rows, |row| of(row).due_at.map(Micros)),
@@ -214,6 +214,7 @@ fn moving<'a, R>(rows: &'a [R], of: impl Fn(&'a R) -> &'a Moving) -> Parameters<
         column(rows, |row| of(row).history.as_slice()),
         column(rows, |row| of(row).joined.as_deref()),
         column(rows, |row| of(row).suspension.as_deref()),
+        column(rows, |row| of(row).held_by.as_deref()),
         column(rows, |row| of(row).gate),
         column(rows, |row| of(row).gate_rank()),
     ]
@@ -233,7 +234,7 @@ fn keys(rows: &[KeyRow]) -> Parameters<'_> {
         column(rows, |row| row.name.namespace.0),
         column(rows, |row| row.name.scope.code()),
         column(rows, |row| row.name.key.as_str()),
-        column(rows, |row| row.execution.map(|id| id.0)),
+        column(rows, |row| row.subject.map(|subject| subject.id())),
         column(rows, |row| row.digest as i64),
         column(rows, |row| row.answer.as_ref()),
         column(rows, |row| row.expires_at.map(Micros::from)),

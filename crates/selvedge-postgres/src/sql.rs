@@ -14,10 +14,10 @@ use std::sync::LazyLock;
 
 /// The columns of an execution.
 const EXECUTION: &str = "id, submitted_at, namespace, class, partition, flow, spec, wiring, version, epoch, state, \
-    priority, due_kind, ready_order, due_at, session, until_at, started_at, ended_at, lease_id, tags, detail, history, \
-    joined, suspension";
+    claim_priority, due_kind, ready_order, due_at, session, until_at, started_at, ended_at, lease_id, tags, detail, \
+    history, joined, suspension, held_by";
 /// The number of columns of an execution: the index of the first column after `{columns}`.
-pub const EXECUTION_COLUMN_COUNT: usize = 25;
+pub const EXECUTION_COLUMN_COUNT: usize = 26;
 
 /// The columns of a session.
 const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
@@ -25,13 +25,12 @@ const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, ca
 
 /// The columns of a flow: its own, then its counts.
 const FLOW: &str = "flows.id, flows.submitted_at, flows.namespace, flows.name, flows.tags, flows.spec, flows.version, \
-    flows.state, flows.ended_at, flows.detail, flows.blocked, flows.waiting, flows.delayed, flows.active, \
+    flows.state, flows.ended_at, flows.detail, flows.waiting_dependencies, flows.waiting, flows.delayed, flows.active, \
     flows.suspended, flows.held, flows.completed, flows.failed, flows.cancelled, flows.expired, flows.skipped";
 /// The number of columns of a flow before its counts.
 pub const FLOW_COLUMN_COUNT: usize = 10;
 /// The number of live members of a flow.
-const LIVE: &str =
-    "flows.blocked + flows.waiting + flows.delayed + flows.active + flows.suspended + flows.held";
+const LIVE: &str = "flows.waiting_dependencies + flows.waiting + flows.delayed + flows.active + flows.suspended + flows.held";
 
 /// The columns of a gate.
 const GATE: &str = "gates.id, gates.namespace, gates.kind, gates.name, gates.part, gates.version, gates.config, \

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rusqlite::Row;
 use rusqlite::types::{FromSql, Type};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::rows::{HeldLease, KeyName, KeyRow};
+use selvedge_core::rows::{HeldLease, KeyName, KeyRow, KeySubject};
 use selvedge_core::{
     ClaimScope, Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session,
     SessionId, Timestamp,
@@ -39,7 +39,7 @@ fn fixed(row: &Row<'_>, id: Uuid) -> rusqlite::Result<Fixed> {
         flow: optional_uuid(row, 4)?,
         submitted_at: row.get(5)?,
         spec: row.get(6)?,
-        wiring: row.get(25)?,
+        wiring: row.get(26)?,
     })
 }
 
@@ -47,7 +47,7 @@ fn moving(row: &Row<'_>) -> rusqlite::Result<Moving> {
     Ok(Moving {
         version: row.get(7)?,
         state: row.get(8)?,
-        priority: row.get(9)?,
+        claim_priority: row.get(9)?,
         ready_order: row.get(10)?,
         epoch: row.get(11)?,
         due_kind: row.get(12)?,
@@ -62,7 +62,8 @@ fn moving(row: &Row<'_>) -> rusqlite::Result<Moving> {
         history: row.get(21)?,
         joined: row.get(22)?,
         suspension: row.get(23)?,
-        gate: row.get(24)?,
+        held_by: row.get(24)?,
+        gate: row.get(25)?,
     })
 }
 
@@ -146,7 +147,7 @@ pub fn class(row: &Row<'_>) -> rusqlite::Result<(ClassId, Class)> {
 pub fn key(row: &Row<'_>, name: &KeyName) -> rusqlite::Result<KeyRow> {
     Ok(KeyRow {
         name: name.clone(),
-        execution: optional_uuid(row, 0)?.map(ExecutionId),
+        subject: optional_uuid(row, 0)?.map(|id| KeySubject::new(name.scope, id)),
         digest: row.get::<_, i64>(1)? as u64,
         answer: bytes(row, 2)?,
         expires_at: optional_time(row, 3)?,

@@ -4,7 +4,9 @@ use crate::row::to_json;
 use crate::save_flow::save_flows;
 use crate::{gates, record, sql, streams};
 use rusqlite::{Connection, params};
-use selvedge_core::rows::{Changes, HistoryPage, Inserted, KeyName, KeyRow, ResultChange, TagEntry, Updated};
+use selvedge_core::rows::{
+    Changes, HistoryPage, Inserted, KeyName, KeyRow, KeySubject, ResultChange, TagEntry, Updated,
+};
 use selvedge_core::{ExecutionId, FlowId, Session, SessionId, Timestamp, log};
 use selvedge_store::columns::{Fixed, Moving};
 
@@ -78,7 +80,7 @@ fn insert(connection: &Connection, inserted: &[Inserted]) -> rusqlite::Result<Op
             fixed.spec,
             moving.version,
             moving.state,
-            moving.priority,
+            moving.claim_priority,
             moving.ready_order,
             moving.epoch,
             moving.due_kind,
@@ -93,6 +95,7 @@ fn insert(connection: &Connection, inserted: &[Inserted]) -> rusqlite::Result<Op
             moving.history,
             moving.joined,
             moving.suspension,
+            moving.held_by,
             moving.gate,
             fixed.wiring,
             (!apart).then_some(&one.input[..]),
@@ -128,7 +131,7 @@ fn update(connection: &Connection, updated: &[Updated]) -> rusqlite::Result<Opti
             one.expected_version,
             moving.version,
             moving.state,
-            moving.priority,
+            moving.claim_priority,
             moving.ready_order,
             moving.epoch,
             moving.due_kind,
@@ -143,6 +146,7 @@ fn update(connection: &Connection, updated: &[Updated]) -> rusqlite::Result<Opti
             moving.history,
             moving.joined,
             moving.suspension,
+            moving.held_by,
             moving.gate,
             result_changes,
             result,
@@ -214,14 +218,14 @@ fn index_tags(connection: &Connection, statement: &str, entries: &[TagEntry]) ->
     Ok(())
 }
 
-fn remove_keys(connection: &Connection, keys: &[(KeyName, Option<ExecutionId>)]) -> rusqlite::Result<()> {
-    for (name, execution) in keys {
-        let execution = execution.as_ref().map(|id| id.0.as_bytes());
+fn remove_keys(connection: &Connection, keys: &[(KeyName, Option<KeySubject>)]) -> rusqlite::Result<()> {
+    for (name, subject) in keys {
+        let subject = subject.map(|subject| subject.id().into_bytes());
         connection.prepare_cached(&sql::KEYS_DELETE)?.execute(params![
             name.namespace.0,
             name.scope.code(),
             name.key.as_str(),
-            execution
+            subject
         ])?;
     }
     Ok(())
@@ -238,7 +242,7 @@ fn add_keys<'a>(connection: &Connection, keys: &'a [KeyRow]) -> rusqlite::Result
             key.name.namespace.0,
             key.name.scope.code(),
             key.name.key.as_str(),
-            key.execution.as_ref().map(|id| id.0.as_bytes()),
+            key.subject.map(|subject| subject.id().into_bytes()),
             key.digest as i64,
             &key.answer[..],
             key.expires_at.map(Timestamp::micros),

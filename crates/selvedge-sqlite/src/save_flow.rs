@@ -45,8 +45,19 @@ pub fn save_flows(
 /// Inserts a flow. Returns false if its id is taken.
 fn insert(connection: &Connection, flow: &Flow) -> rusqlite::Result<bool> {
     let columns = FlowColumns::of(flow);
-    let [blocked, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped] =
-        columns.counts;
+    let [
+        waiting_dependencies,
+        waiting,
+        delayed,
+        active,
+        suspended,
+        held,
+        completed,
+        failed,
+        cancelled,
+        expired,
+        skipped,
+    ] = columns.counts;
     let added = connection.prepare_cached(&sql::FLOWS_INSERT)?.execute(params![
         columns.id.as_bytes(),
         columns.namespace,
@@ -58,7 +69,7 @@ fn insert(connection: &Connection, flow: &Flow) -> rusqlite::Result<bool> {
         columns.state,
         columns.ended_at,
         columns.detail,
-        blocked,
+        waiting_dependencies,
         waiting,
         delayed,
         active,
@@ -212,7 +223,7 @@ fn count(
     let mut emptied = Vec::new();
     for (flow, more) in counted {
         let [
-            blocked,
+            waiting_dependencies,
             waiting,
             delayed,
             active,
@@ -229,7 +240,7 @@ fn count(
             .query_row(
                 params![
                     flow.0.as_bytes(),
-                    blocked,
+                    waiting_dependencies,
                     waiting,
                     delayed,
                     active,

@@ -16,11 +16,11 @@ use selvedge_store::columns::COUNTED;
 use std::sync::LazyLock;
 
 /// The columns of an execution.
-const EXECUTION: &str = "id, partition, namespace, class, flow, submitted_at, spec, version, state, priority, \
+const EXECUTION: &str = "id, partition, namespace, class, flow, submitted_at, spec, version, state, claim_priority, \
     ready_order, epoch, due_kind, due_at, session, lease_id, until_at, started_at, ended_at, tags, detail, history, \
-    joined, suspension, gate, wiring";
+    joined, suspension, held_by, gate, wiring";
 /// The number of columns of an execution: the index of the first column after `{columns}`.
-pub const EXECUTION_COLUMN_COUNT: usize = 26;
+pub const EXECUTION_COLUMN_COUNT: usize = 27;
 
 /// The columns of a session.
 const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \

@@ -49,8 +49,8 @@ pub struct Moving {
     pub version: i32,
     /// `state`, see [`StateName::code`].
     pub state: i16,
-    /// `priority`, the one that orders claims.
-    pub priority: i16,
+    /// `claim_priority`, see [`Execution::claim_priority`].
+    pub claim_priority: i16,
     /// `ready_order`, microseconds.
     pub ready_order: i64,
     /// `epoch`
@@ -77,8 +77,10 @@ pub struct Moving {
     pub history: Vec<u8>,
     /// `joined`, the encoded join; null if there is none.
     pub joined: Option<Vec<u8>>,
-    /// `suspension`, encoded: the suspension of a suspended execution, or the gate that holds a held one.
+    /// `suspension`, encoded; null unless the execution is suspended.
     pub suspension: Option<Vec<u8>>,
+    /// `held_by`, the encoded name of the gate that holds the execution; null unless it is held.
+    pub held_by: Option<Vec<u8>>,
     /// `gate`: the id of the gate that holds the execution or whose opening resumes it.
     pub gate: Option<i64>,
 }
@@ -109,7 +111,7 @@ impl Moving {
         Moving {
             version: row.version as i32,
             state: row.state.name().code(),
-            priority: row.claim_priority(),
+            claim_priority: row.claim_priority(),
             ready_order: row.ready_order.micros(),
             epoch: row.epoch as i32,
             due_kind: due.map(|due| due.kind.code()),
@@ -131,13 +133,14 @@ impl Moving {
             detail: (row.detail != Detail::default()).then(|| to_json(&row.detail)),
             history: row.history.as_bytes().to_vec(),
             joined: row.join.as_ref().map(Join::encode),
-            suspension: match &row.state {
-                State::Suspended(suspension) => Some(suspension.encode()),
+            suspension: row.state.suspension().map(|suspension| suspension.encode()),
+            held_by: match &row.state {
                 State::Held(gate) => Some(gate.encode()),
                 State::WaitingDependencies
                 | State::Waiting
                 | State::Delayed { .. }
                 | State::Active(_)
+                | State::Suspended(_)
                 | State::Terminal(_) => None,
             },
             gate: row.state.gate().map(|gate| gate.id().0),
@@ -146,7 +149,7 @@ impl Moving {
 
     /// Returns the rank in claim order among the executions of the same gate; none without a gate.
     pub fn gate_rank(&self) -> Option<i64> {
-        self.gate.map(|_| selvedge_core::execution::rank(self.ready_order, self.priority))
+        self.gate.map(|_| selvedge_core::execution::rank(self.ready_order, self.claim_priority))
     }
 }
 
@@ -226,8 +229,8 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
             State::Suspended(suspension.ok_or("suspension is missing")?.into())
         }
         StateName::Held => {
-            let gate = encoded("suspension", moving.suspension.as_deref(), GateName::decode)?;
-            State::Held(gate.ok_or("suspension is missing")?.into())
+            let gate = encoded("held_by", moving.held_by.as_deref(), GateName::decode)?;
+            State::Held(gate.ok_or("held_by is missing")?.into())
         }
         StateName::Completed
         | StateName::Failed
@@ -248,7 +251,7 @@ pub fn execution(fixed: Fixed, moving: Moving) -> Result<Execution, String> {
         tags: tags(moving.tags.as_deref())?,
         version: number("version", moving.version)?,
         state,
-        priority: detail.head.unwrap_or(moving.priority),
+        priority: detail.own_priority.unwrap_or(moving.claim_priority),
         ready_order: Timestamp::from_micros(moving.ready_order),
         epoch: number("epoch", moving.epoch)?,
         started_at: moving.started_at.map(Timestamp::from_micros),
@@ -303,7 +306,7 @@ pub struct FlowColumns {
 
 /// The columns of counts and the states that they count, live states first.
 pub const COUNTED: [(&str, StateName); 11] = [
-    ("blocked", StateName::WaitingDependencies),
+    ("waiting_dependencies", StateName::WaitingDependencies),
     ("waiting", StateName::Waiting),
     ("delayed", StateName::Delayed),
     ("active", StateName::Active),

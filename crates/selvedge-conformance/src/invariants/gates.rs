@@ -107,7 +107,7 @@ fn count<'a>(row: &'a Execution, gates: &mut Gates<'a>) -> Vec<String> {
     }
     if let Some(key) = &required_gates.fairness_key {
         let line = gate(GateKind::Fair, key).part(Name::trusted(&row.class.to_string()));
-        gates.entry(line.clone()).or_default().heads += u32::from(row.detail.head.is_some());
+        gates.entry(line.clone()).or_default().heads += u32::from(row.detail.own_priority.is_some());
         own.push(line);
     }
     if let Some(waits_for) = row.state.gate() {
@@ -130,11 +130,14 @@ fn count<'a>(row: &'a Execution, gates: &mut Gates<'a>) -> Vec<String> {
     if !leased && *slots != Slots::default() {
         violations.push(format!("it is not active and has taken {slots:?}"));
     }
-    if row.detail.head.is_some() && (row.state != State::Waiting || required_gates.fairness_key.is_none()) {
+    if row.detail.own_priority.is_some()
+        && (row.state != State::Waiting || required_gates.fairness_key.is_none())
+    {
         violations.push(format!("its state is {:?} and it is the head of a fairness line", row.state));
     }
-    if row.detail.head.is_some_and(|priority| priority != row.priority) {
-        violations.push(format!("its priority is {}, and as a head {:?}", row.priority, row.detail.head));
+    if row.detail.own_priority.is_some_and(|priority| priority != row.priority) {
+        violations
+            .push(format!("its priority is {}, and as a head {:?}", row.priority, row.detail.own_priority));
     }
     violations
 }

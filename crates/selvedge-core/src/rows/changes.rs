@@ -1,6 +1,6 @@
 //! The changes of a decision, for a store to save.
 
-use super::{Inserted, KeyName, KeyRow, NodeEntry, TagEntry, Updated};
+use super::{Inserted, KeyName, KeyRow, KeySubject, NodeEntry, TagEntry, Updated};
 use crate::flow::Counts;
 use crate::gate::{Gate, GateId, LedgerEntry};
 use crate::log::Event;
@@ -24,9 +24,9 @@ pub struct Changes {
     pub history_pages: Vec<HistoryPage>,
     /// Entries of the tag index.
     pub tags: Entries<TagEntry, TagEntry>,
-    /// Keys. A removed key with an execution is deleted only if it still refers to that execution; one without, only if
+    /// Keys. A removed key with a subject is deleted only if it still stands for that subject; one without, only if
     /// it has expired.
-    pub keys: Entries<KeyRow, (KeyName, Option<ExecutionId>)>,
+    pub keys: Entries<KeyRow, (KeyName, Option<KeySubject>)>,
     /// Sessions. A write is merged with the stored row: times never go back, and a requested drain stays requested. A
     /// session that is both removed and written replaces the stored row without merging.
     pub sessions: Entries<Session, SessionId>,

@@ -17,6 +17,7 @@ use crate::{
     SessionId, Signal, Step, Timestamp, Waitpoint,
 };
 use bytes::Bytes;
+use uuid::Uuid;
 
 /// The rows that a store found.
 #[derive(Clone, Debug, Default)]
@@ -173,14 +174,61 @@ impl KeyName {
 pub struct KeyRow {
     /// The name of the key.
     pub name: KeyName,
-    /// The execution that the key refers to; none for a key of an operation.
-    pub execution: Option<ExecutionId>,
+    /// The subject that the key stands for; none for the key of a call or of usage.
+    pub subject: Option<KeySubject>,
     /// Digest of the content that the key was used with.
     pub digest: u64,
     /// The stored answer of an operation.
     pub answer: Bytes,
     /// Time at which the key expires. Default: it is deleted with its execution.
     pub expires_at: Option<Timestamp>,
+}
+
+impl KeyRow {
+    /// Returns the execution that the key stands for.
+    pub fn execution(&self) -> Option<ExecutionId> {
+        match self.subject? {
+            KeySubject::Execution(id) => Some(id),
+            KeySubject::Flow(_) => None,
+        }
+    }
+
+    /// Returns the flow that the key stands for.
+    pub fn flow(&self) -> Option<FlowId> {
+        match self.subject? {
+            KeySubject::Flow(id) => Some(id),
+            KeySubject::Execution(_) => None,
+        }
+    }
+}
+
+/// The execution or flow that a key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeySubject {
+    /// The execution that a submission created.
+    Execution(ExecutionId),
+    /// The flow that a submission created.
+    Flow(FlowId),
+}
+
+impl KeySubject {
+    /// Returns the subject with this id of a key with this scope.
+    pub fn new(scope: KeyScope, id: Uuid) -> KeySubject {
+        match scope {
+            KeyScope::Flow => KeySubject::Flow(FlowId(id)),
+            KeyScope::Idempotency | KeyScope::Unique | KeyScope::Operation | KeyScope::Usage => {
+                KeySubject::Execution(ExecutionId(id))
+            }
+        }
+    }
+
+    /// Returns the id of the execution or flow.
+    pub fn id(&self) -> Uuid {
+        match self {
+            KeySubject::Execution(id) => id.0,
+            KeySubject::Flow(id) => id.0,
+        }
+    }
 }
 
 /// A change to the result of an execution.

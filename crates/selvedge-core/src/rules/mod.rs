@@ -65,7 +65,7 @@ impl CallKey {
     fn store<A: Serialize>(&self, namespace: NamespaceId, answer: &A, work: &mut Work) {
         work.put_key(KeyRow {
             name: self.key_name(namespace),
-            execution: None,
+            subject: None,
             digest: self.digest,
             answer: serde_json::to_vec(answer).expect("an answer always serialises").into(),
             expires_at: Some(work.now().plus_ms(OPERATION_WINDOW_MS)),

@@ -7,7 +7,7 @@ use crate::execution::CancelRequest;
 use crate::fact::{Fact, Next};
 use crate::gate::draws::fairness_line_of;
 use crate::join::GroupDecision;
-use crate::rows::{KeyName, KeyRow, KeyScope, Needs, ResultChange};
+use crate::rows::{KeyName, KeyRow, KeyScope, KeySubject, Needs, ResultChange};
 use crate::rule::{IfLocked, Locks, Phase, Profile, Rule};
 use crate::submission::{When, check_duration, check_priority, check_tags};
 use crate::{Execution, ExecutionId, Name, NamespaceId, Outcome, Refusal, State, WaitpointId, Work};
@@ -103,7 +103,7 @@ impl Rule for Operate {
         let Some(name) = self.unique_key(work) else { return };
         match work.key(&name) {
             None => needs.keys.read([name]),
-            Some(key) => needs.executions.lock(key.execution.filter(|id| !work.is_loaded(*id))),
+            Some(key) => needs.executions.lock(key.execution().filter(|id| !work.is_loaded(*id))),
         }
     }
 
@@ -196,7 +196,7 @@ impl Operate {
             let fact = Fact::Prioritised { from: row.priority, to };
             self.apply(work, fact, |row| {
                 row.priority = to;
-                row.detail.head = row.detail.head.map(|_| to);
+                row.detail.own_priority = row.detail.own_priority.map(|_| to);
             });
         }
         Ok(())
@@ -291,7 +291,7 @@ impl Operate {
 
     /// Gives the uniqueness key back to the execution. Refuses if another execution that has not ended has it now.
     fn take_unique_key(&self, row: &Execution, name: KeyName, work: &mut Work) -> Result<(), Refusal> {
-        let holder = work.key(&name).and_then(|key| key.execution);
+        let holder = work.key(&name).and_then(KeyRow::execution);
         if let Some(other) = holder.filter(|other| *other != row.id)
             && work.find(other)?.is_some_and(|other| other.state.outcome().is_none())
         {
@@ -301,8 +301,8 @@ impl Operate {
             return Err(self.wrong_state(row, &detail));
         }
         if holder != Some(row.id) {
-            let (execution, answer) = (Some(row.id), Bytes::new());
-            work.put_key(KeyRow { name, execution, digest: 0, answer, expires_at: None });
+            let (subject, answer) = (Some(KeySubject::Execution(row.id)), Bytes::new());
+            work.put_key(KeyRow { name, subject, digest: 0, answer, expires_at: None });
         }
         Ok(())
     }

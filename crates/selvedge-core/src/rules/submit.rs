@@ -5,7 +5,7 @@ use crate::execution::{Detail, Spec};
 use crate::fact::Fact;
 use crate::gate::LaneState;
 use crate::gate::draws::{fairness_line, lane_gate};
-use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
+use crate::rows::{KeyName, KeyRow, KeyScope, KeySubject, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::{
     ClassId, Execution, ExecutionId, FlowId, History, Name, NamespaceId, Refusal, State, Submission,
@@ -85,7 +85,7 @@ impl Rule for Submit {
             }
             needs.flows.read(submission.id.map(|id| FlowId(id.0)));
             for name in names(self.namespace, submission) {
-                let first = work.key(&name).and_then(|key| key.execution);
+                let first = work.key(&name).and_then(KeyRow::execution);
                 needs.executions.lock(first.filter(|id| !work.is_loaded(*id)));
                 needs.keys.read([name]);
             }
@@ -195,7 +195,7 @@ impl Submit {
     fn first_with_key(&self, submission: &Submission, work: &Work) -> Result<Option<Execution>, Refusal> {
         for name in names(self.namespace, submission) {
             let Some(key) = work.key(&name) else { continue };
-            let Some(first) = key.execution.map(|id| work.find(id)).transpose()?.flatten() else {
+            let Some(first) = key.execution().map(|id| work.find(id)).transpose()?.flatten() else {
                 continue;
             };
             let active = first.state.outcome().is_none();
@@ -230,13 +230,13 @@ impl Submit {
     fn link_key(&self, submission: &Submission, first: &Execution, work: &mut Work) {
         let mut names = names(self.namespace, submission);
         let Some(name) = names.find(|name| name.scope == KeyScope::Idempotency) else { return };
-        if work.key(&name).is_some_and(|key| key.execution == Some(first.id)) {
+        if work.key(&name).is_some_and(|key| key.execution() == Some(first.id)) {
             return;
         }
         let window_ms = submission.idempotency_window_ms.unwrap_or_default();
         work.put_key(KeyRow {
             name,
-            execution: Some(first.id),
+            subject: Some(KeySubject::Execution(first.id)),
             digest: submission.digest,
             answer: Bytes::new(),
             expires_at: Some(work.now().plus_ms(window_ms)),
@@ -253,7 +253,7 @@ impl Submit {
         for name in names(self.namespace, submission) {
             work.put_key(KeyRow {
                 name,
-                execution: Some(item.id),
+                subject: Some(KeySubject::Execution(item.id)),
                 digest: submission.digest,
                 answer: Bytes::new(),
                 expires_at: None,

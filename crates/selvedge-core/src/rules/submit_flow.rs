@@ -9,7 +9,7 @@ use crate::flow::{Counts, Flow, FlowDetail, FlowSpec, FlowState};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::plan::{GraphDraft, GraphPlan, GraphTarget};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
-use crate::rows::{KeyName, KeyRow, KeyScope, Needs};
+use crate::rows::{KeyName, KeyRow, KeyScope, KeySubject, Needs};
 use crate::rule::{Phase, Profile, Rule};
 use crate::submission::{check_duration, check_tags};
 use crate::{ExecutionId, FlowId, Name, NamespaceId, Refusal, Work};
@@ -138,8 +138,8 @@ impl Rule for SubmitFlow {
         needs.keys.read(self.call_key.as_ref().map(|call_key| call_key.key_name(self.namespace)));
         needs.executions.lock(self.planned.plan.ids().flatten());
         self.planned.needs(self.namespace, work, needs);
-        let by_key = self.key().and_then(|key| work.key(&key)?.execution);
-        needs.flows.read(by_key.map(|id| FlowId(id.0)));
+        let by_key = self.key().and_then(|key| work.key(&key)?.flow());
+        needs.flows.read(by_key);
         let stored = self.call_key.as_ref().map(|one| one.stored::<FlowId>(self.namespace, work));
         needs.flows.read(stored.and_then(Result::ok).flatten());
     }
@@ -210,7 +210,7 @@ impl SubmitFlow {
     /// Returns the existing flow that the submission's key identifies.
     fn first_with_key(&self, work: &Work) -> Result<Option<Flow>, Refusal> {
         let Some(key) = self.key().and_then(|name| work.key(&name)) else { return Ok(None) };
-        let Some(flow) = key.execution.and_then(|id| work.find_flow(FlowId(id.0))) else { return Ok(None) };
+        let Some(flow) = key.flow().and_then(|id| work.find_flow(id)) else { return Ok(None) };
         let applies = !flow.has_ended() || flow.spec.kept_until.is_some_and(|until| work.now() < until);
         if !applies {
             return Ok(None);
@@ -264,8 +264,8 @@ impl SubmitFlow {
         let (nodes, edges) = (plan.nodes().len() as u32, plan.edges().len() as u32);
         work.insert_flow(flow.clone(), Fact::FlowSubmitted { name: one.name.clone(), nodes, edges });
         if let Some(name) = self.key() {
-            let (execution, answer) = (Some(ExecutionId(self.id.0)), Bytes::new());
-            work.put_key(KeyRow { name, execution, digest: one.digest, answer, expires_at: None });
+            let (subject, answer) = (Some(KeySubject::Flow(self.id)), Bytes::new());
+            work.put_key(KeyRow { name, subject, digest: one.digest, answer, expires_at: None });
         }
         graft.add(&depths, work);
         let counts = work.counts(&flow);

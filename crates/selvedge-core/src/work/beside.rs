@@ -13,7 +13,7 @@ impl Work {
     /// Writes a key. An existing key is replaced; the save checks that it still refers to the execution that was read.
     pub fn put_key(&mut self, row: KeyRow) {
         if let Some(before) = self.keys.entry(&row.name).filter(|entry| entry.is_unchanged()) {
-            self.keys_removed.push((row.name.clone(), before.row.execution));
+            self.keys_removed.push((row.name.clone(), before.row.subject));
         }
         self.keys.put(row);
     }

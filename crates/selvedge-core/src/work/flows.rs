@@ -5,7 +5,7 @@ use crate::fact::Fact;
 use crate::flow::{Counts, FlowState};
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
-use crate::rows::{KeyName, KeyScope, Members};
+use crate::rows::{KeyName, KeyScope, KeySubject, Members};
 use crate::stream::{Frame, Stream, StreamName};
 use crate::{ExecutionId, Flow, FlowId, Name, NamespaceId, Refusal};
 use std::collections::BTreeSet;
@@ -70,7 +70,7 @@ impl Work {
         let Some(row) = self.flows.delete(&id) else { return };
         if let Some(key) = &row.spec.idempotency_key {
             let name = KeyName { namespace: row.namespace, scope: KeyScope::Flow, key: key.clone() };
-            self.keys_removed.push((name, Some(ExecutionId(id.0))));
+            self.keys_removed.push((name, Some(KeySubject::Flow(id))));
         }
     }
 

@@ -307,7 +307,7 @@ impl Work {
         };
         let row = &mut entry.row;
         let (class, old_order) = (row.class, row.claim_order());
-        row.detail.head = Some(row.priority);
+        row.detail.own_priority = Some(row.priority);
         let order = row.claim_order();
         if let Some(ready) = self.ready.get_mut(&class).filter(|ready| ready.contains(&old_order)) {
             ready.remove(&old_order);
@@ -319,8 +319,9 @@ impl Work {
     /// Returns the waiting executions with a fairness key that claims of this transaction could take although they are
     /// not the head of a line, in claim order.
     pub fn waiting_out_of_line(&self) -> Vec<ExecutionId> {
-        let is_out_of_line =
-            |row: &Execution| row.spec.required_gates.fairness_key.is_some() && row.detail.head.is_none();
+        let is_out_of_line = |row: &Execution| {
+            row.spec.required_gates.fairness_key.is_some() && row.detail.own_priority.is_none()
+        };
         let ready = self.ready.values().flatten();
         let mut found: Vec<_> =
             ready.filter(|(_, id)| self.executions.get(id).is_some_and(is_out_of_line)).collect();

@@ -25,8 +25,8 @@ use crate::history::HistoryLine;
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxRow};
 use crate::rows::{
-    HeldLease, HistoryPage, KeyName, KeyRow, Members, Needs, NodeEntry, Relative, ResultChange, Rows,
-    TagEntry,
+    HeldLease, HistoryPage, KeyName, KeyRow, KeySubject, Members, Needs, NodeEntry, Relative, ResultChange,
+    Rows, TagEntry,
 };
 use crate::state::StateName;
 use crate::stream::{Frame, Stream, StreamName};
@@ -69,7 +69,7 @@ pub struct Work {
     history_pages: Vec<HistoryPage>,
     tags: Difference<TagEntry>,
     keys: Table<KeyRow>,
-    keys_removed: Vec<(KeyName, Option<ExecutionId>)>,
+    keys_removed: Vec<(KeyName, Option<KeySubject>)>,
     sessions: Table<Session>,
     leases: Vec<HeldLease>,
     flows: Table<Flow>,
@@ -368,7 +368,7 @@ impl Work {
             .then(|| std::mem::take(&mut row.detail.slots))
             .filter(|slots| *slots != Slots::default())
             .map(|slots| (row.clone(), slots));
-        let left_head = from == StateName::Waiting && to != from && row.detail.head.take().is_some();
+        let left_head = from == StateName::Waiting && to != from && row.detail.own_priority.take().is_some();
         let left_head = left_head.then(|| row.clone());
         let (flow, outcome) = (row.flow, row.state.outcome());
         let has_children = row.wiring().has_attached_children();
@@ -464,7 +464,7 @@ impl Work {
         row.tags.iter().for_each(|(name, value)| self.tags.remove(tag_entry(row, name, value)));
         let (idempotency, unique) = (&row.spec.idempotency_key, &row.spec.unique_while_active);
         let keys = KeyName::of_submission(row.namespace, idempotency.as_ref(), unique.as_ref());
-        self.keys_removed.extend(keys.map(|name| (name, Some(id))));
+        self.keys_removed.extend(keys.map(|name| (name, Some(KeySubject::Execution(id)))));
         if let (Some(flow), Some(name)) = (row.flow, row.node()) {
             self.nodes_removed.insert((flow, Name::trusted(name)));
         }

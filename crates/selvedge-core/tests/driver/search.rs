@@ -90,7 +90,7 @@ fn an_execution_with_a_gate_behind_an_unreadable_one_is_claimed() {
 #[test]
 fn a_candidate_found_after_its_fairness_line_was_read_is_left_to_the_next_claim() {
     let mut first = refused(1, Some("key"));
-    first.detail.head = Some(0);
+    first.detail.own_priority = Some(0);
     let second = requiring(2, RequiredGates { fairness_key: Some(name("key")), ..RequiredGates::default() });
     let line = Gate { version: 3, active: 1, ..Gate::new(fairness_line(NAMESPACE, CLASS, &name("key"))) };
     let table = Table { gates: vec![full(), line], ..Table::of([first, second]) };

@@ -14,7 +14,7 @@ use selvedge_engine::core::{Draft, Name, Policy};
 const TABLES: [&str; 9] = [
     "select count(*) from executions where id = $1",
     "select count(*) from tags where execution = $1",
-    "select count(*) from keys where execution = $1",
+    "select count(*) from keys where subject = $1",
     "select count(*) from history_pages where execution = $1",
     "select count(*) from streams where execution = $1",
     "select count(*) from frames where execution = $1",

@@ -35,7 +35,7 @@ async fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
 const TRACES: [&str; 5] = [
     "select count(*) from executions where id = $1",
     "select count(*) from tags where execution = $1",
-    "select count(*) from keys where execution = $1",
+    "select count(*) from keys where subject = $1",
     "select count(*) from executions where id = $1 and state = 2 and version = 2",
     "select count(*) from log where position(uuid_send($1) in body) > 0",
 ];

@@ -180,7 +180,7 @@ impl Fleet {
         let plain = self.plain().await;
         let mut left = String::new();
         let executions = format!(
-            "select concat_ws(' ', id, 'state', state, 'gate', gate, 'priority', priority, ready_order, spec, detail)
+            "select concat_ws(' ', id, 'state', state, 'gate', gate, 'priority', claim_priority, ready_order, spec, detail)
              from executions where state < {FIRST_TERMINAL} limit 20"
         );
         for text in [executions.as_str(), "select gates::text from gates"] {

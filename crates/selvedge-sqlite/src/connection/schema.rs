@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 12] = [
+const MIGRATIONS: [Migration; 13] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -28,6 +28,7 @@ const MIGRATIONS: [Migration; 12] = [
     suspension(include_str!("../migrations/0010_suspension.sql")),
     suspension(include_str!("../migrations/0011_records.sql")),
     admission(include_str!("../migrations/0012_admission.sql")),
+    columns(include_str!("../migrations/0013_columns.sql")),
 ];
 
 /// A migration of the first schema, which is usable only as a whole.
@@ -56,6 +57,12 @@ const fn suspension(sql: &'static str) -> Migration {
 /// would settle flows that have held members.
 const fn admission(sql: &'static str) -> Migration {
     Migration { sql, minimum_reader: 12 }
+}
+
+/// A migration that renames columns and moves the gate of a held execution to a column of its own: a program that does not know
+/// them would find no column of the old names.
+const fn columns(sql: &'static str) -> Migration {
+    Migration { sql, minimum_reader: 13 }
 }
 
 /// The newest migration that this program knows.

@@ -5,7 +5,7 @@ use crate::harness::by_hand;
 use crate::harness::runner::{StoreRunner, decision, locked, run_with};
 use crate::harness::{Harness, fence, new_id};
 use selvedge_core::filter::Filter;
-use selvedge_core::rows::{KeyName, KeyRow, KeyScope, ResultChange, Updated};
+use selvedge_core::rows::{KeyName, KeyRow, KeyScope, KeySubject, ResultChange, Updated};
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
@@ -93,7 +93,7 @@ async fn save_on_first_try(harness: &Harness, first: Changes) -> Vec<u32> {
 fn key(harness: &Harness, text: &str, execution: ExecutionId) -> KeyRow {
     KeyRow {
         name: KeyName { namespace: harness.namespace, scope: KeyScope::Unique, key: Name::trusted(text) },
-        execution: Some(execution),
+        subject: Some(KeySubject::Execution(execution)),
         digest: 1,
         answer: Default::default(),
         expires_at: None,
@@ -148,13 +148,16 @@ pub async fn adding_an_existing_key_saves_nothing_and_is_begun_again(harness: &H
     let (other, elsewhere) = (new_id(), new_id());
     assert_nothing_saved(harness, |changes| changes.keys.written.push(key(harness, "taken", other))).await;
     assert_nothing_saved(harness, |changes| {
-        changes.keys.removed.push((key(harness, "taken", other).name, Some(elsewhere)));
+        changes
+            .keys
+            .removed
+            .push((key(harness, "taken", other).name, Some(KeySubject::Execution(elsewhere))));
         changes.keys.written.push(key(harness, "taken", other));
     })
     .await;
     let key = key(harness, "taken", other).name;
     let rows = harness.load(Needs { keys: Request::reading([key]), ..Needs::default() }).await;
-    assert_eq!(rows.keys[0].execution, Some(existing.id));
+    assert_eq!(rows.keys[0].execution(), Some(existing.id));
 }
 
 pub async fn updating_an_outdated_version_saves_nothing_and_is_begun_again(harness: &Harness) {

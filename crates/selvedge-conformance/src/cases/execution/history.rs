@@ -93,7 +93,7 @@ pub async fn retention_deletes_the_row_with_its_tags_keys_and_pages_and_nothing_
     ];
     let rows = harness.load(Needs { keys: Request::reading(keys), ..Needs::default() }).await;
     assert_eq!(rows.keys.len(), 2);
-    assert!(rows.keys.iter().all(|key| key.execution == Some(kept)));
+    assert!(rows.keys.iter().all(|key| key.execution() == Some(kept)));
     let again = harness.try_submit(draft("deleted")).await.expect("it is accepted");
     assert!(!again.duplicate, "the key is free again");
 }

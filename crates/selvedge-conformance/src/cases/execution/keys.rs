@@ -3,7 +3,7 @@
 
 use crate::harness::{Harness, Worker};
 use bytes::Bytes;
-use selvedge_core::rows::{KeyName, KeyRow, KeyScope};
+use selvedge_core::rows::{KeyName, KeyRow, KeyScope, KeySubject};
 use selvedge_core::rules::CallKey;
 use selvedge_core::table::{Entries, Request};
 use selvedge_core::{Changes, Draft, ExecutionId, Name, Needs, Timestamp};
@@ -15,7 +15,7 @@ fn name(harness: &Harness, scope: KeyScope, text: &str) -> KeyName {
 fn key_of(name: &KeyName, execution: ExecutionId) -> KeyRow {
     KeyRow {
         name: name.clone(),
-        execution: Some(execution),
+        subject: Some(KeySubject::Execution(execution)),
         digest: 1,
         answer: Bytes::new(),
         expires_at: None,
@@ -35,7 +35,12 @@ async fn put(harness: &Harness, mut keys: Vec<KeyRow>) {
 }
 
 async fn remove(harness: &Harness, name: &KeyName, only_of: Option<ExecutionId>) {
-    harness.save(Changes { keys: Entries::removing([(name.clone(), only_of)]), ..Changes::default() }).await;
+    harness
+        .save(Changes {
+            keys: Entries::removing([(name.clone(), only_of.map(KeySubject::Execution))]),
+            ..Changes::default()
+        })
+        .await;
 }
 
 pub async fn a_key_is_read_back_with_every_field(harness: &Harness) {
@@ -47,7 +52,7 @@ pub async fn a_key_is_read_back_with_every_field(harness: &Harness) {
         KeyRow { digest: 1 << 63, ..key_of(&name(harness, KeyScope::Unique, text), execution) },
         KeyRow {
             name: name(harness, KeyScope::Operation, text),
-            execution: None,
+            subject: None,
             digest: 0,
             answer: Bytes::from_static(b"\0\xff any bytes"),
             expires_at: Some(now.plus_ms(86_400_000)),
@@ -77,7 +82,10 @@ pub async fn keys_are_removed_before_keys_are_added(harness: &Harness) {
     for (only_of, next) in [(Some(rows[0].id), rows[1].id), (Some(rows[1].id), rows[2].id)] {
         harness
             .save(Changes {
-                keys: Entries { removed: vec![(key.clone(), only_of)], written: vec![key_of(&key, next)] },
+                keys: Entries {
+                    removed: vec![(key.clone(), only_of.map(KeySubject::Execution))],
+                    written: vec![key_of(&key, next)],
+                },
                 ..Changes::default()
             })
             .await;
@@ -90,7 +98,7 @@ pub async fn only_expired_keys_are_deleted_up_to_the_limit(harness: &Harness) {
     let execution = harness.submit(Draft::new("kind")).await.id;
     let expiring = |text: &str, at: Timestamp| KeyRow {
         name: name(harness, KeyScope::Operation, text),
-        execution: None,
+        subject: None,
         digest: 1,
         answer: Bytes::new(),
         expires_at: Some(at),

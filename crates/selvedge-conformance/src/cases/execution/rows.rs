@@ -169,7 +169,7 @@ pub async fn a_row_with_every_rare_field_is_read_back_equal(harness: &Harness) {
             history_pages: 12,
             record: RecordSummary::default(),
             slots: Slots::default(),
-            head: None,
+            own_priority: None,
         },
         ..by_hand::row(harness, class, now.minus_ms(1_000_000))
     };

@@ -43,7 +43,8 @@ pub async fn one_execution_per_fairness_key_may_be_claimed_and_the_others_are_he
     harness.assert_states_of(&few, &[StateName::Waiting]).await;
     harness.assert_held(many[1], &line).await;
     assert!(
-        harness.row(many[0]).await.detail.head.is_some() && harness.row(many[1]).await.detail.head.is_none()
+        harness.row(many[0]).await.detail.own_priority.is_some()
+            && harness.row(many[1]).await.detail.own_priority.is_none()
     );
     assert_eq!((harness.gate(&line).await.active, harness.held_by(&line).await), (1, 2));
     assert_eq!(harness.gate(&harness.line("few").await).await.active, 1);

@@ -425,7 +425,7 @@ pub async fn executions_that_wait_for_a_gate_are_read_back_equal(harness: &Harne
     let parts = vec![Some(Name::trusted("a pärt")), None];
     leased.detail.slots = Slots { lane: Some(Name::trusted("default")), drawn: true, parts };
     let mut head = drawing_row(harness, &gate).await;
-    head.detail.head = Some(head.priority);
+    head.detail.own_priority = Some(head.priority);
     by_hand::insert(harness, &[held.clone(), suspended.clone(), leased.clone(), head.clone()]).await;
     for row in [&held, &suspended, &leased, &head] {
         assert_read_everywhere(harness, row).await;
@@ -551,7 +551,7 @@ pub async fn a_deduplication_key_of_usage_is_kept_until_it_expires(harness: &Har
     let now = harness.now().await;
     let key = |text: &str, at: Timestamp| KeyRow {
         name: KeyName { namespace: harness.namespace, scope: KeyScope::Usage, key: Name::trusted(text) },
-        execution: None,
+        subject: None,
         digest: u64::MAX,
         answer: Bytes::new(),
         expires_at: Some(at),

@@ -167,7 +167,7 @@ impl Rule for Spend {
                 };
             }
             let expires_at = Some(now.plus_ms(KEY_WINDOW_MS));
-            work.put_key(KeyRow { name, execution: None, digest, answer: Bytes::new(), expires_at });
+            work.put_key(KeyRow { name, subject: None, digest, answer: Bytes::new(), expires_at });
         }
         self.count(&config, work);
         Ok(true)

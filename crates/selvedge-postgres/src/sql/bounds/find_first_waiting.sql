@@ -8,7 +8,7 @@ left join lateral (
   select ready_order
   from executions
   where executions.class = pair.class
-    and executions.priority = pair.priority
+    and executions.claim_priority = pair.priority
     and state = {waiting}
     and ready_order >= {bound}
   order by ready_order, id

@@ -9,7 +9,7 @@ from (
     select
     from executions
     where executions.class = pair.class
-      and executions.priority = pair.priority
+      and executions.claim_priority = pair.priority
       and state = {waiting}
       and (ready_order, id) < ($3::timestamptz + (pair.priority::integer - $2::smallint) * {ageing}, $4::uuid)
     limit $5

@@ -25,7 +25,7 @@ with pair as materialized (
       select ready_order, id
       from executions
       where executions.class = pair.class
-        and executions.priority = pair.priority
+        and executions.claim_priority = pair.priority
         and state = {waiting}
         and ready_order >= pair.bound
         and id <> all($7)
@@ -43,7 +43,7 @@ cross join lateral (
   select {columns}, input
   from executions
   where executions.class = share.class
-    and executions.priority = share.priority
+    and executions.claim_priority = share.priority
     and state = {waiting}
     and ready_order >= share.bound
     and id <> all($7)

@@ -5,7 +5,7 @@ with saved as (
   set version = new.version,
     epoch = new.epoch,
     state = new.state,
-    priority = new.priority,
+    claim_priority = new.claim_priority,
     due_kind = new.due_kind,
     ready_order = new.ready_order,
     due_at = new.due_at,
@@ -19,17 +19,18 @@ with saved as (
     history = new.history,
     joined = new.joined,
     suspension = new.suspension,
+    held_by = new.held_by,
     gate = new.gate,
     gate_rank = new.gate_rank,
     result = case when new.keeps_result then executions.result else new.result end
   from unnest(
     $1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::smallint[], $6::smallint[], $7::smallint[],
     $8::timestamptz[], $9::timestamptz[], $10::bigint[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[],
-    $14::uuid[], $15::text[], $16::text[], $17::bytea[], $18::bytea[], $19::bytea[],
-    $20::bigint[], $21::bigint[], $22::bytea[], $23::boolean[]
+    $14::uuid[], $15::text[], $16::text[], $17::bytea[], $18::bytea[], $19::bytea[], $20::bytea[],
+    $21::bigint[], $22::bigint[], $23::bytea[], $24::boolean[]
   ) as new (
-    id, expected_version, version, epoch, state, priority, due_kind, ready_order, due_at, session, until_at, started_at,
-    ended_at, lease_id, tags, detail, history, joined, suspension, gate, gate_rank, result, keeps_result
+    id, expected_version, version, epoch, state, claim_priority, due_kind, ready_order, due_at, session, until_at, started_at,
+    ended_at, lease_id, tags, detail, history, joined, suspension, held_by, gate, gate_rank, result, keeps_result
   )
   where executions.id = new.id
     and executions.version = new.expected_version

@@ -12,7 +12,7 @@ with counted as (
       when flows.state <> {flow_running} then flows.due_at
       when {live} + more.live = 0 then coalesce(flows.due_at, clock_timestamp())
     end,
-    blocked = flows.blocked + more.blocked,
+    waiting_dependencies = flows.waiting_dependencies + more.waiting_dependencies,
     waiting = flows.waiting + more.waiting,
     delayed = flows.delayed + more.delayed,
     active = flows.active + more.active,
@@ -27,7 +27,7 @@ with counted as (
     $1::uuid[], $2::integer[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[],
     $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::integer[], $13::integer[]
   ) as more (
-    id, blocked, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped, live
+    id, waiting_dependencies, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped, live
   )
   where flows.id = more.id
   returning flows.id, flows.due_kind

@@ -3,14 +3,14 @@
 -- Locks: the new rows. Index: flows_pkey.
 insert into flows (
   id, submitted_at, namespace, name, tags, spec, version, state, due_kind, due_at, ended_at, detail,
-  blocked, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped
+  waiting_dependencies, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped
 )
 select
   id, submitted_at, namespace, name, tags, spec, version, state,
   case when delete_at is not null then {flow_delete} when state = {flow_running} and live = 0 then {flow_settle} end,
   case when delete_at is not null then delete_at when state = {flow_running} and live = 0 then submitted_at end,
   ended_at, detail,
-  blocked, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped
+  waiting_dependencies, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped
 from unnest(
   $1::uuid[], $2::timestamptz[], $3::integer[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::smallint[],
   $9::timestamptz[], $10::timestamptz[], $11::text[],
@@ -18,5 +18,5 @@ from unnest(
   $19::integer[], $20::integer[], $21::integer[], $22::integer[], $23::integer[]
 ) as new (
   id, submitted_at, namespace, name, tags, spec, version, state, ended_at, delete_at, detail,
-  blocked, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped, live
+  waiting_dependencies, waiting, delayed, active, suspended, held, completed, failed, cancelled, expired, skipped, live
 )

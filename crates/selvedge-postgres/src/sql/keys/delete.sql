@@ -1,12 +1,12 @@
--- Deletes keys: one given with an execution only if it stands for that execution, one given without only if it has
+-- Deletes keys: one given with a subject only if it stands for that subject, one given without only if it has
 -- expired.
 -- Locks: the keys. Index: keys_pkey.
 delete from keys
-using unnest($1::integer[], $2::smallint[], $3::text[], $4::uuid[]) as old (namespace, scope, key, execution)
+using unnest($1::integer[], $2::smallint[], $3::text[], $4::uuid[]) as old (namespace, scope, key, subject)
 where keys.namespace = old.namespace
   and keys.scope = old.scope
   and keys.key = old.key
   and (
-    keys.execution = old.execution
-    or (old.execution is null and keys.expires_at < clock_timestamp())
+    keys.subject = old.subject
+    or (old.subject is null and keys.expires_at < clock_timestamp())
   )

@@ -1,11 +1,11 @@
 -- Updates an execution if it has the expected version.
 -- Index: the unique index on executions.id.
--- Parameters: ?1 id, ?2 expected version, ?3 to ?20 the new columns, ?21 whether the result changes, ?22 the new result
+-- Parameters: ?1 id, ?2 expected version, ?3 to ?21 the new columns, ?22 whether the result changes, ?23 the new result
 update executions
 set
   version = ?3,
   state = ?4,
-  priority = ?5,
+  claim_priority = ?5,
   ready_order = ?6,
   rank = ?6 - ?5 * {ageing},
   epoch = ?7,
@@ -21,7 +21,8 @@ set
   history = ?17,
   joined = ?18,
   suspension = ?19,
-  gate = ?20,
-  result = case when ?21 then ?22 else result end
+  held_by = ?20,
+  gate = ?21,
+  result = case when ?22 then ?23 else result end
 where id = ?1
   and version = ?2

@@ -5,7 +5,7 @@
 update flows
 set
   version = version + 1,
-  blocked = blocked + ?2,
+  waiting_dependencies = waiting_dependencies + ?2,
   waiting = waiting + ?3,
   delayed = delayed + ?4,
   active = active + ?5,

@@ -1,8 +1,8 @@
--- Deletes a key; given an execution, only if the key stands for it.
+-- Deletes a key; given a subject, only if the key stands for it.
 -- Index: the primary key of keys.
--- Parameters: ?1 namespace, ?2 scope, ?3 key, ?4 execution or null
+-- Parameters: ?1 namespace, ?2 scope, ?3 key, ?4 subject or null
 delete from keys
 where namespace = ?1
   and scope = ?2
   and key = ?3
-  and (?4 is null or execution = ?4)
+  and (?4 is null or subject = ?4)
