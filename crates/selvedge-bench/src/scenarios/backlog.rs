@@ -59,11 +59,11 @@ impl Study {
 /// has only the submission.
 const COPY: &str = "
     insert into executions (
-      id, submitted_at, namespace, class, partition, flow, spec, input, version, epoch, state, priority, due_kind,
+      id, submitted_at, namespace, class, partition, flow, spec, input, version, epoch, state, claim_priority, due_kind,
       ready_order, due_at, session, until_at, started_at, ended_at, lease_id, tags, detail, history, result, suspension
     )
     select gen_random_uuid(), submitted_at, namespace, $2 + (n % $3)::integer, partition, flow, spec, input, version,
-      epoch, state, priority, due_kind, ready_order + n * interval '1 microsecond', due_at, session, until_at,
+      epoch, state, claim_priority, due_kind, ready_order + n * interval '1 microsecond', due_at, session, until_at,
       started_at, ended_at, lease_id, tags, detail, history, result, suspension
     from executions, generate_series(1, $4::bigint) as n
     where id = $1";

@@ -89,9 +89,9 @@ fn a_secret_that_is_given_twice_or_too_short_or_missing_is_refused_in_one_line()
     let missing = missing.to_str().expect("the path is UTF-8");
     for (variables, code, expected) in [
         (vec![("SELVEDGE_SECRET", SECRET), ("SELVEDGE_SECRET_FILE", short)], 2, "both given; keep only one"),
-        (vec![("SELVEDGE_SECRET", "0123456789abcde")], 2, "SELVEDGE_SECRET is 15 bytes long"),
+        (vec![("SELVEDGE_SECRET", "0123456789abcde")], 2, "SELVEDGE_SECRET has 15 bytes"),
         (vec![("SELVEDGE_SECRET", "")], 2, "at least 16 random bytes"),
-        (vec![("SELVEDGE_SECRET_FILE", short)], 2, "is 15 bytes long"),
+        (vec![("SELVEDGE_SECRET_FILE", short)], 2, "has 15 bytes"),
         (vec![("SELVEDGE_SECRET_FILE", missing)], 1, "cannot read the secret file"),
     ] {
         for subcommand in ["serve", "dev"] {

@@ -41,7 +41,7 @@ impl Rule for Dispatch {
     const PHASE: Phase = Phase::Outbox;
 
     fn profile(&self) -> Profile {
-        let flows = matches!(self.row.name.kind, OutboxKind::Flow | OutboxKind::Edges);
+        let flows = self.row.name.kind != OutboxKind::Parent;
         Profile {
             ends_unnamed_leases: true,
             locks: Locks { later_executions: true, flows, sessions: false },
@@ -91,11 +91,9 @@ impl Rule for Dispatch {
                 needs.executions.read(others.filter(|id| *id != self.execution()));
             }
         }
-        if self.row.name.kind == OutboxKind::Edges {
-            // A skipped downstream may reopen, and its flow with it.
-            let rows = chunk.iter().filter_map(|id| work.find(*id).ok().flatten());
-            needs.flows.lock(rows.filter(|row| may_reopen(row)).filter_map(|row| row.flow));
-        }
+        // A skipped execution may reopen, and its flow with it.
+        let rows = chunk.iter().filter_map(|id| work.find(*id).ok().flatten());
+        needs.flows.lock(rows.filter(|row| may_reopen(row)).filter_map(|row| row.flow));
         needs.executions.lock(chunk);
     }
 

@@ -52,7 +52,7 @@ fn one_after_the_other() -> TestRule {
 fn executions_are_locked_twice_only_by_a_rule_whose_profile_declares_it() {
     let table = Table::of([active(1), active(2)]);
     let refused = run(&mut alone(one_after_the_other()), &table);
-    assert_eq!(refused.aborted(), "the lock order is broken: Executions asked for after Executions");
+    assert_eq!(refused.aborted(), "the lock order is broken: Executions requested after Executions");
     let accepted = run(&mut alone(one_after_the_other().locking_later_executions()), &table);
     assert_eq!((accepted.locks(0), accepted.locks(1)), (vec![id(1)], vec![id(2)]));
     assert!(accepted.changes().is_empty());
