@@ -217,7 +217,7 @@ impl Store for MemoryStore {
         Ok(tables.delete_old_frames(now, limit))
     }
 
-    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
+    async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         let mut tables = self.tables();
         let before = self.clock.now().minus_ms(keep_ms);
         Ok(tables.drop_log(before))
@@ -243,7 +243,7 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.records.token_keys.values().copied().collect())
     }
 
-    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
         Ok(self.tables().records.secret.get_or_insert_with(|| new.to_vec()).clone())
     }
 
@@ -294,7 +294,7 @@ impl Store for MemoryStore {
         self.read(|tables, now| tables.due(kind, after, limit, now))
     }
 
-    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
+    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
         self.read(|tables, now| tables.expired_leases(after, limit, now))
     }
 
@@ -312,11 +312,11 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.log_after(after, limit))
     }
 
-    async fn announce(&self, _notification: Notification) -> Result<(), Error> {
+    async fn notify(&self, _notification: Notification) -> Result<(), Error> {
         Ok(())
     }
 
-    async fn news(&self) -> Option<Notification> {
+    async fn next_notification(&self) -> Option<Notification> {
         None
     }
 

@@ -83,7 +83,7 @@ impl Tables {
                 .into_iter()
                 .filter_map(|kind| self.due_flows.get(&kind)?.first().map(|(at, _)| (kind, *at)))
                 .collect(),
-            lapsed: self.expired_lease_rows(now).next().is_some(),
+            expired_leases: self.expired_lease_rows(now).next().is_some(),
             stale: expired || self.has_old_frames(now) || self.sessions.values().any(deletable),
             gates: self.gates.next_due(),
             lanes: self.gates.has_lanes(),

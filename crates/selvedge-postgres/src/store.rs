@@ -143,7 +143,7 @@ impl Store for PostgresStore {
         self.list_token_keys().await
     }
 
-    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
         self.keep_secret(new).await
     }
 
@@ -194,7 +194,7 @@ impl Store for PostgresStore {
         self.find_due(kind, after, limit).await
     }
 
-    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
+    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
         self.find_expired_leases(after, limit).await
     }
 
@@ -210,15 +210,15 @@ impl Store for PostgresStore {
         self.read_log(after, limit).await
     }
 
-    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
+    async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         self.keep_window(keep_ms).await
     }
 
-    async fn announce(&self, notification: Notification) -> Result<(), Error> {
+    async fn notify(&self, notification: Notification) -> Result<(), Error> {
         self.notify(notification).await
     }
 
-    async fn news(&self) -> Option<Notification> {
+    async fn next_notification(&self) -> Option<Notification> {
         Some(self.listener.lock().await.next().await)
     }
 

@@ -139,7 +139,7 @@ impl Store for SqliteStore {
         self.readers.read(record::token_keys).await
     }
 
-    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
         let new = new.to_vec();
         self.write(move |context| record::keep_secret(context.connection, &new).map_err(failure)).await
     }
@@ -198,9 +198,9 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| due::due(connection, now, kind, after, limit)).await
     }
 
-    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
+    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
         let now = self.clock.now();
-        self.readers.read(move |connection| due::lapsed(connection, now, after, limit)).await
+        self.readers.read(move |connection| due::expired_leases(connection, now, after, limit)).await
     }
 
     async fn due_flows(
@@ -245,16 +245,16 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| read::log_after(connection, after, limit)).await
     }
 
-    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
+    async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         self.keep_window(keep_ms).await
     }
 
     /// Does nothing: there are no other servers.
-    async fn announce(&self, _: Notification) -> Result<(), Error> {
+    async fn notify(&self, _: Notification) -> Result<(), Error> {
         Ok(())
     }
 
-    async fn news(&self) -> Option<Notification> {
+    async fn next_notification(&self) -> Option<Notification> {
         None
     }
 

@@ -130,7 +130,7 @@ pub struct Overview {
     /// The earliest due time of flows, for each kind that has one.
     pub flows: Vec<(FlowDue, Timestamp)>,
     /// True if at least one lease has expired.
-    pub lapsed: bool,
+    pub expired_leases: bool,
     /// True if a session may be deleted, the key of an operation has expired, or a best-effort frame is too old.
     pub stale: bool,
     /// The time at which the first gate must be checked.
@@ -279,7 +279,7 @@ pub trait Store: Send + Sync + 'static {
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error>;
     /// Returns the root secret kept by the store, after storing `new` if there is none. All callers, also concurrent ones, get
     /// the same secret.
-    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error>;
+    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error>;
 
     /// Returns gates by id, in no particular order; unknown ids are omitted.
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error>;
@@ -314,7 +314,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<DueRow>, Error>;
     /// Returns a page of the executions whose lease has expired: its first term is over and its session was not renewed in
     /// time. Ordered by execution id.
-    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error>;
+    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error>;
     /// Returns a page of the flows that are due for `kind`, earliest first.
     async fn due_flows(
         &self,
@@ -342,12 +342,12 @@ pub trait Store: Send + Sync + 'static {
     /// Drops whole periods of the event log whose entries are all older than `keep_ms` milliseconds, prepares periods to come,
     /// and returns how many periods were dropped. Gives up after a short wait instead of blocking writers; the next call
     /// continues.
-    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error>;
+    async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error>;
 
     /// Sends a notification to the other servers. Best effort: notifications may be lost.
-    async fn announce(&self, news: Notification) -> Result<(), Error>;
+    async fn notify(&self, notification: Notification) -> Result<(), Error>;
     /// Waits for a notification from another server. Returns none at once if this store never receives any.
-    async fn news(&self) -> Option<Notification>;
+    async fn next_notification(&self) -> Option<Notification>;
 
     /// Returns totals for benchmarks, (commits, bytes of write-ahead log), if the store counts them.
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error>;

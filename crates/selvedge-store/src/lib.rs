@@ -10,15 +10,15 @@
 //! - the events of one transaction form one entry of the event log, numbered while all locks of the transaction are held;
 //! - times come from the store's own clock.
 
-mod around;
 pub mod columns;
 mod contract;
 mod error;
+mod wrapper;
 
-pub use around::Around;
 pub use contract::{
     Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Notification, Overview, Store, Stored,
     Transaction,
 };
 pub use error::Error;
 pub use selvedge_core::Demand;
+pub use wrapper::StoreWrapper;

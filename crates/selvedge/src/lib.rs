@@ -77,7 +77,7 @@ pub use selvedge_core::{
     WaitpointId,
 };
 pub use selvedge_engine::{
-    Aborted, Ended, Error, FlowEnded, FlowView, Frames, Grown, Namespace, Options, StreamTail, View,
+    Aborted, Ended, Error, FlowEnded, FlowView, Frames, GrownFlow, Namespace, Options, StreamTail, View,
 };
 pub use selvedge_store as store;
 pub use selvedge_store::Store;

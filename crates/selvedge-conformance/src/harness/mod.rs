@@ -295,9 +295,9 @@ impl Harness {
 
     /// Drops old periods of the event log and returns how many. The rest of the log no longer explains every row, so
     /// the invariants are not checked after such a case.
-    pub async fn keep_log(&self, keep_ms: i64) -> u64 {
+    pub async fn drop_old_log(&self, keep_ms: i64) -> u64 {
         self.by_hand.store(true, Ordering::SeqCst);
-        self.store.keep_log(keep_ms).await.expect("the window is kept")
+        self.store.drop_old_log(keep_ms).await.expect("the window is kept")
     }
 
     /// Returns the logged facts of an execution, in order.

@@ -33,7 +33,7 @@ pub enum TimerReply {
     /// The timer was due and fired.
     Fired,
     /// Another transaction has locked the row, or fired the timer before.
-    Lost,
+    Superseded,
     /// The timer is not due.
     NotDue,
 }
@@ -62,7 +62,7 @@ impl Rule for FireTimer {
     /// Fires the timer if it is still due.
     fn decide(&self, work: &mut Work) -> Result<TimerReply, Refusal> {
         let Some(row) = work.find(self.execution)?.cloned().filter(|row| !work.is_skipped(row.id)) else {
-            return Ok(TimerReply::Lost);
+            return Ok(TimerReply::Superseded);
         };
         match self.timer {
             Timer::LeaseExpiry => Ok(expire_lease(&row, work)),
@@ -129,7 +129,7 @@ fn time_out_attempt(row: &Execution, work: &mut Work) {
 /// Expires the lease if both its first term and the last renewal of its session have passed.
 fn expire_lease(row: &Execution, work: &mut Work) -> TimerReply {
     let State::Active(lease) = &row.state else {
-        return TimerReply::Lost;
+        return TimerReply::Superseded;
     };
     let now = work.now();
     let renewed_until = work.session(lease.session).and_then(|session| session.renewed_until());
@@ -137,7 +137,7 @@ fn expire_lease(row: &Execution, work: &mut Work) -> TimerReply {
         return TimerReply::NotDue;
     }
     let Some(ended) = row.lease_ref() else {
-        return TimerReply::Lost;
+        return TimerReply::Superseded;
     };
     let next = after_interruption(work, row);
     work.apply(row.id, Fact::LeaseExpired { lease: ended.clone(), next }, None, |row| {

@@ -27,7 +27,7 @@ const RESULTS_MAX: usize = 100;
 
 /// A flow, and the executions of the nodes that a call added.
 #[derive(Clone, Debug)]
-pub struct Grown {
+pub struct GrownFlow {
     /// The flow.
     pub flow: Flow,
     /// The name and the execution of each node of the call, in its order.
@@ -60,7 +60,7 @@ pub(super) fn no_flow(id: FlowId) -> Error {
 
 impl Namespace {
     /// Submits a flow as a whole: all of its nodes or none.
-    pub async fn submit_flow(&self, draft: FlowDraft, call_key: Option<CallKey>) -> Result<Grown, Error> {
+    pub async fn submit_flow(&self, draft: FlowDraft, call_key: Option<CallKey>) -> Result<GrownFlow, Error> {
         let (submission, plan) = draft.check()?;
         let planned = self.plan(plan).await?;
         let nodes = planned_nodes(&planned);
@@ -68,7 +68,7 @@ impl Namespace {
         let submit = SubmitFlow { namespace: self.id(), id, submission, planned, call_key, repeated: false };
         let done = self.run_with_retry(|repeated| SubmitFlow { repeated, ..submit.clone() }).await??;
         let executions = if done.duplicate { self.named_members(done.flow.id).await? } else { nodes };
-        Ok(Grown { flow: done.flow, executions, duplicate: done.duplicate })
+        Ok(GrownFlow { flow: done.flow, executions, duplicate: done.duplicate })
     }
 
     /// Adds nodes and edges to a flow.
@@ -77,7 +77,7 @@ impl Namespace {
         flow: FlowId,
         graph: GraphDraft,
         call_key: Option<CallKey>,
-    ) -> Result<Grown, Error> {
+    ) -> Result<GrownFlow, Error> {
         let planned = self.plan(graph.check(GraphTarget::ExistingFlow)?).await?;
         let nodes = planned_nodes(&planned);
         let grow = Grow { namespace: self.id(), flow, planned, call_key, repeated: false };
@@ -92,7 +92,7 @@ impl Namespace {
                 all
             }
         };
-        Ok(Grown { flow, executions, duplicate: false })
+        Ok(GrownFlow { flow, executions, duplicate: false })
     }
 
     /// Creates the report by which an active execution adds children to its flow.

@@ -19,14 +19,14 @@ pub use claims::ClaimWait;
 pub use events::{EventFilter, EventPage, From, PublicEvent};
 pub(crate) use events::{EventSelection, end_of};
 pub use executions::{Ended, HeldReason, Spent, View};
-pub use flows::{FlowEnded, FlowView, Grown};
+pub use flows::{FlowEnded, FlowView, GrownFlow};
 pub use gates::GateView;
 pub use namespaces::Namespaces;
 pub use operators::{Bulk, BulkResult, BulkTarget};
 pub use reports::ReportItem;
 pub(crate) use signals::load_secret;
 pub use streams::{Frames, StreamTail};
-pub use workers::{Heartbeaten, WorkerView};
+pub use workers::{HeartbeatResult, WorkerView};
 
 use crate::{Engine, Error, Inner};
 use selvedge_core::rule::Rule;

@@ -24,7 +24,7 @@ pub(crate) async fn load_secret(store: &dyn Store, configured: Option<Secret>) -
         None => {
             let mut new = [0; SECRET_BYTES];
             getrandom::fill(&mut new).map_err(|error| failed(format!("no random bytes: {error}")))?;
-            let kept = store.kept_secret(&new).await?;
+            let kept = store.root_secret(&new).await?;
             Secret::new(kept).map_err(|detail| failed(format!("the secret in the store {detail}")))?
         }
     };

@@ -16,7 +16,7 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The reply to a heartbeat.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Heartbeaten {
+pub struct HeartbeatResult {
     /// Leases that were renewed.
     pub renewed: Vec<Fence>,
     /// Leases that the worker no longer holds, each with the reason.
@@ -44,7 +44,7 @@ impl Namespace {
         instance: &str,
         leases: Vec<Fence>,
         wait: Duration,
-    ) -> Result<Heartbeaten, Error> {
+    ) -> Result<HeartbeatResult, Error> {
         let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
         let deadline = Instant::now() + wait.min(WAIT_MAX);
         let key = instance_key(self.id(), &instance);
@@ -79,7 +79,7 @@ impl Namespace {
             if !returns && until < deadline {
                 continue;
             }
-            return Ok(Heartbeaten {
+            return Ok(HeartbeatResult {
                 renewed: beat.renewed,
                 lost: beat.lost,
                 orphaned: orphaned.unwrap_or_default(),

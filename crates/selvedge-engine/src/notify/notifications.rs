@@ -28,7 +28,7 @@ impl NotificationTasks {
         options: &Options,
     ) -> Self {
         let shared = store.describe().shared && options.notifications;
-        let mut tasks = vec![tokio::spawn(announce(store.clone(), notifications, shared))];
+        let mut tasks = vec![tokio::spawn(notify(store.clone(), notifications, shared))];
         if shared {
             tasks.push(tokio::spawn(listen(store, committer)));
         }
@@ -51,7 +51,7 @@ impl Drop for NotificationTasks {
 }
 
 /// Sends the notifications of this server, merged. Without other servers it only drains the channel.
-async fn announce(store: Arc<dyn Store>, mut notifications: UnboundedReceiver<Notification>, shared: bool) {
+async fn notify(store: Arc<dyn Store>, mut notifications: UnboundedReceiver<Notification>, shared: bool) {
     while let Some(mut merged) = notifications.recv().await {
         while let Ok(more) = notifications.try_recv() {
             merged.ready.extend(more.ready);
@@ -67,7 +67,7 @@ async fn announce(store: Arc<dyn Store>, mut notifications: UnboundedReceiver<No
         merged.ready.dedup();
         merged.streamed.sort_unstable();
         merged.streamed.dedup();
-        if let Err(error) = store.announce(merged).await {
+        if let Err(error) = store.notify(merged).await {
             tracing::debug!(%error, "a notification was not sent; other servers find the changes by polling");
         }
         tokio::time::sleep(ANNOUNCE_INTERVAL).await;
@@ -75,7 +75,7 @@ async fn announce(store: Arc<dyn Store>, mut notifications: UnboundedReceiver<No
 }
 
 async fn listen(store: Arc<dyn Store>, committer: Arc<Committer>) {
-    while let Some(notification) = store.news().await {
+    while let Some(notification) = store.next_notification().await {
         committer.wake_local(&notification);
     }
 }

@@ -23,14 +23,14 @@ impl Reconciler for LeaseExpiry {
     }
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
-        overview.lapsed.then_some(overview.now)
+        overview.expired_leases.then_some(overview.now)
     }
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
         let mut tally = Tally::default();
         let mut after = None;
         for _ in 0..PAGES {
-            let rows = context.store.lapsed(after, PAGE).await?;
+            let rows = context.store.expired_leases(after, PAGE).await?;
             let found = rows.len();
             after = rows.last().map(|row| row.execution);
             tally += context.tick_rows(rows, Timer::LeaseExpiry).await?;

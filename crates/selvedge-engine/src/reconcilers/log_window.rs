@@ -33,7 +33,7 @@ impl Reconciler for LogWindow {
     }
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
-        let dropped = context.store.keep_log(context.log_window.as_millis() as i64).await?;
+        let dropped = context.store.drop_old_log(context.log_window.as_millis() as i64).await?;
         *lock(&self.0) = Some(Instant::now());
         Ok(Tally { scanned: dropped, done: dropped, ..Tally::default() })
     }

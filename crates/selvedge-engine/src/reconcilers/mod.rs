@@ -104,7 +104,7 @@ pub struct Tally {
     /// Rows outside of this engine's [`ReconcilerScope`].
     pub filtered: u64,
     /// Rows that another server had repaired or locked, or that were no longer due.
-    pub lost: u64,
+    pub superseded: u64,
     /// Rows that failed and were quarantined, and ticks that failed as a whole.
     pub errors: u64,
     /// Ticks that panicked.
@@ -117,7 +117,7 @@ impl std::ops::AddAssign for Tally {
         self.scanned += other.scanned;
         self.done += other.done;
         self.filtered += other.filtered;
-        self.lost += other.lost;
+        self.superseded += other.superseded;
         self.errors += other.errors;
         self.panics += other.panics;
     }

@@ -34,6 +34,6 @@ impl Reconciler for WorkerLiveness {
             return Ok(Tally::default());
         }
         let done = context.committer.run(ForgetSessions { sessions }).await? as u64;
-        Ok(Tally { scanned, done, lost: scanned - done, ..Tally::default() })
+        Ok(Tally { scanned, done, superseded: scanned - done, ..Tally::default() })
     }
 }

@@ -13,7 +13,7 @@ use selvedge_engine::core::rules::submit_flow::FlowDraft;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, ExecutionId, FailureClass, FlowId, Policy, Retry};
-use selvedge_engine::{Grown, Options};
+use selvedge_engine::{GrownFlow, Options};
 use selvedge_memory::MemoryStore;
 use std::collections::BTreeMap;
 use std::sync::Arc;

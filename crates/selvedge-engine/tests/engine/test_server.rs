@@ -9,7 +9,7 @@ use selvedge_engine::core::rules::report::{Fence, Op, Reported};
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, Execution, ExecutionId, FailureClass, Name, Refusal};
 use selvedge_engine::store::{Store, Stored};
-use selvedge_engine::{ClaimWait, Engine, Error, Heartbeaten, Namespace, Options, Tally};
+use selvedge_engine::{ClaimWait, Engine, Error, HeartbeatResult, Namespace, Options, Tally};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -155,7 +155,7 @@ impl TestServer {
     }
 
     /// Sends a heartbeat that does not wait.
-    pub async fn heartbeat(&self, instance: &str, leases: &[Fence]) -> Heartbeaten {
+    pub async fn heartbeat(&self, instance: &str, leases: &[Fence]) -> HeartbeatResult {
         let beat = self.namespace.heartbeat(instance, leases.to_vec(), Duration::ZERO).await;
         beat.expect("the heartbeat is answered")
     }

@@ -6,7 +6,7 @@ use selvedge_engine::core::Draft;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::state::StateName;
-use selvedge_engine::{Heartbeaten, Namespace};
+use selvedge_engine::{HeartbeatResult, Namespace};
 use tokio::task::JoinHandle;
 
 /// Sends a waiting heartbeat in the background.
@@ -14,7 +14,7 @@ fn heartbeat_waiting(
     namespace: &Namespace,
     instance: &'static str,
     leases: Vec<Fence>,
-) -> JoinHandle<Heartbeaten> {
+) -> JoinHandle<HeartbeatResult> {
     let namespace = namespace.clone();
     tokio::spawn(async move {
         namespace.heartbeat(instance, leases, 3 * TIMEOUT).await.expect("the heartbeat is answered")

@@ -59,7 +59,7 @@ impl PostgresStore {
         Ok(Overview {
             now: row.get::<_, Micros>(0).time(),
             next: first_of(DueKind::ALL, row.get(1)),
-            lapsed: row.get(2),
+            expired_leases: row.get(2),
             stale: row.get(3),
             newest_class: row.get(4),
             outbox: first_of(OutboxKind::ALL, row.get(5)),

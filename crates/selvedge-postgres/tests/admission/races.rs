@@ -164,7 +164,7 @@ async fn a_lease_that_expires_behind_a_gate_and_a_claim_of_its_worker_do_not_dea
     let first = a.submit_many(vec![with_quota("few"); 2]).await[0];
     a.claim_with_short_lease("one").await;
     wait_until("the lease has expired", async || {
-        !b.engine.store().lapsed(None, 10).await.expect("the leases are read").is_empty()
+        !b.engine.store().expired_leases(None, 10).await.expect("the leases are read").is_empty()
     })
     .await;
     lock_gates(&plain).await;

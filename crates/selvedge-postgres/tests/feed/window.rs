@@ -141,7 +141,7 @@ async fn subscribers_receive_every_event_once_while_days_are_dropped() {
         whole.extend(log(&plain).await.into_iter().map(|event| (event.cursor.clone(), event)));
         age(&plain, upto, 30 - day, true).await;
         wait_until("the day is dropped", async || {
-            keeper.keep_log(5 * DAY_MS).await.expect("old entries are dropped") == 1
+            keeper.drop_old_log(5 * DAY_MS).await.expect("old entries are dropped") == 1
         })
         .await;
         assert_eq!(plain.number("select dropped from log_window", &[]).await, upto);

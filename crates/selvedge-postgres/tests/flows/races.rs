@@ -507,7 +507,7 @@ async fn a_claim_and_an_expiry_of_one_worker_in_one_flow_do_not_deadlock() {
     let flow = a.flow("x y").await;
     let expiring = a.claim_with_short_lease("one").await.execution.id;
     crate::support::wait_until("the lease has expired", async || {
-        let expired = a.engine.store().lapsed(None, 10).await.expect("the leases are read");
+        let expired = a.engine.store().expired_leases(None, 10).await.expect("the leases are read");
         expired.iter().any(|row| row.execution == expiring)
     })
     .await;

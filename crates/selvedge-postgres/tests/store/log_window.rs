@@ -28,7 +28,7 @@ fn numbers(page: &Entries) -> Vec<i64> {
 }
 
 async fn keep(store: &PostgresStore, keep_ms: i64) -> u64 {
-    store.keep_log(keep_ms).await.expect("old entries are dropped")
+    store.drop_old_log(keep_ms).await.expect("old entries are dropped")
 }
 
 /// Writes an entry with a time some days ago.

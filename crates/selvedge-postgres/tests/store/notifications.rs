@@ -149,11 +149,11 @@ async fn a_heartbeat_that_waits_on_one_server_learns_at_once_of_a_drain_requeste
 async fn notifications_about_the_log_and_streams_reach_other_servers() {
     let sandbox = Sandbox::new();
     let (a, b) = (sandbox.store("a").await, sandbox.store("b").await);
-    let received = tokio::spawn(async move { b.news().await });
+    let received = tokio::spawn(async move { b.next_notification().await });
     wait_for_listener(&sandbox).await;
     let id = ExecutionId(uuid::Uuid::now_v7());
     let notification = Notification { logged: true, streamed: vec![id], ..Notification::default() };
-    a.announce(notification.clone()).await.expect("the read succeeds");
+    a.notify(notification.clone()).await.expect("the read succeeds");
     assert_eq!(in_time(received).await.expect("the task does not panic"), Some(notification));
 }
 

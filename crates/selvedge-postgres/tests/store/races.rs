@@ -23,7 +23,7 @@ async fn check_and_stop(servers: &[&Server]) {
 /// Waits until the lease of an execution has expired.
 async fn lease_has_expired(server: &Server, id: ExecutionId) {
     wait_until("the lease has expired", async || {
-        let expired = server.engine.store().lapsed(None, 10).await.expect("the leases are read");
+        let expired = server.engine.store().expired_leases(None, 10).await.expect("the leases are read");
         expired.iter().any(|row| row.execution == id)
     })
     .await;

@@ -118,9 +118,9 @@ fn calls(store: &PostgresStore, number: usize) -> Vec<Call<'_>> {
         }),
         Box::pin(async move { drop(store.overview().await) }),
         Box::pin(async move { drop(store.log_after(0, 10).await) }),
-        Box::pin(async move { drop(store.announce(notification).await) }),
+        Box::pin(async move { drop(store.notify(notification).await) }),
         Box::pin(async move { drop(store.delete_expired_keys(10).await) }),
-        Box::pin(async move { drop(store.kept_secret(&[1; 32]).await) }),
+        Box::pin(async move { drop(store.root_secret(&[1; 32]).await) }),
     ]
 }
 

@@ -186,7 +186,7 @@ impl Server {
     /// Waits until the lease of an execution has expired.
     pub async fn lease_has_expired(&self, id: ExecutionId) {
         wait_until("the lease has expired", async || {
-            let expired = self.engine.store().lapsed(None, ALL).await.expect("the leases are read");
+            let expired = self.engine.store().expired_leases(None, ALL).await.expect("the leases are read");
             expired.iter().any(|row| row.execution == id)
         })
         .await;

@@ -77,7 +77,7 @@ const RECONCILER_METRICS: [(&str, &str, TallyField); 7] = [
     ("scanned", "Rows found by scans.", |tally| tally.scanned),
     ("done", "Rows processed.", |tally| tally.done),
     ("filtered", "Rows left to the server responsible for them.", |tally| tally.filtered),
-    ("lost", "Rows that another server processed first, or that were not due.", |tally| tally.lost),
+    ("lost", "Rows that another server processed first, or that were not due.", |tally| tally.superseded),
     ("errors", "Rows that failed and were quarantined, and ticks that failed.", |tally| tally.errors),
     ("panics", "Ticks that panicked.", |tally| tally.panics),
 ];

@@ -15,7 +15,7 @@ use axum::http::StatusCode;
 use selvedge_core::Refusal;
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::report::Fence;
-use selvedge_engine::{ClaimWait, Error, Heartbeaten, Namespace, WorkerView};
+use selvedge_engine::{ClaimWait, Error, HeartbeatResult, Namespace, WorkerView};
 use std::time::Duration;
 
 /// The default time to live of a lease, in milliseconds.
@@ -98,7 +98,7 @@ pub async fn heartbeat(
     Ok(json::response(StatusCode::OK, |object| write_heartbeat(object, &heartbeat)))
 }
 
-fn write_heartbeat(object: &mut json::Object<'_>, heartbeat: &Heartbeaten) {
+fn write_heartbeat(object: &mut json::Object<'_>, heartbeat: &HeartbeatResult) {
     object.array("renewed", &heartbeat.renewed, write_fence);
     object.array("lost", &heartbeat.lost, |out, (fence, refusal)| {
         json::object(out, |object| {

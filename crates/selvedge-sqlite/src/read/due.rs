@@ -20,7 +20,7 @@ pub fn overview(connection: &Connection, now: Timestamp) -> rusqlite::Result<Ove
         |found| {
             Ok(Overview {
                 now,
-                lapsed: found.get(0)?,
+                expired_leases: found.get(0)?,
                 stale: found.get::<_, bool>(1)? || found.get(2)? || found.get(3)?,
                 newest_class: found.get(4)?,
                 ..Overview::default()
@@ -69,7 +69,7 @@ pub fn due(
 }
 
 /// Returns a page of the expired leases, in id order: both their own first term and their session have expired.
-pub fn lapsed(
+pub fn expired_leases(
     connection: &Connection,
     now: Timestamp,
     after: Option<ExecutionId>,

@@ -44,13 +44,13 @@ async fn exactly_the_entries_before_the_window_are_deleted_however_many_chunks_t
         let directory = Directory::new();
         filled(&directory, old).await;
         let store = open(&directory).await;
-        assert_eq!(store.keep_log(3 * DAY_MS).await.expect("old entries are dropped"), 0);
-        assert_eq!(store.keep_log(DAY_MS).await.expect("old entries are dropped"), old as u64);
+        assert_eq!(store.drop_old_log(3 * DAY_MS).await.expect("old entries are dropped"), 0);
+        assert_eq!(store.drop_old_log(DAY_MS).await.expect("old entries are dropped"), old as u64);
         let page = read(&store, 0).await;
         let oldest = if old == 0 { 0 } else { old + 1 };
         assert_eq!((page.entries.len(), page.oldest, page.upto), (10, oldest, old + 10));
         assert_eq!(page.entries[0].number, old + 1);
-        assert_eq!(store.keep_log(DAY_MS).await.expect("old entries are dropped"), 0);
+        assert_eq!(store.drop_old_log(DAY_MS).await.expect("old entries are dropped"), 0);
     }
 }
 
@@ -62,7 +62,7 @@ async fn numbers_and_the_clock_continue_after_everything_was_dropped_and_the_fil
     let tomorrow = now_micros() + DAY_MS * 1000;
     file.execute("update log set at = ?1 where number = 15", [tomorrow]).expect("the row is updated");
     let store = open(&directory).await;
-    assert_eq!(store.keep_log(-2 * DAY_MS).await.expect("old entries are dropped"), 15);
+    assert_eq!(store.drop_old_log(-2 * DAY_MS).await.expect("old entries are dropped"), 15);
     store.close().await;
     drop(store);
     let store = open(&directory).await;
@@ -82,7 +82,7 @@ async fn writes_are_served_between_two_chunks() {
     let store = open(&directory).await;
     let keeping = tokio::spawn({
         let store = store.clone();
-        async move { store.keep_log(DAY_MS).await }
+        async move { store.drop_old_log(DAY_MS).await }
     });
     let harness = Harness::new(store.clone()).await;
     let mut during = 0;

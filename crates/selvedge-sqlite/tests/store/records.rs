@@ -163,11 +163,11 @@ async fn a_suspended_execution_is_unchanged_after_reopening_and_resumes_with_its
 async fn the_first_stored_secret_is_kept_even_after_reopening() {
     let directory = Directory::new();
     let first = harness(&directory).await;
-    let secret = first.store.kept_secret(b"the first secret").await.expect("the secret is stored");
+    let secret = first.store.root_secret(b"the first secret").await.expect("the secret is stored");
     assert_eq!(secret, b"the first secret");
     first.store.close().await;
     drop(first);
-    let again = harness(&directory).await.store.kept_secret(b"another secret").await;
+    let again = harness(&directory).await.store.root_secret(b"another secret").await;
     assert_eq!(again.expect("the secret is read"), secret);
 }
 

@@ -3,7 +3,7 @@
 use crate::{EdgeCondition, Error, FlowId, Namespace, Submission};
 use selvedge_core::join::{JoinPolicy, OnSatisfied};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GroupDraft, NodeDraft};
-use selvedge_engine::Grown;
+use selvedge_engine::GrownFlow;
 
 /// Builds nodes and edges to add to a flow: with [`Nodes::grow`] or
 /// [`SubmittedFlow::grow`](crate::SubmittedFlow::grow), or in a handler with [`Context::spawn`](crate::Context::spawn).
@@ -86,7 +86,7 @@ impl Nodes {
     }
 
     /// Adds the nodes and edges to a flow. Refused if the flow has ended.
-    pub async fn grow(self, namespace: &Namespace, flow: FlowId) -> Result<Grown, Error> {
+    pub async fn grow(self, namespace: &Namespace, flow: FlowId) -> Result<GrownFlow, Error> {
         namespace.grow_flow(flow, self.into(), None).await
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Nodes;
 use crate::{CancelMode, Ended, Error, ExecutionId, FlowId, FlowState, FlowView, Name, Namespace, Refusal};
-use selvedge_engine::{FlowEnded, Grown};
+use selvedge_engine::{FlowEnded, GrownFlow};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct SubmittedFlow {
 }
 
 impl SubmittedFlow {
-    pub(super) fn new(namespace: Namespace, grown: Grown) -> Self {
+    pub(super) fn new(namespace: Namespace, grown: GrownFlow) -> Self {
         let executions = by_name(grown.executions).collect();
         SubmittedFlow { namespace, id: grown.flow.id, duplicate: grown.duplicate, executions }
     }

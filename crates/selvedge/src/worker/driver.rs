@@ -11,7 +11,7 @@ use super::{Settings, WorkerSummary};
 use crate::{Error, Namespace};
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::report::{Fence, Op};
-use selvedge_engine::{ClaimWait, Heartbeaten};
+use selvedge_engine::{ClaimWait, HeartbeatResult};
 use std::collections::HashMap;
 use std::future::{Future, pending};
 use std::pin::{Pin, pin};
@@ -193,7 +193,7 @@ impl Driver {
         }
     }
 
-    fn on_heartbeat_answer(&mut self, answer: Result<Heartbeaten, Error>) {
+    fn on_heartbeat_answer(&mut self, answer: Result<HeartbeatResult, Error>) {
         let answer = match answer {
             Ok(answer) => answer,
             Err(Error::Closed) => return self.on_engine_closed(),

@@ -8,7 +8,7 @@
 use super::leases::Leases;
 use crate::{Error, Namespace};
 use selvedge_core::rules::report::Fence;
-use selvedge_engine::Heartbeaten;
+use selvedge_engine::HeartbeatResult;
 use std::collections::HashSet;
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -36,7 +36,7 @@ pub struct Heartbeat {
 }
 
 struct Call {
-    answer: Pin<Box<dyn Future<Output = Result<Heartbeaten, Error>> + Send>>,
+    answer: Pin<Box<dyn Future<Output = Result<HeartbeatResult, Error>> + Send>>,
     named: HashSet<Fence>,
 }
 
@@ -53,7 +53,7 @@ impl Heartbeat {
 
     /// Sends heartbeats until one is answered. Cancel safe: the outstanding call continues with the next call of this
     /// method.
-    pub async fn answer(&mut self, leases: &Leases) -> Result<Heartbeaten, Error> {
+    pub async fn answer(&mut self, leases: &Leases) -> Result<HeartbeatResult, Error> {
         loop {
             tokio::select! {
                 answer = answered(&mut self.call) => {
@@ -87,7 +87,7 @@ impl Heartbeat {
     }
 }
 
-async fn answered(call: &mut Option<Call>) -> Result<Heartbeaten, Error> {
+async fn answered(call: &mut Option<Call>) -> Result<HeartbeatResult, Error> {
     match call {
         Some(call) => call.answer.as_mut().await,
         None => pending().await,

@@ -117,7 +117,7 @@ pub async fn due_executions_are_found_by_kind_earliest_first_and_in_pages(harnes
 
 pub async fn the_overview_shows_the_next_due_time_of_each_kind(harness: &Harness) {
     let empty = harness.store.overview().await.expect("the overview is read");
-    assert_eq!((empty.next, empty.lapsed, empty.stale), (vec![], false, false));
+    assert_eq!((empty.next, empty.expired_leases, empty.stale), (vec![], false, false));
     let now = harness.now().await;
     let mut rows = due_in(harness, now, HOUR_MS).await;
     by_hand::insert(harness, &rows).await;
@@ -172,7 +172,7 @@ pub async fn an_execution_that_is_no_longer_due_is_not_found(harness: &Harness) 
     assert_eq!(executions(&page(harness, DueKind::Retention, None, 9).await), [row.id]);
     assert_eq!(harness.tick(row.id, Timer::Due(DueKind::Retention)).await, TimerReply::Fired);
     assert!(page(harness, DueKind::Retention, None, 9).await.is_empty());
-    assert_eq!(harness.tick(row.id, Timer::Due(DueKind::Retention)).await, TimerReply::Lost);
+    assert_eq!(harness.tick(row.id, Timer::Due(DueKind::Retention)).await, TimerReply::Superseded);
     assert_eq!(harness.store.overview().await.expect("the overview is read").next, []);
 }
 

@@ -12,7 +12,7 @@ pub async fn a_store_answers_and_can_be_closed_twice(harness: &Harness) {
     harness.store.ping().await.expect("it answers");
     let description = harness.store.describe();
     assert!(!description.name.is_empty() && description.writers > 0);
-    harness.store.announce(Default::default()).await.expect("a notification may be empty");
+    harness.store.notify(Default::default()).await.expect("a notification may be empty");
     harness.submit(Draft::new("kind")).await;
     let figures = harness.store.figures().await.expect("figures are read");
     assert!(figures.is_none_or(|(commits, bytes)| commits > 0 && bytes >= 0));

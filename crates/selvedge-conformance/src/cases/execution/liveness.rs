@@ -43,15 +43,15 @@ pub async fn a_lease_expires_when_its_first_term_and_its_session_are_both_over(h
         leased_row(harness, &without_session, lately).await,
     ];
     by_hand::insert(harness, &live).await;
-    assert!(harness.store.lapsed(None, 10).await.expect("rows are read").is_empty());
-    assert!(!harness.store.overview().await.expect("the overview is read").lapsed);
+    assert!(harness.store.expired_leases(None, 10).await.expect("rows are read").is_empty());
+    assert!(!harness.store.overview().await.expect("the overview is read").expired_leases);
     let expired = [
         leased_row(harness, &never_renewed, long_ago).await,
         leased_row(harness, &renewed_long_ago, long_ago.minus_ms(5)).await,
         leased_row(harness, &without_session, long_ago).await,
     ];
     by_hand::insert(harness, &expired).await;
-    let found = harness.store.lapsed(None, 10).await.expect("rows are read");
+    let found = harness.store.expired_leases(None, 10).await.expect("rows are read");
     let mut expected: Vec<ExecutionId> = expired.iter().map(|row| row.id).collect();
     expected.sort();
     assert_eq!(executions(&found), expected);
@@ -59,10 +59,10 @@ pub async fn a_lease_expires_when_its_first_term_and_its_session_are_both_over(h
         let of = expired.iter().find(|expired| expired.id == row.execution).expect("it has expired");
         assert_eq!((row.namespace, &row.tags), (harness.namespace, &of.tags));
     }
-    assert!(harness.store.overview().await.expect("the overview is read").lapsed);
-    let first = harness.store.lapsed(None, 2).await.expect("rows are read");
+    assert!(harness.store.overview().await.expect("the overview is read").expired_leases);
+    let first = harness.store.expired_leases(None, 2).await.expect("rows are read");
     assert_eq!(executions(&first), expected[..2]);
-    let rest = harness.store.lapsed(Some(expected[1]), 2).await.expect("rows are read");
+    let rest = harness.store.expired_leases(Some(expected[1]), 2).await.expect("rows are read");
     assert_eq!(executions(&rest), expected[2..]);
 }
 

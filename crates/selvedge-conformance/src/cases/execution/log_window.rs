@@ -36,11 +36,11 @@ fn numbers(page: &Entries) -> Vec<i64> {
 }
 
 pub async fn no_entry_is_dropped_before_its_time(harness: &Harness) {
-    assert_eq!(harness.keep_log(DAY_MS).await, 0, "an empty log has nothing to drop");
+    assert_eq!(harness.drop_old_log(DAY_MS).await, 0, "an empty log has nothing to drop");
     let written = write(harness, 5).await;
     let before = read(harness, 0).await;
     for keep_ms in [7 * DAY_MS, 60_000, i64::MAX] {
-        assert_eq!(harness.keep_log(keep_ms).await, 0);
+        assert_eq!(harness.drop_old_log(keep_ms).await, 0);
     }
     assert_eq!(read(harness, 0).await, before);
     assert_eq!((numbers(&before), before.oldest), (written, 0), "nothing was dropped");
@@ -48,7 +48,7 @@ pub async fn no_entry_is_dropped_before_its_time(harness: &Harness) {
 
 pub async fn dropped_entries_are_not_read_and_a_cursor_before_them_has_expired(harness: &Harness) {
     let old = write(harness, 5).await;
-    assert!(harness.keep_log(NOTHING_MS).await > 0);
+    assert!(harness.drop_old_log(NOTHING_MS).await > 0);
     let page = read(harness, 0).await;
     assert_eq!((numbers(&page), page.oldest), (vec![], old[4] + 1));
     let new = write(harness, 3).await;
@@ -64,7 +64,7 @@ pub async fn dropped_entries_are_not_read_and_a_cursor_before_them_has_expired(h
         );
     }
     assert_eq!(numbers(&read(harness, new[0]).await), new[1..]);
-    assert_eq!(harness.keep_log(7 * DAY_MS).await, 0);
+    assert_eq!(harness.drop_old_log(7 * DAY_MS).await, 0);
     assert_eq!(numbers(&read(harness, 0).await), new, "new entries are kept");
 }
 
@@ -76,7 +76,7 @@ pub async fn numbers_continue_after_all_entries_were_dropped(harness: &Harness) 
         assert!(written[0] > newest, "round {round}");
         newest = written[2];
         assert_eq!(read(harness, NEWEST).await.upto, newest);
-        harness.keep_log(NOTHING_MS).await;
+        harness.drop_old_log(NOTHING_MS).await;
         let end = read(harness, NEWEST).await;
         assert_eq!((end.upto, end.oldest), (newest, newest + 1), "the end of an empty log does not move");
         let rest = read(harness, newest).await;
@@ -88,7 +88,7 @@ pub async fn concurrent_calls_drop_a_period_of_the_log_once(harness: &Harness) {
     let old = write(harness, 4).await;
     let keep = concurrently(4, |_| {
         let harness = harness.clone();
-        async move { harness.keep_log(NOTHING_MS).await }
+        async move { harness.drop_old_log(NOTHING_MS).await }
     });
     assert!(keep.await.iter().sum::<u64>() > 0);
     let new = write(harness, 1).await;
@@ -119,7 +119,7 @@ pub async fn a_reader_that_follows_the_log_while_its_window_is_kept_misses_nothi
             match task {
                 WRITERS => {
                     for _ in 0..EACH {
-                        harness.keep_log(DAY_MS).await;
+                        harness.drop_old_log(DAY_MS).await;
                     }
                     vec![]
                 }

@@ -180,8 +180,8 @@ pub async fn the_lease_of_a_suspended_execution_is_over(harness: &Harness) {
     };
     stale(Op::Complete { result: "1".into() }).await;
     stale(suspend(vec![WaitDraft::new(on_signal("another"))], vec![])).await;
-    assert_eq!(harness.tick(id, Timer::LeaseExpiry).await, TimerReply::Lost);
-    assert!(!harness.store.overview().await.expect("the overview is read").lapsed);
+    assert_eq!(harness.tick(id, Timer::LeaseExpiry).await, TimerReply::Superseded);
+    assert!(!harness.store.overview().await.expect("the overview is read").expired_leases);
     harness.signal(id, "go").await;
     stale(Op::Release).await;
     let second = harness.claim_again(id).await;

@@ -84,13 +84,13 @@ pub async fn the_first_secret_is_kept_for_ever(harness: &Harness) {
         let harness = harness.clone();
         async move {
             let new = [task as u8; 32];
-            harness.store.kept_secret(&new).await.expect("a secret is kept")
+            harness.store.root_secret(&new).await.expect("a secret is kept")
         }
     });
     let kept = kept.await;
     assert!(kept.iter().all(|one| *one == kept[0]), "all callers get the same secret");
     assert!((0..8).any(|task| kept[0] == [task; 32]), "it is one of the offered secrets");
-    let again = harness.store.kept_secret(&[99; 40]).await.expect("a secret is kept");
+    let again = harness.store.root_secret(&[99; 40]).await.expect("a secret is kept");
     assert_eq!(again, kept[0]);
 }
 

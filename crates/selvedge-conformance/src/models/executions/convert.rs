@@ -94,7 +94,7 @@ fn answer<T>(reply: Result<T, Refusal>, accepted: impl FnOnce(T) -> Answer) -> A
 fn ticked(done: TimerReply) -> Answer {
     match done {
         TimerReply::Fired => Answer::Acted,
-        TimerReply::Lost => Answer::Lost,
+        TimerReply::Superseded => Answer::Lost,
         TimerReply::NotDue => Answer::NotDue,
     }
 }

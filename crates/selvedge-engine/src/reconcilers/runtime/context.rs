@@ -34,7 +34,7 @@ impl ReconcilerContext {
             |row| FireTimer { execution: row.execution, timer: what },
             |ticked| match ticked {
                 Ok(TimerReply::Fired) => Ok(true),
-                Ok(TimerReply::Lost | TimerReply::NotDue) => Ok(false),
+                Ok(TimerReply::Superseded | TimerReply::NotDue) => Ok(false),
                 Err(refusal) => Err(refusal.to_string()),
             },
         )
@@ -79,7 +79,7 @@ impl ReconcilerContext {
                         continue;
                     }
                     Ok(false) => {
-                        tally.lost += 1;
+                        tally.superseded += 1;
                         continue;
                     }
                     Err(failure) => failure,

@@ -20,9 +20,9 @@ use selvedge_core::{
 };
 use uuid::Uuid;
 
-/// A wrapper around a store. Each implementor is a [`Store`]; each provided method forwards to [`inner`](Around::inner).
+/// A wrapper around a store. Each implementor is a [`Store`]; each provided method forwards to [`inner`](StoreWrapper::inner).
 #[async_trait]
-pub trait Around: Send + Sync + 'static {
+pub trait StoreWrapper: Send + Sync + 'static {
     /// Returns the wrapped store.
     fn inner(&self) -> &dyn Store;
 
@@ -152,8 +152,8 @@ pub trait Around: Send + Sync + 'static {
     }
 
     /// See [`Store::kept_secret`].
-    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
-        self.inner().kept_secret(new).await
+    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+        self.inner().root_secret(new).await
     }
 
     /// See [`Store::fetch_gates`].
@@ -213,8 +213,8 @@ pub trait Around: Send + Sync + 'static {
     }
 
     /// See [`Store::lapsed`].
-    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
-        self.inner().lapsed(after, limit).await
+    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
+        self.inner().expired_leases(after, limit).await
     }
 
     /// See [`Store::due_flows`].
@@ -254,18 +254,18 @@ pub trait Around: Send + Sync + 'static {
     }
 
     /// See [`Store::keep_log`].
-    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
-        self.inner().keep_log(keep_ms).await
+    async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        self.inner().drop_old_log(keep_ms).await
     }
 
     /// See [`Store::announce`].
-    async fn announce(&self, news: Notification) -> Result<(), Error> {
-        self.inner().announce(news).await
+    async fn notify(&self, notification: Notification) -> Result<(), Error> {
+        self.inner().notify(notification).await
     }
 
     /// See [`Store::news`].
-    async fn news(&self) -> Option<Notification> {
-        self.inner().news().await
+    async fn next_notification(&self) -> Option<Notification> {
+        self.inner().next_notification().await
     }
 
     /// See [`Store::figures`].
@@ -285,33 +285,33 @@ pub trait Around: Send + Sync + 'static {
 }
 
 #[async_trait]
-impl<T: Around> Store for T {
+impl<T: StoreWrapper> Store for T {
     fn describe(&self) -> Description {
-        Around::describe(self)
+        StoreWrapper::describe(self)
     }
 
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
-        Around::transact(self, decision).await
+        StoreWrapper::transact(self, decision).await
     }
 
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
-        Around::namespace(self, name).await
+        StoreWrapper::namespace(self, name).await
     }
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
-        Around::namespaces(self).await
+        StoreWrapper::namespaces(self).await
     }
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
-        Around::intern(self, classes).await
+        StoreWrapper::intern(self, classes).await
     }
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        Around::classes_after(self, after).await
+        StoreWrapper::classes_after(self, after).await
     }
 
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
-        Around::fetch(self, ids).await
+        StoreWrapper::fetch(self, ids).await
     }
 
     async fn list(
@@ -320,27 +320,27 @@ impl<T: Around> Store for T {
         after: Option<ListPosition>,
         limit: u32,
     ) -> Result<Vec<Stored>, Error> {
-        Around::list(self, filter, after, limit).await
+        StoreWrapper::list(self, filter, after, limit).await
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
-        Around::count(self, filter, bound).await
+        StoreWrapper::count(self, filter, bound).await
     }
 
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
-        Around::history_pages(self, id).await
+        StoreWrapper::history_pages(self, id).await
     }
 
     async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
-        Around::ahead_of(self, execution, bound).await
+        StoreWrapper::ahead_of(self, execution, bound).await
     }
 
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
-        Around::sessions(self, namespace).await
+        StoreWrapper::sessions(self, namespace).await
     }
 
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
-        Around::fetch_flows(self, ids).await
+        StoreWrapper::fetch_flows(self, ids).await
     }
 
     async fn list_flows(
@@ -349,51 +349,51 @@ impl<T: Around> Store for T {
         after: Option<FlowListPosition>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
-        Around::list_flows(self, filter, after, limit).await
+        StoreWrapper::list_flows(self, filter, after, limit).await
     }
 
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
-        Around::members(self, page).await
+        StoreWrapper::members(self, page).await
     }
 
     async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
-        Around::frames(self, stream, from, limit).await
+        StoreWrapper::frames(self, stream, from, limit).await
     }
 
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
-        Around::stream(self, stream).await
+        StoreWrapper::stream(self, stream).await
     }
 
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
-        Around::delete_old_frames(self, limit).await
+        StoreWrapper::delete_old_frames(self, limit).await
     }
 
     async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
-        Around::signals(self, of, after, limit).await
+        StoreWrapper::signals(self, of, after, limit).await
     }
 
     async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
-        Around::steps(self, of, after, limit).await
+        StoreWrapper::steps(self, of, after, limit).await
     }
 
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
-        Around::waitpoints(self, of, after, limit).await
+        StoreWrapper::waitpoints(self, of, after, limit).await
     }
 
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
-        Around::waitpoint(self, id).await
+        StoreWrapper::waitpoint(self, id).await
     }
 
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
-        Around::token_keys(self).await
+        StoreWrapper::token_keys(self).await
     }
 
-    async fn kept_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
-        Around::kept_secret(self, new).await
+    async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
+        StoreWrapper::root_secret(self, new).await
     }
 
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
-        Around::fetch_gates(self, ids).await
+        StoreWrapper::fetch_gates(self, ids).await
     }
 
     async fn list_gates(
@@ -403,31 +403,31 @@ impl<T: Around> Store for T {
         after: Option<&Name>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
-        Around::list_gates(self, namespace, kind, after, limit).await
+        StoreWrapper::list_gates(self, namespace, kind, after, limit).await
     }
 
     async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
-        Around::due_gates(self, after, limit).await
+        StoreWrapper::due_gates(self, after, limit).await
     }
 
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
-        Around::held_by(self, gate, bound).await
+        StoreWrapper::held_by(self, gate, bound).await
     }
 
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
-        Around::parts_of(self, gate, limit).await
+        StoreWrapper::parts_of(self, gate, limit).await
     }
 
     async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
-        Around::ledger(self, gate, period).await
+        StoreWrapper::ledger(self, gate, period).await
     }
 
     async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
-        Around::ledger_of(self, execution).await
+        StoreWrapper::ledger_of(self, execution).await
     }
 
     async fn overview(&self) -> Result<Overview, Error> {
-        Around::overview(self).await
+        StoreWrapper::overview(self).await
     }
 
     async fn due(
@@ -436,11 +436,11 @@ impl<T: Around> Store for T {
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        Around::due(self, kind, after, limit).await
+        StoreWrapper::due(self, kind, after, limit).await
     }
 
-    async fn lapsed(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
-        Around::lapsed(self, after, limit).await
+    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
+        StoreWrapper::expired_leases(self, after, limit).await
     }
 
     async fn due_flows(
@@ -449,7 +449,7 @@ impl<T: Around> Store for T {
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
-        Around::due_flows(self, kind, after, limit).await
+        StoreWrapper::due_flows(self, kind, after, limit).await
     }
 
     async fn outbox(
@@ -459,42 +459,42 @@ impl<T: Around> Store for T {
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
-        Around::outbox(self, kind, stale_ms, after, limit).await
+        StoreWrapper::outbox(self, kind, stale_ms, after, limit).await
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
-        Around::unseen_sessions(self, unseen_ms, limit).await
+        StoreWrapper::unseen_sessions(self, unseen_ms, limit).await
     }
 
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
-        Around::delete_expired_keys(self, limit).await
+        StoreWrapper::delete_expired_keys(self, limit).await
     }
 
     async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
-        Around::log_after(self, after, limit).await
+        StoreWrapper::log_after(self, after, limit).await
     }
 
-    async fn keep_log(&self, keep_ms: i64) -> Result<u64, Error> {
-        Around::keep_log(self, keep_ms).await
+    async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
+        StoreWrapper::drop_old_log(self, keep_ms).await
     }
 
-    async fn announce(&self, news: Notification) -> Result<(), Error> {
-        Around::announce(self, news).await
+    async fn notify(&self, notification: Notification) -> Result<(), Error> {
+        StoreWrapper::notify(self, notification).await
     }
 
-    async fn news(&self) -> Option<Notification> {
-        Around::news(self).await
+    async fn next_notification(&self) -> Option<Notification> {
+        StoreWrapper::next_notification(self).await
     }
 
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
-        Around::figures(self).await
+        StoreWrapper::figures(self).await
     }
 
     async fn ping(&self) -> Result<(), Error> {
-        Around::ping(self).await
+        StoreWrapper::ping(self).await
     }
 
     async fn close(&self) {
-        Around::close(self).await;
+        StoreWrapper::close(self).await;
     }
 }
