@@ -4,7 +4,7 @@
 
 use async_trait::async_trait;
 use selvedge_core::{Needs, Rows};
-use selvedge_store::{Around, Decision, Demand, Error, Store, Transaction};
+use selvedge_store::{Decision, Demand, Error, Store, StoreWrapper, Transaction};
 use std::sync::Arc;
 
 /// A wrapper of a store that discards events.
@@ -30,7 +30,7 @@ impl Decision for WithoutEvents {
 }
 
 #[async_trait]
-impl Around for Unlogged {
+impl StoreWrapper for Unlogged {
     fn inner(&self) -> &dyn Store {
         self.0.as_ref()
     }

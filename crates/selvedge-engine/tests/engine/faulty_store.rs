@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use selvedge_engine::core::stream::{Frame, StreamName};
 use selvedge_engine::core::{DueKind, ExecutionId, Timestamp};
-use selvedge_engine::store::{Around, Decision, DueRow, Entries, Error, Overview, Store, Transaction};
+use selvedge_engine::store::{Decision, DueRow, Entries, Error, Overview, Store, StoreWrapper, Transaction};
 use selvedge_memory::MemoryStore;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -118,7 +118,7 @@ impl FaultyStore {
 }
 
 #[async_trait]
-impl Around for FaultyStore {
+impl StoreWrapper for FaultyStore {
     fn inner(&self) -> &dyn Store {
         &self.store
     }

@@ -55,7 +55,7 @@ struct SubmittedFlow<'a> {
 impl TestServer {
     async fn submit_graph(&self, graph: GraphDraft) -> SubmittedFlow<'_> {
         let draft = FlowDraft { graph, ..FlowDraft::default() };
-        let Grown { flow, executions, duplicate } =
+        let GrownFlow { flow, executions, duplicate } =
             self.namespace.submit_flow(draft, None).await.expect("the submission is accepted");
         assert!(!duplicate);
         let nodes = executions.into_iter().map(|(name, id)| (name.to_string(), id)).collect();

@@ -10,7 +10,7 @@ use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Backoff, Draft, ExecutionId, FailureClass, Outcome, Policy, Retry, State};
 
 /// The tally of a tick that found nothing.
-const IDLE: Tally = Tally { ticks: 1, scanned: 0, done: 0, filtered: 0, lost: 0, errors: 0, panics: 0 };
+const IDLE: Tally = Tally { ticks: 1, scanned: 0, done: 0, filtered: 0, superseded: 0, errors: 0, panics: 0 };
 
 fn retrying(max_retries: u32, max_interruptions: u32) -> Policy {
     let backoff = Backoff::Fixed { delay_ms: 1000 };

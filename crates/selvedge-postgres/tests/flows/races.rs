@@ -470,7 +470,7 @@ async fn a_flow_that_is_replayed_before_its_deletion_runs_again() {
     plain.release().await;
     joined(replay).await.expect("the execution has ended");
     let delete = joined(delete).await;
-    assert_eq!((delete.scanned, delete.done, delete.lost), (1, 0, 1));
+    assert_eq!((delete.scanned, delete.done, delete.superseded), (1, 0, 1));
     assert_eq!(a.flow_state(flow.id).await, FlowState::Running);
     finish([&a, &b], &plain, &flow, "down:completed up:completed", FlowState::Completed).await;
 }

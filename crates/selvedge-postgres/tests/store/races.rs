@@ -116,7 +116,11 @@ async fn two_servers_that_find_the_same_expired_lease_count_one_interruption() {
     let first = in_background!(a => a.tick("lease_expiry"));
     sandbox.waits_for_lock("a", 1).await;
     let second = b.tick("lease_expiry").await;
-    assert_eq!((second.scanned, second.done, second.lost), (1, 0, 1), "the other transaction has locked it");
+    assert_eq!(
+        (second.scanned, second.done, second.superseded),
+        (1, 0, 1),
+        "the other transaction has locked it"
+    );
     plain.release().await;
     assert_eq!(joined(first).await.done, 1);
     assert_eq!(b.tick("lease_expiry").await.scanned, 0);
@@ -162,7 +166,7 @@ async fn a_server_that_acts_on_an_expired_lease_after_another_counts_no_interrup
     plain.release().await;
     joined(busy).await;
     let late = joined(late).await;
-    assert_eq!((late.scanned, late.done, late.lost), (1, 0, 1));
+    assert_eq!((late.scanned, late.done, late.superseded), (1, 0, 1));
     assert_eq!(a.row(id).await.detail.interruptions, 1);
     check_and_stop(&[&a, &narrow]).await;
 }
@@ -185,7 +189,7 @@ async fn a_reconciler_that_read_an_expired_lease_before_its_completion_leaves_it
     plain.release().await;
     joined(busy).await;
     let tick = joined(tick).await;
-    assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1));
+    assert_eq!((tick.scanned, tick.done, tick.superseded), (1, 0, 1));
     let row = a.row(id).await;
     assert_eq!((row.state.name(), row.version), (StateName::Completed, 3));
     assert_eq!(a.attempts(id).await, [Some("completed")]);
@@ -216,7 +220,7 @@ async fn a_reconciler_that_read_a_timed_out_attempt_before_its_completion_leaves
     plain.release().await;
     joined(busy).await;
     let tick = joined(tick).await;
-    assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1));
+    assert_eq!((tick.scanned, tick.done, tick.superseded), (1, 0, 1));
     assert_eq!(a.attempts(id).await, [Some("completed")]);
     check_and_stop(&[&a, &narrow]).await;
 }
@@ -278,7 +282,7 @@ async fn a_heartbeat_that_comes_before_the_expiry_keeps_the_lease() {
     plain.release().await;
     assert_eq!(joined(beat).await.renewed, [lease]);
     let tick = joined(tick).await;
-    assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1));
+    assert_eq!((tick.scanned, tick.done, tick.superseded), (1, 0, 1));
     a.complete(lease).await.expect("the lease is active");
     assert_eq!(a.attempts(id).await, [Some("completed")]);
     check_and_stop(&[&a, &b]).await;

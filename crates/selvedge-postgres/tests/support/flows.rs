@@ -3,7 +3,7 @@
 use super::server::{Server, claim_of, claim_wait, fence};
 use super::{PlainConnection, wait_until};
 use selvedge_conformance::{Sketch, invariants};
-use selvedge_engine::Grown;
+use selvedge_engine::GrownFlow;
 use selvedge_engine::core::flow::FlowState;
 use selvedge_engine::core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_engine::core::plan::GraphDraft;
@@ -122,7 +122,7 @@ pub async fn age_outbox(plain: &PlainConnection) {
 
 impl Flow {
     /// Returns the flow that a call created.
-    pub fn new(server: &Server, grown: Grown) -> Flow {
+    pub fn new(server: &Server, grown: GrownFlow) -> Flow {
         let nodes = grown.executions.into_iter().map(|(name, id)| (name.to_string(), id));
         Flow { server: server.clone(), id: grown.flow.id, nodes: nodes.collect() }
     }

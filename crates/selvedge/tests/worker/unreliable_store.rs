@@ -3,7 +3,7 @@
 use super::lock;
 use async_trait::async_trait;
 use selvedge::Store;
-use selvedge::store::{Around, Decision, Error, Transaction};
+use selvedge::store::{Decision, Error, StoreWrapper, Transaction};
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
@@ -50,7 +50,7 @@ impl UnreliableStore {
 }
 
 #[async_trait]
-impl Around for UnreliableStore {
+impl StoreWrapper for UnreliableStore {
     fn inner(&self) -> &dyn Store {
         self.inner.as_ref()
     }

@@ -62,7 +62,7 @@ async fn a_deadline_that_finds_the_row_of_a_signal_locked_acts_on_the_resumed_ex
     let signal = ("a", race.a.send(id, "go"));
     let (signal, tick) = race.meanwhile(Block::Commits, signal, race.b.tick("execution_deadline")).await;
     assert_eq!(signal.expect("the first call succeeds").effect, Effect::Resumed);
-    assert_eq!((tick.done, tick.lost), (0, 1));
+    assert_eq!((tick.done, tick.superseded), (0, 1));
     assert_eq!(race.a.state(id).await, StateName::Waiting);
     assert_eq!(race.b.tick("execution_deadline").await.done, 1, "the deadline has still passed");
     assert_eq!(race.a.state(id).await, StateName::Expired);
@@ -103,7 +103,7 @@ async fn a_signal_and_a_time_resume_once_in_either_order() {
     let signal = ("a", race.a.send(id, "go"));
     let (signal, tick) = race.meanwhile(Block::Commits, signal, race.b.tick("delay_promoter")).await;
     assert_eq!(signal.expect("the first call succeeds").effect, Effect::Resumed);
-    assert_eq!((tick.done, tick.lost), (0, 1));
+    assert_eq!((tick.done, tick.superseded), (0, 1));
     assert_eq!(race.b.tick("delay_promoter").await.scanned, 0);
     race.resumes(id, &["go"]).await;
     let id = waits().await;

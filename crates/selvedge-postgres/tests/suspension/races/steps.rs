@@ -54,7 +54,7 @@ async fn a_step_recorded_before_its_lease_expires_is_not_run_again() {
     let records = ("a", race.a.report(late, step("charge", "1")));
     let (recorded_late, tick) = race.meanwhile(Block::Commits, records, race.b.tick("lease_expiry")).await;
     recorded_late.expect("the lease has not been reclaimed yet");
-    assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1), "the other transaction has locked it");
+    assert_eq!((tick.scanned, tick.done, tick.superseded), (1, 0, 1), "the other transaction has locked it");
     assert_eq!(race.b.tick("lease_expiry").await.done, 1);
     let claimed = race.b.claim_again(id).await;
     assert_eq!(claimed.steps.len(), 1, "the next attempt does not run it again");

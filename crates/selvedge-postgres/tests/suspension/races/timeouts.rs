@@ -35,7 +35,7 @@ async fn a_signal_that_locks_the_row_before_the_timeout_ends_the_suspension() {
         let (signal, tick) = race.meanwhile(Block::Commits, signal, race.b.tick(TIMEOUT)).await;
         assert_eq!(signal.expect("the execution is live").effect, Effect::Resumed, "{on_timeout:?}");
         assert_eq!(
-            (tick.scanned, tick.done, tick.lost),
+            (tick.scanned, tick.done, tick.superseded),
             (1, 0, 1),
             "{on_timeout:?}: the other transaction has locked it"
         );
@@ -104,7 +104,7 @@ async fn two_servers_that_find_the_same_overdue_suspension_act_once() {
         let id = overdue(&race, on_timeout).await;
         let (first, second) =
             race.meanwhile(Block::Commits, ("a", race.a.tick(TIMEOUT)), race.b.tick(TIMEOUT)).await;
-        assert_eq!((first.done, second.done, second.lost), (1, 0, 1), "{on_timeout:?}");
+        assert_eq!((first.done, second.done, second.superseded), (1, 0, 1), "{on_timeout:?}");
         assert_eq!(race.b.tick(TIMEOUT).await.scanned, 0, "{on_timeout:?}");
         // Submission, claim, suspension, and the timeout.
         assert_eq!(race.a.row(id).await.version, 4, "{on_timeout:?}");
@@ -132,7 +132,7 @@ async fn a_timeout_found_before_the_resume_does_nothing_to_the_active_attempt() 
             claimed
         };
         let (tick, claimed) = tokio::join!(narrow.tick(TIMEOUT), acts_late);
-        assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1), "{on_timeout:?}");
+        assert_eq!((tick.scanned, tick.done, tick.superseded), (1, 0, 1), "{on_timeout:?}");
         let row = race.a.row(id).await;
         assert_eq!((row.state.name(), row.version), (StateName::Active, claimed.execution.version));
         race.b.complete(fence(&claimed)).await.expect("the lease is held");
@@ -161,7 +161,7 @@ async fn a_timeout_found_before_the_resume_does_nothing_to_the_next_suspension()
         busy.release().await;
     };
     let (tick, ()) = tokio::join!(narrow.tick(TIMEOUT), acts_late);
-    assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1));
+    assert_eq!((tick.scanned, tick.done, tick.superseded), (1, 0, 1));
     assert_eq!(race.a.state(id).await, StateName::Suspended);
     race.b.send(id, "go").await.expect("the execution is live");
     race.is_resumed(id, 2, &["go"]).await;

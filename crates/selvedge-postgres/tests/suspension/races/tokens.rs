@@ -157,7 +157,7 @@ async fn a_waitpoint_that_expires_while_its_delivery_commits_is_delivered() {
     };
     let (delivered, tick) = race.meanwhile(Block::Commits, ("a", race.a.deliver(&waitpoint)), expires).await;
     assert_eq!(delivered.expect("the waitpoint was open").effect, Effect::Resumed);
-    assert_eq!((tick.scanned, tick.done, tick.lost), (1, 0, 1), "the other transaction has locked it");
+    assert_eq!((tick.scanned, tick.done, tick.superseded), (1, 0, 1), "the other transaction has locked it");
     assert_eq!(race.b.tick("waitpoint_expiry").await.scanned, 0);
     assert_eq!(state(&race, waitpoint.id).await, WaitpointState::Delivered(1, Effect::Resumed));
     race.resumes(id, &["approval"]).await;
