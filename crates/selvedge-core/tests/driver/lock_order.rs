@@ -29,7 +29,7 @@ fn a_rule_that_requests_executions_after_lanes_were_locked_fails_its_transaction
     for (rule, stage) in cases {
         let mut driver = alone(rule);
         let run = run(&mut driver, &Table::of([active(1)]));
-        assert_eq!(run.aborted(), format!("the lock order is broken: {stage} asked for after Lanes"));
+        assert_eq!(run.aborted(), format!("the lock order is broken: {stage} requested after Lanes"));
         assert!(
             run.loads_of(|needs| needs.executions.has(Access::Lock)).is_empty(),
             "the store never loads them"

@@ -245,24 +245,26 @@ async fn a_flow_without_live_members_is_due_to_be_settled_then_to_be_deleted_and
 }
 
 #[tokio::test]
-async fn a_flow_that_gets_live_members_again_is_running_again() {
+async fn a_flow_that_reopens_with_a_live_member_is_no_longer_due() {
     let sandbox = Sandbox::new();
     let store = sandbox.store("store").await;
     let mut ended = flow(&store, id(1)).await;
     (ended.state, ended.ended_at) = (FlowState::Failed, Some(ended.submitted_at));
     ended.counts = counts(&[(StateName::Failed, 1)]);
-    save(&store, Changes { flows: Guarded::inserting([ended]), ..Changes::default() }).await;
+    save(&store, Changes { flows: Guarded::inserting([ended.clone()]), ..Changes::default() }).await;
+    let reopened = Flow { state: FlowState::Running, ended_at: None, version: 2, ..ended };
     let again = counts(&[(StateName::Failed, -1), (StateName::Waiting, 1)]);
     save(
         &store,
         Changes {
+            flows: Guarded::updating([(reopened, 1)]),
             unread: UnreadWrites { flow_counts: vec![(id(1), again)], ..UnreadWrites::default() },
             ..Changes::default()
         },
     )
     .await;
     let flow = stored(&store, id(1)).await;
-    assert_eq!((flow.state, flow.ended_at, flow.version), (FlowState::Running, None, 2));
+    assert_eq!((flow.state, flow.ended_at, flow.version), (FlowState::Running, None, 3));
     assert_eq!(store.overview().await.expect("the read succeeds").flows, []);
 }
 
