@@ -257,9 +257,10 @@ impl<'a> Written<'a> {
         Written {
             gate,
             limits: gate.active > 0 || config.is_some_and(|config| config.limits_starts()),
-            config: config.map(|config| serde_json::to_string(config).unwrap_or_default()),
+            config: config
+                .map(|config| serde_json::to_string(config).expect("a configuration always serialises")),
             state: (gate.state != GateState::default())
-                .then(|| serde_json::to_string(&gate.state).unwrap_or_default()),
+                .then(|| serde_json::to_string(&gate.state).expect("the state of a gate always serialises")),
         }
     }
 }
@@ -284,7 +285,7 @@ impl<'a> GateRows<'a> {
         for LedgerEntry { gate, period, execution, spent } in &changes.ledger {
             add(ledger.entry((*gate, *period, *execution)).or_default(), spent);
         }
-        let text = |(name, spent)| (name, serde_json::to_string(&spent).unwrap_or_default());
+        let text = |(name, spent)| (name, serde_json::to_string(&spent).expect("amounts always serialise"));
         let flows = changes.flows.deleted.iter().map(|(id, _)| id.0);
         GateRows {
             inserted: changes.gates.inserted.iter().map(Written::of).collect(),

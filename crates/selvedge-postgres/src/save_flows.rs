@@ -34,7 +34,7 @@ impl<'a> FlowRows<'a> {
         });
         let updated = changes.flows.updated.iter();
         let text = |row: &OutboxRow| {
-            (!row.tags.is_empty()).then(|| serde_json::to_string(&row.tags).unwrap_or_default())
+            (!row.tags.is_empty()).then(|| serde_json::to_string(&row.tags).expect("tags always serialise"))
         };
         FlowRows {
             tags: tags.collect(),

@@ -4,8 +4,11 @@
 //! admit. A claim decides with the rows of all gates of an execution locked, so several servers together never exceed a
 //! limit. An execution that a gate refuses is held by it until a transaction that opens the gate releases it.
 
+pub mod amount;
 mod config;
 pub mod draws;
+pub mod shares;
+pub mod window;
 
 pub use config::{BudgetScope, Config, LIMIT_MAX, LaneState, Limit, OnHard, Rate, WEIGHT_MAX};
 

@@ -6,6 +6,10 @@
 //! a condition that holds keeps holding.
 
 mod condition;
+pub mod signal;
+pub mod step;
+pub mod token;
+pub mod waitpoint;
 
 pub use condition::{Condition, DEPTH_MAX, Distinct, IncomingSignal, LEAVES_MAX, NAMES_MAX};
 

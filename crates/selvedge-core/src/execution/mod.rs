@@ -1,5 +1,11 @@
 //! An execution: its specification, its state, and the next timer that is due for it.
 
+pub mod history;
+pub mod policy;
+pub mod state;
+pub mod submission;
+pub mod transition;
+
 use crate::fact::{Failure, LeaseRef};
 use crate::gate::RequiredGates;
 use crate::join::Join;

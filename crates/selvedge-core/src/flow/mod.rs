@@ -4,6 +4,12 @@
 //! the same for ten members and for ten thousand. A flow has ended when none of its members is live; right after that,
 //! [`SettleFlow`](crate::rules::flow::SettleFlow) decides its final state.
 
+pub mod graph;
+pub mod join;
+pub mod outbox;
+pub mod plan;
+pub mod wiring;
+
 use crate::state::StateName;
 use crate::{Execution, FlowId, Name, NamespaceId, Timestamp};
 use serde::{Deserialize, Serialize};

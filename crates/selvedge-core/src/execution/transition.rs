@@ -193,19 +193,31 @@ pub fn allowed(from: Option<StateName>, cause: Cause, to: StateName) -> bool {
 /// Draws the table as a Mermaid state diagram, without the causes that do not change the state.
 pub fn diagram() -> String {
     let mut text = String::from("stateDiagram-v2\n");
-    let mut draw = |from: &str, to: &str, cause: Cause| {
-        writeln!(text, "    {from} --> {to}: {cause:?}").expect("a string accepts all text");
+    let mut draw = |from: &str, to: StateName, cause: Cause| {
+        let (to, cause) = (to.as_str(), words(cause));
+        writeln!(text, "    {from} --> {to}: {cause}").expect("a string accepts all text");
     };
     for line in TABLE {
         for to in line.to {
-            let to = format!("{to:?}");
             if line.from.is_empty() {
-                draw("[*]", &to, line.cause);
+                draw("[*]", *to, line.cause);
             }
             for from in line.from {
-                draw(&format!("{from:?}"), &to, line.cause);
+                draw(from.as_str(), *to, line.cause);
             }
         }
+    }
+    text
+}
+
+/// Returns the name of a cause as lower-case words.
+fn words(cause: Cause) -> String {
+    let mut text = String::new();
+    for letter in format!("{cause:?}").chars() {
+        if letter.is_uppercase() && !text.is_empty() {
+            text.push(' ');
+        }
+        text.push(letter.to_ascii_lowercase());
     }
     text
 }
