@@ -215,7 +215,7 @@ impl<R: Rule> Rule for WithDownstreams<R> {
     const PHASE: Phase = R::PHASE;
     fn profile(&self) -> Profile {
         let profile = self.rule.profile();
-        let locks = Locks { later_executions: true, flows: true, ..profile.locks };
+        let locks = Locks { later_executions: true, ..profile.locks };
         Profile { locks, ..profile }
     }
     fn needs(&self, work: &Work, needs: &mut Needs) {
@@ -223,8 +223,6 @@ impl<R: Rule> Rule for WithDownstreams<R> {
         needs.executions.lock([self.of]);
         if let Ok(Some(row)) = work.find(self.of) {
             needs.executions.lock(row.wiring().downstreams.iter().map(|one| one.execution));
-            // A skipped downstream may reopen, and its flow with it.
-            needs.flows.lock(row.flow);
         }
     }
     fn decide(&self, work: &mut Work) -> Self::Reply {

@@ -272,6 +272,9 @@ impl<H: Host> Driver<H> {
                 if self.admission.limits && !self.loading.has_passed(Stage::Lanes) {
                     needs.lanes.lock(self.host.waiting_lanes(&self.work.live_classes()));
                 }
+                // A skipped execution may reopen, and its flow with it.
+                let skipped = self.work.skipped().filter(|row| self.is_locked(row.id));
+                needs.flows.lock(skipped.filter_map(|row| row.flow));
                 self.cached.leave_out(self.admission.gates, &mut needs);
             }
         }

@@ -12,7 +12,9 @@ use crate::join::Join;
 use crate::refusal::{LeaseHolder, StaleLease};
 use crate::suspension::ResumedBy;
 use crate::wiring::{Node, Wiring};
-use crate::{ClassId, ExecutionId, FlowId, History, Name, NamespaceId, Policy, Refusal, State, Timestamp};
+use crate::{
+    ClassId, ExecutionId, FlowId, History, Name, NamespaceId, Outcome, Policy, Refusal, State, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -274,6 +276,11 @@ pub fn rank(ready_order: i64, priority: i16) -> i64 {
 }
 
 impl Execution {
+    /// Reports whether the execution was skipped: the only end that an update of its upstreams undoes.
+    pub fn is_skipped(&self) -> bool {
+        self.state == State::Terminal(Outcome::Skipped)
+    }
+
     /// Returns the priority that claims see. The heads of fairness lines all have priority 0; inside a line priorities
     /// count.
     pub fn claim_priority(&self) -> i16 {

@@ -4,7 +4,7 @@
 //! Each kind of work decides by the current state of the rows that it changes, with all of them locked. So any server
 //! can do it, repeatedly and at any later time.
 
-use super::join::{CHUNK, UpstreamChange, may_reopen, update_downstream};
+use super::join::{CHUNK, UpstreamChange, update_downstream};
 use super::{cancel_now, operator, suspend};
 use crate::flow::CancelMode;
 use crate::join::{GroupDecision, Resolution};
@@ -41,7 +41,7 @@ impl Rule for Dispatch {
     const PHASE: Phase = Phase::Outbox;
 
     fn profile(&self) -> Profile {
-        let flows = self.row.name.kind != OutboxKind::Parent;
+        let flows = self.row.name.kind == OutboxKind::Flow;
         Profile {
             ends_unnamed_leases: true,
             locks: Locks { later_executions: true, flows, sessions: false },
@@ -91,9 +91,6 @@ impl Rule for Dispatch {
                 needs.executions.read(others.filter(|id| *id != self.execution()));
             }
         }
-        // A skipped execution may reopen, and its flow with it.
-        let rows = chunk.iter().filter_map(|id| work.find(*id).ok().flatten());
-        needs.flows.lock(rows.filter(|row| may_reopen(row)).filter_map(|row| row.flow));
         needs.executions.lock(chunk);
     }
 

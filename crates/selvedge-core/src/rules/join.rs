@@ -37,7 +37,8 @@ impl UpstreamChange {
 /// level per transaction. A downstream that was read without a lock is not changed, because that would lock it out of
 /// order. Returns the number of changed edges.
 ///
-/// A skipped downstream may reopen, and its flow with it, so it is updated here only if its flow is locked.
+/// A downstream that was skipped before this transaction may reopen, and its flow with it, so it is updated here only if its
+/// flow is locked. The flow of one that this transaction skipped is running: it had a live member.
 pub fn propagate(
     work: &mut Work,
     locked: impl Fn(ExecutionId) -> bool,
@@ -50,7 +51,8 @@ pub fn propagate(
         let changeable = |id| match work.find(id) {
             Ok(Some(row)) => {
                 let may_change = locked(id) || work.is_new(id);
-                may_change && (!may_reopen(row) || row.flow.is_none_or(&flow_locked))
+                let may_reopen = row.is_skipped() && !work.is_changed(id);
+                may_change && (!may_reopen || row.flow.is_none_or(&flow_locked))
             }
             Ok(None) | Err(_) => false,
         };
@@ -120,11 +122,6 @@ pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Ve
     if cancels {
         work.enqueue(OutboxKind::Siblings, id);
     }
-}
-
-/// Reports whether an update of its upstreams may reopen an execution, and with it its flow.
-pub fn may_reopen(row: &Execution) -> bool {
-    row.state == State::Terminal(Outcome::Skipped)
 }
 
 /// Reopens a skipped execution: it waits for its upstreams again, unless its edges already decide.

@@ -7,6 +7,11 @@ use crate::{ClassId, Execution, ExecutionId, Outcome, State};
 use std::collections::BTreeSet;
 
 impl Work {
+    /// Returns the loaded executions that were skipped.
+    pub fn skipped(&self) -> impl Iterator<Item = &Execution> {
+        self.executions.rows().filter(|row| row.is_skipped())
+    }
+
     /// Iterates over the loaded waiting executions of these classes, in claim order within each class.
     pub fn waiting(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
         classes.iter().filter_map(|class| self.ready.get(class)).flatten().map(|(_, id)| *id)

@@ -332,7 +332,7 @@ impl Work {
         actor: Option<Name>,
         edit: impl FnOnce(&mut Execution),
     ) {
-        let now = self.now;
+        let (now, was_changed) = (self.now, self.is_changed(id));
         let row = &mut self.executions.change(&id).expect("a rule changes rows that it has loaded").row;
         let (from, old_order) = (row.state.name(), row.claim_order());
         let before = matches!(fact, Fact::Tagged { .. }).then(|| row.tags.clone());
@@ -347,7 +347,8 @@ impl Work {
         if ended_or_reopened && let Some(flow) = row.flow {
             self.unpropagated.insert(id);
             let running = |flow: &Flow| flow.state == FlowState::Running;
-            let reopens = row.state.outcome().is_none();
+            // The flow of an execution that ended in this very transaction is running: it had a live member.
+            let reopens = row.state.outcome().is_none() && !was_changed;
             assert!(
                 !reopens || self.flows.get(&flow).is_some_and(running),
                 "{id} reopens, and flow {flow} is not running"
