@@ -18,8 +18,8 @@ select
   case when s.state in (1, 2) then timestamptz '2026-01-01' + n * interval '1 s' end,
   null, case when s.state >= 10 then timestamptz '2026-01-01' end,
   case when s.state = 2 then gen_random_uuid() end,
-  null, null, '', null, null, null, case when s.state in (4, 5) then ''::bytea end, case when s.state = 5 then n % 3 end,
-  case when s.state = 5 then n end
+  null, null, '', null, null, null, case when s.state = 4 then ''::bytea end, case when s.state = 5 then n % 3 end,
+  case when s.state = 5 then n end, case when s.state = 5 then ''::bytea end
 from generate_series(1, 100000) as n
 cross join lateral (
   select case n % 100 when 0 then 0 when 1 then 1 when 2 then 2 else (array[10, 10, 4, 10, 5, 11, 12, 13])[1 + n % 8] end

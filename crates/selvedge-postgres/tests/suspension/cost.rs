@@ -34,7 +34,7 @@ async fn prepared(sandbox: &Sandbox) -> (Client, HashMap<&'static str, &'static 
 fn fill(state: i16, from: u32, upto: u32) -> String {
     format!(
         "insert into executions (
-           id, submitted_at, namespace, class, partition, input, version, epoch, state, priority, ready_order, history, suspension
+           id, submitted_at, namespace, class, partition, input, version, epoch, state, claim_priority, ready_order, history, suspension
          )
          select
            ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, now(), 1, 1, 0, 'null', 1, 0, {state}, 0,

@@ -338,8 +338,8 @@ async fn requested_gates_are_reported_whether_they_exist_or_not() {
 const HELD: &str = "
 with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
 insert into executions (
-  id, partition, namespace, class, submitted_at, version, state, priority, ready_order, rank, epoch, gate, history,
-  suspension
+  id, partition, namespace, class, submitted_at, version, state, claim_priority, ready_order, rank, epoch, gate, history,
+  held_by
 )
 select randomblob(16), 0, 1, 1, n, 1, 5, 0, n, n, 1, 1, x'', x'00'
 from numbers
@@ -348,8 +348,8 @@ from numbers
 /// Inserts one waiting execution of class 1, and one that gate 2 holds.
 const BESIDE: &str = "
 insert into executions (
-  id, partition, namespace, class, submitted_at, version, state, priority, ready_order, rank, epoch, gate, history,
-  suspension
+  id, partition, namespace, class, submitted_at, version, state, claim_priority, ready_order, rank, epoch, gate, history,
+  held_by
 )
 values
   (cast(zeroblob(15) || x'02' as blob), 0, 1, 1, 5, 1, 5, 0, 5, 5, 0, 2, x'', x'00'),

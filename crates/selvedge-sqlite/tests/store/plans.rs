@@ -9,21 +9,22 @@ use selvedge_store::Store;
 const FILL: &str = "
 with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 100000)
 insert into executions (
-  id, partition, namespace, class, flow, submitted_at, version, state, priority, ready_order, rank, epoch, due_kind,
-  due_at, session, lease_id, until_at, ended_at, gate, history, suspension
+  id, partition, namespace, class, flow, submitted_at, version, state, claim_priority, ready_order, rank, epoch, due_kind,
+  due_at, session, lease_id, until_at, ended_at, gate, history, suspension, held_by
 )
 select
   randomblob(16), 0, 1 + n % 3, 1 + n % 50, iif(n % 10 = 0, randomblob(16), null), n, 1,
   iif(n % 7 > 3, 10 + n % 5, iif(n % 7 = 3, 4 + n % 2, n % 7)), n % 4, n, n - n % 4 * 3600000000, 1, 1 + n % 6, n,
   iif(n % 7 = 2, n % 20, null), iif(n % 7 = 2, randomblob(16), null), iif(n % 7 in (1, 2), n, null),
-  iif(n % 7 > 3, n, null), iif(n % 7 = 3 and n % 2 = 1, n % 9, null), x'', iif(n % 7 = 3, x'', null)
+  iif(n % 7 > 3, n, null), iif(n % 7 = 3 and n % 2 = 1, n % 9, null), x'',
+  iif(n % 7 = 3 and n % 2 = 0, x'', null), iif(n % 7 = 3 and n % 2 = 1, x'', null)
 from numbers;
 insert into tags select namespace, 'colour:' || (place % 10), submitted_at, id from executions;
 insert into nodes select flow, 'node', submitted_at, id from executions where flow is not null;
 insert into outbox select id, 1 + place % 5, submitted_at, 0, namespace, null from executions where place % 10 = 0;
 insert into flows (
   id, namespace, submitted_at, spec, version, state, due_kind, due_at,
-  blocked, waiting, delayed, active, completed, failed, cancelled, expired, skipped
+  waiting_dependencies, waiting, delayed, active, completed, failed, cancelled, expired, skipped
 )
 select
   flow, namespace, submitted_at, '{}', 1, place % 4, iif(place % 3 = 0, 1 + place % 2, null),

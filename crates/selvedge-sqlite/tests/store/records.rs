@@ -175,7 +175,7 @@ async fn the_first_stored_secret_is_kept_even_after_reopening() {
 const SUSPENDED: &str = "
 with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
 insert into executions (
-  id, partition, namespace, class, submitted_at, version, state, priority, ready_order, rank, epoch, due_kind, due_at,
+  id, partition, namespace, class, submitted_at, version, state, claim_priority, ready_order, rank, epoch, due_kind, due_at,
   history, suspension
 )
 select randomblob(16), 0, 1, 1, n, 1, 4, 0, n, n, 1, 5, 1000000 + n, x'', x'00'
@@ -185,7 +185,7 @@ from numbers
 /// Inserts one waiting execution of class 1.
 const READY: &str = "
 insert into executions (
-  id, partition, namespace, class, submitted_at, version, state, priority, ready_order, rank, epoch, history, input
+  id, partition, namespace, class, submitted_at, version, state, claim_priority, ready_order, rank, epoch, history, input
 )
 values (randomblob(16), 0, 1, 1, 5, 1, 0, 0, 5, 5, 0, x'', x'31')
 ";
