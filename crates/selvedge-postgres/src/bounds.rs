@@ -1,36 +1,38 @@
-//! Where claims begin to look.
+//! Bounds: where claims start to read the claim index.
 //!
-//! A claim takes the first entries of the index `executions_claim`. Entries of what was claimed before lie in front of
-//! them until they are removed, and as long as any session of the database holds an older snapshot, they are not. So a
-//! claim does not begin at the head of a class and priority (a *pair*), but at a **bound**: a `ready_order` below which no
-//! ready row of that pair is, nor will be. Bounds are only remembered, by each server for itself; without one a claim
-//! begins at the head.
+//! A claim takes the first entries of the index `executions_claim`. Entries of executions that were claimed earlier precede them
+//! until vacuum removes them, and vacuum cannot while any session of the database holds an older snapshot. So a claim does not start
+//! at the head of a class and priority (a *pair*) but at its **bound**: a `ready_order` below which the pair has no waiting row, and
+//! will have none. Each server keeps bounds in memory only. Without a bound a claim starts at the head.
 //!
-//! How a bound is found. Every transaction of ours takes the writers' shared advisory lock first, reads its time after
-//! that, and holds the lock until it ends; what it makes ready has that time or a later one as its `ready_order`. Then, by
-//! statements with a snapshot of their own, in this order:
+//! How a bound is found. Every transaction of ours first takes the writers' shared advisory lock, reads its time after that, and
+//! holds the lock until it ends. Rows that it makes waiting have that time, or a later one, as their `ready_order`. Three statements,
+//! each with a snapshot of its own, run in this order:
 //!
-//! 1. `now` is the database's time.
-//! 2. `begun` is the earliest beginning of a transaction that holds the lock. Where one cannot be seen (another role's, or
-//!    `track_activities` is off), nothing is raised.
-//! 3. `first` is the `ready_order` of the first row of the pair that is seen as ready, from the present bound on.
+//! 1. `now` is the time of the database.
+//! 2. `begun` is the earliest start of a transaction that holds the lock. If one cannot be seen (another role's, or
+//!    `track_activities` is off), no bound is raised.
+//! 3. `first` is the `ready_order` of the first waiting row of the pair, from the present bound on.
 //!
-//! The new bound is the least of `first`, `begun` and `now`. For a row that the third statement sees as ready has `first`
-//! or more. One that it does not see is made ready by a transaction whose commit it does not see. That one either had the
-//! lock at the second statement, and then its time is not before its beginning, hence not before `begun`; or it got the
-//! lock later, and read its time after `now`.
+//! The new bound is the minimum of `first`, `begun` and `now`. A waiting row that the third statement sees has at least `first`. A row
+//! that it does not see was made waiting by a transaction whose commit it does not see. Either that transaction held the lock at the
+//! second statement; then its time is not before its start, and so not before `begun`. Or it took the lock later; then it read its time
+//! after `now`.
 //!
-//! What breaks that argument, and what is done about it:
+//! Three things could break this argument:
 //!
-//! - A row that keeps its `ready_order` and comes to another pair: an operator changed its priority. Whoever saves such a
-//!   row writes a new `generation` to its pair in `class_priorities`, and a claim uses a bound only with the generation it
-//!   was found with. Row and generation are seen together, also by other servers.
-//! - A clock that steps back. Each `now` is compared with the one before and the time that passed here. Steps of less than
-//!   what such a comparison can miss are covered by a margin, by which bounds stay behind `begun` and `now`. After a
-//!   larger one all bounds are dropped, and none is raised until the transactions of that moment have ended. Between the
-//!   step and the next refresh, which a claim starts, rows made ready may be missed by claims: they wait, and are not lost.
-//! - Another database behind the same address, one that has lost commits, after a failover. It is reached only by a new
-//!   connection, and whenever there is one, everything is forgotten.
+//! - A row that keeps its `ready_order` moves to another pair: an operator changed its priority. The transaction that saves such a row
+//!   writes a new `generation` to the pair in `class_priorities`, and a claim uses a bound only with the generation it was found
+//!   with. Row and generation become visible together, on other servers too.
+//! - The clock steps back. Each `now` is compared with the previous one and the time that passed in this process. A margin, by which
+//!   bounds stay behind `begun` and `now`, covers steps that this comparison can miss. After a larger step all bounds are dropped, and
+//!   none is raised until the transactions of that moment have ended. Between the step and the next refresh, which a claim starts,
+//!   claims may miss new waiting rows: these are delayed, not lost.
+//! - Another database answers at the same address, after a failover that lost commits. Only a new connection reaches it, and every
+//!   new connection drops all bounds.
+//!
+//! A bound that is only a hint (start at the last claimed row, and at the head when a claim comes back short) would need none of this.
+//! It was measured and is worse: docs/benchmarks.md, "A bound as a hint".
 
 use crate::connection::{failure, no_connection};
 use crate::row::Micros;
