@@ -355,6 +355,7 @@ fn update() -> String {
         none,
         none,
         none,
+        none,
         &three("true"),
     ]
     .join(", ")
