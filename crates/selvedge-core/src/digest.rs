@@ -12,7 +12,9 @@ use crate::step::StepKind;
 use crate::submission::When;
 use crate::suspension::{Condition, Distinct, OnTimeout, WaitDraft};
 use crate::{Backoff, Name, Policy, Retry};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use xxhash_rust::xxh3::Xxh3;
 
 /// A digest that is being written.
@@ -105,8 +107,16 @@ impl Digest {
     }
 }
 
-/// Returns the form of a policy: JSON without spaces, every field in this order.
-pub(crate) fn policy_form(policy: &Policy) -> String {
+/// Returns the form of a policy: JSON without spaces, every field in a fixed order.
+pub(crate) fn policy_form(policy: &Policy) -> Cow<'static, str> {
+    // Most submissions have the default policy.
+    static DEFAULT: LazyLock<(Policy, String)> =
+        LazyLock::new(|| (Policy::default(), write_policy(&Policy::default())));
+    let (default, form) = &*DEFAULT;
+    if policy == default { Cow::Borrowed(form) } else { Cow::Owned(write_policy(policy)) }
+}
+
+fn write_policy(policy: &Policy) -> String {
     let Policy { retry, attempt_timeout_ms, deadline_ms, start_by_ms, retention_ms } = policy;
     let Retry { max_retries, max_interruptions, retry_on, backoff } = retry;
     let retry_on = joined(",", retry_on, |class| json(class.as_str()));

@@ -4,9 +4,10 @@
 //! into a [`Table`]. Once the rules are decided, the table becomes writes: [`Guarded`] if rows have versions,
 //! [`Entries`] if they have none.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry as MapEntry;
+use std::collections::hash_map::Entry as MapEntry;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
+use std::hash::Hash;
 use std::ops::RangeBounds;
 
 /// The access of a transaction to a row, from the weakest to the strongest.
@@ -187,7 +188,7 @@ impl<K: Ord + Clone> Request<K> {
 /// A row with a key.
 pub(crate) trait Row: Debug {
     /// The type of the key.
-    type Key: Clone + Debug + Ord;
+    type Key: Clone + Debug + Ord + Hash;
 
     /// State that a transaction keeps about a row besides its columns.
     type Extra: Debug + Default;
@@ -248,21 +249,39 @@ impl<R: Row> Entry<R> {
 }
 
 /// The rows of one kind in a transaction: as they were loaded, and as the rules leave them.
+///
+/// Rows are found by hash, because a transaction finds each of them many times.
 #[derive(Debug)]
-pub(crate) struct Table<R: Row>(BTreeMap<R::Key, Box<Entry<R>>>);
+pub(crate) struct Table<R: Row> {
+    entries: HashMap<R::Key, Box<Entry<R>>>,
+    /// The keys in order, of a table that is read by range.
+    order: Option<BTreeSet<R::Key>>,
+}
 
 impl<R: Row> Default for Table<R> {
     fn default() -> Self {
-        Table(BTreeMap::new())
+        Table { entries: HashMap::new(), order: None }
     }
 }
 
 impl<R: Row> Table<R> {
+    /// Returns an empty table that can be read by range.
+    pub fn ordered() -> Self {
+        Table { entries: HashMap::new(), order: Some(BTreeSet::new()) }
+    }
+
+    fn place(&mut self, key: R::Key) -> MapEntry<'_, R::Key, Box<Entry<R>>> {
+        if let Some(order) = &mut self.order {
+            order.insert(key.clone());
+        }
+        self.entries.entry(key)
+    }
+
     /// Adds a loaded row, and returns its entry. Returns none and keeps the row as it is if this transaction has
     /// changed it. A row that is loaded again replaces the earlier one: it may have been locked only now.
     pub fn load(&mut self, row: R) -> Option<&mut Entry<R>> {
         let stored = Some(row.version());
-        match self.0.entry(row.key()) {
+        match self.place(row.key()) {
             MapEntry::Vacant(place) => Some(place.insert(Entry::new(row, stored, Change::None))),
             MapEntry::Occupied(place) => {
                 let entry = place.into_mut();
@@ -277,7 +296,7 @@ impl<R: Row> Table<R> {
 
     /// Returns the entry of a row, deleted or not.
     pub fn entry(&self, key: &R::Key) -> Option<&Entry<R>> {
-        self.0.get(key).map(|entry| &**entry)
+        self.entries.get(key).map(|entry| &**entry)
     }
 
     /// Returns a row that is not deleted.
@@ -287,12 +306,12 @@ impl<R: Row> Table<R> {
 
     /// Returns the entry of a row, deleted or not, for changing its `extra`. Does not mark the row as written.
     pub fn entry_mut(&mut self, key: &R::Key) -> Option<&mut Entry<R>> {
-        self.0.get_mut(key).map(|entry| &mut **entry)
+        self.entries.get_mut(key).map(|entry| &mut **entry)
     }
 
     /// Returns the entry of a row, deleted or not, for changing it. Marks the row as written.
     pub fn change(&mut self, key: &R::Key) -> Option<&mut Entry<R>> {
-        let entry = self.0.get_mut(key)?;
+        let entry = self.entries.get_mut(key)?;
         if entry.change == Change::None {
             entry.change = Change::Written;
         }
@@ -303,12 +322,18 @@ impl<R: Row> Table<R> {
     pub fn insert(&mut self, row: R, extra: R::Extra) -> Option<u32> {
         let mut entry = Entry::new(row, None, Change::Written);
         entry.extra = extra;
-        self.0.insert(entry.row.key(), entry).and_then(|before| before.stored)
+        match self.place(entry.row.key()) {
+            MapEntry::Vacant(place) => {
+                place.insert(entry);
+                None
+            }
+            MapEntry::Occupied(mut place) => place.insert(entry).stored,
+        }
     }
 
     /// Inserts or updates a row.
     pub fn put(&mut self, row: R) {
-        match self.0.entry(row.key()) {
+        match self.place(row.key()) {
             MapEntry::Vacant(place) => {
                 place.insert(Entry::new(row, None, Change::Written));
             }
@@ -321,45 +346,51 @@ impl<R: Row> Table<R> {
 
     /// Deletes a row, and returns it.
     pub fn delete(&mut self, key: &R::Key) -> Option<&R> {
-        let entry = self.0.get_mut(key)?;
+        let entry = self.entries.get_mut(key)?;
         entry.change = Change::Deleted;
         Some(&entry.row)
     }
 
     /// Drops rows as if they had never been loaded or written.
     pub fn forget(&mut self, mut drops: impl FnMut(&R) -> bool) {
-        self.0.retain(|_, entry| !drops(&entry.row));
+        self.entries.retain(|_, entry| !drops(&entry.row));
+        if let Some(order) = &mut self.order {
+            order.retain(|key| self.entries.contains_key(key));
+        }
     }
 
     /// Reports whether a row is loaded or new, deleted or not.
     pub fn contains(&self, key: &R::Key) -> bool {
-        self.0.contains_key(key)
+        self.entries.contains_key(key)
     }
 
-    /// Iterates over the rows that are not deleted, in key order.
-    pub fn rows(&self) -> impl DoubleEndedIterator<Item = &R> {
-        self.entries().map(|entry| &entry.row)
+    /// Iterates over the rows that are not deleted, in no order.
+    pub fn rows(&self) -> impl Iterator<Item = &R> {
+        let entries = self.entries.values().filter(|entry| !entry.is_deleted());
+        entries.map(|entry| &entry.row)
     }
 
-    /// Iterates over the rows in a range of keys that are not deleted, in key order.
+    /// Iterates over the rows in a range of keys that are not deleted, in key order. For tables that are [ordered](Self::ordered).
     pub fn range(&self, range: impl RangeBounds<R::Key>) -> impl DoubleEndedIterator<Item = &R> {
-        self.0.range(range).filter(|(_, entry)| !entry.is_deleted()).map(|(_, entry)| &entry.row)
-    }
-
-    /// Iterates over the entries of rows that are not deleted, in key order.
-    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry<R>> {
-        self.0.values().map(|entry| &**entry).filter(|entry| !entry.is_deleted())
+        let order = self.order.as_ref().expect("a table that is read by range is ordered");
+        order.range(range).filter_map(|key| self.get(key))
     }
 
     /// Returns all entries, in key order.
     pub fn into_all(self) -> impl Iterator<Item = (R::Key, Entry<R>)> {
-        self.0.into_iter().map(|(key, entry)| (key, *entry))
+        self.into_sorted(|_| true)
     }
 
     /// Returns the entries that this transaction has changed, in key order.
     pub fn into_changed(self) -> impl Iterator<Item = (R::Key, Entry<R>)> {
-        let changed = self.0.into_iter().filter(|(_, entry)| !entry.is_unchanged());
-        changed.map(|(key, entry)| (key, *entry))
+        self.into_sorted(|entry| !entry.is_unchanged())
+    }
+
+    fn into_sorted(self, keeps: impl Fn(&Entry<R>) -> bool) -> impl Iterator<Item = (R::Key, Entry<R>)> {
+        let mut entries: Vec<_> = self.entries.into_iter().filter(|(_, entry)| keeps(entry)).collect();
+        // Sorted while they are boxed: rows are large.
+        entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        entries.into_iter().map(|(key, entry)| (key, *entry))
     }
 
     /// Returns the rows that this transaction has written, in key order.

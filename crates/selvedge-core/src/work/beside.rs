@@ -32,7 +32,9 @@ impl Work {
     pub fn sessions_of(&self, namespace: NamespaceId, instance: &Name) -> Vec<Session> {
         let of_instance =
             |session: &&Session| session.namespace() == namespace && session.instance == *instance;
-        self.sessions.rows().filter(of_instance).cloned().collect()
+        let mut sessions: Vec<Session> = self.sessions.rows().filter(of_instance).cloned().collect();
+        sessions.sort_by_key(|session| session.id);
+        sessions
     }
 
     /// Writes a session.

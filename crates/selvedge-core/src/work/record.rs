@@ -11,7 +11,7 @@ use crate::{Changes, ExecutionId, Name, Signal, Step, Timestamp, Waitpoint, Wait
 use std::collections::{BTreeMap, HashSet};
 
 /// The signals, steps and waitpoints of executions, and the token keys.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Records {
     /// Executions whose steps and signals are all loaded.
     whole: HashSet<ExecutionId>,
@@ -21,6 +21,19 @@ pub(super) struct Records {
     steps: Table<Step>,
     waitpoints: Table<Waitpoint>,
     token_keys: Table<TokenKey>,
+}
+
+impl Default for Records {
+    fn default() -> Self {
+        Records {
+            whole: HashSet::new(),
+            signals: Table::ordered(),
+            signals_taken: BTreeMap::new(),
+            steps: Table::ordered(),
+            waitpoints: Table::ordered(),
+            token_keys: Table::ordered(),
+        }
+    }
 }
 
 impl Records {
@@ -154,7 +167,7 @@ impl Work {
 
     /// Iterates over the loaded token keys.
     pub fn token_keys(&self) -> impl Iterator<Item = &TokenKey> {
-        self.records.token_keys.rows()
+        self.records.token_keys.range(..)
     }
 
     /// Writes a token key.
