@@ -25,7 +25,7 @@ use crate::rule::{IfLocked, LeaseEffect, Phase, Task};
 use crate::rules::{gates, join};
 use crate::table::Access;
 use crate::work::Context;
-use crate::{ClassId, Entropy, ExecutionId, Timestamp, Work};
+use crate::{ClassId, Entropy, Execution, ExecutionId, Timestamp, Work};
 use cached::Cached;
 use candidates::Search;
 use std::collections::{BTreeMap, HashSet};
@@ -272,9 +272,12 @@ impl<H: Host> Driver<H> {
                 if self.admission.limits && !self.loading.has_passed(Stage::Lanes) {
                     needs.lanes.lock(self.host.waiting_lanes(&self.work.live_classes()));
                 }
-                // A skipped execution may reopen, and its flow with it.
-                let skipped = self.work.skipped().filter(|row| self.is_locked(row.id));
-                needs.flows.lock(skipped.filter_map(|row| row.flow));
+                // A skipped execution may reopen, and its flow with it. Saving counts the flows of all members in id order, so
+                // all of them are locked together: locking one alone could deadlock with a transaction that counts.
+                let members = || self.work.members_of_flows().filter(|row| self.is_locked(row.id));
+                if members().any(Execution::is_skipped) {
+                    needs.flows.lock(members().filter_map(|row| row.flow));
+                }
                 self.cached.leave_out(self.admission.gates, &mut needs);
             }
         }

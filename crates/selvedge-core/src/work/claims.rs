@@ -7,9 +7,9 @@ use crate::{ClassId, Execution, ExecutionId, Outcome, State};
 use std::collections::BTreeSet;
 
 impl Work {
-    /// Returns the loaded executions that were skipped.
-    pub fn skipped(&self) -> impl Iterator<Item = &Execution> {
-        self.executions.rows().filter(|row| row.is_skipped())
+    /// Returns the loaded executions that belong to flows.
+    pub fn members_of_flows(&self) -> impl Iterator<Item = &Execution> {
+        self.executions.rows().filter(|row| row.flow.is_some())
     }
 
     /// Iterates over the loaded waiting executions of these classes, in claim order within each class.
