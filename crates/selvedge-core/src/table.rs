@@ -1,7 +1,7 @@
 //! Tables: the rows of one kind that a transaction asks for, works on and writes.
 //!
 //! A rule asks for rows by key, each with an [`Access`]: that is a [`Request`]. The store answers with rows, which go
-//! into a [`Table`]. Once the rules are decided, the table becomes writes: [`Guarded`] if rows have versions,
+//! into a `Table`. Once the rules are decided, the table becomes writes: [`Guarded`] if rows have versions,
 //! [`Entries`] if they have none.
 
 use std::collections::hash_map::Entry as MapEntry;

@@ -151,7 +151,7 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().token_keys().await
     }
 
-    /// See [`Store::kept_secret`].
+    /// See [`Store::root_secret`].
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
         self.inner().root_secret(new).await
     }
@@ -212,7 +212,7 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().due(kind, after, limit).await
     }
 
-    /// See [`Store::lapsed`].
+    /// See [`Store::expired_leases`].
     async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
         self.inner().expired_leases(after, limit).await
     }
@@ -253,17 +253,17 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().log_after(after, limit).await
     }
 
-    /// See [`Store::keep_log`].
+    /// See [`Store::drop_old_log`].
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         self.inner().drop_old_log(keep_ms).await
     }
 
-    /// See [`Store::announce`].
+    /// See [`Store::notify`].
     async fn notify(&self, notification: Notification) -> Result<(), Error> {
         self.inner().notify(notification).await
     }
 
-    /// See [`Store::news`].
+    /// See [`Store::next_notification`].
     async fn next_notification(&self) -> Option<Notification> {
         self.inner().next_notification().await
     }
