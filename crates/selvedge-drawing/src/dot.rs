@@ -47,7 +47,9 @@ fn edge_statement(edge: &GraphEdge) -> String {
     let colour = LIGHT.edge(edge.resolution);
     let when = match edge.when {
         EdgeCondition::Success => String::new(),
-        EdgeCondition::Failure | EdgeCondition::Finished => format!(", label={}", label(edge.when.as_str())),
+        EdgeCondition::Failure | EdgeCondition::FailureOrSkipped | EdgeCondition::Finished => {
+            format!(", label={}", label(edge.when.as_str()))
+        }
     };
     let (from, to) = (quoted(&edge.from), quoted(&edge.to));
     format!("  {from} -> {to} [style={style}, color=\"{colour}\"{when}];\n")

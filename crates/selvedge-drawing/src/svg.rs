@@ -38,7 +38,7 @@ pub fn draw(graph: &FlowGraph, title: &str) -> String {
                 draw_line(&mut body, edge.resolution.as_str(), points);
                 match edge.when {
                     EdgeCondition::Success => {}
-                    EdgeCondition::Failure | EdgeCondition::Finished => {
+                    EdgeCondition::Failure | EdgeCondition::FailureOrSkipped | EdgeCondition::Finished => {
                         draw_line_label(&mut labels, edge.when.as_str(), points);
                     }
                 }

@@ -2,9 +2,9 @@
 //!
 //! Guards are inside the statements: a failing guard aborts the transaction on the server before it reaches the `commit`.
 //! The last statement draws the number of the log, when all locks are held. Rows that many transactions want at once are
-//! written just before it, so that no transaction holds them while it waits for others: the counts of flows, gates, the
-//! ledger, token keys, and the pairs of class and priority. They come after the sessions, which other transactions lock
-//! before they save.
+//! written just before it, so that no transaction holds them while it waits for others: the counts of flows, sessions,
+//! gates, the ledger, token keys, and the pairs of class and priority. The counts of flows come before the sessions, as
+//! in the order of loads.
 
 use crate::bounds::Written;
 use crate::connection::pipeline::{Parameters, Pipeline};
@@ -112,11 +112,11 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
     });
     saving.rows(&changes.keys.written, &sql::KEYS_INSERT, keys);
     flows.save(changes, &mut saving);
+    let emptying = saving.rows(&changes.unread.flow_counts, &sql::FLOWS_ADD_COUNTS, save_flows::counted);
     saving.rows(&changes.sessions.removed, &sql::SESSIONS_DELETE, |ids| vec![column(ids, |id| id.0)]);
     for written in &changes.sessions.written {
         saving.add(&sql::SESSIONS_UPSERT, session(written));
     }
-    let emptying = saving.rows(&changes.unread.flow_counts, &sql::FLOWS_ADD_COUNTS, save_flows::counted);
     gates.save(changes, &mut saving);
     records::save_token_keys(changes, &mut saving);
     saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {

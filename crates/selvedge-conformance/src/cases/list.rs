@@ -132,9 +132,11 @@ macro_rules! conformance_cases {
                 the_delay_of_a_node_starts_when_its_join_is_satisfied
                 an_unneeded_hedge_never_starts
                 a_flow_completes_when_every_member_has_completed
-                a_failure_that_nothing_absorbs_fails_the_flow
-                a_flow_completes_if_an_edge_or_a_join_absorbs_a_failure
-                a_failure_after_a_replay_is_not_absorbed_by_an_earlier_success
+                a_failure_that_nothing_handles_fails_the_flow
+                a_flow_completes_if_a_handler_or_a_join_handles_every_failure
+                a_failure_or_skipped_edge_holds_after_every_outcome_but_completion
+                the_tags_of_a_flow_reach_its_members_unless_they_have_their_own
+                a_failure_after_a_replay_is_not_handled_by_an_earlier_success
                 the_end_of_a_flow_does_not_depend_on_draining_its_outbox_first
                 a_flow_settled_in_the_transaction_of_its_last_failure_is_failed
                 a_flow_with_a_requested_cancellation_ends_cancelled_however_its_members_ended
@@ -229,6 +231,7 @@ macro_rules! conformance_cases {
                 a_node_cancelled_while_waiting_for_dependencies_waits_again_after_a_replay
                 a_replayed_node_carries_its_upstreams_and_loses_its_old_result
                 a_replay_in_a_wide_flow_reopens_exactly_what_the_dry_run_lists
+                a_node_that_reopens_after_the_cancellation_of_its_flow_is_cancelled
             }
             flows::rows: {
                 a_flow_with_every_rare_field_is_read_back_equal

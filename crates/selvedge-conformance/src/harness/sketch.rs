@@ -1,7 +1,7 @@
 //! Graphs in a short text form.
 //!
 //! Statements are separated by `;`. `a b` names nodes. `a b! c? -> d` draws edges into `d` with the conditions success (`a`),
-//! failure (`b!`) and finished (`c?`). `a -> b -> c` is a chain. A colon introduces the join policy of the nodes on the right:
+//! failure (`b!`), finished (`c?`) and failure or skipped (`e~`). `a -> b -> c` is a chain. A colon introduces the join policy of the nodes on the right:
 //! `a b c -> d: quorum 2 let_run`. The first mention of a name creates the node. Its kind is its name.
 
 use selvedge_core::Draft;
@@ -79,11 +79,13 @@ pub fn graph(text: &str, existing: &BTreeSet<String>) -> GraphDraft {
 }
 
 fn edge_source(word: &str) -> (&str, EdgeCondition) {
-    match (word.strip_suffix('!'), word.strip_suffix('?')) {
-        (Some(name), _) => (name, EdgeCondition::Failure),
-        (_, Some(name)) => (name, EdgeCondition::Finished),
-        (None, None) => (word, EdgeCondition::Success),
-    }
+    let marks = [
+        ('!', EdgeCondition::Failure),
+        ('?', EdgeCondition::Finished),
+        ('~', EdgeCondition::FailureOrSkipped),
+    ];
+    let marked = marks.into_iter().find_map(|(mark, when)| Some((word.strip_suffix(mark)?, when)));
+    marked.unwrap_or((word, EdgeCondition::Success))
 }
 
 fn policy(text: &str) -> JoinPolicy {

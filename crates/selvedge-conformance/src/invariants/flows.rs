@@ -113,7 +113,8 @@ fn resolution(when: EdgeCondition, outcome: Outcome) -> Resolution {
     let holds = match (when, outcome) {
         (EdgeCondition::Success, Outcome::Completed) => true,
         (EdgeCondition::Failure, Outcome::Failed | Outcome::Cancelled | Outcome::Expired) => true,
-        (EdgeCondition::Finished, _) => true,
+        (EdgeCondition::FailureOrSkipped, Outcome::Completed) => false,
+        (EdgeCondition::Finished | EdgeCondition::FailureOrSkipped, _) => true,
         (EdgeCondition::Success | EdgeCondition::Failure, _) => false,
     };
     if holds { Resolution::Holds } else { Resolution::Dead }
@@ -306,23 +307,35 @@ impl Snapshot<'_> {
         violations
     }
 
-    /// Returns true if a member failed or expired and no downstream absorbed that: neither an edge that holds nor a
-    /// satisfied join of a policy other than all-of.
+    /// Returns true if a member failed, expired or was cancelled by an operator, and nothing handled that: no downstream
+    /// behind a failure edge completed, and it feeds no group or one that needs it.
     fn failed_for_good(&self, row: &Execution) -> bool {
-        let outcome = match row.state.outcome() {
-            Some(outcome @ (Outcome::Failed | Outcome::Expired)) => outcome,
-            Some(Outcome::Completed | Outcome::Cancelled | Outcome::Skipped) | None => return false,
+        let failed = match row.state.outcome() {
+            Some(Outcome::Failed | Outcome::Expired) => true,
+            Some(Outcome::Cancelled) => row.detail.cancelled_by.is_some(),
+            Some(Outcome::Completed | Outcome::Skipped) | None => false,
         };
-        let downstreams = row.wiring().downstreams.iter();
-        let absorbs = |other: &&Execution, edge: u32| {
-            let upstream = other.wiring().upstreams.get(edge as usize);
-            let group = other.join.as_ref().is_some_and(|join| {
-                join.policy != JoinPolicy::AllOf && join.decision == GroupDecision::Satisfied
-            });
-            group || upstream.is_some_and(|one| resolution(one.when, outcome) == Resolution::Holds)
+        if !failed {
+            return false;
+        }
+        let wired = row.wiring().downstreams.iter();
+        let downstreams: Vec<(&Execution, EdgeCondition)> = wired
+            .filter_map(|one| {
+                let other = self.rows.get(&one.execution)?;
+                Some((other, other.wiring().upstreams.get(one.edge as usize)?.when))
+            })
+            .collect();
+        let for_failures = [EdgeCondition::Failure, EdgeCondition::FailureOrSkipped];
+        let by_handler = downstreams.iter().any(|(other, when)| {
+            for_failures.contains(when) && other.state == State::Terminal(Outcome::Completed)
+        });
+        let needs_it = |other: &Execution| {
+            other.join.as_ref().is_none_or(|join| {
+                join.policy == JoinPolicy::AllOf || join.decision != GroupDecision::Satisfied
+            })
         };
-        let mut absorbed = downstreams.filter_map(|one| Some((self.rows.get(&one.execution)?, one.edge)));
-        !absorbed.any(|(other, edge)| absorbs(&other, edge))
+        let needed = downstreams.is_empty() || downstreams.iter().any(|(other, _)| needs_it(other));
+        !by_handler && needed
     }
 
     /// Checks that the listed members are the rows that name the flow, each found by its name.

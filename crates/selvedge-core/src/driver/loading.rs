@@ -44,14 +44,15 @@ pub enum Stage {
     /// Executions that gates hold, skipping those that another transaction has locked.
     Held,
     /// Exception: candidates behind others that are unreadable or refused, or of a lane that has room only now. The
-    /// search skips locked rows, so it never waits.
+    /// search skips locked rows, so it never waits. Their flows may be counted after sessions were locked; if two
+    /// transactions deadlock there, the database aborts one, which is retried.
     CandidatesAgain,
     /// Exception: gates that this process did not expect, locked after flows and sessions. Only the first transaction
     /// of a process that loads an execution with gates can do this: from then on gates are expected.
     LateGates,
     /// Flows. A transaction that has locked gates updates the counts of flows when it saves, so flows follow gates.
     Flows,
-    /// Sessions.
+    /// Sessions. While saving, the counts of flows are written before sessions, too.
     Sessions,
     /// Exception: executions from the lease cache, which are locked when they are saved. Locking them earlier would
     /// cost every completion a statement. Such an execution has no flow and draws on no gate.
@@ -129,6 +130,10 @@ impl Kept {
         self.instances.append(&mut needs.queries.instances);
     }
 
+    fn has_sessions(&self) -> bool {
+        !self.sessions.is_empty() || !self.instances.is_empty()
+    }
+
     fn has_gates(&self) -> bool {
         !self.gates.is_empty() || !self.parts.is_empty() || !self.held.is_empty()
     }
@@ -182,7 +187,11 @@ impl Loading {
             load.queries.candidates = std::mem::take(&mut self.kept.candidates);
         }
         let after_gates = self.plan.gates || self.kept.has_gates();
+        // The flows of these executions are known, and locked before the sessions, once the executions are loaded.
+        let finds_members = load.executions.has_locks() || !load.queries.candidates.is_empty();
+        let before_sessions = self.kept.has_sessions() && finds_members;
         if !after_gates
+            && !before_sessions
             && (!keeps_back
                 || load.is_empty()
                 || !load.lanes.is_empty()

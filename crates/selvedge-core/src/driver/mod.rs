@@ -274,8 +274,9 @@ impl<H: Host> Driver<H> {
                 }
                 // A skipped execution may reopen, and its flow with it. Saving counts the flows of all members in id order, so
                 // all of them are locked together: locking one alone could deadlock with a transaction that counts.
+                // Sessions follow flows, so a transaction that locks sessions locks the flows that it may count first.
                 let members = || self.work.members_of_flows().filter(|row| self.is_locked(row.id));
-                if members().any(Execution::is_skipped) {
+                if needs.locks_sessions() || members().any(Execution::is_skipped) {
                     needs.flows.lock(members().filter_map(|row| row.flow));
                 }
                 self.cached.leave_out(self.admission.gates, &mut needs);

@@ -119,6 +119,9 @@ pub struct Detail {
     /// A cancellation requested from its worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelRequest>,
+    /// The operator who cancelled it; none unless it ended by that cancellation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancelled_by: Option<Name>,
     /// The latest error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,

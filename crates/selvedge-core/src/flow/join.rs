@@ -17,17 +17,21 @@ pub enum EdgeCondition {
     Failure,
     /// The upstream ended with any outcome: for clean-up.
     Finished,
+    /// The upstream failed, was cancelled, expired or was skipped: for alerts that also follow a skipped upstream.
+    FailureOrSkipped,
 }
 
 impl EdgeCondition {
     /// All conditions.
-    pub const ALL: [EdgeCondition; 3] = [Self::Success, Self::Failure, Self::Finished];
+    pub const ALL: [EdgeCondition; 4] =
+        [Self::Success, Self::Failure, Self::FailureOrSkipped, Self::Finished];
 
     /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
             Self::Failure => "failure",
+            Self::FailureOrSkipped => "failure_or_skipped",
             Self::Finished => "finished",
         }
     }
@@ -42,9 +46,18 @@ impl EdgeCondition {
         let holds = match self {
             Self::Success => outcome == Outcome::Completed,
             Self::Failure => matches!(outcome, Outcome::Failed | Outcome::Cancelled | Outcome::Expired),
+            Self::FailureOrSkipped => outcome != Outcome::Completed,
             Self::Finished => true,
         };
         if holds { Resolution::Holds } else { Resolution::Dead }
+    }
+
+    /// Reports whether a downstream behind such an edge handles the failure of its upstream by completing.
+    pub fn handles(self) -> bool {
+        match self {
+            Self::Failure | Self::FailureOrSkipped => true,
+            Self::Success | Self::Finished => false,
+        }
     }
 }
 
@@ -175,8 +188,8 @@ impl JoinPolicy {
         }
     }
 
-    /// Reports whether a satisfied group absorbs failed upstreams: they do not make the flow fail.
-    pub fn absorbs(self) -> bool {
+    /// Reports whether the group can be satisfied although upstreams failed.
+    pub fn tolerates_failures(self) -> bool {
         !matches!(self, Self::AllOf)
     }
 

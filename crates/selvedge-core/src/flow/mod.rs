@@ -7,6 +7,7 @@
 pub mod graph;
 pub mod join;
 pub mod outbox;
+pub mod outcome;
 pub mod plan;
 pub mod wiring;
 
@@ -61,10 +62,9 @@ pub enum FlowState {
     /// A member is live, or the final state is not decided yet.
     #[default]
     Running,
-    /// It ended. Each failed or expired member was absorbed by a downstream: by an edge whose condition its outcome
-    /// meets, or by a satisfied group that does not need all its edges.
+    /// It ended, and no member [failed](outcome::has_failed) without being [handled](outcome::handling).
     Completed,
-    /// It ended, and a member failed or expired that no downstream absorbed.
+    /// It ended, and a member failed that nothing handled.
     Failed,
     /// It was cancelled and has ended.
     Cancelled,
@@ -143,6 +143,13 @@ pub struct FlowCancel {
     pub draining: bool,
 }
 
+impl FlowCancel {
+    /// Returns the reason for which the cancellation ends a member.
+    pub fn member_reason(&self) -> String {
+        self.reason.clone().unwrap_or_else(|| "its flow was cancelled".into())
+    }
+}
+
 /// The part of a flow that is fixed at submission.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -169,6 +176,9 @@ pub struct FlowDetail {
     /// The cancellation, if the flow was cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<FlowCancel>,
+    /// True if an operator cancelled a member or asked its worker to cancel it: such a member may make the flow fail.
+    #[serde(skip_serializing_if = "is_false")]
+    pub member_cancelled: bool,
     /// True once deletion has begun: nothing may be added or replayed.
     #[serde(skip_serializing_if = "is_false")]
     pub deleting: bool,

@@ -48,6 +48,11 @@ pub struct Needs {
 }
 
 impl Needs {
+    /// Reports whether sessions are locked: by id, or all of an instance.
+    pub fn locks_sessions(&self) -> bool {
+        self.sessions.has_locks() || !self.queries.instances.is_empty()
+    }
+
     /// Reports whether nothing is needed.
     pub fn is_empty(&self) -> bool {
         let Needs {

@@ -240,7 +240,7 @@ impl Dispatch {
             return Dispatched::Nothing;
         };
         let members = work.members(&self.members()).to_vec();
-        let reason = cancel.reason.clone().unwrap_or_else(|| "its flow was cancelled".into());
+        let reason = cancel.member_reason();
         let mut changed = 0;
         for member in &members {
             let Ok(Some(row)) = work.find(*member) else { continue };

@@ -1,13 +1,13 @@
 //! Operations on a whole flow: cancelling, settling and deleting it.
 
 use crate::fact::Fact;
+use crate::flow::outcome::{handling, has_failed};
 use crate::flow::{CancelMode, Counts, Flow, FlowCancel, FlowState};
-use crate::join::{GroupDecision, Join, Resolution};
 use crate::outbox::{OutboxKind, OutboxName, OutboxRow};
 use crate::rows::{Members, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::state::StateName;
-use crate::{Execution, FlowId, Name, NamespaceId, Outcome, Refusal, Work};
+use crate::{ExecutionId, FlowId, Name, NamespaceId, Refusal, Work};
 
 /// Maximum number of members that one transaction deletes.
 pub const DELETE_CHUNK: u32 = 1000;
@@ -96,11 +96,11 @@ impl Rule for SettleFlow {
     }
 
     /// Locks the flow: no change of a member's state commits meanwhile, because it would update the flow's counts. Then
-    /// reads the members, if any failed.
+    /// reads the members, if one may have failed.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.flows.lock([self.flow]);
         let Some(flow) = work.find_flow(self.flow).filter(|flow| flow.is_unsettled()) else { return };
-        if flow.detail.cancel.is_none() && has_failures(&flow.counts) {
+        if flow.detail.cancel.is_none() && may_have_failures(flow, &flow.counts) {
             needs.queries.members.push(self.members());
         }
     }
@@ -115,15 +115,16 @@ impl Rule for SettleFlow {
         let members = work.members(&self.members());
         let state = if flow.detail.cancel.is_some() {
             FlowState::Cancelled
-        } else if !has_failures(&counts) {
+        } else if !may_have_failures(&flow, &counts) {
             FlowState::Completed
         } else if members.is_empty() {
             // A member failed in this very batch, so the members were not requested. The next check settles the flow.
             return None;
         } else {
-            let rows = members.iter().filter_map(|id| work.find(*id).ok().flatten());
-            let any_failed = rows.filter(|row| has_failed(row)).any(|row| !is_absorbed(row, work));
-            if any_failed { FlowState::Failed } else { FlowState::Completed }
+            let find = |id: ExecutionId| work.find(id).ok().flatten();
+            let mut failed = members.iter().filter_map(|id| find(*id)).filter(|row| has_failed(row));
+            let unhandled = failed.any(|row| handling(row, find).is_none());
+            if unhandled { FlowState::Failed } else { FlowState::Completed }
         };
         let now = work.now();
         work.apply_flow(self.flow, Some(Fact::FlowEnded { state }), None, |flow| {
@@ -134,28 +135,10 @@ impl Rule for SettleFlow {
     }
 }
 
-/// Reports whether a member failed or expired.
-fn has_failures(counts: &Counts) -> bool {
+/// Reports whether a member may have failed, so that the members decide the final state.
+fn may_have_failures(flow: &Flow, counts: &Counts) -> bool {
     counts.of(StateName::Failed) + counts.of(StateName::Expired) > 0
-}
-
-/// Reports whether an execution failed or expired.
-fn has_failed(row: &Execution) -> bool {
-    matches!(row.state.outcome(), Some(Outcome::Failed | Outcome::Expired))
-}
-
-/// Reports whether the failure of `row` is absorbed: by an edge whose condition it meets, or by a satisfied edge group
-/// that does not need all of its upstreams. The edge's condition is evaluated here, because the failure may not have
-/// been propagated to the downstream yet, or the downstream may have counted an older generation.
-fn is_absorbed(row: &Execution, work: &Work) -> bool {
-    let Some(outcome) = row.state.outcome() else { return false };
-    row.wiring().downstreams.iter().any(|downstream| {
-        let Ok(Some(other)) = work.find(downstream.execution) else { return false };
-        let edge = other.wiring().upstreams.get(downstream.edge as usize);
-        let satisfied = |join: &Join| join.policy.absorbs() && join.decision == GroupDecision::Satisfied;
-        edge.is_some_and(|edge| edge.when.resolve(outcome) == Resolution::Holds)
-            || other.join.as_ref().is_some_and(satisfied)
-    })
+        || (flow.detail.member_cancelled && counts.of(StateName::Cancelled) > 0)
 }
 
 /// Deletes a flow with its members once its retention is over, one chunk in each transaction.

@@ -7,6 +7,7 @@ use crate::gate::draws::fairness_line;
 use crate::join::{Edge, Join, Resolution};
 use crate::plan::{DEPTH_LIMIT, DependencyGraph, EdgeEnd, GraphPlan};
 use crate::rows::Needs;
+use crate::submission::TAGS_LIMIT;
 use crate::wiring::{Downstream, Node, Upstream, Wiring};
 use crate::{ClassId, Execution, ExecutionId, FlowId, NamespaceId, Refusal, State, Timestamp, Work};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -53,6 +54,8 @@ pub(super) struct Graft<'a> {
     pub spawned_before: &'a [bool],
     /// The deadline of the flow.
     pub deadline_at: Option<Timestamp>,
+    /// The tags of the flow, which its members get too.
+    pub tags: &'a BTreeMap<String, String>,
 }
 
 /// The edges to add to one node.
@@ -81,8 +84,8 @@ impl Graft<'_> {
         }
     }
 
-    /// Refuses an edge into a node that no longer waits for its upstreams, a duplicate edge, and a path that is too
-    /// long. Returns the depths of the nodes.
+    /// Refuses an edge into a node that no longer waits for its upstreams, a duplicate edge, too many tags, and a path
+    /// that is too long. Returns the depths of the nodes.
     pub fn check(&self, work: &Work) -> Result<Vec<u32>, Refusal> {
         for (index, edge) in self.plan().edges.iter().enumerate() {
             let (from, to) = (self.id(edge.from), self.id(edge.to));
@@ -104,6 +107,15 @@ impl Graft<'_> {
                 return Err(Refusal::WrongState { execution: to, state, detail });
             }
         }
+        for (index, node) in self.plan().nodes.iter().enumerate().filter(|_| !self.tags.is_empty()) {
+            let count = self.member_tags(&node.submission.tags).len();
+            if count > TAGS_LIMIT {
+                let detail = format!(
+                    "has {count} entries with the tags of its flow; at most {TAGS_LIMIT} are allowed"
+                );
+                return Err(Refusal::field(&format!("/nodes/{index}/tags"), detail));
+            }
+        }
         let depths = self.depths(work)?;
         if let Some(node) = depths.iter().position(|depth| *depth >= DEPTH_LIMIT) {
             let detail = format!(
@@ -113,6 +125,13 @@ impl Graft<'_> {
             return Err(Refusal::field(&format!("/nodes/{node}"), detail));
         }
         Ok(depths)
+    }
+
+    /// Returns the tags of a member: its own and the flow's. If both have a tag, the member's own value wins.
+    fn member_tags(&self, own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut tags = self.tags.clone();
+        tags.extend(own.clone());
+        tags
     }
 
     /// Reports whether an edge was added before, by an earlier spawn of the same nodes.
@@ -215,6 +234,7 @@ impl Graft<'_> {
         }
         row.spec = spec.into();
         row.flow = Some(self.flow);
+        row.tags = self.member_tags(&planned.submission.tags);
         let upstreams = edges.len() as u32;
         row.wiring = (!wiring.is_empty()).then(|| wiring.into());
         let fact = if upstreams == 0 {

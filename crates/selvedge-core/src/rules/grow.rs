@@ -92,6 +92,7 @@ impl Rule for Grow {
             parent: None,
             spawned_before: &[],
             deadline_at: flow.spec.deadline_at,
+            tags: &flow.tags,
         };
         let depths = graft.check(work)?;
         let (nodes, edges) = (plan.nodes().len() as u32, plan.edges().len() as u32);
@@ -257,6 +258,7 @@ impl Spawn {
             check_lane(parent.namespace, &node.submission, work)?;
         }
         let existing = existing_nodes(flow, &planned, work)?;
+        let row = work.find_flow(flow).cloned().unwrap_or_else(|| Flow::alone(parent));
         let graft = Graft {
             namespace: parent.namespace,
             flow,
@@ -264,7 +266,8 @@ impl Spawn {
             existing: &existing,
             parent: Some((parent.id, depth(parent))),
             spawned_before: &spawned_before,
-            deadline_at: work.find_flow(flow).and_then(|flow| flow.spec.deadline_at),
+            deadline_at: row.spec.deadline_at,
+            tags: &row.tags,
         };
         let depths = graft.check(work)?;
         let new: Vec<Child> = planned

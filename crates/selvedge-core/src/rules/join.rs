@@ -3,7 +3,7 @@
 //! An [`UpstreamChange`] carries the upstream's current generation and outcome, not the change itself. So applying it
 //! twice changes nothing, and a late or missing one is made up for by the next.
 
-use super::{follow, open_again};
+use super::{cancel_now, follow, open_again};
 use crate::fact::{EdgeUpdate, Fact, Next};
 use crate::join::{GroupDecision, Join, Resolution};
 use crate::outbox::OutboxKind;
@@ -124,10 +124,13 @@ pub(super) fn decide(work: &mut Work, id: ExecutionId, mut join: Join, edges: Ve
     }
 }
 
-/// Reopens a skipped execution: it waits for its upstreams again, unless its edges already decide.
+/// Reopens a skipped execution: it waits for its upstreams again, unless its edges already decide. In a cancelled flow
+/// it is cancelled at once: the cancellation may already have passed it by.
 fn reopen(work: &mut Work, row: &Execution, mut join: Join, edges: Vec<EdgeUpdate>) {
     let now = work.now();
-    if let Some(flow) = row.flow {
+    let flow = row.flow.and_then(|id| work.find_flow(id));
+    let cancel = flow.and_then(|flow| flow.detail.cancel.clone());
+    if let Some(flow) = row.flow.filter(|_| cancel.is_none()) {
         work.reopen_flow(flow, row.id, None);
     }
     let fact = Fact::Reopened { edges, generation: row.detail.generation + 1 };
@@ -138,7 +141,10 @@ fn reopen(work: &mut Work, row: &Execution, mut join: Join, edges: Vec<EdgeUpdat
         row.join = Some(opened);
         open_again(row, now);
     });
-    decide(work, row.id, join, Vec::new());
+    match cancel {
+        None => decide(work, row.id, join, Vec::new()),
+        Some(cancel) => drop(cancel_now(work, row.id, cancel.member_reason(), Some(cancel.actor))),
+    }
 }
 
 /// Returns the executions among `rows` that the replay of an execution would reopen, nearest first.

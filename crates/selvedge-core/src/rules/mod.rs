@@ -82,17 +82,23 @@ fn follow(row: &mut Execution, next: Next) {
         // The caller sets the state, which contains the suspension.
         Next::Suspended => return,
     };
-    row.detail.cancel = None;
+    let request = row.detail.cancel.take();
+    if next == Next::Terminal(Outcome::Cancelled) {
+        row.detail.cancelled_by = request.and_then(|request| request.actor);
+    }
 }
 
-/// Cancels an execution, unless it has ended. Returns the number of executions cancelled: 1 or 0.
+/// Cancels an execution, unless it has ended, for a reason other than an operator's action on it. Returns the number of executions cancelled: 1 or 0.
 fn cancel_now(work: &mut Work, id: ExecutionId, reason: String, actor: Option<Name>) -> u32 {
     let Ok(Some(row)) = work.find(id) else { return 0 };
     if row.state.outcome().is_some() {
         return 0;
     }
     let fact = Fact::Cancelled { lease: row.lease_ref(), reason: Some(reason) };
-    work.apply(id, fact, actor, |row| follow(row, Next::Terminal(Outcome::Cancelled)));
+    work.apply(id, fact, actor, |row| {
+        row.detail.cancel = None;
+        follow(row, Next::Terminal(Outcome::Cancelled));
+    });
     1
 }
 
@@ -105,6 +111,7 @@ fn open_again(row: &mut Execution, now: Timestamp) {
     row.detail.interruptions = 0;
     row.detail.interrupted = None;
     row.detail.error = None;
+    row.detail.cancelled_by = None;
     row.detail.progress = None;
     row.detail.record.resumed_by = None;
 }

@@ -82,11 +82,13 @@ impl Rule for Operate {
     fn profile(&self) -> Profile {
         let replays = self.action == Action::Replay;
         let if_locked = if replays { IfLocked::Wait } else { IfLocked::Defer(self.execution) };
-        let locks = Locks { later_executions: replays, flows: replays, sessions: false };
+        let flows = replays || self.cancels();
+        let locks = Locks { later_executions: replays, flows, sessions: false };
         Profile { if_locked, locks, ..Profile::on(self.execution) }
     }
 
-    /// Needs the row. A replay also needs the flow, the uniqueness key, and the execution that has the key now.
+    /// Needs the row. A cancellation also needs the flow. A replay also needs the flow, the uniqueness key, and the
+    /// execution that has the key now.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.executions.lock([self.execution]);
         if self.action == Action::Replay
@@ -96,6 +98,7 @@ impl Rule for Operate {
             needs.gates.lock(fairness_line_of(row).map(|line| line.id()));
         }
         match (&self.action, work.execution(self.namespace, self.execution)) {
+            (Action::Cancel { .. }, Ok(row)) => needs.flows.lock(row.flow),
             (Action::Resume, Ok(row)) => suspend::needs(row, needs),
             (Action::RevokeWaitpoint { .. }, Ok(row)) => needs.queries.waitpoints.push(row.id),
             _ => {}
@@ -137,6 +140,10 @@ impl Operate {
         key_names(row).find(|name| name.scope == KeyScope::Unique)
     }
 
+    fn cancels(&self) -> bool {
+        matches!(self.action, Action::Cancel { .. })
+    }
+
     fn apply(&self, work: &mut Work, fact: Fact, edit: impl FnOnce(&mut Execution)) {
         work.apply(self.execution, fact, Some(self.actor.clone()), edit);
     }
@@ -160,6 +167,7 @@ impl Operate {
                     let request =
                         CancelRequest { actor: Some(self.actor.clone()), reason: reason.clone(), until };
                     self.apply(work, fact, |row| row.detail.cancel = Some(request));
+                    mark_flow(row, work);
                 }
                 Ok(())
             }
@@ -170,7 +178,11 @@ impl Operate {
             | State::Held(_)
             | State::Suspended(_) => {
                 let fact = Fact::Cancelled { lease: row.lease_ref(), reason: reason.clone() };
-                self.apply(work, fact, |row| follow(row, Next::Terminal(Outcome::Cancelled)));
+                self.apply(work, fact, |row| {
+                    follow(row, Next::Terminal(Outcome::Cancelled));
+                    row.detail.cancelled_by = Some(self.actor.clone());
+                });
+                mark_flow(row, work);
                 Ok(())
             }
         }
@@ -332,6 +344,15 @@ impl Operate {
             state: row.state.name().as_str().into(),
             detail: detail.into(),
         }
+    }
+}
+
+/// Records in the flow of a member that an operator cancelled a member.
+fn mark_flow(row: &Execution, work: &mut Work) {
+    if let Some(id) = row.flow
+        && work.find_flow(id).is_some_and(|flow| !flow.detail.member_cancelled)
+    {
+        work.apply_flow(id, None, None, |flow| flow.detail.member_cancelled = true);
     }
 }
 

@@ -239,6 +239,7 @@ impl SubmitFlow {
             parent: None,
             spawned_before: &[],
             deadline_at,
+            tags: &one.tags,
         };
         let depths = graft.check(work)?;
         let flow = Flow {

@@ -346,7 +346,8 @@ impl Work {
         }
         if ended_or_reopened && let Some(flow) = row.flow {
             self.unpropagated.insert(id);
-            let running = |flow: &Flow| flow.state == FlowState::Running;
+            // An execution that reopens in a cancelled flow is cancelled by the same transaction.
+            let running = |flow: &Flow| flow.state == FlowState::Running || flow.detail.cancel.is_some();
             // The flow of an execution that ended in this very transaction is running: it had a live member.
             let reopens = row.state.outcome().is_none() && !was_changed;
             assert!(

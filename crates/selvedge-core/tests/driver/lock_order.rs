@@ -2,12 +2,12 @@
 
 use super::process::Process;
 use super::rules::{TestRule, claim, tag, task};
-use super::table::{FLOW, NAMESPACE, Table, active, execution, id, lane, run};
+use super::table::{FLOW, NAMESPACE, Table, active, execution, id, joined, lane, run};
 use selvedge_core::driver::{Alone, Driver};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rule::Task;
 use selvedge_core::table::Access;
-use selvedge_core::{ExecutionId, Needs, State, Work};
+use selvedge_core::{Execution, ExecutionId, Name, Needs, SessionId, State, Work};
 use uuid::Uuid;
 
 /// Returns a transaction of one rule in a process that expects limited lanes and gates.
@@ -121,4 +121,38 @@ fn an_outbox_row_is_written_only_by_a_transaction_that_has_locked_its_owner() {
             }
         }
     }
+}
+
+#[test]
+fn the_flows_of_members_are_locked_before_sessions() {
+    let session = SessionId(5);
+    let sessions = || TestRule::asking(move |_, needs| needs.sessions.lock([session]));
+    let instances = || {
+        let instance = (NAMESPACE, Name::trusted("instance"));
+        TestRule::asking(move |_, needs| needs.queries.instances.push(instance.clone()))
+    };
+    let table = Table::of(joined(1, 2));
+    for rule in [sessions(), instances()] {
+        let member = TestRule::asking(|_, needs| needs.executions.lock([id(1)]));
+        let run = run(&mut Driver::new(Alone::default(), vec![task(rule), task(member)]), &table);
+        assert_eq!(run.locks(0), [id(1)]);
+        let [first, second] = &run.loads[..] else { panic!("two loads: {:?}", run.loads) };
+        assert!(!first.0.locks_sessions() && !first.0.flows.has_locks());
+        assert!(second.0.locks_sessions() && second.0.flows.locks(&FLOW));
+    }
+    let lone = run(&mut alone(sessions()), &table);
+    assert_eq!((lone.loads.len(), lone.loads[0].0.flows.has_locks()), (1, false), "no member, no flow");
+}
+
+#[test]
+fn the_flow_of_a_found_candidate_is_locked_before_sessions() {
+    let [_, downstream] = joined(1, 2);
+    let table = Table::of([Execution { state: State::Waiting, join: None, wiring: None, ..downstream }]);
+    let session = SessionId(5);
+    let sessions = TestRule::asking(move |_, needs| needs.sessions.lock([session]));
+    let tasks = vec![task(sessions), task(claim("instance", 1))];
+    let run = run(&mut Process::default().driver(tasks), &table);
+    let locking = run.loads_of(|needs| needs.locks_sessions());
+    assert_eq!(locking, run.loads_of(|needs| needs.flows.locks(&FLOW)));
+    assert!(run.updated(id(2)).execution.state.lease().is_some());
 }

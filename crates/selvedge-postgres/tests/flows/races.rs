@@ -4,7 +4,7 @@
 
 use crate::support::flows::{Flow, check_and_stop, flow_draft, permanent_failure};
 use crate::support::server::{Server, claim_of, fence, operator, passive_options};
-use crate::support::{PlainConnection, Sandbox, in_background, joined};
+use crate::support::{PlainConnection, Sandbox, in_background, joined, wait_until};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::flow::{CancelMode, FlowState};
 use selvedge_engine::core::outbox::{OutboxKind, OutboxRow};
@@ -563,4 +563,41 @@ async fn a_completion_and_a_growth_that_add_waiting_nodes_of_one_class_do_not_de
     joined(growth).await.expect("the flow is still running");
     assert_eq!((stores[0].conflicts(), stores[1].conflicts()), (0, 0), "no transaction was retried");
     finish([&a, &b], &plain, &flow, "x:completed y:completed", FlowState::Completed).await;
+}
+
+/// The expiry of a lease locks the session of its worker and counts the flow. The replay locks the flow, and writes the
+/// session of the waiting claim to which it hands the execution over.
+#[tokio::test]
+async fn the_expiry_of_a_lease_does_not_deadlock_with_a_replay_in_its_flow() {
+    let sandbox = Sandbox::with_own_database().await;
+    let (a, b, plain) = servers(&sandbox).await;
+    let flow = a.flow("failing; expiring").await;
+    let brief = |max| ClaimDraft { lease_ttl_ms: 500, ..claim_of("one", max) };
+    let claimed = a.claim_as(brief(2)).await;
+    let failing = claimed.iter().find(|one| one.execution.node() == Some("failing"));
+    let failing = fence(failing.expect("both nodes are claimed"));
+    a.report(failing, permanent_failure()).await.expect("the lease is held");
+    let waiting = b.claim_waiting(brief(1), 1).await;
+    wait_until("the lease has expired", async || {
+        !a.engine.store().expired_leases(None, 9).await.expect("the leases are read").is_empty()
+    })
+    .await;
+    lock_flow(&plain, flow.id).await;
+    let id = flow.nodes["failing"];
+    let replay = in_background!(b => b.operate(id, Action::Replay));
+    sandbox.waits_for_lock("b", 1).await;
+    let expiry = in_background!(a => a.engine.tick("lease_expiry"));
+    sandbox.waits_for_lock("a", 1).await;
+    plain.release().await;
+    joined(replay).await.expect("the node has ended");
+    joined(expiry).await.expect("the tick runs");
+    assert_eq!(waiting.await.expect("the claim is answered").len(), 1, "the replayed node is handed over");
+    assert_eq!(flow.states().await, "expiring:waiting failing:active");
+    check_and_stop(&[&a, &b]).await;
+    drop((a, b, flow));
+    wait_until("the servers have disconnected", async || {
+        sandbox.connections("a").await + sandbox.connections("b").await == 0
+    })
+    .await;
+    assert_eq!(sandbox.deadlocks().await, 0);
 }

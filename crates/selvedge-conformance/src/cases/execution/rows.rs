@@ -164,6 +164,7 @@ pub async fn a_row_with_every_rare_field_is_read_back_equal(harness: &Harness) {
                 reason: Some("a \"reason\"".into()),
                 until: now.plus_ms(1),
             }),
+            cancelled_by: Some(Name::trusted("öperator")),
             error: Some(Failure { message: "\0\u{7f}\\".into(), class: FailureClass::Infrastructure }),
             progress: Some(Progress { percent: Some(0.1), message: None }),
             history_pages: 12,

@@ -2,12 +2,12 @@
 //! keep their decision.
 #![allow(missing_docs)]
 
-use crate::harness::Harness;
 use crate::harness::flow::{FlowHarness, failure, result};
-use selvedge_core::flow::FlowState;
+use crate::harness::{Harness, fence};
+use selvedge_core::flow::{CancelMode, FlowState};
 use selvedge_core::join::{GroupDecision, Resolution};
 use selvedge_core::log::Event;
-use selvedge_core::outbox::OutboxKind;
+use selvedge_core::outbox::{OutboxKind, OutboxName};
 use selvedge_core::rules::flow::SettleFlow;
 use selvedge_core::rules::join::would_reopen;
 use selvedge_core::rules::operator::Action;
@@ -223,4 +223,30 @@ async fn skipped(flow: &FlowHarness) -> BTreeSet<String> {
     let members = flow.members().await;
     let skipped = members.iter().filter(|row| row.state.outcome() == Some(Outcome::Skipped));
     skipped.filter_map(|row| row.node().map(str::to_owned)).collect()
+}
+
+pub async fn a_node_that_reopens_after_the_cancellation_of_its_flow_is_cancelled(harness: &Harness) {
+    for mode in [CancelMode::All, CancelMode::Pending] {
+        let flow = harness.flow("a -> b -> c; other").await;
+        let other = flow.claim("other").await;
+        flow.fail("a").await;
+        flow.drain_and_assert("a=failed b=skipped c=skipped other=active").await;
+        flow.replay("a").await;
+        let claimed = harness.another_process().claim(1).await;
+        let complete = harness.report_command(fence(&claimed[0]), Op::Complete { result: result("a") });
+        harness.another_process().run(complete).await.expect("it is accepted");
+        flow.try_cancel(mode).await.expect("it is cancelled");
+        // `b` is still skipped when the cancellation passes it by. The end of `a` reaches it afterwards.
+        let cancellation = OutboxName { id: flow.id.0, kind: OutboxKind::Flow };
+        let rows = harness.outbox().await;
+        harness.dispatch(rows.iter().find(|row| row.name == cancellation).expect("it is enqueued")).await;
+        let last = if mode == CancelMode::All { "cancelled" } else { "active" };
+        flow.assert_states(&format!("a=completed b=skipped c=skipped other={last}")).await;
+        flow.drain_and_assert(&format!("a=completed b=cancelled c=skipped other={last}")).await;
+        if mode == CancelMode::Pending {
+            flow.report(&other, Op::Complete { result: result("other") }).await;
+        }
+        assert_eq!(flow.drained_state().await, FlowState::Cancelled);
+        assert_eq!(flow.row("b").await.detail.cancelled_by, None, "no operator cancelled this member");
+    }
 }

@@ -43,6 +43,7 @@ pub async fn a_flow_with_every_rare_field_is_read_back_equal(harness: &Harness) 
                 reason: Some("a \"reason\"".into()),
                 draining: true,
             }),
+            member_cancelled: true,
             deleting: true,
         },
         counts: counts(&StateName::ALL.map(|state| (state, 3 + state.code() as i32))),

@@ -197,12 +197,23 @@ pub async fn a_flow_completes_when_every_member_has_completed(harness: &Harness)
     assert!(row.ended_at.is_some_and(|at| at >= row.submitted_at));
 }
 
-pub async fn a_failure_that_nothing_absorbs_fails_the_flow(harness: &Harness) {
+pub async fn a_failure_that_nothing_handles_fails_the_flow(harness: &Harness) {
     for (text, outcome) in [
         ("a b", Outcome::Failed),
         ("a b", Outcome::Expired),
+        ("a b", Outcome::Cancelled),
         ("a -> c; b", Outcome::Failed),
+        ("a -> c; b", Outcome::Cancelled),
         ("a? -> c: all_of; b", Outcome::Completed),
+        // A clean-up handles nothing, and neither does an alert that was skipped.
+        ("a? -> e; b", Outcome::Failed),
+        ("a? -> e; b", Outcome::Cancelled),
+        ("a! b! -> c; a b -> d", Outcome::Failed),
+        ("a~ b~ -> c; a b -> d", Outcome::Expired),
+        // The alert behind what was skipped handles only that.
+        ("a -> c; c~ -> e; b", Outcome::Failed),
+        // One of two groups needs it.
+        ("a b -> e: any_of; a -> f", Outcome::Failed),
         ("a b -> c: any_of let_run; a -> d", Outcome::Completed),
     ] {
         let sketch = Sketch::from(text).each(|draft| draft.policy.retry.max_interruptions = 0);
@@ -218,18 +229,26 @@ pub async fn a_failure_that_nothing_absorbs_fails_the_flow(harness: &Harness) {
                 flow.fail(name).await;
             }
         }
+        harness.drain().await;
+        for name in ["e", "f"] {
+            if flow.states().await.contains(&format!("{name}=waiting")) {
+                flow.complete(name).await;
+            }
+        }
         assert_eq!(flow.drained_state().await, FlowState::Failed, "{text} with {outcome}");
     }
 }
 
-pub async fn a_flow_completes_if_an_edge_or_a_join_absorbs_a_failure(harness: &Harness) {
+pub async fn a_flow_completes_if_a_handler_or_a_join_handles_every_failure(harness: &Harness) {
     for (text, outcome) in [
         ("a! -> c; b", Outcome::Failed),
-        ("a? -> c; b", Outcome::Expired),
+        ("a! -> c; b", Outcome::Expired),
+        ("a! -> c; b", Outcome::Cancelled),
+        ("a~ -> c; b", Outcome::Failed),
+        ("a! b! -> c: any_of; b", Outcome::Failed),
         ("a b -> c: any_of", Outcome::Failed),
+        ("a b -> c: any_of", Outcome::Cancelled),
         ("a b x -> c: quorum 2", Outcome::Failed),
-        ("a b; b", Outcome::Cancelled),
-        ("a -> c; b", Outcome::Cancelled),
     ] {
         let sketch = Sketch::from(text).each(|draft| draft.policy.retry.max_interruptions = 0);
         let flow = harness.flow(sketch).await;
@@ -250,7 +269,41 @@ pub async fn a_flow_completes_if_an_edge_or_a_join_absorbs_a_failure(harness: &H
     }
 }
 
-pub async fn a_failure_after_a_replay_is_not_absorbed_by_an_earlier_success(harness: &Harness) {
+pub async fn a_failure_or_skipped_edge_holds_after_every_outcome_but_completion(harness: &Harness) {
+    for (outcome, alert) in [
+        (Outcome::Completed, "skipped"),
+        (Outcome::Failed, "waiting"),
+        (Outcome::Cancelled, "waiting"),
+        (Outcome::Expired, "waiting"),
+    ] {
+        let sketch = Sketch::from("a~ -> c").each(|draft| draft.policy.retry.max_interruptions = 0);
+        let flow = harness.flow(sketch).await;
+        flow.end("a", outcome).await;
+        flow.drain_and_assert(&format!("a={outcome} c={alert}")).await;
+    }
+    let flow = harness.flow("a -> b; b~ -> c; b! -> d").await;
+    flow.fail("a").await;
+    flow.drain_and_assert("a=failed b=skipped c=waiting d=skipped").await;
+}
+
+pub async fn the_tags_of_a_flow_reach_its_members_unless_they_have_their_own(harness: &Harness) {
+    let tag = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let sketch = Sketch::from("a b").flow(|flow| flow.tags = [tag("team", "red"), tag("env", "test")].into());
+    let flow = harness.flow(sketch.node("b", |b| b.tags = [tag("team", "blue")].into())).await;
+    let parent = flow.claim("a").await;
+    flow.grow("g").await;
+    flow.spawn(&parent, "child").await;
+    for (name, team) in [("a", "red"), ("b", "blue"), ("g", "red"), ("child", "red")] {
+        let tags = flow.row(name).await.tags;
+        assert_eq!(tags, [tag("team", team), tag("env", "test")].into(), "{name}");
+    }
+    let many = |from: usize| (from..from + 40).map(|number| tag(&format!("t{number}"), "x")).collect();
+    let sketch = Sketch::from("a").flow(|flow| flow.tags = many(0)).node("a", |a| a.tags = many(100));
+    let refusal = harness.try_submit_flow(sketch).await.expect_err("a member would have 80 tags");
+    assert_eq!((refusal.code(), refusal.pointer()), ("invalid_field", Some("/nodes/0/tags")));
+}
+
+pub async fn a_failure_after_a_replay_is_not_handled_by_an_earlier_success(harness: &Harness) {
     let flow = harness.flow("a -> b").await;
     flow.complete("a").await;
     harness.drain().await;
@@ -273,7 +326,7 @@ pub async fn the_end_of_a_flow_does_not_depend_on_draining_its_outbox_first(harn
         }
         harness.run(SettleFlow { flow: flow.id }).await;
         let state = flow.flow().await.state;
-        assert_eq!(state, FlowState::Completed, "c would have absorbed the failure, drained: {drained}");
+        assert_eq!(state, FlowState::Failed, "c was skipped and handles nothing, drained: {drained}");
     }
 }
 

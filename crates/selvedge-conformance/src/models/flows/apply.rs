@@ -200,6 +200,7 @@ impl Reference {
             Some(_) => return Err("already_terminal"),
             None => self.end(at, Outcome::Cancelled),
         }
+        self.node_mut(at).by_operator = true;
         self.commit_one(at, propagate);
         Ok(())
     }

@@ -111,7 +111,12 @@ pub enum ReportKind {
 }
 
 fn condition() -> impl Strategy<Value = EdgeCondition> {
-    prop_oneof![4 => Just(EdgeCondition::Success), 2 => Just(EdgeCondition::Failure), 2 => Just(EdgeCondition::Finished)]
+    prop_oneof![
+        4 => Just(EdgeCondition::Success),
+        2 => Just(EdgeCondition::Failure),
+        1 => Just(EdgeCondition::FailureOrSkipped),
+        2 => Just(EdgeCondition::Finished),
+    ]
 }
 
 fn policy() -> impl Strategy<Value = PolicySpec> {

@@ -57,6 +57,8 @@ pub struct Node {
     pub state: NodeState,
     pub generation: u32,
     pub started: bool,
+    /// True if an operator cancelled the node itself.
+    pub by_operator: bool,
     /// The decision of its join: true to run, false to skip, none while pending.
     pub runs: Option<bool>,
 }
@@ -122,10 +124,11 @@ impl Edge {
 
 /// Returns true if an edge with this condition holds after this outcome.
 pub fn holds(when: EdgeCondition, outcome: Outcome) -> bool {
-    use Outcome::{Cancelled, Completed, Expired, Failed};
+    use Outcome::{Cancelled, Completed, Expired, Failed, Skipped};
     match when {
         EdgeCondition::Success => outcome == Completed,
         EdgeCondition::Failure => matches!(outcome, Failed | Cancelled | Expired),
+        EdgeCondition::FailureOrSkipped => matches!(outcome, Failed | Cancelled | Expired | Skipped),
         EdgeCondition::Finished => true,
     }
 }
@@ -135,21 +138,26 @@ impl ModelFlow {
         self.nodes.iter().filter(|node| node.is_live()).count()
     }
 
-    /// Returns true if a downstream absorbs the failure of a node: by an edge that holds, or by a satisfied any-of or
-    /// quorum join.
-    fn is_absorbed(&self, index: usize, outcome: Outcome) -> bool {
-        self.nodes[index].downstreams.iter().map(|to| &self.nodes[*to]).any(|to| {
+    /// Returns true if the failure of a node is handled: a downstream behind a failure edge completed, or the node feeds
+    /// any-of or quorum joins only, and all of them let their node run.
+    fn is_handled(&self, index: usize) -> bool {
+        let downstreams = || self.nodes[index].downstreams.iter().map(|to| &self.nodes[*to]);
+        let by_handler = downstreams().any(|to| {
             let edge = to.edges.iter().find(|edge| edge.from == index);
-            edge.is_some_and(|edge| holds(edge.when, outcome))
-                || (to.required.is_some() && to.runs == Some(true))
-        })
+            let for_failures = [EdgeCondition::Failure, EdgeCondition::FailureOrSkipped];
+            edge.is_some_and(|edge| for_failures.contains(&edge.when))
+                && to.outcome() == Some(Outcome::Completed)
+        });
+        let unneeded = downstreams().all(|to| to.required.is_some() && to.runs == Some(true));
+        by_handler || (unneeded && downstreams().count() > 0)
     }
 
     /// Returns the final state of a flow without live nodes.
     pub fn end(&self) -> FlowState {
         let failed = self.nodes.iter().enumerate().any(|(index, node)| match node.outcome() {
-            Some(outcome @ (Outcome::Failed | Outcome::Expired)) => !self.is_absorbed(index, outcome),
-            Some(Outcome::Completed | Outcome::Cancelled | Outcome::Skipped) | None => false,
+            Some(Outcome::Failed | Outcome::Expired) => !self.is_handled(index),
+            Some(Outcome::Cancelled) => node.by_operator && !self.is_handled(index),
+            Some(Outcome::Completed | Outcome::Skipped) | None => false,
         });
         match (&self.cancel, failed) {
             (Some(_), _) => FlowState::Cancelled,
@@ -203,6 +211,7 @@ impl Reference {
             state,
             generation: 0,
             started: false,
+            by_operator: false,
             runs: None,
         }
     }
@@ -232,10 +241,12 @@ impl Reference {
         node.state = state;
         node.generation += 1;
         node.started = false;
+        node.by_operator = false;
         self.changed.insert(at);
     }
 
-    /// Applies edge updates to a node and decides its join. Reopens a skipped node that is no longer impossible.
+    /// Applies edge updates to a node and decides its join. Reopens a skipped node that is no longer impossible;
+    /// in a cancelled flow it is cancelled at once.
     pub fn update_edges(&mut self, at: NodeRef, updates: &[EdgeUpdate]) {
         let node = self.node_mut(at);
         for (edge, generation, outcome) in updates {
@@ -249,6 +260,9 @@ impl Reference {
         if node.state == NodeState::Ended(Outcome::Skipped) && decision != Some(false) {
             node.runs = None;
             self.reopen(at, NodeState::WaitingDependencies);
+            if self.flows[at.0].cancel.is_some() {
+                self.end(at, Outcome::Cancelled);
+            }
         }
         self.decide(at);
     }
