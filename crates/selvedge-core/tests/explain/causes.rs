@@ -1,13 +1,13 @@
 //! Every cause of a reason: how a scene gets it, and in which situations it can hold.
 
 use crate::scene::{LEASE, Scene, Situation, error, execution, lease, member, now};
+use selvedge_core::amount::Amount;
 use selvedge_core::execution::{CancelRequest, Slots};
 use selvedge_core::explain::Code;
 use selvedge_core::explain::ReferenceKind::{
     self, Budget, ConcurrencyKey, Execution, FairnessKey, Lane, Lease, Quota,
 };
 use selvedge_core::gate::{Amounts, Config, Gate, GateKind, LaneState, Limit, Rate};
-use selvedge_core::amount::Amount;
 use selvedge_core::{Name, Outcome, State};
 use std::sync::Arc;
 
@@ -37,8 +37,7 @@ const LATER: &[Situation] =
 /// An execution that could be claimed, if no gate refused it.
 const CLAIMABLE: &[Situation] = &[Waiting, InLine, HeldByOpenGate];
 /// An execution that has not started.
-const UNSTARTED: &[Situation] =
-    &[Waiting, WaitingForUpstreams, Delayed, BackingOff, InLine, HeldByOpenGate];
+const UNSTARTED: &[Situation] = &[Waiting, WaitingForUpstreams, Delayed, BackingOff, InLine, HeldByOpenGate];
 /// An execution that has not ended.
 const LIVE: &[Situation] =
     &[Waiting, WaitingForUpstreams, Delayed, BackingOff, InLine, HeldByOpenGate, Suspended, Active];
@@ -135,7 +134,9 @@ pub const CAUSES: &[Cause] = &[
         config(scene.lane()).concurrency = Some(1);
         scene.lane().active = 1;
     }),
-    about("a lane without starts", Code::RateLimit, LATER, (Lane, "default"), |scene| use_starts(scene.lane())),
+    about("a lane without starts", Code::RateLimit, LATER, (Lane, "default"), |scene| {
+        use_starts(scene.lane())
+    }),
     about("a full key", Code::ConcurrencyLimit, LATER, (ConcurrencyKey, "customer"), fill_key),
     about("a full quota", Code::ConcurrencyLimit, LATER, (Quota, "slots"), |scene| {
         scene.required_gates().quotas.push(Name::trusted("slots"));

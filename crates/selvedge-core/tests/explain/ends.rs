@@ -88,7 +88,10 @@ fn a_skipped_execution_names_the_upstream_with_its_outcome_and_error() {
         message(&explanation, Code::UpstreamEnded),
         "upstream fetch ended as failed (no route); its edge needs success"
     );
-    assert_eq!(message(&explanation, Code::SkipOrigin), "the skipping began with login, which ended as failed");
+    assert_eq!(
+        message(&explanation, Code::SkipOrigin),
+        "the skipping began with login, which ended as failed"
+    );
 }
 
 #[test]
@@ -114,6 +117,9 @@ fn a_reserve_above_the_limit_has_no_end_even_if_the_budget_resets() {
     (cause.set)(&mut scene);
     scene.gates[0].state.resets_at = Some(now().plus_ms(1));
     let explanation = scene.explain();
-    assert_eq!((explanation.reasons[0].code, explanation.reasons[0].until), (Code::ReserveExceedsLimit, None));
+    assert_eq!(
+        (explanation.reasons[0].code, explanation.reasons[0].until),
+        (Code::ReserveExceedsLimit, None)
+    );
     assert_eq!(explanation.next_change, None);
 }

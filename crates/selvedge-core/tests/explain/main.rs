@@ -71,7 +71,8 @@ fn assert_named(situation: Situation, causes: &[&Cause]) {
         assert!(named, "{situation:?} with {names:?} does not name {:?}: {explanation:#?}", cause.name);
     }
     for reason in &explanation.reasons {
-        let expected = causes.iter().any(|cause| cause.code == reason.code || cause.brings == Some(reason.code));
+        let expected =
+            causes.iter().any(|cause| cause.code == reason.code || cause.brings == Some(reason.code));
         let of_situation = base(situation).contains(&reason.code);
         assert!(expected || of_situation, "{situation:?} with {names:?} names {reason:?}");
         assert!(

@@ -133,7 +133,8 @@ impl Scene {
             }
             Situation::Suspended => {
                 let wait = WaitDraft::new(Condition::signal(name("go"))).begin(now());
-                let suspension = Suspension { number: 1, since: now(), lease: lease_ref(), waits: vec![wait] };
+                let suspension =
+                    Suspension { number: 1, since: now(), lease: lease_ref(), waits: vec![wait] };
                 State::Suspended(suspension.into())
             }
             Situation::Active => State::Active(lease()),
@@ -143,7 +144,10 @@ impl Scene {
                 State::Terminal(Outcome::Failed)
             }
             Situation::Cancelled => {
-                self.record(Fact::Cancelled { lease: None, reason: Some("a typing error".into()) }, Some("ada"));
+                self.record(
+                    Fact::Cancelled { lease: None, reason: Some("a typing error".into()) },
+                    Some("ada"),
+                );
                 State::Terminal(Outcome::Cancelled)
             }
             Situation::Expired => {

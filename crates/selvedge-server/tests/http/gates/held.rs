@@ -175,7 +175,11 @@ async fn fairness_keys_take_turns_regardless_of_their_backlogs() {
     let explained = server.read(&format!("executions/{}/explain", many[1])).await;
     assert_eq!(
         (&explained["reasons"][0]["code"], &explained["reasons"][0]["ref"]),
-        (&json!("fairness_turn"), &json!("many"))
+        (&json!("fairness_turn"), &json!({ "type": "fairness_key", "id": "many" }))
+    );
+    assert_eq!(
+        (&explained["reasons"][1]["code"], &explained["reasons"][1]["ref"]),
+        (&json!("line_head"), &json!({ "type": "execution", "id": many[0] }))
     );
     let mut order = Vec::new();
     for _ in 0..6 {
