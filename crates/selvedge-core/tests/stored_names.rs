@@ -112,6 +112,7 @@ fn a_gate_keeps_its_spelling() {
         "holds": true,
         "most": 8,
         "least": { "tokens": 9 },
-        "looked": { "after": [10, ID], "again": true }
+        "looked": { "after": [10, ID], "again": true },
+        "head": ID
     }));
 }

@@ -189,6 +189,9 @@ pub struct GateState {
     /// The progress of a scan over the held executions, if it takes several transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub looked: Option<Looked>,
+    /// For a fairness line: the execution that became its head last. It is the head while a slot is taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<ExecutionId>,
 }
 
 /// The progress of a scan over the executions that a gate holds.
@@ -249,29 +252,37 @@ impl Gate {
         self.name.id()
     }
 
-    /// Reports whether the row carries no information, so that it need not be stored.
+    /// Reports whether the row carries no information, so that it need not be stored. The state of a fairness line
+    /// without a head names a former one.
     pub fn is_empty(&self) -> bool {
         self.config.is_none()
             && self.active == 0
-            && self.state == GateState::default()
+            && (self.state == GateState::default() || self.name.kind == GateKind::Fair)
             && self.due_at.is_none()
     }
 
     /// Returns why the gate refuses one more start now, by state, concurrency and rate; none if it admits it. `limit`
     /// is the limit that the execution itself names.
     pub fn refuses(&self, config: &Config, limit: Option<u32>, now: Timestamp) -> Option<Shut> {
-        if config.state == LaneState::Paused {
-            return Some(Shut { why: HoldReason::Paused, until: None });
-        }
+        self.refusals(config, limit, now).next()
+    }
+
+    /// Iterates over all limits because of which the gate refuses one more start now: state, concurrency and rate.
+    pub fn refusals(
+        &self,
+        config: &Config,
+        limit: Option<u32>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = Shut> + use<> {
+        let paused = config.state == LaneState::Paused;
+        let paused = paused.then_some(Shut { why: HoldReason::Paused, until: None });
         let active = self.active;
-        if let Some(limit) =
-            config.concurrency.into_iter().chain(limit).min().filter(|limit| active >= *limit)
-        {
-            return Some(Shut { why: HoldReason::Concurrency { active, limit }, until: None });
-        }
-        let rate = config.rate?;
-        let until = self.state.starts.opens_at(rate, now)?;
-        Some(Shut { why: HoldReason::Rate(rate), until: Some(until) })
+        let limit = config.concurrency.into_iter().chain(limit).min().filter(|limit| active >= *limit);
+        let full = limit.map(|limit| Shut { why: HoldReason::Concurrency { active, limit }, until: None });
+        let opens_at = |rate| Some((rate, self.state.starts.opens_at(rate, now)?));
+        let started = config.rate.and_then(opens_at);
+        let started = started.map(|(rate, at)| Shut { why: HoldReason::Rate(rate), until: Some(at) });
+        [paused, full, started].into_iter().flatten()
     }
 
     /// Returns the state after the gate holds an execution that names this limit or asks for this reserve; none if the
@@ -339,23 +350,24 @@ impl Gate {
     /// Returns why a claim that reserves `wanted` may not start now; none if it may. It may start if used + reserved is
     /// below every hard limit, and used + reserved + wanted is at most the limit.
     pub fn refuses_to_spend(&self, limits: &BTreeMap<String, Limit>, wanted: &Amounts) -> Option<HoldReason> {
-        let none = Amount::default();
-        for (dimension, limit) in limits {
-            let Some(hard) = limit.hard else { continue };
-            let of = |amounts: &Amounts| amounts.get(dimension).copied().unwrap_or(none);
+        self.refusals_to_spend(limits, wanted).next()
+    }
+
+    /// Iterates over all dimensions because of which a claim that reserves `wanted` may not start now.
+    pub fn refusals_to_spend<'a>(
+        &'a self,
+        limits: &'a BTreeMap<String, Limit>,
+        wanted: &'a Amounts,
+    ) -> impl Iterator<Item = HoldReason> + 'a {
+        limits.iter().filter_map(move |(dimension, limit)| {
+            let hard = limit.hard?;
+            let of = |amounts: &Amounts| amounts.get(dimension).copied().unwrap_or_default();
             let (used, reserved, wanted) = (of(&self.state.used), of(&self.state.reserved), of(wanted));
             let taken = used + reserved;
-            if taken >= hard || taken + wanted > hard {
-                return Some(HoldReason::Budget {
-                    dimension: dimension.clone(),
-                    used,
-                    reserved,
-                    wanted,
-                    hard,
-                });
-            }
-        }
-        None
+            let refuses = taken >= hard || taken + wanted > hard;
+            let dimension = dimension.clone();
+            refuses.then_some(HoldReason::Budget { dimension, used, reserved, wanted, hard })
+        })
     }
 }
 

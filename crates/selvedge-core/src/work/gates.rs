@@ -313,7 +313,10 @@ impl Work {
             ready.remove(&old_order);
             ready.insert(order);
         }
-        self.change_gate(name, |gate| gate.active += 1);
+        self.change_gate(name, |gate| {
+            gate.active += 1;
+            gate.state.head = Some(id);
+        });
     }
 
     /// Returns the waiting executions with a fairness key that claims of this transaction could take although they are

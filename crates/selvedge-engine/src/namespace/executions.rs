@@ -278,7 +278,7 @@ impl Namespace {
 }
 
 /// Returns the budgets that an execution draws on: each as a whole, and its parts for the execution's flow and lane.
-fn drawn_budgets(view: &View) -> Vec<GateName> {
+pub(super) fn drawn_budgets(view: &View) -> Vec<GateName> {
     let row = &view.stored.execution;
     let parts = [None, Some(Name::trusted(&row.flow().to_string())), Some(view.class.lane.clone())];
     let budgets = row.spec.required_gates.budgets.iter();

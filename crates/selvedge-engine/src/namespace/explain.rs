@@ -1,19 +1,24 @@
 //! Explains why an execution does not run: loads everything around it; core derives the reasons.
+//!
+//! Every read is bounded and takes no lock.
 
+use super::executions::drawn_budgets;
 use super::{Namespace, View};
 use crate::Error;
 use selvedge_core::explain::{ExplainContext, Explanation, explain};
 use selvedge_core::filter::Filter;
-use selvedge_core::gate::draws::lane_gate;
+use selvedge_core::gate::draws::{lane_gate, slots_of};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName};
 use selvedge_core::join::Resolution;
 use selvedge_core::state::StateName;
-use selvedge_core::{Execution, ExecutionId, State};
+use selvedge_core::{Execution, ExecutionId, Outcome, State};
 
 /// The bound up to which the executions ahead are counted.
 const AHEAD_BOUND: u64 = 1000;
-/// The maximum number of unresolved upstreams that are named.
+/// The maximum number of upstreams that are named.
 const UPSTREAMS_MAX: usize = 10;
+/// The maximum number of skipped executions that are followed to the one with which the skipping began.
+const SKIPS_MAX: usize = 20;
 /// The maximum number of active executions searched for the holders of a gate.
 const ACTIVE_MAX: u32 = 500;
 
@@ -29,13 +34,17 @@ impl Namespace {
             _ => None,
         };
         let gates = self.gates_around(&view).await?;
+        let head = self.head_of_line(row, &gates).await?;
         let active = self.active_around(&view, &gates).await?;
-        let upstreams = self.unresolved_upstreams(row).await?;
+        let upstreams = self.upstreams_around(row).await?;
+        let origin = self.origin_of_skip(row, &upstreams).await?;
         let around = ExplainContext {
             class: &view.class,
             sessions: &sessions,
             upstreams: &upstreams,
+            origin: origin.as_ref(),
             gates: &gates,
+            head: head.as_ref(),
             running: &active,
             ahead: ahead.filter(|ahead| *ahead < AHEAD_BOUND),
             now: self.now().await?,
@@ -43,46 +52,108 @@ impl Namespace {
         Ok(explain(row, &around))
     }
 
-    /// Loads the lane of a waiting execution, or the gate that an execution waits for. A part comes with its budget.
-    async fn gates_around(&self, view: &View) -> Result<Vec<Gate>, Error> {
-        let row = &view.stored.execution;
-        let lane = (row.state == State::Waiting).then(|| lane_gate(self.id(), &view.class.lane).id());
-        let gate = row.state.gate().into_iter();
-        let gate = gate.flat_map(|gate| [gate.id(), GateName { part: None, ..gate.clone() }.id()]);
-        let mut ids: Vec<GateId> = lane.into_iter().chain(gate).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        match ids.is_empty() {
-            true => Ok(Vec::new()),
-            false => Ok(self.inner().store.fetch_gates(&ids).await?),
+    /// Loads executions in the order of their ids in `ids`.
+    async fn rows(&self, ids: &[ExecutionId]) -> Result<Vec<Execution>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
         }
+        let rows = self.inner().store.fetch(ids).await?;
+        let mut rows: Vec<Execution> = rows.into_iter().map(|stored| stored.execution).collect();
+        rows.sort_by_key(|row| ids.iter().position(|id| *id == row.id));
+        Ok(rows)
     }
 
-    /// Loads the newest active executions that may occupy these gates. For a lane that limits: those of the lane.
-    async fn active_around(&self, view: &View, gates: &[Gate]) -> Result<Vec<Execution>, Error> {
-        let limits = |gate: &Gate| gate.config.as_ref().is_some_and(|config| config.concurrency.is_some());
-        let filter = Filter { states: vec![StateName::Active], ..Filter::all(self.id()) };
-        let filter = match view.stored.execution.state.gate() {
-            Some(gate) if gate.kind != GateKind::Fair => filter,
-            None if gates.iter().any(limits) => {
-                let lane = Some(view.class.lane.as_str());
-                Filter { classes: Some(self.inner().registry.of(self.id(), lane, None)), ..filter }
-            }
-            Some(_) | None => return Ok(Vec::new()),
+    /// Loads the gates that an execution draws on and the gate that holds it. A part comes with its budget. Nothing for
+    /// an execution that is active or has ended.
+    async fn gates_around(&self, view: &View) -> Result<Vec<Gate>, Error> {
+        let row = &view.stored.execution;
+        if matches!(row.state, State::Active(_) | State::Terminal(_)) {
+            return Ok(Vec::new());
+        }
+        let lane = lane_gate(self.id(), &view.class.lane);
+        let slots = slots_of(row).map(|(name, _)| name);
+        let holding = row.state.gate().into_iter();
+        let holding = holding.flat_map(|gate| [gate.clone(), GateName { part: None, ..gate.clone() }]);
+        let names = [lane].into_iter().chain(slots).chain(drawn_budgets(view)).chain(holding);
+        let mut ids: Vec<GateId> = names.map(|name| name.id()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(self.inner().store.fetch_gates(&ids).await?)
+    }
+
+    /// Loads the head of the fairness line that holds the execution, if the line has one.
+    async fn head_of_line(&self, row: &Execution, gates: &[Gate]) -> Result<Option<Execution>, Error> {
+        let Some(name) = row.state.gate().filter(|gate| gate.kind == GateKind::Fair) else {
+            return Ok(None);
         };
+        let line = gates.iter().find(|gate| gate.name == *name && gate.active > 0);
+        let head = line.and_then(|line| line.state.head);
+        Ok(self.rows(head.as_slice()).await?.pop())
+    }
+
+    /// Loads the newest active executions that may occupy these gates, if the execution could be claimed otherwise. If
+    /// only its lane is occupied: those of the lane.
+    async fn active_around(&self, view: &View, gates: &[Gate]) -> Result<Vec<Execution>, Error> {
+        if !matches!(view.stored.execution.state, State::Waiting | State::Held(_)) {
+            return Ok(Vec::new());
+        }
+        let limits = |gate: &Gate| gate.config.as_ref().is_some_and(|config| config.concurrency.is_some());
+        let is_occupied = |gate: &&Gate| match gate.name.kind {
+            GateKind::Lane | GateKind::Quota => gate.active > 0 && limits(gate),
+            GateKind::Key => gate.active > 0,
+            GateKind::Budget => !gate.state.reserved.is_empty(),
+            GateKind::Fair => false,
+        };
+        let occupied: Vec<&Gate> = gates.iter().filter(is_occupied).collect();
+        if occupied.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut filter = Filter { states: vec![StateName::Active], ..Filter::all(self.id()) };
+        if occupied.iter().all(|gate| gate.name.kind == GateKind::Lane) {
+            let lane = Some(view.class.lane.as_str());
+            filter.classes = Some(self.inner().registry.of(self.id(), lane, None));
+        }
         let active = self.inner().store.list(&filter, None, ACTIVE_MAX).await?;
         Ok(active.into_iter().map(|stored| stored.execution).collect())
     }
 
-    /// Loads the first upstreams whose edges are unresolved, if the execution waits for dependencies.
-    async fn unresolved_upstreams(&self, row: &Execution) -> Result<Vec<Execution>, Error> {
-        let Some(join) = row.join.as_ref().filter(|_| row.state == State::WaitingDependencies) else {
-            return Ok(Vec::new());
-        };
-        let edges = row.wiring().upstreams.iter().zip(&join.edges);
-        let pending = edges.filter(|(_, edge)| edge.resolution == Resolution::Pending);
-        let ids: Vec<ExecutionId> =
-            pending.map(|(upstream, _)| upstream.execution).take(UPSTREAMS_MAX).collect();
-        Ok(self.inner().store.fetch(&ids).await?.into_iter().map(|stored| stored.execution).collect())
+    /// Loads the first upstreams that keep the execution from running: those with pending edges if it waits for
+    /// dependencies, those with dead edges if it was skipped.
+    async fn upstreams_around(&self, row: &Execution) -> Result<Vec<Execution>, Error> {
+        match row.state {
+            State::WaitingDependencies => self.rows(&upstreams_with(row, Resolution::Pending)).await,
+            State::Terminal(Outcome::Skipped) => self.rows(&upstreams_with(row, Resolution::Dead)).await,
+            _ => Ok(Vec::new()),
+        }
     }
+
+    /// Follows a skipped upstream to the execution with which the skipping began. None if no upstream was skipped, or
+    /// the beginning is further away than the bound.
+    async fn origin_of_skip(
+        &self,
+        row: &Execution,
+        upstreams: &[Execution],
+    ) -> Result<Option<Execution>, Error> {
+        let all_skipped = upstreams.iter().all(Execution::is_skipped);
+        let Some(mut next) = upstreams.first().filter(|_| row.is_skipped() && all_skipped).cloned() else {
+            return Ok(None);
+        };
+        for _ in 0..SKIPS_MAX {
+            if !next.is_skipped() {
+                return Ok(Some(next));
+            }
+            let dead = upstreams_with(&next, Resolution::Dead);
+            let Some(upstream) = self.rows(&dead[..dead.len().min(1)]).await?.pop() else { break };
+            next = upstream;
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the first upstreams whose edges have this resolution.
+fn upstreams_with(row: &Execution, resolution: Resolution) -> Vec<ExecutionId> {
+    let Some(join) = &row.join else { return Vec::new() };
+    let edges = row.wiring().upstreams.iter().zip(&join.edges);
+    let matching = edges.filter(|(_, edge)| edge.resolution == resolution);
+    matching.map(|(upstream, _)| upstream.execution).take(UPSTREAMS_MAX).collect()
 }

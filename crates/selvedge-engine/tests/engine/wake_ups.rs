@@ -149,7 +149,7 @@ async fn an_execution_that_no_worker_can_run_does_not_block_those_behind_it() {
     let second = server.submit(Draft::new("kind")).await;
     assert_eq!(ids(&soon(claim).await.expect("the task does not panic")), [second]);
     let why = server.namespace.explain(unrunnable[0]).await.expect("the execution is explained");
-    assert_eq!(why.reasons[0].code, "no_capable_worker");
+    assert_eq!(why.reasons[0].code.as_str(), "no_capable_worker");
     let capable = ClaimDraft { capabilities: vec!["gpu".into(), "eu".into()], ..claim_of("capable", 1) };
     assert_eq!(ids(&server.claim_as(capable).await), unrunnable[..1]);
 }

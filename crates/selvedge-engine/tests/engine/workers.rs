@@ -85,7 +85,7 @@ async fn a_draining_worker_gets_no_new_work_and_finishes_its_leases() {
     assert!(server.claim("one", 1).await.is_empty());
     assert!(server.heartbeat("one", &[lease]).await.drain, "the request is repeated");
     let why = server.namespace.explain(waiting).await.expect("the execution is explained");
-    assert_eq!(why.reasons[0].code, "workers_draining");
+    assert_eq!(why.reasons[0].code.as_str(), "workers_draining");
     server.complete(lease).await.expect("the lease is current");
     assert_eq!(server.state(active).await, StateName::Completed);
     assert_eq!(ids(&server.claim("two", 9).await), [waiting]);

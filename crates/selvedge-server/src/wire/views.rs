@@ -3,7 +3,7 @@
 use crate::wire::draws::write_draws;
 use crate::wire::json::{self, Object};
 use crate::wire::times;
-use selvedge_core::explain::Explanation;
+use selvedge_core::explain::{Explanation, Reference};
 use selvedge_core::fact::Failure;
 use selvedge_core::gate::GateName;
 use selvedge_core::history::Attempt;
@@ -221,13 +221,24 @@ pub fn explanation(object: &mut Object<'_>, explanation: &Explanation) {
     object.value("state", explanation.state);
     object.array("reasons", &explanation.reasons, |out, reason| {
         json::object(out, |object| {
-            object.value("code", reason.code);
+            object.value("code", reason.code.as_str());
             object.value("message", &reason.message);
-            object.value("ref", &reason.reference);
+            reference(object, reason.reference.as_ref());
             object.time("until_at", reason.until);
         });
     });
     object.time("next_change_at", explanation.next_change);
+}
+
+/// Writes the field `ref`: the subject of a reason, or null.
+fn reference(object: &mut Object<'_>, reference: Option<&Reference>) {
+    match reference {
+        None => object.null("ref"),
+        Some(reference) => object.object("ref", |object| {
+            object.value("type", reference.kind.as_str());
+            object.value("id", &reference.id);
+        }),
+    }
 }
 
 /// Writes an event.

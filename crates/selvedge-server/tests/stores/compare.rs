@@ -59,6 +59,9 @@ fn compare(path: &str, at: &str, expected: &Value, actual: &Value, found: &mut V
                 }
             }
         }
+        (Value::Array(expected), Value::Array(actual)) if is_reasons(path, at) => {
+            compare_reasons(at, expected, actual, found);
+        }
         (Value::Array(expected), Value::Array(actual)) => {
             let [expected, actual] = [expected, actual]
                 .map(|items| items.iter().filter(|item| !is_transient(item)).collect::<Vec<&Value>>());
@@ -71,6 +74,25 @@ fn compare(path: &str, at: &str, expected: &Value, actual: &Value, found: &mut V
         }
         (expected, actual) if expected == actual || is_changed(at, expected, actual) => {}
         (expected, actual) => found.push(format!("{at} is {actual}; expected {expected}")),
+    }
+}
+
+fn is_reasons(path: &str, at: &str) -> bool {
+    path.ends_with("/explain") && at.ends_with("/reasons")
+}
+
+/// Compares reasons by code, subject and time. An explanation may name more reasons than before. The subject is an object
+/// with a type and an id; it was the id alone.
+fn compare_reasons(at: &str, expected: &[Value], actual: &[Value], found: &mut Vec<String>) {
+    for reason in expected {
+        let same_code = |one: &&Value| {
+            one["code"] == reason["code"] || is_changed(&format!("{at}/code"), &reason["code"], &one["code"])
+        };
+        let same_subject = |one: &&Value| [&one["ref"], &one["ref"]["id"]].contains(&&reason["ref"]);
+        let same_time = |one: &&Value| one["until_at"] == reason["until_at"];
+        if !actual.iter().any(|one| same_code(&one) && same_subject(&one) && same_time(&one)) {
+            found.push(format!("{at} does not have {reason}"));
+        }
     }
 }
 
@@ -101,6 +123,18 @@ mod tests {
         ] {
             assert_eq!(differences("/p", &expected, &actual), [found]);
         }
+    }
+
+    #[test]
+    fn an_explanation_may_name_more_reasons_and_the_type_of_a_subject() {
+        let path = "/v1/executions/x/explain";
+        let reason = |code: &str, subject: Value| json!({ "code": code, "ref": subject, "until_at": null });
+        let expected = json!({ "reasons": [reason("leased", json!("l"))] });
+        let subject = json!({ "type": "lease", "id": "l" });
+        let actual = json!({ "reasons": [reason("deadline", json!(null)), reason("active", subject)] });
+        assert_eq!(differences(path, &expected, &actual), [""; 0]);
+        let other = json!({ "reasons": [reason("active", json!({ "type": "lease", "id": "m" }))] });
+        assert_eq!(differences(path, &expected, &other).len(), 1);
     }
 
     #[test]

@@ -109,7 +109,7 @@ async fn a_waiting_execution_is_explained() {
     let explained = server.get(&path).await.json();
     assert_eq!(explained["state"], "waiting");
     assert_eq!(explained["reasons"][0]["code"], "no_worker_in_lane");
-    assert_eq!(explained["reasons"][0]["ref"], "default");
+    assert_eq!(explained["reasons"][0]["ref"], json!({ "type": "lane", "id": "default" }));
     assert_eq!(explained["next_change_at"], json!(null));
     server.claim("i", 1).await;
     let explained = server.get(&path).await.json();

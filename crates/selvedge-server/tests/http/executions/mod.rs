@@ -1,5 +1,6 @@
-//! Tests of executions: submission, idempotency keys, lists, and operator actions.
+//! Tests of executions: submission, idempotency keys, lists, explain, and operator actions.
 
+mod explain;
 mod idempotency;
 mod lists;
 mod operators;

@@ -65,7 +65,7 @@ async fn a_submitted_flow_returns_its_counts_and_executions() {
     let explained = server.get(&format!("/v1/executions/{b}/explain")).await.json();
     assert_eq!(
         (&explained["state"], &explained["reasons"][1]["ref"]),
-        (&json!("waiting_dependencies"), &json!(a))
+        (&json!("waiting_dependencies"), &json!({ "type": "execution", "id": a }))
     );
     let listed = async |query: &str| {
         let items = server.get(&format!("/v1/executions?{query}")).await.json()["items"].clone();

@@ -117,7 +117,7 @@ async fn an_exhausted_budget_suspends_active_executions_until_it_has_room_or_an_
         .filter_map(|reason| reason["code"].as_str())
         .collect();
     assert_eq!(codes, ["suspended", "budget_limit"]);
-    assert_eq!(explained["reasons"][1]["ref"], "month");
+    assert_eq!(explained["reasons"][1]["ref"], json!({ "type": "budget", "id": "month" }));
     let attempts = server.list_of(&all[0], "attempts").await;
     assert_eq!(attempts[0]["outcome"], "breached");
 

@@ -72,7 +72,7 @@ async fn a_claim_reserves_an_amount_and_usage_reports_replace_it() {
     assert_eq!(explained["reasons"][0]["message"], held["held_reason"]["message"]);
     let mut holders: Vec<String> = explained["reasons"].as_array().expect("reasons is an array")[1..]
         .iter()
-        .map(|reason| text_of(&reason["ref"]))
+        .map(|reason| text_of(&reason["ref"]["id"]))
         .collect();
     holders.sort();
     let mut active = all[..2].to_vec();
@@ -208,7 +208,7 @@ async fn a_budget_of_scope_lane_counts_each_lane_separately() {
     assert_eq!(held["gate"], json!({ "kind": "budget", "name": "daily", "part": "a" }));
     let explained = server.read(&format!("executions/{}/explain", all[1])).await;
     assert_eq!(
-        (&explained["reasons"][0]["code"], &explained["reasons"][1]["ref"]),
+        (&explained["reasons"][0]["code"], &explained["reasons"][1]["ref"]["id"]),
         (&json!("budget_limit"), &json!(all[0]))
     );
     assert_eq!(

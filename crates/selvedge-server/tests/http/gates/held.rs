@@ -85,11 +85,11 @@ async fn a_concurrency_key_admits_up_to_its_limit_and_holds_the_others() {
     assert_eq!(explained["state"], "held");
     assert_eq!(
         (&explained["reasons"][0]["code"], &explained["reasons"][0]["ref"]),
-        (&json!("concurrency_limit"), &json!("tenant"))
+        (&json!("concurrency_limit"), &json!({ "type": "concurrency_key", "id": "tenant" }))
     );
     assert_eq!(
         (&explained["reasons"][1]["code"], &explained["reasons"][1]["ref"]),
-        (&json!("holder"), &json!(first))
+        (&json!("holder"), &json!({ "type": "execution", "id": first }))
     );
     assert_eq!(explained["reasons"].as_array().map(Vec::len), Some(2));
 
@@ -175,7 +175,11 @@ async fn fairness_keys_take_turns_regardless_of_their_backlogs() {
     let explained = server.read(&format!("executions/{}/explain", many[1])).await;
     assert_eq!(
         (&explained["reasons"][0]["code"], &explained["reasons"][0]["ref"]),
-        (&json!("fairness_turn"), &json!("many"))
+        (&json!("fairness_turn"), &json!({ "type": "fairness_key", "id": "many" }))
+    );
+    assert_eq!(
+        (&explained["reasons"][1]["code"], &explained["reasons"][1]["ref"]),
+        (&json!("line_head"), &json!({ "type": "execution", "id": many[0] }))
     );
     let mut order = Vec::new();
     for _ in 0..6 {

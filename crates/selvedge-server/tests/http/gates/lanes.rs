@@ -13,6 +13,11 @@ async fn submit_many(server: &Server, count: usize) -> Vec<String> {
     all
 }
 
+/// The reference of a reason to lane `default`.
+fn lane_ref() -> Value {
+    json!({ "type": "lane", "id": "default" })
+}
+
 async fn explain(server: &Server, id: &str) -> Value {
     server.read(&format!("executions/{id}/explain")).await
 }
@@ -115,7 +120,10 @@ async fn a_paused_lane_holds_its_executions_and_hands_them_to_a_waiting_claim_on
     assert_eq!(explained["state"], "held");
     assert_eq!(
         explained["reasons"],
-        json!([{ "code": "lane_paused", "message": "lane default is paused", "ref": "default", "until_at": null }])
+        json!([{
+            "code": "lane_paused", "message": "lane default is paused",
+            "ref": { "type": "lane", "id": "default" }, "until_at": null,
+        }])
     );
 
     let (claim, ()) = tokio::join!(server.claim_one("i"), async {
@@ -143,10 +151,10 @@ async fn a_lane_limits_its_active_executions_and_explain_names_them() {
     let reasons = full["reasons"].as_array().expect("reasons is an array");
     assert_eq!(
         (&reasons[0]["code"], &reasons[0]["message"], &reasons[0]["ref"]),
-        (&json!("concurrency_limit"), &json!("lane default has 2 active and allows 2"), &json!("default"))
+        (&json!("concurrency_limit"), &json!("lane default has 2 active and allows 2"), &lane_ref())
     );
     assert_eq!(reasons.len(), 3, "{full}");
-    let mut holders: Vec<String> = reasons[1..].iter().map(|reason| text_of(&reason["ref"])).collect();
+    let mut holders: Vec<String> = reasons[1..].iter().map(|reason| text_of(&reason["ref"]["id"])).collect();
     holders.sort();
     let mut expected = all[..2].to_vec();
     expected.sort();
@@ -180,7 +188,7 @@ async fn a_lane_limits_its_rate_and_shows_when_its_window_has_room() {
     assert_eq!(claimed_ids(&server.claim("i", 10).await), all[..2]);
     let full = explain(&server, &all[2]).await;
     let reason = &full["reasons"][0];
-    assert_eq!((&reason["code"], &reason["ref"]), (&json!("rate_limit"), &json!("default")));
+    assert_eq!((&reason["code"], &reason["ref"]), (&json!("rate_limit"), &lane_ref()));
     assert!(text_of(&reason["message"]).contains("2 starts in 600000 ms"), "{reason}");
     assert!(text_of(&reason["until_at"]) > text_of(&server.execution(&all[2]).await["submitted_at"]));
     assert_eq!(full["next_change_at"], reason["until_at"]);

@@ -51,7 +51,7 @@ async fn a_quota_limits_concurrency_across_lanes() {
     assert_eq!(held["held_reason"]["gate"], json!({ "kind": "quota", "name": "few", "part": null }));
     let explained = server.read(&format!("executions/{second}/explain")).await;
     assert_eq!(
-        (&explained["reasons"][0]["message"], &explained["reasons"][1]["ref"]),
+        (&explained["reasons"][0]["message"], &explained["reasons"][1]["ref"]["id"]),
         (&json!("quota few has 1 active and allows 1"), &json!(first))
     );
     server.complete("i", &claims[0], json!(null)).await;
