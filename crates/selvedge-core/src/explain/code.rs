@@ -89,6 +89,16 @@ codes! {
     UpstreamEnded = "upstream_ended",
     /// The execution at which a chain of skipped upstreams began.
     SkipOrigin = "skip_origin",
+    /// Members of the flow have not ended.
+    MembersOpen = "members_open",
+    /// A member of the flow that has not ended.
+    MemberOpen = "member_open",
+    /// A member of the flow failed, and nothing handled that.
+    MemberFailed = "member_failed",
+    /// A member of the flow failed, and that was handled.
+    FailureHandled = "failure_handled",
+    /// The flow was cancelled.
+    FlowCancelled = "flow_cancelled",
 }
 
 impl fmt::Display for Code {

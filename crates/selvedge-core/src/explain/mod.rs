@@ -8,6 +8,7 @@
 
 mod code;
 mod ended;
+pub mod flow;
 mod gates;
 mod timers;
 mod upstreams;

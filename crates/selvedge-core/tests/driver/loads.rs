@@ -173,7 +173,16 @@ fn flows_and_sessions_are_loaded_after_gates_if_gates_are_expected() {
     };
     let mut loading = Loading::new(LockPlan::default());
     let load = loading.next(without_gates()).expect("it is in order").expect("there is a load");
-    assert_eq!((load.flows.len(), load.sessions.len()), (1, 1), "one load serves all");
+    assert_eq!((load.flows.len(), load.sessions.len()), (0, 0), "sessions wait for the flows of members");
+    let load = loading.next(Needs::default()).expect("it is in order").expect("there is a load");
+    assert_eq!((load.flows.len(), load.sessions.len()), (1, 1));
+
+    let mut loading = Loading::new(LockPlan::default());
+    let without_sessions = Needs { sessions: Request::default(), ..without_gates() };
+    let without_sessions =
+        Needs { queries: Queries { instances: vec![], ..without_sessions.queries }, ..without_sessions };
+    let load = loading.next(without_sessions).expect("it is in order").expect("there is a load");
+    assert_eq!(load.flows.len(), 1, "one load serves all");
 
     let mut loading = Loading::new(LockPlan::default());
     loading.expect_gates();
@@ -224,7 +233,12 @@ fn unexpected_gates_are_locked_after_sessions_but_only_once() {
     };
     let asks = |number| Needs { gates: Request::locking([GateId(number)]), ..Needs::default() };
     let mut loading = Loading::new(LockPlan::default());
-    assert_eq!(loading.next(first.clone()), Ok(Some(first.clone())));
+    let [executions, sessions] = [
+        Needs { sessions: Request::default(), ..first.clone() },
+        Needs { executions: Request::default(), ..first.clone() },
+    ];
+    assert_eq!(loading.next(first), Ok(Some(executions)));
+    assert_eq!(loading.next(Needs::default()), Ok(Some(sessions)));
     loading.expect_gates();
     assert_eq!(loading.next(asks(2)), Ok(Some(asks(2))));
     assert_eq!(loading.next(asks(1)), Ok(None), "it would be locked after a gate with a higher id");

@@ -3,15 +3,18 @@
 //! Every read is bounded and takes no lock.
 
 use super::executions::drawn_budgets;
-use super::{Namespace, View};
+use super::{FlowView, Namespace, View};
 use crate::Error;
+use selvedge_core::explain::flow::{FlowContext, explain_flow};
 use selvedge_core::explain::{ExplainContext, Explanation, explain};
 use selvedge_core::filter::Filter;
+use selvedge_core::flow::FlowState;
 use selvedge_core::gate::draws::{lane_gate, slots_of};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName};
 use selvedge_core::join::Resolution;
 use selvedge_core::state::StateName;
-use selvedge_core::{Execution, ExecutionId, Outcome, State};
+use selvedge_core::{Execution, ExecutionId, FlowId, Outcome, State};
+use std::collections::BTreeSet;
 
 /// The bound up to which the executions ahead are counted.
 const AHEAD_BOUND: u64 = 1000;
@@ -19,6 +22,15 @@ const AHEAD_BOUND: u64 = 1000;
 const UPSTREAMS_MAX: usize = 10;
 /// The maximum number of skipped executions that are followed to the one with which the skipping began.
 const SKIPS_MAX: usize = 20;
+/// The maximum number of open members of a flow that are explained.
+const OPEN_MAX: u32 = 10;
+/// The maximum number of failed members of a flow that are named.
+const FAILED_MAX: u32 = 50;
+/// The maximum number of their downstreams that are loaded.
+const DOWNSTREAMS_MAX: usize = 500;
+/// The states of open members that wait for something other than their upstreams.
+const STARTABLE: [StateName; 5] =
+    [StateName::Held, StateName::Suspended, StateName::Waiting, StateName::Delayed, StateName::Active];
 /// The maximum number of active executions searched for the holders of a gate.
 const ACTIVE_MAX: u32 = 500;
 
@@ -50,6 +62,48 @@ impl Namespace {
             now: self.now().await?,
         };
         Ok(explain(row, &around))
+    }
+
+    /// Explains why a flow has not ended, or how its final state came about.
+    pub async fn explain_flow(&self, id: FlowId) -> Result<Explanation, Error> {
+        let FlowView { flow, .. } = self.flow(id).await?;
+        if self.stored_flow(id).await?.is_none() {
+            let explanation = self.explain(ExecutionId(id.0)).await?;
+            return Ok(Explanation { state: flow.state.as_str(), ..explanation });
+        }
+        let mut around = FlowContext::default();
+        if flow.state == FlowState::Running {
+            let mut open = self.members_in(id, &STARTABLE, OPEN_MAX).await?;
+            let left = OPEN_MAX - open.len() as u32;
+            open.extend(self.members_in(id, &[StateName::WaitingDependencies], left).await?);
+            for row in open {
+                let explanation = self.explain(row.id).await?;
+                around.open.push((row, explanation));
+            }
+        }
+        let mut failed = vec![StateName::Failed, StateName::Expired];
+        failed.extend(flow.detail.member_cancelled.then_some(StateName::Cancelled));
+        around.failed = self.members_in(id, &failed, FAILED_MAX).await?;
+        let downstreams = around.failed.iter().flat_map(|row| row.wiring().downstreams.iter());
+        let ids: BTreeSet<ExecutionId> = downstreams.map(|one| one.execution).take(DOWNSTREAMS_MAX).collect();
+        let rows = self.rows(&ids.into_iter().collect::<Vec<_>>()).await?;
+        around.downstreams = rows.into_iter().map(|row| (row.id, row)).collect();
+        Ok(explain_flow(&flow, &around))
+    }
+
+    /// Loads the newest members of a flow in these states.
+    async fn members_in(
+        &self,
+        flow: FlowId,
+        states: &[StateName],
+        limit: u32,
+    ) -> Result<Vec<Execution>, Error> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let filter = Filter { flow: Some(flow), states: states.to_vec(), ..Filter::all(self.id()) };
+        let members = self.inner().store.list(&filter, None, limit).await?;
+        Ok(members.into_iter().map(|stored| stored.execution).collect())
     }
 
     /// Loads executions in the order of their ids in `ids`.

@@ -121,6 +121,13 @@ pub async fn get(caller: Caller, PathFlow(id): PathFlow, query: Query) -> Handle
     Ok(json::body(StatusCode::OK, out))
 }
 
+/// `GET /v1/flows/{id}/explain`
+pub async fn explain(caller: Caller, PathFlow(id): PathFlow, query: Query) -> HandlerResult {
+    query.finish()?;
+    let explanation = caller.namespace.explain_flow(id).await?;
+    Ok(json::response(StatusCode::OK, |object| views::explanation(object, &explanation)))
+}
+
 /// The formats of a graph.
 const GRAPH_FORMATS: [&str; 3] = ["json", "dot", "svg"];
 

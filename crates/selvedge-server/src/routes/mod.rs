@@ -89,6 +89,7 @@ fn flow_routes() -> Router<AppState> {
     Router::new()
         .route("/v1/flows", get(flows::list).post(flows::submit))
         .route("/v1/flows/{id}", get(flows::get))
+        .route("/v1/flows/{id}/explain", get(flows::explain))
         .route("/v1/flows/{id}/nodes", post(flows::grow))
         .route("/v1/flows/{id}/graph", get(flows::graph))
         .route("/v1/flows/{id}/result", get(flows::result))

@@ -61,7 +61,7 @@ pub async fn a_node_that_reopens_after_its_flow_ended_makes_the_flow_running_aga
     flow.replay("a").await;
     flow.cancel_node("a").await;
     flow.assert_states("a=cancelled b=skipped").await;
-    assert_eq!(harness.run(SettleFlow { flow: flow.id }).await, Some(FlowState::Completed));
+    assert_eq!(harness.run(SettleFlow { flow: flow.id }).await, Some(FlowState::Failed));
     flow.dispatch("a", OutboxKind::Edges).await;
     flow.assert_states("a=cancelled b=waiting").await;
     let row = flow.flow().await;

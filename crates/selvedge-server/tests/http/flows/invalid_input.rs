@@ -189,7 +189,7 @@ async fn an_invalid_edge_is_named() {
     }
     let reply =
         server.post("/v1/flows", flow(json!([{ "from": "a", "to": "b", "when": "x" }]), json!([]))).await;
-    assert!(reply.text().contains("success, failure, finished"), "{}", reply.text());
+    assert!(reply.text().contains("success, failure, failure_or_skipped, finished"), "{}", reply.text());
     let reply = server.post("/v1/flows", flow(json!([a_b, { "from": "b", "to": "a" }]), json!([]))).await;
     assert!(reply.text().contains("a -> b -> a") || reply.text().contains("b -> a -> b"), "{}", reply.text());
     let edges = vec![json!({ "from": "a", "to": "b" }); 50_001];

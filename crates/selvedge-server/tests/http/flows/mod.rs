@@ -2,6 +2,7 @@
 
 mod ends;
 mod invalid_input;
+mod outcomes;
 mod submission;
 mod work;
 

@@ -39,11 +39,11 @@ async fn a_join_gets_the_results_of_its_upstreams_byte_for_byte() {
     });
     assert_eq!((&claim["upstream_outcomes"], &claim["children"]), (&outcomes, &json!({})));
     server.complete("i", &claim, json!("done")).await;
-    // The `finished` edge handles the failure, so the flow completes.
+    // A `finished` edge handles no failure, so the flow fails.
     let ended = server.flow_result(&text_of(&response["flow"]["id"])).await;
     assert_eq!(
         (&ended["outcome"], &ended["results"]["join"]["result"]),
-        (&json!("completed"), &json!("done"))
+        (&json!("failed"), &json!("done"))
     );
 }
 
