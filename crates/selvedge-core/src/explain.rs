@@ -200,6 +200,9 @@ fn refuses(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Opt
         GateKind::Budget => {
             let drawn = required_gates.budgets.iter().find(|(budget, _)| *budget == name.name);
             let reserve = drawn.map(|(_, reserve)| reserve.clone()).unwrap_or_default();
+            if let Some(why) = gate.never_admits(&config.limits, &reserve) {
+                return Some(Shut { why, until: None });
+            }
             let why = gate.refuses_to_spend(&config.limits, &reserve)?;
             Some(Shut { why, until: gate.state.resets_at })
         }
@@ -213,6 +216,8 @@ fn refused(name: &GateName, shut: &Shut, around: &ExplainContext<'_>) -> Vec<Rea
         HoldReason::Paused => ("lane_paused", false),
         HoldReason::Concurrency { .. } => ("concurrency_limit", true),
         HoldReason::Rate(_) => ("rate_limit", false),
+        // No end and no reset of the budget lets it start.
+        HoldReason::Budget { wanted, hard, .. } if wanted > hard => ("reserve_exceeds_limit", false),
         HoldReason::Budget { .. } => ("budget_limit", true),
     };
     // A rate of zero never has room.

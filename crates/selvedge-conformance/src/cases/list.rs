@@ -389,7 +389,7 @@ macro_rules! conformance_cases {
                 a_key_never_has_more_active_than_its_limit
                 held_executions_are_released_by_priority_and_then_by_age
                 a_quota_limits_all_executions_that_draw_on_it
-                an_unconfigured_quota_refuses_nothing_and_counts
+                a_quota_that_was_removed_refuses_nothing_and_counts
                 a_quota_never_exceeds_its_rate_in_any_window
                 a_gate_whose_rate_refuses_is_checked_when_its_window_has_room
                 a_rate_or_a_limit_of_zero_is_opened_only_by_an_operator
@@ -416,7 +416,12 @@ macro_rules! conformance_cases {
                 amounts_are_exact_and_dimensions_are_independent
                 usage_is_counted_once_per_deduplication_key
                 usage_is_accepted_from_any_attempt_that_once_held_a_lease
-                an_unconfigured_budget_is_unknown_and_refuses_nothing
+                a_budget_that_was_removed_is_unknown_and_refuses_nothing
+                a_submission_that_names_an_unknown_budget_or_quota_is_refused
+                usage_of_a_deleted_execution_is_counted_without_it
+                usage_says_which_hard_limits_are_reached
+                an_attempt_that_a_budget_suspended_may_be_ended_until_the_next_claim
+                an_attempt_that_a_budget_failed_stays_failed
                 a_reached_limit_is_logged_once
                 a_budget_per_flow_counts_each_flow_separately
                 the_members_of_a_flow_share_its_part_of_a_budget

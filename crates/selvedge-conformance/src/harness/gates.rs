@@ -10,9 +10,9 @@ use selvedge_core::gate::{
     Amounts, BudgetScope, Config, Gate, GateKind, GateName, LedgerEntry, Limit, Rate, RequiredGates,
 };
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::gates::budget::{Breach, Reset, Spend};
+use selvedge_core::rules::gates::budget::{Breach, Counted, Reset, Spend};
 use selvedge_core::rules::gates::check::CheckGate;
-use selvedge_core::rules::gates::configure::{Configure, Configured};
+use selvedge_core::rules::gates::configure::{Configure, Configured, Setting};
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
 use selvedge_core::{Draft, ExecutionId, Name, Refusal, State};
@@ -130,7 +130,12 @@ impl Harness {
         gate: &GateName,
         config: Option<Config>,
     ) -> Result<Configured, Refusal> {
-        self.run(Configure { gate: gate.clone(), config, actor: Name::trusted("operator") }).await
+        self.set_gate(gate, config.map_or(Setting::Remove, Setting::Replace)).await
+    }
+
+    /// Changes the configuration of a gate and returns the reply, which may be a refusal.
+    pub async fn set_gate(&self, gate: &GateName, setting: Setting) -> Result<Configured, Refusal> {
+        self.run(Configure { gate: gate.clone(), setting, actor: Name::trusted("operator") }).await
     }
 
     /// Configures a gate.
@@ -186,13 +191,19 @@ impl Harness {
     /// Records the usage of tokens of a budget.
     pub async fn spend(&self, budget: &str, count: u32, by: Option<ExecutionId>) {
         let counted = self.run(self.spend_command(budget, tokens(count), by)).await;
-        assert_eq!(counted, Ok(true), "it is counted");
+        assert!(!counted.expect("the budget exists").duplicate, "it is counted");
     }
 
     /// Reports the usage of tokens as the worker of a claimed execution.
-    pub async fn report_usage(&self, claimed: &Claimed, budget: &str, count: u32) -> Result<(), Refusal> {
+    pub async fn report_usage(
+        &self,
+        claimed: &Claimed,
+        budget: &str,
+        count: u32,
+    ) -> Result<Counted, Refusal> {
         let spend = self.spend_command(budget, tokens(count), Some(claimed.execution.id));
-        self.report(fence(claimed), Op::Usage(spend)).await.map(|_| ())
+        let reported = self.report(fence(claimed), Op::Usage(spend)).await?;
+        Ok(reported.usage.expect("the effect of usage is reported"))
     }
 
     /// Resets the usage of a budget.

@@ -7,6 +7,7 @@
 pub mod amount;
 mod config;
 pub mod draws;
+pub mod patch;
 pub mod shares;
 pub mod window;
 
@@ -336,6 +337,17 @@ impl Gate {
         limits.iter().any(|(dimension, limit)| limit.hard.is_some_and(|hard| used(dimension) >= hard))
     }
 
+    /// Returns the hard limit that `wanted` alone exceeds: such a claim never starts, however little is used.
+    pub fn never_admits(&self, limits: &BTreeMap<String, Limit>, wanted: &Amounts) -> Option<HoldReason> {
+        let of = |amounts: &Amounts, dimension| amounts.get(dimension).copied().unwrap_or_default();
+        limits.iter().find_map(|(dimension, limit)| {
+            let (hard, wanted) = (limit.hard?, of(wanted, dimension));
+            let (used, reserved) = (of(&self.state.used, dimension), of(&self.state.reserved, dimension));
+            let dimension = dimension.clone();
+            (wanted > hard).then_some(HoldReason::Budget { dimension, used, reserved, wanted, hard })
+        })
+    }
+
     /// Returns why a claim that reserves `wanted` may not start now; none if it may. It may start if used + reserved is
     /// below every hard limit, and used + reserved + wanted is at most the limit.
     pub fn refuses_to_spend(&self, limits: &BTreeMap<String, Limit>, wanted: &Amounts) -> Option<HoldReason> {
@@ -370,6 +382,9 @@ impl Shut {
             HoldReason::Rate(Rate { count, window_ms }) => {
                 format!("{name} allows {count} starts in {window_ms} ms, and as many were started")
             }
+            HoldReason::Budget { dimension, wanted, hard, .. } if wanted > hard => format!(
+                "{name} allows {hard} {dimension} and it asks for {wanted}, so it cannot start before the limit is raised"
+            ),
             HoldReason::Budget { dimension, used, reserved, wanted, hard } => format!(
                 "{name} allows {hard} {dimension}: {used} are used, {reserved} reserved, and it asks for {wanted}"
             ),

@@ -238,7 +238,7 @@ impl Work {
             }
         }
         self.records.load(signals, steps, waitpoints, token_keys, found.records);
-        self.gates.load(gates, found.held);
+        self.gates.load(asked, gates, found.held);
     }
 
     /// Records the keys that were requested.
@@ -246,7 +246,8 @@ impl Work {
         let Requested { executions, gates, instances } = &mut self.requested;
         let named = [Access::Lock, Access::Read].map(|access| asked.executions.iter(access));
         executions.extend(named.into_iter().flatten());
-        gates.extend(asked.lanes.keys().chain(asked.gates.keys()).chain(asked.parts.keys()));
+        // Gates that are only read may not be changed, so they do not count as requested.
+        gates.extend(asked.lanes.keys().chain(asked.gates.iter(Access::Lock)).chain(asked.parts.keys()));
         instances.extend(asked.queries.instances.iter().cloned());
     }
 
@@ -343,6 +344,9 @@ impl Work {
         let ended_or_reopened = row.state.outcome().is_some() != from.outcome().is_some();
         if ended_or_reopened {
             row.ended_at = row.state.outcome().map(|_| now);
+        }
+        if to == StateName::Active || row.state.outcome().is_some() {
+            row.detail.breached = None;
         }
         if ended_or_reopened && let Some(flow) = row.flow {
             self.unpropagated.insert(id);

@@ -1,9 +1,10 @@
 //! Rows that require gates, in every variation that a rule distinguishes, and the gates.
 
 use super::record::suspended;
-use super::rows::{NAMESPACE, cancel_requests, row, states};
+use super::rows::{LEASE, NAMESPACE, cancel_requests, now, row, states};
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::{Slots, Spec};
+use selvedge_core::fact::LeaseRef;
 use selvedge_core::gate::{Amounts, Config, GateId, GateKind, GateName, Limit, OnHard, RequiredGates};
 use selvedge_core::suspension::{Condition, OnTimeout, Wait};
 use selvedge_core::{Execution, Gate, Name, Policy, State};
@@ -92,5 +93,24 @@ pub fn gated_rows() -> Vec<Execution> {
             }
         }
     }
+    rows.extend(breached_rows());
     rows
+}
+
+/// Returns rows that a used-up budget has suspended and that were not claimed since, in every state that may follow.
+fn breached_rows() -> Vec<Execution> {
+    let states = [
+        waits_for(budget(OnHard::Suspend)),
+        State::Waiting,
+        State::Delayed { until: now().plus_ms(1) },
+        State::Held(open_key().into()),
+    ];
+    let breached = |state| {
+        let mut row = row(state, Policy { retention_ms: 0, ..Policy::default() }, 0, None);
+        let [worker, instance] = ["worker", "instance"].map(Name::trusted);
+        row.detail.breached = Some(LeaseRef { id: LEASE, epoch: 1, worker, instance });
+        row.epoch = 1;
+        row
+    };
+    states.map(breached).to_vec()
 }

@@ -36,7 +36,12 @@ pub struct Walk {
 }
 
 impl Walk {
-    pub fn new(harness: Harness) -> Self {
+    /// Returns a walk with no executions, in which every quota and every budget exists and limits nothing.
+    pub async fn begin(harness: Harness) -> Self {
+        let quotas = QUOTAS.map(|name| harness.quota(name)).into_iter();
+        for gate in quotas.chain(BUDGETS.map(|name| harness.budget(name))) {
+            harness.configure(&gate, Config::default()).await;
+        }
         Walk { harness, executions: Vec::new(), leases: Vec::new() }
     }
 
@@ -45,10 +50,7 @@ impl Walk {
         let harness = self.harness.clone();
         match command {
             GateCommand::Advance { ms } => harness.advance_past(*ms).await,
-            GateCommand::Submit { specs } => {
-                let rows = harness.submit_all(specs.iter().map(draft).collect()).await;
-                self.executions.extend(rows.iter().map(|row| row.id));
-            }
+            GateCommand::Submit { specs } => return self.submit(specs).await,
             GateCommand::Claim { lanes, max } => return self.claim(*lanes, *max).await,
             GateCommand::Report { lease, report } => {
                 if let Some(claimed) = pick(&self.leases, *lease) {
@@ -94,6 +96,34 @@ impl Walk {
                 drop(harness.run(selvedge_core::rules::gates::budget::Reset { gate, actor }).await);
             }
             GateCommand::CheckDue => harness.check_due_gates().await,
+        }
+        Ok(())
+    }
+
+    /// Submits executions, and checks that exactly those are refused that name a quota or a budget which does not exist.
+    async fn submit(&mut self, specs: &[DrawSpec]) -> Comparison {
+        let mut missing: Vec<GateName> = Vec::new();
+        for name in QUOTAS
+            .map(|name| self.harness.quota(name))
+            .into_iter()
+            .chain(BUDGETS.map(|name| self.harness.budget(name)))
+        {
+            if self.harness.gate(&name).await.config.is_none() {
+                missing.push(name);
+            }
+        }
+        let drafts: Vec<Draft> = specs.iter().map(draft).collect();
+        let replies = self.harness.run(self.harness.submit_command(drafts.clone()).await).await;
+        for (draft, reply) in drafts.into_iter().zip(replies) {
+            let RequiredGates { budgets, quotas, .. } = draft.required_gates;
+            let budgets = budgets.into_iter().map(|(name, _)| self.harness.named(GateKind::Budget, &name));
+            let quotas = quotas.into_iter().map(|name| self.harness.named(GateKind::Quota, &name));
+            let names_missing = budgets.chain(quotas).any(|name| missing.contains(&name));
+            match reply {
+                Ok(submitted) if !names_missing => self.executions.push(submitted.execution.id),
+                Err(refusal) if names_missing && refusal.code().starts_with("unknown_") => {}
+                reply => return Err(format!("{missing:?} do not exist, and the answer is {reply:?}")),
+            }
         }
         Ok(())
     }

@@ -4,6 +4,18 @@ use super::claimed_ids;
 use crate::support::{Server, text_of};
 use serde_json::{Value, json};
 
+/// Starts a server that has the budgets and quotas that the submissions below name.
+async fn start_with_gates() -> Server {
+    let server = Server::start().await;
+    for name in ["month", "day"] {
+        server.configure(&format!("budgets/{name}"), json!({ "limits": {} })).await;
+    }
+    for name in ["calls", "mails"] {
+        server.configure(&format!("quotas/{name}"), json!({})).await;
+    }
+    server
+}
+
 /// Submits an execution with a concurrency key. Returns its id.
 async fn submit_with_key(server: &Server, key: &str, limit: u32) -> String {
     server.submit(json!({ "kind": "k", "concurrency": { "key": key, "limit": limit } })).await
@@ -11,7 +23,7 @@ async fn submit_with_key(server: &Server, key: &str, limit: u32) -> String {
 
 #[tokio::test]
 async fn the_gates_of_an_execution_are_shown_as_they_were_submitted() {
-    let server = Server::start().await;
+    let server = start_with_gates().await;
     let gates = json!({
         "fairness_key": "tenant", "budgets": ["month", { "name": "day", "reserve": { "tokens": 0.000001, "cost": 12 } }],
         "quotas": ["calls", "mails"], "concurrency": { "key": "customer 7", "limit": 3 },
@@ -39,7 +51,7 @@ async fn the_gates_of_an_execution_are_shown_as_they_were_submitted() {
 
 #[tokio::test]
 async fn nodes_take_their_gates_from_the_defaults_of_their_flow() {
-    let server = Server::start().await;
+    let server = start_with_gates().await;
     let flow = server
         .submit_flow(json!({
             "defaults": { "quotas": ["calls"], "budgets": ["month"], "fairness_key": "tenant" },
