@@ -192,10 +192,10 @@ fn refuses(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Opt
     let (gate, config) = (around.gate(name), whole.config.unwrap_or_default());
     let required_gates = &row.spec.required_gates;
     match name.kind {
-        GateKind::Lane | GateKind::Quota => gate.refuses(&config, None, around.now),
+        GateKind::Lane | GateKind::Quota => gate.refuses(&config, None, Some(row.id), around.now),
         GateKind::Key => {
             let own = required_gates.concurrency.as_ref().filter(|(key, _)| *key == name.name);
-            gate.refuses(&config, own.map(|(_, limit)| *limit), around.now)
+            gate.refuses(&config, own.map(|(_, limit)| *limit), Some(row.id), around.now)
         }
         GateKind::Budget => {
             let drawn = required_gates.budgets.iter().find(|(budget, _)| *budget == name.name);
@@ -203,7 +203,7 @@ fn refuses(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Opt
             if let Some(why) = gate.never_admits(&config.limits, &reserve) {
                 return Some(Shut { why, until: None });
             }
-            let why = gate.refuses_to_spend(&config.limits, &reserve)?;
+            let why = gate.refuses_to_spend(&config.limits, &reserve, Some(row.id), around.now)?;
             Some(Shut { why, until: gate.state.resets_at })
         }
         GateKind::Fair => None,
@@ -214,6 +214,7 @@ fn refuses(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Opt
 fn refused(name: &GateName, shut: &Shut, around: &ExplainContext<'_>) -> Vec<Reason> {
     let (code, freed_by_an_end) = match shut.why {
         HoldReason::Paused => ("lane_paused", false),
+        HoldReason::Counting => ("lane_counting", false),
         HoldReason::Concurrency { .. } => ("concurrency_limit", true),
         HoldReason::Rate(_) => ("rate_limit", false),
         // No end and no reset of the budget lets it start.

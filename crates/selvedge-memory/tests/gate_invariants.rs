@@ -7,7 +7,6 @@ use selvedge_core::execution::Slots;
 use selvedge_core::gate::{Amounts, Config, Gate, GateKind, GateName, LedgerEntry, Limit, RequiredGates};
 use selvedge_core::rows::{ResultChange, Updated};
 use selvedge_core::rules::gates::budget::Spend;
-use selvedge_core::rules::gates::configure::{Configure, Setting};
 use selvedge_core::table::Guarded;
 use selvedge_core::{Changes, Draft, Execution, ExecutionId, Name, State};
 use selvedge_memory::MemoryStore;
@@ -48,9 +47,7 @@ impl SoundStore {
             (GateKind::Budget, "budget", Config { limits, ..Config::default() }),
         ] {
             let gate = GateName::new(harness.namespace, kind, Name::trusted(name));
-            let configure =
-                Configure { gate, setting: Setting::Replace(config), actor: Name::trusted("operator") };
-            harness.run(configure).await.expect("it is configured");
+            harness.configure(&gate, config).await;
         }
         let rows = harness.submit_all(vec![drawing(); 2]).await;
         assert_eq!(harness.claim(9).await.len(), 1);

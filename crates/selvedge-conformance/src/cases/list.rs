@@ -376,6 +376,9 @@ macro_rules! conformance_cases {
                 a_draining_lane_admits_its_waiting_executions
                 a_lane_never_has_more_active_than_its_limit
                 concurrent_claims_do_not_exceed_the_limit_of_a_lane
+                a_limit_counts_the_executions_that_are_already_active
+                a_lane_admits_nothing_until_all_active_executions_are_counted
+                a_lane_whose_limit_is_lifted_while_it_counts_admits_at_once
                 a_lane_never_exceeds_its_rate_in_any_window
                 the_rate_of_a_lane_is_fully_used_as_time_passes
                 a_changed_limit_of_a_lane_applies_at_once
@@ -383,6 +386,17 @@ macro_rules! conformance_cases {
                 lanes_share_a_claim_by_their_weights
                 the_kinds_of_a_lane_share_its_limit_and_namespaces_do_not
                 a_slot_given_back_in_the_transaction_of_a_claim_is_taken_once
+            }
+            gates::promises: {
+                held_executions_start_before_later_ones_although_their_key_is_always_full
+                held_executions_start_before_later_ones_although_their_quota_is_always_full
+                held_executions_start_before_later_ones_although_their_budget_is_always_full
+                a_promise_ends_by_itself_if_the_released_execution_does_not_start
+                a_promise_is_dropped_when_the_released_execution_ends_or_is_delayed
+                a_promise_is_dropped_when_another_gate_refuses_the_released_execution
+                a_promised_start_counts_in_the_window_of_a_rate
+                a_promise_of_a_budget_reserves_the_amounts
+                a_gate_without_limits_promises_nothing
             }
             gates::quotas: {
                 an_execution_refused_by_a_key_is_held_and_does_not_block_others

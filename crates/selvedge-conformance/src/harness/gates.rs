@@ -7,9 +7,10 @@ use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::gate::draws::draws_on;
 use selvedge_core::gate::draws::fairness_line;
 use selvedge_core::gate::{
-    Amounts, BudgetScope, Config, Gate, GateKind, GateName, LedgerEntry, Limit, Rate, RequiredGates,
+    Adoption, Amounts, BudgetScope, Config, Gate, GateKind, GateName, LedgerEntry, Limit, Rate, RequiredGates,
 };
 use selvedge_core::rules::claim::Claimed;
+use selvedge_core::rules::gates::adopt::Adopt;
 use selvedge_core::rules::gates::budget::{Breach, Counted, Reset, Spend};
 use selvedge_core::rules::gates::check::CheckGate;
 use selvedge_core::rules::gates::configure::{Configure, Configured, Setting};
@@ -135,7 +136,31 @@ impl Harness {
 
     /// Changes the configuration of a gate and returns the reply, which may be a refusal.
     pub async fn set_gate(&self, gate: &GateName, setting: Setting) -> Result<Configured, Refusal> {
-        self.run(Configure { gate: gate.clone(), setting, actor: Name::trusted("operator") }).await
+        let configure = Configure { gate: gate.clone(), setting, actor: Name::trusted("operator") };
+        let configured = self.run(configure).await?;
+        if configured.gate.state.adoption == Some(Adoption::Counting) {
+            self.adopt(gate).await;
+        }
+        Ok(configured)
+    }
+
+    /// Counts the active executions of a lane as the engine does, in chunks of three. Returns how many it adopted.
+    pub async fn adopt(&self, lane: &GateName) -> u32 {
+        let (ends, active) = (self.gate(lane).await.state.adoption, self.active().await);
+        let chunks: Vec<Vec<ExecutionId>> = active.chunks(3).map(<[ExecutionId]>::to_vec).collect();
+        let mut adopted = 0;
+        for executions in chunks {
+            adopted += self.run(Adopt { lane: lane.clone(), executions, ends: None }).await;
+        }
+        self.run(Adopt { lane: lane.clone(), executions: Vec::new(), ends }).await;
+        adopted
+    }
+
+    /// Returns the active executions.
+    async fn active(&self) -> Vec<ExecutionId> {
+        let active = Filter { states: vec![StateName::Active], ..Filter::all(self.namespace) };
+        let rows = self.store.list(&active, None, ALL).await.expect("executions are listed");
+        rows.into_iter().map(|stored| stored.execution.id).collect()
     }
 
     /// Configures a gate.
@@ -164,6 +189,9 @@ impl Harness {
             let stopped = gate.state.stops;
             if stopped {
                 self.stop(&gate.name).await;
+            }
+            if gate.state.adoption.is_some() {
+                self.adopt(&gate.name).await;
             }
             self.run(CheckGate { gate: gate.name, stopped, now: false }).await;
         }

@@ -82,11 +82,13 @@ pub enum Cause {
     Admit,
     /// A budget that it spends from is exhausted.
     Breach,
+    /// Its lane has a new limit and counts it.
+    Adopt,
 }
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Cause; 34] = [
+    pub const ALL: [Cause; 35] = [
         Cause::Submit,
         Cause::DelayOver,
         Cause::Claim,
@@ -121,6 +123,7 @@ impl Cause {
         Cause::Hold,
         Cause::Admit,
         Cause::Breach,
+        Cause::Adopt,
     ];
 }
 
@@ -182,6 +185,7 @@ pub const TABLE: &[Transition] = &[
     Transition { cause: Cause::Hold, from: &[Waiting], to: &[Held] },
     Transition { cause: Cause::Admit, from: &[Held], to: &[Waiting] },
     Transition { cause: Cause::Breach, from: &[Active], to: &[Suspended, Failed, Cancelled] },
+    Transition { cause: Cause::Adopt, from: &[Active], to: &[] },
 ];
 
 /// Reports whether `cause` may take an execution from `from` to `to`. `from` is none for an execution that does not

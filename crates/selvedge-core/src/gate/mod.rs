@@ -190,6 +190,36 @@ pub struct GateState {
     /// The progress of a scan over the held executions, if it takes several transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub looked: Option<Looked>,
+    /// For a lane: the progress in counting the executions that were active when its limit was set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adoption: Option<Adoption>,
+    /// Slots and amounts that are kept for released executions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub promised: Vec<Promise>,
+}
+
+/// The progress of a lane in counting executions that were active when its limit was set: they have no slot yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Adoption {
+    /// The lane gives slots to the active executions that have none, and admits nothing meanwhile.
+    Counting,
+    /// All were counted. A claim that began before the limit was set may commit after that, so they are counted once
+    /// more.
+    Recounting,
+}
+
+/// A slot, a start or an amount that a gate keeps for an execution that it has released. Executions that came later do
+/// not get it before the released execution starts. A promise ends by itself: the execution may never start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// The released execution.
+    pub execution: ExecutionId,
+    /// The end of the promise.
+    pub until: Timestamp,
+    /// For a budget: the amounts that the execution reserves.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reserve: Amounts,
 }
 
 /// The progress of a scan over the executions that a gate holds.
@@ -215,10 +245,14 @@ pub struct Shut {
 pub enum HoldReason {
     /// The lane is paused.
     Paused,
+    /// The lane has a new limit and counts the executions that are already active.
+    Counting,
     /// The limit of active executions is reached.
     Concurrency {
         /// Number of active executions.
         active: u32,
+        /// Number of released executions that are about to start.
+        promised: u32,
         /// Maximum number of active executions.
         limit: u32,
     },
@@ -230,7 +264,7 @@ pub enum HoldReason {
         dimension: String,
         /// Amount spent in this period.
         used: Amount,
-        /// Amount reserved by active executions.
+        /// Amount reserved by active executions, and for released ones that are about to start.
         reserved: Amount,
         /// Amount that the execution asks to reserve.
         wanted: Amount,
@@ -258,21 +292,67 @@ impl Gate {
             && self.due_at.is_none()
     }
 
+    /// Iterates over the promises to executions other than `execution` that hold at `now`.
+    fn promised_to_others(
+        &self,
+        execution: Option<ExecutionId>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &Promise> {
+        let promised = self.state.promised.iter();
+        promised.filter(move |promise| promise.until > now && Some(promise.execution) != execution)
+    }
+
+    /// Returns the time at which the first promise ends that holds at `now`; none if there is none.
+    pub fn promise_ends_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.promised_to_others(None, now).map(|promise| promise.until).min()
+    }
+
+    /// Reports whether the gate has promised something to an execution.
+    pub fn has_promise(&self, execution: ExecutionId) -> bool {
+        self.state.promised.iter().any(|promise| promise.execution == execution)
+    }
+
+    /// Ends the promise to an execution that starts, or that will not start. A gate that has no promise left and holds
+    /// nothing need not be checked.
+    pub fn end_promise(&mut self, execution: ExecutionId) {
+        if !self.has_promise(execution) {
+            return;
+        }
+        self.state.promised.retain(|promise| promise.execution != execution);
+        let counts_starts = matches!(self.name.kind, GateKind::Key | GateKind::Quota);
+        if counts_starts && self.state.promised.is_empty() && !self.state.holds {
+            self.due_at = None;
+        }
+    }
+
     /// Returns why the gate refuses one more start now, by state, concurrency and rate; none if it admits it. `limit`
-    /// is the limit that the execution itself names.
-    pub fn refuses(&self, config: &Config, limit: Option<u32>, now: Timestamp) -> Option<Shut> {
+    /// is the limit that the execution itself names. What is promised to other executions counts as taken.
+    pub fn refuses(
+        &self,
+        config: &Config,
+        limit: Option<u32>,
+        execution: Option<ExecutionId>,
+        now: Timestamp,
+    ) -> Option<Shut> {
         if config.state == LaneState::Paused {
             return Some(Shut { why: HoldReason::Paused, until: None });
         }
-        let active = self.active;
-        if let Some(limit) =
-            config.concurrency.into_iter().chain(limit).min().filter(|limit| active >= *limit)
+        if self.state.adoption == Some(Adoption::Counting) {
+            return Some(Shut { why: HoldReason::Counting, until: None });
+        }
+        let (active, promised) = (self.active, self.promised_to_others(execution, now).count() as u32);
+        let taken = active.saturating_add(promised);
+        if let Some(limit) = config.concurrency.into_iter().chain(limit).min().filter(|limit| taken >= *limit)
         {
-            return Some(Shut { why: HoldReason::Concurrency { active, limit }, until: None });
+            return Some(Shut { why: HoldReason::Concurrency { active, promised, limit }, until: None });
         }
         let rate = config.rate?;
-        let until = self.state.starts.opens_at(rate, now)?;
-        Some(Shut { why: HoldReason::Rate(rate), until: Some(until) })
+        if self.state.starts.room(rate, now) > promised {
+            return None;
+        }
+        // The window has room for promised starts only: until they start, or the first promise ends.
+        let until = self.state.starts.opens_at(rate, now).or_else(|| self.promise_ends_at(now));
+        Some(Shut { why: HoldReason::Rate(rate), until })
     }
 
     /// Returns the state after the gate holds an execution that names this limit or asks for this reserve; none if the
@@ -294,12 +374,17 @@ impl Gate {
 
     /// Reports whether, by its recorded bounds, the gate refuses every execution that it holds once `more` others have
     /// started.
-    pub fn refuses_all_held(&self, limits: &BTreeMap<String, Limit>, more: u32) -> bool {
+    pub fn refuses_all_held(&self, limits: &BTreeMap<String, Limit>, more: u32, now: Timestamp) -> bool {
         match self.name.kind {
-            GateKind::Key => self.state.most.is_some_and(|most| self.active.saturating_add(more) >= most),
+            GateKind::Key => {
+                let promised = self.promised_to_others(None, now).count() as u32;
+                let taken = self.active.saturating_add(promised).saturating_add(more);
+                self.state.most.is_some_and(|most| taken >= most)
+            }
             GateKind::Budget => {
                 let none = Amounts::new();
-                self.refuses_to_spend(limits, self.state.least.as_ref().unwrap_or(&none)).is_some()
+                let least = self.state.least.as_ref().unwrap_or(&none);
+                self.refuses_to_spend(limits, least, None, now).is_some()
             }
             GateKind::Lane | GateKind::Quota | GateKind::Fair => false,
         }
@@ -307,12 +392,13 @@ impl Gate {
 
     /// Returns how many more executions may start now, by state, concurrency and rate; none if there is no limit.
     pub fn room(&self, config: &Config, now: Timestamp) -> Option<u32> {
-        if config.state == LaneState::Paused {
+        if config.state == LaneState::Paused || self.state.adoption == Some(Adoption::Counting) {
             return Some(0);
         }
+        let promised = self.promised_to_others(None, now).count() as u32;
         let slots = config.concurrency.map(|limit| limit.saturating_sub(self.active));
         let starts = config.rate.map(|rate| self.state.starts.room(rate, now));
-        slots.into_iter().chain(starts).min()
+        slots.into_iter().chain(starts).min().map(|room| room.saturating_sub(promised))
     }
 
     /// Returns the hard or soft limits that spending `more` reaches and that were not reached before.
@@ -348,14 +434,23 @@ impl Gate {
         })
     }
 
-    /// Returns why a claim that reserves `wanted` may not start now; none if it may. It may start if used + reserved is
-    /// below every hard limit, and used + reserved + wanted is at most the limit.
-    pub fn refuses_to_spend(&self, limits: &BTreeMap<String, Limit>, wanted: &Amounts) -> Option<HoldReason> {
+    /// Returns why a claim of `execution` that reserves `wanted` may not start now; none if it may. It may start if used
+    /// + reserved is below every hard limit, and used + reserved + wanted is at most the limit. What is promised to other
+    /// executions counts as reserved.
+    pub fn refuses_to_spend(
+        &self,
+        limits: &BTreeMap<String, Limit>,
+        wanted: &Amounts,
+        execution: Option<ExecutionId>,
+        now: Timestamp,
+    ) -> Option<HoldReason> {
         let none = Amount::default();
         for (dimension, limit) in limits {
             let Some(hard) = limit.hard else { continue };
             let of = |amounts: &Amounts| amounts.get(dimension).copied().unwrap_or(none);
-            let (used, reserved, wanted) = (of(&self.state.used), of(&self.state.reserved), of(wanted));
+            let promised = self.promised_to_others(execution, now).map(|promise| of(&promise.reserve));
+            let reserved = promised.fold(of(&self.state.reserved), |sum, more| sum + more);
+            let (used, wanted) = (of(&self.state.used), of(wanted));
             let taken = used + reserved;
             if taken >= hard || taken + wanted > hard {
                 return Some(HoldReason::Budget {
@@ -376,8 +471,14 @@ impl Shut {
     pub fn describe(&self, name: &GateName) -> String {
         match &self.why {
             HoldReason::Paused => format!("{name} is paused"),
-            HoldReason::Concurrency { active, limit } => {
+            HoldReason::Counting => {
+                format!("{name} has a new limit and counts the executions that are already active")
+            }
+            HoldReason::Concurrency { active, promised: 0, limit } => {
                 format!("{name} has {active} active and allows {limit}")
+            }
+            HoldReason::Concurrency { active, promised, limit } => {
+                format!("{name} has {active} active, {promised} about to start, and allows {limit}")
             }
             HoldReason::Rate(Rate { count, window_ms }) => {
                 format!("{name} allows {count} starts in {window_ms} ms, and as many were started")

@@ -7,7 +7,7 @@ use crate::gate::{Gate, GateId, GateKind, GateName, LedgerEntry, subtract};
 use crate::rows::{Changes, HeldBy, Needs};
 use crate::shares::Shares;
 use crate::table::{Access, Entry, Table};
-use crate::{ClassId, Execution, ExecutionId};
+use crate::{ClassId, Execution, ExecutionId, Timestamp};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -262,6 +262,31 @@ impl Work {
         let Some(entry) = self.executions.entry(&id) else { return };
         if let Some(ready) = self.ready.get_mut(&entry.row.class) {
             ready.remove(&entry.row.claim_order());
+        }
+    }
+
+    /// Records the place that an execution had in the claim order when a gate released it first.
+    pub fn keep_place(&mut self, id: ExecutionId, place: Timestamp) {
+        if let Some(entry) = self.executions.entry_mut(&id).filter(|entry| !entry.is_unchanged()) {
+            entry.row.detail.place.get_or_insert(place);
+        }
+    }
+
+    /// Ends the promises of loaded gates to a released execution that will not start now. These gates may admit others,
+    /// so they are due. Other promises end by themselves.
+    pub fn drop_promises(&mut self, row: &Execution) {
+        let slots = slots_of(row).map(|(name, _)| name);
+        let budgets = self.budgets_of(row).into_iter().map(|budget| budget.counted());
+        let promising: Vec<GateName> =
+            slots.chain(budgets).filter(|name| self.gate(name).has_promise(row.id)).collect();
+        let now = self.now();
+        for name in promising {
+            self.change_gate(&name, |gate| {
+                gate.end_promise(row.id);
+                if gate.state.holds {
+                    gate.due_at = Some(now);
+                }
+            });
         }
     }
 

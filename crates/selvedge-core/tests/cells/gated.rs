@@ -5,7 +5,9 @@ use super::rows::{LEASE, NAMESPACE, cancel_requests, now, row, states};
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::{Slots, Spec};
 use selvedge_core::fact::LeaseRef;
-use selvedge_core::gate::{Amounts, Config, GateId, GateKind, GateName, Limit, OnHard, RequiredGates};
+use selvedge_core::gate::{
+    Adoption, Amounts, Config, GateId, GateKind, GateName, Limit, OnHard, RequiredGates,
+};
 use selvedge_core::suspension::{Condition, OnTimeout, Wait};
 use selvedge_core::{Execution, Gate, Name, Policy, State};
 use std::sync::{Arc, LazyLock};
@@ -43,6 +45,15 @@ pub fn gate_rows() -> &'static [Gate] {
         [full].into_iter().chain(OnHard::ALL.map(exhausted)).collect()
     });
     &ROWS
+}
+
+/// Returns the lane of every row with a limit that was just set.
+pub fn limited_lane() -> Gate {
+    let mut lane =
+        Gate { version: 3, ..Gate::new(GateName::new(NAMESPACE, GateKind::Lane, Name::trusted("default"))) };
+    lane.config = Some(Config { concurrency: Some(1), ..Config::default() });
+    lane.state.adoption = Some(Adoption::Counting);
+    lane
 }
 
 /// Returns the row of an exhausted budget with this action.

@@ -2,10 +2,11 @@
 
 use super::Namespace;
 use crate::Error;
+use crate::adoption::adopt_active;
 use selvedge_core::Rule;
 use selvedge_core::filter::Filter;
 use selvedge_core::gate::patch::ConfigPatch;
-use selvedge_core::gate::{Amounts, Config, Gate, GateKind, GateName};
+use selvedge_core::gate::{Adoption, Amounts, Config, Gate, GateKind, GateName};
 use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
 use selvedge_core::rules::gates::budget::{Counted, Reset, Spend};
 use selvedge_core::rules::gates::check::CheckGate;
@@ -67,6 +68,10 @@ impl Namespace {
     ) -> Result<Configured, Error> {
         let configure = Configure { gate: self.gate_name(kind, name)?, setting, actor: actor.clone() };
         let done = self.run(configure).await??;
+        if let Some(count) = done.gate.state.adoption.filter(|count| *count == Adoption::Counting) {
+            let inner = self.inner();
+            adopt_active(&*inner.store, &inner.committer, &done.gate.name, count).await?;
+        }
         if kind == GateKind::Budget {
             self.release_parts(&done.gate.name).await?;
         }

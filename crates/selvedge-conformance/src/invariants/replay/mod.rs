@@ -67,8 +67,10 @@ impl Replay {
         }
         self.at = event.at;
         let to = self.next_state(&event.fact);
+        let needs_lease = matches!(event.fact, Fact::Completed { .. } | Fact::Failed { .. });
+        let has_lease = self.live.is_some() || self.breached.is_some();
         match (event.fact.cause(), to) {
-            (Some(cause), Some(to)) if allowed(self.state, cause, to) => {}
+            (Some(cause), Some(to)) if allowed(self.state, cause, to) && (has_lease || !needs_lease) => {}
             (cause, to) => {
                 violations.push(format!("no transition from {:?} by {cause:?} to {to:?}", self.state))
             }
@@ -152,6 +154,7 @@ impl Replay {
             | Fact::WaitpointCreated { .. }
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
+            | Fact::Adopted { .. }
             | Fact::Stepped { .. } => return self.state,
             Fact::Suspended { next: Next::Terminal(outcome), .. } => Next::Terminal(*outcome),
             // If the resume condition holds at once, the next fact resumes it.
@@ -257,6 +260,7 @@ impl Replay {
             | Fact::Spent { .. }
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. }
+            | Fact::Adopted { .. }
             | Fact::Reopened { .. }
             | Fact::ReplayedWaitingDependencies { .. } => Ended::No,
         };
@@ -342,6 +346,7 @@ impl Replay {
             | Fact::Breached { .. }
             | Fact::Spent { .. }
             | Fact::LimitReached { .. }
+            | Fact::Adopted { .. }
             | Fact::BudgetReset { .. } => {}
         }
     }

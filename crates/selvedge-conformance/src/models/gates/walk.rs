@@ -16,7 +16,7 @@ use selvedge_core::rules::report::{Fence, Op};
 use selvedge_core::rules::timer::Timer;
 use selvedge_core::submission::When;
 use selvedge_core::suspension::WaitDraft;
-use selvedge_core::{Draft, DueKind, Execution, ExecutionId, FailureClass, Name, Policy, State};
+use selvedge_core::{ClassId, Draft, DueKind, Execution, ExecutionId, FailureClass, Name, Policy, State};
 use std::collections::BTreeMap;
 
 /// More rows than any sequence creates.
@@ -171,7 +171,9 @@ impl Walk {
         for lane in LANES.map(|name| self.harness.lane(name)) {
             let gate = self.harness.gate(&lane).await;
             let Some(config) = gate.config else { continue };
-            let counts = |row: &Execution| row.detail.slots.lane.as_ref() == Some(&lane.name);
+            // Executions that were active when the limit was set count, too.
+            let classes = self.classes_of(&lane.name).await;
+            let counts = |row: &Execution| classes.contains(&row.class);
             let counts = (active(&before, &counts), active(&after, &counts));
             limits.extend(config.concurrency.map(|limit| (lane.to_string(), counts.0, counts.1, limit)));
             if config.state == LaneState::Paused && counts.1 > counts.0 {
@@ -212,6 +214,11 @@ impl Walk {
         Ok(())
     }
 
+    /// Returns the classes of the executions in a lane.
+    async fn classes_of(&self, lane: &str) -> Vec<ClassId> {
+        vec![self.harness.class(lane, "kind").await]
+    }
+
     async fn rows(&self) -> Vec<Execution> {
         let all = Filter::all(self.harness.namespace);
         let listed = self.harness.store.list(&all, None, ALL).await.expect("executions are listed");
@@ -241,10 +248,10 @@ impl Walk {
             let refused = match name.kind {
                 GateKind::Fair => gate.active > 0,
                 GateKind::Lane => false,
-                GateKind::Quota => gate.refuses(&config, None, now).is_some(),
+                GateKind::Quota => gate.refuses(&config, None, Some(row.id), now).is_some(),
                 GateKind::Key => {
                     let own = required_gates.concurrency.as_ref().map(|(_, limit)| *limit);
-                    gate.refuses(&config, own, now).is_some()
+                    gate.refuses(&config, own, Some(row.id), now).is_some()
                 }
                 GateKind::Budget => {
                     let reserve = required_gates.budgets.iter().find(|(budget, _)| *budget == name.name);
@@ -252,7 +259,7 @@ impl Walk {
                     // An execution held by a part that is no longer counted separately is released regardless of the
                     // part.
                     (config.scope == BudgetScope::Namespace) == name.part.is_none()
-                        && gate.refuses_to_spend(&config.limits, &reserve).is_some()
+                        && gate.refuses_to_spend(&config.limits, &reserve, Some(row.id), now).is_some()
                 }
             };
             if !refused {

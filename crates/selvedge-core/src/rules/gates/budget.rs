@@ -236,7 +236,7 @@ pub fn without_usage(gate: &Gate) -> Gate {
     let mut state = gate.state.clone();
     state.period += u32::from(!state.used.is_empty());
     state.used.clear();
-    (state.starts, state.resets_at, state.stops) = Default::default();
+    (state.starts, state.resets_at, state.stops, state.promised) = Default::default();
     Gate { state, due_at: None, ..gate.clone() }
 }
 

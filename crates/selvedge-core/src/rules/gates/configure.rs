@@ -1,5 +1,6 @@
 //! Configuring lanes, quotas and budgets.
 
+use super::adopt::begin_count;
 use super::budget::{request_stop, without_usage};
 use super::release::{CHUNK, release};
 use crate::fact::Fact;
@@ -112,6 +113,9 @@ impl Rule for Configure {
                 if let Some(config) = config.as_ref().filter(|_| stops_now) {
                     request_stop(gate, config, now);
                 }
+                let limited =
+                    |config: &Option<Config>| config.as_ref().is_some_and(|one| one.concurrency.is_some());
+                begin_count(gate, limited(&gate.config), limited(&config), now);
                 gate.config = config;
             });
             work.emit(self.gate.namespace, fact, Some(self.actor.clone()));

@@ -171,6 +171,27 @@ async fn a_held_execution_can_be_cancelled_and_is_then_no_longer_held() {
 }
 
 #[tokio::test]
+async fn held_executions_start_before_later_ones_while_their_key_is_always_overloaded() {
+    let server = Server::start().await;
+    let mut all = vec![submit_with_key(&server, "tenant", 1).await];
+    let mut claim = server.claim("i", 1).await.remove(0);
+    let mut started = claimed_ids(std::slice::from_ref(&claim));
+    all.push(submit_with_key(&server, "tenant", 1).await);
+    assert!(server.claim("i", 1).await.is_empty());
+    for _ in 0..10 {
+        // Newcomers wait when the slot is given back, so they come before the held execution in the claim order.
+        all.push(submit_with_key(&server, "tenant", 1).await);
+        server.complete("i", &claim, json!(null)).await;
+        all.push(submit_with_key(&server, "tenant", 1).await);
+        claim = server.claim("i", 1).await.remove(0);
+        started.extend(claimed_ids(std::slice::from_ref(&claim)));
+    }
+    assert_eq!(started, all[..started.len()]);
+    let newcomer = server.execution(&all[all.len() - 1]).await;
+    assert_eq!(newcomer["state"], "held", "{newcomer}");
+}
+
+#[tokio::test]
 async fn fairness_keys_take_turns_regardless_of_their_backlogs() {
     let server = Server::start().await;
     let mut many = Vec::new();
