@@ -347,6 +347,7 @@ mod tests {
                 concurrency: Some((name("customer\\7"), 3)),
                 fairness_key: Some(name("tenant/é")),
             },
+            gate_pointers: None,
         }
     }
 

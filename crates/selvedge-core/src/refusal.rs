@@ -87,6 +87,26 @@ pub enum Refusal {
         /// The given name.
         node: String,
     },
+    /// No budget has the given name.
+    #[error(
+        "{pointer} names {budget:?}, but there is no budget of that name; create the budget or correct the name"
+    )]
+    UnknownBudget {
+        /// The JSON pointer to the name.
+        pointer: String,
+        /// The given name.
+        budget: String,
+    },
+    /// No quota has the given name.
+    #[error(
+        "{pointer} names {quota:?}, but there is no quota of that name; create the quota or correct the name"
+    )]
+    UnknownQuota {
+        /// The JSON pointer to the name.
+        pointer: String,
+        /// The given name.
+        quota: String,
+    },
     /// The flow has ended or is being cancelled.
     #[error(
         "flow {flow} is {state}: nothing can be added to it; submit a new flow, or replay one of its nodes"
@@ -206,6 +226,15 @@ impl Refusal {
         Refusal::InvalidField { pointer: pointer.into(), detail: detail.into() }
     }
 
+    /// Reports whether the reason may end without a change of the call: a lane stops draining, or a missing budget or
+    /// quota is created. Such a refusal is not stored as the answer to a call with an idempotency key.
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Refusal::LaneDraining { .. } | Refusal::UnknownBudget { .. } | Refusal::UnknownQuota { .. }
+        )
+    }
+
     /// Refuses the id of an execution that does not exist.
     pub fn no_execution(id: ExecutionId) -> Refusal {
         Refusal::NotFound { what: "execution".into(), id: id.to_string() }
@@ -224,6 +253,8 @@ impl Refusal {
             Refusal::IdempotencyMismatch { .. } => "idempotency_mismatch",
             Refusal::Cycle { .. } => "cycle",
             Refusal::UnknownNode { .. } => "unknown_node",
+            Refusal::UnknownBudget { .. } => "unknown_budget",
+            Refusal::UnknownQuota { .. } => "unknown_quota",
             Refusal::FlowEnded { .. } => "flow_ended",
             Refusal::VersionMismatch { .. } => "version_mismatch",
             Refusal::Token { reason: TokenReason::Invalid, .. } => "invalid_token",
@@ -243,6 +274,8 @@ impl Refusal {
             | Refusal::PayloadTooLarge { pointer, .. }
             | Refusal::Cycle { pointer, .. }
             | Refusal::UnknownNode { pointer, .. }
+            | Refusal::UnknownBudget { pointer, .. }
+            | Refusal::UnknownQuota { pointer, .. }
             | Refusal::IdempotencyMismatch { pointer, .. } => Some(pointer),
             Refusal::NotFound { .. }
             | Refusal::StaleLease(_)
@@ -276,6 +309,8 @@ impl Refusal {
             | Refusal::PayloadTooLarge { pointer, .. }
             | Refusal::Cycle { pointer, .. }
             | Refusal::UnknownNode { pointer, .. }
+            | Refusal::UnknownBudget { pointer, .. }
+            | Refusal::UnknownQuota { pointer, .. }
             | Refusal::IdempotencyMismatch { pointer, .. } => pointer.insert_str(0, prefix),
             Refusal::NotFound { .. }
             | Refusal::StaleLease(_)

@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+mod adoption;
 mod commit;
 mod conformance;
 mod error;

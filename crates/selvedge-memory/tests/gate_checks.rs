@@ -158,8 +158,10 @@ impl Walk {
             let required_gates = &row.spec.required_gates;
             let own = required_gates.concurrency.as_ref().map(|(_, limit)| *limit);
             let refused = match required_gates.budgets.first() {
-                None => gate.refuses(&config, own, now).is_some(),
-                Some((_, reserve)) => gate.refuses_to_spend(&config.limits, reserve).is_some(),
+                None => gate.refuses(&config, own, Some(row.id), now).is_some(),
+                Some((_, reserve)) => {
+                    gate.refuses_to_spend(&config.limits, reserve, Some(row.id), now).is_some()
+                }
             };
             let is_due = gate.due_at.is_some_and(|at| at <= now.plus_ms(1000));
             assert!(refused || is_due, "{} with {required_gates:?} stays held by {gate:?}", row.id);

@@ -21,7 +21,8 @@
 //!
 //! Three things could break this argument:
 //!
-//! - A row that keeps its `ready_order` moves to another pair: an operator changed its priority. The transaction that saves such a row
+//! - A row becomes waiting with an older `ready_order`: an operator changed its priority, which moves it to another pair, or a gate
+//!   released it for the second time, which returns it to its place. The transaction that saves such a row
 //!   writes a new `generation` to the pair in `class_priorities`, and a claim uses a bound only with the generation it was found
 //!   with. Row and generation become visible together, on other servers too.
 //! - The clock steps back. Each `now` is compared with the previous one and the time that passed in this process. A margin, by which
@@ -289,7 +290,8 @@ fn pair(row: &Execution) -> Pair {
 /// Whether events say that a row was changed, and none that its priority was: then it has its place since before.
 fn has_stayed(changes: &Changes, id: ExecutionId) -> bool {
     let mut events = changes.events.iter().filter(|event| event.execution == Some(id)).peekable();
-    events.peek().is_some() && events.all(|event| !matches!(event.fact, Fact::Prioritised { .. }))
+    let moves = |fact: &Fact| matches!(fact, Fact::Prioritised { .. } | Fact::Admitted { .. });
+    events.peek().is_some() && events.all(|event| !moves(&event.fact))
 }
 
 /// One that nobody else has: not 0.

@@ -158,6 +158,7 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.read(keys, Asked::Keys, &sql::KEYS_READ, key_names);
     asking.lock(outbox, Asked::Outbox, &sql::OUTBOX_LOCK, outbox_names);
     asking.read(flows, Asked::Flows, &sql::FLOWS_READ, flow_ids);
+    asking.read(gates, Asked::Gates, &sql::GATES_READ, gates::ids);
     asking.lock(lanes, Asked::Gates, &sql::GATES_LOCK_LANES, gates::ids);
     asking.about(&queries.candidates, Asked::Candidates, &sql::EXECUTIONS_LOCK_CANDIDATES, |wanted| {
         candidates(wanted, &queries.except, bounds)

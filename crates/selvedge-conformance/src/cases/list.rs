@@ -379,6 +379,9 @@ macro_rules! conformance_cases {
                 a_draining_lane_admits_its_waiting_executions
                 a_lane_never_has_more_active_than_its_limit
                 concurrent_claims_do_not_exceed_the_limit_of_a_lane
+                a_limit_counts_the_executions_that_are_already_active
+                a_lane_admits_nothing_until_all_active_executions_are_counted
+                a_lane_whose_limit_is_lifted_while_it_counts_admits_at_once
                 a_lane_never_exceeds_its_rate_in_any_window
                 the_rate_of_a_lane_is_fully_used_as_time_passes
                 a_changed_limit_of_a_lane_applies_at_once
@@ -387,12 +390,23 @@ macro_rules! conformance_cases {
                 the_kinds_of_a_lane_share_its_limit_and_namespaces_do_not
                 a_slot_given_back_in_the_transaction_of_a_claim_is_taken_once
             }
+            gates::promises: {
+                held_executions_start_before_later_ones_although_their_key_is_always_full
+                held_executions_start_before_later_ones_although_their_quota_is_always_full
+                held_executions_start_before_later_ones_although_their_budget_is_always_full
+                a_promise_ends_by_itself_if_the_released_execution_does_not_start
+                a_promise_is_dropped_when_the_released_execution_ends_or_is_delayed
+                a_promise_is_dropped_when_another_gate_refuses_the_released_execution
+                a_promised_start_counts_in_the_window_of_a_rate
+                a_promise_of_a_budget_reserves_the_amounts
+                a_gate_without_limits_promises_nothing
+            }
             gates::quotas: {
                 an_execution_refused_by_a_key_is_held_and_does_not_block_others
                 a_key_never_has_more_active_than_its_limit
                 held_executions_are_released_by_priority_and_then_by_age
                 a_quota_limits_all_executions_that_draw_on_it
-                an_unconfigured_quota_refuses_nothing_and_counts
+                a_quota_that_was_removed_refuses_nothing_and_counts
                 a_quota_never_exceeds_its_rate_in_any_window
                 a_gate_whose_rate_refuses_is_checked_when_its_window_has_room
                 a_rate_or_a_limit_of_zero_is_opened_only_by_an_operator
@@ -419,7 +433,12 @@ macro_rules! conformance_cases {
                 amounts_are_exact_and_dimensions_are_independent
                 usage_is_counted_once_per_deduplication_key
                 usage_is_accepted_from_any_attempt_that_once_held_a_lease
-                an_unconfigured_budget_is_unknown_and_refuses_nothing
+                a_budget_that_was_removed_is_unknown_and_refuses_nothing
+                a_submission_that_names_an_unknown_budget_or_quota_is_refused
+                usage_of_a_deleted_execution_is_counted_without_it
+                usage_says_which_hard_limits_are_reached
+                an_attempt_that_a_budget_suspended_may_be_ended_until_the_next_claim
+                an_attempt_that_a_budget_failed_stays_failed
                 a_reached_limit_is_logged_once
                 a_budget_per_flow_counts_each_flow_separately
                 the_members_of_a_flow_share_its_part_of_a_budget

@@ -7,12 +7,13 @@ use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::gate::draws::draws_on;
 use selvedge_core::gate::draws::fairness_line;
 use selvedge_core::gate::{
-    Amounts, BudgetScope, Config, Gate, GateKind, GateName, LedgerEntry, Limit, Rate, RequiredGates,
+    Adoption, Amounts, BudgetScope, Config, Gate, GateKind, GateName, LedgerEntry, Limit, Rate, RequiredGates,
 };
 use selvedge_core::rules::claim::Claimed;
-use selvedge_core::rules::gates::budget::{Breach, Reset, Spend};
+use selvedge_core::rules::gates::adopt::Adopt;
+use selvedge_core::rules::gates::budget::{Breach, Counted, Reset, Spend};
 use selvedge_core::rules::gates::check::CheckGate;
-use selvedge_core::rules::gates::configure::{Configure, Configured};
+use selvedge_core::rules::gates::configure::{Configure, Configured, Setting};
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
 use selvedge_core::{Draft, ExecutionId, Name, Refusal, State};
@@ -130,7 +131,36 @@ impl Harness {
         gate: &GateName,
         config: Option<Config>,
     ) -> Result<Configured, Refusal> {
-        self.run(Configure { gate: gate.clone(), config, actor: Name::trusted("operator") }).await
+        self.set_gate(gate, config.map_or(Setting::Remove, Setting::Replace)).await
+    }
+
+    /// Changes the configuration of a gate and returns the reply, which may be a refusal.
+    pub async fn set_gate(&self, gate: &GateName, setting: Setting) -> Result<Configured, Refusal> {
+        let configure = Configure { gate: gate.clone(), setting, actor: Name::trusted("operator") };
+        let configured = self.run(configure).await?;
+        if configured.gate.state.adoption == Some(Adoption::Counting) {
+            self.adopt(gate).await;
+        }
+        Ok(configured)
+    }
+
+    /// Counts the active executions of a lane as the engine does, in chunks of three. Returns how many it adopted.
+    pub async fn adopt(&self, lane: &GateName) -> u32 {
+        let (ends, active) = (self.gate(lane).await.state.adoption, self.active().await);
+        let chunks: Vec<Vec<ExecutionId>> = active.chunks(3).map(<[ExecutionId]>::to_vec).collect();
+        let mut adopted = 0;
+        for executions in chunks {
+            adopted += self.run(Adopt { lane: lane.clone(), executions, ends: None }).await;
+        }
+        self.run(Adopt { lane: lane.clone(), executions: Vec::new(), ends }).await;
+        adopted
+    }
+
+    /// Returns the active executions.
+    async fn active(&self) -> Vec<ExecutionId> {
+        let active = Filter { states: vec![StateName::Active], ..Filter::all(self.namespace) };
+        let rows = self.store.list(&active, None, ALL).await.expect("executions are listed");
+        rows.into_iter().map(|stored| stored.execution.id).collect()
     }
 
     /// Configures a gate.
@@ -160,6 +190,9 @@ impl Harness {
             if stopped {
                 self.stop(&gate.name).await;
             }
+            if gate.state.adoption.is_some() {
+                self.adopt(&gate.name).await;
+            }
             self.run(CheckGate { gate: gate.name, stopped, now: false }).await;
         }
     }
@@ -186,13 +219,19 @@ impl Harness {
     /// Records the usage of tokens of a budget.
     pub async fn spend(&self, budget: &str, count: u32, by: Option<ExecutionId>) {
         let counted = self.run(self.spend_command(budget, tokens(count), by)).await;
-        assert_eq!(counted, Ok(true), "it is counted");
+        assert!(!counted.expect("the budget exists").duplicate, "it is counted");
     }
 
     /// Reports the usage of tokens as the worker of a claimed execution.
-    pub async fn report_usage(&self, claimed: &Claimed, budget: &str, count: u32) -> Result<(), Refusal> {
+    pub async fn report_usage(
+        &self,
+        claimed: &Claimed,
+        budget: &str,
+        count: u32,
+    ) -> Result<Counted, Refusal> {
         let spend = self.spend_command(budget, tokens(count), Some(claimed.execution.id));
-        self.report(fence(claimed), Op::Usage(spend)).await.map(|_| ())
+        let reported = self.report(fence(claimed), Op::Usage(spend)).await?;
+        Ok(reported.usage.expect("the effect of usage is reported"))
     }
 
     /// Resets the usage of a budget.

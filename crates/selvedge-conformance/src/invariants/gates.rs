@@ -192,10 +192,15 @@ fn check_release(gate: &Gate, whole: Option<&Gate>, held: &Execution, now: Times
         GateKind::Fair => gate.active > 0 || is_due,
         GateKind::Budget => is_due,
         GateKind::Key | GateKind::Quota => {
-            match gate.refuses(&config, own.map(|(_, limit)| *limit), now).map(|shut| shut.why) {
-                Some(HoldReason::Concurrency { active, limit }) => active > 0 || limit == 0 || is_due,
+            match gate.refuses(&config, own.map(|(_, limit)| *limit), Some(held.id), now).map(|shut| shut.why)
+            {
+                Some(HoldReason::Concurrency { active, promised: 0, limit }) => {
+                    active > 0 || limit == 0 || is_due
+                }
+                // An execution to which a slot is promised may never start.
+                Some(HoldReason::Concurrency { .. }) => is_due,
                 Some(HoldReason::Rate(rate)) => is_due || rate.count == 0,
-                Some(HoldReason::Paused | HoldReason::Budget { .. }) | None => is_due,
+                Some(HoldReason::Paused | HoldReason::Counting | HoldReason::Budget { .. }) | None => is_due,
             }
         }
     };

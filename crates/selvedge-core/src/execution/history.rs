@@ -173,7 +173,8 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::GateRemoved { .. }
         | Fact::Spent { .. }
         | Fact::LimitReached { .. }
-        | Fact::BudgetReset { .. } => return None,
+        | Fact::BudgetReset { .. }
+        | Fact::Adopted { .. } => return None,
     };
     Some((attempt, AttemptEnd { digest, next }))
 }

@@ -137,6 +137,13 @@ pub struct Detail {
     /// The slots and reservations that its claim took and the end of the attempt gives back.
     #[serde(skip_serializing_if = "is_default")]
     pub slots: Slots,
+    /// The lease that a used-up budget ended by suspending the execution. Until the next claim, the worker may still end
+    /// the attempt under it, so that a result that was paid for is not lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breached: Option<LeaseRef>,
+    /// The `ready_order` that it had when a gate released it first. If it is held again, it returns to this place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Timestamp>,
     /// The own priority of the head of a fairness line: the one execution of the line that may be claimed. Claims ignore
     /// it, because lines take turns regardless of priority; none for all other executions. Stored as `head`.
     #[serde(rename = "head", skip_serializing_if = "Option::is_none")]

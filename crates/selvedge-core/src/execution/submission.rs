@@ -8,6 +8,7 @@ use crate::{Backoff, Class, ExecutionId, Name, NamespaceId, Policy, Refusal, Tim
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The largest input or result, in bytes.
@@ -75,6 +76,8 @@ pub struct Draft {
     pub policy: Policy,
     /// The gates that must admit the execution. Default: its lane only.
     pub required_gates: RequiredGates,
+    /// The places of the names of budgets and quotas in the request. Default: in the lists of this submission.
+    pub gate_pointers: Option<Arc<GatePointers>>,
 }
 
 impl Draft {
@@ -94,6 +97,7 @@ impl Draft {
             delay: None,
             policy: Policy::default(),
             required_gates: RequiredGates::default(),
+            gate_pointers: None,
         }
     }
 
@@ -134,6 +138,7 @@ impl Draft {
             tags: check_tags("/tags", self.tags)?,
             policy: self.policy,
             required_gates: self.required_gates,
+            gate_pointers: self.gate_pointers,
             input: self.input,
             digest,
         })
@@ -155,6 +160,7 @@ impl Draft {
             delay,
             policy,
             required_gates,
+            gate_pointers: _,
         } = self;
         let mut digest = Digest::new();
         digest.text(kind);
@@ -179,6 +185,16 @@ impl Draft {
     }
 }
 
+/// The places at which a request names the budgets and quotas of a submission. A refusal points to them; they are not
+/// part of the content.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct GatePointers {
+    /// The JSON pointer of the name of each budget, in order.
+    pub budgets: Vec<String>,
+    /// The JSON pointer of the name of each quota, in order.
+    pub quotas: Vec<String>,
+}
+
 /// A valid submission of an execution. Only [`Draft::check`] creates one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
@@ -194,6 +210,7 @@ pub struct Submission {
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) policy: Policy,
     pub(crate) required_gates: RequiredGates,
+    pub(crate) gate_pointers: Option<Arc<GatePointers>>,
     pub(crate) input: Bytes,
     pub(crate) digest: u64,
 }
@@ -202,6 +219,18 @@ impl Submission {
     /// Returns the id chosen by the caller, if there is one.
     pub fn id(&self) -> Option<ExecutionId> {
         self.id
+    }
+
+    /// Returns the JSON pointer of the name of a budget in the request that had this submission at `parent`.
+    pub(crate) fn budget_pointer(&self, parent: &str, index: usize) -> String {
+        let given = self.gate_pointers.as_ref().and_then(|pointers| pointers.budgets.get(index));
+        given.cloned().unwrap_or_else(|| format!("{parent}/budgets/{index}"))
+    }
+
+    /// Returns the JSON pointer of the name of a quota in the request that had this submission at `parent`.
+    pub(crate) fn quota_pointer(&self, parent: &str, index: usize) -> String {
+        let given = self.gate_pointers.as_ref().and_then(|pointers| pointers.quotas.get(index));
+        given.cloned().unwrap_or_else(|| format!("{parent}/quotas/{index}"))
     }
 
     /// Returns the claim class in `namespace`.

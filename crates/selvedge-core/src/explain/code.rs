@@ -39,6 +39,8 @@ codes! {
     SuspensionTimeout = "suspension_timeout",
     /// Its lane is paused.
     LanePaused = "lane_paused",
+    /// Its lane has a new limit and counts the executions that are already active.
+    LaneCounting = "lane_counting",
     /// Its lane, concurrency key or quota has as many active executions as it allows.
     ConcurrencyLimit = "concurrency_limit",
     /// Its lane or quota has used up the starts of its window.

@@ -72,11 +72,11 @@ fn refusals(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Ve
     let (gate, config) = (around.gate(name), whole.config.unwrap_or_default());
     match name.kind {
         GateKind::Lane | GateKind::Quota | GateKind::Key => {
-            gate.refusals(&config, own_limit(row, name), around.now).collect()
+            gate.refusals(&config, own_limit(row, name), Some(row.id), around.now).collect()
         }
         GateKind::Budget => {
             let reserve = own_reserve(row, name).cloned().unwrap_or_default();
-            let refusals = gate.refusals_to_spend(&config.limits, &reserve);
+            let refusals = gate.refusals_to_spend(&config.limits, &reserve, Some(row.id), around.now);
             refusals.map(|why| Shut { why, until: gate.state.resets_at }).collect()
         }
         GateKind::Fair => Vec::new(),
@@ -89,6 +89,7 @@ fn refusal(name: &GateName, shut: &Shut) -> Reason {
     let finite = shut.until.filter(|until| *until < Timestamp::from_micros(i64::MAX));
     let (code, message, until) = match &shut.why {
         HoldReason::Paused => (Code::LanePaused, shut.describe(name), None),
+        HoldReason::Counting => (Code::LaneCounting, shut.describe(name), None),
         HoldReason::Concurrency { .. } => (Code::ConcurrencyLimit, shut.describe(name), None),
         HoldReason::Rate(_) => (Code::RateLimit, shut.describe(name), finite),
         HoldReason::Budget { dimension, wanted, hard, .. } if wanted > hard => {
@@ -110,7 +111,7 @@ fn is_freed_by_an_end(why: &HoldReason) -> bool {
     match why {
         HoldReason::Concurrency { .. } => true,
         HoldReason::Budget { wanted, hard, .. } => wanted <= hard,
-        HoldReason::Paused | HoldReason::Rate(_) => false,
+        HoldReason::Paused | HoldReason::Counting | HoldReason::Rate(_) => false,
     }
 }
 

@@ -489,6 +489,11 @@ pub enum Fact {
         /// The new period.
         period: u32,
     },
+    /// A lane whose limit was set counts the active execution.
+    Adopted {
+        /// The lane.
+        gate: GateName,
+    },
 }
 
 impl Fact {
@@ -533,6 +538,7 @@ impl Fact {
             Fact::Held { .. } => Cause::Hold,
             Fact::Admitted { .. } => Cause::Admit,
             Fact::Breached { .. } => Cause::Breach,
+            Fact::Adopted { .. } => Cause::Adopt,
             Fact::Renewed { .. }
             | Fact::DrainRequested { .. }
             | Fact::FlowSubmitted { .. }

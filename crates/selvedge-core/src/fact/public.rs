@@ -258,6 +258,7 @@ impl Fact {
                 });
                 vec![(if *hard { "budget.hard_breach" } else { "budget.soft_breach" }, data)]
             }
+            Fact::Adopted { gate } => vec![("execution.adopted", json!({ "gate": gate_data(gate) }))],
             Fact::BudgetReset { gate, period } => {
                 vec![("budget.reset", json!({ "gate": gate_data(gate), "period": period }))]
             }
@@ -310,6 +311,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "operator.token_keys_rotated",
     "execution.held",
     "execution.released",
+    "execution.adopted",
     "operator.gate_configured",
     "operator.gate_removed",
     "budget.used",

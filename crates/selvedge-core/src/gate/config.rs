@@ -12,6 +12,9 @@ pub const LIMIT_MAX: u32 = 1_000_000_000;
 /// Maximum weight of a lane.
 pub const WEIGHT_MAX: u32 = 1_000_000;
 
+/// Maximum number of dimensions of a budget.
+const DIMENSIONS_MAX: usize = 64;
+
 /// The state of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -181,11 +184,23 @@ impl Config {
         if let Some(period_ms) = self.period_ms {
             check_period("/period_ms", period_ms)?;
         }
+        if self.limits.len() > DIMENSIONS_MAX {
+            let detail = format!("has {} entries; at most {DIMENSIONS_MAX} are allowed", self.limits.len());
+            return Err(Refusal::field("/limits", detail));
+        }
         for (dimension, limit) in &self.limits {
             let pointer = format!("/limits/{}", dimension.replace('~', "~0").replace('/', "~1"));
             Name::parse(&pointer, dimension, NAME_LIMIT)?;
             if limit.hard.is_none() && limit.soft.is_none() {
                 return Err(Refusal::field(&pointer, "has neither hard nor soft; give one of them"));
+            }
+            if let (Some(hard), Some(soft)) = (limit.hard, limit.soft)
+                && soft > hard
+            {
+                let detail = format!(
+                    "is {soft}, above hard, which is {hard}; the soft limit must not exceed the hard limit"
+                );
+                return Err(Refusal::field(&format!("{pointer}/soft"), detail));
             }
         }
         Ok(())

@@ -7,6 +7,7 @@
 pub mod amount;
 mod config;
 pub mod draws;
+pub mod patch;
 pub mod shares;
 pub mod window;
 
@@ -192,6 +193,36 @@ pub struct GateState {
     /// For a fairness line: the execution that became its head last. It is the head while a slot is taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<ExecutionId>,
+    /// For a lane: the progress in counting the executions that were active when its limit was set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adoption: Option<Adoption>,
+    /// Slots and amounts that are kept for released executions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub promised: Vec<Promise>,
+}
+
+/// The progress of a lane in counting executions that were active when its limit was set: they have no slot yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Adoption {
+    /// The lane gives slots to the active executions that have none, and admits nothing meanwhile.
+    Counting,
+    /// All were counted. A claim that began before the limit was set may commit after that, so they are counted once
+    /// more.
+    Recounting,
+}
+
+/// A slot, a start or an amount that a gate keeps for an execution that it has released. Executions that came later do
+/// not get it before the released execution starts. A promise ends by itself: the execution may never start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// The released execution.
+    pub execution: ExecutionId,
+    /// The end of the promise.
+    pub until: Timestamp,
+    /// For a budget: the amounts that the execution reserves.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reserve: Amounts,
 }
 
 /// The progress of a scan over the executions that a gate holds.
@@ -217,10 +248,14 @@ pub struct Shut {
 pub enum HoldReason {
     /// The lane is paused.
     Paused,
+    /// The lane has a new limit and counts the executions that are already active.
+    Counting,
     /// The limit of active executions is reached.
     Concurrency {
         /// Number of active executions.
         active: u32,
+        /// Number of released executions that are about to start.
+        promised: u32,
         /// Maximum number of active executions.
         limit: u32,
     },
@@ -232,7 +267,7 @@ pub enum HoldReason {
         dimension: String,
         /// Amount spent in this period.
         used: Amount,
-        /// Amount reserved by active executions.
+        /// Amount reserved by active executions, and for released ones that are about to start.
         reserved: Amount,
         /// Amount that the execution asks to reserve.
         wanted: Amount,
@@ -261,28 +296,75 @@ impl Gate {
             && self.due_at.is_none()
     }
 
-    /// Returns why the gate refuses one more start now, by state, concurrency and rate; none if it admits it. `limit`
-    /// is the limit that the execution itself names.
-    pub fn refuses(&self, config: &Config, limit: Option<u32>, now: Timestamp) -> Option<Shut> {
-        self.refusals(config, limit, now).next()
+    /// Iterates over the promises to executions other than `execution` that hold at `now`.
+    fn promised_to_others(
+        &self,
+        execution: Option<ExecutionId>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &Promise> {
+        let promised = self.state.promised.iter();
+        promised.filter(move |promise| promise.until > now && Some(promise.execution) != execution)
     }
 
-    /// Iterates over all limits because of which the gate refuses one more start now: state, concurrency and rate.
+    /// Returns the time at which the first promise ends that holds at `now`; none if there is none.
+    pub fn promise_ends_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.promised_to_others(None, now).map(|promise| promise.until).min()
+    }
+
+    /// Reports whether the gate has promised something to an execution.
+    pub fn has_promise(&self, execution: ExecutionId) -> bool {
+        self.state.promised.iter().any(|promise| promise.execution == execution)
+    }
+
+    /// Ends the promise to an execution that starts, or that will not start. A gate that has no promise left and holds
+    /// nothing need not be checked.
+    pub fn end_promise(&mut self, execution: ExecutionId) {
+        if !self.has_promise(execution) {
+            return;
+        }
+        self.state.promised.retain(|promise| promise.execution != execution);
+        let counts_starts = matches!(self.name.kind, GateKind::Key | GateKind::Quota);
+        if counts_starts && self.state.promised.is_empty() && !self.state.holds {
+            self.due_at = None;
+        }
+    }
+
+    /// Returns why the gate refuses one more start now, by state, concurrency and rate; none if it admits it. `limit`
+    /// is the limit that the execution itself names. What is promised to other executions than `execution` counts as
+    /// taken.
+    pub fn refuses(
+        &self,
+        config: &Config,
+        limit: Option<u32>,
+        execution: Option<ExecutionId>,
+        now: Timestamp,
+    ) -> Option<Shut> {
+        self.refusals(config, limit, execution, now).next()
+    }
+
+    /// Iterates over all limits because of which the gate refuses one more start of `execution` now: state, concurrency
+    /// and rate.
     pub fn refusals(
         &self,
         config: &Config,
         limit: Option<u32>,
+        execution: Option<ExecutionId>,
         now: Timestamp,
     ) -> impl Iterator<Item = Shut> + use<> {
-        let paused = config.state == LaneState::Paused;
-        let paused = paused.then_some(Shut { why: HoldReason::Paused, until: None });
-        let active = self.active;
-        let limit = config.concurrency.into_iter().chain(limit).min().filter(|limit| active >= *limit);
-        let full = limit.map(|limit| Shut { why: HoldReason::Concurrency { active, limit }, until: None });
-        let opens_at = |rate| Some((rate, self.state.starts.opens_at(rate, now)?));
-        let started = config.rate.and_then(opens_at);
-        let started = started.map(|(rate, at)| Shut { why: HoldReason::Rate(rate), until: Some(at) });
-        [paused, full, started].into_iter().flatten()
+        let shut = |why| Shut { why, until: None };
+        let paused = (config.state == LaneState::Paused).then(|| shut(HoldReason::Paused));
+        let counting = (self.state.adoption == Some(Adoption::Counting)).then(|| shut(HoldReason::Counting));
+        let (active, promised) = (self.active, self.promised_to_others(execution, now).count() as u32);
+        let taken = active.saturating_add(promised);
+        let limit = config.concurrency.into_iter().chain(limit).min().filter(|limit| taken >= *limit);
+        let full = limit.map(|limit| shut(HoldReason::Concurrency { active, promised, limit }));
+        let started = config.rate.filter(|rate| self.state.starts.room(*rate, now) <= promised);
+        let started = started.map(|rate| {
+            // If the window has room for promised starts only: until they start, or the first promise ends.
+            let until = self.state.starts.opens_at(rate, now).or_else(|| self.promise_ends_at(now));
+            Shut { why: HoldReason::Rate(rate), until }
+        });
+        [paused, counting, full, started].into_iter().flatten()
     }
 
     /// Returns the state after the gate holds an execution that names this limit or asks for this reserve; none if the
@@ -304,12 +386,17 @@ impl Gate {
 
     /// Reports whether, by its recorded bounds, the gate refuses every execution that it holds once `more` others have
     /// started.
-    pub fn refuses_all_held(&self, limits: &BTreeMap<String, Limit>, more: u32) -> bool {
+    pub fn refuses_all_held(&self, limits: &BTreeMap<String, Limit>, more: u32, now: Timestamp) -> bool {
         match self.name.kind {
-            GateKind::Key => self.state.most.is_some_and(|most| self.active.saturating_add(more) >= most),
+            GateKind::Key => {
+                let promised = self.promised_to_others(None, now).count() as u32;
+                let taken = self.active.saturating_add(promised).saturating_add(more);
+                self.state.most.is_some_and(|most| taken >= most)
+            }
             GateKind::Budget => {
                 let none = Amounts::new();
-                self.refuses_to_spend(limits, self.state.least.as_ref().unwrap_or(&none)).is_some()
+                let least = self.state.least.as_ref().unwrap_or(&none);
+                self.refuses_to_spend(limits, least, None, now).is_some()
             }
             GateKind::Lane | GateKind::Quota | GateKind::Fair => false,
         }
@@ -317,12 +404,13 @@ impl Gate {
 
     /// Returns how many more executions may start now, by state, concurrency and rate; none if there is no limit.
     pub fn room(&self, config: &Config, now: Timestamp) -> Option<u32> {
-        if config.state == LaneState::Paused {
+        if config.state == LaneState::Paused || self.state.adoption == Some(Adoption::Counting) {
             return Some(0);
         }
+        let promised = self.promised_to_others(None, now).count() as u32;
         let slots = config.concurrency.map(|limit| limit.saturating_sub(self.active));
         let starts = config.rate.map(|rate| self.state.starts.room(rate, now));
-        slots.into_iter().chain(starts).min()
+        slots.into_iter().chain(starts).min().map(|room| room.saturating_sub(promised))
     }
 
     /// Returns the hard or soft limits that spending `more` reaches and that were not reached before.
@@ -347,22 +435,33 @@ impl Gate {
         limits.iter().any(|(dimension, limit)| limit.hard.is_some_and(|hard| used(dimension) >= hard))
     }
 
-    /// Returns why a claim that reserves `wanted` may not start now; none if it may. It may start if used + reserved is
-    /// below every hard limit, and used + reserved + wanted is at most the limit.
-    pub fn refuses_to_spend(&self, limits: &BTreeMap<String, Limit>, wanted: &Amounts) -> Option<HoldReason> {
-        self.refusals_to_spend(limits, wanted).next()
+    /// Returns why a claim of `execution` that reserves `wanted` may not start now; none if it may. It may start if used
+    /// + reserved is below every hard limit, and used + reserved + wanted is at most the limit. What is promised to other
+    /// executions counts as reserved.
+    pub fn refuses_to_spend(
+        &self,
+        limits: &BTreeMap<String, Limit>,
+        wanted: &Amounts,
+        execution: Option<ExecutionId>,
+        now: Timestamp,
+    ) -> Option<HoldReason> {
+        self.refusals_to_spend(limits, wanted, execution, now).next()
     }
 
-    /// Iterates over all dimensions because of which a claim that reserves `wanted` may not start now.
+    /// Iterates over all dimensions because of which a claim of `execution` that reserves `wanted` may not start now.
     pub fn refusals_to_spend<'a>(
         &'a self,
         limits: &'a BTreeMap<String, Limit>,
         wanted: &'a Amounts,
+        execution: Option<ExecutionId>,
+        now: Timestamp,
     ) -> impl Iterator<Item = HoldReason> + 'a {
         limits.iter().filter_map(move |(dimension, limit)| {
             let hard = limit.hard?;
             let of = |amounts: &Amounts| amounts.get(dimension).copied().unwrap_or_default();
-            let (used, reserved, wanted) = (of(&self.state.used), of(&self.state.reserved), of(wanted));
+            let promised = self.promised_to_others(execution, now).map(|promise| of(&promise.reserve));
+            let reserved = promised.fold(of(&self.state.reserved), |sum, more| sum + more);
+            let (used, wanted) = (of(&self.state.used), of(wanted));
             let taken = used + reserved;
             let refuses = taken >= hard || taken + wanted > hard;
             let dimension = dimension.clone();
@@ -376,12 +475,21 @@ impl Shut {
     pub fn describe(&self, name: &GateName) -> String {
         match &self.why {
             HoldReason::Paused => format!("{name} is paused"),
-            HoldReason::Concurrency { active, limit } => {
+            HoldReason::Counting => {
+                format!("{name} has a new limit and counts the executions that are already active")
+            }
+            HoldReason::Concurrency { active, promised: 0, limit } => {
                 format!("{name} has {active} active and allows {limit}")
+            }
+            HoldReason::Concurrency { active, promised, limit } => {
+                format!("{name} has {active} active, {promised} about to start, and allows {limit}")
             }
             HoldReason::Rate(Rate { count, window_ms }) => {
                 format!("{name} allows {count} starts in {window_ms} ms, and as many were started")
             }
+            HoldReason::Budget { dimension, wanted, hard, .. } if wanted > hard => format!(
+                "{name} allows {hard} {dimension} and it asks for {wanted}, so it cannot start before the limit is raised"
+            ),
             HoldReason::Budget { dimension, used, reserved, wanted, hard } => format!(
                 "{name} allows {hard} {dimension}: {used} are used, {reserved} reserved, and it asks for {wanted}"
             ),

@@ -28,7 +28,7 @@ pub struct Needs {
     pub outbox: Request<OutboxName>,
     /// Lanes. A store locks those with limits, and reads the others.
     pub lanes: Request<GateId>,
-    /// Gates other than lanes.
+    /// Gates other than lanes. A gate that is read without a lock only shows whether it is configured.
     pub gates: Request<GateId>,
     /// Parts of budgets.
     pub parts: Request<GateId>,

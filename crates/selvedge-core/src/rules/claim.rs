@@ -461,7 +461,7 @@ impl Lanes {
         for share in &self.0 {
             let gate = share.gate.as_ref().map(|name| work.gate(name));
             let config = gate.as_ref().and_then(|gate| gate.config.clone()).unwrap_or_default();
-            if gate.is_some_and(|gate| gate.refuses(&config, None, work.now()).is_some()) {
+            if gate.is_some_and(|gate| gate.refuses(&config, None, None, work.now()).is_some()) {
                 continue;
             }
             if let Some(id) = work.next_claimable(&share.classes) {

@@ -1,7 +1,7 @@
 //! Adding nodes and edges to a flow: by its submission, by growth, and by a spawning execution.
 
 use super::join::{UpstreamChange, decide, update_downstream};
-use super::submit::{needs_lanes, new_row};
+use super::submit::{needs_lanes, needs_named_gates, new_row};
 use crate::fact::Fact;
 use crate::gate::draws::fairness_line;
 use crate::join::{Edge, Join, Resolution};
@@ -31,10 +31,12 @@ impl PlannedGraph {
         nodes.filter(move |(index, _)| !downstreams.contains(&EdgeEnd::New(*index))).map(|(_, class)| *class)
     }
 
-    /// Needs the lanes of the nodes, and the fairness lines of those with fairness keys.
+    /// Needs the lanes of the nodes, the budgets and quotas that they name, and the fairness lines of those with
+    /// fairness keys.
     pub(super) fn needs(&self, namespace: NamespaceId, work: &Work, needs: &mut Needs) {
         needs_lanes(namespace, self.plan.nodes().iter().map(|node| &node.submission), work, needs);
         for (node, class) in self.plan.nodes().iter().zip(&self.classes) {
+            needs_named_gates(namespace, &node.submission, needs);
             let key = node.submission.required_gates.fairness_key.as_ref();
             needs.gates.lock(key.map(|key| fairness_line(namespace, *class, key).id()));
         }

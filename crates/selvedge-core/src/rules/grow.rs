@@ -2,7 +2,7 @@
 
 use super::CallKey;
 use super::graft::{Graft, PlannedGraph, depth};
-use super::submit::check_lane;
+use super::submit::{check_lane, check_named_gates};
 use crate::execution::ROOT;
 use crate::fact::Fact;
 use crate::flow::{Flow, FlowState};
@@ -81,6 +81,7 @@ impl Rule for Grow {
                 });
             }
             check_lane(self.namespace, &node.submission, work)?;
+            check_named_gates(self.namespace, &node.submission, &format!("/nodes/{index}"), work)?;
         }
         let existing = existing_nodes(self.flow, &self.planned, work)?;
         self.refuse_cycles(&existing, work)?;
@@ -256,6 +257,7 @@ impl Spawn {
                 });
             }
             check_lane(parent.namespace, &node.submission, work)?;
+            check_named_gates(parent.namespace, &node.submission, &format!("/nodes/{index}"), work)?;
         }
         let existing = existing_nodes(flow, &planned, work)?;
         let row = work.find_flow(flow).cloned().unwrap_or_else(|| Flow::alone(parent));

@@ -4,7 +4,7 @@
 //! before gives the same reply when it is repeated: the history line that it wrote is its receipt.
 
 use super::frame::{self, FrameIdentity};
-use super::gates::budget::Spend;
+use super::gates::budget::{Counted, Spend};
 use super::grow::Spawn;
 use super::step::StepDraft;
 use super::suspend::Suspend;
@@ -136,6 +136,10 @@ pub struct Reported {
     pub spawned: Vec<(Name, ExecutionId)>,
     /// The requested waitpoints.
     pub waitpoints: Vec<Waitpoint>,
+    /// The effect of reported usage; none for all other reports.
+    pub usage: Option<Counted>,
+    /// The execution was deleted, so that it has no state. Only usage is accepted then.
+    pub is_deleted: bool,
 }
 
 impl Reported {
@@ -146,6 +150,8 @@ impl Reported {
             delayed_until: None,
             spawned: Vec::new(),
             waitpoints: Vec::new(),
+            usage: None,
+            is_deleted: false,
         }
     }
 }
@@ -282,7 +288,14 @@ impl Report {
 
     fn decide_with(&self, frame: FrameIdentity, work: &mut Work) -> Result<Reported, Refusal> {
         self.check()?;
-        let row = work.execution(self.namespace, self.fence.execution)?;
+        let row = match (work.execution(self.namespace, self.fence.execution), &self.op) {
+            // The attempt cannot be verified any more, but what it spent is spent.
+            (Err(Refusal::NotFound { .. }), Op::Usage(spend)) => {
+                let usage = Some(self.count_usage(spend, work)?);
+                return Ok(Reported { usage, is_deleted: true, ..Reported::active() });
+            }
+            (row, _) => row?,
+        };
         if let Op::Complete { result } = &self.op
             && self.fence.holds(row)
         {
@@ -292,16 +305,24 @@ impl Report {
         if let Op::Usage(spend) = &self.op {
             return self.spend(&row, spend, work);
         }
-        if !self.fence.holds(&row) {
+        if !self.fence.holds(&row) && !self.ends_breached(&row) {
             return self.repeat(&row, work);
         }
         self.apply(&row, frame, work)
     }
 
-    /// Applies a report whose fence is current.
+    /// Reports whether this ends the attempt that a used-up budget suspended. Accepted until the next claim.
+    fn ends_breached(&self, row: &Execution) -> bool {
+        let Fence { lease_id, epoch, attempt, .. } = self.fence;
+        let ends = matches!(self.op, Op::Complete { .. } | Op::Fail { .. });
+        let lease = row.detail.breached.as_ref().filter(|_| ends && epoch == row.epoch);
+        lease.is_some_and(|lease| (lease.id, lease.epoch, lease.attempt()) == (lease_id, epoch, attempt))
+    }
+
+    /// Applies a report whose fence is current, or the end of an attempt that a used-up budget suspended.
     fn apply(&self, row: &Execution, frame: FrameIdentity, work: &mut Work) -> Result<Reported, Refusal> {
         let id = row.id;
-        let lease = row.lease_ref().ok_or_else(|| row.stale())?;
+        let lease = row.lease_ref().or_else(|| row.detail.breached.clone()).ok_or_else(|| row.stale())?;
         let (now, digest) = (work.now(), self.digest());
         let next = match &self.op {
             Op::Complete { result } => return Ok(self.complete(result, work)),
@@ -310,6 +331,7 @@ impl Report {
                 let next = after_failure(work, row, *class, *retry_after_ms);
                 work.apply(id, Fact::Failed { lease, error: error.clone(), next, digest }, None, |row| {
                     follow(row, next);
+                    row.detail.breached = None;
                     row.detail.error = Some(error);
                     row.detail.retries += u32::from(!matches!(next, Next::Terminal(_)));
                 });
@@ -387,8 +409,18 @@ impl Report {
         if !held {
             return Err(row.stale());
         }
-        spend.decide(work)?;
-        Ok(Reported { state: row.state.name(), ..Reported::active() })
+        let usage = Some(self.count_usage(spend, work)?);
+        Ok(Reported { state: row.state.name(), usage, ..Reported::active() })
+    }
+
+    /// Counts usage. The report names the budget in its body.
+    fn count_usage(&self, spend: &Spend, work: &mut Work) -> Result<Counted, Refusal> {
+        spend.decide(work).map_err(|refusal| match refusal {
+            Refusal::NotFound { .. } => {
+                Refusal::UnknownBudget { pointer: "/budget".into(), budget: spend.budget.to_string() }
+            }
+            refusal => refusal,
+        })
     }
 
     /// Handles a fence that is not current: returns the reply of the same report if it succeeded before, and refuses

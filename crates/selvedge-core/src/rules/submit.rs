@@ -3,8 +3,8 @@
 use super::CallKey;
 use crate::execution::{Detail, Spec};
 use crate::fact::Fact;
-use crate::gate::LaneState;
 use crate::gate::draws::{fairness_line, lane_gate};
+use crate::gate::{GateKind, GateName, LaneState, RequiredGates};
 use crate::rows::{KeyName, KeyRow, KeyScope, KeySubject, Needs};
 use crate::rule::{Locks, Phase, Profile, Rule};
 use crate::{
@@ -92,8 +92,9 @@ impl Rule for Submit {
             let line = submission.required_gates.fairness_key.as_ref();
             needs.gates.lock(line.map(|key| fairness_line(self.namespace, item.class, key).id()));
         }
-        let valid = self.items.iter().filter_map(|item| item.submission.as_ref().ok());
-        needs_lanes(self.namespace, valid, work, needs);
+        let valid = || self.items.iter().filter_map(|item| item.submission.as_ref().ok());
+        needs_lanes(self.namespace, valid(), work, needs);
+        valid().for_each(|one| needs_named_gates(self.namespace, one, needs));
     }
 
     fn decide(&self, work: &mut Work) -> Self::Reply {
@@ -105,8 +106,8 @@ impl Rule for Submit {
             Ok(Some(reply)) => self.repeat(reply, work),
             Ok(None) => {
                 let replies = self.decide_each(work);
-                // A lane does not drain for ever: if nothing was created, the call may be repeated later.
-                if replies.iter().all(|reply| matches!(reply, Err(Refusal::LaneDraining { .. }))) {
+                // If nothing was created, the call may be repeated later.
+                if replies.iter().all(|reply| reply.as_ref().is_err_and(Refusal::may_pass)) {
                     return replies;
                 }
                 let stored = |reply: &Result<Submitted, Refusal>| {
@@ -188,6 +189,7 @@ impl Submit {
             return Ok(Submitted { execution: first, duplicate: true });
         }
         check_lane(self.namespace, submission, work)?;
+        check_named_gates(self.namespace, submission, "", work)?;
         Ok(Submitted { execution: self.create(item, submission, work), duplicate: false })
     }
 
@@ -282,6 +284,39 @@ pub(super) fn check_lane(namespace: NamespaceId, one: &Submission, work: &Work) 
         true => Err(Refusal::LaneDraining { lane: one.lane.to_string() }),
         false => Ok(()),
     }
+}
+
+/// Needs the budgets and quotas that a submission names, to see whether they exist. They are only read: a submission
+/// takes nothing from them.
+pub(super) fn needs_named_gates(namespace: NamespaceId, one: &Submission, needs: &mut Needs) {
+    let RequiredGates { budgets, quotas, .. } = &one.required_gates;
+    let budgets = budgets.iter().map(|(name, _)| GateName::new(namespace, GateKind::Budget, name.clone()));
+    let quotas = quotas.iter().map(|name| GateName::new(namespace, GateKind::Quota, name.clone()));
+    needs.gates.read(budgets.chain(quotas).map(|name| name.id()));
+}
+
+/// Refuses a submission that names a budget or a quota that does not exist: it would run without the limit that its
+/// caller meant. `parent` is the JSON pointer of the submission in the request.
+pub(super) fn check_named_gates(
+    namespace: NamespaceId,
+    one: &Submission,
+    parent: &str,
+    work: &Work,
+) -> Result<(), Refusal> {
+    let missing = |kind, name: &Name| !work.is_configured(&GateName::new(namespace, kind, name.clone()));
+    for (index, (name, _)) in one.required_gates.budgets.iter().enumerate() {
+        if missing(GateKind::Budget, name) {
+            let (pointer, budget) = (one.budget_pointer(parent, index), name.to_string());
+            return Err(Refusal::UnknownBudget { pointer, budget });
+        }
+    }
+    for (index, name) in one.required_gates.quotas.iter().enumerate() {
+        if missing(GateKind::Quota, name) {
+            let (pointer, quota) = (one.quota_pointer(parent, index), name.to_string());
+            return Err(Refusal::UnknownQuota { pointer, quota });
+        }
+    }
+    Ok(())
 }
 
 /// Creates the row of an execution without upstreams: waiting or delayed.

@@ -2,7 +2,7 @@
 
 use super::CallKey;
 use super::graft::{Graft, PlannedGraph};
-use super::submit::check_lane;
+use super::submit::{check_lane, check_named_gates};
 use crate::digest::Digest;
 use crate::fact::Fact;
 use crate::flow::{Counts, Flow, FlowDetail, FlowSpec, FlowState};
@@ -201,8 +201,9 @@ impl SubmitFlow {
                 });
             }
         }
-        for node in self.planned.plan.nodes() {
+        for (index, node) in self.planned.plan.nodes().iter().enumerate() {
             check_lane(self.namespace, &node.submission, work)?;
+            check_named_gates(self.namespace, &node.submission, &format!("/nodes/{index}"), work)?;
         }
         self.create(work)
     }

@@ -4,10 +4,10 @@ use super::Work;
 use crate::execution::{ClaimOrder, Slots};
 use crate::gate::draws::{self, BudgetDraw, Taken, fairness_line_of, slots_of, taken};
 use crate::gate::{Gate, GateId, GateKind, GateName, LedgerEntry, subtract};
-use crate::rows::{Changes, HeldBy};
+use crate::rows::{Changes, HeldBy, Needs};
 use crate::shares::Shares;
-use crate::table::{Entry, Table};
-use crate::{ClassId, Execution, ExecutionId};
+use crate::table::{Access, Entry, Table};
+use crate::{ClassId, Execution, ExecutionId, Timestamp};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -18,6 +18,8 @@ pub type LaneShares = Shares<Option<GateId>>;
 #[derive(Debug, Default)]
 pub(super) struct Gates {
     rows: Table<Gate>,
+    /// Gates that were read without a lock, only to see whether they are configured.
+    read: HashMap<GateId, bool>,
     /// Slots given back to gates that were not loaded.
     slots_freed: BTreeMap<GateId, u32>,
     /// Gates that may admit more: a slot or an amount was given back to them, or they were configured.
@@ -41,10 +43,14 @@ impl Gates {
         Gates { shares, ..Gates::default() }
     }
 
-    /// Adds loaded gates and the executions they hold.
-    pub fn load(&mut self, gates: Vec<Gate>, held: Vec<(HeldBy, Vec<ExecutionId>)>) {
+    /// Adds loaded gates and the executions they hold. Of a gate that `asked` only reads, nothing is kept but whether it
+    /// is configured: no rule may change it or decide by its counts.
+    pub fn load(&mut self, asked: &Needs, gates: Vec<Gate>, held: Vec<(HeldBy, Vec<ExecutionId>)>) {
         for gate in gates {
-            self.rows.load(gate);
+            match asked.gates.accesses(&gate.id()).next() == Some(Access::Read) {
+                true => drop(self.read.insert(gate.id(), gate.config.is_some())),
+                false => drop(self.rows.load(gate)),
+            }
         }
         for (asked, held) in held {
             self.held_requested
@@ -96,6 +102,15 @@ impl Work {
         match self.gates.rows.get(&name.id()) {
             Some(gate) => Cow::Borrowed(gate),
             None => Cow::Owned(Gate::new(name.clone())),
+        }
+    }
+
+    /// Reports whether a quota or a budget exists: whether it is configured.
+    pub fn is_configured(&self, name: &GateName) -> bool {
+        let id = name.id();
+        match self.requested.gates.contains(&id) {
+            true => self.gates.rows.get(&id).is_some_and(|gate| gate.config.is_some()),
+            false => self.gates.read.get(&id).copied().unwrap_or_default(),
         }
     }
 
@@ -247,6 +262,31 @@ impl Work {
         let Some(entry) = self.executions.entry(&id) else { return };
         if let Some(ready) = self.ready.get_mut(&entry.row.class) {
             ready.remove(&entry.row.claim_order());
+        }
+    }
+
+    /// Records the place that an execution had in the claim order when a gate released it first.
+    pub fn keep_place(&mut self, id: ExecutionId, place: Timestamp) {
+        if let Some(entry) = self.executions.entry_mut(&id).filter(|entry| !entry.is_unchanged()) {
+            entry.row.detail.place.get_or_insert(place);
+        }
+    }
+
+    /// Ends the promises of loaded gates to a released execution that will not start now. These gates may admit others,
+    /// so they are due. Other promises end by themselves.
+    pub fn drop_promises(&mut self, row: &Execution) {
+        let slots = slots_of(row).map(|(name, _)| name);
+        let budgets = self.budgets_of(row).into_iter().map(|budget| budget.counted());
+        let promising: Vec<GateName> =
+            slots.chain(budgets).filter(|name| self.gate(name).has_promise(row.id)).collect();
+        let now = self.now();
+        for name in promising {
+            self.change_gate(&name, |gate| {
+                gate.end_promise(row.id);
+                if gate.state.holds {
+                    gate.due_at = Some(now);
+                }
+            });
         }
     }
 

@@ -20,7 +20,7 @@ use crate::execution::{ClaimOrder, Slots};
 use crate::fact::Fact;
 use crate::filter::tag_text;
 use crate::flow::{Counts, FlowState};
-use crate::gate::GateId;
+use crate::gate::{GateId, GateKind};
 use crate::history::HistoryLine;
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxRow};
@@ -238,7 +238,7 @@ impl Work {
             }
         }
         self.records.load(signals, steps, waitpoints, token_keys, found.records);
-        self.gates.load(gates, found.held);
+        self.gates.load(asked, gates, found.held);
     }
 
     /// Records the keys that were requested.
@@ -246,7 +246,8 @@ impl Work {
         let Requested { executions, gates, instances } = &mut self.requested;
         let named = [Access::Lock, Access::Read].map(|access| asked.executions.iter(access));
         executions.extend(named.into_iter().flatten());
-        gates.extend(asked.lanes.keys().chain(asked.gates.keys()).chain(asked.parts.keys()));
+        // Gates that are only read may not be changed, so they do not count as requested.
+        gates.extend(asked.lanes.keys().chain(asked.gates.iter(Access::Lock)).chain(asked.parts.keys()));
         instances.extend(asked.queries.instances.iter().cloned());
     }
 
@@ -344,6 +345,15 @@ impl Work {
         if ended_or_reopened {
             row.ended_at = row.state.outcome().map(|_| now);
         }
+        if to == StateName::Active || row.state.outcome().is_some() {
+            row.detail.breached = None;
+        }
+        let stays = matches!(to, StateName::Waiting | StateName::Held);
+        let was_released = if stays { None } else { row.detail.place.take() };
+        // A gate may have promised it something.
+        let leaves_promise =
+            (was_released.is_some() && from == StateName::Waiting && to != StateName::Active)
+                .then(|| row.clone());
         if ended_or_reopened && let Some(flow) = row.flow {
             self.unpropagated.insert(id);
             // An execution that reopens in a cancelled flow is cancelled by the same transaction.
@@ -390,6 +400,9 @@ impl Work {
         }
         if let Some(row) = left_head {
             self.leave_line(&row);
+        }
+        if let Some(row) = leaves_promise {
+            self.drop_promises(&row);
         }
     }
 
@@ -485,7 +498,10 @@ impl Work {
                 row.detail.history_pages += 1;
             }
         }
-        if row.state == State::Waiting && fact.cause().is_some_and(becomes_waiting) {
+        // An execution that a gate releases for the second time keeps its place. Fairness lines take turns by the time.
+        let keeps_place = row.detail.place.is_some()
+            && matches!(&fact, Fact::Admitted { gate } if gate.kind != GateKind::Fair);
+        if row.state == State::Waiting && !keeps_place && fact.cause().is_some_and(becomes_waiting) {
             row.ready_order = Timestamp::from_micros(self.now.micros() + self.readied);
             self.readied += 1;
         }

@@ -1,10 +1,13 @@
 //! Rows that require gates, in every variation that a rule distinguishes, and the gates.
 
 use super::record::suspended;
-use super::rows::{NAMESPACE, cancel_requests, row, states};
+use super::rows::{LEASE, NAMESPACE, cancel_requests, now, row, states};
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::{Slots, Spec};
-use selvedge_core::gate::{Amounts, Config, GateId, GateKind, GateName, Limit, OnHard, RequiredGates};
+use selvedge_core::fact::LeaseRef;
+use selvedge_core::gate::{
+    Adoption, Amounts, Config, GateId, GateKind, GateName, Limit, OnHard, RequiredGates,
+};
 use selvedge_core::suspension::{Condition, OnTimeout, Wait};
 use selvedge_core::{Execution, Gate, Name, Policy, State};
 use std::sync::{Arc, LazyLock};
@@ -42,6 +45,15 @@ pub fn gate_rows() -> &'static [Gate] {
         [full].into_iter().chain(OnHard::ALL.map(exhausted)).collect()
     });
     &ROWS
+}
+
+/// Returns the lane of every row with a limit that was just set.
+pub fn limited_lane() -> Gate {
+    let mut lane =
+        Gate { version: 3, ..Gate::new(GateName::new(NAMESPACE, GateKind::Lane, Name::trusted("default"))) };
+    lane.config = Some(Config { concurrency: Some(1), ..Config::default() });
+    lane.state.adoption = Some(Adoption::Counting);
+    lane
 }
 
 /// Returns the row of an exhausted budget with this action.
@@ -92,5 +104,24 @@ pub fn gated_rows() -> Vec<Execution> {
             }
         }
     }
+    rows.extend(breached_rows());
     rows
+}
+
+/// Returns rows that a used-up budget has suspended and that were not claimed since, in every state that may follow.
+fn breached_rows() -> Vec<Execution> {
+    let states = [
+        waits_for(budget(OnHard::Suspend)),
+        State::Waiting,
+        State::Delayed { until: now().plus_ms(1) },
+        State::Held(open_key().into()),
+    ];
+    let breached = |state| {
+        let mut row = row(state, Policy { retention_ms: 0, ..Policy::default() }, 0, None);
+        let [worker, instance] = ["worker", "instance"].map(Name::trusted);
+        row.detail.breached = Some(LeaseRef { id: LEASE, epoch: 1, worker, instance });
+        row.epoch = 1;
+        row
+    };
+    states.map(breached).to_vec()
 }

@@ -8,7 +8,7 @@ mod scene;
 pub use rows::rows;
 
 use bytes::Bytes;
-use gated::gates;
+use gated::{gates, limited_lane};
 use record::{EARLY, GO, NEVER, fingerprint, secret, waitpoints, waitpoints_of};
 use rows::{CLASS, FLOW, ID, LEASE, NAMESPACE, NODE, TTL_MS, UPSTREAMS, now, session};
 use scene::Scene;
@@ -20,6 +20,7 @@ use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::plan::{EdgeDraft, GraphDraft, GraphTarget, NodeDraft};
 use selvedge_core::rules::claim::Claim;
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
+use selvedge_core::rules::gates::adopt::Adopt;
 use selvedge_core::rules::gates::budget::Breach;
 use selvedge_core::rules::gates::check::CheckGate;
 use selvedge_core::rules::graft::PlannedGraph;
@@ -80,6 +81,8 @@ pub enum Command {
     CheckGate(GateName),
     /// Stops the execution if a budget is exhausted.
     Breach(GateName),
+    /// Gives it a slot of its lane, whose limit was set.
+    Adopt,
 }
 
 /// Returns the state of a row.
@@ -160,6 +163,7 @@ pub fn commands(cause: Cause) -> Vec<Command> {
         Cause::Hold => vec![Command::Claim],
         Cause::Admit => looks(),
         Cause::Breach => gates().iter().cloned().map(Command::Breach).collect(),
+        Cause::Adopt => vec![Command::Adopt],
     }
 }
 
@@ -338,6 +342,11 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
         Command::Breach(gate) => {
             let (breached, changes) = scene.run(Breach { execution: ID, gate: gate.clone() });
             (breached == Ok(true), changes)
+        }
+        Command::Adopt => {
+            let (executions, ends) = (vec![ID], None);
+            let (adopted, changes) = scene.run(Adopt { lane: limited_lane().name, executions, ends });
+            (adopted > 0, changes)
         }
         Command::Report(op) => {
             let (reported, changes) = scene.run(Report { namespace, fence, op_id: None, op: op.clone() });

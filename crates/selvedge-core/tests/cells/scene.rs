@@ -1,6 +1,6 @@
 //! The rows around one execution. They are served to the transaction driver, which runs a command on them.
 
-use super::gated::{gate_rows, held_by};
+use super::gated::{gate_rows, held_by, limited_lane};
 use super::record::{CHILD, signals_of, token_keys, waitpoints_of};
 use super::rows::{CLASS, FLOW, ID, NAMESPACE, NODE, UPSTREAMS, flow, now, session, upstream};
 use super::{Command, Row, outbox_row};
@@ -66,6 +66,9 @@ impl Scene<'_> {
         rows.relatives.extend(needs.relatives.keys().map(|id| self.relative(*id)));
         let gates: Vec<GateId> =
             needs.lanes.keys().chain(needs.gates.keys()).chain(needs.parts.keys()).copied().collect();
+        if matches!(self.command, Command::Adopt) {
+            rows.gates.extend(Some(limited_lane()).filter(|lane| gates.contains(&lane.id())));
+        }
         rows.gates.extend(gate_rows().iter().filter(|gate| gates.contains(&gate.id())).cloned());
         rows.outbox.extend(
             outbox_row(self.command).filter(|row| needs.outbox.with(Access::Lock).contains(&row.name)),

@@ -2,13 +2,15 @@
 
 use super::Namespace;
 use crate::Error;
+use crate::adoption::adopt_active;
 use selvedge_core::Rule;
 use selvedge_core::filter::Filter;
-use selvedge_core::gate::{Amounts, Config, Gate, GateKind, GateName};
+use selvedge_core::gate::patch::ConfigPatch;
+use selvedge_core::gate::{Adoption, Amounts, Config, Gate, GateKind, GateName};
 use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
-use selvedge_core::rules::gates::budget::{Reset, Spend};
+use selvedge_core::rules::gates::budget::{Counted, Reset, Spend};
 use selvedge_core::rules::gates::check::CheckGate;
-use selvedge_core::rules::gates::configure::{Configure, Configured};
+use selvedge_core::rules::gates::configure::{Configure, Configured, Setting};
 use selvedge_core::state::StateName;
 use selvedge_core::{ExecutionId, Name, Refusal};
 
@@ -43,8 +45,33 @@ impl Namespace {
         config: Option<Config>,
         actor: &Name,
     ) -> Result<Configured, Error> {
-        let configure = Configure { gate: self.gate_name(kind, name)?, config, actor: actor.clone() };
+        self.set_gate(kind, name, config.map_or(Setting::Remove, Setting::Replace), actor).await
+    }
+
+    /// Changes some fields of the configuration of a gate. Refused for a quota or a budget that does not exist.
+    pub async fn patch_gate(
+        &self,
+        kind: GateKind,
+        name: &str,
+        patch: ConfigPatch,
+        actor: &Name,
+    ) -> Result<Configured, Error> {
+        self.set_gate(kind, name, Setting::Patch(Box::new(patch)), actor).await
+    }
+
+    async fn set_gate(
+        &self,
+        kind: GateKind,
+        name: &str,
+        setting: Setting,
+        actor: &Name,
+    ) -> Result<Configured, Error> {
+        let configure = Configure { gate: self.gate_name(kind, name)?, setting, actor: actor.clone() };
         let done = self.run(configure).await??;
+        if let Some(count) = done.gate.state.adoption.filter(|count| *count == Adoption::Counting) {
+            let inner = self.inner();
+            adopt_active(&*inner.store, &inner.committer, &done.gate.name, count).await?;
+        }
         if kind == GateKind::Budget {
             self.release_parts(&done.gate.name).await?;
         }
@@ -70,14 +97,14 @@ impl Namespace {
         Ok(replies)
     }
 
-    /// Adds spending to a budget, optionally for an execution. Returns false if the `dedup_key` was counted before.
+    /// Adds spending to a budget, optionally for an execution.
     pub async fn spend(
         &self,
         budget: &str,
         usage: Amounts,
         dedup_key: Option<&str>,
         execution: Option<ExecutionId>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Counted, Error> {
         let budget = Name::parse("/budget", budget, NAME_LIMIT)?;
         let dedup_key = dedup_key.map(|key| Name::parse("/dedup_key", key, KEY_LIMIT)).transpose()?;
         if let Some(id) = execution {

@@ -5,7 +5,9 @@ use crate::Error;
 use crate::commit::{new_task, receive};
 use selvedge_core::Refusal;
 use selvedge_core::rules::claim::{ClaimDraft, Claimed, Nothing};
+use selvedge_core::rules::gates::budget::Breach;
 use selvedge_core::rules::report::{Fence, Op, Report, Reported, Reports};
+use selvedge_core::state::StateName;
 
 /// One report of a worker: the fence, an optional operation id for retries, and the operation. An error is a refusal
 /// from before this call.
@@ -43,12 +45,35 @@ impl Namespace {
         let mut reported = receive(reported).await?.into_iter();
         let no_answer = || Err(Refusal::field("/ops", "has no answer"));
         let result = |refused: Option<_>| refused.or_else(|| reported.next()).unwrap_or_else(no_answer);
-        let results = results.into_iter().map(result).collect();
+        let mut results: Vec<Result<Reported, Refusal>> = results.into_iter().map(result).collect();
+        self.stop_breached(&mut results).await;
         let Some((claim, watermark, reply)) = claimed else { return Ok((results, Vec::new())) };
         let claims = receive(reply).await??;
         if claims.nothing == Some(Nothing::Ready) {
             self.inner().waiting.record_empty(&claim, watermark);
         }
         Ok((results, claims.claimed))
+    }
+
+    /// Stops the executions whose reported usage has used up a budget, before their worker is answered. So the answer has
+    /// the state that the usage caused. If that fails, a reconciler stops them: the usage is counted already.
+    async fn stop_breached(&self, results: &mut [Result<Reported, Refusal>]) {
+        for result in results {
+            let Ok(reported) = result else { continue };
+            let Some(breach) = reported.usage.as_ref().and_then(|usage| usage.stops.clone()) else {
+                continue;
+            };
+            match self.stop_and_read(breach).await {
+                Ok(state) => reported.state = state,
+                Err(error) => tracing::warn!(%error, "an execution of a used-up budget was not stopped yet"),
+            }
+        }
+    }
+
+    /// Stops an execution, and returns its state.
+    async fn stop_and_read(&self, breach: Breach) -> Result<StateName, Error> {
+        let id = breach.execution;
+        self.run(breach).await??;
+        Ok(self.get(id).await?.stored.execution.state.name())
     }
 }

@@ -1,5 +1,5 @@
-//! `gate_release`: releases executions held by gates that have room again, and stops active executions that draw on a
-//! used-up budget.
+//! `gate_release`: releases executions held by gates that have room again, stops active executions that draw on a
+//! used-up budget, and counts the active executions of a lane whose limit was set.
 
 use super::scans::gates::{DueGates, GateScan};
 use std::time::Duration;

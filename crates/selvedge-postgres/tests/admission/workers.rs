@@ -294,8 +294,8 @@ async fn gates_that_are_closed_opened_removed_and_recreated_at_random_lose_and_r
         };
         let count = 200;
         let over = Arc::new(AtomicBool::new(false));
-        let ids = fleet.first().submit_many(vec![draft; count]).await;
         configure(fleet.first(), kind, "default", open(kind)).await;
+        let ids = fleet.first().submit_many(vec![draft; count]).await;
         let work = async {
             process_all(&fleet, &["default"], count, |_| vec!["it".into()]).await;
             over.store(true, Ordering::SeqCst);

@@ -13,6 +13,7 @@ use crate::wire::path::{PathExecution, PathName};
 use crate::wire::problem::Problem;
 use crate::wire::query::Query;
 use axum::http::StatusCode;
+use selvedge_core::gate::patch::{Change, ConfigPatch, LimitPatch};
 use selvedge_core::gate::{BudgetScope, Config, Gate, GateKind, Limit, OnHard};
 use selvedge_core::{ExecutionId, Refusal};
 use selvedge_engine::{Error, Spent};
@@ -42,12 +43,21 @@ pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) ->
     Ok(json::response(status, |object| write_with_parts(object, &budget, &parts)))
 }
 
+/// `PATCH /v1/budgets/{name}`: a JSON merge patch.
+pub async fn patch(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
+    let patch = read_patch(body.fields()?)?;
+    let budget = gates::patch(&caller, GateKind::Budget, &name, patch).await?;
+    let parts = load_parts(&caller, &budget).await?;
+    Ok(json::response(StatusCode::OK, |object| write_with_parts(object, &budget, &parts)))
+}
+
 /// `DELETE /v1/budgets/{name}`: the budget no longer limits the executions that draw on it.
 pub async fn remove(caller: Caller, PathName(name): PathName) -> HandlerResult {
     gates::remove(&caller, GateKind::Budget, &name).await
 }
 
-/// `POST /v1/budgets/{name}/usage`: the `Idempotency-Key` header is the default of `dedup_key`.
+/// `POST /v1/budgets/{name}/usage`: the `Idempotency-Key` header is the default of `dedup_key`. `breached` in the answer
+/// lists the dimensions of the usage whose hard limit is reached.
 pub async fn report_usage(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
     let name = check_name(&name)?;
     let header_key = body.key()?;
@@ -63,7 +73,8 @@ pub async fn report_usage(caller: Caller, PathName(name): PathName, body: Reques
     let counted = counted.map_err(|error| if key_is_header { point_to_header(error) } else { error })?;
     let budget = gates::read(&caller, GateKind::Budget, &name).await?;
     Ok(json::response(StatusCode::OK, |object| {
-        object.value("duplicate", &!counted);
+        object.value("duplicate", &counted.duplicate);
+        object.value("breached", &counted.breached);
         object.object("budget", |object| write(object, &budget));
     }))
 }
@@ -129,6 +140,43 @@ fn read_config(mut fields: Fields<'_>) -> Result<Config, Refusal> {
     };
     fields.finish()?;
     Ok(config)
+}
+
+fn read_patch(mut fields: Fields<'_>) -> Result<ConfigPatch, Refusal> {
+    let limits = |fields: &mut Fields<'_>, name| {
+        let limits = fields.entries(name, DIMENSIONS_MAX)?;
+        limits.map(|limits| limits.into_iter().map(read_limit_change).collect()).transpose()
+    };
+    let scopes = BudgetScope::ALL.map(BudgetScope::as_str);
+    let scope = |fields: &mut Fields<'_>, name| fields.word(name, BudgetScope::parse, scopes);
+    let policies = OnHard::ALL.map(OnHard::as_str);
+    let on_hard = |fields: &mut Fields<'_>, name| fields.word(name, OnHard::parse, policies);
+    let patch = ConfigPatch {
+        limits: gates::read_change(&mut fields, "limits", limits)?,
+        scope: gates::read_change(&mut fields, "scope", scope)?,
+        period_ms: gates::read_change(&mut fields, "period_ms", Fields::integer)?,
+        on_hard: gates::read_change(&mut fields, "on_hard", on_hard)?,
+        ..ConfigPatch::default()
+    };
+    fields.finish()?;
+    Ok(patch)
+}
+
+fn read_limit_change(entry: Entry<'_>) -> Result<(String, Change<LimitPatch>), Refusal> {
+    if entry.raw.get() == "null" {
+        return Ok((entry.name, Change::Clear));
+    }
+    let mut fields = Fields::from_value(entry.raw, entry.pointer)?;
+    let amount = |fields: &mut Fields<'_>, name| {
+        let raw = fields.non_null(name);
+        raw.map(|raw| read_amount(&fields.pointer(name), raw)).transpose()
+    };
+    let patch = LimitPatch {
+        hard: gates::read_change(&mut fields, "hard", amount)?,
+        soft: gates::read_change(&mut fields, "soft", amount)?,
+    };
+    fields.finish()?;
+    Ok((entry.name, Change::Set(patch)))
 }
 
 fn read_limit(entry: Entry<'_>) -> Result<(String, Limit), Refusal> {

@@ -7,8 +7,10 @@ use crate::wire::json::{self, Object};
 use crate::wire::paging::{NamePage, name_cursor};
 use crate::wire::problem::Problem;
 use axum::http::StatusCode;
+use selvedge_core::gate::patch::{Change, ConfigPatch, RatePatch};
 use selvedge_core::gate::{Config, GateKind, Rate};
 use selvedge_core::name::NAME_LIMIT;
+use selvedge_core::rules::gates::configure::Configured;
 use selvedge_core::{Gate, Name, Refusal, Timestamp};
 use selvedge_engine::{Error, GateView};
 
@@ -74,6 +76,27 @@ pub async fn put(
         true => StatusCode::CREATED,
         false => StatusCode::OK,
     };
+    Ok((status, read_configured(caller, kind, name, configured).await?))
+}
+
+/// Changes the configuration of a gate as a JSON merge patch says. Returns the configured gate.
+pub async fn patch(
+    caller: &Caller,
+    kind: GateKind,
+    name: &str,
+    patch: ConfigPatch,
+) -> Result<GateSnapshot, Problem> {
+    let configured = caller.namespace.patch_gate(kind, name, patch, &caller.actor).await?;
+    read_configured(caller, kind, name, configured).await
+}
+
+/// Reads a gate that was just configured.
+async fn read_configured(
+    caller: &Caller,
+    kind: GateKind,
+    name: &str,
+    configured: Configured,
+) -> Result<GateSnapshot, Problem> {
     let view = match caller.namespace.gate(kind, name).await {
         // Another request has removed the gate since.
         Err(Error::Refused(Refusal::NotFound { .. })) => {
@@ -81,7 +104,7 @@ pub async fn put(
         }
         view => view?,
     };
-    Ok((status, GateSnapshot { view, now: caller.namespace.now().await? }))
+    Ok(GateSnapshot { view, now: caller.namespace.now().await? })
 }
 
 /// Removes the configuration of a gate.
@@ -104,6 +127,33 @@ pub fn read_rate(fields: &mut Fields<'_>) -> Result<Option<Rate>, Refusal> {
         Rate { count: fields.require("count", count)?, window_ms: fields.require("window_ms", window_ms)? };
     fields.finish()?;
     Ok(Some(rate))
+}
+
+/// Reads the change of a field in a JSON merge patch: `read` takes the field, and returns none if it is null or absent.
+pub fn read_change<'a, T>(
+    fields: &mut Fields<'a>,
+    name: &'static str,
+    read: impl FnOnce(&mut Fields<'a>, &'static str) -> Result<Option<T>, Refusal>,
+) -> Result<Change<T>, Refusal> {
+    let cleared = fields.is_null(name);
+    Ok(match read(fields, name)? {
+        Some(value) => Change::Set(value),
+        None if cleared => Change::Clear,
+        None => Change::Keep,
+    })
+}
+
+/// Reads the change of the field `rate` in a JSON merge patch.
+pub fn read_rate_change(fields: &mut Fields<'_>) -> Result<Change<RatePatch>, Refusal> {
+    read_change(fields, "rate", |fields, name| {
+        let Some(mut fields) = fields.object(name)? else { return Ok(None) };
+        let patch = RatePatch {
+            count: read_change(&mut fields, "count", Fields::count)?,
+            window_ms: read_change(&mut fields, "window_ms", Fields::integer)?,
+        };
+        fields.finish()?;
+        Ok(Some(patch))
+    })
 }
 
 /// Writes the limits on starts, and the delay until a full rate window admits the next start.

@@ -11,6 +11,7 @@ use crate::wire::path::PathName;
 use crate::wire::query::Query;
 use axum::http::StatusCode;
 use selvedge_core::Refusal;
+use selvedge_core::gate::patch::ConfigPatch;
 use selvedge_core::gate::{Config, GateKind, LaneState};
 
 /// `GET /v1/lanes`: configured lanes and lanes that have had a submission, ordered by name.
@@ -32,6 +33,29 @@ pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) ->
     Ok(json::response(status, |object| write(object, &lane)))
 }
 
+/// `PATCH /v1/lanes/{name}`: a JSON merge patch. A lane that is not configured has the defaults.
+pub async fn patch(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
+    let patch = read_patch(body.fields()?)?;
+    change(&caller, &name, patch).await
+}
+
+/// `POST /v1/lanes/{name}/pause`: changes nothing but the state.
+pub async fn pause(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
+    body.fields_if_any()?.finish()?;
+    change(&caller, &name, ConfigPatch::of_state(LaneState::Paused)).await
+}
+
+/// `POST /v1/lanes/{name}/resume`: makes a paused or draining lane active, and changes nothing else.
+pub async fn resume(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
+    body.fields_if_any()?.finish()?;
+    change(&caller, &name, ConfigPatch::of_state(LaneState::Active)).await
+}
+
+async fn change(caller: &Caller, name: &str, patch: ConfigPatch) -> HandlerResult {
+    let lane = gates::patch(caller, GateKind::Lane, name, patch).await?;
+    Ok(json::response(StatusCode::OK, |object| write(object, &lane)))
+}
+
 /// `DELETE /v1/lanes/{name}`: resets the lane to the defaults.
 pub async fn remove(caller: Caller, PathName(name): PathName) -> HandlerResult {
     gates::remove(&caller, GateKind::Lane, &name).await
@@ -48,6 +72,20 @@ fn read_config(mut fields: Fields<'_>) -> Result<Config, Refusal> {
     };
     fields.finish()?;
     Ok(config)
+}
+
+fn read_patch(mut fields: Fields<'_>) -> Result<ConfigPatch, Refusal> {
+    let states = LaneState::ALL.map(LaneState::as_str);
+    let state = |fields: &mut Fields<'_>, name| fields.word(name, LaneState::parse, states);
+    let patch = ConfigPatch {
+        state: gates::read_change(&mut fields, "state", state)?,
+        concurrency: gates::read_change(&mut fields, "concurrency", Fields::count)?,
+        rate: gates::read_rate_change(&mut fields)?,
+        weight: gates::read_change(&mut fields, "weight", Fields::count)?,
+        ..ConfigPatch::default()
+    };
+    fields.finish()?;
+    Ok(patch)
 }
 
 fn write(object: &mut Object<'_>, lane: &GateSnapshot) {

@@ -109,11 +109,19 @@ fn worker_routes() -> Router<AppState> {
 fn gate_routes() -> Router<AppState> {
     Router::new()
         .route("/v1/lanes", get(lanes::list))
-        .route("/v1/lanes/{name}", get(lanes::get).put(lanes::put).delete(lanes::remove))
+        .route("/v1/lanes/{name}", get(lanes::get).put(lanes::put).patch(lanes::patch).delete(lanes::remove))
+        .route("/v1/lanes/{name}/pause", post(lanes::pause))
+        .route("/v1/lanes/{name}/resume", post(lanes::resume))
         .route("/v1/quotas", get(quotas::list))
-        .route("/v1/quotas/{name}", get(quotas::get).put(quotas::put).delete(quotas::remove))
+        .route(
+            "/v1/quotas/{name}",
+            get(quotas::get).put(quotas::put).patch(quotas::patch).delete(quotas::remove),
+        )
         .route("/v1/budgets", get(budgets::list))
-        .route("/v1/budgets/{name}", get(budgets::get).put(budgets::put).delete(budgets::remove))
+        .route(
+            "/v1/budgets/{name}",
+            get(budgets::get).put(budgets::put).patch(budgets::patch).delete(budgets::remove),
+        )
         .route("/v1/budgets/{name}/usage", post(budgets::report_usage))
         .route("/v1/budgets/{name}/reset", post(budgets::reset))
 }

@@ -11,6 +11,7 @@ use crate::wire::path::PathName;
 use crate::wire::query::Query;
 use axum::http::StatusCode;
 use selvedge_core::Refusal;
+use selvedge_core::gate::patch::ConfigPatch;
 use selvedge_core::gate::{Config, GateKind};
 
 /// `GET /v1/quotas`: ordered by name.
@@ -32,6 +33,13 @@ pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) ->
     Ok(json::response(status, |object| write(object, &quota)))
 }
 
+/// `PATCH /v1/quotas/{name}`: a JSON merge patch.
+pub async fn patch(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
+    let patch = read_patch(body.fields()?)?;
+    let quota = gates::patch(&caller, GateKind::Quota, &name, patch).await?;
+    Ok(json::response(StatusCode::OK, |object| write(object, &quota)))
+}
+
 /// `DELETE /v1/quotas/{name}`: the quota no longer limits the executions that refer to it.
 pub async fn remove(caller: Caller, PathName(name): PathName) -> HandlerResult {
     gates::remove(&caller, GateKind::Quota, &name).await
@@ -45,6 +53,16 @@ fn read_config(mut fields: Fields<'_>) -> Result<Config, Refusal> {
     };
     fields.finish()?;
     Ok(config)
+}
+
+fn read_patch(mut fields: Fields<'_>) -> Result<ConfigPatch, Refusal> {
+    let patch = ConfigPatch {
+        rate: gates::read_rate_change(&mut fields)?,
+        concurrency: gates::read_change(&mut fields, "concurrency", Fields::count)?,
+        ..ConfigPatch::default()
+    };
+    fields.finish()?;
+    Ok(patch)
 }
 
 fn write(object: &mut Object<'_>, quota: &GateSnapshot) {

@@ -113,7 +113,13 @@ fn write_result(
     json::object(out, |object| match result {
         Ok(reported) => {
             object.value("ok", &true);
-            object.value("state", reported.state.as_str());
+            match reported.is_deleted {
+                true => object.null("state"),
+                false => object.value("state", reported.state.as_str()),
+            }
+            if let Some(usage) = &reported.usage {
+                object.value("breached", &usage.breached);
+            }
             if reported.delayed_until.is_some() {
                 object.time("delayed_until_at", reported.delayed_until);
             }

@@ -103,6 +103,11 @@ impl<'a> Fields<'a> {
         self.raw(name).filter(|raw| raw.get() != "null")
     }
 
+    /// Reports whether a field that has not been taken yet is null.
+    pub fn is_null(&self, name: &str) -> bool {
+        self.remaining.iter().any(|(other, raw)| other == name && raw.get() == "null")
+    }
+
     /// Takes a value that serde can read; `expected` names the type in a refusal.
     fn read<T: Deserialize<'a>>(&mut self, name: &'static str, expected: &str) -> Result<Option<T>, Refusal> {
         let Some(raw) = self.non_null(name) else {

@@ -37,6 +37,8 @@ pub enum Code {
     InvalidField,
     UnknownField,
     UnknownNode,
+    UnknownBudget,
+    UnknownQuota,
     Cycle,
     Internal,
     UnreadableRow,
@@ -58,7 +60,7 @@ pub struct CodeInfo {
 
 impl Code {
     /// Every code, ordered by status.
-    pub const ALL: [Code; 26] = [
+    pub const ALL: [Code; 28] = [
         Self::InvalidJson,
         Self::InvalidCursor,
         Self::InvalidToken,
@@ -80,6 +82,8 @@ impl Code {
         Self::InvalidField,
         Self::UnknownField,
         Self::UnknownNode,
+        Self::UnknownBudget,
+        Self::UnknownQuota,
         Self::Cycle,
         Self::Internal,
         Self::UnreadableRow,
@@ -133,6 +137,10 @@ impl Code {
                 "Remove or correct the field that pointer names; the detail lists the fields that exist."),
             Self::UnknownNode => ("unknown_node", 422, "No node has that name",
                 "Correct the name at pointer, or add a node of that name to the same request."),
+            Self::UnknownBudget => ("unknown_budget", 422, "No budget has that name",
+                "Correct the name at pointer, or create the budget first: an execution never runs without a limit that it names."),
+            Self::UnknownQuota => ("unknown_quota", 422, "No quota has that name",
+                "Correct the name at pointer, or create the quota first: an execution never runs without a limit that it names."),
             Self::Cycle => ("cycle", 422, "The edges form a cycle",
                 "Remove one of the edges between the nodes that the detail names: no node can wait for itself."),
             Self::Internal => ("internal", 500, "The server failed",
@@ -187,6 +195,8 @@ impl Problem {
             Refusal::IdempotencyMismatch { .. } => Code::IdempotencyMismatch,
             Refusal::Cycle { .. } => Code::Cycle,
             Refusal::UnknownNode { .. } => Code::UnknownNode,
+            Refusal::UnknownBudget { .. } => Code::UnknownBudget,
+            Refusal::UnknownQuota { .. } => Code::UnknownQuota,
             Refusal::FlowEnded { .. } => Code::FlowEnded,
             Refusal::VersionMismatch { .. } => Code::VersionMismatch,
             Refusal::Token { reason: TokenReason::Invalid, .. } => Code::InvalidToken,

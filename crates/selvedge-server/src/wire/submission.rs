@@ -65,6 +65,7 @@ impl Defaults {
 fn read_fields(fields: &mut Fields<'_>, base: &Draft) -> Result<(Option<String>, Draft), Refusal> {
     let policy = &base.policy;
     let kind = fields.text("kind")?;
+    let (required_gates, gate_pointers) = read_draws(fields, base)?;
     let draft = Draft {
         kind: String::new(),
         input: fields.payload("input")?.unwrap_or_else(|| base.input.clone()),
@@ -87,7 +88,8 @@ fn read_fields(fields: &mut Fields<'_>, base: &Draft) -> Result<(Option<String>,
             deadline_ms: fields.integer("deadline_ms")?.or(policy.deadline_ms),
             retention_ms: fields.integer("retention_ms")?.unwrap_or(policy.retention_ms),
         },
-        required_gates: read_draws(fields, &base.required_gates)?,
+        required_gates,
+        gate_pointers,
     };
     Ok((kind, draft))
 }

@@ -181,6 +181,8 @@ fn refuses_content(refusal: &Refusal, op: &Op) -> bool {
         | Refusal::VersionMismatch { .. }
         | Refusal::Cycle { .. }
         | Refusal::UnknownNode { .. }
+        | Refusal::UnknownBudget { .. }
+        | Refusal::UnknownQuota { .. }
         | Refusal::FlowEnded { .. }
         | Refusal::LaneDraining { .. }
         | Refusal::Unreadable { .. } => false,

@@ -170,6 +170,13 @@ pub async fn a_row_with_every_rare_field_is_read_back_equal(harness: &Harness) {
             history_pages: 12,
             record: RecordSummary::default(),
             slots: Slots::default(),
+            breached: Some(LeaseRef {
+                id: LeaseId(Uuid::new_v4()),
+                epoch: 8,
+                worker: Name::trusted("wörker"),
+                instance: Name::trusted("instance"),
+            }),
+            place: Some(now.minus_ms(9)),
             own_priority: None,
         },
         ..by_hand::row(harness, class, now.minus_ms(1_000_000))

@@ -5,7 +5,7 @@
 use crate::cases::execution::rows::assert_read_everywhere;
 use crate::harness::concurrently;
 use crate::harness::gates::{ids, token_limit, token_limit_each, tokens, with_budget, with_draws};
-use crate::harness::runner::RuleList;
+use crate::harness::runner::{RuleList, RulePair};
 use crate::harness::sketch::Sketch;
 use crate::harness::worker::Worker;
 use crate::harness::{Harness, fence};
@@ -13,10 +13,13 @@ use selvedge_core::amount::Amount;
 use selvedge_core::gate::{Amounts, BudgetScope, Config, Limit, OnHard, RequiredGates};
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::gates::budget::{Reset, Spend};
+use selvedge_core::rules::gates::configure::{Configure, Setting};
 use selvedge_core::rules::operator::Action;
-use selvedge_core::rules::report::Op;
+use selvedge_core::rules::report::{Op, Reports};
+use selvedge_core::rules::submit::Submitted;
 use selvedge_core::state::StateName;
-use selvedge_core::{Draft, DueKind, ExecutionId, Fact, FailureClass, Name, Outcome, Policy, State};
+use selvedge_core::submission::When;
+use selvedge_core::{Draft, DueKind, ExecutionId, Fact, FailureClass, Name, Outcome, Policy, Refusal, State};
 
 fn amounts(list: &[(&str, &str)]) -> Amounts {
     let amount = |text: &str| Amount::parse(text).expect("it is an amount");
@@ -134,7 +137,7 @@ pub async fn amounts_are_exact_and_dimensions_are_independent(harness: &Harness)
         ..harness.spend_command("both", Amounts::new(), Some(all[0]))
     };
     for _ in 0..3 {
-        assert_eq!(harness.run(spend("0.1")).await, Ok(true));
+        assert!(!harness.run(spend("0.1")).await.expect("it is counted").duplicate);
     }
     let gate = harness.gate(&budget).await;
     assert_eq!(gate.state.used, amounts(&[("cost", "0.3"), ("tokens", "21")]));
@@ -155,7 +158,7 @@ pub async fn usage_is_counted_once_per_deduplication_key(harness: &Harness) {
         let (harness, spend) = (harness.clone(), spend("call", 7));
         async move { harness.run(spend).await.expect("it is the same") }
     });
-    assert_eq!(counted.await.into_iter().filter(|counted| *counted).count(), 1);
+    assert_eq!(counted.await.into_iter().filter(|counted| !counted.duplicate).count(), 1);
     let report = |spend| harness.report(fence(&claimed), Op::Usage(spend));
     report(spend("call", 7)).await.expect("the same again is accepted");
     let refused = report(spend("call", 8)).await.expect_err("the content differs");
@@ -165,7 +168,7 @@ pub async fn usage_is_counted_once_per_deduplication_key(harness: &Harness) {
     // A deduplication key belongs to its budget.
     harness.configure(&harness.budget("year"), token_limit(100)).await;
     let other = Spend { budget: Name::trusted("year"), ..spend("call", 9) };
-    assert_eq!(harness.run(other).await, Ok(true));
+    assert!(!harness.run(other).await.expect("it is counted").duplicate);
     assert_eq!(harness.used_and_reserved(&budget).await.0, tokens(15));
     assert_eq!(harness.used_and_reserved(&harness.budget("year")).await.0, tokens(9));
 }
@@ -194,24 +197,196 @@ pub async fn usage_is_accepted_from_any_attempt_that_once_held_a_lease(harness: 
     assert_eq!(harness.used_and_reserved(&budget).await.0, tokens(26));
 }
 
-pub async fn an_unconfigured_budget_is_unknown_and_refuses_nothing(harness: &Harness) {
-    let claimed = harness.leased(with_budget("unknown", 5)).await;
-    assert_eq!(harness.used_and_reserved(&harness.budget("unknown")).await, (tokens(0), tokens(5)));
-    let refused = harness.report_usage(&claimed, "unknown", 1).await.expect_err("the budget does not exist");
-    assert_eq!(refused.code(), "not_found");
+pub async fn a_budget_that_was_removed_is_unknown_and_refuses_nothing(harness: &Harness) {
+    let budget = harness.budget("gone");
+    harness.configure(&budget, token_limit(100)).await;
+    let claimed = harness.leased(with_budget("gone", 5)).await;
+    let waiting = harness.submit(with_budget("gone", 3)).await.id;
+    harness.unconfigure(&budget).await;
+    assert_eq!(harness.used_and_reserved(&budget).await, (tokens(0), tokens(5)));
+    let other = harness.claim(10).await;
+    assert_eq!(ids(&other), [waiting], "it was accepted while the budget existed");
+    harness.complete(&other[0], b"1").await;
+    let refused = harness.report_usage(&claimed, "gone", 1).await.expect_err("the budget does not exist");
+    assert_eq!((refused.code(), refused.pointer()), ("unknown_budget", Some("/budget")));
     let refused = harness
-        .run(harness.spend_command("unknown", tokens(1), None))
+        .run(harness.spend_command("gone", tokens(1), None))
         .await
         .expect_err("the budget does not exist");
     assert_eq!(refused.code(), "not_found");
-    let reset = Reset { gate: harness.budget("unknown"), actor: Name::trusted("operator") };
+    let reset = Reset { gate: budget.clone(), actor: Name::trusted("operator") };
     assert_eq!(harness.run(reset).await.expect_err("the budget does not exist").code(), "not_found");
     // A budget that is configured later counts the reservation of the active execution.
-    harness.configure(&harness.budget("unknown"), token_limit(8)).await;
-    let next = harness.submit(with_budget("unknown", 4)).await.id;
+    harness.configure(&budget, token_limit(8)).await;
+    let next = harness.submit(with_budget("gone", 4)).await.id;
     assert!(harness.claim(10).await.is_empty());
     harness.complete(&claimed, b"1").await;
     assert_eq!(ids(&harness.claim(10).await), [next]);
+}
+
+pub async fn a_submission_that_names_an_unknown_budget_or_quota_is_refused(harness: &Harness) {
+    harness.configure(&harness.budget("month"), token_limit(100)).await;
+    harness.configure(&harness.quota("calls"), Config::default()).await;
+    let draws = |budgets: &[&str], quotas: &[&str]| {
+        with_draws(RequiredGates {
+            budgets: budgets.iter().map(|name| (Name::trusted(name), Amounts::new())).collect(),
+            quotas: quotas.iter().map(|name| Name::trusted(name)).collect(),
+            ..RequiredGates::default()
+        })
+    };
+    let refusal = |reply: Result<Submitted, Refusal>| {
+        let refused = reply.err();
+        refused.map(|refused| (refused.code(), refused.pointer().unwrap_or_default().to_owned()))
+    };
+    for (draft, expected) in [
+        (draws(&["month"], &["calls"]), None),
+        (draws(&["month", "moth"], &[]), Some(("unknown_budget", "/budgets/1"))),
+        (draws(&["month"], &["calls", "call"]), Some(("unknown_quota", "/quotas/1"))),
+        // A lane or a quota of the same name is not a budget.
+        (draws(&["calls"], &[]), Some(("unknown_budget", "/budgets/0"))),
+        (draws(&[], &["month"]), Some(("unknown_quota", "/quotas/0"))),
+    ] {
+        let expected = expected.map(|(code, pointer)| (code, pointer.to_owned()));
+        assert_eq!(refusal(harness.try_submit(draft).await), expected);
+    }
+    // The same transaction that creates a budget accepts submissions which name it, and one that removes it refuses.
+    let setting = Setting::Replace(token_limit(5));
+    let create = Configure { gate: harness.budget("new"), setting, actor: Name::trusted("operator") };
+    let submit = harness.submit_command(vec![draws(&["new"], &[]), draws(&["old"], &[])]).await;
+    let (created, mut submitted) = harness.run(RulePair(create, submit)).await;
+    created.expect("it is created");
+    let (old, new) = (submitted.pop(), submitted.pop());
+    assert_eq!(new.map(refusal), Some(None));
+    assert_eq!(old.map(refusal), Some(Some(("unknown_budget", "/budgets/0".to_owned()))));
+    let flow = harness.try_submit_flow(Sketch::from("a b").each(|draft| *draft = draws(&["old"], &[]))).await;
+    let refused = flow.map(|_| ()).expect_err("the budget does not exist");
+    assert_eq!((refused.code(), refused.pointer()), ("unknown_budget", Some("/nodes/0/budgets/0")));
+    harness.unconfigure(&harness.budget("month")).await;
+    let refused = refusal(harness.try_submit(draws(&["month"], &[])).await);
+    assert_eq!(refused, Some(("unknown_budget", "/budgets/0".to_owned())));
+}
+
+pub async fn usage_of_a_deleted_execution_is_counted_without_it(harness: &Harness) {
+    let budget = harness.budget("month");
+    harness.configure(&budget, token_limit(100)).await;
+    let policy = Policy { retention_ms: 0, ..Policy::default() };
+    let claimed = harness.leased(Draft { policy, ..with_budget("month", 5) }).await;
+    let id = claimed.execution.id;
+    harness.complete(&claimed, b"1").await;
+    let spend = |count| Spend {
+        dedup_key: Some(Name::trusted("call")),
+        ..harness.spend_command("month", tokens(count), Some(id))
+    };
+    harness.report(fence(&claimed), Op::Usage(spend(7))).await.expect("it is counted");
+    harness.advance_past(1).await;
+    harness.tick(id, selvedge_core::rules::timer::Timer::Due(DueKind::Retention)).await;
+    assert!(harness.find(id).await.is_none(), "it is deleted");
+    let repeated = harness.report(fence(&claimed), Op::Usage(spend(7))).await.expect("it was counted before");
+    assert!(repeated.is_deleted && repeated.usage.is_some_and(|usage| usage.duplicate));
+    harness.report_usage(&claimed, "month", 3).await.expect("what was spent is spent");
+    assert_eq!(harness.used_and_reserved(&budget).await, (tokens(10), tokens(0)));
+    let ledger = harness.store.ledger(budget.id(), 0).await.expect("the ledger is read");
+    let entries: Vec<_> = ledger.into_iter().map(|entry| (entry.execution, entry.spent)).collect();
+    assert_eq!(entries, [(None, tokens(10))]);
+}
+
+pub async fn usage_says_which_hard_limits_are_reached(harness: &Harness) {
+    for on_hard in OnHard::ALL {
+        let name = on_hard.as_str();
+        let limit = |hard| Limit { hard: Amount::parse(hard), soft: None };
+        let limits = [("cost".to_owned(), limit("1")), ("tokens".to_owned(), limit("10"))].into();
+        harness.configure(&harness.budget(name), Config { limits, on_hard, ..Config::default() }).await;
+        let claimed = harness.leased(with_budget(name, 5)).await;
+        let before = harness.report_usage(&claimed, name, 9).await.expect("it is counted");
+        assert_eq!((before.breached, before.stops), (vec![], None));
+        let reached = harness.report_usage(&claimed, name, 1).await.expect("it is counted");
+        assert_eq!(reached.breached, ["tokens"]);
+        assert_eq!(reached.stops.is_some(), on_hard != OnHard::Hold, "{name}");
+        let beyond = harness.report_usage(&claimed, name, 1).await.expect("it is counted");
+        assert_eq!(beyond.breached, ["tokens"]);
+        let nothing = harness.report_usage(&claimed, name, 0).await.expect("it is counted");
+        assert_eq!((nothing.breached, nothing.stops), (vec![], None));
+    }
+}
+
+pub async fn an_attempt_that_a_budget_suspended_may_be_ended_until_the_next_claim(harness: &Harness) {
+    let budget = harness.budget("month");
+    harness.configure(&budget, Config { on_hard: OnHard::Suspend, ..token_limit(10) }).await;
+    let complete = || Op::Complete { result: "1".into() };
+    let fail =
+        || Op::Fail { message: "it broke".into(), class: FailureClass::Transient, retry_after_ms: Some(0) };
+    let breached = async || {
+        let claimed = harness.leased(with_budget("month", 5)).await;
+        let counted = harness.report_usage(&claimed, "month", 10).await.expect("it is counted");
+        let stop = counted.stops.expect("its budget is used up");
+        assert_eq!(harness.run(stop).await, Ok(true));
+        assert_eq!(harness.state(claimed.execution.id).await, StateName::Suspended);
+        claimed
+    };
+    // While it is suspended.
+    let first = breached().await;
+    let stale = harness.report(fence(&first), Op::Release).await.expect_err("only its end is accepted");
+    assert_eq!(stale.code(), "stale_lease");
+    let mut other = fence(&first);
+    other.lease_id = selvedge_core::LeaseId(uuid::Uuid::now_v7());
+    assert!(harness.report(other, complete()).await.is_err(), "another lease");
+    let done = harness.report(fence(&first), complete()).await.expect("the result is not lost");
+    assert_eq!(done.state, StateName::Completed);
+    let again = harness.report(fence(&first), complete()).await.expect("it is the same report");
+    assert_eq!(again.state, StateName::Completed);
+    harness.reset(&budget).await;
+    // After the budget has released it, and after an operator has put it off.
+    let second = breached().await;
+    harness.reset(&budget).await;
+    assert_eq!(harness.state(second.execution.id).await, StateName::Waiting);
+    let later = Action::Reschedule { until: When::AfterMs(3_600_000) };
+    harness.operate(second.execution.id, later).await.expect("it is put off");
+    let failed = harness.report(fence(&second), fail()).await.expect("the failure is not lost");
+    assert_eq!(failed.state, StateName::Waiting);
+    let late = harness.report(fence(&second), complete()).await.expect_err("the attempt has ended");
+    assert_eq!(late.code(), "stale_lease");
+    let claimed = harness.claim_again(second.execution.id).await;
+    harness.complete(&claimed, b"1").await;
+    // Not after the next claim.
+    let third = breached().await;
+    harness.reset(&budget).await;
+    let next = harness.claim_again(third.execution.id).await;
+    let late = harness.report(fence(&third), complete()).await.expect_err("another attempt has the lease");
+    assert_eq!(late.code(), "stale_lease");
+    harness.complete(&next, b"1").await;
+    // Not after its end, nor in its next generation.
+    let fourth = breached().await;
+    let id = fourth.execution.id;
+    harness.operate(id, Action::Cancel { reason: None, grace_ms: 0 }).await.expect("it is cancelled");
+    assert!(harness.report(fence(&fourth), complete()).await.is_err(), "it has ended");
+    harness.operate(id, Action::Replay).await.expect("it is replayed");
+    assert!(harness.report(fence(&fourth), complete()).await.is_err(), "another generation");
+}
+
+pub async fn an_attempt_that_a_budget_failed_stays_failed(harness: &Harness) {
+    harness.configure(&harness.budget("month"), Config { on_hard: OnHard::Fail, ..token_limit(10) }).await;
+    let usage = |claimed: &Claimed| {
+        let spend = harness.spend_command("month", tokens(10), Some(claimed.execution.id));
+        harness.report_command(fence(claimed), Op::Usage(spend))
+    };
+    let complete =
+        |claimed: &Claimed| harness.report_command(fence(claimed), Op::Complete { result: "1".into() });
+    // A completion in the same report comes first.
+    let first = harness.leased(with_budget("month", 5)).await;
+    let mut replies = harness.run(Reports(vec![usage(&first), complete(&first)])).await.into_iter();
+    let counted = replies.next().and_then(Result::ok).and_then(|reported| reported.usage);
+    let stop = counted.and_then(|counted| counted.stops).expect("its budget is used up");
+    assert_eq!(replies.next().expect("it is answered").expect("it is accepted").state, StateName::Completed);
+    assert_eq!(harness.run(stop).await, Ok(false));
+    assert_eq!(harness.state(first.execution.id).await, StateName::Completed);
+    harness.reset(&harness.budget("month")).await;
+    let second = harness.leased(with_budget("month", 5)).await;
+    harness.run(usage(&second)).await.expect("it is counted");
+    harness.check_due_gates().await;
+    assert_eq!(harness.state(second.execution.id).await, StateName::Failed);
+    let late = harness.run(complete(&second)).await.expect_err("terminal stays terminal");
+    assert_eq!(late.code(), "stale_lease");
+    assert_eq!(harness.state(second.execution.id).await, StateName::Failed);
 }
 
 pub async fn a_reached_limit_is_logged_once(harness: &Harness) {

@@ -6,11 +6,14 @@ use crate::harness::gates::{concurrency, ids, rate};
 use crate::harness::runner::RulePair;
 use crate::harness::worker::Worker;
 use crate::harness::{Harness, fence};
-use selvedge_core::gate::{Config, LaneState};
+use selvedge_core::gate::{Adoption, Config, LaneState};
 use selvedge_core::rules::claim::Claimed;
+use selvedge_core::rules::gates::adopt::Adopt;
+use selvedge_core::rules::gates::configure::{Configure, Setting};
+use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::state::StateName;
-use selvedge_core::{Draft, Execution, ExecutionId};
+use selvedge_core::{Draft, Execution, ExecutionId, Fact, Name};
 use std::collections::BTreeSet;
 
 /// Submits `count` executions to a lane.
@@ -70,6 +73,7 @@ pub async fn a_lane_never_has_more_active_than_its_limit(harness: &Harness) {
         active.extend(more);
     }
     assert_eq!(seen, all, "all of them, in order");
+    harness.adopt(&lane).await;
     let gate = harness.gate(&lane).await;
     assert_eq!((gate.active, gate.due_at), (0, None));
 }
@@ -238,4 +242,82 @@ pub async fn a_slot_given_back_in_the_transaction_of_a_claim_is_taken_once(harne
     next.extend(harness.claim(10).await);
     assert_eq!(ids(&next), all[1..2]);
     assert_eq!(harness.gate(&lane).await.active, 1);
+}
+
+pub async fn a_limit_counts_the_executions_that_are_already_active(harness: &Harness) {
+    let lane = harness.lane("default");
+    let all = submit_to(harness, "default", 9).await;
+    let elsewhere = submit_to(harness, "other", 1).await;
+    let before = harness.claim_as(&Worker::new("one").on(&["default"]), 7).await;
+    let other = harness.claim_as(&Worker::new("one").on(&["other"]), 1).await;
+    assert_eq!((ids(&before), ids(&other)), (all[..7].to_vec(), elsewhere));
+    assert_eq!(harness.gate(&lane).await.active, 0, "a lane without limits counts nothing");
+    harness.configure(&lane, concurrency(6)).await;
+    assert_eq!(harness.gate(&lane).await.active, 7);
+    assert_eq!(harness.row(other[0].execution.id).await.detail.slots.lane, None, "it is in another lane");
+    assert!(harness.claim(10).await.is_empty());
+    // Each end gives its slot back once, whether a report, an operator or a timer ends the lease.
+    harness.complete(&before[0], b"1").await;
+    harness.report(fence(&before[0]), Op::Complete { result: "1".into() }).await.expect("it is repeated");
+    assert_eq!(harness.gate(&lane).await.active, 6);
+    assert!(harness.claim(10).await.is_empty());
+    harness.report(fence(&before[1]), Op::Release).await.expect("it is released");
+    let cancel = Action::Cancel { reason: None, grace_ms: 0 };
+    harness.operate(all[2], cancel).await.expect("it is cancelled");
+    assert_eq!(harness.gate(&lane).await.active, 4);
+    assert_eq!(harness.claim(10).await.len(), 2);
+    assert_eq!(harness.gate(&lane).await.active, 6);
+    let facts = harness.facts_of(all[3]).await;
+    assert_eq!(facts.iter().filter(|fact| matches!(fact, Fact::Adopted { .. })).count(), 1);
+}
+
+pub async fn a_lane_admits_nothing_until_all_active_executions_are_counted(harness: &Harness) {
+    let lane = harness.lane("default");
+    let all = submit_to(harness, "default", 5).await;
+    let before = harness.claim(3).await;
+    let setting = Setting::Replace(concurrency(4));
+    let configure = Configure { gate: lane.clone(), setting, actor: Name::trusted("operator") };
+    let configured = harness.run(configure).await.expect("it is configured");
+    assert_eq!(configured.gate.state.adoption, Some(Adoption::Counting));
+    assert!(harness.claim(10).await.is_empty());
+    // Two servers count at the same time. One of them stops in the middle.
+    let adopt = |executions: &[ExecutionId], ends| Adopt {
+        lane: lane.clone(),
+        executions: executions.to_vec(),
+        ends,
+    };
+    assert_eq!(harness.run(adopt(&all[..2], None)).await, 2);
+    assert_eq!(harness.run(adopt(&all[1..2], None)).await, 0, "it has a slot already");
+    assert!(harness.claim(10).await.is_empty());
+    harness.complete(&before[0], b"1").await;
+    assert_eq!(harness.gate(&lane).await.active, 1);
+    // The reconciler finds the lane and continues.
+    harness.check_due_gates().await;
+    let gate = harness.gate(&lane).await;
+    assert_eq!((gate.active, gate.state.adoption), (2, Some(Adoption::Recounting)));
+    assert_eq!(ids(&harness.claim(10).await), all[3..]);
+    // An outdated count ends nothing, and a claim that committed late is found by the second count.
+    harness.run(adopt(&[], Some(Adoption::Counting))).await;
+    assert_eq!(harness.gate(&lane).await.state.adoption, Some(Adoption::Recounting));
+    assert_eq!(harness.adopt(&lane).await, 0);
+    let gate = harness.gate(&lane).await;
+    assert_eq!((gate.active, gate.state.adoption, gate.due_at), (4, None, None));
+}
+
+pub async fn a_lane_whose_limit_is_lifted_while_it_counts_admits_at_once(harness: &Harness) {
+    let lane = harness.lane("default");
+    let all = submit_to(harness, "default", 3).await;
+    let before = harness.claim(2).await;
+    let setting = Setting::Replace(concurrency(1));
+    let configure = Configure { gate: lane.clone(), setting, actor: Name::trusted("operator") };
+    harness.run(configure).await.expect("it is configured");
+    let adopt = Adopt { lane: lane.clone(), executions: vec![all[0]], ends: None };
+    assert_eq!(harness.run(adopt.clone()).await, 1);
+    harness.unconfigure(&lane).await;
+    assert_eq!(harness.run(Adopt { executions: vec![all[1]], ..adopt }).await, 0, "nothing is limited");
+    assert_eq!(ids(&harness.claim(10).await), all[2..]);
+    for claimed in &before {
+        harness.complete(claimed, b"1").await;
+    }
+    assert_eq!(harness.find_gate(&lane).await, None, "the slots were given back");
 }

@@ -4,5 +4,6 @@ pub mod budgets;
 pub mod changes;
 pub mod fairness;
 pub mod lanes;
+pub mod promises;
 pub mod quotas;
 pub mod rows;

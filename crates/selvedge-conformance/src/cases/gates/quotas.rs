@@ -117,8 +117,10 @@ pub async fn a_quota_limits_all_executions_that_draw_on_it(harness: &Harness) {
     assert_eq!(ids(&harness.claim_as(&worker, 10).await), all[2..]);
 }
 
-pub async fn an_unconfigured_quota_refuses_nothing_and_counts(harness: &Harness) {
+pub async fn a_quota_that_was_removed_refuses_nothing_and_counts(harness: &Harness) {
+    harness.configure(&harness.quota("free"), concurrency(1)).await;
     harness.submit_ids(vec![with_quotas(&["free"]); 5]).await;
+    harness.unconfigure(&harness.quota("free")).await;
     let claimed = harness.claim(10).await;
     assert_eq!((claimed.len(), harness.gate(&harness.quota("free")).await.active), (5, 5));
     // A limit that is configured later counts active executions.

@@ -21,6 +21,8 @@ pub(super) struct Replay {
     version: u32,
     epoch: u32,
     live: Option<LeaseId>,
+    /// The lease that a used-up budget ended by suspending the execution, until the next claim.
+    breached: Option<LeaseId>,
     retries: u32,
     interruptions: u32,
     generation: u32,
@@ -65,8 +67,10 @@ impl Replay {
         }
         self.at = event.at;
         let to = self.next_state(&event.fact);
+        let needs_lease = matches!(event.fact, Fact::Completed { .. } | Fact::Failed { .. });
+        let has_lease = self.live.is_some() || self.breached.is_some();
         match (event.fact.cause(), to) {
-            (Some(cause), Some(to)) if allowed(self.state, cause, to) => {}
+            (Some(cause), Some(to)) if allowed(self.state, cause, to) && (has_lease || !needs_lease) => {}
             (cause, to) => {
                 violations.push(format!("no transition from {:?} by {cause:?} to {to:?}", self.state))
             }
@@ -150,6 +154,7 @@ impl Replay {
             | Fact::WaitpointCreated { .. }
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
+            | Fact::Adopted { .. }
             | Fact::Stepped { .. } => return self.state,
             Fact::Suspended { next: Next::Terminal(outcome), .. } => Next::Terminal(*outcome),
             // If the resume condition holds at once, the next fact resumes it.
@@ -195,6 +200,7 @@ impl Replay {
             violations.push(format!("epoch {} follows {}", lease.epoch, self.epoch));
         }
         self.epoch = lease.epoch;
+        self.breached = None;
         self.live = Some(lease.id);
         self.leases.push(lease.id);
         violations
@@ -254,15 +260,28 @@ impl Replay {
             | Fact::Spent { .. }
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. }
+            | Fact::Adopted { .. }
             | Fact::Reopened { .. }
             | Fact::ReplayedWaitingDependencies { .. } => Ended::No,
         };
+        // The attempt of a breached lease may still be ended by its worker.
+        let breached = self.breached.take();
+        let open = match fact {
+            Fact::Completed { .. } | Fact::Failed { .. } => self.live.or(breached),
+            _ => self.live,
+        };
         let current = match ended {
-            Ended::No => return vec![],
-            Ended::Attempt(attempt) => self.live.is_some() && attempt + 1 == self.epoch,
-            Ended::Lease(lease) => self.live == Some(lease.id) && lease.epoch == self.epoch,
+            Ended::No => {
+                self.breached = breached;
+                return vec![];
+            }
+            Ended::Attempt(attempt) => open.is_some() && attempt + 1 == self.epoch,
+            Ended::Lease(lease) => open == Some(lease.id) && lease.epoch == self.epoch,
         };
         let live = self.live.take();
+        if let Fact::Breached { next: Next::Suspended, .. } = fact {
+            self.breached = live;
+        }
         match current {
             true => vec![],
             false => vec![format!("it ends a lease other than {live:?} of epoch {}", self.epoch)],
@@ -327,6 +346,7 @@ impl Replay {
             | Fact::Breached { .. }
             | Fact::Spent { .. }
             | Fact::LimitReached { .. }
+            | Fact::Adopted { .. }
             | Fact::BudgetReset { .. } => {}
         }
     }

@@ -150,6 +150,7 @@ impl Recorded {
             | Fact::Spent { .. }
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. }
+            | Fact::Adopted { .. }
             | Fact::Claimed { .. }
             | Fact::Completed { .. }
             | Fact::Failed { .. }

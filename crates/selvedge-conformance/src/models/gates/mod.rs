@@ -61,7 +61,7 @@ where
 
 async fn run_sequence(harness: &Harness, subject: &Subject, commands: &[GateCommand]) -> Comparison {
     let harness = harness.clone().with_clock(subject.advance.clone());
-    let mut walk = Walk::new(harness);
+    let mut walk = Walk::begin(harness).await;
     for (number, command) in commands.iter().enumerate() {
         let checked = walk.run(command).await;
         checked.map_err(|error| format!("at command {number}, {command:?}: {error}"))?;

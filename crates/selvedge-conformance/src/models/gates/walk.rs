@@ -16,7 +16,7 @@ use selvedge_core::rules::report::{Fence, Op};
 use selvedge_core::rules::timer::Timer;
 use selvedge_core::submission::When;
 use selvedge_core::suspension::WaitDraft;
-use selvedge_core::{Draft, DueKind, Execution, ExecutionId, FailureClass, Name, Policy, State};
+use selvedge_core::{ClassId, Draft, DueKind, Execution, ExecutionId, FailureClass, Name, Policy, State};
 use std::collections::BTreeMap;
 
 /// More rows than any sequence creates.
@@ -36,7 +36,12 @@ pub struct Walk {
 }
 
 impl Walk {
-    pub fn new(harness: Harness) -> Self {
+    /// Returns a walk with no executions, in which every quota and every budget exists and limits nothing.
+    pub async fn begin(harness: Harness) -> Self {
+        let quotas = QUOTAS.map(|name| harness.quota(name)).into_iter();
+        for gate in quotas.chain(BUDGETS.map(|name| harness.budget(name))) {
+            harness.configure(&gate, Config::default()).await;
+        }
         Walk { harness, executions: Vec::new(), leases: Vec::new() }
     }
 
@@ -45,10 +50,7 @@ impl Walk {
         let harness = self.harness.clone();
         match command {
             GateCommand::Advance { ms } => harness.advance_past(*ms).await,
-            GateCommand::Submit { specs } => {
-                let rows = harness.submit_all(specs.iter().map(draft).collect()).await;
-                self.executions.extend(rows.iter().map(|row| row.id));
-            }
+            GateCommand::Submit { specs } => return self.submit(specs).await,
             GateCommand::Claim { lanes, max } => return self.claim(*lanes, *max).await,
             GateCommand::Report { lease, report } => {
                 if let Some(claimed) = pick(&self.leases, *lease) {
@@ -98,6 +100,34 @@ impl Walk {
         Ok(())
     }
 
+    /// Submits executions, and checks that exactly those are refused that name a quota or a budget which does not exist.
+    async fn submit(&mut self, specs: &[DrawSpec]) -> Comparison {
+        let mut missing: Vec<GateName> = Vec::new();
+        for name in QUOTAS
+            .map(|name| self.harness.quota(name))
+            .into_iter()
+            .chain(BUDGETS.map(|name| self.harness.budget(name)))
+        {
+            if self.harness.gate(&name).await.config.is_none() {
+                missing.push(name);
+            }
+        }
+        let drafts: Vec<Draft> = specs.iter().map(draft).collect();
+        let replies = self.harness.run(self.harness.submit_command(drafts.clone()).await).await;
+        for (draft, reply) in drafts.into_iter().zip(replies) {
+            let RequiredGates { budgets, quotas, .. } = draft.required_gates;
+            let budgets = budgets.into_iter().map(|(name, _)| self.harness.named(GateKind::Budget, &name));
+            let quotas = quotas.into_iter().map(|name| self.harness.named(GateKind::Quota, &name));
+            let names_missing = budgets.chain(quotas).any(|name| missing.contains(&name));
+            match reply {
+                Ok(submitted) if !names_missing => self.executions.push(submitted.execution.id),
+                Err(refusal) if names_missing && refusal.code().starts_with("unknown_") => {}
+                reply => return Err(format!("{missing:?} do not exist, and the answer is {reply:?}")),
+            }
+        }
+        Ok(())
+    }
+
     async fn check_parts(&self, whole: &GateName) {
         for part in self.harness.store.parts_of(whole, ALL).await.expect("parts are read") {
             self.harness.check_gate(&part.name).await;
@@ -141,7 +171,9 @@ impl Walk {
         for lane in LANES.map(|name| self.harness.lane(name)) {
             let gate = self.harness.gate(&lane).await;
             let Some(config) = gate.config else { continue };
-            let counts = |row: &Execution| row.detail.slots.lane.as_ref() == Some(&lane.name);
+            // Executions that were active when the limit was set count, too.
+            let classes = self.classes_of(&lane.name).await;
+            let counts = |row: &Execution| classes.contains(&row.class);
             let counts = (active(&before, &counts), active(&after, &counts));
             limits.extend(config.concurrency.map(|limit| (lane.to_string(), counts.0, counts.1, limit)));
             if config.state == LaneState::Paused && counts.1 > counts.0 {
@@ -182,6 +214,11 @@ impl Walk {
         Ok(())
     }
 
+    /// Returns the classes of the executions in a lane.
+    async fn classes_of(&self, lane: &str) -> Vec<ClassId> {
+        vec![self.harness.class(lane, "kind").await]
+    }
+
     async fn rows(&self) -> Vec<Execution> {
         let all = Filter::all(self.harness.namespace);
         let listed = self.harness.store.list(&all, None, ALL).await.expect("executions are listed");
@@ -211,10 +248,10 @@ impl Walk {
             let refused = match name.kind {
                 GateKind::Fair => gate.active > 0,
                 GateKind::Lane => false,
-                GateKind::Quota => gate.refuses(&config, None, now).is_some(),
+                GateKind::Quota => gate.refuses(&config, None, Some(row.id), now).is_some(),
                 GateKind::Key => {
                     let own = required_gates.concurrency.as_ref().map(|(_, limit)| *limit);
-                    gate.refuses(&config, own, now).is_some()
+                    gate.refuses(&config, own, Some(row.id), now).is_some()
                 }
                 GateKind::Budget => {
                     let reserve = required_gates.budgets.iter().find(|(budget, _)| *budget == name.name);
@@ -222,7 +259,7 @@ impl Walk {
                     // An execution held by a part that is no longer counted separately is released regardless of the
                     // part.
                     (config.scope == BudgetScope::Namespace) == name.part.is_none()
-                        && gate.refuses_to_spend(&config.limits, &reserve).is_some()
+                        && gate.refuses_to_spend(&config.limits, &reserve, Some(row.id), now).is_some()
                 }
             };
             if !refused {

@@ -79,7 +79,8 @@ impl Spend {
         }
     }
 
-    /// Adds the amounts to the budget and the ledger, and emits the events.
+    /// Adds the amounts to the budget and the ledger, and emits the events. Amounts of an execution that was deleted are
+    /// counted without it.
     fn count(&self, config: &Config, work: &mut Work) {
         let name = self.counted(work);
         let gate = work.gate(&name);
@@ -87,6 +88,7 @@ impl Spend {
         let reached = |hard| gate.newly_reached(&config.limits, &self.usage, hard);
         let (soft, hard, period) = (reached(false), reached(true), gate.state.period);
         let row = self.execution.and_then(|id| work.execution(self.namespace, id).ok());
+        let execution = row.map(|row| row.id);
         let is_active = row.is_some_and(|row| row.state.lease().is_some() && draws_on(row, &name));
         work.change_gate(&name, |gate| {
             add(&mut gate.state.used, &self.usage);
@@ -99,14 +101,8 @@ impl Spend {
                 request_stop(gate, config, now);
             }
         });
-        work.add_to_ledger(LedgerEntry {
-            gate: name.id(),
-            period,
-            execution: self.execution,
-            spent: self.usage.clone(),
-        });
-        let (execution, amounts) = (self.execution, self.usage.clone());
-        let fact = Fact::Spent { gate: name.clone(), execution, amounts };
+        work.add_to_ledger(LedgerEntry { gate: name.id(), period, execution, spent: self.usage.clone() });
+        let fact = Fact::Spent { gate: name.clone(), execution, amounts: self.usage.clone() };
         work.emit_about(self.namespace, execution, fact, None);
         for (reached, hard) in [(soft, false), (hard, true)] {
             for (dimension, limit) in reached {
@@ -118,9 +114,40 @@ impl Spend {
     }
 }
 
+/// The reply to a report of spent amounts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counted {
+    /// The amounts were counted before, under the same key.
+    pub duplicate: bool,
+    /// The dimensions of the report whose hard limit is reached.
+    pub breached: Vec<String>,
+    /// Stops the active execution that spent the amounts: its budget is used up, and the policy does not let it
+    /// continue. A reconciler runs it, too, if the caller does not.
+    pub stops: Option<Breach>,
+}
+
+impl Spend {
+    /// Returns the effect of the counted amounts on the budget and on the execution.
+    fn effect(&self, duplicate: bool, config: &Config, work: &Work) -> Counted {
+        let gate = self.counted(work);
+        let state = &work.gate(&gate).state;
+        let is_reached = |dimension: &String| {
+            let hard = config.limits.get(dimension).and_then(|limit| limit.hard);
+            hard.is_some_and(|hard| state.used.get(dimension).copied().unwrap_or_default() >= hard)
+        };
+        let spent = self.usage.iter().filter(|(_, amount)| !amount.is_zero()).map(|(dimension, _)| dimension);
+        let breached: Vec<String> = spent.filter(|dimension| is_reached(dimension)).cloned().collect();
+        let row = self.execution.and_then(|id| work.execution(self.namespace, id).ok());
+        let stops = row
+            .filter(|row| config.on_hard != OnHard::Hold && !breached.is_empty() && draws_on(row, &gate))
+            .filter(|row| row.state.lease().is_some())
+            .map(|row| Breach { execution: row.id, gate: gate.clone() });
+        Counted { duplicate, breached, stops }
+    }
+}
+
 impl Rule for Spend {
-    /// True if the amounts were counted now; false if they were counted before.
-    type Reply = Result<bool, Refusal>;
+    type Reply = Result<Counted, Refusal>;
     const PHASE: Phase = Phase::Operators;
 
     fn profile(&self) -> Profile {
@@ -148,7 +175,7 @@ impl Rule for Spend {
     }
 
     /// Counts the amounts, once for each key.
-    fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
+    fn decide(&self, work: &mut Work) -> Result<Counted, Refusal> {
         self.check()?;
         let Some(config) = work.gate(&self.whole()).config.clone() else {
             return Err(Refusal::NotFound { what: "budget".into(), id: self.budget.to_string() });
@@ -159,7 +186,7 @@ impl Rule for Spend {
         if let Some(name) = self.key() {
             if let Some(known) = work.key(&name).filter(|known| known.expires_at.is_none_or(|at| at > now)) {
                 return match known.digest == digest {
-                    true => Ok(false),
+                    true => Ok(self.effect(true, &config, work)),
                     false => Err(Refusal::IdempotencyMismatch {
                         pointer: "/dedup_key".into(),
                         detail: "was used for other amounts or another execution; use a new key".into(),
@@ -170,7 +197,7 @@ impl Rule for Spend {
             work.put_key(KeyRow { name, subject: None, digest, answer: Bytes::new(), expires_at });
         }
         self.count(&config, work);
-        Ok(true)
+        Ok(self.effect(false, &config, work))
     }
 }
 
@@ -209,7 +236,7 @@ pub fn without_usage(gate: &Gate) -> Gate {
     let mut state = gate.state.clone();
     state.period += u32::from(!state.used.is_empty());
     state.used.clear();
-    (state.starts, state.resets_at, state.stops) = Default::default();
+    (state.starts, state.resets_at, state.stops, state.promised) = Default::default();
     Gate { state, due_at: None, ..gate.clone() }
 }
 
@@ -266,8 +293,9 @@ impl Rule for Reset {
     }
 }
 
-/// Stops an active execution that draws on a budget that is used up, as the budget's policy says.
-#[derive(Clone, Debug)]
+/// Stops an active execution that draws on a budget that is used up, as the budget's policy says. The result of the
+/// attempt may be on its way: until the next claim, the end of the attempt is accepted from a suspended execution.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Breach {
     /// The execution.
     pub execution: ExecutionId,
@@ -338,6 +366,7 @@ impl Rule for Breach {
                 // The execution waits for the budget like a held one.
                 record_held(work, &row, &self.gate);
                 work.apply(row.id, fact, None, |row| {
+                    row.detail.breached = Some(suspension.lease.clone());
                     row.state = State::Suspended(suspension.into());
                     row.detail.record.suspensions += 1;
                     row.detail.record.resumed_by = None;

@@ -52,6 +52,8 @@ impl Rule for CheckGate {
             return GateChecked::default();
         }
         let released = match self.gate.kind {
+            // A reconciler counts the active executions; it is not done here.
+            GateKind::Lane if gate.state.adoption.is_some() => 0,
             GateKind::Lane | GateKind::Fair => {
                 if gate.due_at.is_some() {
                     work.change_gate(&self.gate, |gate| gate.due_at = None);

@@ -1,8 +1,10 @@
 //! Configuring lanes, quotas and budgets.
 
+use super::adopt::begin_count;
 use super::budget::{request_stop, without_usage};
 use super::release::{CHUNK, release};
 use crate::fact::Fact;
+use crate::gate::patch::ConfigPatch;
 use crate::gate::{Config, Gate, GateKind, GateName, OnHard};
 use crate::rows::{HeldBy, Needs};
 use crate::rule::{Phase, Profile, Rule};
@@ -14,10 +16,36 @@ use crate::{Name, Refusal, Work};
 pub struct Configure {
     /// The gate.
     pub gate: GateName,
-    /// The new configuration; none to remove it.
-    pub config: Option<Config>,
+    /// The change of its configuration.
+    pub setting: Setting,
     /// The operator.
     pub actor: Name,
+}
+
+/// A change of a configuration.
+#[derive(Clone, Debug)]
+pub enum Setting {
+    /// Replaces the configuration, or creates it.
+    Replace(Config),
+    /// Changes some fields. Refused for a quota or a budget that does not exist.
+    Patch(Box<ConfigPatch>),
+    /// Removes the configuration. Refused if there is none.
+    Remove,
+}
+
+impl Setting {
+    /// Returns the new configuration of a gate; none if it has none.
+    fn apply(&self, gate: &Gate) -> Result<Option<Config>, Refusal> {
+        let GateName { kind, name, .. } = &gate.name;
+        match self {
+            Setting::Replace(config) => Ok(Some(config.clone())),
+            Setting::Patch(patch) => patch.merge(*kind, name, gate.config.as_ref()),
+            Setting::Remove if gate.config.is_none() => {
+                Err(Refusal::NotFound { what: kind.as_str().into(), id: name.to_string() })
+            }
+            Setting::Remove => Ok(None),
+        }
+    }
 }
 
 /// The reply to a configuration.
@@ -52,43 +80,43 @@ impl Rule for Configure {
 
     /// Configures the gate, and releases held executions if there is room now.
     fn decide(&self, work: &mut Work) -> Result<Configured, Refusal> {
-        self.config.as_ref().map_or(Ok(()), Config::check)?;
         let before = work.gate(&self.gate);
+        let config = self.setting.apply(&before)?;
+        config.as_ref().map_or(Ok(()), Config::check)?;
         let created = before.config.is_none();
-        if self.config.is_none() && created {
-            let what = self.gate.kind.as_str().into();
-            return Err(Refusal::NotFound { what, id: self.gate.name.to_string() });
-        }
-        if before.config != self.config {
-            let fact = match self.config {
+        if before.config != config {
+            let fact = match config {
                 Some(_) => Fact::GateConfigured { gate: self.gate.clone() },
                 None => Fact::GateRemoved { gate: self.gate.clone() },
             };
             let now = work.now();
             let period = |config: &Option<Config>| config.as_ref().and_then(|config| config.period_ms);
-            let same_period = period(&before.config) == period(&self.config);
+            let same_period = period(&before.config) == period(&config);
             let stops_active = |config: &Option<Config>| {
                 let stopping = config.as_ref().filter(|config| config.on_hard != OnHard::Hold);
                 stopping.is_some_and(|config| before.is_used_up(&config.limits))
             };
-            let stops_now = stops_active(&self.config) && !stops_active(&before.config);
+            let stops_now = stops_active(&config) && !stops_active(&before.config);
             work.change_gate(&self.gate, |gate| {
-                gate.config.clone_from(&self.config);
                 if !same_period {
-                    gate.state.resets_at = period(&self.config).map(|ms| now.plus_ms(ms));
+                    gate.state.resets_at = period(&config).map(|ms| now.plus_ms(ms));
                 }
                 gate.due_at = gate.due_at.into_iter().chain(gate.state.resets_at).min();
-                if self.config.as_ref().is_none_or(|config| config.rate.is_none()) {
+                if config.as_ref().is_none_or(|config| config.rate.is_none()) {
                     gate.state.starts = Window::default();
                 }
-                if self.config.is_none() && self.gate.kind == GateKind::Budget {
+                if config.is_none() && self.gate.kind == GateKind::Budget {
                     *gate = without_usage(gate);
                 }
                 // The limits were lowered below the usage, or the policy now stops the active executions of a used-up
                 // budget.
-                if let Some(config) = self.config.as_ref().filter(|_| stops_now) {
+                if let Some(config) = config.as_ref().filter(|_| stops_now) {
                     request_stop(gate, config, now);
                 }
+                let limited =
+                    |config: &Option<Config>| config.as_ref().is_some_and(|one| one.concurrency.is_some());
+                begin_count(gate, limited(&gate.config), limited(&config), now);
+                gate.config = config;
             });
             work.emit(self.gate.namespace, fact, Some(self.actor.clone()));
             match self.gate.kind {

@@ -15,13 +15,20 @@ pub fn hold(work: &mut Work, id: ExecutionId, name: GateName, shut: &Shut) {
         GateKind::Budget => Some(work.now().plus_ms(BUDGET_CHECK_MS)),
         GateKind::Lane | GateKind::Key | GateKind::Quota | GateKind::Fair => opens_at,
     };
-    if let Some(at) = check_at {
+    // An execution to which the gate has promised a slot may never start.
+    let promise_ends_at = work.gate(&name).promise_ends_at(work.now());
+    if let Some(at) = check_at.into_iter().chain(promise_ends_at).min() {
         check_by(work, &name, at);
     }
     if let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) {
+        work.drop_promises(&row);
         record_held(work, &row, &name);
     }
     let gate = name.id();
-    work.apply(id, fact, None, |row| row.state = State::Held(name.into()));
+    work.apply(id, fact, None, |row| {
+        row.state = State::Held(name.into());
+        // It was released before and did not start: it is held at its earlier place.
+        row.ready_order = row.detail.place.unwrap_or(row.ready_order);
+    });
     work.add_held(gate, id);
 }

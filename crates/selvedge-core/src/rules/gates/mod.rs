@@ -8,6 +8,7 @@
 //!
 //! Executions with a fairness key wait in [lines], one for each key and class: only the head of a line can be claimed.
 
+pub mod adopt;
 pub mod budget;
 pub mod check;
 pub mod configure;

@@ -5,7 +5,7 @@ use super::{BUDGET_CHECK_MS, is_finite, lines, whole};
 use crate::execution::ClaimOrder;
 use crate::fact::{Fact, SuspensionNotice};
 use crate::gate::draws::{counts_elsewhere, own_limit, own_reserve};
-use crate::gate::{Config, Gate, GateKind, GateName, Looked, add};
+use crate::gate::{Config, Gate, GateKind, GateName, Looked, Promise, add};
 use crate::rules::suspend;
 use crate::state::State;
 use crate::suspension::{ResumedBy, Suspension};
@@ -15,6 +15,11 @@ use crate::{Execution, Work};
 pub const CHUNK: u32 = 100;
 /// Time after which an open gate that holds executions is checked again, in milliseconds.
 pub(super) const CHECK_AGAIN_MS: i64 = 1000;
+/// Time for which a gate keeps what an execution needs after its release, in milliseconds. Longer than a worker takes to
+/// claim it, and short enough that an execution without a worker does not keep others waiting for long.
+pub const PROMISE_MS: i64 = 3000;
+/// Maximum number of promises that a gate records. Executions that are released beyond it get none.
+const PROMISES_MAX: usize = 100;
 /// Pause between the chunks of a scan over the executions that a gate holds, in milliseconds.
 const SCAN_PAUSE_MS: i64 = 20;
 
@@ -37,23 +42,35 @@ pub fn release_opened(work: &mut Work) {
 /// again soon: the released executions may wait long for a worker, which should not delay the others. A full gate
 /// is not checked: the transaction that gives a slot or an amount back releases executions.
 ///
+/// What a released execution needs is promised to it for [`PROMISE_MS`], so that no later execution takes it first. When a
+/// promise ends unused, the gate releases the next execution.
+///
 /// A `thorough` release also scans a gate whose recorded bounds say that nothing can be released. Only callers that are
 /// not latency-critical ask for it.
 pub fn release(work: &mut Work, name: &GateName, thorough: bool) -> u32 {
     let now = work.now();
     let mut gate = work.gate(name).into_owned();
     let config = work.gate(&whole(name)).config.clone().unwrap_or_default();
+    gate.state.promised.retain(|promise| promise.until > now);
+    let promised = gate.state.promised.len() as u32;
+    let limits_something = match name.kind {
+        GateKind::Key => true,
+        GateKind::Lane | GateKind::Quota | GateKind::Fair => config.limits_starts(),
+        GateKind::Budget => config.limits.values().any(|limit| limit.hard.is_some()),
+    };
     let room = gate.room(&config, now).unwrap_or(CHUNK).min(CHUNK);
     let mut found = Scanned::default();
-    while found.released < room && (thorough || !gate.refuses_all_held(&config.limits, found.released)) {
+    while found.released < room && (thorough || !gate.refuses_all_held(&config.limits, found.released, now)) {
         let Some(id) = work.next_held(name.id()) else { break };
         let Ok(Some(row)) = work.find(id).map(|row| row.cloned()) else { continue };
         found.last = Some(row.claim_order());
-        if !counts_elsewhere(&row, name, config.scope, work.lane_of(row.class)) {
-            let reserve = own_reserve(&row, name);
-            let full = own_limit(&row, name).is_some_and(|limit| gate.active + found.released >= limit);
-            if full || reserve.is_some_and(|reserve| gate.refuses_to_spend(&config.limits, reserve).is_some())
-            {
+        let counts_here = !counts_elsewhere(&row, name, config.scope, work.lane_of(row.class));
+        let reserve = own_reserve(&row, name);
+        if counts_here {
+            let taken = gate.active + promised + found.released;
+            let full = own_limit(&row, name).is_some_and(|limit| taken >= limit);
+            let refuses = |reserve| gate.refuses_to_spend(&config.limits, reserve, None, now).is_some();
+            if full || reserve.is_some_and(refuses) {
                 found.refused.push(row);
                 continue;
             }
@@ -61,13 +78,16 @@ pub fn release(work: &mut Work, name: &GateName, thorough: bool) -> u32 {
                 add(&mut gate.state.reserved, reserve);
             }
         }
-        release_one(work, &row, name);
+        if release_one(work, &row, name) && counts_here && limits_something {
+            let reserve = reserve.cloned().unwrap_or_default();
+            found.promises.push(Promise { execution: row.id, until: now.plus_ms(PROMISE_MS), reserve });
+        }
         found.released += 1;
     }
     found.all = !work.has_loaded_held(name.id()) && !work.may_hold_unloaded(name.id());
     found.refused.iter().rev().for_each(|row| work.put_back_held(name.id(), row.id));
-    found.enough = gate.refuses_all_held(&config.limits, found.released);
-    found.full = room == 0 || work.gate(name).refuses_all_held(&config.limits, 0);
+    found.enough = gate.refuses_all_held(&config.limits, found.released, now);
+    found.full = room == 0 || work.gate(name).refuses_all_held(&config.limits, 0, now);
     schedule_check(work, name, &config, &found);
     found.released
 }
@@ -84,8 +104,10 @@ struct Scanned {
     all: bool,
     /// Nothing more can be released, assuming that the released executions start.
     enough: bool,
-    /// Nothing can be released until a slot or an amount is given back.
+    /// Nothing can be released until a slot or an amount is given back, or a promise ends.
     full: bool,
+    /// What is promised to the released executions.
+    promises: Vec<Promise>,
 }
 
 /// Records, after a scan, when to check the gate again, where the scan continues, and the bounds of the executions
@@ -94,6 +116,10 @@ fn schedule_check(work: &mut Work, name: &GateName, config: &Config, found: &Sca
     let (gate, now) = (work.gate(name).into_owned(), work.now());
     let began = work.held_requested_after(name.id());
     let mut state = gate.state.clone();
+    state.promised.retain(|promise| promise.until > now);
+    let promised_before = state.promised.len() as u32;
+    let left = PROMISES_MAX.saturating_sub(state.promised.len());
+    state.promised.extend(found.promises.iter().take(left).cloned());
     // Executions behind the refused ones may ask for less.
     let more_behind = !found.all && !found.enough && !found.refused.is_empty() && found.released < CHUNK;
     let mut begin_again = false;
@@ -125,7 +151,7 @@ fn schedule_check(work: &mut Work, name: &GateName, config: &Config, found: &Sca
     }
     let opens_at = config.rate.and_then(|rate| {
         let mut starts = state.starts.clone();
-        (0..found.released).for_each(|_| starts.start(rate, now));
+        (0..found.released + promised_before).for_each(|_| starts.start(rate, now));
         starts.opens_at(rate, now).filter(is_finite)
     });
     let soon = now.plus_ms(CHECK_AGAIN_MS);
@@ -142,14 +168,18 @@ fn schedule_check(work: &mut Work, name: &GateName, config: &Config, found: &Sca
     let holds = state.holds || began.is_some() || work.may_hold_more(name.id());
     let check_again = check_again.filter(|_| holds);
     let stops = state.stops.then_some(now);
-    let due_at = check_again.into_iter().chain(state.resets_at).chain(stops).min();
+    let promise_ends_at = state.promised.iter().map(|promise| promise.until).min();
+    let due_at = check_again.into_iter().chain(state.resets_at).chain(stops).chain(promise_ends_at).min();
     if due_at != gate.due_at || state != gate.state {
         work.change_gate(name, |gate| (gate.due_at, gate.state) = (due_at, state));
     }
 }
 
-/// Releases an execution: it becomes waiting, or its suspension by the gate ends.
-fn release_one(work: &mut Work, row: &Execution, name: &GateName) {
+/// Releases an execution: it becomes waiting, or its suspension by the gate ends. Returns true if it is waiting now.
+///
+/// It waits from now on, like any other execution that becomes waiting. If it does not start and is released once more,
+/// it has its first place in the claim order again, before all that came later.
+fn release_one(work: &mut Work, row: &Execution, name: &GateName) -> bool {
     match &row.state {
         State::Suspended(suspension) => {
             let mut suspension = Suspension::clone(suspension);
@@ -158,6 +188,8 @@ fn release_one(work: &mut Work, row: &Execution, name: &GateName) {
         }
         _ => {
             work.apply(row.id, Fact::Admitted { gate: name.clone() }, None, |row| row.state = State::Waiting);
+            work.keep_place(row.id, row.ready_order);
         }
     }
+    work.find(row.id).is_ok_and(|row| row.is_some_and(|row| row.state == State::Waiting))
 }

@@ -11,8 +11,8 @@ pub fn refusal(row: &Execution, work: &Work) -> Option<(GateName, Shut)> {
     let slot = slots_of(row).find_map(|(name, limit)| {
         let gate = work.gate(&name);
         let shut = match &gate.config {
-            Some(config) => gate.refuses(config, limit, work.now()),
-            None => gate.refuses(&Config::default(), limit, work.now()),
+            Some(config) => gate.refuses(config, limit, Some(row.id), work.now()),
+            None => gate.refuses(&Config::default(), limit, Some(row.id), work.now()),
         };
         shut.map(|shut| (name, shut))
     });
@@ -20,7 +20,8 @@ pub fn refusal(row: &Execution, work: &Work) -> Option<(GateName, Shut)> {
         work.budgets_of(row).into_iter().find_map(|budget| {
             let whole = work.gate(&budget.whole);
             let limits = &whole.config.as_ref()?.limits;
-            let why = work.gate(&budget.counted()).refuses_to_spend(limits, budget.reserve)?;
+            let gate = work.gate(&budget.counted());
+            let why = gate.refuses_to_spend(limits, budget.reserve, Some(row.id), work.now())?;
             Some((budget.counted(), Shut { why, until: None }))
         })
     })
@@ -31,7 +32,7 @@ pub fn lanes_open_at(namespace: NamespaceId, lanes: &[Name], work: &Work) -> Opt
     let opens = |lane: &Name| {
         let gate = work.gate(&lane_gate(namespace, lane));
         let config = gate.config.as_ref()?;
-        gate.refuses(config, None, work.now())?.until
+        gate.refuses(config, None, None, work.now())?.until
     };
     lanes.iter().filter_map(opens).min()
 }
@@ -44,6 +45,7 @@ pub fn take(row: &Execution, lane: Option<&GateName>, work: &mut Work) -> Slots 
     let mut start = |name: &GateName| {
         work.change_gate(name, |gate| {
             gate.active += 1;
+            gate.end_promise(row.id);
             if let Some(rate) = gate.config.as_ref().and_then(|config| config.rate) {
                 gate.state.starts.start(rate, now);
             }
@@ -52,8 +54,12 @@ pub fn take(row: &Execution, lane: Option<&GateName>, work: &mut Work) -> Slots 
     slots_of(row).for_each(|(name, _)| start(&name));
     lane.into_iter().for_each(&mut start);
     for budget in &budgets {
-        if !budget.reserve.is_empty() {
-            work.change_gate(&budget.counted(), |gate| add(&mut gate.state.reserved, budget.reserve));
+        let counted = budget.counted();
+        if !budget.reserve.is_empty() || work.gate(&counted).has_promise(row.id) {
+            work.change_gate(&counted, |gate| {
+                add(&mut gate.state.reserved, budget.reserve);
+                gate.end_promise(row.id);
+            });
         }
     }
     Slots {

@@ -1,6 +1,7 @@
-//! Scans gates that are due: gates that may release what they hold, and budgets.
+//! Scans gates that are due: gates that may release what they hold, budgets, and lanes that count what is active.
 
 use crate::Error;
+use crate::adoption::adopt_active;
 use crate::reconcilers::runtime::{ReconcilerContext, RowId};
 use crate::reconcilers::{PAGE, PAGES, Reconciler, Tally};
 use async_trait::async_trait;
@@ -63,6 +64,12 @@ impl Reconciler for GateScan {
             gates.retain(|gate| due_gates(gate, now) == self.gates);
             for gate in gates.iter().filter(|gate| gate.state.stops && covers(context, gate)) {
                 tally += stop_active(context, gate).await?;
+            }
+            for gate in gates.iter().filter(|gate| covers(context, gate)) {
+                if let Some(count) = gate.state.adoption {
+                    tally.done +=
+                        adopt_active(&*context.store, &context.committer, &gate.name, count).await?;
+                }
             }
             tally += release(context, gates).await?;
             if found < PAGE as usize || after.is_none() {

@@ -61,7 +61,7 @@ async fn an_unsupported_method_is_refused_with_the_supported_ones() {
         ("PUT", "/v1/executions/batch", "POST"),
         ("POST", "/v1/events", "GET,HEAD"),
         ("GET", "/v1/workers/i", "DELETE"),
-        ("POST", "/v1/lanes/default", "DELETE,GET,HEAD,PUT"),
+        ("POST", "/v1/lanes/default", "DELETE,GET,HEAD,PATCH,PUT"),
         ("POST", "/v1/quotas", "GET,HEAD"),
         ("GET", "/v1/budgets/b/reset", "POST"),
         ("OPTIONS", "/healthz", "GET,HEAD"),

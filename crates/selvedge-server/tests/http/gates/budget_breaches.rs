@@ -101,12 +101,13 @@ async fn an_exhausted_budget_suspends_active_executions_until_it_has_room_or_an_
     let claims = server.claim("i", 2).await;
     assert_eq!(claimed_ids(&claims), all);
     let usage = json!({ "budget": "month", "usage": { "tokens": 10 } });
-    assert_eq!(server.report("i", op_with("usage", &claims[0], usage)).await["ok"], true);
+    let breached = server.report("i", op_with("usage", &claims[0], usage)).await;
+    assert_eq!(breached, json!({ "ok": true, "state": "suspended", "breached": ["tokens"] }));
     for (id, claim) in all.iter().zip(&claims) {
         let suspended = server.wait_for_state(id, "suspended").await;
         let condition = &suspended["suspension"]["waits"][0]["condition"];
         assert!(condition.to_string().contains("month"), "{condition}");
-        let stale = server.report("i", op_with("complete", claim, json!({}))).await;
+        let stale = server.report("i", op_with("release", claim, json!({}))).await;
         assert_eq!(stale["error"]["code"], "stale_lease");
     }
     let explained = server.read(&format!("executions/{}/explain", all[0])).await;
@@ -135,6 +136,75 @@ async fn an_exhausted_budget_suspends_active_executions_until_it_has_room_or_an_
     claimed.sort();
     all.sort();
     assert_eq!(claimed, all);
+}
+
+#[tokio::test]
+async fn a_result_is_accepted_after_its_budget_suspended_the_execution() {
+    let server = Server::start().await;
+    let config =
+        json!({ "limits": { "tokens": { "hard": 10 }, "cost": { "hard": 5 } }, "on_hard": "suspend" });
+    server.configure("budgets/month", config).await;
+    let usage =
+        |claim: &Value| op_with("usage", claim, json!({ "budget": "month", "usage": { "tokens": 10 } }));
+    let done = |claim: &Value| op_with("complete", claim, json!({ "result": 7 }));
+    // In a later report: the execution is suspended in between.
+    let id = server.submit(json!({ "kind": "k", "budgets": ["month"] })).await;
+    let claim = server.claim("i", 1).await.remove(0);
+    let breached = server.report("i", usage(&claim)).await;
+    assert_eq!(breached, json!({ "ok": true, "state": "suspended", "breached": ["tokens"] }));
+    assert_eq!(server.execution(&id).await["state"], "suspended");
+    for _ in 0..2 {
+        assert_eq!(server.report("i", done(&claim)).await, json!({ "ok": true, "state": "completed" }));
+    }
+    let execution = server.execution(&id).await;
+    assert_eq!((&execution["outcome"], &execution["result"]), (&json!("completed"), &json!(7)));
+    assert_eq!(server.read("budgets/month").await["reserved"], json!({}));
+    // In the same report: it is completed and not suspended at all.
+    server.post("/v1/budgets/month/reset", json!({})).await;
+    let id = server.submit(json!({ "kind": "k", "budgets": ["month"] })).await;
+    let claim = server.claim("i", 1).await.remove(0);
+    let body = json!({ "ops": [usage(&claim), done(&claim)] });
+    let results = server.post("/v1/workers/i/report", body).await.json()["results"].clone();
+    assert_eq!(results[0], json!({ "ok": true, "state": "completed", "breached": ["tokens"] }));
+    assert_eq!(results[1], json!({ "ok": true, "state": "completed" }));
+    assert_eq!(server.list_of(&id, "attempts").await[0]["outcome"], "completed");
+    // Not after the next claim.
+    server.post("/v1/budgets/month/reset", json!({})).await;
+    server.submit(json!({ "kind": "k", "budgets": ["month"] })).await;
+    let claim = server.claim("i", 1).await.remove(0);
+    assert_eq!(server.report("i", usage(&claim)).await["state"], "suspended");
+    server.post("/v1/budgets/month/reset", json!({})).await;
+    let next = server.claim("j", 1).await.remove(0);
+    assert_eq!(server.report("i", done(&claim)).await["error"]["code"], "stale_lease");
+    server.complete("j", &next, json!(8)).await;
+}
+
+#[tokio::test]
+async fn a_result_is_accepted_with_the_usage_that_fails_the_execution_and_not_later() {
+    let server = Server::start().await;
+    let config = json!({ "limits": { "tokens": { "hard": 10 } }, "on_hard": "fail" });
+    server.configure("budgets/month", config).await;
+    let usage =
+        |claim: &Value| op_with("usage", claim, json!({ "budget": "month", "usage": { "tokens": 10 } }));
+    let done = |claim: &Value| op_with("complete", claim, json!({ "result": 7 }));
+    let id = server.submit(json!({ "kind": "k", "budgets": ["month"] })).await;
+    let claim = server.claim("i", 1).await.remove(0);
+    let body = json!({ "ops": [usage(&claim), done(&claim)] });
+    let results = server.post("/v1/workers/i/report", body).await.json()["results"].clone();
+    assert_eq!(results[1], json!({ "ok": true, "state": "completed" }));
+    assert_eq!(server.execution(&id).await["outcome"], "completed");
+    server.post("/v1/budgets/month/reset", json!({})).await;
+    let id = server.submit(json!({ "kind": "k", "budgets": ["month"] })).await;
+    let claim = server.claim("i", 1).await.remove(0);
+    let breached = server.report("i", usage(&claim)).await;
+    assert_eq!(breached, json!({ "ok": true, "state": "failed", "breached": ["tokens"] }));
+    let refused = server.report("i", done(&claim)).await["error"].clone();
+    assert_eq!((&refused["code"], &refused["outcome"]), (&json!("stale_lease"), &json!("failed")));
+    assert_eq!(server.execution(&id).await["outcome"], "failed");
+    // What it spent is counted, also after its end.
+    let late = server.report("i", usage(&claim)).await;
+    assert_eq!((&late["ok"], &late["state"]), (&json!(true), &json!("failed")));
+    assert_eq!(server.read("budgets/month").await["usage"], json!({ "tokens": 20 }));
 }
 
 #[tokio::test]

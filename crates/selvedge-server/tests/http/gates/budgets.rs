@@ -82,7 +82,7 @@ async fn a_claim_reserves_an_amount_and_usage_reports_replace_it() {
     let usage = json!({ "budget": "month", "usage": { "tokens": 10.5 }, "dedup_key": "call-1" });
     for _ in 0..2 {
         let spent = server.report("i", op_with("usage", &claims[0], usage.clone())).await;
-        assert_eq!(spent, json!({ "ok": true, "state": "active" }));
+        assert_eq!(spent, json!({ "ok": true, "state": "active", "breached": [] }));
     }
     server.complete("i", &claims[0], json!(null)).await;
     let budget = server.read("budgets/month").await;
@@ -97,7 +97,7 @@ async fn a_claim_reserves_an_amount_and_usage_reports_replace_it() {
     // An attempt that has ended may still report usage.
     let late = json!({ "budget": "month", "usage": { "tokens": 0.25, "cost": 3 } });
     let spent = server.report("i", op_with("usage", &claims[0], late)).await;
-    assert_eq!(spent, json!({ "ok": true, "state": "completed" }));
+    assert_eq!(spent, json!({ "ok": true, "state": "completed", "breached": [] }));
     let other_lease = json!({ "budget": "month", "usage": {}, "lease_id": claims[1]["lease"]["id"] });
     let refused = server.report("i", op_with("usage", &claims[0], other_lease)).await;
     assert_eq!(refused["error"]["code"], "stale_lease");
@@ -266,9 +266,11 @@ async fn a_budget_of_scope_flow_counts_each_flow_separately() {
 #[tokio::test]
 async fn the_ledger_of_an_execution_names_budgets_it_does_not_draw_on_and_is_paged() {
     let server = Server::start().await;
-    let id = server.submit(json!({ "kind": "k", "budgets": ["drawn"] })).await;
     for name in ["drawn", "other", "third"] {
         server.configure(&format!("budgets/{name}"), json!({ "limits": {} })).await;
+    }
+    let id = server.submit(json!({ "kind": "k", "budgets": ["drawn"] })).await;
+    for name in ["drawn", "other", "third"] {
         let body = json!({ "usage": { "tokens": 1 }, "execution": id });
         assert_eq!(server.post(&format!("/v1/budgets/{name}/usage"), body).await.status, 200);
     }

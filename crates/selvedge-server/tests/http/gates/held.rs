@@ -4,6 +4,18 @@ use super::claimed_ids;
 use crate::support::{Server, text_of};
 use serde_json::{Value, json};
 
+/// Starts a server that has the budgets and quotas that the submissions below name.
+async fn start_with_gates() -> Server {
+    let server = Server::start().await;
+    for name in ["month", "day"] {
+        server.configure(&format!("budgets/{name}"), json!({ "limits": {} })).await;
+    }
+    for name in ["calls", "mails"] {
+        server.configure(&format!("quotas/{name}"), json!({})).await;
+    }
+    server
+}
+
 /// Submits an execution with a concurrency key. Returns its id.
 async fn submit_with_key(server: &Server, key: &str, limit: u32) -> String {
     server.submit(json!({ "kind": "k", "concurrency": { "key": key, "limit": limit } })).await
@@ -11,7 +23,7 @@ async fn submit_with_key(server: &Server, key: &str, limit: u32) -> String {
 
 #[tokio::test]
 async fn the_gates_of_an_execution_are_shown_as_they_were_submitted() {
-    let server = Server::start().await;
+    let server = start_with_gates().await;
     let gates = json!({
         "fairness_key": "tenant", "budgets": ["month", { "name": "day", "reserve": { "tokens": 0.000001, "cost": 12 } }],
         "quotas": ["calls", "mails"], "concurrency": { "key": "customer 7", "limit": 3 },
@@ -39,7 +51,7 @@ async fn the_gates_of_an_execution_are_shown_as_they_were_submitted() {
 
 #[tokio::test]
 async fn nodes_take_their_gates_from_the_defaults_of_their_flow() {
-    let server = Server::start().await;
+    let server = start_with_gates().await;
     let flow = server
         .submit_flow(json!({
             "defaults": { "quotas": ["calls"], "budgets": ["month"], "fairness_key": "tenant" },
@@ -156,6 +168,27 @@ async fn a_held_execution_can_be_cancelled_and_is_then_no_longer_held() {
     assert_eq!(cancelled["execution"]["state"], "cancelled");
     assert_eq!(cancelled["execution"]["held_reason"], json!(null));
     assert_eq!(server.read("executions?state=held").await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn held_executions_start_before_later_ones_while_their_key_is_always_overloaded() {
+    let server = Server::start().await;
+    let mut all = vec![submit_with_key(&server, "tenant", 1).await];
+    let mut claim = server.claim("i", 1).await.remove(0);
+    let mut started = claimed_ids(std::slice::from_ref(&claim));
+    all.push(submit_with_key(&server, "tenant", 1).await);
+    assert!(server.claim("i", 1).await.is_empty());
+    for _ in 0..10 {
+        // Newcomers wait when the slot is given back, so they come before the held execution in the claim order.
+        all.push(submit_with_key(&server, "tenant", 1).await);
+        server.complete("i", &claim, json!(null)).await;
+        all.push(submit_with_key(&server, "tenant", 1).await);
+        claim = server.claim("i", 1).await.remove(0);
+        started.extend(claimed_ids(std::slice::from_ref(&claim)));
+    }
+    assert_eq!(started, all[..started.len()]);
+    let newcomer = server.execution(&all[all.len() - 1]).await;
+    assert_eq!(newcomer["state"], "held", "{newcomer}");
 }
 
 #[tokio::test]

@@ -204,7 +204,10 @@ async fn an_unknown_gate_is_not_found() {
     let claim = server.claim("i", 1).await.remove(0);
     let usage = op_with("usage", &claim, json!({ "budget": "none", "usage": {} }));
     let result = server.report("i", usage).await;
-    assert_eq!((&result["error"]["code"], &result["error"]["status"]), (&json!("not_found"), &json!(404)));
+    assert_eq!(
+        (&result["error"]["code"], &result["error"]["status"]),
+        (&json!("unknown_budget"), &json!(422))
+    );
     server.configure("budgets/b", json!({ "limits": {} })).await;
     let body = json!({ "usage": {}, "execution": Uuid::now_v7() });
     assert_eq!(server.post("/v1/budgets/b/usage", body).await.problem(), not_found);

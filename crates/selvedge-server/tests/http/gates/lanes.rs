@@ -1,7 +1,7 @@
 //! Lanes: pause, limits on concurrency and rate, weights, and details.
 
 use super::claimed_ids;
-use crate::support::{Server, text_of, within};
+use crate::support::{Server, op, text_of, within};
 use serde_json::{Value, json};
 
 /// Submits `count` executions to lane `default`. Returns their ids.
@@ -168,6 +168,27 @@ async fn a_lane_limits_its_active_executions_and_explain_names_them() {
         server.complete("i", &claims[0], json!(null)).await;
     });
     assert_eq!(next["execution"]["id"], json!(all[2]));
+}
+
+#[tokio::test]
+async fn a_limit_counts_the_executions_that_already_run_and_each_end_gives_one_slot_back() {
+    let server = Server::start().await;
+    let executions: Vec<Value> = (0..450).map(|_| json!({ "kind": "k" })).collect();
+    let batch = server.post("/v1/executions/batch", json!({ "executions": executions })).await;
+    assert_eq!(batch.status, 200);
+    let running = server.claim("i", 440).await;
+    assert_eq!(running.len(), 440);
+    server.configure("lanes/default", json!({ "concurrency": 440 })).await;
+    assert!(server.claim("i", 10).await.is_empty(), "as many run as the limit allows");
+    assert_eq!(server.read("lanes/default").await["active"], 440);
+    for claim in &running[..2] {
+        server.complete("i", claim, json!(null)).await;
+    }
+    assert_eq!(server.claim("i", 10).await.len(), 2);
+    server.patch("/v1/lanes/default", json!({ "concurrency": 3 })).await;
+    let ops: Vec<Value> = running[2..].iter().map(|claim| op("complete", claim)).collect();
+    assert_eq!(server.post("/v1/workers/i/report", json!({ "ops": ops })).await.status, 200);
+    assert_eq!(server.claim("i", 10).await.len(), 1, "two run, and the limit is three");
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ mod held;
 mod invalid_input;
 mod lane_draining;
 mod lanes;
+mod patches;
 mod quotas;
+mod unknown_names;
 
 use crate::support::text_of;
 use serde_json::Value;

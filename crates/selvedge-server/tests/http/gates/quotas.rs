@@ -102,8 +102,11 @@ async fn a_removed_quota_holds_nothing() {
 }
 
 #[tokio::test]
-async fn an_execution_may_draw_on_quotas_that_are_not_configured() {
+async fn an_execution_may_draw_on_quotas_that_limit_nothing_or_were_removed() {
     let server = Server::start().await;
-    let id = submit_with_quotas(&server, &["nobody", "configured"]).await;
+    server.configure("quotas/open", json!({})).await;
+    server.configure("quotas/removed", json!({ "concurrency": 0 })).await;
+    let id = submit_with_quotas(&server, &["open", "removed"]).await;
+    assert_eq!(server.delete("/v1/quotas/removed").await.status, 200);
     assert_eq!(claimed_ids(&server.claim("i", 10).await), [id]);
 }

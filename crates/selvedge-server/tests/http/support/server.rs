@@ -116,6 +116,11 @@ impl Server {
         self.send("PUT", path, &json, body.to_string().into()).await
     }
 
+    pub async fn patch(&self, path: &str, body: Value) -> Reply {
+        let json = [("content-type", "application/merge-patch+json")];
+        self.send("PATCH", path, &json, body.to_string().into()).await
+    }
+
     pub async fn delete(&self, path: &str) -> Reply {
         self.send("DELETE", path, &[], Vec::new()).await
     }
