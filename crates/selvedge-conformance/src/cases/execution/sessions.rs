@@ -168,9 +168,12 @@ pub async fn a_heartbeat_renews_and_reports_cancellations_and_lost_leases(harnes
         .run(Heartbeat {
             namespace: harness.namespace,
             instance: Name::trusted("one"),
+            incarnation: None,
             leases: fences.clone(),
+            waits_since: None,
         })
-        .await;
+        .await
+        .expect("the heartbeat names no incarnation");
     assert_eq!(beat.renewed, fences[..2]);
     assert_eq!(beat.cancel_requested, [fences[1]]);
     assert_eq!((beat.lost.len(), beat.lost[0].0), (1, fences[2]));
