@@ -155,6 +155,16 @@ pub enum Refusal {
         /// The lane.
         lane: String,
     },
+    /// A newer incarnation of the worker's instance has made a call.
+    #[error(
+        "incarnation {incarnation:?} of worker instance {instance:?} was superseded by a newer one, and its leases were put back; stop this process"
+    )]
+    Superseded {
+        /// The worker's instance.
+        instance: String,
+        /// The superseded incarnation.
+        incarnation: String,
+    },
     /// The stored row cannot be decoded. It is left unchanged.
     #[error("execution {execution} cannot be read: {detail}; nothing was changed")]
     Unreadable {
@@ -262,6 +272,7 @@ impl Refusal {
             Refusal::Token { reason: TokenReason::Revoked, .. } => "token_revoked",
             Refusal::LimitReached { .. } => "limit_reached",
             Refusal::LaneDraining { .. } => "lane_draining",
+            Refusal::Superseded { .. } => "superseded",
             Refusal::Unreadable { .. } => "unreadable_row",
         }
     }
@@ -286,6 +297,7 @@ impl Refusal {
             | Refusal::Token { .. }
             | Refusal::LimitReached { .. }
             | Refusal::LaneDraining { .. }
+            | Refusal::Superseded { .. }
             | Refusal::Unreadable { .. } => None,
         }
     }
@@ -321,6 +333,7 @@ impl Refusal {
             | Refusal::Token { .. }
             | Refusal::LimitReached { .. }
             | Refusal::LaneDraining { .. }
+            | Refusal::Superseded { .. }
             | Refusal::Unreadable { .. } => {}
         }
         self

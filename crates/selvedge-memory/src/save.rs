@@ -109,13 +109,22 @@ impl Tables {
         }
     }
 
-    /// Merges a session into its row: times never go back, and a requested drain stays requested.
+    /// Merges a session into its row. A write of an earlier life changes nothing, one of a later life replaces the row.
+    /// Within a life, times never go back, a requested drain stays requested, and the detail stays.
     fn merge_session(&mut self, mut session: Session) {
-        if let Some(before) = self.take_session(session.id) {
-            session.registered_at = before.registered_at;
+        let before = self.sessions.get(&session.id);
+        if before.is_some_and(|before| before.life > session.life) {
+            return;
+        }
+        let before = self.take_session(session.id);
+        if let Some(before) = &before {
             session.seen_at = session.seen_at.max(before.seen_at);
+        }
+        if let Some(before) = before.filter(|before| before.life == session.life) {
+            session.registered_at = before.registered_at;
             session.renewed_at = session.renewed_at.max(before.renewed_at);
             session.draining |= before.draining;
+            session.detail = before.detail;
         }
         self.put_session(session);
     }

@@ -252,7 +252,11 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
                 rows.flows.push(row::flow(answer)?);
             }
         }
-        Asked::Sessions => rows.sessions.extend(answer.iter().map(row::session)),
+        Asked::Sessions => {
+            for answer in answer {
+                rows.sessions.push(row::session(answer)?);
+            }
+        }
         Asked::Leases => {
             for answer in answer {
                 match row::held_lease(answer) {

@@ -164,10 +164,11 @@ pub fn some_payload(row: &Row, index: usize) -> Option<Bytes> {
 }
 
 /// Reads the session in a row of `{session}`.
-pub fn session(row: &Row) -> Session {
+pub fn session(row: &Row) -> Result<Session, Error> {
     let name = |text: &str| Name::trusted(text);
     let names = |list: Vec<&str>| list.into_iter().map(Name::trusted).collect::<Vec<Name>>();
-    Session {
+    let detail = columns::session_detail(row.get::<_, Option<&str>>(13));
+    Ok(Session {
         id: SessionId(row.get(0)),
         worker: name(row.get(2)),
         instance: name(row.get(3)),
@@ -182,7 +183,9 @@ pub fn session(row: &Row) -> Session {
         seen_at: row.get::<_, Micros>(9).time(),
         renewed_at: row.get::<_, Option<Micros>>(10).map(Micros::time),
         draining: row.get(11),
-    }
+        life: row.get::<_, i32>(12) as u32,
+        detail: detail.map_err(|why| Error::Failed(format!("a session cannot be read: {why}")))?,
+    })
 }
 
 /// Reads the lease in a row of `leases/list`. The error names an unreadable execution and the reason.

@@ -17,7 +17,7 @@ use crate::streams;
 use deadpool_postgres::Object;
 use selvedge_core::rows::{Changes, Inserted, KeyRow, ResultChange, TagEntry, Updated};
 use selvedge_core::{FlowId, Name, Session, log};
-use selvedge_store::columns::{Fixed, Moving};
+use selvedge_store::columns::{self, Fixed, Moving};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
@@ -258,5 +258,7 @@ fn session(session: &Session) -> Parameters<'_> {
         Box::new(Micros::from(session.seen_at)),
         Box::new(session.renewed_at.map(Micros::from)),
         Box::new(session.draining),
+        Box::new(session.life as i32),
+        Box::new(columns::session_detail_column(&session.detail)),
     ]
 }

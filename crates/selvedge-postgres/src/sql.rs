@@ -21,7 +21,7 @@ pub const EXECUTION_COLUMN_COUNT: usize = 26;
 
 /// The columns of a session.
 const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
-    renewed_at, draining";
+    renewed_at, draining, life, detail";
 
 /// The columns of a flow: its own, then its counts.
 const FLOW: &str = "flows.id, flows.submitted_at, flows.namespace, flows.name, flows.tags, flows.spec, flows.version, \

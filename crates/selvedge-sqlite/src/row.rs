@@ -87,6 +87,9 @@ pub fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         seen_at: time(row, 9)?,
         renewed_at: optional_time(row, 10)?,
         draining: row.get(11)?,
+        life: row.get(12)?,
+        detail: columns::session_detail(row.get::<_, Option<String>>(13)?.as_deref())
+            .map_err(|why| not_understood(&format!("a session cannot be read: {why}")))?,
     })
 }
 

@@ -8,7 +8,7 @@ use selvedge_core::rows::{
     Changes, HistoryPage, Inserted, KeyName, KeyRow, KeySubject, ResultChange, TagEntry, Updated,
 };
 use selvedge_core::{ExecutionId, FlowId, Session, SessionId, Timestamp, log};
-use selvedge_store::columns::{Fixed, Moving};
+use selvedge_store::columns::{self, Fixed, Moving};
 
 /// The longest input that is stored in its execution's row, in bytes. Longer ones are stored separately, so that changes
 /// of the row do not rewrite them.
@@ -269,6 +269,8 @@ fn write_sessions(connection: &Connection, sessions: &[Session]) -> rusqlite::Re
             session.seen_at.micros(),
             session.renewed_at.map(Timestamp::micros),
             session.draining,
+            session.life,
+            columns::session_detail_column(&session.detail),
         ])?;
     }
     Ok(())

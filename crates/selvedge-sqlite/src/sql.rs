@@ -24,7 +24,7 @@ pub const EXECUTION_COLUMN_COUNT: usize = 27;
 
 /// The columns of a session.
 const SESSION: &str = "id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, \
-    renewed_at, draining";
+    renewed_at, draining, life, detail";
 
 /// The columns of a flow before its counts.
 const FLOW: &str = "id, namespace, submitted_at, name, tags, spec, version, state, ended_at, detail";

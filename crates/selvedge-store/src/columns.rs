@@ -10,6 +10,7 @@ use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::gate::GateName;
 use selvedge_core::history::newest_claim;
 use selvedge_core::rows::Relative;
+use selvedge_core::session::SessionDetail;
 use selvedge_core::state::StateName;
 use selvedge_core::wiring::Node;
 use selvedge_core::{
@@ -190,6 +191,16 @@ pub fn relative(
 pub fn cancel_requested(detail: Option<&str>) -> Result<bool, String> {
     let detail: Detail = detail.map_or(Ok(Detail::default()), |text| from_json("detail", text))?;
     Ok(detail.cancel.is_some())
+}
+
+/// Encodes the detail of a session; none if it is empty.
+pub fn session_detail_column(detail: &SessionDetail) -> Option<String> {
+    (*detail != SessionDetail::default()).then(|| to_json(detail))
+}
+
+/// Decodes the detail of a session.
+pub fn session_detail(detail: Option<&str>) -> Result<SessionDetail, String> {
+    detail.map_or(Ok(SessionDetail::default()), |text| from_json("detail", text))
 }
 
 fn to_json(value: &impl Serialize) -> String {

@@ -85,6 +85,7 @@ impl BenchWorker {
             capabilities: self.capabilities.clone(),
             max: self.max as u32,
             lease_ttl_ms: 60_000,
+            incarnation: None,
         }
     }
 

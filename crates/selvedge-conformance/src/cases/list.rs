@@ -56,11 +56,18 @@ macro_rules! conformance_cases {
                 keys_are_removed_before_keys_are_added
                 only_expired_keys_are_deleted_up_to_the_limit
                 a_repeated_keyed_call_gets_the_first_reply
+                a_keyed_operator_action_is_applied_once_also_by_concurrent_calls
+                a_step_of_a_keyed_call_is_refused_again_when_it_is_repeated
             }
             execution::sessions: {
                 a_session_is_read_back_with_every_field
                 times_of_a_session_never_go_back_and_a_requested_drain_stays_requested
                 a_session_that_is_deleted_and_written_in_one_transaction_is_not_merged
+                a_write_of_an_earlier_life_of_a_session_is_ignored_and_one_of_a_later_life_replaces_it
+                a_waiting_claim_gets_nothing_after_its_worker_has_departed_and_a_new_claim_registers_it
+                a_new_incarnation_supersedes_its_predecessor_in_all_sessions_of_the_instance
+                a_heartbeat_does_not_count_a_lease_as_lost_that_its_worker_ended
+                a_heartbeat_that_waits_renews_leases_that_were_claimed_meanwhile
                 an_instance_is_loaded_with_its_sessions_and_their_leases
                 a_heartbeat_renews_and_reports_cancellations_and_lost_leases
             }

@@ -156,6 +156,8 @@ pub fn session(harness: &Harness, instance: &str, ttl_ms: i64, seen_at: Timestam
         seen_at,
         renewed_at: None,
         draining: false,
+        life: 0,
+        detail: selvedge_core::session::SessionDetail::default(),
     }
 }
 

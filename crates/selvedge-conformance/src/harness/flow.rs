@@ -267,13 +267,7 @@ impl FlowHarness {
     /// Returns the command that grows the flow.
     pub async fn grow_command(&self, graph: GraphDraft) -> Result<Grow, Refusal> {
         let planned = self.harness.planned(graph.check(GraphTarget::ExistingFlow)?).await;
-        Ok(Grow {
-            namespace: self.harness.namespace,
-            flow: self.id,
-            planned,
-            call_key: None,
-            repeated: false,
-        })
+        Ok(Grow { namespace: self.harness.namespace, flow: self.id, planned, repeated: false })
     }
 
     /// Grows the flow by a graph and returns the reply.

@@ -212,10 +212,12 @@ impl Harness {
             scope: worker.scope(self.namespace),
             worker: Name::trusted("worker"),
             instance: Name::trusted(&worker.instance),
+            incarnation: worker.incarnation.as_deref().map(Name::trusted),
             max,
             ttl_ms: worker.ttl_ms,
             call_key: None,
             handed_only: false,
+            life: None,
         }
     }
 

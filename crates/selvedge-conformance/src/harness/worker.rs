@@ -7,6 +7,8 @@ use selvedge_core::{ClaimScope, Name, NamespaceId};
 pub struct Worker {
     /// The worker's instance.
     pub instance: String,
+    /// The incarnation that its claims name, if any.
+    pub incarnation: Option<String>,
     /// The lanes that it claims from.
     pub lanes: Vec<String>,
     /// The kinds that it claims; none means any.
@@ -22,6 +24,7 @@ impl Worker {
     pub fn new(instance: &str) -> Self {
         Worker {
             instance: instance.into(),
+            incarnation: None,
             lanes: vec!["default".into()],
             kinds: None,
             capabilities: Vec::new(),

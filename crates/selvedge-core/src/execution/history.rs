@@ -132,6 +132,9 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::Orphaned { lease, next }
         | Fact::Revoked { lease, next, .. } => (lease.attempt(), None, *next),
         Fact::Cancelled { lease: Some(lease), .. } => (lease.attempt(), None, Next::Terminal(Cancelled)),
+        Fact::CancelAcknowledged { lease, digest, .. } => {
+            (lease.attempt(), Some(*digest), Next::Terminal(Cancelled))
+        }
         Fact::DeadlinePassed { lease: Some(lease) } => (lease.attempt(), None, Next::Terminal(Expired)),
         Fact::Submitted { .. }
         | Fact::DelayOver
@@ -231,7 +234,7 @@ fn attempt_outcome(fact: &Fact) -> &'static str {
         Fact::Breached { .. } => "breached",
         Fact::Orphaned { .. } => "orphaned",
         Fact::Revoked { .. } => "revoked",
-        Fact::Cancelled { .. } => "cancelled",
+        Fact::Cancelled { .. } | Fact::CancelAcknowledged { .. } => "cancelled",
         Fact::DeadlinePassed { .. } => "expired",
         // No other fact ends an attempt.
         _ => "",

@@ -228,6 +228,15 @@ pub struct Progress {
     pub percent: Option<f64>,
     /// The progress in words.
     pub message: Option<String>,
+    /// Digests of the `op_id`s of the lease's latest reports of progress, oldest first; at most [`Progress::REPORTS_MAX`].
+    /// A repeated report changes nothing, even if a newer one has arrived since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<u32>,
+}
+
+impl Progress {
+    /// Maximum number of reports of progress that are remembered.
+    pub const REPORTS_MAX: usize = 32;
 }
 
 /// A kind of timer, and the reconciler that fires it.

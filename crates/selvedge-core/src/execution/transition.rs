@@ -36,7 +36,7 @@ pub enum Cause {
     Orphan,
     /// An operator revoked the lease.
     Revoke,
-    /// An operator cancelled it, or its grace period ended.
+    /// An operator cancelled it, its grace period ended, or its worker acknowledged the request to cancel.
     Cancel,
     /// An operator asked its worker to cancel.
     RequestCancel,

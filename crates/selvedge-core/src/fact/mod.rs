@@ -494,6 +494,17 @@ pub enum Fact {
         /// The lane.
         gate: GateName,
     },
+    /// Its worker acknowledged the request to cancel, which ended the execution.
+    CancelAcknowledged {
+        /// The lease that ended.
+        lease: LeaseRef,
+        /// The operator's reason.
+        reason: Option<String>,
+        /// The worker's message.
+        message: Option<String>,
+        /// The digest of the report.
+        digest: u64,
+    },
 }
 
 impl Fact {
@@ -511,7 +522,7 @@ impl Fact {
             Fact::Released { .. } => Cause::Release,
             Fact::Orphaned { .. } => Cause::Orphan,
             Fact::Revoked { .. } => Cause::Revoke,
-            Fact::Cancelled { .. } => Cause::Cancel,
+            Fact::Cancelled { .. } | Fact::CancelAcknowledged { .. } => Cause::Cancel,
             Fact::CancelRequested { .. } => Cause::RequestCancel,
             Fact::DeadlinePassed { .. } => Cause::Deadline,
             Fact::StartByPassed => Cause::StartBy,

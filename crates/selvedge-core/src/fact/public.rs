@@ -71,6 +71,10 @@ impl Fact {
                 let last = ("execution.cancelled", json!({ "reason": reason }));
                 revoked(lease.as_ref(), "cancelled", reason.as_deref().unwrap_or("cancelled"), last)
             }
+            Fact::CancelAcknowledged { lease, reason, message, .. } => vec![
+                ("attempt.ended", json!({ "attempt": lease.attempt(), "outcome": "cancelled" })),
+                ("execution.cancelled", json!({ "reason": reason, "message": message })),
+            ],
             Fact::CancelRequested { reason, until } => {
                 let mut data = time_data("until_at", Some(*until));
                 data["reason"] = json!(reason);

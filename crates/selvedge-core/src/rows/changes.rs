@@ -27,7 +27,8 @@ pub struct Changes {
     /// Keys. A removed key with a subject is deleted only if it still stands for that subject; one without, only if
     /// it has expired.
     pub keys: Entries<KeyRow, (KeyName, Option<KeySubject>)>,
-    /// Sessions. A write is merged with the stored row: times never go back, and a requested drain stays requested. A
+    /// Sessions. A write is merged with the stored row: one of an earlier life changes nothing, and one of a later life
+    /// replaces the row. Within a life times never go back, a requested drain stays requested, and the detail stays. A
     /// session that is both removed and written replaces the stored row without merging.
     pub sessions: Entries<Session, SessionId>,
     /// Flows. An update writes everything but the counts; namespace, tags and time of submission never change. The

@@ -13,14 +13,14 @@ use crate::gate::{Gate, GateName};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{Candidates, Needs, Relative};
 use crate::rule::{Phase, Profile, Rule};
-use crate::session::SEEN_EVERY_MS;
+use crate::session::{SEEN_EVERY_MS, SessionDetail};
 use crate::signal::{ENGINE, Effect, Signal, TIMEOUT};
 use crate::step::{Step, StepKind, WaitResult};
 use crate::submission::check_capabilities;
 use crate::suspension::ResumedBy;
 use crate::{
     ClaimScope, ClassId, Execution, ExecutionId, Lease, Name, NamespaceId, Refusal, Session, SessionId,
-    State, Work,
+    State, Timestamp, Work,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,8 @@ pub struct ClaimDraft {
     pub max: u32,
     /// Time to live of the leases, in milliseconds.
     pub lease_ttl_ms: i64,
+    /// The incarnation of the instance: text that is new for each start of its process. Default: none.
+    pub incarnation: Option<String>,
 }
 
 impl ClaimDraft {
@@ -83,12 +85,19 @@ impl ClaimDraft {
             },
             worker: Name::parse("/worker", &self.worker, NAME_LIMIT)?,
             instance: Name::parse("/instance", &self.instance, NAME_LIMIT)?,
+            incarnation: check_incarnation(self.incarnation.as_deref())?,
             max: self.max,
             ttl_ms: self.lease_ttl_ms,
             call_key,
             handed_only: false,
+            life: None,
         })
     }
+}
+
+/// Checks the incarnation that a call names, if it names one.
+pub fn check_incarnation(incarnation: Option<&str>) -> Result<Option<Name>, Refusal> {
+    incarnation.map(|incarnation| Name::parse("/incarnation", incarnation, NAME_LIMIT)).transpose()
 }
 
 /// Parses a list of lanes or kinds.
@@ -113,6 +122,8 @@ pub struct Claim {
     pub worker: Name,
     /// The worker's instance.
     pub instance: Name,
+    /// The incarnation of the instance, if the call names one.
+    pub incarnation: Option<Name>,
     /// Maximum number of executions to claim.
     pub max: u32,
     /// Time to live of the leases, in milliseconds.
@@ -121,6 +132,10 @@ pub struct Claim {
     pub call_key: Option<CallKey>,
     /// The claim takes only executions that its own transaction makes waiting, and searches for none in the store.
     pub handed_only: bool,
+    /// The life of the session in which a waiting claim asked first. The claim gets nothing in a later life, so a worker
+    /// that has departed gets nothing by a claim that it made before. None for the first ask, which begins an ended
+    /// session again.
+    pub life: Option<u32>,
 }
 
 /// A claimed execution.
@@ -151,6 +166,12 @@ pub struct Claims {
     pub claimed: Vec<Claimed>,
     /// The reason why nothing was claimed; none if something was.
     pub nothing: Option<Nothing>,
+    /// True if the worker is asked to drain.
+    pub drain: bool,
+    /// True if a call with the same idempotency key was answered before.
+    pub duplicate: bool,
+    /// The life of the session, for [`Claim::life`]; none if the claim has not registered its worker.
+    pub life: Option<u32>,
 }
 
 /// The reason why a claim got nothing.
@@ -162,6 +183,11 @@ pub enum Nothing {
     OpensInMs(i64),
     /// The worker is draining: it gets nothing, whatever is waiting.
     Draining,
+    /// The worker has departed or was superseded while the claim waited.
+    Ended,
+    /// The claim names an incarnation that has not registered: [`BeginIncarnation`](super::worker::BeginIncarnation)
+    /// decides whether it may.
+    NewIncarnation,
     /// A call with the same idempotency key was answered before, and its leases have ended.
     Answered,
 }
@@ -205,9 +231,24 @@ impl Rule for Claim {
 
     /// Leases executions to the worker.
     fn decide(&self, work: &mut Work) -> Self::Reply {
+        let session = work.session(self.session());
+        let drain = session.is_some_and(|session| session.draining);
+        let nothing =
+            |nothing| Claims { claimed: vec![], nothing: Some(nothing), drain, duplicate: false, life: None };
+        if self.is_unregistered(session) {
+            return Ok(nothing(Nothing::NewIncarnation));
+        }
+        if self.has_ended(session) {
+            return Ok(nothing(Nothing::Ended));
+        }
+        let duplicate = match &self.call_key {
+            Some(call_key) => call_key.stored::<Answer>(self.scope.namespace, work)?.is_some(),
+            None => false,
+        };
         let claimed = self.claim(&work.covered(&self.scope), work)?;
-        let nothing = claimed.is_empty().then(|| self.reason_for_nothing(work));
-        Ok(Claims { claimed, nothing })
+        let nothing = claimed.is_empty().then(|| self.reason_for_nothing(duplicate, work));
+        let live = work.session(self.session()).filter(|session| !session.has_ended());
+        Ok(Claims { nothing, claimed, drain, duplicate, life: live.map(|session| session.life) })
     }
 
     /// Puts back all leases: a worker that disconnected does not know of them.
@@ -280,12 +321,11 @@ impl Claim {
     }
 
     /// Returns the reason why the claim got nothing.
-    fn reason_for_nothing(&self, work: &Work) -> Nothing {
-        let stored = self.call_key.as_ref().map(|one| one.stored::<Answer>(self.scope.namespace, work));
+    fn reason_for_nothing(&self, duplicate: bool, work: &Work) -> Nothing {
         if self.is_draining(work) {
             return Nothing::Draining;
         }
-        if matches!(stored, Some(Ok(Some(_)))) {
+        if duplicate {
             return Nothing::Answered;
         }
         match lanes_open_at(self.scope.namespace, &self.scope.lanes, work) {
@@ -297,6 +337,18 @@ impl Claim {
     /// Reports whether the worker is draining: from the request to drain until the worker has departed.
     fn is_draining(&self, work: &Work) -> bool {
         work.session(self.session()).is_some_and(|session| session.draining)
+    }
+
+    /// Reports whether the claim names an incarnation that the session does not have.
+    fn is_unregistered(&self, session: Option<&Session>) -> bool {
+        let registered = session.and_then(|session| session.detail.incarnation.as_ref());
+        self.incarnation.is_some() && registered != self.incarnation.as_ref()
+    }
+
+    /// Reports whether the life of the session in which the claim began to wait is over.
+    fn has_ended(&self, session: Option<&Session>) -> bool {
+        let (Some(life), Some(session)) = (self.life, session) else { return false };
+        session.life != life || session.has_ended()
     }
 
     /// Returns an execution of an earlier answer if it is still active under the same epoch.
@@ -346,28 +398,37 @@ impl Claim {
         claimed
     }
 
-    /// Writes the session if this is its first claim, if the worker or its scope has changed, or if it was last seen
-    /// too long ago.
+    /// Writes the session if this is its first claim, if the session had ended, if the worker or its scope has changed,
+    /// or if it was last seen too long ago.
     fn update_session(&self, known: Option<Session>, work: &mut Work) {
         let now = work.now();
         let fresh = known.as_ref().is_some_and(|session| {
             session.scope == self.scope
                 && session.worker == self.worker
                 && session.seen_at.plus_ms(SEEN_EVERY_MS) > now
+                && !session.has_ended()
         });
         if !fresh {
-            work.put_session(Session {
-                id: self.session(),
-                worker: self.worker.clone(),
-                instance: self.instance.clone(),
-                ttl_ms: self.ttl_ms,
-                scope: self.scope.clone(),
-                registered_at: known.as_ref().map_or(now, |session| session.registered_at),
-                seen_at: now,
-                renewed_at: known.as_ref().and_then(|session| session.renewed_at),
-                draining: false,
-            });
+            work.put_session(self.seen_session(known, now));
         }
+    }
+
+    /// Returns the session as this claim leaves it. A session that has ended begins again.
+    pub(super) fn seen_session(&self, known: Option<Session>, now: Timestamp) -> Session {
+        let session = known.map(|session| session.begun_again(now)).unwrap_or_else(|| Session {
+            id: self.session(),
+            worker: self.worker.clone(),
+            instance: self.instance.clone(),
+            ttl_ms: self.ttl_ms,
+            scope: self.scope.clone(),
+            registered_at: now,
+            seen_at: now,
+            renewed_at: None,
+            draining: false,
+            life: 0,
+            detail: SessionDetail { incarnation: self.incarnation.clone(), ..SessionDetail::default() },
+        });
+        Session { worker: self.worker.clone(), scope: self.scope.clone(), seen_at: now, ..session }
     }
 
     /// Leases a waiting execution to the worker.

@@ -1,5 +1,6 @@
 //! Operations on a whole flow: cancelling, settling and deleting it.
 
+use super::keyed::Repeatable;
 use crate::fact::Fact;
 use crate::flow::outcome::{handling, has_failed};
 use crate::flow::{CancelMode, Counts, Flow, FlowCancel, FlowState};
@@ -70,6 +71,22 @@ impl Rule for CancelFlow {
             namespace: flow.namespace,
             tags: flow.tags,
         });
+        work.flow(self.namespace, self.flow).cloned()
+    }
+}
+
+impl Repeatable for CancelFlow {
+    type Done = Flow;
+    type Answer = ();
+
+    fn namespace(&self) -> NamespaceId {
+        self.namespace
+    }
+
+    fn answer(_done: &Flow) {}
+
+    /// Returns the flow as it is now.
+    fn repeat(&self, (): (), work: &Work) -> Result<Flow, Refusal> {
         work.flow(self.namespace, self.flow).cloned()
     }
 }

@@ -1,7 +1,7 @@
 //! Growth of a running flow: by a call, or by one of its executions that spawns children.
 
-use super::CallKey;
 use super::graft::{Graft, PlannedGraph, depth};
+use super::keyed::Repeatable;
 use super::submit::{check_lane, check_named_gates};
 use crate::execution::ROOT;
 use crate::fact::Fact;
@@ -22,8 +22,6 @@ pub struct Grow {
     pub flow: FlowId,
     /// The nodes and edges to add.
     pub planned: PlannedGraph,
-    /// The caller's idempotency key for the call.
-    pub call_key: Option<CallKey>,
     /// True if the same call was made before and its reply was lost.
     pub repeated: bool,
 }
@@ -42,7 +40,6 @@ impl Rule for Grow {
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.growing.lock([self.flow]);
         needs.flows.lock([self.flow]);
-        needs.keys.read(self.call_key.as_ref().map(|call_key| call_key.key_name(self.namespace)));
         needs.nodes.read(names(self.flow, &self.planned));
         needs.executions.lock(self.planned.plan.ids().flatten());
         self.planned.needs(self.namespace, work, needs);
@@ -55,11 +52,6 @@ impl Rule for Grow {
 
     /// Adds the nodes and edges; returns the flow.
     fn decide(&self, work: &mut Work) -> Result<Flow, Refusal> {
-        if let Some(call_key) = &self.call_key
-            && call_key.stored::<FlowId>(self.namespace, work)?.is_some()
-        {
-            return work.flow(self.namespace, self.flow).cloned();
-        }
         let flow = work.flow(self.namespace, self.flow)?.clone();
         let plan = &self.planned.plan;
         if (self.repeated || work.is_repeated()) && self.has_committed(work) {
@@ -99,11 +91,26 @@ impl Rule for Grow {
         let (nodes, edges) = (plan.nodes().len() as u32, plan.edges().len() as u32);
         work.record_flow(self.flow, Fact::FlowGrown { nodes, edges, parent: None }, None);
         graft.add(&depths, work);
-        if let Some(call_key) = &self.call_key {
-            call_key.store(self.namespace, &self.flow, work);
-        }
         let counts = work.counts(&flow);
         Ok(Flow { counts, ..flow })
+    }
+}
+
+impl Repeatable for Grow {
+    type Done = Flow;
+    type Answer = FlowId;
+
+    fn namespace(&self) -> NamespaceId {
+        self.namespace
+    }
+
+    fn answer(done: &Flow) -> FlowId {
+        done.id
+    }
+
+    /// Returns the flow as it is now.
+    fn repeat(&self, flow: FlowId, work: &Work) -> Result<Flow, Refusal> {
+        work.flow(self.namespace, flow).cloned()
     }
 }
 

@@ -12,6 +12,7 @@ pub mod graft;
 pub mod grow;
 pub mod heartbeat;
 pub mod join;
+pub mod keyed;
 pub mod operator;
 pub mod report;
 pub mod signal;
@@ -43,6 +44,12 @@ pub struct CallKey {
 const OPERATION_WINDOW_MS: i64 = 24 * 3600 * 1000;
 
 impl CallKey {
+    /// Returns the key of one step of a call that takes several transactions. It contains a control character, which no
+    /// caller's key contains.
+    pub fn step(&self, step: impl std::fmt::Display) -> CallKey {
+        CallKey { key: Name::trusted(&format!("{}\n{step}", self.key)), digest: self.digest }
+    }
+
     /// Returns the full name of the key.
     fn key_name(&self, namespace: NamespaceId) -> KeyName {
         KeyName { namespace, scope: KeyScope::Operation, key: self.key.clone() }

@@ -1,6 +1,7 @@
 //! Actions of operators on an execution. Their events name the actor.
 
 use super::graft::join_again;
+use super::keyed::Repeatable;
 use super::submit::key_names;
 use super::{follow, open_again, put_back, suspend, waitpoint};
 use crate::execution::CancelRequest;
@@ -128,6 +129,22 @@ impl Rule for Operate {
             }
             Action::Tag { set, remove } => self.tag(&row, set, remove, work)?,
         }
+        work.execution(self.namespace, self.execution).cloned()
+    }
+}
+
+impl Repeatable for Operate {
+    type Done = Execution;
+    type Answer = ();
+
+    fn namespace(&self) -> NamespaceId {
+        self.namespace
+    }
+
+    fn answer(_done: &Execution) {}
+
+    /// Returns the execution as it is now.
+    fn repeat(&self, (): (), work: &Work) -> Result<Execution, Refusal> {
         work.execution(self.namespace, self.execution).cloned()
     }
 }

@@ -86,6 +86,11 @@ pub enum Op {
     },
     /// Puts the execution back at once.
     Release,
+    /// Acknowledges a request to cancel: the execution is cancelled at once.
+    Cancelled {
+        /// The worker's message, for example what it has cleaned up.
+        message: Option<String>,
+    },
     /// Adds children to the flow.
     Spawn(Box<Spawn>),
     /// Appends a frame to the stream of the attempt.
@@ -223,7 +228,12 @@ impl Rule for Report {
                     spawn.needs(row, work, needs);
                 }
             }
-            Op::Complete { .. } | Op::Fail { .. } | Op::Progress { .. } | Op::Delay { .. } | Op::Release => {}
+            Op::Complete { .. }
+            | Op::Fail { .. }
+            | Op::Progress { .. }
+            | Op::Delay { .. }
+            | Op::Release
+            | Op::Cancelled { .. } => {}
         }
     }
 
@@ -256,6 +266,7 @@ impl Report {
                 message.as_deref().map_or(Ok(()), check_message)
             }
             Op::Delay { until } => until.check("/delay_ms").map(|_| ()),
+            Op::Cancelled { message } => message.as_deref().map_or(Ok(()), check_message),
             Op::Release | Op::Spawn(_) => Ok(()),
             Op::Frame { data, .. } => frame::check(data),
             Op::Waitpoint { draft, .. } => draft.check(""),
@@ -275,6 +286,8 @@ impl Report {
         let (lease, may_finish) = match &self.op {
             Op::Complete { .. } | Op::Fail { .. } => (LeaseEffect::Ends, true),
             Op::Delay { .. } | Op::Release => (LeaseEffect::Ends, false),
+            // It is refused if no cancel was requested.
+            Op::Cancelled { .. } => (LeaseEffect::Any, true),
             // It may be refused because of its steps or waitpoints although its fence is current.
             Op::Suspend(suspend) if suspend.may_be_refused() => (LeaseEffect::Any, false),
             Op::Suspend(_) => (LeaseEffect::Ends, false),
@@ -338,12 +351,23 @@ impl Report {
                 next
             }
             Op::Progress { percent, message } => {
-                let progress = Progress { percent: *percent, message: message.clone() };
-                if row.detail.progress.as_ref() != Some(&progress) {
+                if let Some(progress) = self.new_progress(row.detail.progress.as_ref(), *percent, message) {
                     let fact = Fact::Progressed { percent: *percent, message: message.clone() };
                     work.apply(id, fact, None, |row| row.detail.progress = Some(progress));
                 }
                 return Ok(Reported::active());
+            }
+            Op::Cancelled { message } => {
+                let Some(request) = row.detail.cancel.clone() else {
+                    let detail = "no cancel was requested; report complete, fail or release instead";
+                    let state = row.state.name().as_str().into();
+                    return Err(Refusal::WrongState { execution: id, state, detail: detail.into() });
+                };
+                let next = Next::Terminal(Outcome::Cancelled);
+                let (reason, message) = (request.reason, message.clone());
+                let fact = Fact::CancelAcknowledged { lease, reason, message, digest };
+                work.apply(id, fact, request.actor, |row| follow(row, next));
+                next
             }
             Op::Spawn(spawn) => {
                 let spawned = spawn.decide(row, work)?;
@@ -380,6 +404,29 @@ impl Report {
             Op::Usage(spend) => return self.spend(row, spend, work),
         };
         Ok(reported(next))
+    }
+
+    /// Returns the progress after this report; none if the report changes nothing: it has the content of the current
+    /// progress, or it repeats an earlier report with the same `op_id`.
+    fn new_progress(
+        &self,
+        known: Option<&Progress>,
+        percent: Option<f64>,
+        message: &Option<String>,
+    ) -> Option<Progress> {
+        let mut reports = known.map(|known| known.reports.clone()).unwrap_or_default();
+        // 32 bits suffice to tell the latest reports of one lease apart.
+        let digest = self.op_id.is_some().then(|| self.digest() as u32);
+        let same = known.is_some_and(|known| known.percent == percent && known.message == *message);
+        match digest {
+            Some(digest) if reports.contains(&digest) => return None,
+            Some(digest) => reports.push(digest),
+            None if same => return None,
+            None => {}
+        }
+        let surplus = reports.len().saturating_sub(Progress::REPORTS_MAX);
+        reports.drain(..surplus);
+        Some(Progress { percent, message: message.clone(), reports })
     }
 
     /// Completes the execution. The most frequent report, so the row is not cloned.
@@ -478,6 +525,10 @@ impl Report {
                 digest.raw(&ms.to_le_bytes());
             }
             Op::Release => digest.raw(b"release"),
+            Op::Cancelled { message } => {
+                digest.raw(b"cancelled");
+                digest.raw(message.as_deref().unwrap_or_default().as_bytes());
+            }
             Op::Spawn(_) => digest.raw(b"spawn"),
             Op::Frame { data, .. } => {
                 digest.raw(b"frame");

@@ -1,12 +1,13 @@
 //! Creation, expiry and revocation of waitpoints, and rotation of the keys that sign their tokens.
 
+use super::keyed::Repeatable;
 use crate::fact::Fact;
 use crate::name::NAME_LIMIT;
 use crate::rule::{Phase, Profile, Rule};
 use crate::submission::check_duration;
 use crate::token::{TokenKey, TokenKeyId};
 use crate::waitpoint::{WAITPOINTS_MAX, Waitpoint, WaitpointState};
-use crate::{Execution, Name, NamespaceId, Needs, Refusal, WaitpointId, Work};
+use crate::{Execution, Name, NamespaceId, Needs, Refusal, Timestamp, WaitpointId, Work};
 
 /// A waitpoint as a worker requests it.
 #[derive(Clone, Debug, PartialEq)]
@@ -229,5 +230,23 @@ impl Rule for RotateTokenKeys {
         let fact = Fact::TokenKeysRotated { key: id, grace_ms: self.grace_ms };
         work.emit(self.namespace, fact, Some(self.actor.clone()));
         Ok(TokenKey { id, fingerprint: self.fingerprint, created_at: now, retires_at: None })
+    }
+}
+
+impl Repeatable for RotateTokenKeys {
+    type Done = TokenKey;
+    type Answer = (TokenKeyId, Timestamp);
+
+    fn namespace(&self) -> NamespaceId {
+        self.namespace
+    }
+
+    fn answer(done: &TokenKey) -> (TokenKeyId, Timestamp) {
+        (done.id, done.created_at)
+    }
+
+    /// Returns the key that the first call created.
+    fn repeat(&self, (id, created_at): (TokenKeyId, Timestamp), _work: &Work) -> Result<TokenKey, Refusal> {
+        Ok(TokenKey { id, fingerprint: self.fingerprint, created_at, retires_at: None })
     }
 }

@@ -1,13 +1,23 @@
-//! Workers that drain, depart or are forgotten, and leases that are put back. Putting back charges neither a retry nor
-//! an interruption.
+//! Workers that drain, depart, are superseded or are forgotten, and leases that are put back. Putting back charges
+//! neither a retry nor an interruption.
+//!
+//! A call may name the *incarnation* of its instance. The first call of a new incarnation ends the sessions of its
+//! predecessor, with a request to drain if there is one, and its leases are put back. From then on calls of the
+//! predecessor are refused. The sessions of the instance remember the superseded incarnations, the last
+//! [`SUPERSEDED_MAX`](crate::session::SUPERSEDED_MAX) of them, for as long as the instance is known: an hour after its
+//! last claim or renewal. A call that names no incarnation neither supersedes nor is refused: it acts for the instance as
+//! it is.
 
+use super::claim::Claim;
 use super::heartbeat::fence;
+use super::keyed::Repeatable;
 use super::report::Fence;
 use super::{follow, put_back};
 use crate::fact::Fact;
 use crate::rows::Needs;
 use crate::rule::{Locks, Phase, Profile, Rule};
-use crate::{Name, NamespaceId, Refusal, SessionId, Work};
+use crate::session::EndReason;
+use crate::{Name, NamespaceId, Refusal, Session, SessionId, Work};
 
 /// Puts a lease back: the execution waits for a worker again.
 #[derive(Clone, Debug)]
@@ -85,9 +95,10 @@ impl Rule for Drain {
         needs.queries.instances.push((self.namespace, self.instance.clone()));
     }
 
-    /// Marks all sessions of the instance as draining.
+    /// Marks all sessions of the instance as draining. A worker that has departed is refused like an unknown one.
     fn decide(&self, work: &mut Work) -> Result<(), Refusal> {
-        let sessions = work.sessions_of(self.namespace, &self.instance);
+        let mut sessions = work.sessions_of(self.namespace, &self.instance);
+        sessions.retain(|session| !session.has_ended());
         if sessions.is_empty() {
             return Err(no_worker(&self.instance));
         }
@@ -103,6 +114,100 @@ impl Rule for Drain {
     }
 }
 
+impl Repeatable for Drain {
+    type Done = ();
+    type Answer = ();
+
+    fn namespace(&self) -> NamespaceId {
+        self.namespace
+    }
+
+    fn answer(_done: &()) {}
+
+    fn repeat(&self, (): (), _work: &Work) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// The standing of an incarnation that a call names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is the current incarnation of the instance, the instance is unknown, or the call names none.
+    Current,
+    /// It is new, and supersedes the current one.
+    New,
+}
+
+/// Returns the standing of the incarnation that a call names, given all sessions of the instance. Refuses a superseded
+/// one.
+pub(super) fn standing(sessions: &[Session], incarnation: Option<&Name>) -> Result<Standing, Refusal> {
+    let (Some(incarnation), Some(session)) = (incarnation, sessions.first()) else {
+        return Ok(Standing::Current);
+    };
+    if sessions.iter().any(|session| session.detail.has_superseded(incarnation)) {
+        return Err(Refusal::Superseded {
+            instance: session.instance.to_string(),
+            incarnation: incarnation.to_string(),
+        });
+    }
+    let current = sessions.iter().any(|session| session.detail.incarnation.as_ref() == Some(incarnation));
+    Ok(if current { Standing::Current } else { Standing::New })
+}
+
+/// Ends the sessions of a predecessor; returns its remaining leases, which the engine puts back.
+pub(super) fn supersede(sessions: Vec<Session>, incarnation: &Name, work: &mut Work) -> Vec<Fence> {
+    let now = work.now();
+    let mut leases = Vec::new();
+    for session in sessions {
+        leases.extend(work.leases_of(session.id).map(fence));
+        work.reset_session(session.superseded_by(incarnation, now));
+    }
+    leases
+}
+
+/// Registers the incarnation that a claim names, before the claim is decided.
+#[derive(Clone, Debug)]
+pub struct BeginIncarnation {
+    /// The claim.
+    pub claim: Claim,
+}
+
+impl Rule for BeginIncarnation {
+    type Reply = Result<Vec<Fence>, Refusal>;
+    const PHASE: Phase = Phase::Departures;
+
+    fn profile(&self) -> Profile {
+        locks_sessions()
+    }
+
+    fn needs(&self, _work: &Work, needs: &mut Needs) {
+        needs.queries.instances.push((self.claim.scope.namespace, self.claim.instance.clone()));
+    }
+
+    /// Registers the session of the claim under its incarnation. If the incarnation is new, ends the sessions of its
+    /// predecessor and returns the remaining leases of those, which the engine puts back.
+    fn decide(&self, work: &mut Work) -> Result<Vec<Fence>, Refusal> {
+        let Some(incarnation) = &self.claim.incarnation else { return Ok(Vec::new()) };
+        let sessions = work.sessions_of(self.claim.scope.namespace, &self.claim.instance);
+        let leases = match standing(&sessions, Some(incarnation))? {
+            Standing::Current => Vec::new(),
+            Standing::New => supersede(sessions, incarnation, work),
+        };
+        let sessions = work.sessions_of(self.claim.scope.namespace, &self.claim.instance);
+        let draining = sessions.iter().any(|session| session.draining);
+        let current =
+            sessions.iter().find(|session| session.detail.incarnation.as_ref() == Some(incarnation));
+        let superseded = current.map(|session| session.detail.superseded.clone()).unwrap_or_default();
+        let own = sessions.iter().find(|session| session.id == self.claim.session()).cloned();
+        let mut session = self.claim.seen_session(own, work.now());
+        session.detail.incarnation = Some(incarnation.clone());
+        session.detail.superseded = superseded;
+        session.draining = draining;
+        work.reset_session(session);
+        Ok(leases)
+    }
+}
+
 /// Records the departure of a worker.
 #[derive(Clone, Debug)]
 pub struct Depart {
@@ -110,6 +215,8 @@ pub struct Depart {
     pub namespace: NamespaceId,
     /// The worker's instance.
     pub instance: Name,
+    /// The incarnation of the instance, if the call names one.
+    pub incarnation: Option<Name>,
 }
 
 impl Rule for Depart {
@@ -130,11 +237,17 @@ impl Rule for Depart {
         if sessions.is_empty() {
             return Err(no_worker(&self.instance));
         }
+        let new = standing(&sessions, self.incarnation.as_ref())? == Standing::New;
         let now = work.now();
         let mut leases = Vec::new();
-        for session in sessions {
+        for mut session in sessions {
+            // Also those of a session that ended before: the engine may have failed to put them back.
             leases.extend(work.leases_of(session.id).map(fence));
-            work.reset_session(session.departed(now));
+            if let Some(incarnation) = self.incarnation.as_ref().filter(|_| new) {
+                session = session.superseded_by(incarnation, now);
+            }
+            let departed = session.detail.ended.is_some_and(|end| end.reason == EndReason::Deleted);
+            work.reset_session(if departed { session } else { session.ended(EndReason::Deleted, now) });
         }
         Ok(leases)
     }

@@ -326,10 +326,12 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
                 scope: session().scope,
                 worker: Name::trusted("worker"),
                 instance: Name::trusted("instance"),
+                incarnation: None,
                 max: 1,
                 ttl_ms: TTL_MS,
                 call_key,
                 handed_only: false,
+                life: None,
             });
             let held =
                 changes.executions.updated.iter().any(|one| matches!(one.execution.state, State::Held(_)));
@@ -388,7 +390,7 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
         Command::Grow { into } => {
             let (from, to) = if *into { ("new", NODE) } else { (NODE, "new") };
             let planned = planned(from, to, None);
-            let (grown, changes) = scene.run(Grow { namespace, flow: FLOW, planned, call_key, repeated });
+            let (grown, changes) = scene.run(Grow { namespace, flow: FLOW, planned, repeated });
             (grown.is_ok(), changes)
         }
         Command::FireTimer(timer) => {

@@ -66,6 +66,8 @@ pub fn session() -> Session {
         seen_at: now(),
         renewed_at: None,
         draining: false,
+        life: 0,
+        detail: Default::default(),
     }
 }
 

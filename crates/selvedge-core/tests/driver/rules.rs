@@ -127,10 +127,12 @@ pub fn claim(instance: &str, max: u32) -> Claim {
         scope: ClaimScope { namespace: NAMESPACE, lanes, kinds: None, capabilities: Default::default() },
         worker: name("claimer"),
         instance: name(instance),
+        incarnation: None,
         max,
         ttl_ms: 60_000,
         call_key: None,
         handed_only: false,
+        life: None,
     }
 }
 

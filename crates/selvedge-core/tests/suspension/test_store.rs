@@ -301,7 +301,8 @@ impl TestStore {
         let scope = ClaimScope { namespace: NAMESPACE, lanes, kinds: None, capabilities: Default::default() };
         let [worker, instance] = ["worker", "instance"].map(Name::trusted);
         let (max, ttl_ms, call_key, handed_only) = (1, 60_000, None, false);
-        let claim = Claim { scope, worker, instance, max, ttl_ms, call_key, handed_only };
+        let (incarnation, life) = (None, None);
+        let claim = Claim { scope, worker, instance, incarnation, max, ttl_ms, call_key, handed_only, life };
         self.run(&claim).expect("it is accepted").claimed.pop().expect("an execution is waiting")
     }
 

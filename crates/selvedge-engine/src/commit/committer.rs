@@ -342,6 +342,7 @@ impl Committer {
         }
         for key in &notification.sessions {
             self.waiters.wake_instance(*key);
+            self.host.waiting.wake_instance(*key);
         }
     }
 }

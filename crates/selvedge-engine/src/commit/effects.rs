@@ -52,6 +52,12 @@ impl CommitEffects {
             .filter(|row| row.detail.cancel.is_some())
             .filter_map(|row| row.state.lease().map(|lease| instance_key(row.namespace, &lease.instance)));
         notification.sessions.extend(asked_to_cancel);
+        // A session that replaces its stored row has ended: its worker departed or was superseded.
+        let ended =
+            changes.sessions.written.iter().filter(|session| changes.sessions.removed.contains(&session.id));
+        notification
+            .sessions
+            .extend(ended.map(|session| instance_key(session.namespace(), &session.instance)));
         let live_due = rows().filter(|row| row.state.outcome().is_none()).filter_map(|row| row.due());
         let gates_due = changes.gates.written().filter_map(|gate| gate.due_at);
         CommitEffects {
@@ -68,7 +74,7 @@ fn is_refused(row: &Execution) -> bool {
     matches!(&row.state, State::Held(gate) if gate.kind != GateKind::Fair)
 }
 
-/// Returns the key under which the heartbeats of an instance wait.
+/// Returns the key under which the heartbeats and claims of an instance wait.
 pub fn instance_key(namespace: NamespaceId, instance: &str) -> SessionId {
     SessionId::of(namespace, instance, 0)
 }

@@ -8,9 +8,13 @@
 //! refuses it under the lock if the watermark has moved since. So an execution that became claimable in between makes
 //! it ask again.
 //!
+//! A claim whose worker is asked to drain, departs or is superseded is woken as well. It asks the store, which gives it
+//! nothing, and returns.
+//!
 //! A worker that reports asks for more work in the same call. If there is none, its next claim need not ask the store
 //! again: it registers at once, unless an execution became claimable meanwhile.
 
+use super::effects::instance_key;
 use super::task::{CommitTask, ReplyReceiver, new_task};
 use crate::registry::Registry;
 use crate::sync::lock;
@@ -23,6 +27,8 @@ use tokio::sync::oneshot;
 
 /// The maximum number of sessions whose last claim is known to have found nothing.
 const EMPTY_CAPACITY: usize = 20_000;
+/// The number of counters for the wake-ups of instances. Instances that share a counter ask once more than they need.
+const INSTANCE_COUNTERS: usize = 256;
 
 /// The waiting claims of this process, and the wake-ups of each class.
 pub struct WaitingClaims {
@@ -38,18 +44,32 @@ struct Inner {
     by_class: HashMap<ClassId, Vec<u64>>,
     /// The number of wake-ups for each class.
     class_wake_ups: HashMap<ClassId, u64>,
+    /// The number of wake-ups for each instance, by its counter.
+    instance_wake_ups: HashMap<usize, u64>,
     /// The number of times that all claims were woken.
     full_wake_ups: u64,
     /// The newest class that `by_class` takes into account.
     newest_class: i32,
-    /// Sessions whose last claim found nothing: its scope, and its watermark.
-    empty: HashMap<SessionId, (ClaimScope, Watermark)>,
+    /// Sessions whose last claim found nothing.
+    empty: HashMap<SessionId, EmptyClaim>,
+}
+
+/// A claim that found nothing.
+struct EmptyClaim {
+    scope: ClaimScope,
+    watermark: Watermark,
+    /// The key of the worker's instance.
+    instance: SessionId,
+    /// See [`Claim::life`].
+    life: Option<u32>,
 }
 
 struct WaitingClaim {
     claim: Claim,
     classes: Vec<ClassId>,
     lanes: Vec<GateId>,
+    /// The key of the worker's instance.
+    instance: SessionId,
     /// True if a transaction may take the claim along.
     accepts_handover: bool,
     wake_up: oneshot::Sender<WakeUp>,
@@ -104,24 +124,27 @@ impl WaitingClaims {
     /// Returns the watermark of a claim. To be read before the claim asks the store.
     pub fn watermark(&self, claim: &Claim) -> Watermark {
         let classes = self.registry.covered(&claim.scope);
-        self.lock().watermark(&classes)
+        self.lock().watermark(&classes, instance_of(claim))
     }
 
-    /// Records that a claim with this watermark found nothing.
+    /// Records that a claim with this watermark found nothing. The claim has its life.
     pub fn record_empty(&self, claim: &Claim, watermark: Watermark) {
         let mut inner = self.lock();
         if inner.empty.len() >= EMPTY_CAPACITY {
             inner.empty.clear();
         }
-        inner.empty.insert(claim.session(), (claim.scope.clone(), watermark));
+        let (scope, life) = (claim.scope.clone(), claim.life);
+        let instance = instance_of(claim);
+        inner.empty.insert(claim.session(), EmptyClaim { scope, watermark, instance, life });
     }
 
-    /// Reports whether the session's last claim found nothing and nothing became claimable since. Removes the record,
-    /// so it returns true once: the claim after the next asks the store, and so keeps its session alive.
-    pub fn take_still_empty(&self, claim: &Claim, watermark: Watermark) -> bool {
-        let last = self.lock().empty.remove(&claim.session());
-        claim.call_key.is_none()
-            && last.is_some_and(|(scope, then)| scope == claim.scope && then == watermark)
+    /// If the session's last claim found nothing and nothing became claimable since, returns the life of the session.
+    /// Removes the record, so it returns one once: the claim after the next asks the store, and so keeps its session
+    /// alive.
+    pub fn take_still_empty(&self, claim: &Claim, watermark: Watermark) -> Option<u32> {
+        let last = self.lock().empty.remove(&claim.session())?;
+        let still = claim.call_key.is_none() && last.scope == claim.scope && last.watermark == watermark;
+        last.life.filter(|_| still)
     }
 
     /// Registers a claim for handover and wake-up. None if its watermark has moved.
@@ -143,7 +166,8 @@ impl WaitingClaims {
     ) -> Option<Registration<'_>> {
         let mut inner = self.lock();
         let classes = self.registry.covered(&claim.scope);
-        if inner.watermark(&classes) != watermark {
+        let instance = instance_of(claim);
+        if inner.watermark(&classes, instance) != watermark {
             return None;
         }
         let (wake_up, receiver) = oneshot::channel();
@@ -155,7 +179,8 @@ impl WaitingClaims {
         let lanes = claim.scope.lanes.iter();
         let lanes = lanes.map(|lane| lane_gate(claim.scope.namespace, lane).id()).collect();
         let claim = Claim { handed_only: true, ..claim.clone() };
-        inner.claims.insert(id, WaitingClaim { claim, classes, lanes, accepts_handover, wake_up });
+        let waiting = WaitingClaim { claim, classes, lanes, instance, accepts_handover, wake_up };
+        inner.claims.insert(id, waiting);
         Some(Registration { waiting: self, id, wake_up: receiver })
     }
 
@@ -177,6 +202,21 @@ impl WaitingClaims {
         // This process has not read the class yet, so any claim may cover it. The claims learn of it when they ask.
         if classes.iter().any(|class| class.0 > inner.newest_class) {
             inner.wake_all();
+        }
+    }
+
+    /// Wakes the waiting claims of an instance: its worker is asked to drain or has ended. Claims of it that found nothing
+    /// ask the store again.
+    pub fn wake_instance(&self, key: SessionId) {
+        let mut inner = self.lock();
+        *inner.instance_wake_ups.entry(counter_of(key)).or_default() += 1;
+        inner.empty.retain(|_, empty| empty.instance != key);
+        let ids: Vec<u64> =
+            inner.claims.iter().filter(|(_, waiting)| waiting.instance == key).map(|(id, _)| *id).collect();
+        for id in ids {
+            if let Some(waiting) = inner.remove(id) {
+                let _ = waiting.wake_up.send(WakeUp::Ask);
+            }
         }
     }
 
@@ -226,11 +266,23 @@ impl WaitingClaims {
     }
 }
 
+/// Returns the key of the instance that makes a claim.
+fn instance_of(claim: &Claim) -> SessionId {
+    instance_key(claim.scope.namespace, &claim.instance)
+}
+
+/// Returns the counter of an instance's wake-ups.
+fn counter_of(instance: SessionId) -> usize {
+    instance.0.rem_euclid(INSTANCE_COUNTERS as i64) as usize
+}
+
 impl Inner {
-    /// Grows with each wake-up of the classes, each full wake-up, and each newly interned class that the claim covers.
-    fn watermark(&self, classes: &[ClassId]) -> Watermark {
+    /// Grows with each wake-up of the classes and of the instance, each full wake-up, and each newly interned class that
+    /// the claim covers.
+    fn watermark(&self, classes: &[ClassId], instance: SessionId) -> Watermark {
         let wake_ups = classes.iter().filter_map(|class| self.class_wake_ups.get(class)).sum::<u64>();
-        Watermark(wake_ups + self.full_wake_ups + classes.len() as u64)
+        let of_instance = self.instance_wake_ups.get(&counter_of(instance)).copied().unwrap_or_default();
+        Watermark(wake_ups + of_instance + self.full_wake_ups + classes.len() as u64)
     }
 
     /// Returns the claim that has waited longest of those that may be handed an execution of this class.

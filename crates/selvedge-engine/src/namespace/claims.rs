@@ -5,6 +5,7 @@ use crate::Error;
 use crate::commit::{WakeUp, instance_key};
 use selvedge_core::rules::CallKey;
 use selvedge_core::rules::claim::{Claim, ClaimDraft, Claimed, Claims, Nothing};
+use selvedge_core::rules::worker::{BeginIncarnation, PutBackReason};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -19,39 +20,71 @@ pub struct ClaimWait {
     pub call_key: Option<CallKey>,
 }
 
+/// The answer to a claim.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimResult {
+    /// The claimed executions, in claim order.
+    pub claimed: Vec<Claimed>,
+    /// True if the worker is asked to drain: it gets nothing more.
+    pub drain: bool,
+    /// True if a call with the same idempotency key was answered before.
+    pub duplicate: bool,
+}
+
 /// The next step of a claim after it asked the store.
 enum Next {
-    Return(Vec<Claimed>),
+    Return(ClaimResult),
     WaitUntil(Instant),
-    /// The worker drains: wait without being registered for work.
-    WaitDraining,
+    /// The worker drains: return, and do not repeat the request too soon.
+    ReturnDraining,
+    /// Register the claim's incarnation and ask again.
+    BeginIncarnation,
 }
 
 impl Namespace {
     /// Claims executions, and waits for work if there is none.
     pub async fn claim(&self, wanted: ClaimWait) -> Result<Vec<Claimed>, Error> {
+        Ok(self.claim_as_worker(wanted).await?.claimed)
+    }
+
+    /// Claims executions like [`Namespace::claim`], and says whether the worker is asked to drain. A waiting claim returns
+    /// at once when its worker is asked to drain, departs or is superseded, on any server of the store.
+    pub async fn claim_as_worker(&self, wanted: ClaimWait) -> Result<ClaimResult, Error> {
         let claim = wanted.claim.check(self.id, wanted.call_key)?;
         let deadline = Instant::now() + wanted.wait.min(WAIT_MAX);
         self.claim_until(claim, deadline).await
     }
 
-    async fn claim_until(&self, claim: Claim, deadline: Instant) -> Result<Vec<Claimed>, Error> {
+    async fn claim_until(&self, mut claim: Claim, deadline: Instant) -> Result<ClaimResult, Error> {
         let waiting = &self.inner().waiting;
         let mut watermark = waiting.watermark(&claim);
         // The claim of the report before this one may have asked already. A claim that does not wait always asks.
-        let mut asks = Instant::now() >= deadline || !waiting.take_still_empty(&claim, watermark);
+        if Instant::now() < deadline {
+            claim.life = waiting.take_still_empty(&claim, watermark);
+        }
+        let mut asks = claim.life.is_none();
         let mut woken = false;
         loop {
             let mut until = deadline;
             if asks {
                 watermark = waiting.watermark(&claim);
                 let claims = match self.run(claim.clone()).await {
-                    Err(Error::Closed) if woken => return Ok(Vec::new()),
+                    Err(Error::Closed) if woken => return Ok(ClaimResult::default()),
                     claims => claims??,
                 };
+                claim.life = claim.life.or(claims.life);
                 match self.after_asking(&claim, claims, deadline, woken) {
-                    Next::Return(claimed) => return Ok(claimed),
-                    Next::WaitDraining => return self.wait_while_draining(&claim, deadline).await,
+                    Next::Return(result) => return Ok(result),
+                    Next::ReturnDraining => {
+                        if !woken {
+                            self.delay_drain(&claim, deadline).await;
+                        }
+                        return Ok(ClaimResult { drain: true, ..ClaimResult::default() });
+                    }
+                    Next::BeginIncarnation => {
+                        self.begin_incarnation(&claim).await?;
+                        continue;
+                    }
                     Next::WaitUntil(at) => until = at,
                 }
             }
@@ -62,19 +95,19 @@ impl Namespace {
             woken = true;
             let wake_up = match tokio::time::timeout_at(until, &mut registration.wake_up).await {
                 Ok(Ok(wake_up)) => Some(wake_up),
-                Ok(Err(_closed)) => return Ok(Vec::new()),
+                Ok(Err(_closed)) => return Ok(ClaimResult::default()),
                 Err(_elapsed) => registration.cancel(),
             };
             match wake_up {
                 None if until < deadline => {}
-                None => return Ok(Vec::new()),
+                None => return Ok(ClaimResult::default()),
                 Some(WakeUp::Ask) => {}
                 Some(WakeUp::HandedOver(reply)) => {
                     // A closed channel means that the transaction failed: the claim asks the store itself.
                     let Ok(claims) = reply.await else { continue };
                     let claimed = claims??.claimed;
                     if !claimed.is_empty() {
-                        return Ok(claimed);
+                        return Ok(ClaimResult { claimed, ..ClaimResult::default() });
                     }
                 }
             }
@@ -82,37 +115,48 @@ impl Namespace {
     }
 
     fn after_asking(&self, claim: &Claim, claims: Claims, deadline: Instant, woken: bool) -> Next {
-        let until = match claims.nothing {
-            Some(Nothing::Draining) => return Next::WaitDraining,
-            Some(Nothing::Answered) => return Next::Return(Vec::new()),
+        let Claims { claimed, nothing, drain, duplicate, .. } = claims;
+        let until = match nothing {
+            Some(Nothing::Draining) => return Next::ReturnDraining,
+            Some(Nothing::NewIncarnation) => return Next::BeginIncarnation,
+            Some(Nothing::Answered | Nothing::Ended) => {
+                return Next::Return(ClaimResult { claimed, drain, duplicate });
+            }
             Some(Nothing::OpensInMs(ms)) => {
                 deadline.min(Instant::now() + Duration::from_millis(ms.max(1) as u64))
             }
             Some(Nothing::Ready) | None => deadline,
         };
-        if claims.claimed.is_empty() && Instant::now() < deadline {
+        if claimed.is_empty() && Instant::now() < deadline {
             return Next::WaitUntil(until);
         }
-        if woken && claims.claimed.len() == claim.max as usize {
+        if woken && claimed.len() == claim.max as usize {
             // More executions may be claimable than this claim could take: wake the next one.
             self.inner().waiting.wake(&self.inner().registry.covered(&claim.scope));
         }
-        Next::Return(claims.claimed)
+        Next::Return(ClaimResult { claimed, drain, duplicate })
     }
 
-    /// Waits for a change of the instance without being registered for work, which a draining worker must not get.
-    pub(super) async fn wait_while_draining(
-        &self,
-        claim: &Claim,
-        deadline: Instant,
-    ) -> Result<Vec<Claimed>, Error> {
-        let waiter = self.inner().waiters.register_instance(instance_key(self.id, &claim.instance));
+    /// Registers the incarnation that a claim names, and puts the leases of its predecessor back. Refuses a superseded
+    /// one.
+    pub(super) async fn begin_incarnation(&self, claim: &Claim) -> Result<(), Error> {
+        let leases = self.run(BeginIncarnation { claim: claim.clone() }).await??;
+        // A crash before this leaves leases on their first term: they expire when it ends.
+        self.put_back(&leases, PutBackReason::WorkerDeparted).await?;
+        Ok(())
+    }
+
+    /// Delays the reply to a claim of a draining worker, unless that was not told recently. A change of the instance ends
+    /// the delay, and so does a shutdown.
+    pub(super) async fn delay_drain(&self, claim: &Claim, deadline: Instant) {
+        let key = instance_key(self.id, &claim.instance);
+        let waiter = self.inner().waiters.register_instance(key);
         let woken = waiter.woken();
+        let delay = self.inner().heartbeat_throttle.delay_drain(key);
         // A shutdown wakes all waiters after it has closed the committer, so a waiter created before this check is
         // woken.
         if !self.inner().committer.is_closed() {
-            let _ = tokio::time::timeout_at(deadline, woken).await;
+            let _ = tokio::time::timeout_at(deadline.min(Instant::now() + delay), woken).await;
         }
-        Ok(Vec::new())
     }
 }

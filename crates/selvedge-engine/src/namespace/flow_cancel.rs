@@ -1,10 +1,11 @@
 //! Cancellation of flows.
 
 use super::flows::{lone_flow, no_flow};
-use super::{FlowView, Namespace, WAIT_MAX};
+use super::{FlowView, KeyedCalls, Namespace, WAIT_MAX};
 use crate::Error;
 use selvedge_core::flow::CancelMode;
 use selvedge_core::rules::flow::CancelFlow;
+use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::{ExecutionId, FlowId, Name, Refusal};
 use std::time::Duration;
@@ -23,14 +24,25 @@ impl Namespace {
         actor: &Name,
         wait: Duration,
     ) -> Result<(FlowView, bool), Error> {
+        Ok(self.keyed(None).cancel_flow(id, mode, reason, actor, wait).await?.done)
+    }
+
+    pub(super) async fn cancel_flow_keyed(
+        &self,
+        calls: &KeyedCalls<'_>,
+        id: FlowId,
+        (mode, reason, actor): (CancelMode, Option<String>, &Name),
+        wait: Duration,
+    ) -> Result<Answered<(FlowView, bool)>, Error> {
         while self.stored_flow(id).await?.is_none() {
-            if let Some(view) = self.cancel_lone(id, mode, reason.clone(), actor).await? {
-                return Ok((view, true));
+            let lone = self.cancel_lone(calls, id, (mode, reason.clone(), actor)).await?;
+            if let Some(Answered { done, duplicate }) = lone {
+                return Ok(Answered { done: (done, true), duplicate });
             }
         }
         let deadline = Instant::now() + wait.min(WAIT_MAX);
         let cancel = CancelFlow { namespace: self.id(), flow: id, mode, reason, actor: actor.clone() };
-        self.run(cancel).await??;
+        let Answered { duplicate, .. } = calls.run(cancel).await?;
         let waiter = self.inner().waiters.register_end(ExecutionId(id.0));
         loop {
             let woken = waiter.woken();
@@ -39,7 +51,7 @@ impl Namespace {
             let view = self.flow(id).await?;
             let draining = view.flow.detail.cancel.as_ref().is_some_and(|cancel| cancel.draining);
             if !draining || Instant::now() >= deadline || self.inner().committer.is_closed() {
-                return Ok((view, !draining));
+                return Ok(Answered { done: (view, !draining), duplicate });
             }
             tokio::select! {
                 () = &mut woken => {}
@@ -52,26 +64,26 @@ impl Namespace {
     /// flow, so the caller starts over.
     async fn cancel_lone(
         &self,
+        calls: &KeyedCalls<'_>,
         id: FlowId,
-        mode: CancelMode,
-        reason: Option<String>,
-        actor: &Name,
-    ) -> Result<Option<FlowView>, Error> {
+        (mode, reason, actor): (CancelMode, Option<String>, &Name),
+    ) -> Result<Option<Answered<FlowView>>, Error> {
         let lone = self.same_id_execution(id).await?;
         if lone.flow.is_some() {
             return if self.stored_flow(id).await?.is_some() { Ok(None) } else { Err(no_flow(id)) };
         }
+        let mut duplicate = false;
         if mode == CancelMode::All || lone.started_at.is_none() {
             let action = Action::Cancel { reason, grace_ms: 0 };
-            match self.operate(lone.id, action, Some(lone.version), actor).await {
+            match calls.operate(lone.id, action, Some(lone.version), actor).await {
                 Err(Error::Refused(Refusal::VersionMismatch { .. })) => return Ok(None),
                 Err(Error::Refused(Refusal::AlreadyTerminal { .. })) => {
                     let state = lone_flow(&lone).state.as_str().into();
                     return Err(Refusal::FlowEnded { flow: id, state }.into());
                 }
-                done => drop(done?),
+                done => duplicate = done?.duplicate,
             }
         }
-        Ok(Some(self.flow(id).await?))
+        Ok(Some(Answered { done: self.flow(id).await?, duplicate }))
     }
 }

@@ -12,10 +12,12 @@ use selvedge_core::rules::flow::SettleFlow;
 use selvedge_core::rules::graft::PlannedGraph;
 use selvedge_core::rules::grow::{Grow, Spawn};
 use selvedge_core::rules::join::would_reopen;
+use selvedge_core::rules::keyed::{Answered, Keyed};
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::submit_flow::{FlowDraft, SubmitFlow};
 use selvedge_core::{Execution, ExecutionId, Flow, FlowId, Name, Outcome, Refusal};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -32,7 +34,7 @@ pub struct GrownFlow {
     pub flow: Flow,
     /// The name and the execution of each node of the call, in its order.
     pub executions: Vec<(Name, ExecutionId)>,
-    /// True if the flow existed before the call.
+    /// True if the flow existed before its submission, or if the same call was answered before.
     pub duplicate: bool,
 }
 
@@ -80,8 +82,14 @@ impl Namespace {
     ) -> Result<GrownFlow, Error> {
         let planned = self.plan(graph.check(GraphTarget::ExistingFlow)?).await?;
         let nodes = planned_nodes(&planned);
-        let grow = Grow { namespace: self.id(), flow, planned, call_key, repeated: false };
-        let flow = self.run_with_retry(|repeated| Grow { repeated, ..grow.clone() }).await??;
+        let rule = Grow { namespace: self.id(), flow, planned, repeated: false };
+        let grow = Keyed { call_key, rule, keeps_refusals: false };
+        let retried = AtomicBool::new(false);
+        let grown = self.run_with_retry(|repeated| {
+            retried.store(repeated, Ordering::Relaxed);
+            Keyed { rule: Grow { repeated, ..grow.rule.clone() }, ..grow.clone() }
+        });
+        let Answered { done: flow, duplicate } = grown.await??;
         // A call with a key may repeat an earlier one. It then returns the nodes that the earlier call created.
         let wanted: Vec<&Name> = nodes.iter().map(|(name, _)| name).collect();
         let executions = match grow.call_key {
@@ -92,7 +100,9 @@ impl Namespace {
                 all
             }
         };
-        Ok(GrownFlow { flow, executions, duplicate: false })
+        // The retry of this very call finds the key that its first try wrote.
+        let duplicate = duplicate && !retried.load(Ordering::Relaxed);
+        Ok(GrownFlow { flow, executions, duplicate })
     }
 
     /// Creates the report by which an active execution adds children to its flow.

@@ -1,6 +1,6 @@
 //! Lanes, quotas and budgets: configured, listed with their current use, spent and reset.
 
-use super::Namespace;
+use super::{KeyedCalls, Namespace};
 use crate::Error;
 use crate::adoption::adopt_active;
 use selvedge_core::Rule;
@@ -11,6 +11,7 @@ use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
 use selvedge_core::rules::gates::budget::{Counted, Reset, Spend};
 use selvedge_core::rules::gates::check::CheckGate;
 use selvedge_core::rules::gates::configure::{Configure, Configured, Setting};
+use selvedge_core::rules::keyed::{Answered, Keyed};
 use selvedge_core::state::StateName;
 use selvedge_core::{ExecutionId, Name, Refusal};
 
@@ -117,14 +118,31 @@ impl Namespace {
 
     /// Resets the usage of a budget and of all its parts to zero.
     pub async fn reset_budget(&self, name: &str, actor: &Name) -> Result<GateView, Error> {
+        Ok(self.keyed(None).reset_budget(name, actor).await?.done)
+    }
+
+    pub(super) async fn reset_budget_keyed(
+        &self,
+        calls: &KeyedCalls<'_>,
+        name: &str,
+        actor: &Name,
+    ) -> Result<Answered<GateView>, Error> {
         let whole = self.gate_name(GateKind::Budget, name)?;
+        // Refuses an unknown budget before anything is recorded under the key.
+        self.gate(GateKind::Budget, name).await?;
         let parts = self.inner().store.parts_of(&whole, PARTS_MAX).await?;
-        let gates = [whole].into_iter().chain(parts.into_iter().map(|part| part.name));
-        let reset = |gate: GateName| Reset { gate, actor: actor.clone() };
-        for reply in self.run_for_parts(gates.map(reset).collect()).await? {
+        let gates: Vec<GateName> =
+            [whole].into_iter().chain(parts.into_iter().map(|part| part.name)).collect();
+        let Answered { done: gates, duplicate } = calls.fix_plan(gates).await?;
+        let reset = |gate: GateName| Keyed {
+            call_key: calls.step(&gate),
+            rule: Reset { gate, actor: actor.clone() },
+            keeps_refusals: false,
+        };
+        for reply in self.run_for_parts(gates.into_iter().map(reset).collect()).await? {
             reply?;
         }
-        self.gate(GateKind::Budget, name).await
+        Ok(Answered { done: self.gate(GateKind::Budget, name).await?, duplicate })
     }
 
     /// Returns the parts of a budget that are counted separately.

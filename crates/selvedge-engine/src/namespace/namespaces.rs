@@ -41,6 +41,10 @@ struct Round {
     opens_at: Option<Instant>,
     /// The number of namespaces in which the worker drains.
     draining: usize,
+    /// True if the worker has departed or was superseded while the claim waited.
+    ended: bool,
+    /// The indexes of the namespaces in which the claim's incarnation has to be registered.
+    unregistered: Vec<usize>,
 }
 
 impl Namespaces {
@@ -64,17 +68,23 @@ impl Namespaces {
             return Err(Refusal::field("/headers/idempotency-key", detail).into());
         }
         let check = |(member, _): &(Namespace, u32)| wanted.claim.clone().check(member.id(), None);
-        let claims: Vec<Claim> = self.members.iter().map(check).collect::<Result<_, _>>()?;
+        let mut claims: Vec<Claim> = self.members.iter().map(check).collect::<Result<_, _>>()?;
         let deadline = Instant::now() + wanted.wait.min(WAIT_MAX);
         let waiting = &self.engine.inner.waiting;
         let mut woken = false;
         loop {
             let watermarks: Vec<Watermark> = claims.iter().map(|claim| waiting.watermark(claim)).collect();
-            let round = match self.ask(&claims, &watermarks, wanted.claim.max).await {
+            let round = match self.ask(&mut claims, &watermarks, wanted.claim.max).await {
                 Err(Error::Closed) if woken => return Ok(Vec::new()),
                 round => round?,
             };
-            if !round.claimed.is_empty() || Instant::now() >= deadline {
+            if round.claimed.is_empty() && !round.unregistered.is_empty() {
+                for index in round.unregistered {
+                    self.members[index].0.begin_incarnation(&claims[index]).await?;
+                }
+                continue;
+            }
+            if !round.claimed.is_empty() || round.ended || Instant::now() >= deadline {
                 if woken && round.claimed.len() == wanted.claim.max as usize {
                     // More executions may be claimable than this claim could take: wake the next one.
                     let covered =
@@ -87,7 +97,10 @@ impl Namespaces {
                 return Ok(Vec::new());
             };
             if round.draining == claims.len() {
-                return first.wait_while_draining(claim, deadline).await;
+                if !woken {
+                    first.delay_drain(claim, deadline).await;
+                }
+                return Ok(Vec::new());
             }
             let registrations = claims
                 .iter()
@@ -120,7 +133,7 @@ impl Namespaces {
     }
 
     /// Asks the namespaces that may have work, each for its share, until there is enough or none has more.
-    async fn ask(&self, claims: &[Claim], watermarks: &[Watermark], max: u32) -> Result<Round, Error> {
+    async fn ask(&self, claims: &mut [Claim], watermarks: &[Watermark], max: u32) -> Result<Round, Error> {
         let mut round = Round::default();
         let mut candidates = self.candidates(claims, watermarks);
         loop {
@@ -145,7 +158,8 @@ impl Namespaces {
                         if matches!(reply.nothing, Some(Nothing::Ready) | None) {
                             self.record(&claims[index], watermarks[index], portion, reply.claimed.len());
                         }
-                        round.note_nothing(&reply);
+                        round.note_nothing(index, &reply);
+                        claims[index].life = claims[index].life.or(reply.life);
                         reply.claimed
                     }
                     Err(error) => {
@@ -202,13 +216,15 @@ impl Namespaces {
 
 impl Round {
     /// Takes the reason into account for which a namespace gave nothing.
-    fn note_nothing(&mut self, claims: &Claims) {
+    fn note_nothing(&mut self, index: usize, claims: &Claims) {
         match claims.nothing {
             Some(Nothing::OpensInMs(ms)) => {
                 let at = Instant::now() + Duration::from_millis(ms.max(1) as u64);
                 self.opens_at = self.opens_at.into_iter().chain([at]).min();
             }
             Some(Nothing::Draining) => self.draining += 1,
+            Some(Nothing::Ended) => self.ended = true,
+            Some(Nothing::NewIncarnation) => self.unregistered.push(index),
             Some(Nothing::Answered | Nothing::Ready) | None => {}
         }
     }

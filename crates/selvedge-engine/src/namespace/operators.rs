@@ -1,8 +1,9 @@
 //! Actions of operators, on one execution or on many.
 
-use super::Namespace;
+use super::{KeyedCalls, Namespace};
 use crate::Error;
 use selvedge_core::filter::Filter;
+use selvedge_core::rules::keyed::{Answered, Keyed};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::{Execution, ExecutionId, Name, Refusal};
 
@@ -53,12 +54,20 @@ impl Namespace {
         if_version: Option<u32>,
         actor: &Name,
     ) -> Result<Execution, Error> {
-        let operate = Operate { namespace: self.id, execution, actor: actor.clone(), if_version, action };
-        Ok(self.run(operate).await??)
+        Ok(self.keyed(None).operate(execution, action, if_version, actor).await?.done)
     }
 
     /// Applies an action to many executions, each independently.
     pub async fn bulk(&self, bulk: Bulk, actor: &Name) -> Result<BulkResult, Error> {
+        Ok(self.keyed(None).bulk(bulk, actor).await?.done)
+    }
+
+    pub(super) async fn bulk_keyed(
+        &self,
+        calls: &KeyedCalls<'_>,
+        bulk: Bulk,
+        actor: &Name,
+    ) -> Result<Answered<BulkResult>, Error> {
         let (ids, more) = match bulk.target {
             BulkTarget::Ids(ids) if ids.len() > BULK_MAX => {
                 let detail = format!("has {} entries; at most {BULK_MAX} are allowed", ids.len());
@@ -67,18 +76,23 @@ impl Namespace {
             BulkTarget::Ids(ids) => (self.existing(ids).await?, false),
             BulkTarget::Filter(filter) => self.matching(&filter).await?,
         };
-        let mut result = BulkResult { matched: ids.len(), more, ..BulkResult::default() };
         if bulk.dry_run {
-            result.ids = ids;
-            return Ok(result);
+            let result = BulkResult { matched: ids.len(), ids, more, ..BulkResult::default() };
+            return Ok(Answered { done: result, duplicate: false });
         }
+        let Answered { done: (ids, more), duplicate } = calls.fix_plan((ids, more)).await?;
+        let mut result = BulkResult { matched: ids.len(), more, ..BulkResult::default() };
         for chunk in ids.chunks(CHUNK) {
-            let operate = |id: &ExecutionId| Operate {
-                namespace: self.id(),
-                execution: *id,
-                actor: actor.clone(),
-                if_version: None,
-                action: bulk.action.clone(),
+            let operate = |id: &ExecutionId| Keyed {
+                call_key: calls.step(id),
+                rule: Operate {
+                    namespace: self.id(),
+                    execution: *id,
+                    actor: actor.clone(),
+                    if_version: None,
+                    action: bulk.action.clone(),
+                },
+                keeps_refusals: true,
             };
             let replies = self.inner().committer.run_all(chunk.iter().map(operate)).await?;
             for (id, reply) in chunk.iter().zip(replies) {
@@ -88,7 +102,7 @@ impl Namespace {
                 }
             }
         }
-        Ok(result)
+        Ok(Answered { done: result, duplicate })
     }
 
     /// Returns the ids that belong to executions of this namespace.

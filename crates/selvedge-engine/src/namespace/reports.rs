@@ -1,6 +1,6 @@
 //! Reports of workers, which may carry the worker's next claim.
 
-use super::Namespace;
+use super::{ClaimResult, Namespace};
 use crate::Error;
 use crate::commit::{new_task, receive};
 use selvedge_core::Refusal;
@@ -14,13 +14,24 @@ use selvedge_core::state::StateName;
 pub type ReportItem = Result<(Fence, Option<String>, Op), Refusal>;
 
 impl Namespace {
-    /// Reports operations, and claims the next work in the same call and, if possible, in the same commit. The claim
-    /// does not wait for work, so that the worker learns the results of its reports at once.
+    /// Reports operations, and claims the next work in the same call. See [`Namespace::report_and_claim`].
     pub async fn report(
         &self,
         ops: Vec<ReportItem>,
         next: Option<ClaimDraft>,
     ) -> Result<(Vec<Result<Reported, Refusal>>, Vec<Claimed>), Error> {
+        let (results, next) = self.report_and_claim(ops, next).await?;
+        Ok((results, next?.claimed))
+    }
+
+    /// Reports operations, and claims the next work in the same call and, if possible, in the same commit. The claim
+    /// does not wait for work, so that the worker learns the results of its reports at once. A claim of a superseded
+    /// incarnation is refused on its own: the reports have been decided.
+    pub async fn report_and_claim(
+        &self,
+        ops: Vec<ReportItem>,
+        next: Option<ClaimDraft>,
+    ) -> Result<(Vec<Result<Reported, Refusal>>, Result<ClaimResult, Refusal>), Error> {
         let claim = next.map(|next| next.check(self.id, None)).transpose()?;
         let mut results: Vec<Option<Result<Reported, Refusal>>> = Vec::with_capacity(ops.len());
         let mut reports = Vec::with_capacity(ops.len());
@@ -47,12 +58,27 @@ impl Namespace {
         let result = |refused: Option<_>| refused.or_else(|| reported.next()).unwrap_or_else(no_answer);
         let mut results: Vec<Result<Reported, Refusal>> = results.into_iter().map(result).collect();
         self.stop_breached(&mut results).await;
-        let Some((claim, watermark, reply)) = claimed else { return Ok((results, Vec::new())) };
-        let claims = receive(reply).await??;
+        let Some((mut claim, mut watermark, reply)) = claimed else {
+            return Ok((results, Ok(ClaimResult::default())));
+        };
+        let mut claims = receive(reply).await?;
+        if matches!(&claims, Ok(claims) if claims.nothing == Some(Nothing::NewIncarnation)) {
+            match self.begin_incarnation(&claim).await {
+                Err(Error::Refused(refusal)) => return Ok((results, Err(refusal))),
+                begun => begun?,
+            }
+            watermark = self.inner().waiting.watermark(&claim);
+            claims = self.run(claim.clone()).await?;
+        }
+        let claims = match claims {
+            Ok(claims) => claims,
+            Err(refusal) => return Ok((results, Err(refusal))),
+        };
+        claim.life = claims.life;
         if claims.nothing == Some(Nothing::Ready) {
             self.inner().waiting.record_empty(&claim, watermark);
         }
-        Ok((results, claims.claimed))
+        Ok((results, Ok(ClaimResult { claimed: claims.claimed, drain: claims.drain, duplicate: false })))
     }
 
     /// Stops the executions whose reported usage has used up a budget, before their worker is answered. So the answer has

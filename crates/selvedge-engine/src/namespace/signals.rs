@@ -1,12 +1,13 @@
 //! Signals, waitpoints with their tokens, and the steps of executions.
 
-use super::Namespace;
+use super::{KeyedCalls, Namespace};
 use crate::{Engine, Error};
+use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::signal::{Delivered, SignalDraft, SignalSender};
 use selvedge_core::rules::suspend::Suspend;
-use selvedge_core::rules::waitpoint::{RotateTokenKeys, WaitpointDraft, no_waitpoint};
+use selvedge_core::rules::waitpoint::{WaitpointDraft, no_waitpoint};
 use selvedge_core::step::Step;
 use selvedge_core::suspension::WaitDraft;
 use selvedge_core::token::{Secret, TokenKey};
@@ -90,19 +91,28 @@ impl Namespace {
 
     /// Revokes the token of a waitpoint. A waitpoint that has received its delivery stays unchanged.
     pub async fn revoke_waitpoint(&self, id: WaitpointId, actor: &Name) -> Result<Waitpoint, Error> {
+        Ok(self.keyed(None).revoke_waitpoint(id, actor).await?.done)
+    }
+
+    pub(super) async fn revoke_waitpoint_keyed(
+        &self,
+        calls: &KeyedCalls<'_>,
+        id: WaitpointId,
+        actor: &Name,
+    ) -> Result<Answered<Waitpoint>, Error> {
         let store = &self.inner().store;
         let known = store.waitpoint(id).await?.filter(|known| known.namespace == self.id());
         let execution = known.ok_or_else(|| no_waitpoint(id))?.execution;
-        self.operate(execution, Action::RevokeWaitpoint { waitpoint: id }, None, actor).await?;
-        Ok(store.waitpoint(id).await?.ok_or_else(|| no_waitpoint(id))?)
+        let revoke = Action::RevokeWaitpoint { waitpoint: id };
+        let Answered { duplicate, .. } = calls.operate(execution, revoke, None, actor).await?;
+        let done = store.waitpoint(id).await?.ok_or_else(|| no_waitpoint(id))?;
+        Ok(Answered { done, duplicate })
     }
 
     /// Rotates the key that signs the tokens of all waitpoints. Tokens signed with older keys are accepted for another
     /// `grace_ms` milliseconds. The rotation takes effect on every server with its commit.
     pub async fn rotate_token_keys(&self, grace_ms: i64, actor: &Name) -> Result<TokenKey, Error> {
-        let fingerprint = self.inner().secret.fingerprint();
-        let rotate = RotateTokenKeys { namespace: self.id(), grace_ms, fingerprint, actor: actor.clone() };
-        Ok(self.run(rotate).await??)
+        Ok(self.keyed(None).rotate_token_keys(grace_ms, actor).await?.done)
     }
 
     /// Returns the signals of an execution after this number, oldest first.

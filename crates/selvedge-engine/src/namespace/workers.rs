@@ -1,12 +1,14 @@
-//! Workers: heartbeats that may wait, drain, departure, and the list of live workers.
+//! Workers: heartbeats that may wait, drain, departure, and the list of workers.
 
 use super::{Namespace, WAIT_MAX};
 use crate::Error;
 use crate::commit::instance_key;
 use selvedge_core::name::NAME_LIMIT;
+use selvedge_core::rules::claim::check_incarnation;
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::report::Fence;
-use selvedge_core::rules::worker::{Depart, Drain, PutBack, PutBackReason};
+use selvedge_core::rules::worker::{Depart, PutBack, PutBackReason};
+use selvedge_core::session::{LISTED_MS, SessionEnd};
 use selvedge_core::{Name, Refusal, Session, Timestamp};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -19,7 +21,8 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 pub struct HeartbeatResult {
     /// Leases that were renewed.
     pub renewed: Vec<Fence>,
-    /// Leases that the worker no longer holds, each with the reason.
+    /// Leases that the worker no longer holds, each with the reason. A lease that it ended by its own report is not among
+    /// them.
     pub lost: Vec<(Fence, Refusal)>,
     /// Leases that the worker did not name; they were put back.
     pub orphaned: Vec<Fence>,
@@ -32,37 +35,56 @@ pub struct HeartbeatResult {
 /// A worker instance as operators see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerView {
-    /// The sessions of the instance, newest first.
+    /// The sessions of the instance, newest first. Of a live worker only the live ones.
     pub sessions: Vec<Session>,
+    /// The end of the worker; none if it is live.
+    pub end: Option<SessionEnd>,
 }
 
 impl Namespace {
     /// Renews the sessions of these leases. With `wait` it stays open for that long and renews the sessions as often as
-    /// needed. It returns early when a lease is lost or the worker is asked to cancel a lease or to drain.
+    /// needed. It returns early when a lease of the instance is lost or the worker is asked to cancel a lease or to drain.
+    /// That includes leases that were claimed while it waits: if one of those is lost, the next heartbeat, which names it,
+    /// says so.
     pub async fn heartbeat(
         &self,
         instance: &str,
+        incarnation: Option<&str>,
         leases: Vec<Fence>,
         wait: Duration,
     ) -> Result<HeartbeatResult, Error> {
         let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
+        let incarnation = check_incarnation(incarnation)?;
         let deadline = Instant::now() + wait.min(WAIT_MAX);
         let key = instance_key(self.id(), &instance);
         let waiter = self.inner().waiters.register_instance(key);
-        let heartbeat = Heartbeat { namespace: self.id(), instance, leases };
-        let mut orphaned = None;
+        let mut heartbeat =
+            Heartbeat { namespace: self.id(), instance, incarnation, leases, waits_since: None };
+        let mut orphaned = Vec::new();
+        let mut notified = false;
         loop {
             let woken = waiter.woken();
             tokio::pin!(woken);
             woken.as_mut().enable();
-            let beat = self.run(heartbeat.clone()).await?;
-            if orphaned.is_none() {
+            let beat = self.run(heartbeat.clone()).await??;
+            if !beat.of_predecessor.is_empty() {
+                self.put_back(&beat.of_predecessor, PutBackReason::WorkerDeparted).await?;
+                continue;
+            }
+            if heartbeat.waits_since.is_none() {
                 // Only in the first round: a lease claimed while this call waits could not be named in it.
-                orphaned = Some(self.put_back(&beat.orphans, PutBackReason::Orphaned).await?);
+                heartbeat.waits_since = Some(beat.now);
+                if !beat.orphans.is_empty() {
+                    orphaned = self.put_back(&beat.orphans, PutBackReason::Orphaned).await?;
+                    // Putting them back wakes this call itself.
+                    continue;
+                }
             }
             let now = Instant::now();
             let (until, returns) = match self.inner().heartbeat_throttle.delay(key, &beat) {
                 Some(delay) => (now + delay, true),
+                // It was woken for a lease that it does not name.
+                None if notified => (now, true),
                 None => {
                     let renew = beat
                         .renew_within_ms
@@ -72,7 +94,10 @@ impl Namespace {
             };
             if until > now && deadline > now {
                 tokio::select! {
-                    () = &mut woken => continue,
+                    () = &mut woken => {
+                        notified = true;
+                        continue;
+                    }
                     () = tokio::time::sleep_until(until.min(deadline)) => {}
                 }
             }
@@ -82,7 +107,7 @@ impl Namespace {
             return Ok(HeartbeatResult {
                 renewed: beat.renewed,
                 lost: beat.lost,
-                orphaned: orphaned.unwrap_or_default(),
+                orphaned,
                 cancel_requested: beat.cancel_requested,
                 drain: beat.drain,
             });
@@ -90,45 +115,42 @@ impl Namespace {
     }
 
     /// Puts leases back, without counting an interruption. Returns those that were still held.
-    async fn put_back(&self, fences: &[Fence], why: PutBackReason) -> Result<Vec<Fence>, Error> {
+    pub(super) async fn put_back(&self, fences: &[Fence], why: PutBackReason) -> Result<Vec<Fence>, Error> {
         let put_back = |fence: &Fence| PutBack { namespace: self.id(), fence: *fence, why };
         let replies = self.inner().committer.run_all(fences.iter().map(put_back)).await?;
         let held = fences.iter().zip(replies).filter(|(_, reply)| matches!(reply, Ok(true)));
         Ok(held.map(|(fence, _)| *fence).collect())
     }
 
-    /// Asks a worker to drain.
+    /// Asks a worker to drain. Its waiting claims and heartbeats return at once, on every server of the store.
     pub async fn drain_worker(&self, instance: &str, actor: &Name) -> Result<(), Error> {
-        let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
-        let key = instance_key(self.id(), &instance);
-        let drain = Drain { namespace: self.id(), instance, actor: actor.clone() };
-        self.run(drain).await??;
-        self.inner().waiters.wake_instance(key);
-        Ok(())
+        Ok(self.keyed(None).drain_worker(instance, actor).await?.done)
     }
 
     /// Ends the sessions of a departed worker. Puts its leases back, without counting an interruption, and returns
-    /// them.
-    pub async fn remove_worker(&self, instance: &str) -> Result<Vec<Fence>, Error> {
+    /// them. Its waiting claims return at once and get nothing; a claim made after this registers the worker again.
+    pub async fn remove_worker(
+        &self,
+        instance: &str,
+        incarnation: Option<&str>,
+    ) -> Result<Vec<Fence>, Error> {
         let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
-        let key = instance_key(self.id(), &instance);
-        let depart = Depart { namespace: self.id(), instance };
-        let leases = self.run(depart).await??;
+        let incarnation = check_incarnation(incarnation)?;
+        let leases = self.run(Depart { namespace: self.id(), instance, incarnation }).await??;
         // A crash before this leaves leases on their first term: they expire when it ends.
-        let back = self.put_back(&leases, PutBackReason::WorkerDeparted).await;
-        self.inner().waiters.wake_instance(key);
-        back
+        self.put_back(&leases, PutBackReason::WorkerDeparted).await
     }
 
-    /// Returns the live workers, one entry per instance, last seen first.
+    /// Returns the workers, one entry per instance, last seen first: the live ones, and those that ended in the last 15
+    /// minutes.
     pub async fn workers(&self) -> Result<Vec<WorkerView>, Error> {
-        let overview = self.inner().store.overview().await?;
+        let now = self.inner().store.overview().await?.now;
         let mut sessions = self.inner().store.sessions(Some(self.id())).await?;
         sessions.sort_by(|a, b| a.instance.cmp(&b.instance).then(b.seen_at.cmp(&a.seen_at)));
-        sessions.retain(|session| session.is_live(overview.now));
         let mut workers: Vec<WorkerView> = sessions
             .chunk_by(|a, b| a.instance == b.instance)
-            .map(|sessions| WorkerView { sessions: sessions.to_vec() })
+            .map(|sessions| WorkerView::of(sessions, now))
+            .filter(|worker| worker.end.is_none_or(|end| end.at.plus_ms(LISTED_MS) > now))
             .collect();
         workers.sort_by_key(|worker| std::cmp::Reverse(worker.seen_at()));
         Ok(workers)
@@ -136,6 +158,18 @@ impl Namespace {
 }
 
 impl WorkerView {
+    /// Returns the view of an instance with these sessions, newest first.
+    fn of(sessions: &[Session], now: Timestamp) -> WorkerView {
+        let live: Vec<Session> = sessions.iter().filter(|session| session.is_live(now)).cloned().collect();
+        match live.is_empty() {
+            false => WorkerView { sessions: live, end: None },
+            true => {
+                let ends = sessions.iter().filter_map(|session| session.end(now));
+                WorkerView { sessions: sessions.to_vec(), end: ends.max_by_key(|end| end.at) }
+            }
+        }
+    }
+
     /// The time at which the worker was last seen.
     pub fn seen_at(&self) -> Timestamp {
         self.sessions.iter().map(|session| session.seen_at).max().unwrap_or_default()

@@ -1,8 +1,8 @@
 //! The heartbeat throttle: spaces out repeated requests to cancel or to drain.
 //!
-//! A heartbeat that waits returns at once when its worker is asked to cancel a lease or to drain. Until the worker
-//! complies, every later heartbeat repeats the request, but not sooner than a second after the last time. Without that
-//! pause a worker that sends one long heartbeat after the other would spin.
+//! A heartbeat or a claim that waits returns at once when its worker is asked to drain, and a heartbeat also when its worker
+//! is asked to cancel a lease. Until the worker complies, every later call repeats the request, but not sooner than a second
+//! after the last time. Without that pause a worker that sends one long call after the other would spin.
 //!
 //! The memory is bounded and local to this process: repeating a request too soon is harmless.
 
@@ -29,13 +29,25 @@ impl HeartbeatThrottle {
         if !beat.lost.is_empty() {
             return Some(Duration::ZERO);
         }
+        let drain = beat.drain.then_some(None);
+        self.delay_requests(instance, beat.cancel_requested.iter().map(|fence| Some(*fence)).chain(drain))
+    }
+
+    /// Returns how long to delay the reply to a claim of a worker that is asked to drain.
+    pub fn delay_drain(&self, instance: SessionId) -> Duration {
+        self.delay_requests(instance, [None].into_iter()).unwrap_or_default()
+    }
+
+    fn delay_requests(
+        &self,
+        instance: SessionId,
+        requests: impl Iterator<Item = Option<Fence>>,
+    ) -> Option<Duration> {
         let now = Instant::now();
         let mut sent = lock(&self.0);
         if sent.len() >= CAPACITY {
             sent.retain(|_, at| now.duration_since(*at) < REPEAT_AFTER);
         }
-        let drain = beat.drain.then_some(None);
-        let requests = beat.cancel_requested.iter().map(|fence| Some(*fence)).chain(drain);
         let mut delay: Option<Duration> = None;
         for request in requests {
             let last = sent.get(&(instance, request));

@@ -28,7 +28,7 @@ async fn a_waiting_heartbeat_returns_a_cancel_request_at_once() {
     let id = server.submit(Draft::new("kind")).await;
     let lease = fence(&server.claim_one("one").await);
     let namespace = server.namespace.clone();
-    let beat = tokio::spawn(async move { namespace.heartbeat("one", vec![lease], 3 * TIMEOUT).await });
+    let beat = tokio::spawn(async move { namespace.heartbeat("one", None, vec![lease], 3 * TIMEOUT).await });
     until("the heartbeat waits", async || server.engine.activity().0 >= 3).await;
     server.operate(id, cancel_with_grace(5000)).await.expect("the cancel request is accepted");
     let heartbeat = soon(beat).await.expect("the task does not panic").expect("the heartbeat is answered");
@@ -74,7 +74,7 @@ async fn every_end_of_the_attempt_within_the_grace_period_except_completion_canc
     server.operate(id, Action::Revoke { reason: None }).await.expect("the lease is revoked");
     assert_eq!(server.state(id).await, StateName::Cancelled);
     let (server, _, id, _) = cancel_requested().await;
-    server.namespace.remove_worker("one").await.expect("the worker is known");
+    server.namespace.remove_worker("one", None).await.expect("the worker is known");
     assert_eq!(server.state(id).await, StateName::Cancelled);
     clock.advance_ms(1);
 }

@@ -155,7 +155,7 @@ async fn a_waiting_heartbeat_returns_at_once_when_a_budget_ends_its_lease() {
         let namespace = server.namespace.clone();
         let beat = tokio::spawn(async move {
             namespace
-                .heartbeat("one", vec![lease], Duration::from_secs(60))
+                .heartbeat("one", None, vec![lease], Duration::from_secs(60))
                 .await
                 .expect("the heartbeat is answered")
         });

@@ -32,7 +32,7 @@ async fn waiting_heartbeats_results_and_claims_of_draining_workers_return() {
     let id = server.submit(Draft::new("kind")).await;
     let lease = fence(&server.claim_one("one").await);
     let namespace = server.namespace.clone();
-    let beat = tokio::spawn(async move { namespace.heartbeat("one", vec![lease], 3 * TIMEOUT).await });
+    let beat = tokio::spawn(async move { namespace.heartbeat("one", None, vec![lease], 3 * TIMEOUT).await });
     until("the heartbeat waits", async || server.engine.activity().0 >= 3).await;
     let namespace = server.namespace.clone();
     let result = tokio::spawn(async move { namespace.result(id, 3 * TIMEOUT).await });

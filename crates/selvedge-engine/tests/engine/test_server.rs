@@ -44,6 +44,7 @@ pub fn claim_of(instance: &str, max: u32) -> ClaimDraft {
         capabilities: vec![],
         max,
         lease_ttl_ms: 30_000,
+        incarnation: None,
     }
 }
 
@@ -156,7 +157,7 @@ impl TestServer {
 
     /// Sends a heartbeat that does not wait.
     pub async fn heartbeat(&self, instance: &str, leases: &[Fence]) -> HeartbeatResult {
-        let beat = self.namespace.heartbeat(instance, leases.to_vec(), Duration::ZERO).await;
+        let beat = self.namespace.heartbeat(instance, None, leases.to_vec(), Duration::ZERO).await;
         beat.expect("the heartbeat is answered")
     }
 

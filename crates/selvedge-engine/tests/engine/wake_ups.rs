@@ -192,16 +192,16 @@ async fn a_draining_worker_does_not_consume_a_wake_up() {
         .drain_worker("draining", &test_server::operator())
         .await
         .expect("the drain request is accepted");
-    let active = server.claim_waiting(claim_of("active", 1), 2).await;
+    assert!(soon(draining).await.expect("the task does not panic").is_empty(), "it returns at once");
+    let active = server.claim_waiting(claim_of("active", 1), 1).await;
     let id = server.submit(Draft { delay: Some(When::AfterMs(10)), ..Draft::new("kind") }).await;
     clock.advance_ms(10);
     assert_eq!(server.tick("delay_promoter").await.done, 1);
     assert_eq!(ids(&soon(active).await.expect("the task does not panic")), [id]);
-    draining.abort();
 }
 
 #[tokio::test]
-async fn a_waiting_claim_of_a_draining_worker_does_not_poll_the_store() {
+async fn a_claim_of_a_draining_worker_is_told_at_once_and_after_that_once_a_second() {
     let (server, _) = memory_server().await;
     assert!(server.claim("draining", 1).await.is_empty());
     server
@@ -210,11 +210,15 @@ async fn a_waiting_claim_of_a_draining_worker_does_not_poll_the_store() {
         .await
         .expect("the drain request is accepted");
     let id = server.submit(Draft::new("kind")).await;
-    let claim = server.claim_waiting(claim_of("draining", 1), 0).await;
-    assert_no_commits(&server).await;
+    let claim =
+        || server.namespace.claim_as_worker(claim_wait(claim_of("draining", 1), Duration::from_secs(60)));
+    let started = tokio::time::Instant::now();
+    for _ in 0..2 {
+        let result = soon(claim()).await.expect("the claim is answered");
+        assert!(result.drain && result.claimed.is_empty());
+    }
+    assert!(started.elapsed() >= Duration::from_millis(900), "the second answer is delayed");
     assert_eq!(server.state(id).await, StateName::Waiting);
-    assert!(!claim.is_finished());
-    claim.abort();
 }
 
 #[tokio::test]

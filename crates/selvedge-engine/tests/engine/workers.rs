@@ -5,6 +5,7 @@ use crate::{TIMEOUT, memory_server, soon, until};
 use selvedge_engine::core::Draft;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::{Fence, Op};
+use selvedge_engine::core::session::EndReason;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::{HeartbeatResult, Namespace};
 use tokio::task::JoinHandle;
@@ -17,7 +18,7 @@ fn heartbeat_waiting(
 ) -> JoinHandle<HeartbeatResult> {
     let namespace = namespace.clone();
     tokio::spawn(async move {
-        namespace.heartbeat(instance, leases, 3 * TIMEOUT).await.expect("the heartbeat is answered")
+        namespace.heartbeat(instance, None, leases, 3 * TIMEOUT).await.expect("the heartbeat is answered")
     })
 }
 
@@ -108,13 +109,18 @@ async fn the_leases_of_a_departed_worker_are_put_back_without_counting_an_interr
         .drain_worker("one", &test_server::operator())
         .await
         .expect("the drain request is accepted");
-    assert_eq!(server.namespace.remove_worker("one").await.expect("the worker is known"), [lease]);
+    assert_eq!(server.namespace.remove_worker("one", None).await.expect("the worker is known"), [lease]);
     let row = server.row(id).await;
     assert_eq!((row.state.name(), row.detail.interruptions), (StateName::Waiting, 0));
-    assert!(server.namespace.workers().await.expect("the workers are listed").is_empty());
+    let listed = server.namespace.workers().await.expect("the workers are listed");
+    assert_eq!(
+        listed.iter().map(|worker| worker.end.map(|end| end.reason)).collect::<Vec<_>>(),
+        [Some(EndReason::Deleted)]
+    );
     assert_eq!(server.complete(lease).await.expect_err("the lease was put back").code(), "stale_lease");
     assert_eq!(ids(&server.claim("one", 1).await), [id], "the returned worker does not drain");
-    assert_eq!(server.namespace.workers().await.expect("the workers are listed").len(), 1);
+    let listed = server.namespace.workers().await.expect("the workers are listed");
+    assert!(listed[0].end.is_none());
 }
 
 #[tokio::test]

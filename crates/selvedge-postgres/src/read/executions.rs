@@ -84,6 +84,6 @@ impl PostgresStore {
 
     pub(crate) async fn list_sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
         let namespace = namespace.map(|namespace| namespace.0);
-        Ok(self.query(&sql::SESSIONS_LIST, &[&namespace]).await?.iter().map(row::session).collect())
+        self.query(&sql::SESSIONS_LIST, &[&namespace]).await?.iter().map(row::session).collect()
     }
 }

@@ -6,6 +6,7 @@ use crate::support::{LONG, Sandbox, stop, wait_until};
 use selvedge_engine::Options;
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::rules::operator::Action;
+use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::{Draft, ExecutionId, Outcome};
 use selvedge_engine::store::{Notification, Store};
@@ -109,7 +110,9 @@ async fn a_heartbeat_that_waits_on_one_server_learns_at_once_of_a_cancel_or_a_lo
     let renewed = "select count(*) from sessions where renewed_at is not null";
     let beat = || {
         let namespace = a.namespace.clone();
-        tokio::spawn(async move { namespace.heartbeat("one", vec![lease], Duration::from_secs(60)).await })
+        tokio::spawn(
+            async move { namespace.heartbeat("one", None, vec![lease], Duration::from_secs(60)).await },
+        )
     };
     let waiting = beat();
     wait_until("the heartbeat is waiting", async || plain.number(renewed, &[]).await == 1).await;
@@ -134,7 +137,9 @@ async fn a_heartbeat_that_waits_on_one_server_learns_at_once_of_a_drain_requeste
     let lease = fence(&a.claim_one("one").await);
     let namespace = a.namespace.clone();
     let beat =
-        tokio::spawn(async move { namespace.heartbeat("one", vec![lease], Duration::from_secs(60)).await });
+        tokio::spawn(
+            async move { namespace.heartbeat("one", None, vec![lease], Duration::from_secs(60)).await },
+        );
     let plain = sandbox.plain().await;
     let renewed = "select count(*) from sessions where renewed_at is not null";
     wait_until("the heartbeat is waiting", async || plain.number(renewed, &[]).await == 1).await;
@@ -142,6 +147,42 @@ async fn a_heartbeat_that_waits_on_one_server_learns_at_once_of_a_drain_requeste
     b.namespace.drain_worker("one", &operator()).await.expect("the request is stored");
     assert!(in_time(beat).await.expect("the task does not panic").expect("the call is answered").drain);
     assert!(asked.elapsed() < Duration::from_secs(3), "before the next poll of the heartbeat");
+    stop([&a.engine, &b.engine]).await;
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_on_one_server_ends_at_once_when_its_worker_is_drained_or_deleted_on_another() {
+    let sandbox = Sandbox::new();
+    let a = listening_server(&sandbox, "a").await;
+    let b = sandbox.server_with("b", Options { notifications: true, ..passive_options() }).await;
+    let claim = a.claim_waiting(claim_of("one", 1), 1).await;
+    b.namespace.drain_worker("one", &operator()).await.expect("the request is stored");
+    assert!(in_time(claim).await.expect("the task does not panic").is_empty());
+    let id = b.submit(Draft::new("kind")).await;
+    assert!(a.claim("one", 1).await.is_empty(), "a draining worker gets nothing");
+    b.cancel(id).await.expect("the cancellation succeeds");
+
+    a.claim("two", 1).await;
+    let claim = a.claim_waiting(claim_of("two", 1), 1).await;
+    b.namespace.remove_worker("two", None).await.expect("the worker is known");
+    assert!(in_time(claim).await.expect("the task does not panic").is_empty());
+    let id = b.submit(Draft::new("kind")).await;
+    assert_eq!(ids(&a.claim("two", 1).await), [id], "a later claim registers the worker again");
+    stop([&a.engine, &b.engine]).await;
+}
+
+#[tokio::test]
+async fn a_waiting_claim_of_a_deleted_worker_gets_nothing_even_without_notifications() {
+    let sandbox = Sandbox::new();
+    let (a, b) = (sandbox.server("a").await, sandbox.server("b").await);
+    let claim = a.claim_waiting(claim_of("one", 1), 1).await;
+    b.namespace.remove_worker("one", None).await.expect("the worker is known");
+    // The submission hands the execution over to the waiting claim, which the transaction refuses.
+    let id = a.submit(Draft::new("kind")).await;
+    assert!(in_time(claim).await.expect("the task does not panic").is_empty());
+    assert_eq!(a.state(id).await, StateName::Waiting);
+    let workers = b.namespace.workers().await.expect("the workers are listed");
+    assert!(workers.iter().all(|worker| worker.end.is_some()), "the submission does not revive it");
     stop([&a.engine, &b.engine]).await;
 }
 

@@ -159,7 +159,7 @@ async fn an_operation_whose_decision_panics_fails_alone_in_its_batch() {
     let mut reports = Vec::new();
     let heartbeat = {
         let namespace = narrow.namespace.clone();
-        tokio::spawn(async move { namespace.heartbeat("bad", vec![], std::time::Duration::ZERO).await })
+        tokio::spawn(async move { namespace.heartbeat("bad", None, vec![], std::time::Duration::ZERO).await })
     };
     for lease in leases {
         let server = narrow.clone();

@@ -51,7 +51,8 @@ impl Overview {
             let filter = Filter { states: vec![state], ..all.clone() };
             counts.push((state, namespace.count(&filter, COUNT_MAX).await?));
         }
-        let workers = namespace.workers().await?;
+        let mut workers = namespace.workers().await?;
+        workers.retain(|worker| worker.end.is_none());
         Ok(Overview {
             host: host.into(),
             store: namespace.engine().store_name(),

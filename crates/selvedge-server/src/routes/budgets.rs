@@ -15,6 +15,7 @@ use crate::wire::query::Query;
 use axum::http::StatusCode;
 use selvedge_core::gate::patch::{Change, ConfigPatch, LimitPatch};
 use selvedge_core::gate::{BudgetScope, Config, Gate, GateKind, Limit, OnHard};
+use selvedge_core::rules::keyed::Answered;
 use selvedge_core::{ExecutionId, Refusal};
 use selvedge_engine::{Error, Spent};
 use std::collections::BTreeMap;
@@ -97,11 +98,13 @@ fn point_to_header(error: Error) -> Error {
 /// `POST /v1/budgets/{name}/reset`
 pub async fn reset(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
     body.fields_if_any()?.finish()?;
-    let view = caller.namespace.reset_budget(&name, &caller.actor).await?;
+    let calls = caller.namespace.keyed(body.call_key()?);
+    let Answered { done: view, duplicate } = calls.reset_budget(&name, &caller.actor).await?;
     let budget = GateSnapshot { view, now: caller.namespace.now().await? };
     let parts = load_parts(&caller, &budget).await?;
     Ok(json::response(StatusCode::OK, |object| {
         object.object("budget", |object| write_with_parts(object, &budget, &parts));
+        object.value("duplicate", &duplicate);
     }))
 }
 

@@ -9,6 +9,7 @@ use crate::wire::filter::RawFilter;
 use crate::wire::json;
 use crate::wire::problem::Problem;
 use axum::http::StatusCode;
+use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::{ExecutionId, Refusal};
 use selvedge_engine::{Bulk, BulkTarget};
@@ -16,6 +17,7 @@ use uuid::Uuid;
 
 /// `POST /v1/executions/bulk`
 pub async fn bulk(caller: Caller, body: RequestBody) -> HandlerResult {
+    let calls = caller.namespace.keyed(body.call_key()?);
     let mut fields = body.fields()?;
     let action = fields.object("action")?;
     let action = read_action(fields.require("action", action)?)?;
@@ -33,7 +35,7 @@ pub async fn bulk(caller: Caller, body: RequestBody) -> HandlerResult {
     };
     fields.finish()?;
     let bulk = Bulk { action, target, dry_run };
-    let bulked = caller.namespace.bulk(bulk, &caller.actor).await?;
+    let Answered { done: bulked, duplicate } = calls.bulk(bulk, &caller.actor).await?;
     let done = if dry_run { 0 } else { bulked.ids.len() };
     Ok(json::response(StatusCode::OK, |object| {
         object.value("matched", &bulked.matched);
@@ -46,6 +48,7 @@ pub async fn bulk(caller: Caller, body: RequestBody) -> HandlerResult {
             });
         });
         object.value("more", &bulked.more);
+        object.value("duplicate", &duplicate);
     }))
 }
 

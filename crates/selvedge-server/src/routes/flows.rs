@@ -18,6 +18,7 @@ use axum::response::IntoResponse;
 use selvedge_core::filter::ListPosition;
 use selvedge_core::flow::{CancelMode, FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::name::NAME_LIMIT;
+use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::submit_flow::FlowDraft;
 use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Refusal};
 use selvedge_engine::{Error, FlowView, Namespace};
@@ -74,9 +75,11 @@ pub async fn grow(caller: Caller, PathFlow(id): PathFlow, body: RequestBody<LARG
     drop(body);
     let grown = caller.namespace.grow_flow(id, graph, call_key).await?;
     let view = FlowView { flow: grown.flow, namespace: caller.namespace.name().clone() };
-    Ok(json::response(StatusCode::CREATED, |object| {
+    let status = if grown.duplicate { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(json::response(status, |object| {
         flow_views::flow(object.field("flow"), &view);
         flow_views::executions(object, &grown.executions);
+        object.value("duplicate", &grown.duplicate);
     }))
 }
 
@@ -189,14 +192,15 @@ pub async fn result(caller: Caller, PathFlow(id): PathFlow, mut query: Query) ->
 
 /// `POST /v1/flows/{id}/cancel`
 pub async fn cancel(caller: Caller, PathFlow(id): PathFlow, body: RequestBody) -> HandlerResult {
+    let calls = caller.namespace.keyed(body.call_key()?);
     let mut fields = body.fields_if_any()?;
     let known = [CancelMode::All, CancelMode::Pending].map(CancelMode::as_str);
     let mode = fields.word("mode", CancelMode::parse, known)?.unwrap_or_default();
     let reason = fields.text("reason")?;
     let wait = check_wait("/wait_ms", fields.integer("wait_ms")?)?;
     fields.finish()?;
-    let cancel = |wait| caller.namespace.cancel_flow(id, mode, reason.clone(), &caller.actor, wait);
-    let (view, done) = match caller.shutdown.race(cancel(wait)).await {
+    let cancel = |wait| calls.cancel_flow(id, mode, reason.clone(), &caller.actor, wait);
+    let Answered { done: (view, done), duplicate } = match caller.shutdown.race(cancel(wait)).await {
         Some(cancelled) => cancelled?,
         // Cancelling again changes nothing and returns the flow's current state.
         None => cancel(Duration::ZERO).await?,
@@ -205,5 +209,8 @@ pub async fn cancel(caller: Caller, PathFlow(id): PathFlow, body: RequestBody) -
         true => StatusCode::OK,
         false => StatusCode::ACCEPTED,
     };
-    Ok(json::response(status, |object| flow_views::flow(object.field("flow"), &view)))
+    Ok(json::response(status, |object| {
+        flow_views::flow(object.field("flow"), &view);
+        object.value("duplicate", &duplicate);
+    }))
 }

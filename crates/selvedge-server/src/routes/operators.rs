@@ -1,4 +1,5 @@
-//! Operator actions on one execution. Every action takes `if_version` and returns the changed execution.
+//! Operator actions on one execution. Every action takes `if_version` and an `Idempotency-Key`, and returns the changed
+//! execution.
 
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
@@ -12,6 +13,8 @@ use crate::wire::views;
 use axum::http::StatusCode;
 use axum::response::Response;
 use selvedge_core::name::LABEL_LIMIT;
+use selvedge_core::rules::CallKey;
+use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::submission::{check_duration, check_priority, check_tags};
 use selvedge_core::{ExecutionId, Name, Refusal};
@@ -19,9 +22,10 @@ use selvedge_engine::View;
 
 /// `POST /v1/executions/{id}/cancel`
 pub async fn cancel(caller: Caller, PathExecution(id): PathExecution, body: RequestBody) -> HandlerResult {
+    let call_key = body.call_key()?;
     let mut fields = body.fields_if_any()?;
     let action = read_cancel(&mut fields)?;
-    act(caller, id, action, fields).await
+    act(caller, id, (action, call_key), fields).await
 }
 
 /// `POST /v1/executions/{id}/reschedule`
@@ -30,20 +34,23 @@ pub async fn reschedule(
     PathExecution(id): PathExecution,
     body: RequestBody,
 ) -> HandlerResult {
+    let call_key = body.call_key()?;
     let mut fields = body.fields()?;
     let action = read_reschedule(&mut fields)?;
-    act(caller, id, action, fields).await
+    act(caller, id, (action, call_key), fields).await
 }
 
 /// `POST /v1/executions/{id}/priority`
 pub async fn priority(caller: Caller, PathExecution(id): PathExecution, body: RequestBody) -> HandlerResult {
+    let call_key = body.call_key()?;
     let mut fields = body.fields()?;
     let action = read_priority(&mut fields)?;
-    act(caller, id, action, fields).await
+    act(caller, id, (action, call_key), fields).await
 }
 
 /// `POST /v1/executions/{id}/tags`
 pub async fn tags(caller: Caller, PathExecution(id): PathExecution, body: RequestBody) -> HandlerResult {
+    let call_key = body.call_key()?;
     let mut fields = body.fields()?;
     let set = fields.text_map("set")?.unwrap_or_default();
     let set = check_tags("/set", set)?;
@@ -51,7 +58,7 @@ pub async fn tags(caller: Caller, PathExecution(id): PathExecution, body: Reques
     for (index, name) in remove.iter().enumerate() {
         Name::parse(&format!("/remove/{index}"), name, LABEL_LIMIT)?;
     }
-    act(caller, id, Action::Tag { set, remove }, fields).await
+    act(caller, id, (Action::Tag { set, remove }, call_key), fields).await
 }
 
 /// `POST /v1/executions/{id}/revoke-lease`
@@ -60,22 +67,25 @@ pub async fn revoke_lease(
     PathExecution(id): PathExecution,
     body: RequestBody,
 ) -> HandlerResult {
+    let call_key = body.call_key()?;
     let mut fields = body.fields_if_any()?;
     let reason = fields.text("reason")?;
-    act(caller, id, Action::Revoke { reason }, fields).await
+    act(caller, id, (Action::Revoke { reason }, call_key), fields).await
 }
 
 /// `POST /v1/executions/{id}/resume`
 pub async fn resume(caller: Caller, PathExecution(id): PathExecution, body: RequestBody) -> HandlerResult {
+    let call_key = body.call_key()?;
     let fields = body.fields_if_any()?;
-    act(caller, id, Action::Resume, fields).await
+    act(caller, id, (Action::Resume, call_key), fields).await
 }
 
 /// `POST /v1/executions/{id}/replay`
 pub async fn replay(caller: Caller, PathExecution(id): PathExecution, body: RequestBody) -> HandlerResult {
+    let call_key = body.call_key()?;
     let mut fields = body.fields_if_any()?;
     if !fields.flag("dry_run")?.unwrap_or(false) {
-        return act(caller, id, Action::Replay, fields).await;
+        return act(caller, id, (Action::Replay, call_key), fields).await;
     }
     let if_version = fields.count("if_version")?;
     fields.finish()?;
@@ -138,14 +148,16 @@ pub fn read_reschedule(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
 async fn act(
     caller: Caller,
     id: ExecutionId,
-    action: Action,
+    (action, call_key): (Action, Option<CallKey>),
     mut fields: Fields<'_>,
 ) -> Result<Response, Problem> {
     let if_version = fields.count("if_version")?;
     fields.finish()?;
-    let changed = caller.namespace.operate(id, action, if_version, &caller.actor).await?;
-    let view = current_view(&caller.namespace, changed).await?;
+    let calls = caller.namespace.keyed(call_key);
+    let Answered { done, duplicate } = calls.operate(id, action, if_version, &caller.actor).await?;
+    let view = current_view(&caller.namespace, done).await?;
     Ok(json::response(StatusCode::OK, |object| {
         views::execution(object.field("execution"), &view);
+        object.value("duplicate", &duplicate);
     }))
 }

@@ -12,11 +12,10 @@ use crate::wire::path::PathInstance;
 use crate::wire::problem::Problem;
 use crate::wire::views;
 use axum::http::StatusCode;
-use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::gates::budget::Spend;
 use selvedge_core::rules::report::{Op, Reported};
 use selvedge_core::{ExecutionId, Refusal};
-use selvedge_engine::{ClaimWait, Error, Namespace, ReportItem};
+use selvedge_engine::{ClaimResult, ClaimWait, Error, Namespace, ReportItem};
 use std::collections::BTreeMap;
 
 /// `POST /v1/workers/{instance}/report`
@@ -38,8 +37,13 @@ pub async fn report(
         items.push(report_item(&caller.namespace, op).await?);
     }
     let creates_waitpoints: Vec<bool> = items.iter().map(creates_waitpoints).collect();
-    let (results, claimed) = report_and_claim(&caller, items, next_claim).await?;
-    let claims = claim_views(&caller.namespace, claimed).await?;
+    let claims_next = next_claim.is_some();
+    let (results, next) = report_and_claim(&caller, items, next_claim).await?;
+    let (next, refused) = match next {
+        Ok(next) => (next, None),
+        Err(refusal) => (ClaimResult::default(), Some(Problem::refused_at("/claim", refusal))),
+    };
+    let claims = claim_views(&caller.namespace, next.claimed).await?;
     Ok(json::response(StatusCode::OK, |object| {
         object.array(
             "results",
@@ -49,6 +53,12 @@ pub async fn report(
             },
         );
         object.array("claims", &claims, views::claim);
+        if claims_next {
+            object.value("drain", &next.drain);
+        }
+        if let Some(problem) = refused {
+            problem.write(object.field("claim_error"));
+        }
     }))
 }
 
@@ -80,28 +90,31 @@ fn creates_waitpoints(item: &ReportItem) -> bool {
     matches!(item, Ok((_, _, Op::Waitpoint { .. } | Op::Suspend(_))))
 }
 
-/// Reports at once. Only the claim that follows waits for work, and stops waiting when the server shuts down.
+/// Reports at once. Only the claim that follows waits for work, and stops waiting when the server shuts down. A refusal of
+/// the claim after the reports were decided is returned beside their results.
 async fn report_and_claim(
     caller: &Caller,
     items: Vec<ReportItem>,
     next_claim: Option<ClaimWait>,
-) -> Result<(Vec<Result<Reported, Refusal>>, Vec<Claimed>), Problem> {
+) -> Result<(Vec<Result<Reported, Refusal>>, Result<ClaimResult, Refusal>), Problem> {
     let immediate = next_claim.as_ref().map(|next| next.claim.clone());
-    let reported = caller.namespace.report(items, immediate).await;
+    let reported = caller.namespace.report_and_claim(items, immediate).await;
     // Operations are refused one by one, so a refusal of the whole call is a refusal of the claim.
-    let (results, mut claimed) = reported.map_err(|error| match error {
+    let (results, mut next) = reported.map_err(|error| match error {
         Error::Refused(refusal) => Problem::refused_at("/claim", refusal),
         error => error.into(),
     })?;
-    if let Some(next) = next_claim.filter(|next| claimed.is_empty() && !next.wait.is_zero()) {
-        match caller.shutdown.race(caller.namespace.claim(next)).await {
-            Some(Ok(later)) => claimed = later,
+    let found_nothing = matches!(&next, Ok(claims) if claims.claimed.is_empty() && !claims.drain);
+    if let Some(later) = next_claim.filter(|later| found_nothing && !later.wait.is_zero()) {
+        match caller.shutdown.race(caller.namespace.claim_as_worker(later)).await {
+            Some(Ok(later)) => next = Ok(later),
+            Some(Err(Error::Refused(refusal))) => next = Err(refusal),
             // The reports are committed: the worker needs their results more than this error.
             Some(Err(error)) => tracing::warn!(%error, "a claim after reports failed"),
             None => {}
         }
     }
-    Ok((results, claimed))
+    Ok((results, next))
 }
 
 fn write_result(

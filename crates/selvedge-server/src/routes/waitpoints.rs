@@ -15,6 +15,7 @@ use crate::wire::query::Query;
 use axum::extract::State;
 use axum::http::StatusCode;
 use selvedge_core::Waitpoint;
+use selvedge_core::rules::keyed::Answered;
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_engine::Namespace;
 
@@ -46,8 +47,12 @@ pub async fn signal(
 /// `POST /v1/waitpoints/{id}/revoke`
 pub async fn revoke(caller: Caller, PathWaitpoint(id): PathWaitpoint, body: RequestBody) -> HandlerResult {
     body.fields_if_any()?.finish()?;
-    let waitpoint = caller.namespace.revoke_waitpoint(id, &caller.actor).await?;
-    Ok(json::response(StatusCode::OK, |object| write(object.field("waitpoint"), &waitpoint)))
+    let calls = caller.namespace.keyed(body.call_key()?);
+    let Answered { done, duplicate } = calls.revoke_waitpoint(id, &caller.actor).await?;
+    Ok(json::response(StatusCode::OK, |object| {
+        write(object.field("waitpoint"), &done);
+        object.value("duplicate", &duplicate);
+    }))
 }
 
 /// `POST /v1/admin/waitpoint-keys/rotate`
@@ -56,10 +61,12 @@ pub async fn rotate_keys(caller: Caller, body: RequestBody) -> HandlerResult {
     let grace_ms = fields.integer("grace_ms")?;
     let grace_ms = fields.require("grace_ms", grace_ms)?;
     fields.finish()?;
-    let key = caller.namespace.rotate_token_keys(grace_ms, &caller.actor).await?;
+    let calls = caller.namespace.keyed(body.call_key()?);
+    let Answered { done: key, duplicate } = calls.rotate_token_keys(grace_ms, &caller.actor).await?;
     Ok(json::response(StatusCode::OK, |object| {
         object.value("key_id", &key.id.to_string());
         object.value("grace_ms", &grace_ms);
+        object.value("duplicate", &duplicate);
     }))
 }
 

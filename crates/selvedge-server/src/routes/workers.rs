@@ -1,4 +1,4 @@
-//! Workers: claims, heartbeats, drain, removal, and the list of live workers.
+//! Workers: claims, heartbeats, drain, removal, and the list of workers.
 
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
@@ -14,8 +14,9 @@ use crate::wire::views::{self, ClaimView};
 use axum::http::StatusCode;
 use selvedge_core::Refusal;
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
+use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::report::Fence;
-use selvedge_engine::{ClaimWait, Error, HeartbeatResult, Namespace, WorkerView};
+use selvedge_engine::{ClaimResult, ClaimWait, Error, HeartbeatResult, Namespace, WorkerView};
 use std::time::Duration;
 
 /// The default time to live of a lease, in milliseconds.
@@ -25,13 +26,15 @@ const LEASE_TTL_MS: i64 = 30_000;
 pub async fn claim(caller: Caller, PathInstance(instance): PathInstance, body: RequestBody) -> HandlerResult {
     let claim = ClaimWait { call_key: body.call_key()?, ..read_claim(body.fields()?, instance)? };
     // A claim that the shutdown interrupts puts back the leases that it may just have taken.
-    let claimed = match caller.shutdown.race(caller.namespace.claim(claim)).await {
-        Some(claimed) => claimed?,
-        None => Vec::new(),
+    let result = match caller.shutdown.race(caller.namespace.claim_as_worker(claim)).await {
+        Some(result) => result?,
+        None => ClaimResult::default(),
     };
-    let claims = claim_views(&caller.namespace, claimed).await?;
+    let claims = claim_views(&caller.namespace, result.claimed).await?;
     Ok(json::response(StatusCode::OK, |object| {
         object.array("claims", &claims, views::claim);
+        object.value("drain", &result.drain);
+        object.value("duplicate", &result.duplicate);
     }))
 }
 
@@ -44,6 +47,7 @@ pub fn read_claim(mut fields: Fields<'_>, instance: String) -> Result<ClaimWait,
     let max = fields.count("max")?;
     let wait_ms = fields.integer("wait_ms")?;
     let lease_ttl_ms = fields.integer("lease_ttl_ms")?.unwrap_or(LEASE_TTL_MS);
+    let incarnation = fields.text("incarnation")?;
     let claim = ClaimDraft {
         worker: fields.require("worker", worker)?,
         instance,
@@ -52,6 +56,7 @@ pub fn read_claim(mut fields: Fields<'_>, instance: String) -> Result<ClaimWait,
         capabilities,
         max: fields.require("max", max)?,
         lease_ttl_ms,
+        incarnation,
     };
     let wait = check_wait(&fields.pointer("wait_ms"), wait_ms)?;
     fields.finish()?;
@@ -87,13 +92,15 @@ pub async fn heartbeat(
         })
         .collect::<Result<_, Refusal>>()?;
     let wait_ms = fields.integer("wait_ms")?;
+    let incarnation = fields.text("incarnation")?;
+    let incarnation = incarnation.as_deref();
     fields.finish()?;
     let wait = check_wait("/wait_ms", wait_ms)?;
     let namespace = &caller.namespace;
-    let waiting = namespace.heartbeat(&instance, leases.clone(), wait);
+    let waiting = namespace.heartbeat(&instance, incarnation, leases.clone(), wait);
     let heartbeat = match caller.shutdown.race(waiting).await {
         Some(heartbeat) => heartbeat?,
-        None => namespace.heartbeat(&instance, leases, Duration::ZERO).await?,
+        None => namespace.heartbeat(&instance, incarnation, leases, Duration::ZERO).await?,
     };
     Ok(json::response(StatusCode::OK, |object| write_heartbeat(object, &heartbeat)))
 }
@@ -122,23 +129,27 @@ fn write_fence(out: &mut Vec<u8>, fence: &Fence) {
 /// `POST /v1/workers/{instance}/drain`
 pub async fn drain(caller: Caller, PathInstance(instance): PathInstance, body: RequestBody) -> HandlerResult {
     body.fields_if_any()?.finish()?;
-    caller.namespace.drain_worker(&instance, &caller.actor).await?;
+    let calls = caller.namespace.keyed(body.call_key()?);
+    let Answered { duplicate, .. } = calls.drain_worker(&instance, &caller.actor).await?;
     Ok(json::response(StatusCode::OK, |object| {
         object.value("instance", &instance);
         object.value("draining", &true);
+        object.value("duplicate", &duplicate);
     }))
 }
 
 /// `DELETE /v1/workers/{instance}`: removes a worker and puts back its leases.
-pub async fn remove(caller: Caller, PathInstance(instance): PathInstance) -> HandlerResult {
-    let released = caller.namespace.remove_worker(&instance).await?;
+pub async fn remove(caller: Caller, PathInstance(instance): PathInstance, mut query: Query) -> HandlerResult {
+    let incarnation = query.text("incarnation")?;
+    query.finish()?;
+    let released = caller.namespace.remove_worker(&instance, incarnation.as_deref()).await?;
     Ok(json::response(StatusCode::OK, |object| {
         object.value("instance", &instance);
         object.array("released", &released, write_fence);
     }))
 }
 
-/// `GET /v1/workers`: live workers, ordered by instance.
+/// `GET /v1/workers`: the live workers and those that ended in the last 15 minutes, ordered by instance.
 pub async fn list(caller: Caller, query: Query) -> HandlerResult {
     let NamePage { after, limit } = NamePage::read(query)?;
     let limit = limit as usize;
@@ -169,10 +180,20 @@ fn write_worker(out: &mut Vec<u8>, worker: &WorkerView) {
             object.value("lanes", &newest.scope.lanes);
             object.value("kinds", &newest.scope.kinds);
             object.value("capabilities", &newest.scope.capabilities);
+            object.value("incarnation", &newest.detail.incarnation);
         }
-        object.value("live", &true);
+        object.value("live", &worker.end.is_none());
+        object.value("ended_reason", &worker.end.map(|end| end.reason.as_str()));
+        object.time("ended_at", worker.end.map(|end| end.at));
         object.value("draining", &worker.sessions.iter().any(|session| session.draining));
         object.time("seen_at", Some(worker.seen_at()));
+        let superseded = worker.sessions.first().map(|newest| newest.detail.superseded.as_slice());
+        object.array("superseded", superseded.unwrap_or_default(), |out, predecessor| {
+            json::object(out, |object| {
+                object.value("incarnation", &predecessor.incarnation);
+                object.time("ended_at", Some(predecessor.at));
+            });
+        });
         object.array("sessions", &worker.sessions, |out, session| {
             json::object(out, |object| {
                 object.value("lease_ttl_ms", &session.ttl_ms);

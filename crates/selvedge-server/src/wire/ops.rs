@@ -25,6 +25,7 @@ enum OpName {
     Progress,
     Delay,
     Release,
+    Cancelled,
     Waitpoint,
     Suspend,
     Step,
@@ -34,12 +35,13 @@ enum OpName {
 }
 
 impl OpName {
-    const ALL: [OpName; 11] = [
+    const ALL: [OpName; 12] = [
         OpName::Complete,
         OpName::Fail,
         OpName::Progress,
         OpName::Delay,
         OpName::Release,
+        OpName::Cancelled,
         OpName::Waitpoint,
         OpName::Suspend,
         OpName::Step,
@@ -55,6 +57,7 @@ impl OpName {
             OpName::Progress => "progress",
             OpName::Delay => "delay",
             OpName::Release => "release",
+            OpName::Cancelled => "cancelled",
             OpName::Waitpoint => "waitpoint",
             OpName::Suspend => "suspend",
             OpName::Step => "step",
@@ -127,6 +130,7 @@ pub fn read_op(mut fields: Fields<'_>) -> Result<ParsedOp, Refusal> {
         }
         OpName::Step => OpRequest::Op(Op::Step(read_step(&mut fields)?)),
         OpName::Release => OpRequest::Op(Op::Release),
+        OpName::Cancelled => OpRequest::Op(Op::Cancelled { message: fields.text("message")? }),
     };
     fields.finish()?;
     Ok(ParsedOp { fence, op_id, op })

@@ -32,6 +32,7 @@ pub enum Code {
     VersionMismatch,
     LimitReached,
     LaneDraining,
+    Superseded,
     CursorExpired,
     PayloadTooLarge,
     InvalidField,
@@ -60,7 +61,7 @@ pub struct CodeInfo {
 
 impl Code {
     /// Every code, ordered by status.
-    pub const ALL: [Code; 28] = [
+    pub const ALL: [Code; 29] = [
         Self::InvalidJson,
         Self::InvalidCursor,
         Self::InvalidToken,
@@ -77,6 +78,7 @@ impl Code {
         Self::VersionMismatch,
         Self::LimitReached,
         Self::LaneDraining,
+        Self::Superseded,
         Self::CursorExpired,
         Self::PayloadTooLarge,
         Self::InvalidField,
@@ -127,6 +129,8 @@ impl Code {
                 "The detail names the limit. Continue in another execution."),
             Self::LaneDraining => ("lane_draining", 409, "The lane is draining",
                 "A draining lane accepts no submissions; its waiting executions can still be claimed. Submit to another lane, or make this one active again."),
+            Self::Superseded => ("superseded", 409, "A newer process has this worker instance",
+                "Stop this process: its leases were put back, and its calls are refused from now on. Give each process an instance name or an incarnation of its own."),
             Self::CursorExpired => ("cursor_expired", 410, "The cursor is older than the event log",
                 "Start again from the beginning of the log. The events in between have been deleted from it; each execution keeps its own history."),
             Self::PayloadTooLarge => ("payload_too_large", 413, "The payload is too large",
@@ -204,6 +208,7 @@ impl Problem {
             Refusal::Token { reason: TokenReason::Revoked, .. } => Code::TokenRevoked,
             Refusal::LimitReached { .. } => Code::LimitReached,
             Refusal::LaneDraining { .. } => Code::LaneDraining,
+            Refusal::Superseded { .. } => Code::Superseded,
             Refusal::Unreadable { .. } => Code::UnreadableRow,
         };
         let detail = match refusal.pointer() {

@@ -60,7 +60,13 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
         object.raw("input", Some(&view.stored.input));
         object.raw("result", view.stored.result.as_deref());
         failure(object, detail.error.as_ref());
-        object.value("progress", &detail.progress);
+        match &detail.progress {
+            None => object.null("progress"),
+            Some(progress) => object.object("progress", |object| {
+                object.value("percent", &progress.percent);
+                object.value("message", &progress.message);
+            }),
+        }
         object.value("version", &row.version);
         object.time("submitted_at", Some(row.submitted_at));
         object.time("ready_at", ready_at);

@@ -7,4 +7,5 @@ mod flows;
 mod gates;
 mod support;
 mod suspensions;
+mod worker_lives;
 mod workers;

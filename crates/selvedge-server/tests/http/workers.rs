@@ -215,5 +215,7 @@ async fn the_list_of_workers_is_paged_and_follows_drain_and_removal() {
     let removed = server.send("DELETE", "/v1/workers/b", &[], Vec::new()).await;
     assert_eq!(removed.json()["released"], json!([fence(&claim)]));
     assert_eq!(server.execution(&id).await["state"], "waiting");
-    assert_eq!(instances(&server.get("/v1/workers").await.json()), ["a"]);
+    let workers = server.get("/v1/workers").await.json();
+    assert_eq!(instances(&workers), ["a", "b"]);
+    assert_eq!((&workers["items"][0]["live"], &workers["items"][1]["live"]), (&json!(true), &json!(false)));
 }

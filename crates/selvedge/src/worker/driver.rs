@@ -11,7 +11,7 @@ use super::{Settings, WorkerSummary};
 use crate::{Error, Namespace};
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::report::{Fence, Op};
-use selvedge_engine::{ClaimWait, HeartbeatResult};
+use selvedge_engine::{ClaimResult, ClaimWait, HeartbeatResult};
 use std::collections::HashMap;
 use std::future::{Future, pending};
 use std::pin::{Pin, pin};
@@ -38,7 +38,7 @@ pub struct Driver {
     /// True if the outstanding report includes a claim.
     report_claims: bool,
     report_delay: RetryDelay,
-    claiming: Call<Result<Vec<Claimed>, Error>>,
+    claiming: Call<Result<ClaimResult, Error>>,
     claim_delay: RetryDelay,
     heartbeat: Heartbeat,
     summary: WorkerSummary,
@@ -97,7 +97,7 @@ impl Driver {
                     self.finished.extend(self.handlers.ended(ended));
                 }
                 answer = answered(&mut self.reporting) => self.on_report_answer(answer).await,
-                claimed = answered(&mut self.claiming) => self.on_claim_answer(claimed).await,
+                answer = answered(&mut self.claiming) => self.on_claim_answer(answer).await,
                 answer = self.heartbeat.answer(&self.handlers.leases) => self.on_heartbeat_answer(answer),
             }
         }
@@ -141,16 +141,19 @@ impl Driver {
         let (namespace, delay) = (self.namespace.clone(), self.claim_delay);
         self.claiming = Some(Box::pin(async move {
             sleep(delay.get()).await;
-            namespace.claim(claim).await
+            namespace.claim_as_worker(claim).await
         }));
     }
 
-    async fn on_claim_answer(&mut self, claimed: Result<Vec<Claimed>, Error>) {
+    async fn on_claim_answer(&mut self, answer: Result<ClaimResult, Error>) {
         self.claiming = None;
-        match claimed {
-            Ok(claimed) => {
+        match answer {
+            Ok(ClaimResult { claimed, drain, .. }) => {
                 self.claim_delay.reset();
                 self.start(claimed).await;
+                if drain {
+                    self.drain();
+                }
             }
             Err(Error::Closed) => self.on_engine_closed(),
             Err(error) => {
@@ -177,7 +180,10 @@ impl Driver {
                 Settled::Report(attempt) => self.finished.push(attempt),
             }
         }
-        self.start(answer.claimed).await;
+        self.start(answer.next.claimed).await;
+        if answer.next.drain {
+            self.drain();
+        }
     }
 
     /// Starts the handlers of claimed executions, or releases the executions if the worker is stopping.
@@ -256,7 +262,7 @@ impl Driver {
         if self.stage == Stage::Closed {
             return self.summary;
         }
-        let departure = self.namespace.remove_worker(&self.settings.instance);
+        let departure = self.namespace.remove_worker(&self.settings.instance, None);
         match timeout(RELEASE_TIMEOUT, departure).await {
             // The engine refuses the departure of a worker that never claimed, because it does not know its instance.
             Ok(Ok(_) | Err(Error::Refused(_))) => {}

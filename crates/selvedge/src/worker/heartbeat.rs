@@ -82,7 +82,7 @@ impl Heartbeat {
         let wait = if self.polling { Duration::ZERO } else { self.ttl / 3 };
         let (namespace, instance) = (self.namespace.clone(), self.instance.clone());
         let fences = named.iter().copied().collect();
-        let answer = Box::pin(async move { namespace.heartbeat(&instance, fences, wait).await });
+        let answer = Box::pin(async move { namespace.heartbeat(&instance, None, fences, wait).await });
         self.call = Some(Call { answer, named });
     }
 }

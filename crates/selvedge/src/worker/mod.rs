@@ -197,6 +197,7 @@ impl Settings {
             capabilities: self.capabilities.clone(),
             max: self.concurrency.min(CLAIM_MAX as usize) as u32,
             lease_ttl_ms: millis(self.lease_ttl),
+            incarnation: None,
         }
     }
 }

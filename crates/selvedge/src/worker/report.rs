@@ -7,9 +7,9 @@
 use super::WorkerSummary;
 use super::handler::Failure;
 use crate::{Error, Namespace, Refusal};
-use selvedge_core::rules::claim::{ClaimDraft, Claimed};
+use selvedge_core::rules::claim::ClaimDraft;
 use selvedge_core::rules::report::{Fence, Op, Reported};
-use selvedge_engine::ReportItem;
+use selvedge_engine::{ClaimResult, ReportItem};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -60,8 +60,8 @@ impl FinishedAttempt {
 pub struct ReportAnswer {
     /// The attempts, each with the answer to its report.
     pub attempts: Vec<(FinishedAttempt, Result<Reported, Error>)>,
-    /// The executions that were claimed.
-    pub claimed: Vec<Claimed>,
+    /// The answer to the claim.
+    pub next: ClaimResult,
 }
 
 impl ReportAnswer {
@@ -80,10 +80,14 @@ pub async fn report(
     delay: RetryDelay,
 ) -> ReportAnswer {
     sleep(delay.get()).await;
-    match namespace.report(attempts.iter().map(item).collect(), claim).await {
-        Ok((results, claimed)) => {
+    match namespace.report_and_claim(attempts.iter().map(item).collect(), claim).await {
+        Ok((results, next)) => {
             let results = results.into_iter().map(|result| result.map_err(Error::from));
-            ReportAnswer { attempts: attempts.into_iter().zip(results).collect(), claimed }
+            // A refused claim is refused again by the next one, which reports it.
+            ReportAnswer {
+                attempts: attempts.into_iter().zip(results).collect(),
+                next: next.unwrap_or_default(),
+            }
         }
         Err(Error::Store(selvedge_store::Error::Failed(detail))) => {
             tracing::warn!(detail, "a report of several attempts failed; they are reported one by one");
@@ -91,7 +95,7 @@ pub async fn report(
         }
         Err(error) => ReportAnswer {
             attempts: attempts.into_iter().map(|attempt| (attempt, Err(error.clone()))).collect(),
-            claimed: Vec::new(),
+            next: ClaimResult::default(),
         },
     }
 }
@@ -109,7 +113,7 @@ async fn report_one_by_one(namespace: &Namespace, attempts: Vec<FinishedAttempt>
         };
         answered.push((attempt, result));
     }
-    ReportAnswer { attempts: answered, claimed: Vec::new() }
+    ReportAnswer { attempts: answered, next: ClaimResult::default() }
 }
 
 fn item(attempt: &FinishedAttempt) -> ReportItem {
@@ -143,6 +147,7 @@ pub fn settle(
                 | Op::Frame { .. }
                 | Op::Waitpoint { .. }
                 | Op::Step(_)
+                | Op::Cancelled { .. }
                 | Op::Usage(_) => {}
             }
             return Settled::Done;
@@ -185,6 +190,7 @@ fn refuses_content(refusal: &Refusal, op: &Op) -> bool {
         | Refusal::UnknownQuota { .. }
         | Refusal::FlowEnded { .. }
         | Refusal::LaneDraining { .. }
+        | Refusal::Superseded { .. }
         | Refusal::Unreadable { .. } => false,
     };
     content && !matches!(op, Op::Fail { .. })

@@ -154,7 +154,7 @@ async fn progress_is_visible_while_the_handler_runs() {
         .handler("k", |ctx: Context| async move {
             ctx.progress(50.0, "half").await?;
             let view = ctx.namespace().get(ctx.execution()).await?;
-            let progress = Progress { percent: Some(50.0), message: Some("half".into()) };
+            let progress = Progress { percent: Some(50.0), message: Some("half".into()), reports: vec![] };
             Ok::<_, Failure>(view.stored.execution.detail.progress == Some(progress))
         })
         .start()

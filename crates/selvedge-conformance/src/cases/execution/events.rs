@@ -58,7 +58,9 @@ pub async fn a_renewal_is_logged_and_a_new_session_is_not(harness: &Harness) {
     let beat = Heartbeat {
         namespace: harness.namespace,
         instance: Name::trusted("one"),
+        incarnation: None,
         leases: vec![crate::harness::fence(&claimed)],
+        waits_since: None,
     };
     let (_, transaction) = harness.transact(beat).await;
     let log = harness.log().await;
@@ -66,7 +68,7 @@ pub async fn a_renewal_is_logged_and_a_new_session_is_not(harness: &Harness) {
     assert_eq!(Some(*number), transaction.entry);
     assert!(matches!(events[0].fact, Fact::Renewed { .. }));
     assert_eq!((events[0].execution, events[0].version), (None, None));
-    let depart = Depart { namespace: harness.namespace, instance: Name::trusted("one") };
+    let depart = Depart { namespace: harness.namespace, instance: Name::trusted("one"), incarnation: None };
     let (leases, transaction) = harness.transact(depart).await;
     assert_eq!((leases, transaction.entry), (Ok(vec![crate::harness::fence(&claimed)]), None));
 }

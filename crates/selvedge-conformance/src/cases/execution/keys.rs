@@ -1,10 +1,13 @@
 //! Keys: they refer to one execution or one reply, and are deleted with it or when they expire.
 #![allow(missing_docs)]
 
+use crate::harness::runner::RuleList;
 use crate::harness::{Harness, Worker};
 use bytes::Bytes;
 use selvedge_core::rows::{KeyName, KeyRow, KeyScope, KeySubject};
 use selvedge_core::rules::CallKey;
+use selvedge_core::rules::keyed::{FixPlan, Keyed};
+use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::table::{Entries, Request};
 use selvedge_core::{Changes, Draft, ExecutionId, Name, Needs, Timestamp};
 
@@ -147,4 +150,53 @@ pub async fn a_repeated_keyed_call_gets_the_first_reply(harness: &Harness) {
     assert_eq!(again[0].execution, first[0].execution);
     assert_eq!(again[0].input, first[0].input);
     assert_eq!((first.len(), again.len()), (1, 1));
+}
+
+/// Returns a replay of an execution under a key.
+fn keyed_replay(harness: &Harness, execution: ExecutionId, call_key: CallKey) -> Keyed<Operate> {
+    let actor = Name::trusted("operator");
+    let action = Action::Replay;
+    let rule = Operate { namespace: harness.namespace, execution, actor, if_version: None, action };
+    Keyed { call_key: Some(call_key), rule, keeps_refusals: false }
+}
+
+pub async fn a_keyed_operator_action_is_applied_once_also_by_concurrent_calls(harness: &Harness) {
+    let id = harness.leased(Draft::new("kind")).await.execution.id;
+    let call_key = |digest| CallKey { key: Name::trusted("replay"), digest };
+    let replay = |digest| keyed_replay(harness, id, call_key(digest));
+    let refused = harness.run(replay(7)).await.expect_err("it has not ended");
+    assert_eq!(refused.code(), "wrong_state");
+    harness.operate(id, Action::Cancel { reason: None, grace_ms: 0 }).await.expect("it is cancelled");
+    // Both calls share one transaction.
+    let both = harness.run(RuleList(vec![replay(7), replay(7)])).await;
+    let generations: Vec<_> = both
+        .into_iter()
+        .map(|reply| reply.expect("it is accepted"))
+        .map(|answered| (answered.done.detail.generation, answered.duplicate))
+        .collect();
+    assert_eq!(generations, [(1, false), (1, true)]);
+    harness.operate(id, Action::Cancel { reason: None, grace_ms: 0 }).await.expect("it is cancelled");
+    let again = harness.run(replay(7)).await.expect("it is accepted");
+    assert_eq!((again.duplicate, again.done), (true, harness.row(id).await));
+    assert_eq!(harness.row(id).await.detail.generation, 1);
+    let other = harness.run(replay(8)).await.expect_err("the call differs");
+    assert_eq!(other.code(), "idempotency_mismatch");
+}
+
+pub async fn a_step_of_a_keyed_call_is_refused_again_when_it_is_repeated(harness: &Harness) {
+    let id = harness.leased(Draft::new("kind")).await.execution.id;
+    let call_key = CallKey { key: Name::trusted("bulk"), digest: 7 };
+    let plan = |plan: Vec<ExecutionId>| Keyed {
+        call_key: Some(call_key.clone()),
+        rule: FixPlan { namespace: harness.namespace, plan },
+        keeps_refusals: false,
+    };
+    let first = harness.run(plan(vec![id])).await.expect("it is accepted");
+    let again = harness.run(plan(vec![])).await.expect("it is accepted");
+    assert_eq!((first.done, first.duplicate), (vec![id], false));
+    assert_eq!((again.done, again.duplicate), (vec![id], true), "the plan of the first call");
+    let step = || Keyed { keeps_refusals: true, ..keyed_replay(harness, id, call_key.step(id)) };
+    assert_eq!(harness.run(step()).await.expect_err("it has not ended").code(), "wrong_state");
+    harness.operate(id, Action::Cancel { reason: None, grace_ms: 0 }).await.expect("it is cancelled");
+    assert_eq!(harness.run(step()).await.expect_err("it was refused").code(), "wrong_state");
 }

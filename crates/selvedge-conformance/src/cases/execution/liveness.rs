@@ -90,9 +90,10 @@ pub async fn an_unseen_session_without_leases_is_found(harness: &Harness) {
     assert_eq!(deleted, 3, "the rule does not check leases");
     assert_eq!(only_session(harness).await, seen);
     assert!(!stale().await);
-    let depart = Depart { namespace: harness.namespace, instance: seen.instance.clone() };
+    let depart = Depart { namespace: harness.namespace, instance: seen.instance.clone(), incarnation: None };
     assert_eq!(harness.run(depart).await, Ok(Vec::new()));
     let departed = only_session(harness).await;
-    assert!(departed.seen_at < seen.seen_at, "a departed worker does not count as live");
+    assert!(!departed.is_live(harness.now().await), "a departed worker does not count as live");
+    assert_eq!(departed.seen_at, seen.seen_at);
     assert_eq!((departed.renewed_at, departed.draining), (None, false));
 }

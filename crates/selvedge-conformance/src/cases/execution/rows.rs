@@ -166,7 +166,7 @@ pub async fn a_row_with_every_rare_field_is_read_back_equal(harness: &Harness) {
             }),
             cancelled_by: Some(Name::trusted("öperator")),
             error: Some(Failure { message: "\0\u{7f}\\".into(), class: FailureClass::Infrastructure }),
-            progress: Some(Progress { percent: Some(0.1), message: None }),
+            progress: Some(Progress { percent: Some(0.1), message: None, reports: vec![1, u32::MAX] }),
             history_pages: 12,
             record: RecordSummary::default(),
             slots: Slots::default(),

@@ -329,7 +329,8 @@ pub async fn every_end_of_a_lease_gives_back_its_slots(harness: &Harness) {
         let claimed = harness.leased(draft.clone()).await;
         let instance = Name::trusted("one");
         if why == PutBackReason::WorkerDeparted {
-            let fences = harness.run(Depart { namespace: harness.namespace, instance }).await;
+            let fences =
+                harness.run(Depart { namespace: harness.namespace, instance, incarnation: None }).await;
             assert_eq!(fences.expect("the worker is known"), [fence(&claimed)]);
             assert_taken(harness, &gates, 1, "a departure, whose leases are put back later").await;
         }

@@ -131,7 +131,7 @@ impl Replay {
             | Fact::Revoked { next, .. }
             | Fact::Joined { next, .. }
             | Fact::Rescheduled { next } => *next,
-            Fact::Cancelled { .. } => Next::Terminal(Outcome::Cancelled),
+            Fact::Cancelled { .. } | Fact::CancelAcknowledged { .. } => Next::Terminal(Outcome::Cancelled),
             Fact::DeadlinePassed { .. } | Fact::StartByPassed => Next::Terminal(Outcome::Expired),
             Fact::Claimed { .. } => {
                 self.until = None;
@@ -217,6 +217,7 @@ impl Replay {
             | Fact::Released { lease, .. }
             | Fact::Orphaned { lease, .. }
             | Fact::Breached { lease, .. }
+            | Fact::CancelAcknowledged { lease, .. }
             | Fact::Revoked { lease, .. } => Ended::Lease(lease),
             Fact::Suspended { suspension, .. } => Ended::Lease(&suspension.lease),
             Fact::Cancelled { lease, .. } | Fact::DeadlinePassed { lease } => match lease {
@@ -312,6 +313,7 @@ impl Replay {
             | Fact::Orphaned { .. }
             | Fact::Revoked { .. }
             | Fact::Cancelled { .. }
+            | Fact::CancelAcknowledged { .. }
             | Fact::CancelRequested { .. }
             | Fact::DeadlinePassed { .. }
             | Fact::StartByPassed

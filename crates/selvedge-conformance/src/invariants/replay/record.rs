@@ -161,6 +161,7 @@ impl Recorded {
             | Fact::Orphaned { .. }
             | Fact::Revoked { .. }
             | Fact::Cancelled { .. }
+            | Fact::CancelAcknowledged { .. }
             | Fact::CancelRequested { .. }
             | Fact::DeadlinePassed { .. }
             | Fact::StartByPassed

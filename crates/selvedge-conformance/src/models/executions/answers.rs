@@ -66,6 +66,7 @@ impl Reference {
             priority: content.priority,
             tags: BTreeMap::new(),
             progress: None,
+            progress_ids: Vec::new(),
             result: None,
             submitted_at: self.now,
             opened_at: self.now,
@@ -116,10 +117,16 @@ impl Reference {
                 };
             }
             ReportSpec::Progress(percent) => {
-                known.version += u32::from(known.progress != Some(*percent));
-                known.progress = Some(*percent);
+                let repeats = op_id.is_some_and(|op_id| known.progress_ids.contains(&op_id));
+                if !repeats {
+                    known.version += u32::from(op_id.is_some() || known.progress != Some(*percent));
+                    known.progress = Some(*percent);
+                    known.progress_ids.extend(op_id);
+                }
                 return Answer::State(known.state.name());
             }
+            ReportSpec::Cancelled if known.cancel_until.is_none() => return Answer::Refused("wrong_state"),
+            ReportSpec::Cancelled => ModelState::Ended(Outcome::Cancelled),
             ReportSpec::Complete(result) => {
                 known.result = Some(*result);
                 ModelState::Ended(Outcome::Completed)
@@ -239,7 +246,7 @@ impl Reference {
 
     /// Requests a worker to drain.
     pub fn drain(&mut self, worker: usize) -> Answer {
-        match self.sessions.get_mut(&worker) {
+        match self.sessions.get_mut(&worker).filter(|session| !session.ended) {
             Some(session) => {
                 session.draining = true;
                 Answer::Yes
@@ -303,6 +310,7 @@ fn apply_action(known: &mut ModelExecution, action: &OperatorAction, now: i64) -
             known.started_at = None;
             (known.retries, known.interruptions) = (0, 0);
             (known.progress, known.result) = (None, None);
+            known.progress_ids.clear();
             known.record.resumed_by = None;
         }
         OperatorAction::Tag { name, value } => {

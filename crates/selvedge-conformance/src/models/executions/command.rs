@@ -30,6 +30,9 @@ pub enum ScriptStep {
     Heartbeat { worker: usize, named: u8 },
     /// Announces that a worker departs; its leases are put back.
     Depart { worker: usize },
+    /// Begins a new incarnation of a worker, whose predecessor's leases are put back; with `late`, the predecessor tries to
+    /// begin again.
+    Restart { worker: usize, late: bool },
     /// Deletes an execution if its retention is over.
     Delete { execution: usize },
     /// Runs commands in one transaction.
@@ -156,6 +159,7 @@ pub enum ReportSpec {
     Progress(u8),
     Delay(i64),
     Release,
+    Cancelled,
     Suspend { waits: Vec<WaitSpec>, waitpoints: Vec<WaitpointSpec> },
     Waitpoint(WaitpointSpec),
     Step { name: u8, kind: StepKind, result: u8 },
@@ -264,6 +268,7 @@ fn op(manual: bool) -> impl Strategy<Value = ReportSpec> {
         2 => (0..3_u8).prop_map(ReportSpec::Progress),
         2 => duration(manual).prop_map(ReportSpec::Delay),
         2 => Just(ReportSpec::Release),
+        2 => Just(ReportSpec::Cancelled),
         12 => (waits(manual), vec(point(manual), 0..3))
             .prop_map(|(waits, waitpoints)| ReportSpec::Suspend { waits, waitpoints }),
         3 => point(manual).prop_map(ReportSpec::Waitpoint),
@@ -374,7 +379,7 @@ fn command(manual: bool) -> impl Strategy<Value = ModelCommand> {
         5 => submit(manual),
         3 => (index(), any::<bool>())
             .prop_map(|(earlier, same_id)| ModelCommand::SubmitAgain { earlier, same_id }),
-        10 => (index(), defect(), weighted(0.2, 0..3_u8), op(manual))
+        10 => (index(), defect(), weighted(0.3, 0..3_u8), op(manual))
             .prop_map(|(lease, defect, op_id, op)| ModelCommand::Report { lease, defect, op_id, op }),
         3 => index().prop_map(|report| ModelCommand::Repeat { report }),
         1 => (index(), any::<bool>()).prop_map(|(lease, orphaned)| ModelCommand::PutBack { lease, orphaned }),
@@ -407,6 +412,7 @@ fn step(manual: bool) -> impl Strategy<Value = ScriptStep> {
         60 => batch.prop_map(ScriptStep::Batch),
         1 => drain,
         1 => worker().prop_map(|worker| ScriptStep::Depart { worker }),
+        1 => (worker(), any::<bool>()).prop_map(|(worker, late)| ScriptStep::Restart { worker, late }),
     ]
 }
 

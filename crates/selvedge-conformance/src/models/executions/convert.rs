@@ -166,6 +166,7 @@ pub fn op(op: &ReportSpec) -> report::Op {
         }
         ReportSpec::Delay(wait) => report::Op::Delay { until: When::AfterMs(*wait) },
         ReportSpec::Release => report::Op::Release,
+        ReportSpec::Cancelled => report::Op::Cancelled { message: None },
         ReportSpec::Suspend { waits, waitpoints } => {
             let waits = waits.iter().map(wait).collect();
             let waitpoints = waitpoints.iter().map(point).collect();

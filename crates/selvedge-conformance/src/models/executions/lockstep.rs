@@ -17,7 +17,7 @@ use crate::harness::worker::Worker;
 use selvedge_core::rules::claim::{Claimed, Claims};
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::report::Fence;
-use selvedge_core::rules::worker::Depart;
+use selvedge_core::rules::worker::{BeginIncarnation, Depart};
 use selvedge_core::token::TokenKeyId;
 use selvedge_core::{DueKind, ExecutionId, Name, Refusal, Timestamp, Waitpoint};
 use uuid::Uuid;
@@ -84,6 +84,7 @@ impl<'a> Lockstep<'a> {
             ScriptStep::Claim { worker, both_lanes, max } => self.claim(*worker, *both_lanes, *max).await?,
             ScriptStep::Heartbeat { worker, named } => self.heartbeat(*worker, *named).await?,
             ScriptStep::Depart { worker } => self.depart(*worker).await?,
+            ScriptStep::Restart { worker, late } => self.restart(*worker, *late).await?,
             ScriptStep::Delete { execution } => {
                 let due = ModelCommand::Due { execution: *execution, kind: DueKind::Retention };
                 self.run_batch(&[due]).await?;
@@ -129,17 +130,27 @@ impl<'a> Lockstep<'a> {
             .run(Heartbeat {
                 namespace: self.harness.namespace,
                 instance: Name::trusted(&instance(worker)),
+                incarnation: None,
                 leases: leases.clone(),
+                waits_since: None,
             })
-            .await;
+            .await
+            .map_err(|refusal| format!("a heartbeat is refused: {refusal}"))?;
         let is_held = |fence: &&Fence| held.iter().any(|(of, _)| of == *fence);
         let is_cancelling =
             |fence: &&Fence| self.reference.executions[&fence.execution].cancel_until.is_some();
         let renewed: Vec<Fence> = leases.iter().filter(is_held).copied().collect();
-        let cancelling: Vec<Fence> = renewed.iter().filter(is_cancelling).copied().collect();
-        let lost = leases.iter().filter(|fence| !is_held(fence)).map(|fence| {
-            let exists = self.reference.executions.contains_key(&fence.execution);
-            (*fence, if exists { "stale_lease" } else { "not_found" })
+        let mut cancelling: Vec<Fence> = renewed.iter().filter(is_cancelling).copied().collect();
+        let unnamed = held.iter().map(|(fence, _)| fence).filter(|fence| !leases.contains(fence));
+        let unnamed: Vec<Fence> = unnamed.filter(is_cancelling).copied().collect();
+        let lost = leases.iter().filter(|fence| !is_held(fence)).filter_map(|fence| {
+            let known = self.reference.executions.get(&fence.execution);
+            match known {
+                None => Some((*fence, "not_found")),
+                // The worker's own report ended the lease.
+                Some(known) if known.endings.iter().any(|(of, ..)| of == fence) => None,
+                Some(_) => Some((*fence, "stale_lease")),
+            }
         });
         let lost: Vec<(Fence, &str)> = lost.collect();
         let got = beat.lost.iter().map(|(fence, why)| (*fence, why.code())).collect();
@@ -147,8 +158,9 @@ impl<'a> Lockstep<'a> {
         expect_equal(|| "drain".into(), session.is_some_and(|session| session.draining), beat.drain)?;
         expect_equal(|| "lost".into(), lost, got)?;
         expect_equal(|| "renewed".into(), renewed, beat.renewed)?;
-        expect_equal(|| "cancel requested".into(), cancelling, beat.cancel_requested)?;
         let orphans = self.reference.heartbeat(worker, &leases);
+        cancelling.extend(unnamed.into_iter().filter(|fence| !orphans.contains(fence)));
+        expect_equal(|| "cancel requested".into(), cancelling, beat.cancel_requested)?;
         expect_equal(|| "orphans".into(), orphans.clone(), beat.orphans)?;
         self.put_all_back(orphans, true).await
     }
@@ -156,13 +168,38 @@ impl<'a> Lockstep<'a> {
     async fn depart(&mut self, worker: usize) -> Comparison {
         let reply = self
             .harness
-            .run(Depart { namespace: self.harness.namespace, instance: Name::trusted(&instance(worker)) })
+            .run(Depart {
+                namespace: self.harness.namespace,
+                instance: Name::trusted(&instance(worker)),
+                incarnation: None,
+            })
             .await;
         let mut got = reply.ok();
         got.iter_mut().for_each(|leases| leases.sort_by_key(|fence| fence.execution));
         let expected = self.reference.depart(worker);
         expect_equal(|| format!("worker {worker} departs"), expected.clone(), got)?;
         self.put_all_back(expected.unwrap_or_default(), false).await
+    }
+
+    /// Begins a new incarnation of a worker. With `late`, the predecessor of the current one tries to begin again and is
+    /// refused.
+    async fn restart(&mut self, worker: usize, late: bool) -> Comparison {
+        let begun = self.reference.sessions.get(&worker).map_or(0, |session| session.incarnations);
+        let begin = |number: u32| {
+            let incarnation = Some(format!("incarnation{number}"));
+            let worker = Worker { incarnation, ..self.worker(worker, true) };
+            BeginIncarnation { claim: self.harness.claim_command(&worker, 1) }
+        };
+        if late && begun > 1 {
+            let refused = self.harness.run(begin(begun - 1)).await.map_err(|refusal| refusal.code());
+            return expect_equal(|| "a superseded incarnation begins".into(), Err("superseded"), refused);
+        }
+        let reply = self.harness.run(begin(begun + 1)).await;
+        let mut got = reply.map_err(|refusal| format!("an incarnation is refused: {refusal}"))?;
+        got.sort_by_key(|fence| fence.execution);
+        let (_, expected) = self.reference.restart(worker);
+        expect_equal(|| format!("worker {worker} restarts"), expected.clone(), got)?;
+        self.put_all_back(expected, false).await
     }
 
     async fn put_all_back(&mut self, leases: Vec<Fence>, orphaned: bool) -> Comparison {

@@ -46,6 +46,8 @@ pub struct ModelExecution {
     pub priority: i16,
     pub tags: BTreeMap<u8, u8>,
     pub progress: Option<u8>,
+    /// The operation ids of the reports of progress under the current lease.
+    pub progress_ids: Vec<u8>,
     pub result: Option<u8>,
     pub submitted_at: i64,
     pub opened_at: i64,
@@ -65,6 +67,10 @@ pub struct ModelExecution {
 pub struct ModelSession {
     pub renewed_at: Option<i64>,
     pub draining: bool,
+    /// True from a departure until the next claim.
+    pub ended: bool,
+    /// The number of incarnations that have begun.
+    pub incarnations: u32,
 }
 
 /// The state of the model.
@@ -231,6 +237,7 @@ impl Reference {
         if session.draining {
             return Vec::new();
         }
+        session.ended = false;
         let mut waiting: Vec<_> = self
             .executions
             .values()
@@ -248,6 +255,7 @@ impl Reference {
             known.epoch += 1;
             known.version += 1;
             known.progress = None;
+            known.progress_ids.clear();
             known.state = ModelState::Active { fence, worker, claimed_at: now };
             if known.started_at.is_none() {
                 known.started_at = Some(now);
@@ -293,8 +301,19 @@ impl Reference {
 
     /// Applies the departure of a worker: resets its session. Returns its leases; none if the worker is unknown.
     pub fn depart(&mut self, worker: usize) -> Option<Vec<Fence>> {
-        *self.sessions.get_mut(&worker)? = ModelSession::default();
+        let session = self.sessions.get_mut(&worker)?;
+        *session =
+            ModelSession { ended: true, incarnations: session.incarnations, ..ModelSession::default() };
         Some(self.held_by(worker).into_iter().map(|(fence, _)| fence).collect())
+    }
+
+    /// Applies the first claim of a new incarnation of a worker. Returns its number, and the leases of its predecessor;
+    /// those of an unknown worker are none.
+    pub fn restart(&mut self, worker: usize) -> (u32, Vec<Fence>) {
+        let session = self.sessions.entry(worker).or_default();
+        let incarnations = session.incarnations + 1;
+        *session = ModelSession { incarnations, ..ModelSession::default() };
+        (incarnations, self.held_by(worker).into_iter().map(|(fence, _)| fence).collect())
     }
 
     /// Deletes an execution and the keys that refer to it.

@@ -239,8 +239,7 @@ impl<'a> Lockstep<'a> {
         let plan = graph.check(GraphTarget::ExistingFlow).map_err(|refusal| refusal.to_string())?;
         let planned = self.harness.planned(plan).await;
         let (namespace, id) = (self.harness.namespace, self.reference.flows[flow].id);
-        let got =
-            self.harness.run(Grow { namespace, flow: id, planned, call_key: None, repeated: false }).await;
+        let got = self.harness.run(Grow { namespace, flow: id, planned, repeated: false }).await;
         let expected = self.reference.grow(flow, &addition);
         self.index_nodes(flow);
         expect_equal(|| format!("grow {flow} by {addition:?}"), expected, answer(got))

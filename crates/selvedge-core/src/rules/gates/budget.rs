@@ -11,6 +11,7 @@ use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{HeldBy, KeyName, KeyRow, KeyScope, Needs};
 use crate::rule::{Phase, Profile, Rule};
 use crate::rules::follow;
+use crate::rules::keyed::Repeatable;
 use crate::state::State;
 use crate::suspension::{Condition, OnTimeout, Suspension, Wait};
 use crate::{ExecutionId, FailureClass, Name, NamespaceId, Outcome, Refusal, Timestamp, Work};
@@ -289,6 +290,21 @@ impl Rule for Reset {
         }
         reset(&self.gate, Some(self.actor.clone()), work);
         release(work, &self.gate, true);
+        Ok(())
+    }
+}
+
+impl Repeatable for Reset {
+    type Done = ();
+    type Answer = ();
+
+    fn namespace(&self) -> NamespaceId {
+        self.gate.namespace
+    }
+
+    fn answer(_done: &()) {}
+
+    fn repeat(&self, (): (), _work: &Work) -> Result<(), Refusal> {
         Ok(())
     }
 }

@@ -32,9 +32,9 @@ async fn waiting_requests_are_answered_when_the_server_shuts_down() {
     for response in pending {
         responses.push(within(response).await.expect("the request does not panic"));
     }
-    assert!(responses[0].ends_with(r#"{"claims":[]}"#), "{}", responses[0]);
+    assert!(responses[0].ends_with(r#"{"claims":[],"drain":false,"duplicate":false}"#), "{}", responses[0]);
     assert!(
-        responses[1].ends_with(r#"{"results":[{"ok":true,"state":"completed"}],"claims":[]}"#),
+        responses[1].ends_with(r#"{"results":[{"ok":true,"state":"completed"}],"claims":[],"drain":false}"#),
         "{}",
         responses[1]
     );
