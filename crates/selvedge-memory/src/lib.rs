@@ -23,7 +23,7 @@ use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
-use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
@@ -203,8 +203,8 @@ impl Store for MemoryStore {
         self.read(|tables, now| tables.outbox_before(kind, now.minus_ms(stale_ms), after, limit))
     }
 
-    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
-        self.read(|tables, now| tables.frames_from(stream, from, limit, now))
+    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.read(|tables, now| tables.frames_in(stream, range, limit, now))
     }
 
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {

@@ -11,7 +11,7 @@ use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
-use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
@@ -103,9 +103,9 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| flows::members(connection, page)).await
     }
 
-    async fn frames(&self, name: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
+    async fn frames(&self, name: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
         let now = self.clock.now();
-        self.readers.read(move |connection| streams::frames(connection, name, from, limit, now)).await
+        self.readers.read(move |connection| streams::frames(connection, name, range, limit, now)).await
     }
 
     async fn stream(&self, name: StreamName) -> Result<Option<Stream>, Error> {

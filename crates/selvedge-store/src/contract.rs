@@ -10,7 +10,7 @@ use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
-use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
@@ -260,8 +260,8 @@ pub trait Store: Send + Sync + 'static {
     /// Returns a page of a flow's members in the order of their submission, without payloads. Unreadable rows are omitted.
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error>;
 
-    /// Returns frames of a stream from number `from` on, in order. Best-effort frames past their lifetime are omitted.
-    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error>;
+    /// Returns the first `limit` frames of a range of a stream, in order. Best-effort frames past their lifetime are omitted.
+    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error>;
     /// Returns a stream with its summary; none if nothing was appended to it.
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error>;
     /// Deletes up to `limit` best-effort frames past their lifetime, skipping locked ones, and returns how many were deleted.

@@ -12,7 +12,7 @@ use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
-use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
@@ -112,8 +112,8 @@ pub trait StoreWrapper: Send + Sync + 'static {
     }
 
     /// See [`Store::frames`].
-    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
-        self.inner().frames(stream, from, limit).await
+    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.inner().frames(stream, range, limit).await
     }
 
     /// See [`Store::stream`].
@@ -356,8 +356,8 @@ impl<T: StoreWrapper> Store for T {
         StoreWrapper::members(self, page).await
     }
 
-    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
-        StoreWrapper::frames(self, stream, from, limit).await
+    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
+        StoreWrapper::frames(self, stream, range, limit).await
     }
 
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {

@@ -57,6 +57,7 @@ impl Harness {
             id: submission.id().unwrap_or_else(|| FlowId(Uuid::now_v7())),
             submission,
             planned: self.planned(plan).await,
+            actor: None,
             call_key: None,
             repeated: false,
         })
@@ -271,6 +272,7 @@ impl FlowHarness {
             namespace: self.harness.namespace,
             flow: self.id,
             planned,
+            actor: None,
             call_key: None,
             repeated: false,
         })
@@ -306,7 +308,7 @@ impl FlowHarness {
         detach: bool,
     ) -> Result<Reported, Refusal> {
         let planned = self.harness.planned(children.check(GraphTarget::ExistingFlow)?).await;
-        self.harness.report(fence(parent), Op::Spawn(Box::new(Spawn { planned, detach }))).await
+        self.harness.report(fence(parent), Op::Spawn(Box::new(Spawn { planned, detach, actor: None }))).await
     }
 
     /// Spawns a sketched graph from a claimed execution.

@@ -8,7 +8,7 @@ use crate::join::{Edge, Join, Resolution};
 use crate::plan::{DEPTH_LIMIT, DependencyGraph, EdgeEnd, GraphPlan};
 use crate::rows::Needs;
 use crate::wiring::{Downstream, Node, Upstream, Wiring};
-use crate::{ClassId, Execution, ExecutionId, FlowId, NamespaceId, Refusal, State, Timestamp, Work};
+use crate::{ClassId, Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, State, Timestamp, Work};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A plan with the ids and classes of its nodes.
@@ -53,6 +53,8 @@ pub(super) struct Graft<'a> {
     pub spawned_before: &'a [bool],
     /// The deadline of the flow.
     pub deadline_at: Option<Timestamp>,
+    /// The caller, as events name it.
+    pub actor: Option<&'a Name>,
 }
 
 /// The edges to add to one node.
@@ -228,7 +230,7 @@ impl Graft<'_> {
             row.join = Some(Join { policy: planned.policy, edges, ..Join::default() });
             Fact::SubmittedWaitingDependencies { upstreams }
         };
-        work.insert(row, planned.submission.input.clone(), fact);
+        work.insert(row, planned.submission.input.clone(), fact, self.actor.cloned());
     }
 }
 

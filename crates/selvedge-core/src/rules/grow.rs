@@ -22,6 +22,8 @@ pub struct Grow {
     pub flow: FlowId,
     /// The nodes and edges to add.
     pub planned: PlannedGraph,
+    /// The caller, as events name it.
+    pub actor: Option<Name>,
     /// The caller's idempotency key for the call.
     pub call_key: Option<CallKey>,
     /// True if the same call was made before and its reply was lost.
@@ -92,10 +94,12 @@ impl Rule for Grow {
             parent: None,
             spawned_before: &[],
             deadline_at: flow.spec.deadline_at,
+            actor: self.actor.as_ref(),
         };
         let depths = graft.check(work)?;
         let (nodes, edges) = (plan.nodes().len() as u32, plan.edges().len() as u32);
-        work.record_flow(self.flow, Fact::FlowGrown { nodes, edges, parent: None }, None);
+        let fact = Fact::FlowGrown { nodes, edges, parent: None };
+        work.record_flow(self.flow, fact, self.actor.clone());
         graft.add(&depths, work);
         if let Some(call_key) = &self.call_key {
             call_key.store(self.namespace, &self.flow, work);
@@ -206,6 +210,8 @@ pub struct Spawn {
     pub planned: PlannedGraph,
     /// True if the children continue when their parent ends with an outcome other than completed.
     pub detach: bool,
+    /// The caller, as events name it.
+    pub actor: Option<Name>,
 }
 
 impl Spawn {
@@ -265,6 +271,7 @@ impl Spawn {
             parent: Some((parent.id, depth(parent))),
             spawned_before: &spawned_before,
             deadline_at: work.find_flow(flow).and_then(|flow| flow.spec.deadline_at),
+            actor: self.actor.as_ref(),
         };
         let depths = graft.check(work)?;
         let new: Vec<Child> = planned
@@ -281,11 +288,13 @@ impl Spawn {
         }
         let (nodes, edges) = (new.len() as u32, plan.edges().len() as u32);
         if work.find_flow(flow).is_none() {
-            work.insert_flow(Flow::alone(parent), Fact::FlowSubmitted { name: None, nodes: 1, edges: 0 });
+            let fact = Fact::FlowSubmitted { name: None, nodes: 1, edges: 0 };
+            work.insert_flow(Flow::alone(parent), fact, self.actor.clone());
         }
         let fact = Fact::Wired { upstreams: 0, downstreams: 0, children: nodes };
         work.rewire(parent.id, flow, fact, |_, wiring| wiring.children.extend(new));
-        work.record_flow(flow, Fact::FlowGrown { nodes, edges, parent: Some(parent.id) }, None);
+        let fact = Fact::FlowGrown { nodes, edges, parent: Some(parent.id) };
+        work.record_flow(flow, fact, self.actor.clone());
         graft.add(&depths, work);
         Ok(children)
     }

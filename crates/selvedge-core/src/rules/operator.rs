@@ -188,7 +188,7 @@ impl Operate {
     }
 
     fn prioritise(&self, row: &Execution, priority: i64, work: &mut Work) -> Result<(), Refusal> {
-        let to = check_priority(priority)?;
+        let to = check_priority("/priority", priority)?;
         if row.state.outcome().is_some() {
             return Err(terminal(row));
         }

@@ -129,7 +129,7 @@ pub fn commands(cause: Cause) -> Vec<Command> {
         Cause::UpstreamChange | Cause::Join | Cause::Reopen => upstream_changes(),
         Cause::Wire => {
             let (planned, detach) = (planned("", "child", None), false);
-            let spawn = Op::Spawn(Box::new(Spawn { planned, detach }));
+            let spawn = Op::Spawn(Box::new(Spawn { planned, detach, actor: None }));
             vec![Command::Grow { into: false }, Command::Grow { into: true }, Command::Report(spawn)]
         }
         Cause::Suspend => suspends(),
@@ -314,7 +314,7 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
         Command::Submit(delay) => {
             let draft = Draft { id: Some(ID.0), delay: *delay, ..Draft::new("kind") };
             let items = vec![SubmitItem { submission: draft.check(), class: CLASS, id: ID }];
-            let (mut submitted, changes) = scene.run(Submit { namespace, items, call_key, repeated });
+            let (mut submitted, changes) = scene.run(Submit { namespace, items, actor: None, call_key, repeated });
             (submitted.remove(0).is_ok_and(|done| !done.duplicate), changes)
         }
         Command::Claim => {
@@ -359,7 +359,7 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
             let planned = planned("other", NODE, Some(ID));
             let id = FlowId(Uuid::from_u128(10));
             let (submitted, changes) =
-                scene.run(SubmitFlow { namespace, id, submission, planned, call_key, repeated });
+                scene.run(SubmitFlow { namespace, id, submission, planned, actor: None, call_key, repeated });
             (submitted.is_ok_and(|done| !done.duplicate), changes)
         }
         Command::Dispatch(..) | Command::CancelMembers(_) | Command::DispatchToParent(_) => {
@@ -379,7 +379,7 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
         Command::Grow { into } => {
             let (from, to) = if *into { ("new", NODE) } else { (NODE, "new") };
             let planned = planned(from, to, None);
-            let (grown, changes) = scene.run(Grow { namespace, flow: FLOW, planned, call_key, repeated });
+            let (grown, changes) = scene.run(Grow { namespace, flow: FLOW, planned, actor: None, call_key, repeated });
             (grown.is_ok(), changes)
         }
         Command::FireTimer(timer) => {

@@ -42,11 +42,17 @@ pub struct Namespace {
     engine: Engine,
     id: NamespaceId,
     name: Name,
+    actor: Option<Name>,
 }
 
 impl Namespace {
     pub(crate) fn new(engine: Engine, id: NamespaceId, name: Name) -> Self {
-        Namespace { engine, id, name }
+        Namespace { engine, id, name, actor: None }
+    }
+
+    /// Returns a handle whose submissions name `actor` in their events. Default: no actor.
+    pub fn with_actor(self, actor: Name) -> Self {
+        Namespace { actor: Some(actor), ..self }
     }
 
     /// The name of the namespace.

@@ -72,7 +72,7 @@ async fn leased(sandbox: &Sandbox) -> (Harness, Fence) {
 }
 
 async fn append(harness: &Harness, fence: Fence, mode: FrameMode, data: &str) {
-    let op = Op::Frame { kind: FrameKind::Event, mode, data: data.to_owned().into() };
+    let op = Op::Frame { kind: FrameKind::Event, mode, data: data.to_owned().into(), correlation_id: None };
     harness.report(fence, op).await.expect("the frame is appended");
 }
 

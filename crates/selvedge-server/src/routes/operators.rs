@@ -119,10 +119,7 @@ pub fn read_cancel(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
 pub fn read_priority(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
     let priority = fields.integer("priority")?;
     let priority = fields.require("priority", priority)?;
-    if check_priority(priority).is_err() {
-        let detail = format!("is {priority}; it must lie between {} and {}", i16::MIN, i16::MAX);
-        return Err(fields.refuse("priority", detail));
-    }
+    check_priority(&fields.pointer("priority"), priority)?;
     Ok(Action::Prioritise { priority })
 }
 

@@ -51,7 +51,7 @@ impl Query {
     }
 
     /// Takes a parameter that `parse` accepts; `detail` refuses any other.
-    fn parsed<T>(
+    pub fn parsed<T>(
         &mut self,
         name: &'static str,
         detail: &str,

@@ -224,7 +224,15 @@ impl<'a> Lockstep<'a> {
         let (submission, plan) = draft.check().map_err(|refusal| refusal.to_string())?;
         let planned = self.harness.planned(plan).await;
         let namespace = self.harness.namespace;
-        let submit = SubmitFlow { namespace, id, submission, planned, call_key: None, repeated: false };
+        let submit = SubmitFlow {
+            namespace,
+            id,
+            submission,
+            planned,
+            actor: None,
+            call_key: None,
+            repeated: false,
+        };
         self.harness.run(submit).await.map_err(|refusal| refusal.to_string())?;
         self.reference.submit(id, &addition);
         self.index_nodes(self.reference.flows.len() - 1);
@@ -240,7 +248,9 @@ impl<'a> Lockstep<'a> {
         let planned = self.harness.planned(plan).await;
         let (namespace, id) = (self.harness.namespace, self.reference.flows[flow].id);
         let got =
-            self.harness.run(Grow { namespace, flow: id, planned, call_key: None, repeated: false }).await;
+            self.harness
+                .run(Grow { namespace, flow: id, planned, actor: None, call_key: None, repeated: false })
+                .await;
         let expected = self.reference.grow(flow, &addition);
         self.index_nodes(flow);
         expect_equal(|| format!("grow {flow} by {addition:?}"), expected, answer(got))
@@ -254,7 +264,7 @@ impl<'a> Lockstep<'a> {
             .check(GraphTarget::ExistingFlow)
             .map_err(|refusal| refusal.to_string())?;
         let planned = self.harness.planned(plan).await;
-        let spawn = report::Op::Spawn(Box::new(Spawn { planned, detach }));
+        let spawn = report::Op::Spawn(Box::new(Spawn { planned, detach, actor: None }));
         let got = self.harness.report(fence, spawn).await;
         let expected = self.reference.spawn(parent, &addition, detach);
         self.index_nodes(parent.0);

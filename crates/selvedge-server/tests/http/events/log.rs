@@ -1,7 +1,7 @@
 //! Pages of the event log, the history of an execution, and explanations.
 
 use super::{COMPLETED_EVENTS, submit_and_complete};
-use crate::support::{Server, text_of};
+use crate::support::{Server, op_with, text_of};
 use serde_json::{Value, json};
 
 fn types(page: &Value) -> Vec<String> {
@@ -114,4 +114,31 @@ async fn a_waiting_execution_is_explained() {
     server.claim("i", 1).await;
     let explained = server.get(&path).await.json();
     assert_eq!(explained["reasons"][0]["code"], "no_capable_worker");
+}
+
+#[tokio::test]
+async fn a_submission_names_its_caller_in_every_event_that_it_causes() {
+    let server = Server::start().await;
+    let id = server.submit(json!({ "kind": "k" })).await;
+    let item = json!({ "kind": "k", "lane": "other" });
+    server.post("/v1/executions/batch", json!({ "executions": [item] })).await;
+    let nodes = json!([{ "name": "a", "kind": "k" }, { "name": "b", "kind": "k" }]);
+    let edges = json!([{ "from": "a", "to": "b" }]);
+    let flow = server.submit_flow(json!({ "nodes": nodes, "edges": edges })).await;
+    let flow = text_of(&flow["flow"]["id"]);
+    let grown = json!({ "nodes": [{ "name": "c", "kind": "k" }] });
+    assert_eq!(server.post(&format!("/v1/flows/{flow}/nodes"), grown).await.status, 201);
+    let claim = server.claim("i", 1).await.remove(0);
+    assert_eq!(claim["execution"]["id"], json!(id));
+    let spawn = op_with("spawn", &claim, json!({ "nodes": [{ "name": "child", "kind": "k" }] }));
+    assert_eq!(server.report("i", spawn).await["ok"], true);
+
+    let types = "types=execution.submitted,flow.submitted,flow.grown";
+    let events = server.get(&format!("/v1/events?{types}")).await.json()["items"].clone();
+    let events = events.as_array().expect("items is an array");
+    let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+    assert_eq!((of("execution.submitted"), of("flow.submitted"), of("flow.grown")), (6, 2, 2));
+    assert!(events.iter().all(|event| event["actor"] == "admin"), "{events:?}");
+    let own = server.list_of(&id, "events").await;
+    assert_eq!(own[0]["actor"], "admin");
 }
