@@ -5,7 +5,9 @@
 const WORDS: [(&str, &str); 4] = [("true", "false"), ("1", "0"), ("yes", "no"), ("on", "off")];
 
 /// Returns the parser of `variable`. An empty variable counts as false, like one that is not set.
-pub fn parser(variable: &'static str) -> impl Fn(&str) -> Result<bool, String> + Clone + Send + Sync + 'static {
+pub fn parser(
+    variable: &'static str,
+) -> impl Fn(&str) -> Result<bool, String> + Clone + Send + Sync + 'static {
     move |text| {
         let word = text.trim().to_ascii_lowercase();
         match WORDS.iter().find(|(yes, no)| word == *yes || word == *no) {
@@ -32,7 +34,10 @@ mod tests {
             assert_eq!(parse(word), Ok(false), "{word}");
         }
         for word in ["maybe", "2", "y", "truee"] {
-            assert!(parse(word).is_err_and(|error| error.contains("set SELVEDGE_POLL to true or false")), "{word}");
+            assert!(
+                parse(word).is_err_and(|error| error.contains("set SELVEDGE_POLL to true or false")),
+                "{word}"
+            );
         }
     }
 }

@@ -98,11 +98,10 @@ impl Server {
     async fn open(arguments: &Arguments) -> Result<Server, Failure> {
         refuse_keys()?;
         let listen = parse_listen(&arguments.listen)?;
-        let log_window = duration::parse(&arguments.log_window)
-            .map_err(|error| {
-                let window = &arguments.log_window;
-                Failure::Usage(format!("--log-window or SELVEDGE_LOG_WINDOW is {window:?}: {error}"))
-            })?;
+        let log_window = duration::parse(&arguments.log_window).map_err(|error| {
+            let window = &arguments.log_window;
+            Failure::Usage(format!("--log-window or SELVEDGE_LOG_WINDOW is {window:?}: {error}"))
+        })?;
         let address: Address = arguments.store.parse().map_err(|error: selvedge::Error| {
             Failure::Usage(format!("--store or SELVEDGE_STORE: {error}"))
         })?;

@@ -143,6 +143,14 @@ pub enum Refusal {
         /// The error of the decoder.
         detail: String,
     },
+    /// The call would act on more objects than one call may.
+    #[error("{pointer} {detail}")]
+    TooMany {
+        /// The JSON pointer to the field that selects them.
+        pointer: String,
+        /// The limit and the remedy.
+        detail: String,
+    },
 }
 
 /// The reason why a token is refused.
@@ -232,6 +240,7 @@ impl Refusal {
             Refusal::LimitReached { .. } => "limit_reached",
             Refusal::LaneDraining { .. } => "lane_draining",
             Refusal::Unreadable { .. } => "unreadable_row",
+            Refusal::TooMany { .. } => "too_many",
         }
     }
 
@@ -243,6 +252,7 @@ impl Refusal {
             | Refusal::PayloadTooLarge { pointer, .. }
             | Refusal::Cycle { pointer, .. }
             | Refusal::UnknownNode { pointer, .. }
+            | Refusal::TooMany { pointer, .. }
             | Refusal::IdempotencyMismatch { pointer, .. } => Some(pointer),
             Refusal::NotFound { .. }
             | Refusal::StaleLease(_)
@@ -276,6 +286,7 @@ impl Refusal {
             | Refusal::PayloadTooLarge { pointer, .. }
             | Refusal::Cycle { pointer, .. }
             | Refusal::UnknownNode { pointer, .. }
+            | Refusal::TooMany { pointer, .. }
             | Refusal::IdempotencyMismatch { pointer, .. } => pointer.insert_str(0, prefix),
             Refusal::NotFound { .. }
             | Refusal::StaleLease(_)

@@ -17,7 +17,7 @@ mod tables;
 pub use clock::Clock;
 
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
@@ -30,8 +30,8 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store,
-    Stored, Transaction,
+    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, Notification,
+    Overview, Store, Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -147,8 +147,9 @@ impl Store for MemoryStore {
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error> {
-        self.read(|tables, _| tables.list(filter, after, limit))
+        payloads: Payloads,
+    ) -> Result<ListPage, Error> {
+        self.read(|tables, _| tables.list(filter, after, limit, payloads))
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {

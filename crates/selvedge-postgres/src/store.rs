@@ -3,7 +3,7 @@
 
 use crate::{PostgresStore, sql};
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
@@ -15,8 +15,8 @@ use selvedge_core::{
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store, Stored,
-    Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, Notification, Overview, Store,
+    Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -55,8 +55,9 @@ impl Store for PostgresStore {
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error> {
-        self.find_executions(filter, after, limit).await
+        payloads: Payloads,
+    ) -> Result<ListPage, Error> {
+        self.find_executions(filter, after, limit, payloads).await
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {

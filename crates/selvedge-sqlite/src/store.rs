@@ -5,7 +5,7 @@ use crate::read::{due, flows, list, names};
 use crate::transaction::decide;
 use crate::{SqliteStore, gates, locked, read, record, sql, streams, wait_for};
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
@@ -18,8 +18,8 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store, Stored,
-    Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, Notification, Overview, Store,
+    Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -61,9 +61,10 @@ impl Store for SqliteStore {
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error> {
+        payloads: Payloads,
+    ) -> Result<ListPage, Error> {
         let filter = filter.clone();
-        self.readers.read(move |connection| list::list(connection, &filter, after, limit)).await
+        self.readers.read(move |connection| list::list(connection, &filter, after, limit, payloads)).await
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {

@@ -1,10 +1,10 @@
 //! The trait that every store implements, and the plain data it speaks in.
 
-use crate::Error;
+use crate::{Error, ListPage};
 use async_trait::async_trait;
 use bytes::Bytes;
 use selvedge_core::driver::{Driver, Host};
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
@@ -61,9 +61,9 @@ pub struct Transaction {
 pub struct Stored {
     /// The execution's row.
     pub execution: Execution,
-    /// The execution's input.
+    /// The execution's input; empty in a list that did not ask for it.
     pub input: Bytes,
-    /// The execution's result, if it has one.
+    /// The execution's result, if it has one and a list asked for it.
     pub result: Option<Bytes>,
     /// The last renewal of the session that holds the lease; none without a lease or a renewal.
     pub renewed_at: Option<Timestamp>,
@@ -231,13 +231,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns executions by id, in no particular order; unknown ids are omitted. An unreadable row fails the call.
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error>;
-    /// Returns a page of the executions that match, newest first. Unreadable rows are omitted.
+    /// Returns a page of the executions that match, newest first, with the payloads asked for. Unreadable rows are omitted. A
+    /// page may end before it is full; it then says where to continue. See [`ListScan`](crate::ListScan).
     async fn list(
         &self,
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error>;
+        payloads: Payloads,
+    ) -> Result<ListPage, Error>;
     /// Returns the number of executions that match, or `bound` if there are more.
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error>;
     /// Returns the pages of an execution's history that were moved out of its row, oldest first.

@@ -13,6 +13,7 @@
 pub mod columns;
 mod contract;
 mod error;
+mod list;
 mod wrapper;
 
 pub use contract::{
@@ -20,5 +21,6 @@ pub use contract::{
     Transaction,
 };
 pub use error::Error;
+pub use list::{ListPage, ListScan, PayloadScan, SCAN_MAX};
 pub use selvedge_core::Demand;
 pub use wrapper::StoreWrapper;

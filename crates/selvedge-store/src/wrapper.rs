@@ -2,11 +2,11 @@
 //! benchmarks.
 
 use crate::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store, Stored,
-    Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, Notification, Overview, Store,
+    Stored, Transaction,
 };
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
@@ -67,8 +67,9 @@ pub trait StoreWrapper: Send + Sync + 'static {
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error> {
-        self.inner().list(filter, after, limit).await
+        payloads: Payloads,
+    ) -> Result<ListPage, Error> {
+        self.inner().list(filter, after, limit, payloads).await
     }
 
     /// See [`Store::count`].
@@ -319,8 +320,9 @@ impl<T: StoreWrapper> Store for T {
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error> {
-        StoreWrapper::list(self, filter, after, limit).await
+        payloads: Payloads,
+    ) -> Result<ListPage, Error> {
+        StoreWrapper::list(self, filter, after, limit, payloads).await
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {

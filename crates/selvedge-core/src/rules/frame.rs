@@ -6,8 +6,7 @@
 
 use super::report::{Op, Report};
 use crate::stream::{
-    BEST_EFFORT_MAX, FRAME_LIMIT, FRAMES_MAX, Frame, FrameMode, STREAM_LIMIT, StreamName,
-    merge_bytes,
+    BEST_EFFORT_MAX, FRAME_LIMIT, FRAMES_MAX, Frame, FrameMode, STREAM_LIMIT, StreamName, merge_bytes,
 };
 use crate::submission::check_payload;
 use crate::{Refusal, Work};

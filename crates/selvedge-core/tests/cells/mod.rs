@@ -314,7 +314,8 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
         Command::Submit(delay) => {
             let draft = Draft { id: Some(ID.0), delay: *delay, ..Draft::new("kind") };
             let items = vec![SubmitItem { submission: draft.check(), class: CLASS, id: ID }];
-            let (mut submitted, changes) = scene.run(Submit { namespace, items, actor: None, call_key, repeated });
+            let (mut submitted, changes) =
+                scene.run(Submit { namespace, items, actor: None, call_key, repeated });
             (submitted.remove(0).is_ok_and(|done| !done.duplicate), changes)
         }
         Command::Claim => {
@@ -379,7 +380,8 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
         Command::Grow { into } => {
             let (from, to) = if *into { ("new", NODE) } else { (NODE, "new") };
             let planned = planned(from, to, None);
-            let (grown, changes) = scene.run(Grow { namespace, flow: FLOW, planned, actor: None, call_key, repeated });
+            let (grown, changes) =
+                scene.run(Grow { namespace, flow: FLOW, planned, actor: None, call_key, repeated });
             (grown.is_ok(), changes)
         }
         Command::FireTimer(timer) => {

@@ -3,7 +3,7 @@
 use super::{Namespace, View};
 use crate::Error;
 use selvedge_core::explain::{ExplainContext, Explanation, explain};
-use selvedge_core::filter::Filter;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName};
 use selvedge_core::join::Resolution;
@@ -70,8 +70,8 @@ impl Namespace {
             }
             Some(_) | None => return Ok(Vec::new()),
         };
-        let active = self.inner().store.list(&filter, None, ACTIVE_MAX).await?;
-        Ok(active.into_iter().map(|stored| stored.execution).collect())
+        let active = self.inner().store.list(&filter, None, ACTIVE_MAX, Payloads::NONE).await?;
+        Ok(active.rows.into_iter().map(|stored| stored.execution).collect())
     }
 
     /// Loads the first upstreams whose edges are unresolved, if the execution waits for dependencies.

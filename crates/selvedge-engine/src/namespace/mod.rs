@@ -7,6 +7,7 @@ mod explain;
 mod flow_cancel;
 mod flows;
 mod gates;
+mod log_positions;
 mod namespaces;
 mod operators;
 mod reports;

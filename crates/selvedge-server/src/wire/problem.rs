@@ -38,6 +38,7 @@ pub enum Code {
     UnknownField,
     UnknownNode,
     Cycle,
+    TooMany,
     Internal,
     UnreadableRow,
     StoreUnavailable,
@@ -58,7 +59,7 @@ pub struct CodeInfo {
 
 impl Code {
     /// Every code, ordered by status.
-    pub const ALL: [Code; 26] = [
+    pub const ALL: [Code; 27] = [
         Self::InvalidJson,
         Self::InvalidCursor,
         Self::InvalidToken,
@@ -81,6 +82,7 @@ impl Code {
         Self::UnknownField,
         Self::UnknownNode,
         Self::Cycle,
+        Self::TooMany,
         Self::Internal,
         Self::UnreadableRow,
         Self::StoreUnavailable,
@@ -135,6 +137,8 @@ impl Code {
                 "Correct the name at pointer, or add a node of that name to the same request."),
             Self::Cycle => ("cycle", 422, "The edges form a cycle",
                 "Remove one of the edges between the nodes that the detail names: no node can wait for itself."),
+            Self::TooMany => ("too_many", 422, "The call would act on too many executions",
+                "One bulk action covers at most 10 000 executions, and this one changed nothing. Narrow the filter, for example by a range of submission times, and repeat it for each part."),
             Self::Internal => ("internal", 500, "The server failed",
                 "This is a defect; the server's log has the cause. Repeating the request is safe."),
             Self::UnreadableRow => ("unreadable_row", 500, "A stored execution cannot be read",
@@ -195,6 +199,7 @@ impl Problem {
             Refusal::LimitReached { .. } => Code::LimitReached,
             Refusal::LaneDraining { .. } => Code::LaneDraining,
             Refusal::Unreadable { .. } => Code::UnreadableRow,
+            Refusal::TooMany { .. } => Code::TooMany,
         };
         let detail = match refusal.pointer() {
             Some("") => format!("the body{refusal}"),

@@ -183,6 +183,7 @@ fn refuses_content(refusal: &Refusal, op: &Op) -> bool {
         | Refusal::UnknownNode { .. }
         | Refusal::FlowEnded { .. }
         | Refusal::LaneDraining { .. }
+        | Refusal::TooMany { .. }
         | Refusal::Unreadable { .. } => false,
     };
     content && !matches!(op, Op::Fail { .. })

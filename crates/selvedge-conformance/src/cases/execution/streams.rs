@@ -32,7 +32,10 @@ async fn active_lease(harness: &Harness) -> Fence {
 }
 
 fn append_command(harness: &Harness, fence: Fence, kind: FrameKind, mode: FrameMode, data: &[u8]) -> Report {
-    harness.report_command(fence, Op::Frame { kind, mode, data: Bytes::copy_from_slice(data), correlation_id: None })
+    harness.report_command(
+        fence,
+        Op::Frame { kind, mode, data: Bytes::copy_from_slice(data), correlation_id: None },
+    )
 }
 
 async fn append(harness: &Harness, fence: Fence, kind: FrameKind, mode: FrameMode, data: &[u8]) {

@@ -224,15 +224,8 @@ impl<'a> Lockstep<'a> {
         let (submission, plan) = draft.check().map_err(|refusal| refusal.to_string())?;
         let planned = self.harness.planned(plan).await;
         let namespace = self.harness.namespace;
-        let submit = SubmitFlow {
-            namespace,
-            id,
-            submission,
-            planned,
-            actor: None,
-            call_key: None,
-            repeated: false,
-        };
+        let submit =
+            SubmitFlow { namespace, id, submission, planned, actor: None, call_key: None, repeated: false };
         self.harness.run(submit).await.map_err(|refusal| refusal.to_string())?;
         self.reference.submit(id, &addition);
         self.index_nodes(self.reference.flows.len() - 1);
@@ -247,10 +240,10 @@ impl<'a> Lockstep<'a> {
         let plan = graph.check(GraphTarget::ExistingFlow).map_err(|refusal| refusal.to_string())?;
         let planned = self.harness.planned(plan).await;
         let (namespace, id) = (self.harness.namespace, self.reference.flows[flow].id);
-        let got =
-            self.harness
-                .run(Grow { namespace, flow: id, planned, actor: None, call_key: None, repeated: false })
-                .await;
+        let got = self
+            .harness
+            .run(Grow { namespace, flow: id, planned, actor: None, call_key: None, repeated: false })
+            .await;
         let expected = self.reference.grow(flow, &addition);
         self.index_nodes(flow);
         expect_equal(|| format!("grow {flow} by {addition:?}"), expected, answer(got))

@@ -343,7 +343,9 @@ async fn a_payload_nests_at_most_128_deep_wherever_it_is_sent() {
             ("/v1/executions".to_owned(), format!(r#"{{"kind": "k", "input": {deep}}}"#), "/input"),
             (
                 "/v1/flows".to_owned(),
-                format!(r#"{{"nodes": [{{"name": "a", "kind": "k"}}, {{"name": "b", "kind": "k", "input": {deep}}}]}}"#),
+                format!(
+                    r#"{{"nodes": [{{"name": "a", "kind": "k"}}, {{"name": "b", "kind": "k", "input": {deep}}}]}}"#
+                ),
                 "/nodes/1/input",
             ),
             (
@@ -370,8 +372,7 @@ async fn a_payload_nests_at_most_128_deep_wherever_it_is_sent() {
             let refused = report_field(&server, op, field, &deep).await;
             assert_eq!(refused, ("invalid_field".into(), format!("/ops/0/{field}")), "{depth}");
         }
-        let batch =
-            format!(r#"{{"executions": [{{"kind": "k", "input": {deep}}}, {{"kind": "k"}}]}}"#);
+        let batch = format!(r#"{{"executions": [{{"kind": "k", "input": {deep}}}, {{"kind": "k"}}]}}"#);
         let results = server.post_text("/v1/executions/batch", &batch).await.json()["results"].clone();
         assert_eq!(results[0]["error"]["pointer"], "/executions/0/input");
         assert!(results[1]["execution"].is_object(), "a bad item refuses only itself");

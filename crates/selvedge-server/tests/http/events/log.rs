@@ -142,3 +142,37 @@ async fn a_submission_names_its_caller_in_every_event_that_it_causes() {
     let own = server.list_of(&id, "events").await;
     assert_eq!(own[0]["actor"], "admin");
 }
+
+#[tokio::test]
+async fn the_history_of_an_execution_has_the_cursors_of_the_log() {
+    let server = Server::start().await;
+    for _ in 0..3 {
+        submit_and_complete(&server, json!({ "kind": "k" })).await;
+    }
+    let id = submit_and_complete(&server, json!({ "kind": "k" })).await;
+    submit_and_complete(&server, json!({ "kind": "k" })).await;
+    let own = server.get(&format!("/v1/executions/{id}/events")).await.json();
+    let logged = server.get(&format!("/v1/events?execution={id}")).await.json();
+    assert_eq!(own["items"], logged["items"], "every event has the same cursor in both lists");
+    assert_eq!(types(&own), COMPLETED_EVENTS);
+
+    // A caller continues in the log where it stopped in the history, and the other way round.
+    let cursor = text_of(&own["items"][2]["cursor"]);
+    let rest = server.get(&format!("/v1/events?execution={id}&after={cursor}")).await.json();
+    assert_eq!(types(&rest), COMPLETED_EVENTS[3..]);
+    let rest = server.get(&format!("/v1/executions/{id}/events?cursor={cursor}")).await.json();
+    assert_eq!(types(&rest), COMPLETED_EVENTS[3..]);
+    let other = server.get("/v1/events").await.json()["items"][0]["cursor"].clone();
+    let reply = server.get(&format!("/v1/executions/{id}/events?cursor={}", text_of(&other))).await;
+    assert_eq!(reply.problem().1, "invalid_cursor", "the cursor is that of another execution");
+
+    let mut seen = Vec::new();
+    let mut path = format!("/v1/executions/{id}/events?limit=2");
+    loop {
+        let page = server.get(&path).await.json();
+        seen.extend(page["items"].as_array().expect("items is an array").clone());
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        path = format!("/v1/executions/{id}/events?limit=2&cursor={next}");
+    }
+    assert_eq!(json!(seen), own["items"]);
+}

@@ -248,7 +248,11 @@ async fn a_stream_is_read_by_range_and_without_best_effort_frames() {
     assert_eq!(server.report("i", op("complete", &claim)).await["ok"], true);
     let closed = async |query: &str| read(query).await["closed"].clone();
     assert_eq!(
-        [closed("before=3&limit=3").await, closed("mode=durable&limit=2").await, closed("mode=durable").await],
+        [
+            closed("before=3&limit=3").await,
+            closed("mode=durable&limit=2").await,
+            closed("mode=durable").await
+        ],
         [true, false, true]
     );
     let mut live = server.open_stream(&format!("/v1/executions/{id}/stream/tail?mode=durable"), &[]).await;

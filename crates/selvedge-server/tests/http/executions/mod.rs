@@ -1,5 +1,6 @@
-//! Tests of executions: submission, idempotency keys, lists, and operator actions.
+//! Tests of executions: submission, idempotency keys, lists, operator actions, and actions in bulk.
 
+mod bulk;
 mod idempotency;
 mod lists;
 mod operators;
