@@ -30,8 +30,8 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, Notification,
-    Overview, Store, Stored, Transaction,
+    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
+    Notification, Overview, Store, Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -128,6 +128,19 @@ impl Store for MemoryStore {
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         self.read(|tables, _| tables.namespaces())
+    }
+
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        self.read(|tables, _| tables.settings.get(&namespace).copied().unwrap_or_default())
+    }
+
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        self.tables().settings.insert(namespace, settings);
+        Ok(())
     }
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {

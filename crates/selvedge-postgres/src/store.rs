@@ -15,8 +15,8 @@ use selvedge_core::{
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, Notification, Overview, Store,
-    Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
+    Notification, Overview, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -36,6 +36,18 @@ impl Store for PostgresStore {
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         self.list_namespaces().await
+    }
+
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        self.read_settings(namespace).await
+    }
+
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        self.update_settings(namespace, settings).await
     }
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {

@@ -18,8 +18,8 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, Notification, Overview, Store,
-    Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
+    Notification, Overview, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -40,6 +40,19 @@ impl Store for SqliteStore {
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         self.readers.read(names::namespaces).await
+    }
+
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        self.readers.read(move |connection| names::settings(connection, namespace)).await
+    }
+
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        self.write(move |context| names::configure(context.connection, namespace, settings).map_err(failure))
+            .await
     }
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {

@@ -11,10 +11,11 @@ use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
+use selvedge_core::submission::check_duration;
 use selvedge_core::token::TokenKey;
 use selvedge_core::{
-    Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
-    Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
+    Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Refusal,
+    Rows, Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -161,6 +162,21 @@ pub struct Entries {
     pub oldest: i64,
 }
 
+/// The settings of a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceSettings {
+    /// The timeout of suspensions that give none, in milliseconds. Default: none.
+    pub suspension_timeout_ms: Option<i64>,
+}
+
+impl NamespaceSettings {
+    /// Refuses invalid settings.
+    pub fn check(self) -> Result<(), Refusal> {
+        let timeout_ms = self.suspension_timeout_ms;
+        timeout_ms.map_or(Ok(()), |ms| check_duration("/suspension_timeout_ms", ms))
+    }
+}
+
 /// A notification that a server sends to the others after a commit. Only a hint: correctness never depends on it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Notification {
@@ -223,6 +239,14 @@ pub trait Store: Send + Sync + 'static {
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error>;
     /// Returns all namespaces, in no particular order.
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error>;
+    /// Returns the settings of a namespace; those of an unknown one are the defaults.
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error>;
+    /// Replaces the settings of a namespace.
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error>;
     /// Returns the ids of classes in the order of the argument; missing classes are created. Writers of classes exclude each
     /// other, so ids become visible in ascending order: a reader that sees an id has seen all smaller ones.
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error>;

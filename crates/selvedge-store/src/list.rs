@@ -86,13 +86,14 @@ impl<'a> ListScan<'a> {
     pub fn advance(&mut self, entries: &[Listed]) {
         self.scanned += entries.len();
         self.after = entries.last().map(|listed| listed.position).or(self.after);
+        let left = SCAN_MAX.max(self.limit).saturating_sub(self.scanned);
         if entries.len() < self.chunk {
             self.ended = true;
-        } else if self.scanned >= SCAN_MAX.max(self.limit) {
+        } else if left == 0 {
             self.page.next = self.after;
             self.ended = true;
         }
-        self.chunk = (self.chunk * 4).min(CHUNK.1);
+        self.chunk = (self.chunk * 4).min(CHUNK.1).min(left);
     }
 
     /// Returns the page, without payloads.

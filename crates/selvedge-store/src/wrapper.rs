@@ -2,8 +2,8 @@
 //! benchmarks.
 
 use crate::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, Notification, Overview, Store,
-    Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
+    Notification, Overview, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
@@ -44,6 +44,20 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::namespaces`].
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         self.inner().namespaces().await
+    }
+
+    /// See [`Store::namespace_settings`].
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        self.inner().namespace_settings(namespace).await
+    }
+
+    /// See [`Store::configure_namespace`].
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        self.inner().configure_namespace(namespace, settings).await
     }
 
     /// See [`Store::intern`].
@@ -301,6 +315,18 @@ impl<T: StoreWrapper> Store for T {
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         StoreWrapper::namespaces(self).await
+    }
+
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        StoreWrapper::namespace_settings(self, namespace).await
+    }
+
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        StoreWrapper::configure_namespace(self, namespace, settings).await
     }
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {

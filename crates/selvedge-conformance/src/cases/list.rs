@@ -119,6 +119,7 @@ macro_rules! conformance_cases {
             }
             execution::interning: {
                 concurrent_interning_gives_a_namespace_one_id
+                the_settings_of_a_namespace_are_its_own_and_have_defaults
                 classes_that_differ_in_any_part_have_different_ids
                 a_reader_that_sees_a_class_has_seen_all_earlier_ones
             }

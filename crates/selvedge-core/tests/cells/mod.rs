@@ -182,7 +182,12 @@ fn suspends() -> Vec<Command> {
     ];
     let suspend = |condition, waitpoints| {
         let (waits, fingerprint) = (vec![WaitDraft::new(condition)], fingerprint());
-        Command::Report(Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint })))
+        Command::Report(Op::Suspend(Box::new(Suspend {
+            waits,
+            waitpoints,
+            fingerprint,
+            default_timeout_ms: None,
+        })))
     };
     let with_waitpoint = suspend(signal("new"), vec![WaitpointDraft::new(Name::trusted("new"))]);
     conditions.map(|condition| suspend(condition, vec![])).into_iter().chain([with_waitpoint]).collect()

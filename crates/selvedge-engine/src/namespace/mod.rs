@@ -11,6 +11,7 @@ mod log_positions;
 mod namespaces;
 mod operators;
 mod reports;
+mod settings;
 mod signals;
 mod streams;
 mod submissions;

@@ -22,6 +22,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 6, minimum_reader: 6, sql: include_str!("../migrations/0006_admission.sql") },
     Migration { version: 7, minimum_reader: 7, sql: include_str!("../migrations/0007_columns.sql") },
     Migration { version: 8, minimum_reader: 7, sql: include_str!("../migrations/0008_frames.sql") },
+    Migration { version: 9, minimum_reader: 7, sql: include_str!("../migrations/0009_namespaces.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

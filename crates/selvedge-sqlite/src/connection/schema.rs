@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 14] = [
+const MIGRATIONS: [Migration; 15] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -30,6 +30,7 @@ const MIGRATIONS: [Migration; 14] = [
     admission(include_str!("../migrations/0012_admission.sql")),
     columns(include_str!("../migrations/0013_columns.sql")),
     columns(include_str!("../migrations/0014_frames.sql")),
+    columns(include_str!("../migrations/0015_namespaces.sql")),
 ];
 
 /// A migration of the first schema, which is usable only as a whole.

@@ -366,7 +366,12 @@ fn core_op(op: ReportKind, manual: bool) -> report::Op {
         ReportKind::Release => report::Op::Release,
         ReportKind::AwaitChildren => {
             let waits = vec![WaitDraft::new(Condition::children())];
-            report::Op::Suspend(Box::new(Suspend { waits, waitpoints: Vec::new(), fingerprint: 0 }))
+            report::Op::Suspend(Box::new(Suspend {
+                waits,
+                waitpoints: Vec::new(),
+                fingerprint: 0,
+                default_timeout_ms: None,
+            }))
         }
     }
 }

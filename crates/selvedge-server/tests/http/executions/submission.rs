@@ -37,10 +37,7 @@ async fn a_submission_returns_the_execution() {
         ("attempts", json!(0)),
         ("generation", json!(0)),
         ("tags", json!({ "team": "x" })),
-        ("input", json!({ "a": [1, 2] })),
-        ("result", json!(null)),
         ("error", json!(null)),
-        ("progress", json!(null)),
         ("version", json!(1)),
         ("ready_at", json!(null)),
         ("started_at", json!(null)),
@@ -57,7 +54,11 @@ async fn a_submission_returns_the_execution() {
         let time = text_of(&execution[field]);
         assert!(time.len() == 24 && time.ends_with('Z') && &time[19..20] == ".", "{field}: {time}");
     }
-    assert_eq!(server.execution(id).await, *execution);
+    let mut whole = server.execution(id).await;
+    let fields = whole.as_object_mut().expect("an execution is an object");
+    let only_in_whole = ["input", "result", "progress"].map(|field| fields.remove(field));
+    assert_eq!(only_in_whole, [Some(json!({ "a": [1, 2] })), Some(json!(null)), Some(json!(null))]);
+    assert_eq!(whole, *execution);
 }
 
 #[tokio::test]
@@ -68,7 +69,6 @@ async fn payloads_are_kept_byte_for_byte() {
         server.post_text("/v1/executions", &format!(r#"{{"kind": "k", "input":  {payload}  }}"#)).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
     let input = format!(r#""input":{payload},"#);
-    assert!(reply.text().contains(&input), "{}", reply.text());
     let id = reply.text()[r#"{"execution":{"id":""#.len()..][..36].to_owned();
 
     let body = r#"{"worker": "w", "lanes": ["default"], "max": 1}"#;
