@@ -18,7 +18,7 @@ pub fn start(filter: Option<&str>) -> Result<(), Failure> {
         filter => filter,
     };
     let filter = EnvFilter::try_new(filter).map_err(|error| {
-        Failure::Usage(format!("the log filter {filter:?} is invalid ({error}); write for example {DEFAULT}"))
+        Failure::Usage(format!("the log filter {filter:?} (of --log, SELVEDGE_LOG or RUST_LOG) is invalid ({error}); write for example {DEFAULT}"))
     })?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -7,6 +7,7 @@ mod bench;
 mod dev;
 mod duration;
 mod failure;
+mod flag;
 mod log;
 mod secret;
 mod serve;

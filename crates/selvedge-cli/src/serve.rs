@@ -7,10 +7,10 @@
 
 use crate::duration;
 use crate::failure::Failure;
+use crate::flag;
 use crate::secret::{self, ChosenSecret};
 use crate::signals::Signals;
 use clap::Args;
-use clap::builder::FalseyValueParser;
 use selvedge::{Address, Engine, Options};
 use std::future::Future;
 use std::io::{ErrorKind, Write};
@@ -50,10 +50,10 @@ pub struct Arguments {
     pub secret_file: Option<PathBuf>,
     /// Poll the store for the work of other servers instead of using LISTEN, which some connection poolers do not
     /// support
-    #[arg(long, env = "SELVEDGE_POLL", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "SELVEDGE_POLL", value_parser = flag::parser("SELVEDGE_POLL"))]
     pub poll: bool,
     /// Print the ready line as a JSON object
-    #[arg(long, env = "SELVEDGE_JSON", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "SELVEDGE_JSON", value_parser = flag::parser("SELVEDGE_JSON"))]
     pub json: bool,
 }
 
@@ -98,10 +98,13 @@ impl Server {
     async fn open(arguments: &Arguments) -> Result<Server, Failure> {
         refuse_keys()?;
         let listen = parse_listen(&arguments.listen)?;
-        let log_window = duration::parse(&arguments.log_window)
-            .map_err(|error| Failure::Usage(format!("--log-window {:?}: {error}", arguments.log_window)))?;
-        let address: Address =
-            arguments.store.parse().map_err(|error: selvedge::Error| Failure::Usage(error.to_string()))?;
+        let log_window = duration::parse(&arguments.log_window).map_err(|error| {
+            let window = &arguments.log_window;
+            Failure::Usage(format!("--log-window or SELVEDGE_LOG_WINDOW is {window:?}: {error}"))
+        })?;
+        let address: Address = arguments.store.parse().map_err(|error: selvedge::Error| {
+            Failure::Usage(format!("--store or SELVEDGE_STORE: {error}"))
+        })?;
         let ChosenSecret { secret, source } = secret::choose(arguments.secret_file.clone()).await?;
         let opened = address.open().await;
         let opened = opened.map_err(|error| Failure::of_store(&address, &error))?;
@@ -197,7 +200,7 @@ fn parse_listen(text: &str) -> Result<SocketAddr, Failure> {
     };
     let listen: SocketAddr = text.parse().map_err(|_| {
         Failure::Usage(format!(
-            "--listen {text:?} is not an address; write IP:PORT, for example 127.0.0.1:7878"
+            "--listen or SELVEDGE_LISTEN is {text:?}, which is not an address; write IP:PORT, for example 127.0.0.1:7878"
         ))
     })?;
     selvedge_server::check_listen(listen).map_err(|refused| Failure::Usage(refused.to_string()))?;

@@ -422,7 +422,7 @@ mod tests {
     }
 
     fn suspend(waits: Vec<WaitDraft>, waitpoints: Vec<WaitpointDraft>) -> u64 {
-        report(Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint: 5 })))
+        report(Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint: 5, default_timeout_ms: None })))
     }
 
     fn wait(condition: Condition) -> WaitDraft {

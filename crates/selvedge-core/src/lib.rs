@@ -17,6 +17,7 @@
 //!   save;
 //! - [`Work`]: the rows of one transaction; every change of a row goes through it;
 //! - [`fact`], [`history`], [`log`]: the record of changes, in each execution's history and in the event log;
+//! - [`json`]: the limits of the values that callers send;
 //! - [`digest`]: the fingerprints by which repeated calls are recognised;
 //! - [`explain`](mod@explain): the reasons why an execution does not run.
 
@@ -31,6 +32,7 @@ pub mod filter;
 pub mod flow;
 pub mod gate;
 pub mod id;
+pub mod json;
 pub mod log;
 pub mod name;
 pub mod refusal;

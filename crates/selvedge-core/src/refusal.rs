@@ -173,6 +173,14 @@ pub enum Refusal {
         /// The error of the decoder.
         detail: String,
     },
+    /// The call would act on more objects than one call may.
+    #[error("{pointer} {detail}")]
+    TooMany {
+        /// The JSON pointer to the field that selects them.
+        pointer: String,
+        /// The limit and the remedy.
+        detail: String,
+    },
 }
 
 /// The reason why a token is refused.
@@ -274,6 +282,7 @@ impl Refusal {
             Refusal::LaneDraining { .. } => "lane_draining",
             Refusal::Superseded { .. } => "superseded",
             Refusal::Unreadable { .. } => "unreadable_row",
+            Refusal::TooMany { .. } => "too_many",
         }
     }
 
@@ -287,6 +296,7 @@ impl Refusal {
             | Refusal::UnknownNode { pointer, .. }
             | Refusal::UnknownBudget { pointer, .. }
             | Refusal::UnknownQuota { pointer, .. }
+            | Refusal::TooMany { pointer, .. }
             | Refusal::IdempotencyMismatch { pointer, .. } => Some(pointer),
             Refusal::NotFound { .. }
             | Refusal::StaleLease(_)
@@ -323,6 +333,7 @@ impl Refusal {
             | Refusal::UnknownNode { pointer, .. }
             | Refusal::UnknownBudget { pointer, .. }
             | Refusal::UnknownQuota { pointer, .. }
+            | Refusal::TooMany { pointer, .. }
             | Refusal::IdempotencyMismatch { pointer, .. } => pointer.insert_str(0, prefix),
             Refusal::NotFound { .. }
             | Refusal::StaleLease(_)

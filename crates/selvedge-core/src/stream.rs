@@ -5,7 +5,7 @@
 //! frame is a JSON merge patch (RFC 7396) that is applied to one versioned document and not kept itself. Appending
 //! reads one small row, however many frames there are.
 
-use crate::{ExecutionId, Refusal, Timestamp};
+use crate::{ExecutionId, Name, Refusal, Timestamp, json};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -149,6 +149,26 @@ pub struct Frame {
     pub at: Timestamp,
     /// The data: JSON, kept byte for byte.
     pub data: Bytes,
+    /// The worker's name for what the frame belongs to, such as a request to a model.
+    pub correlation_id: Option<Name>,
+}
+
+/// A range of the frames of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameRange {
+    /// The smallest number.
+    pub from: u32,
+    /// The number before which the range ends. Default: it has no end.
+    pub before: Option<u32>,
+    /// True to leave out best-effort frames.
+    pub durable: bool,
+}
+
+impl From<u32> for FrameRange {
+    /// All frames from this number on.
+    fn from(from: u32) -> Self {
+        FrameRange { from, ..FrameRange::default() }
+    }
 }
 
 /// Applies a JSON merge patch (RFC 7396) to a document.
@@ -171,10 +191,9 @@ pub fn merge(document: &mut Value, patch: Value) {
 
 /// Applies a JSON merge patch to a stored document. Refuses a result beyond [`SUMMARY_LIMIT`].
 pub fn merge_bytes(document: Option<&Bytes>, patch: &Bytes) -> Result<Bytes, Refusal> {
-    let parse = |bytes: &Bytes| serde_json::from_slice::<Value>(bytes);
-    let mut merged = document.and_then(|bytes| parse(bytes).ok()).unwrap_or(Value::Null);
+    let mut merged = document.and_then(|bytes| json::parse(bytes).ok()).unwrap_or(Value::Null);
     let patch =
-        parse(patch).map_err(|error| Refusal::field("/data", format!("is not valid JSON: {error}")))?;
+        json::parse(patch).map_err(|error| Refusal::field("/data", format!("is not valid JSON: {error}")))?;
     merge(&mut merged, patch);
     let merged = serde_json::to_vec(&merged).expect("a JSON value always serialises");
     if merged.len() > SUMMARY_LIMIT {

@@ -147,6 +147,11 @@ impl Engine {
         Ok(Namespace::new(self.clone(), id, name))
     }
 
+    /// Reports whether a namespace exists.
+    pub async fn has_namespace(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.inner.store.namespaces().await?.iter().any(|(_, known)| known.as_str() == name))
+    }
+
     /// Groups several namespaces, each with a weight, from which one worker claims.
     pub fn namespaces(&self, members: Vec<(Namespace, u32)>) -> Namespaces {
         Namespaces::new(self.clone(), members)

@@ -10,10 +10,11 @@ use selvedge_core::class::ClaimScope;
 use selvedge_core::gate::{Gate, GateKind};
 use selvedge_core::work::LaneShares;
 use selvedge_core::{Class, ClassId, Classes, Execution, Name, NamespaceId};
-use selvedge_store::Store;
+use selvedge_store::{NamespaceSettings, Store};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use tokio::time::Instant;
 
 /// The maximum number of lanes per namespace that are read when the engine starts.
 const LANES_MAX: u32 = 10_000;
@@ -29,6 +30,8 @@ pub struct Registry {
     has_gates: AtomicBool,
     /// Classes whose executions pass gates that many executions share.
     gated: RwLock<HashSet<ClassId>>,
+    /// The settings of namespaces, with the time at which they were read.
+    settings: RwLock<HashMap<NamespaceId, (Instant, NamespaceSettings)>>,
 }
 
 impl Registry {
@@ -46,12 +49,28 @@ impl Registry {
             has_lanes: AtomicBool::new(false),
             has_gates: AtomicBool::new(false),
             gated: RwLock::default(),
+            settings: RwLock::default(),
         };
         for namespace in namespaces.into_keys() {
             let lanes = registry.store.list_gates(namespace, GateKind::Lane, None, LANES_MAX).await?;
             registry.learn_gates(lanes.iter());
         }
         Ok(registry)
+    }
+
+    /// Returns the settings of a namespace, if they were read at this time or later.
+    pub fn settings_since(
+        &self,
+        namespace: NamespaceId,
+        since: Option<Instant>,
+    ) -> Option<NamespaceSettings> {
+        let (read_at, settings) = *read(&self.settings).get(&namespace)?;
+        since.is_none_or(|since| read_at >= since).then_some(settings)
+    }
+
+    /// Keeps the settings of a namespace.
+    pub fn keep_settings(&self, namespace: NamespaceId, settings: NamespaceSettings, read_at: Instant) {
+        write(&self.settings).insert(namespace, (read_at, settings));
     }
 
     /// Returns the ids of these classes, interning the new ones.

@@ -17,21 +17,21 @@ mod tables;
 pub use clock::Clock;
 
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
-use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store,
-    Stored, Transaction,
+    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
+    Notification, Overview, Store, Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -130,6 +130,19 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.namespaces())
     }
 
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        self.read(|tables, _| tables.settings.get(&namespace).copied().unwrap_or_default())
+    }
+
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        self.tables().settings.insert(namespace, settings);
+        Ok(())
+    }
+
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         Ok(self.tables().intern_classes(classes))
     }
@@ -147,8 +160,9 @@ impl Store for MemoryStore {
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error> {
-        self.read(|tables, _| tables.list(filter, after, limit))
+        payloads: Payloads,
+    ) -> Result<ListPage, Error> {
+        self.read(|tables, _| tables.list(filter, after, limit, payloads))
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
@@ -203,8 +217,8 @@ impl Store for MemoryStore {
         self.read(|tables, now| tables.outbox_before(kind, now.minus_ms(stale_ms), after, limit))
     }
 
-    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
-        self.read(|tables, now| tables.frames_from(stream, from, limit, now))
+    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.read(|tables, now| tables.frames_in(stream, range, limit, now))
     }
 
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {

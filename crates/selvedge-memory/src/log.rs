@@ -1,7 +1,7 @@
 //! The event log and its window, and streams with their frames.
 
 use crate::tables::Tables;
-use selvedge_core::stream::{BEST_EFFORT_MS, Frame, Stream, StreamName};
+use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameRange, Stream, StreamName};
 use selvedge_core::{ExecutionId, Timestamp};
 use selvedge_store::{Entries, Entry};
 
@@ -66,9 +66,14 @@ impl Tables {
         dropped.iter().for_each(|place| drop(self.frames.remove(place)));
     }
 
-    pub fn frames_from(&self, stream: StreamName, from: u32, limit: u32, now: Timestamp) -> Vec<Frame> {
-        let frames = self.frames.range((stream, from)..=(stream, u32::MAX)).map(|(_, frame)| frame);
-        frames.filter(|frame| !is_old(frame, now)).take(limit as usize).cloned().collect()
+    pub fn frames_in(&self, stream: StreamName, range: FrameRange, limit: u32, now: Timestamp) -> Vec<Frame> {
+        let from = self.frames.range((stream, range.from)..=(stream, u32::MAX)).map(|(_, frame)| frame);
+        let wanted = |frame: &&Frame| {
+            range.before.is_none_or(|before| frame.number < before)
+                && !(range.durable && frame.best_effort)
+                && !is_old(frame, now)
+        };
+        from.filter(wanted).take(limit as usize).cloned().collect()
     }
 
     pub fn has_old_frames(&self, now: Timestamp) -> bool {

@@ -1,31 +1,32 @@
 //! Queries over executions and sessions, the overview, and the deletion of expired keys.
 
 use crate::tables::{Record, Tables};
-use selvedge_core::filter::{Filter, ListPosition};
+use bytes::Bytes;
+use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::{DueKind, Execution, ExecutionId, NamespaceId, Session, SessionId, Timestamp};
-use selvedge_store::{DueRow, FlowDue, Overview, Stored};
+use selvedge_store::{DueRow, FlowDue, ListPage, ListScan, Overview, PayloadScan, Stored};
 use std::ops::Bound::{Excluded, Unbounded};
 
 impl Tables {
-    fn stored(&self, record: &Record) -> Stored {
+    fn stored(&self, record: &Record, payloads: Payloads) -> Stored {
         let lease = record.execution.state.lease();
         let session = lease.and_then(|lease| self.sessions.get(&lease.session));
         Stored {
             execution: record.execution.clone(),
-            input: record.input.clone(),
-            result: record.result.clone(),
+            input: if payloads.input { record.input.clone() } else { Bytes::new() },
+            result: record.result.clone().filter(|_| payloads.result),
             renewed_at: session.and_then(|session| session.renewed_at),
         }
     }
 
     pub fn fetch(&self, ids: &[ExecutionId]) -> Vec<Stored> {
-        ids.iter().filter_map(|id| self.executions.get(id)).map(|record| self.stored(record)).collect()
+        self.fetch_with(ids, Payloads::ALL)
     }
 
-    /// Returns the records that match, newest first. Uses the tag index if the filter names a tag.
-    fn matching(&self, filter: &Filter, after: Option<ListPosition>) -> impl Iterator<Item = &Record> {
-        let index = match &filter.tag {
+    /// Returns the records of the narrowest index, newest first: that of the first tag, or that of the namespace.
+    fn indexed(&self, filter: &Filter, after: Option<ListPosition>) -> impl Iterator<Item = &Record> {
+        let index = match filter.tags.first() {
             Some(tag) => self.tags.get(&(filter.namespace, tag.clone())),
             None => self.listed.get(&filter.namespace),
         };
@@ -34,16 +35,43 @@ impl Tables {
             .into_iter()
             .flat_map(move |places| places.range((Unbounded, before)).rev())
             .filter_map(|place| self.executions.get(&place.id))
-            .filter(|record| matches(filter, &record.execution))
     }
 
-    pub fn list(&self, filter: &Filter, after: Option<ListPosition>, limit: u32) -> Vec<Stored> {
-        let records = self.matching(filter, after).take(limit as usize);
-        records.map(|record| self.stored(record)).collect()
+    pub fn list(
+        &self,
+        filter: &Filter,
+        after: Option<ListPosition>,
+        limit: u32,
+        payloads: Payloads,
+    ) -> ListPage {
+        let mut scan = ListScan::new(filter, after, limit);
+        while !scan.has_ended() {
+            let (after, count) = scan.next_scan();
+            let entries =
+                self.indexed(filter, after).take(count as usize).map(|record| listed(&record.execution));
+            let entries: Vec<Listed> = entries.collect();
+            let mut groups = scan.groups(&entries).into_iter();
+            if !groups.any(|ids| scan.add(self.fetch_with(&ids, Payloads::NONE))) {
+                scan.advance(&entries);
+            }
+        }
+        if payloads == Payloads::NONE {
+            return scan.page();
+        }
+        let mut payload_scan = PayloadScan::new(filter, scan.page());
+        while let Some(ids) = payload_scan.next_group() {
+            payload_scan.add(self.fetch_with(&ids, payloads));
+        }
+        payload_scan.page()
+    }
+
+    fn fetch_with(&self, ids: &[ExecutionId], payloads: Payloads) -> Vec<Stored> {
+        let records = ids.iter().filter_map(|id| self.executions.get(id));
+        records.map(|record| self.stored(record, payloads)).collect()
     }
 
     pub fn count(&self, filter: &Filter, bound: u64) -> u64 {
-        bounded(self.matching(filter, None), bound)
+        bounded(self.indexed(filter, None).filter(|record| filter.matches(&record.execution)), bound)
     }
 
     pub fn history_pages(&self, id: ExecutionId) -> Vec<Vec<u8>> {
@@ -163,12 +191,12 @@ fn due_row(row: &Execution, due_at: Timestamp) -> DueRow {
     DueRow { execution: row.id, due_at, namespace: row.namespace, tags: row.tags.clone() }
 }
 
-/// Returns true if a row matches every part of a filter but its tag, which the index has matched.
-fn matches(filter: &Filter, row: &Execution) -> bool {
-    row.namespace == filter.namespace
-        && filter.classes.as_ref().is_none_or(|classes| classes.contains(&row.class))
-        && (filter.states.is_empty() || filter.states.contains(&row.state.name()))
-        && filter.flow.is_none_or(|flow| row.flow() == flow)
-        && filter.submitted_after.is_none_or(|from| row.submitted_at >= from)
-        && filter.submitted_before.is_none_or(|until| row.submitted_at < until)
+/// Returns the columns of an execution that a scan reads.
+fn listed(row: &Execution) -> Listed {
+    Listed {
+        position: ListPosition::of(row),
+        class: row.class,
+        state: row.state.name(),
+        ended_at: row.ended_at,
+    }
 }

@@ -12,7 +12,7 @@ use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     State, Timestamp,
 };
-use selvedge_store::FlowDue;
+use selvedge_store::{FlowDue, NamespaceSettings};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 use uuid::Uuid;
@@ -73,6 +73,7 @@ pub(crate) struct Tables {
     pub outbox_by_age: HashMap<OutboxKind, BTreeSet<(Timestamp, Uuid)>>,
 
     namespaces: Vec<Name>,
+    pub settings: HashMap<NamespaceId, NamespaceSettings>,
     classes: Vec<Class>,
     class_ids: HashMap<Class, ClassId>,
 }

@@ -4,7 +4,7 @@
 
 use selvedge_conformance::{Harness, invariants};
 use selvedge_core::amount::Amount;
-use selvedge_core::filter::Filter;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::gate::{Amounts, Config, GateKind, GateName, Limit, RequiredGates};
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
@@ -90,8 +90,9 @@ impl Walk {
     }
 
     async fn rows(&self) -> Vec<Execution> {
-        let listed = self.harness.store.list(&Filter::all(self.harness.namespace), None, 100_000).await;
-        listed.expect("executions are listed").into_iter().map(|stored| stored.execution).collect()
+        let all = Filter::all(self.harness.namespace);
+        let listed = self.harness.store.list(&all, None, 100_000, Payloads::NONE).await;
+        listed.expect("executions are listed").rows.into_iter().map(|stored| stored.execution).collect()
     }
 
     async fn operate_on_a_waiting_execution(&mut self, action: Action) {

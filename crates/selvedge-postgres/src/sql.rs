@@ -80,16 +80,9 @@ const BOUND: &str = "case when ($2::bigint[])[width_bucket({pair_key}, $2)] = {p
 /// The most numbers that `log/list_newest` returns.
 pub const NEWEST_LIMIT: usize = 1000;
 
-/// The columns that lists return: an execution, its payloads, and the last renewal of the session that holds its lease.
-fn listed() -> String {
-    let columns: Vec<String> =
-        EXECUTION.split(',').map(|column| format!("executions.{}", column.trim())).collect();
-    format!(
-        "{}, executions.input, executions.result, \
-         (select sessions.renewed_at from sessions where sessions.id = executions.session)",
-        columns.join(", ")
-    )
-}
+/// The columns of an execution that the scan of a list returns.
+const LISTED: &str =
+    "executions.id, executions.submitted_at, executions.class, executions.state, executions.ended_at";
 
 /// Every placeholder with its text. A text may contain placeholders that come later.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
@@ -101,7 +94,7 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("columns", EXECUTION);
     add("flow", FLOW);
     add("gate", GATE);
-    add("listed", &listed());
+    add("listed", LISTED);
     add("live", LIVE);
     add("most", MOST);
     add("newest_limit", &NEWEST_LIMIT.to_string());
@@ -240,6 +233,8 @@ statements! {
     NAMESPACES_FIND = "namespaces/find";
     NAMESPACES_INSERT = "namespaces/insert";
     NAMESPACES_LIST = "namespaces/list";
+    NAMESPACES_READ = "namespaces/read";
+    NAMESPACES_UPDATE = "namespaces/update";
     NODES_DELETE = "nodes/delete";
     NODES_FIND = "nodes/find";
     NODES_INSERT = "nodes/insert";

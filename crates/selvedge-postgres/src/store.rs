@@ -3,20 +3,20 @@
 
 use crate::{PostgresStore, sql};
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
-use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store, Stored,
-    Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
+    Notification, Overview, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -38,6 +38,18 @@ impl Store for PostgresStore {
         self.list_namespaces().await
     }
 
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        self.read_settings(namespace).await
+    }
+
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        self.update_settings(namespace, settings).await
+    }
+
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         self.intern_classes(classes).await
     }
@@ -55,8 +67,9 @@ impl Store for PostgresStore {
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error> {
-        self.find_executions(filter, after, limit).await
+        payloads: Payloads,
+    ) -> Result<ListPage, Error> {
+        self.find_executions(filter, after, limit, payloads).await
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
@@ -111,8 +124,8 @@ impl Store for PostgresStore {
         self.find_stale_outbox(kind, stale_ms, after, limit).await
     }
 
-    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
-        self.read_frames(stream, from, limit).await
+    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.read_frames(stream, range, limit).await
     }
 
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {

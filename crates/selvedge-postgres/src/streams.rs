@@ -4,9 +4,9 @@ use crate::connection::pipeline::{Parameters, as_refs};
 use crate::row::{self, Micros};
 use crate::save::{Saving, column};
 use crate::{PostgresStore, sql};
-use selvedge_core::ExecutionId;
 use selvedge_core::rows::Changes;
-use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameKind, Stream, StreamName};
+use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameKind, FrameRange, Stream, StreamName};
+use selvedge_core::{ExecutionId, Name};
 use selvedge_store::Error;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -16,12 +16,20 @@ impl PostgresStore {
     pub(crate) async fn read_frames(
         &self,
         stream: StreamName,
-        from: u32,
+        range: FrameRange,
         limit: u32,
     ) -> Result<Vec<Frame>, Error> {
-        let Ok(from) = i32::try_from(from) else { return Ok(Vec::new()) };
-        let parameters: [&(dyn ToSql + Sync); 5] =
-            [&stream.execution.0, &(stream.attempt as i32), &from, &BEST_EFFORT_MS, &i64::from(limit)];
+        let Ok(from) = i32::try_from(range.from) else { return Ok(Vec::new()) };
+        let before = range.before.and_then(|before| i32::try_from(before).ok()).unwrap_or(i32::MAX);
+        let parameters: [&(dyn ToSql + Sync); 7] = [
+            &stream.execution.0,
+            &(stream.attempt as i32),
+            &from,
+            &before,
+            &range.durable,
+            &BEST_EFFORT_MS,
+            &i64::from(limit),
+        ];
         self.query(&sql::FRAMES_LIST, &parameters).await?.iter().map(|row| frame(row, stream)).collect()
     }
 
@@ -73,6 +81,7 @@ fn frame(row: &Row, stream: StreamName) -> Result<Frame, Error> {
         best_effort: row.get(2),
         at: row.get::<_, Micros>(3).time(),
         data: row::payload(row, 4),
+        correlation_id: row.get::<_, Option<&str>>(5).map(Name::trusted),
     })
 }
 
@@ -106,6 +115,7 @@ pub fn save<'a>(changes: &'a Changes, saving: &mut Saving<'a>) {
             column(frames, |frame| frame.best_effort),
             column(frames, |frame| Micros::from(frame.at)),
             column(frames, |frame| frame.data.as_ref()),
+            column(frames, |frame| frame.correlation_id.as_ref().map(Name::as_str)),
         ]
     });
     saving.rows(&changes.unread.frames_dropped, &sql::FRAMES_DELETE_BEFORE, |dropped| {

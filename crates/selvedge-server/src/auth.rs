@@ -32,9 +32,10 @@ impl FromRequestParts<AppState> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(_parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let actor = Name::trusted("admin");
         Ok(Caller {
-            namespace: state.engine.namespace("default").await?,
-            actor: Name::trusted("admin"),
+            namespace: state.engine.namespace("default").await?.with_actor(actor.clone()),
+            actor,
             shutdown: state.shutdown.clone(),
             keep_alive: state.keep_alive,
         })

@@ -199,6 +199,8 @@ statements! {
     NAMESPACES_FIND = "namespaces/find";
     NAMESPACES_INSERT = "namespaces/insert";
     NAMESPACES_LIST = "namespaces/list";
+    NAMESPACES_READ = "namespaces/read";
+    NAMESPACES_UPDATE = "namespaces/update";
     NODES_DELETE = "nodes/delete";
     NODES_FIND = "nodes/find";
     NODES_INSERT = "nodes/insert";

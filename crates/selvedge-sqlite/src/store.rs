@@ -5,21 +5,21 @@ use crate::read::{due, flows, list, names};
 use crate::transaction::decide;
 use crate::{SqliteStore, gates, locked, read, record, sql, streams, wait_for};
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
-use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store, Stored,
-    Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
+    Notification, Overview, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -42,6 +42,19 @@ impl Store for SqliteStore {
         self.readers.read(names::namespaces).await
     }
 
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        self.readers.read(move |connection| names::settings(connection, namespace)).await
+    }
+
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        self.write(move |context| names::configure(context.connection, namespace, settings).map_err(failure))
+            .await
+    }
+
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         let classes = classes.to_vec();
         self.write(move |context| names::intern_classes(context.connection, classes).map_err(failure)).await
@@ -61,9 +74,10 @@ impl Store for SqliteStore {
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error> {
+        payloads: Payloads,
+    ) -> Result<ListPage, Error> {
         let filter = filter.clone();
-        self.readers.read(move |connection| list::list(connection, &filter, after, limit)).await
+        self.readers.read(move |connection| list::list(connection, &filter, after, limit, payloads)).await
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
@@ -103,9 +117,9 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| flows::members(connection, page)).await
     }
 
-    async fn frames(&self, name: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
+    async fn frames(&self, name: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
         let now = self.clock.now();
-        self.readers.read(move |connection| streams::frames(connection, name, from, limit, now)).await
+        self.readers.read(move |connection| streams::frames(connection, name, range, limit, now)).await
     }
 
     async fn stream(&self, name: StreamName) -> Result<Option<Stream>, Error> {

@@ -4,8 +4,8 @@ use crate::connection::failure::not_understood;
 use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use selvedge_core::rows::Changes;
-use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameKind, Stream, StreamName};
-use selvedge_core::{ExecutionId, Timestamp};
+use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameKind, FrameRange, Stream, StreamName};
+use selvedge_core::{ExecutionId, Name, Timestamp};
 
 /// Returns a stream with its summary, or none if nothing was appended to it.
 pub fn read(connection: &Connection, name: StreamName) -> rusqlite::Result<Option<Stream>> {
@@ -24,20 +24,21 @@ pub fn read(connection: &Connection, name: StreamName) -> rusqlite::Result<Optio
         .optional()
 }
 
-/// Returns a page of a stream's frames from a number on, in order, without best-effort frames that are too old at `now`.
+/// Returns the first frames of a range of a stream, in order, without best-effort frames that are too old at `now`.
 pub fn frames(
     connection: &Connection,
     stream: StreamName,
-    from: u32,
+    range: FrameRange,
     limit: u32,
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Frame>> {
-    let old = now.minus_ms(BEST_EFFORT_MS).micros();
+    let before = range.before.map_or(i64::MAX, i64::from);
+    // All best-effort frames count as old where only durable ones are wanted.
+    let old = if range.durable { i64::MAX } else { now.minus_ms(BEST_EFFORT_MS).micros() };
+    let (execution, attempt) = (stream.execution.0.as_bytes(), stream.attempt);
     connection
         .prepare_cached(&sql::FRAMES_LIST)?
-        .query_map(params![stream.execution.0.as_bytes(), stream.attempt, from, old, limit], |found| {
-            frame(found, stream)
-        })?
+        .query_map(params![execution, attempt, range.from, before, old, limit], |found| frame(found, stream))?
         .collect()
 }
 
@@ -56,6 +57,7 @@ fn frame(found: &Row<'_>, stream: StreamName) -> rusqlite::Result<Frame> {
         best_effort: found.get(2)?,
         at: row::time(found, 3)?,
         data: row::bytes(found, 4)?,
+        correlation_id: found.get::<_, Option<String>>(5)?.as_deref().map(Name::trusted),
     })
 }
 
@@ -86,6 +88,7 @@ pub fn save(connection: &Connection, changes: &Changes) -> rusqlite::Result<()> 
             frame.best_effort,
             frame.at.micros(),
             &frame.data[..],
+            frame.correlation_id.as_ref().map(Name::as_str),
         ])?;
     }
     for (stream, before) in &changes.unread.frames_dropped {

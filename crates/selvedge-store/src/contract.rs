@@ -1,20 +1,21 @@
 //! The trait that every store implements, and the plain data it speaks in.
 
-use crate::Error;
+use crate::{Error, ListPage};
 use async_trait::async_trait;
 use bytes::Bytes;
 use selvedge_core::driver::{Driver, Host};
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
-use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
+use selvedge_core::submission::check_duration;
 use selvedge_core::token::TokenKey;
 use selvedge_core::{
-    Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
-    Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
+    Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Refusal,
+    Rows, Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,9 +62,9 @@ pub struct Transaction {
 pub struct Stored {
     /// The execution's row.
     pub execution: Execution,
-    /// The execution's input.
+    /// The execution's input; empty in a list that did not ask for it.
     pub input: Bytes,
-    /// The execution's result, if it has one.
+    /// The execution's result, if it has one and a list asked for it.
     pub result: Option<Bytes>,
     /// The last renewal of the session that holds the lease; none without a lease or a renewal.
     pub renewed_at: Option<Timestamp>,
@@ -161,6 +162,21 @@ pub struct Entries {
     pub oldest: i64,
 }
 
+/// The settings of a namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceSettings {
+    /// The timeout of suspensions that give none, in milliseconds. Default: none.
+    pub suspension_timeout_ms: Option<i64>,
+}
+
+impl NamespaceSettings {
+    /// Refuses invalid settings.
+    pub fn check(self) -> Result<(), Refusal> {
+        let timeout_ms = self.suspension_timeout_ms;
+        timeout_ms.map_or(Ok(()), |ms| check_duration("/suspension_timeout_ms", ms))
+    }
+}
+
 /// A notification that a server sends to the others after a commit. Only a hint: correctness never depends on it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Notification {
@@ -223,6 +239,14 @@ pub trait Store: Send + Sync + 'static {
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error>;
     /// Returns all namespaces, in no particular order.
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error>;
+    /// Returns the settings of a namespace; those of an unknown one are the defaults.
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error>;
+    /// Replaces the settings of a namespace.
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error>;
     /// Returns the ids of classes in the order of the argument; missing classes are created. Writers of classes exclude each
     /// other, so ids become visible in ascending order: a reader that sees an id has seen all smaller ones.
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error>;
@@ -231,13 +255,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns executions by id, in no particular order; unknown ids are omitted. An unreadable row fails the call.
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error>;
-    /// Returns a page of the executions that match, newest first. Unreadable rows are omitted.
+    /// Returns a page of the executions that match, newest first, with the payloads asked for. Unreadable rows are omitted. A
+    /// page may end before it is full; it then says where to continue. See [`ListScan`](crate::ListScan).
     async fn list(
         &self,
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error>;
+        payloads: Payloads,
+    ) -> Result<ListPage, Error>;
     /// Returns the number of executions that match, or `bound` if there are more.
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error>;
     /// Returns the pages of an execution's history that were moved out of its row, oldest first.
@@ -260,8 +286,8 @@ pub trait Store: Send + Sync + 'static {
     /// Returns a page of a flow's members in the order of their submission, without payloads. Unreadable rows are omitted.
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error>;
 
-    /// Returns frames of a stream from number `from` on, in order. Best-effort frames past their lifetime are omitted.
-    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error>;
+    /// Returns the first `limit` frames of a range of a stream, in order. Best-effort frames past their lifetime are omitted.
+    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error>;
     /// Returns a stream with its summary; none if nothing was appended to it.
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error>;
     /// Deletes up to `limit` best-effort frames past their lifetime, skipping locked ones, and returns how many were deleted.

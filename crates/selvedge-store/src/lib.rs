@@ -13,12 +13,14 @@
 pub mod columns;
 mod contract;
 mod error;
+mod list;
 mod wrapper;
 
 pub use contract::{
-    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Notification, Overview, Store, Stored,
-    Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, NamespaceSettings, Notification,
+    Overview, Store, Stored, Transaction,
 };
 pub use error::Error;
+pub use list::{ListPage, ListScan, PayloadScan, SCAN_MAX};
 pub use selvedge_core::Demand;
 pub use wrapper::StoreWrapper;

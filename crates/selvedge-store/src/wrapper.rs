@@ -2,17 +2,17 @@
 //! benchmarks.
 
 use crate::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Notification, Overview, Store, Stored,
-    Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
+    Notification, Overview, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
-use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
@@ -46,6 +46,20 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().namespaces().await
     }
 
+    /// See [`Store::namespace_settings`].
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        self.inner().namespace_settings(namespace).await
+    }
+
+    /// See [`Store::configure_namespace`].
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        self.inner().configure_namespace(namespace, settings).await
+    }
+
     /// See [`Store::intern`].
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         self.inner().intern(classes).await
@@ -67,8 +81,9 @@ pub trait StoreWrapper: Send + Sync + 'static {
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error> {
-        self.inner().list(filter, after, limit).await
+        payloads: Payloads,
+    ) -> Result<ListPage, Error> {
+        self.inner().list(filter, after, limit, payloads).await
     }
 
     /// See [`Store::count`].
@@ -112,8 +127,8 @@ pub trait StoreWrapper: Send + Sync + 'static {
     }
 
     /// See [`Store::frames`].
-    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
-        self.inner().frames(stream, from, limit).await
+    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.inner().frames(stream, range, limit).await
     }
 
     /// See [`Store::stream`].
@@ -302,6 +317,18 @@ impl<T: StoreWrapper> Store for T {
         StoreWrapper::namespaces(self).await
     }
 
+    async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        StoreWrapper::namespace_settings(self, namespace).await
+    }
+
+    async fn configure_namespace(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        StoreWrapper::configure_namespace(self, namespace, settings).await
+    }
+
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         StoreWrapper::intern(self, classes).await
     }
@@ -319,8 +346,9 @@ impl<T: StoreWrapper> Store for T {
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error> {
-        StoreWrapper::list(self, filter, after, limit).await
+        payloads: Payloads,
+    ) -> Result<ListPage, Error> {
+        StoreWrapper::list(self, filter, after, limit, payloads).await
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
@@ -356,8 +384,8 @@ impl<T: StoreWrapper> Store for T {
         StoreWrapper::members(self, page).await
     }
 
-    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
-        StoreWrapper::frames(self, stream, from, limit).await
+    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
+        StoreWrapper::frames(self, stream, range, limit).await
     }
 
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {

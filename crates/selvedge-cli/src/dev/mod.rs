@@ -4,10 +4,10 @@ mod kinds;
 mod sample;
 
 use crate::failure::Failure;
+use crate::flag;
 use crate::serve::{self, Server, print};
 use crate::signals::Signals;
 use clap::Args;
-use clap::builder::FalseyValueParser;
 use selvedge::{FlowId, Handle, Namespace, Worker};
 use uuid::Uuid;
 
@@ -20,7 +20,7 @@ pub struct Arguments {
     serve: serve::Arguments,
     /// Let the worker run shell commands: the kind `shell` with input {"command": "…"}. Everyone who can reach the
     /// server can then run commands
-    #[arg(long, env = "SELVEDGE_ALLOW_SHELL", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "SELVEDGE_ALLOW_SHELL", value_parser = flag::parser("SELVEDGE_ALLOW_SHELL"))]
     allow_shell: bool,
 }
 

@@ -31,7 +31,9 @@ fn the_printed_commands_work_as_printed() {
     };
     assert_eq!(submitted["execution"]["kind"], "echo");
     assert_eq!(ended["outcome"], "completed");
-    assert_eq!(ended["result"], submitted["execution"]["input"]);
+    let id = text(&submitted["execution"]["id"]);
+    let (_, execution) = get(&format!("{}/v1/executions/{id}", server.url));
+    assert_eq!(ended["result"], execution["input"]);
 }
 
 #[test]

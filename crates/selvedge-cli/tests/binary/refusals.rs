@@ -32,6 +32,26 @@ fn invalid_arguments_exit_with_two_and_name_valid_ones() {
 }
 
 #[test]
+fn an_invalid_environment_variable_is_an_error_that_names_it_and_what_would_be_right() {
+    for (variable, value, right) in [
+        ("SELVEDGE_POLL", "maybe", "true or false"),
+        ("SELVEDGE_JSON", "ja", "true or false"),
+        ("SELVEDGE_ALLOW_SHELL", "2", "true or false"),
+        ("SELVEDGE_LISTEN", "7878", "IP:PORT"),
+        ("SELVEDGE_LOG_WINDOW", "a week", "7d"),
+        ("SELVEDGE_STORE", "mysql://h/d", "sqlite:PATH"),
+        ("SELVEDGE_LOG", "selvedge=loud", "warn,selvedge=info"),
+    ] {
+        let directory = Directory::new();
+        let output = command().arg("dev").env(variable, value).current_dir(directory.path()).output();
+        let output = output.expect("the binary starts");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{variable}={value}: {stderr}");
+        assert!(stderr.contains(variable) && stderr.contains(right), "{variable}={value}: {stderr}");
+    }
+}
+
+#[test]
 fn a_port_in_use_is_named_and_the_store_is_closed() {
     let place = Sqlite::new();
     let server = Server::start(&place);

@@ -86,6 +86,7 @@ macro_rules! conformance_cases {
                 a_list_returns_the_rows_that_match_every_part_of_its_filter_newest_first
                 a_list_returns_the_same_rows_and_payloads_as_fetch
                 paging_has_no_gap_and_no_repeat_while_rows_are_added
+                a_page_scans_a_bounded_part_of_the_list_and_says_where_to_continue
                 the_executions_ahead_of_a_waiting_one_are_counted_in_its_class_up_to_a_bound
             }
             execution::tags: {
@@ -125,6 +126,7 @@ macro_rules! conformance_cases {
             }
             execution::interning: {
                 concurrent_interning_gives_a_namespace_one_id
+                the_settings_of_a_namespace_are_its_own_and_have_defaults
                 classes_that_differ_in_any_part_have_different_ids
                 a_reader_that_sees_a_class_has_seen_all_earlier_ones
             }

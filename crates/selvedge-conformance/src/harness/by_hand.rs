@@ -127,7 +127,7 @@ pub fn suspended(row: Execution, since: Timestamp, waits: Vec<Wait>) -> Executio
 
 /// Returns a wait without a step and without a timeout.
 pub fn wait(condition: Condition) -> Wait {
-    WaitDraft::new(condition).begin(Timestamp::default())
+    WaitDraft::new(condition).begin(Timestamp::default(), None)
 }
 
 /// Inserts a waiting execution with this record.

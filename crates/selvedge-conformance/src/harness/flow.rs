@@ -57,6 +57,7 @@ impl Harness {
             id: submission.id().unwrap_or_else(|| FlowId(Uuid::now_v7())),
             submission,
             planned: self.planned(plan).await,
+            actor: None,
             call_key: None,
             repeated: false,
         })
@@ -267,7 +268,7 @@ impl FlowHarness {
     /// Returns the command that grows the flow.
     pub async fn grow_command(&self, graph: GraphDraft) -> Result<Grow, Refusal> {
         let planned = self.harness.planned(graph.check(GraphTarget::ExistingFlow)?).await;
-        Ok(Grow { namespace: self.harness.namespace, flow: self.id, planned, repeated: false })
+        Ok(Grow { namespace: self.harness.namespace, flow: self.id, planned, actor: None, repeated: false })
     }
 
     /// Grows the flow by a graph and returns the reply.
@@ -300,7 +301,7 @@ impl FlowHarness {
         detach: bool,
     ) -> Result<Reported, Refusal> {
         let planned = self.harness.planned(children.check(GraphTarget::ExistingFlow)?).await;
-        self.harness.report(fence(parent), Op::Spawn(Box::new(Spawn { planned, detach }))).await
+        self.harness.report(fence(parent), Op::Spawn(Box::new(Spawn { planned, detach, actor: None }))).await
     }
 
     /// Spawns a sketched graph from a claimed execution.

@@ -3,7 +3,7 @@
 
 use super::{Harness, fence};
 use selvedge_core::amount::Amount;
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::gate::draws::draws_on;
 use selvedge_core::gate::draws::fairness_line;
 use selvedge_core::gate::{
@@ -201,7 +201,8 @@ impl Harness {
     pub async fn stop(&self, gate: &GateName) -> usize {
         let active = Filter { states: vec![StateName::Active], ..Filter::all(gate.namespace) };
         let none: Option<ListPosition> = None;
-        let page = self.store.list(&active, none, ALL).await.expect("executions are listed");
+        let page =
+            self.store.list(&active, none, ALL, Payloads::NONE).await.expect("executions are listed").rows;
         let mut stopped = 0;
         for row in page.into_iter().map(|stored| stored.execution).filter(|row| draws_on(row, gate)) {
             let breach = Breach { execution: row.id, gate: gate.clone() };

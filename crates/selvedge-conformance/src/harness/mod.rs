@@ -158,7 +158,8 @@ impl Harness {
             id: submission.id().unwrap_or_else(new_id),
             submission: Ok(submission),
         });
-        Submit { namespace: self.namespace, items: items.collect(), call_key: None, repeated: false }
+        let (namespace, items) = (self.namespace, items.collect());
+        Submit { namespace, items, actor: None, call_key: None, repeated: false }
     }
 
     /// Interns classes and returns the table of them.

@@ -58,7 +58,12 @@ pub fn secret(number: u8) -> Arc<Secret> {
 
 /// Returns the report that suspends.
 pub fn suspend(waits: Vec<WaitDraft>, waitpoints: Vec<WaitpointDraft>) -> Op {
-    Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint: secret(1).fingerprint() }))
+    Op::Suspend(Box::new(Suspend {
+        waits,
+        waitpoints,
+        fingerprint: secret(1).fingerprint(),
+        default_timeout_ms: None,
+    }))
 }
 
 /// Returns the report that creates a waitpoint.

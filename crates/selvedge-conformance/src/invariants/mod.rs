@@ -11,7 +11,7 @@ mod replay;
 
 use flows::Outcomes;
 use replay::{Recorded, Replay};
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::history::HistoryLine;
 use selvedge_core::log::{Event, unpack};
 use selvedge_core::{Execution, ExecutionId, Fact, History, LeaseId, Name, NamespaceId, State};
@@ -81,10 +81,10 @@ async fn read_rows(store: &dyn Store) -> BTreeMap<ExecutionId, Execution> {
     for (namespace, _) in store.namespaces().await.expect("namespaces are read") {
         let (filter, mut after) = (Filter::all(namespace), None);
         loop {
-            let page = store.list(&filter, after, 500).await.expect("executions are listed");
-            let Some(last) = page.last() else { break };
-            after = Some(ListPosition { submitted_at: last.execution.submitted_at, id: last.execution.id });
-            rows.extend(page.into_iter().map(|stored| (stored.execution.id, stored.execution)));
+            let page = store.list(&filter, after, 500, Payloads::NONE).await.expect("executions are listed");
+            let Some(last) = page.rows.last() else { break };
+            after = Some(ListPosition::of(&last.execution));
+            rows.extend(page.rows.into_iter().map(|stored| (stored.execution.id, stored.execution)));
         }
     }
     rows

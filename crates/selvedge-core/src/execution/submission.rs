@@ -2,12 +2,14 @@
 
 use crate::digest::{Digest, policy_form, required_gates_form};
 use crate::gate::{LIMIT_MAX, RequiredGates};
+use crate::json::check_limits;
 use crate::name::{KEY_LIMIT, LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT, check_text};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
 use crate::{Backoff, Class, ExecutionId, Name, NamespaceId, Policy, Refusal, Timestamp};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -15,6 +17,8 @@ use uuid::Uuid;
 pub const PAYLOAD_LIMIT: usize = 1024 * 1024;
 /// The longest accepted duration, in milliseconds: about 317 years.
 pub const DURATION_LIMIT_MS: i64 = 10_000_000_000_000;
+/// The priorities that callers may give.
+pub const PRIORITIES: RangeInclusive<i16> = -100..=100;
 /// The most tags of one execution or flow.
 pub const TAGS_LIMIT: usize = 64;
 /// The most capabilities of one execution or worker.
@@ -128,7 +132,7 @@ impl Draft {
             kind,
             lane,
             capabilities: check_capabilities("/capabilities", &self.capabilities)?,
-            priority: check_priority(self.priority)?,
+            priority: check_priority("/priority", self.priority)?,
             delay: self.delay.map(|delay| delay.check("/delay_ms")).transpose()?,
             idempotency_window_ms: idempotency_key
                 .is_some()
@@ -254,7 +258,7 @@ impl Submission {
     }
 }
 
-/// Refuses a payload that exceeds [`PAYLOAD_LIMIT`] or is not valid JSON.
+/// Refuses a payload that exceeds [`PAYLOAD_LIMIT`] or the [limits of values](crate::json), or is not valid JSON.
 pub fn check_payload(pointer: &str, payload: &[u8]) -> Result<(), Refusal> {
     if payload.len() > PAYLOAD_LIMIT {
         return Err(Refusal::PayloadTooLarge {
@@ -263,6 +267,7 @@ pub fn check_payload(pointer: &str, payload: &[u8]) -> Result<(), Refusal> {
             actual: payload.len() as u64,
         });
     }
+    check_limits(pointer, payload)?;
     match serde_json::from_slice::<&serde_json::value::RawValue>(payload) {
         Ok(_) => Ok(()),
         Err(error) => Err(Refusal::field(pointer, format!("is not valid JSON: {error}"))),
@@ -280,10 +285,12 @@ pub fn check_duration(pointer: &str, ms: i64) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a priority that does not fit into 16 bits.
-pub fn check_priority(priority: i64) -> Result<i16, Refusal> {
-    i16::try_from(priority).map_err(|_| {
-        Refusal::field("/priority", format!("is {priority}; it must be between -32768 and 32767"))
+/// Refuses a priority that is not in [`PRIORITIES`]. A stored execution may have another: earlier versions accepted
+/// every number of 16 bits.
+pub fn check_priority(pointer: &str, priority: i64) -> Result<i16, Refusal> {
+    let (least, most) = (*PRIORITIES.start(), *PRIORITIES.end());
+    i16::try_from(priority).ok().filter(|priority| PRIORITIES.contains(priority)).ok_or_else(|| {
+        Refusal::field(pointer, format!("is {priority}; it must be between {least} and {most}"))
     })
 }
 

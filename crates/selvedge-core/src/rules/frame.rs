@@ -6,8 +6,7 @@
 
 use super::report::{Op, Report};
 use crate::stream::{
-    BEST_EFFORT_MAX, FRAME_LIMIT, FRAMES_MAX, Frame, FrameKind, FrameMode, STREAM_LIMIT, StreamName,
-    merge_bytes,
+    BEST_EFFORT_MAX, FRAME_LIMIT, FRAMES_MAX, Frame, FrameMode, STREAM_LIMIT, StreamName, merge_bytes,
 };
 use crate::submission::check_payload;
 use crate::{Refusal, Work};
@@ -60,16 +59,17 @@ pub fn check(data: &Bytes) -> Result<(), Refusal> {
     check_payload("/data", data)
 }
 
-/// Appends a frame, unless it was appended before.
+/// Appends a frame with the next number of its stream, unless it was appended before.
 pub fn append(
-    name: StreamName,
-    (kind, mode, data): (FrameKind, FrameMode, &Bytes),
+    frame: Frame,
+    mode: FrameMode,
     identity: FrameIdentity,
     work: &mut Work,
 ) -> Result<(), Refusal> {
     if identity.appended {
         return Ok(());
     }
+    let (name, data) = (frame.stream, &frame.data);
     let mut stream = work.stream(name);
     if identity.digest != 0 {
         stream.digest = identity.digest;
@@ -86,8 +86,7 @@ pub fn append(
         stream.summary_version += 1;
     } else {
         let (number, best_effort) = (stream.next, mode == FrameMode::BestEffort);
-        let at = work.now();
-        work.add_frame(Frame { stream: name, number, kind, best_effort, at, data: data.clone() });
+        work.add_frame(Frame { number, best_effort, ..frame });
         stream.next += 1;
         if best_effort && number >= BEST_EFFORT_MAX && number.is_multiple_of(DELETE_EVERY) {
             work.drop_frames(name, number + 1 - BEST_EFFORT_MAX);

@@ -9,7 +9,7 @@ use crate::plan::{DEPTH_LIMIT, DependencyGraph, EdgeEnd, GraphPlan};
 use crate::rows::Needs;
 use crate::submission::TAGS_LIMIT;
 use crate::wiring::{Downstream, Node, Upstream, Wiring};
-use crate::{ClassId, Execution, ExecutionId, FlowId, NamespaceId, Refusal, State, Timestamp, Work};
+use crate::{ClassId, Execution, ExecutionId, FlowId, Name, NamespaceId, Refusal, State, Timestamp, Work};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A plan with the ids and classes of its nodes.
@@ -58,6 +58,8 @@ pub(super) struct Graft<'a> {
     pub deadline_at: Option<Timestamp>,
     /// The tags of the flow, which its members get too.
     pub tags: &'a BTreeMap<String, String>,
+    /// The caller, as events name it.
+    pub actor: Option<&'a Name>,
 }
 
 /// The edges to add to one node.
@@ -250,7 +252,7 @@ impl Graft<'_> {
             row.join = Some(Join { policy: planned.policy, edges, ..Join::default() });
             Fact::SubmittedWaitingDependencies { upstreams }
         };
-        work.insert(row, planned.submission.input.clone(), fact);
+        work.insert(row, planned.submission.input.clone(), fact, self.actor.cloned());
     }
 }
 

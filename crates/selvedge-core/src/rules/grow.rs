@@ -22,6 +22,8 @@ pub struct Grow {
     pub flow: FlowId,
     /// The nodes and edges to add.
     pub planned: PlannedGraph,
+    /// The caller, as events name it.
+    pub actor: Option<Name>,
     /// True if the same call was made before and its reply was lost.
     pub repeated: bool,
 }
@@ -86,10 +88,12 @@ impl Rule for Grow {
             spawned_before: &[],
             deadline_at: flow.spec.deadline_at,
             tags: &flow.tags,
+            actor: self.actor.as_ref(),
         };
         let depths = graft.check(work)?;
         let (nodes, edges) = (plan.nodes().len() as u32, plan.edges().len() as u32);
-        work.record_flow(self.flow, Fact::FlowGrown { nodes, edges, parent: None }, None);
+        let fact = Fact::FlowGrown { nodes, edges, parent: None };
+        work.record_flow(self.flow, fact, self.actor.clone());
         graft.add(&depths, work);
         let counts = work.counts(&flow);
         Ok(Flow { counts, ..flow })
@@ -215,6 +219,8 @@ pub struct Spawn {
     pub planned: PlannedGraph,
     /// True if the children continue when their parent ends with an outcome other than completed.
     pub detach: bool,
+    /// The caller, as events name it.
+    pub actor: Option<Name>,
 }
 
 impl Spawn {
@@ -277,6 +283,7 @@ impl Spawn {
             spawned_before: &spawned_before,
             deadline_at: row.spec.deadline_at,
             tags: &row.tags,
+            actor: self.actor.as_ref(),
         };
         let depths = graft.check(work)?;
         let new: Vec<Child> = planned
@@ -293,11 +300,13 @@ impl Spawn {
         }
         let (nodes, edges) = (new.len() as u32, plan.edges().len() as u32);
         if work.find_flow(flow).is_none() {
-            work.insert_flow(Flow::alone(parent), Fact::FlowSubmitted { name: None, nodes: 1, edges: 0 });
+            let fact = Fact::FlowSubmitted { name: None, nodes: 1, edges: 0 };
+            work.insert_flow(Flow::alone(parent), fact, self.actor.clone());
         }
         let fact = Fact::Wired { upstreams: 0, downstreams: 0, children: nodes };
         work.rewire(parent.id, flow, fact, |_, wiring| wiring.children.extend(new));
-        work.record_flow(flow, Fact::FlowGrown { nodes, edges, parent: Some(parent.id) }, None);
+        let fact = Fact::FlowGrown { nodes, edges, parent: Some(parent.id) };
+        work.record_flow(flow, fact, self.actor.clone());
         graft.add(&depths, work);
         Ok(children)
     }

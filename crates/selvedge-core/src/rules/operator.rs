@@ -117,17 +117,8 @@ impl Rule for Operate {
         if let Some(expected) = self.if_version.filter(|expected| *expected != row.version) {
             return Err(Refusal::VersionMismatch { execution: row.id, expected, actual: row.version });
         }
-        match &self.action {
-            Action::Cancel { reason, grace_ms } => self.cancel(&row, reason, *grace_ms, work)?,
-            Action::Revoke { reason } => self.revoke(&row, reason, work)?,
-            Action::Prioritise { priority } => self.prioritise(&row, *priority, work)?,
-            Action::Reschedule { until } => self.reschedule(&row, *until, work)?,
-            Action::Replay => self.replay(&row, work)?,
-            Action::Resume => self.resume(&row, work)?,
-            Action::RevokeWaitpoint { waitpoint } => {
-                waitpoint::revoke(&row, *waitpoint, self.actor.clone(), work)?;
-            }
-            Action::Tag { set, remove } => self.tag(&row, set, remove, work)?,
+        if self.changes(&row, work)? {
+            self.act(&row, work)?;
         }
         work.execution(self.namespace, self.execution).cloned()
     }
@@ -150,6 +141,68 @@ impl Repeatable for Operate {
 }
 
 impl Operate {
+    /// Reports whether the action changes the execution. Refuses an action that is invalid or does not apply.
+    fn changes(&self, row: &Execution, work: &Work) -> Result<bool, Refusal> {
+        match &self.action {
+            Action::Cancel { reason, grace_ms } => self.cancel_changes(row, reason, *grace_ms, work),
+            Action::Revoke { reason } => {
+                check_reason(reason)?;
+                match row.lease_ref() {
+                    Some(_) => Ok(true),
+                    None => Err(self.wrong_state(row, "only an active execution has a lease to revoke")),
+                }
+            }
+            Action::Prioritise { priority } => {
+                let to = check_priority("/priority", *priority)?;
+                if row.state.outcome().is_some() { Err(terminal(row)) } else { Ok(to != row.priority) }
+            }
+            Action::Reschedule { until } => self.reschedule_changes(row, *until),
+            Action::Replay => self.replay_changes(row, work),
+            Action::Resume => match &row.state {
+                State::Suspended(_) => Ok(true),
+                State::Terminal(_) => Err(terminal(row)),
+                State::WaitingDependencies
+                | State::Waiting
+                | State::Delayed { .. }
+                | State::Held(_)
+                | State::Active(_) => Err(self.wrong_state(row, "only a suspended execution can be resumed")),
+            },
+            Action::RevokeWaitpoint { .. } => Ok(true),
+            Action::Tag { set, remove } => {
+                check_tags("/set", set.clone())?;
+                let tags = check_tags("/set", changed_tags(row, set, remove))?;
+                Ok(tags != row.tags)
+            }
+        }
+    }
+
+    /// Applies an action that [changes](Operate::changes) the execution.
+    fn act(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
+        match &self.action {
+            Action::Cancel { reason, grace_ms } => self.cancel(row, reason, *grace_ms, work),
+            Action::Revoke { reason } => self.revoke(row, reason, work),
+            Action::Prioritise { priority } => self.prioritise(*priority, row, work)?,
+            Action::Reschedule { until } => {
+                let next = put_back(row, Some(until.at(work.now())), work.now());
+                self.apply(work, Fact::Rescheduled { next }, |row| follow(row, next));
+            }
+            Action::Replay => self.replay(row, work),
+            Action::Resume => {
+                if let State::Suspended(suspension) = &row.state {
+                    suspend::resume_by_operator(row, suspension, self.actor.clone(), work);
+                }
+            }
+            Action::RevokeWaitpoint { waitpoint } => {
+                waitpoint::revoke(row, *waitpoint, self.actor.clone(), work)?;
+            }
+            Action::Tag { set, remove } => {
+                let fact = Fact::Tagged { set: set.clone(), remove: remove.clone() };
+                self.apply(work, fact, |row| row.tags = changed_tags(row, set, remove));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the uniqueness key of the execution to replay, even if it ends only later in the same transaction.
     fn unique_key(&self, work: &Work) -> Option<KeyName> {
         let row =
@@ -165,74 +218,66 @@ impl Operate {
         work.apply(self.execution, fact, Some(self.actor.clone()), edit);
     }
 
-    fn cancel(
+    fn cancel_changes(
         &self,
         row: &Execution,
         reason: &Option<String>,
         grace_ms: i64,
-        work: &mut Work,
-    ) -> Result<(), Refusal> {
+        work: &Work,
+    ) -> Result<bool, Refusal> {
         check_reason(reason)?;
         check_duration("/grace_ms", grace_ms)?;
         let until = work.now().plus_ms(grace_ms);
         match &row.state {
-            State::Terminal(Outcome::Cancelled) => Ok(()),
+            State::Terminal(Outcome::Cancelled) => Ok(false),
             State::Terminal(_) => Err(terminal(row)),
             State::Active(_) if grace_ms > 0 => {
-                if row.detail.cancel.as_ref().is_none_or(|asked| until < asked.until) {
-                    let fact = Fact::CancelRequested { reason: reason.clone(), until };
-                    let request =
-                        CancelRequest { actor: Some(self.actor.clone()), reason: reason.clone(), until };
-                    self.apply(work, fact, |row| row.detail.cancel = Some(request));
-                    mark_flow(row, work);
-                }
-                Ok(())
+                Ok(row.detail.cancel.as_ref().is_none_or(|asked| until < asked.until))
             }
             State::WaitingDependencies
             | State::Waiting
             | State::Delayed { .. }
             | State::Active(_)
             | State::Held(_)
-            | State::Suspended(_) => {
-                let fact = Fact::Cancelled { lease: row.lease_ref(), reason: reason.clone() };
-                self.apply(work, fact, |row| {
-                    follow(row, Next::Terminal(Outcome::Cancelled));
-                    row.detail.cancelled_by = Some(self.actor.clone());
-                });
-                mark_flow(row, work);
-                Ok(())
-            }
+            | State::Suspended(_) => Ok(true),
         }
     }
 
-    fn revoke(&self, row: &Execution, reason: &Option<String>, work: &mut Work) -> Result<(), Refusal> {
-        check_reason(reason)?;
-        let Some(lease) = row.lease_ref() else {
-            return Err(self.wrong_state(row, "only an active execution has a lease to revoke"));
-        };
+    fn cancel(&self, row: &Execution, reason: &Option<String>, grace_ms: i64, work: &mut Work) {
+        if row.state.lease().is_some() && grace_ms > 0 {
+            let until = work.now().plus_ms(grace_ms);
+            let fact = Fact::CancelRequested { reason: reason.clone(), until };
+            let request = CancelRequest { actor: Some(self.actor.clone()), reason: reason.clone(), until };
+            self.apply(work, fact, |row| row.detail.cancel = Some(request));
+        } else {
+            let fact = Fact::Cancelled { lease: row.lease_ref(), reason: reason.clone() };
+            self.apply(work, fact, |row| {
+                follow(row, Next::Terminal(Outcome::Cancelled));
+                row.detail.cancelled_by = Some(self.actor.clone());
+            });
+        }
+        mark_flow(row, work);
+    }
+
+    fn revoke(&self, row: &Execution, reason: &Option<String>, work: &mut Work) {
+        let Some(lease) = row.lease_ref() else { return };
         let next = put_back(row, None, work.now());
         let fact = Fact::Revoked { lease, reason: reason.clone(), next };
         self.apply(work, fact, |row| follow(row, next));
+    }
+
+    fn prioritise(&self, priority: i64, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
+        let to = check_priority("/priority", priority)?;
+        let fact = Fact::Prioritised { from: row.priority, to };
+        self.apply(work, fact, |row| {
+            row.priority = to;
+            row.detail.own_priority = row.detail.own_priority.map(|_| to);
+        });
         Ok(())
     }
 
-    fn prioritise(&self, row: &Execution, priority: i64, work: &mut Work) -> Result<(), Refusal> {
-        let to = check_priority(priority)?;
-        if row.state.outcome().is_some() {
-            return Err(terminal(row));
-        }
-        if to != row.priority {
-            let fact = Fact::Prioritised { from: row.priority, to };
-            self.apply(work, fact, |row| {
-                row.priority = to;
-                row.detail.own_priority = row.detail.own_priority.map(|_| to);
-            });
-        }
-        Ok(())
-    }
-
-    fn reschedule(&self, row: &Execution, until: When, work: &mut Work) -> Result<(), Refusal> {
-        let until = until.check("/delay_ms")?.at(work.now());
+    fn reschedule_changes(&self, row: &Execution, until: When) -> Result<bool, Refusal> {
+        until.check("/delay_ms")?;
         match &row.state {
             State::Terminal(_) => Err(terminal(row)),
             State::Active(_) => {
@@ -246,30 +291,11 @@ impl Operate {
             State::Suspended(_) => {
                 Err(self.wrong_state(row, "a suspended execution cannot be rescheduled; resume it instead"))
             }
-            State::Waiting | State::Delayed { .. } | State::Held(_) => {
-                let next = put_back(row, Some(until), work.now());
-                self.apply(work, Fact::Rescheduled { next }, |row| follow(row, next));
-                Ok(())
-            }
+            State::Waiting | State::Delayed { .. } | State::Held(_) => Ok(true),
         }
     }
 
-    fn resume(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
-        match &row.state {
-            State::Suspended(suspension) => {
-                suspend::resume_by_operator(row, suspension, self.actor.clone(), work);
-                Ok(())
-            }
-            State::Terminal(_) => Err(terminal(row)),
-            State::WaitingDependencies
-            | State::Waiting
-            | State::Delayed { .. }
-            | State::Held(_)
-            | State::Active(_) => Err(self.wrong_state(row, "only a suspended execution can be resumed")),
-        }
-    }
-
-    fn replay(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
+    fn replay_changes(&self, row: &Execution, work: &Work) -> Result<bool, Refusal> {
         if row.state.outcome().is_none() {
             return Err(self.wrong_state(row, "only an execution that has ended can be replayed"));
         }
@@ -278,10 +304,31 @@ impl Operate {
                 "it never ran because of the outcomes of its upstreams; replay one of them to reopen it";
             return Err(self.wrong_state(row, detail));
         }
-        if let Some(name) = self.unique_key(work) {
-            self.take_unique_key(row, name, work)?;
+        if let Some(other) = self.other_key_holder(row, work)
+            && work.find(other)?.is_some_and(|other| other.state.outcome().is_none())
+        {
+            let detail = format!(
+                "execution {other} has the same unique_while_active key and has not ended; wait until it ends, or cancel it"
+            );
+            return Err(self.wrong_state(row, &detail));
         }
-        self.reopen_flow(row, work)?;
+        if let Some(id) = row.flow {
+            let cancel = work.flow(self.namespace, id)?.detail.cancel.as_ref();
+            if cancel.is_some_and(|cancel| cancel.draining) {
+                return Err(self.wrong_state(
+                    row,
+                    "its flow is being cancelled; replay it after the cancellation has finished",
+                ));
+            }
+        }
+        Ok(true)
+    }
+
+    fn replay(&self, row: &Execution, work: &mut Work) {
+        if let Some(name) = self.unique_key(work) {
+            self.take_unique_key(row, name, work);
+        }
+        self.reopen_flow(row, work);
         let now = work.now();
         let waits = row.join.as_ref().is_some_and(|join| join.decision == GroupDecision::Pending);
         let generation = row.detail.generation + 1;
@@ -298,61 +345,29 @@ impl Operate {
         if waits {
             join_again(work, row.id);
         }
-        Ok(())
     }
 
     /// Reopens the flow of the replayed execution, if it had ended.
-    fn reopen_flow(&self, row: &Execution, work: &mut Work) -> Result<(), Refusal> {
-        let Some(id) = row.flow else { return Ok(()) };
-        let flow = work.flow(self.namespace, id)?.clone();
-        if flow.detail.cancel.as_ref().is_some_and(|cancel| cancel.draining) {
-            return Err(self.wrong_state(
-                row,
-                "its flow is being cancelled; replay it after the cancellation has finished",
-            ));
-        }
+    fn reopen_flow(&self, row: &Execution, work: &mut Work) {
+        let Some(id) = row.flow else { return };
         work.reopen_flow(id, row.id, Some(self.actor.clone()));
-        if flow.detail.cancel.is_some() {
+        if work.find_flow(id).is_some_and(|flow| flow.detail.cancel.is_some()) {
             work.apply_flow(id, None, None, |flow| flow.detail.cancel = None);
         }
-        Ok(())
     }
 
-    /// Gives the uniqueness key back to the execution. Refuses if another execution that has not ended has it now.
-    fn take_unique_key(&self, row: &Execution, name: KeyName, work: &mut Work) -> Result<(), Refusal> {
-        let holder = work.key(&name).and_then(KeyRow::execution);
-        if let Some(other) = holder.filter(|other| *other != row.id)
-            && work.find(other)?.is_some_and(|other| other.state.outcome().is_none())
-        {
-            let detail = format!(
-                "execution {other} has the same unique_while_active key and has not ended; wait until it ends, or cancel it"
-            );
-            return Err(self.wrong_state(row, &detail));
-        }
-        if holder != Some(row.id) {
+    /// Returns the other execution that has the uniqueness key now.
+    fn other_key_holder(&self, row: &Execution, work: &Work) -> Option<ExecutionId> {
+        let holder = self.unique_key(work).and_then(|name| work.key(&name)?.execution());
+        holder.filter(|other| *other != row.id)
+    }
+
+    /// Gives the uniqueness key back to the execution.
+    fn take_unique_key(&self, row: &Execution, name: KeyName, work: &mut Work) {
+        if work.key(&name).and_then(KeyRow::execution) != Some(row.id) {
             let (subject, answer) = (Some(KeySubject::Execution(row.id)), Bytes::new());
             work.put_key(KeyRow { name, subject, digest: 0, answer, expires_at: None });
         }
-        Ok(())
-    }
-
-    fn tag(
-        &self,
-        row: &Execution,
-        set: &BTreeMap<String, String>,
-        remove: &[String],
-        work: &mut Work,
-    ) -> Result<(), Refusal> {
-        check_tags("/set", set.clone())?;
-        let mut tags = row.tags.clone();
-        remove.iter().for_each(|name| drop(tags.remove(name)));
-        tags.extend(set.clone());
-        check_tags("/set", tags.clone())?;
-        if tags != row.tags {
-            let fact = Fact::Tagged { set: set.clone(), remove: remove.to_vec() };
-            self.apply(work, fact, |row| row.tags = tags);
-        }
-        Ok(())
     }
 
     fn wrong_state(&self, row: &Execution, detail: &str) -> Refusal {
@@ -371,6 +386,67 @@ fn mark_flow(row: &Execution, work: &mut Work) {
     {
         work.apply_flow(id, None, None, |flow| flow.detail.member_cancelled = true);
     }
+}
+
+/// An action on one of many executions, or its rehearsal.
+#[derive(Clone, Debug)]
+pub struct OperateInBulk {
+    /// The action.
+    pub operate: Operate,
+    /// True to change nothing and only report what the action would do.
+    pub dry_run: bool,
+}
+
+impl Rule for OperateInBulk {
+    /// True if the action changed the execution, or would change it.
+    type Reply = Result<bool, Refusal>;
+    const PHASE: Phase = Phase::Operators;
+
+    fn profile(&self) -> Profile {
+        self.operate.profile()
+    }
+
+    fn needs(&self, work: &Work, needs: &mut Needs) {
+        self.operate.needs(work, needs);
+    }
+
+    fn decide(&self, work: &mut Work) -> Result<bool, Refusal> {
+        let row = work.execution(self.operate.namespace, self.operate.execution)?.clone();
+        let changes = self.operate.changes(&row, work)?;
+        if changes && !self.dry_run {
+            self.operate.act(&row, work)?;
+        }
+        Ok(changes)
+    }
+}
+
+impl Repeatable for OperateInBulk {
+    type Done = bool;
+    type Answer = bool;
+
+    fn namespace(&self) -> NamespaceId {
+        self.operate.namespace
+    }
+
+    fn answer(changed: &bool) -> bool {
+        *changed
+    }
+
+    fn repeat(&self, changed: bool, _work: &Work) -> Result<bool, Refusal> {
+        Ok(changed)
+    }
+}
+
+/// Returns the tags of an execution after a change.
+fn changed_tags(
+    row: &Execution,
+    set: &BTreeMap<String, String>,
+    remove: &[String],
+) -> BTreeMap<String, String> {
+    let mut tags = row.tags.clone();
+    remove.iter().for_each(|name| drop(tags.remove(name)));
+    tags.extend(set.clone());
+    tags
 }
 
 fn terminal(row: &Execution) -> Refusal {

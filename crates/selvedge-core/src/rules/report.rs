@@ -18,7 +18,7 @@ use crate::name::{KEY_LIMIT, Name};
 use crate::rows::{Needs, ResultChange};
 use crate::rule::{LeaseEffect, Locks, Phase, Profile, Rule, Touch};
 use crate::state::StateName;
-use crate::stream::{FrameKind, FrameMode, StreamName};
+use crate::stream::{Frame, FrameKind, FrameMode, StreamName};
 use crate::submission::{When, check_duration, check_payload};
 use crate::{
     Execution, ExecutionId, FailureClass, LeaseId, NamespaceId, Outcome, Refusal, State, Waitpoint, Work,
@@ -101,6 +101,8 @@ pub enum Op {
         mode: FrameMode,
         /// The data: JSON, kept byte for byte.
         data: Bytes,
+        /// The worker's name for what the frame belongs to. Default: none.
+        correlation_id: Option<Name>,
     },
     /// Creates a waitpoint.
     Waitpoint {
@@ -373,8 +375,17 @@ impl Report {
                 let spawned = spawn.decide(row, work)?;
                 return Ok(Reported { spawned, ..Reported::active() });
             }
-            Op::Frame { kind, mode, data } => {
-                frame::append(self.stream(), (*kind, *mode, data), frame, work)?;
+            Op::Frame { kind, mode, data, correlation_id } => {
+                let appended = Frame {
+                    stream: self.stream(),
+                    number: 0,
+                    kind: *kind,
+                    best_effort: false,
+                    at: now,
+                    data: data.clone(),
+                    correlation_id: correlation_id.clone(),
+                };
+                frame::append(appended, *mode, frame, work)?;
                 return Ok(Reported::active());
             }
             Op::Delay { until } => {

@@ -22,6 +22,8 @@ pub struct Submit {
     pub namespace: NamespaceId,
     /// The submissions.
     pub items: Vec<SubmitItem>,
+    /// The caller, as events name it.
+    pub actor: Option<Name>,
     /// The caller's idempotency key for the whole call.
     pub call_key: Option<CallKey>,
     /// True if the same call was made before and its reply was lost.
@@ -251,7 +253,7 @@ impl Submit {
             State::Delayed { until } => Some(until),
             _ => None,
         };
-        work.insert(row, submission.input.clone(), Fact::Submitted { delayed_until });
+        work.insert(row, submission.input.clone(), Fact::Submitted { delayed_until }, self.actor.clone());
         for name in names(self.namespace, submission) {
             work.put_key(KeyRow {
                 name,

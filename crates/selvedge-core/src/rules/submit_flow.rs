@@ -103,6 +103,8 @@ pub struct SubmitFlow {
     pub submission: FlowSubmission,
     /// The nodes and edges.
     pub planned: PlannedGraph,
+    /// The caller, as events name it.
+    pub actor: Option<Name>,
     /// The caller's idempotency key for the call.
     pub call_key: Option<CallKey>,
     /// True if the same call was made before and its reply was lost.
@@ -241,6 +243,7 @@ impl SubmitFlow {
             spawned_before: &[],
             deadline_at,
             tags: &one.tags,
+            actor: self.actor.as_ref(),
         };
         let depths = graft.check(work)?;
         let flow = Flow {
@@ -264,7 +267,8 @@ impl SubmitFlow {
         };
         let plan = &self.planned.plan;
         let (nodes, edges) = (plan.nodes().len() as u32, plan.edges().len() as u32);
-        work.insert_flow(flow.clone(), Fact::FlowSubmitted { name: one.name.clone(), nodes, edges });
+        let fact = Fact::FlowSubmitted { name: one.name.clone(), nodes, edges };
+        work.insert_flow(flow.clone(), fact, self.actor.clone());
         if let Some(name) = self.key() {
             let (subject, answer) = (Some(KeySubject::Flow(self.id)), Bytes::new());
             work.put_key(KeyRow { name, subject, digest: one.digest, answer, expires_at: None });

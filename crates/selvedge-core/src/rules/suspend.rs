@@ -25,6 +25,8 @@ pub struct Suspend {
     pub waitpoints: Vec<WaitpointDraft>,
     /// The fingerprint of the root secret that signs their tokens.
     pub fingerprint: i64,
+    /// The namespace's timeout of waits that have none and may never end by themselves, in milliseconds. Default: none.
+    pub default_timeout_ms: Option<i64>,
 }
 
 impl Suspend {
@@ -95,7 +97,12 @@ impl Suspend {
             number: row.detail.record.suspensions + 1,
             since: work.now(),
             lease,
-            waits: self.waits.iter().zip(&opened).map(|(wait, since)| wait.begin(*since)).collect(),
+            waits: self
+                .waits
+                .iter()
+                .zip(&opened)
+                .map(|(wait, since)| wait.begin(*since, self.default_timeout_ms))
+                .collect(),
         };
         let requested = suspension.clone();
         // A cached row may be older than the loaded signals. Signals that the row does not count are ignored; the

@@ -134,6 +134,20 @@ impl Condition {
         Condition::Children { ended: false }
     }
 
+    /// Reports whether the condition holds at some time, whatever happens.
+    pub fn ends_by_time(&self) -> bool {
+        match self {
+            Condition::Until { .. } => true,
+            Condition::Any(parts) => parts.iter().any(Condition::ends_by_time),
+            Condition::All(parts) => parts.iter().all(Condition::ends_by_time),
+            Condition::Signal { .. }
+            | Condition::Count { .. }
+            | Condition::Operator { .. }
+            | Condition::Children { .. }
+            | Condition::Gate { .. } => false,
+        }
+    }
+
     /// Refuses a condition that is too deep, too large, or can never hold. The refusal names the part.
     pub fn check(&self, pointer: &str) -> Result<(), Refusal> {
         let leaves = self.check_part(pointer, 0)?;

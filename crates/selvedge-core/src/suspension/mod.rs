@@ -124,14 +124,16 @@ impl WaitDraft {
         self.timeout_ms.map_or(Ok(()), |ms| check_duration(&timeout, ms))
     }
 
-    /// Begins the wait. Its durations count from `since`.
-    pub fn begin(&self, since: Timestamp) -> Wait {
+    /// Begins the wait. Its durations count from `since`. A wait without a timeout gets the default, unless a time ends it
+    /// anyway.
+    pub fn begin(&self, since: Timestamp, default_timeout_ms: Option<i64>) -> Wait {
+        let default = default_timeout_ms.filter(|_| !self.condition.ends_by_time());
         let mut condition = self.condition.clone();
         condition.resolve(since);
         Wait {
             step: self.step.as_ref().map(|(name, _)| name.clone()),
             condition,
-            timeout_at: self.timeout_ms.map(|ms| since.plus_ms(ms)),
+            timeout_at: self.timeout_ms.or(default).map(|ms| since.plus_ms(ms)),
             on_timeout: self.on_timeout,
             escalated: false,
         }

@@ -29,11 +29,11 @@ impl Work {
         counts
     }
 
-    /// Inserts a flow. `fact` is its first event.
-    pub fn insert_flow(&mut self, flow: Flow, fact: Fact) {
+    /// Inserts a flow. `fact` is its first event, `actor` the caller who submitted it.
+    pub fn insert_flow(&mut self, flow: Flow, fact: Fact, actor: Option<Name>) {
         let id = flow.id;
         self.flows.insert(flow, ());
-        self.record_flow(id, fact, None);
+        self.record_flow(id, fact, actor);
     }
 
     /// Changes a flow: `edit` changes the row, `fact` is the event, if there is one, and `actor` asked for the change.

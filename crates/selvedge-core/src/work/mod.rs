@@ -303,8 +303,8 @@ impl Work {
         self.executions.entry(&id)?.extra.input.as_ref()
     }
 
-    /// Inserts an execution. `fact` is its first event.
-    pub fn insert(&mut self, row: Execution, input: Bytes, fact: Fact) {
+    /// Inserts an execution. `fact` is its first event, `actor` the caller who submitted it.
+    pub fn insert(&mut self, row: Execution, input: Bytes, fact: Fact, actor: Option<Name>) {
         let id = row.id;
         debug_assert!(fact.cause().is_some_and(|cause| allowed(None, cause, row.state.name())));
         row.tags.iter().for_each(|(name, value)| self.tags.add(tag_entry(&row, name, value)));
@@ -317,7 +317,7 @@ impl Work {
         if let Some(stored) = self.executions.insert(row, extra) {
             self.replaced.push((id, stored));
         }
-        self.record(id, fact, None);
+        self.record(id, fact, actor);
     }
 
     /// Changes an execution: `edit` changes the row, `fact` is the event, `actor` is the caller who asked for the

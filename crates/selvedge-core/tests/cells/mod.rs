@@ -132,7 +132,7 @@ pub fn commands(cause: Cause) -> Vec<Command> {
         Cause::UpstreamChange | Cause::Join | Cause::Reopen => upstream_changes(),
         Cause::Wire => {
             let (planned, detach) = (planned("", "child", None), false);
-            let spawn = Op::Spawn(Box::new(Spawn { planned, detach }));
+            let spawn = Op::Spawn(Box::new(Spawn { planned, detach, actor: None }));
             vec![Command::Grow { into: false }, Command::Grow { into: true }, Command::Report(spawn)]
         }
         Cause::Suspend => suspends(),
@@ -186,7 +186,12 @@ fn suspends() -> Vec<Command> {
     ];
     let suspend = |condition, waitpoints| {
         let (waits, fingerprint) = (vec![WaitDraft::new(condition)], fingerprint());
-        Command::Report(Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint })))
+        Command::Report(Op::Suspend(Box::new(Suspend {
+            waits,
+            waitpoints,
+            fingerprint,
+            default_timeout_ms: None,
+        })))
     };
     let with_waitpoint = suspend(signal("new"), vec![WaitpointDraft::new(Name::trusted("new"))]);
     conditions.map(|condition| suspend(condition, vec![])).into_iter().chain([with_waitpoint]).collect()
@@ -318,7 +323,8 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
         Command::Submit(delay) => {
             let draft = Draft { id: Some(ID.0), delay: *delay, ..Draft::new("kind") };
             let items = vec![SubmitItem { submission: draft.check(), class: CLASS, id: ID }];
-            let (mut submitted, changes) = scene.run(Submit { namespace, items, call_key, repeated });
+            let (mut submitted, changes) =
+                scene.run(Submit { namespace, items, actor: None, call_key, repeated });
             (submitted.remove(0).is_ok_and(|done| !done.duplicate), changes)
         }
         Command::Claim => {
@@ -370,7 +376,7 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
             let planned = planned("other", NODE, Some(ID));
             let id = FlowId(Uuid::from_u128(10));
             let (submitted, changes) =
-                scene.run(SubmitFlow { namespace, id, submission, planned, call_key, repeated });
+                scene.run(SubmitFlow { namespace, id, submission, planned, actor: None, call_key, repeated });
             (submitted.is_ok_and(|done| !done.duplicate), changes)
         }
         Command::Dispatch(..) | Command::CancelMembers(_) | Command::DispatchToParent(_) => {
@@ -390,7 +396,8 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
         Command::Grow { into } => {
             let (from, to) = if *into { ("new", NODE) } else { (NODE, "new") };
             let planned = planned(from, to, None);
-            let (grown, changes) = scene.run(Grow { namespace, flow: FLOW, planned, repeated });
+            let (grown, changes) =
+                scene.run(Grow { namespace, flow: FLOW, planned, actor: None, repeated });
             (grown.is_ok(), changes)
         }
         Command::FireTimer(timer) => {

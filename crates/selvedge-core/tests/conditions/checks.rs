@@ -125,7 +125,7 @@ fn a_duration_out_of_range_is_refused_at_its_own_pointer() {
 
 /// Returns the pointer in the refusal of a suspension.
 fn suspend_refused_at(waits: Vec<WaitDraft>) -> String {
-    let suspend = Suspend { waits, waitpoints: vec![], fingerprint: 0 };
+    let suspend = Suspend { waits, waitpoints: vec![], fingerprint: 0, default_timeout_ms: None };
     match suspend.check() {
         Err(Refusal::InvalidField { pointer, detail }) if !detail.is_empty() => pointer,
         other => panic!("{suspend:?} gives {other:?}"),
@@ -150,6 +150,11 @@ fn the_pointer_to_a_wait_has_its_index_unless_it_is_the_only_wait() {
     let twice = |kind| WaitDraft { step: Some((Name::trusted("s"), kind)), ..good() };
     let waits = vec![twice(StepKind::Wait), good(), twice(StepKind::Sleep)];
     assert_eq!(suspend_refused_at(waits), "/waits/2/step", "each wait needs its own step");
-    let most = Suspend { waits: vec![good(); WAITS_MAX], waitpoints: vec![], fingerprint: 0 };
+    let most = Suspend {
+        waits: vec![good(); WAITS_MAX],
+        waitpoints: vec![],
+        fingerprint: 0,
+        default_timeout_ms: None,
+    };
     assert_eq!(most.check(), Ok(()));
 }

@@ -147,5 +147,5 @@ pub fn signal(id: ExecutionId) -> Deliver {
 /// Returns the submission of one execution, with a generated id.
 pub fn submit(number: u128) -> Submit {
     let item = SubmitItem { submission: Draft::new("kind").check(), class: CLASS, id: id(number) };
-    Submit { namespace: NAMESPACE, items: vec![item], call_key: None, repeated: false }
+    Submit { namespace: NAMESPACE, items: vec![item], actor: None, call_key: None, repeated: false }
 }

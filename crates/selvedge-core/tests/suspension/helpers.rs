@@ -47,7 +47,12 @@ pub fn suspend(waits: Vec<WaitDraft>) -> Op {
 
 /// Returns a report that suspends and creates waitpoints.
 pub fn suspend_with(waits: Vec<WaitDraft>, waitpoints: Vec<WaitpointDraft>) -> Op {
-    Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint: secret().fingerprint() }))
+    Op::Suspend(Box::new(Suspend {
+        waits,
+        waitpoints,
+        fingerprint: secret().fingerprint(),
+        default_timeout_ms: None,
+    }))
 }
 
 /// Returns a waitpoint that expires after this time, if one is given.

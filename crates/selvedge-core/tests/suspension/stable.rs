@@ -78,7 +78,7 @@ fn the_public_data_of_a_suspension_has_absolute_times() {
         WaitDraft { timeout_ms: Some(9), on_timeout: OnTimeout::Escalate, ..WaitDraft::new(everything()) };
     let [worker, instance] = ["worker", "instance"].map(name);
     let lease = LeaseRef { id: LeaseId(Uuid::nil()), epoch: 3, worker, instance };
-    let suspension = Suspension { number: 4, since, lease, waits: vec![draft.begin(since)] };
+    let suspension = Suspension { number: 4, since, lease, waits: vec![draft.begin(since, None)] };
     let condition = json!({ "any": [
         { "all": [{ "signal": "a" }, { "until_at": 1_005 }, { "operator": true }] },
         { "count": { "n": 2, "of": ["a", "b"], "distinct": "sources" } },

@@ -291,7 +291,7 @@ impl TestStore {
         let id = ExecutionId(Uuid::from_u128(self.executions.len() as u128 + 1));
         let draft = Draft { id: Some(id.0), policy, ..Draft::new("kind") };
         let items = vec![SubmitItem { submission: draft.check(), class: CLASS, id }];
-        let submit = Submit { namespace: NAMESPACE, items, call_key: None, repeated: false };
+        let submit = Submit { namespace: NAMESPACE, items, actor: None, call_key: None, repeated: false };
         self.run(&submit).remove(0).expect("it is accepted").execution.id
     }
 

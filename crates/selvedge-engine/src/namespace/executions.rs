@@ -4,19 +4,21 @@ use super::{Namespace, WAIT_MAX};
 use crate::Error;
 use selvedge_core::explain::{is_paused, shown_state};
 use selvedge_core::fact::{Fact, Failure};
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::gate::{GateId, GateKind, GateName, HoldReason, LedgerEntry, Shut};
 use selvedge_core::history::{Attempt, HistoryLine, attempts};
 use selvedge_core::state::StateName;
 use selvedge_core::{Class, ExecutionId, History, Name, Outcome, Refusal, State, Timestamp};
-use selvedge_store::Stored;
+use selvedge_store::{ListPage, Stored};
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// The maximum time between two reads of a waiting call, in case the notification of an end is lost.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
+/// The number of lanes per read.
+const LANES_PER_READ: u32 = 500;
 
 /// An execution as callers see it.
 #[derive(Clone, Debug)]
@@ -181,31 +183,74 @@ impl Namespace {
         Ok(Filter { classes, ..Filter::all(self.id()) })
     }
 
-    /// Returns a page of executions, newest first, and the place to continue from; none on the last page.
+    /// Returns a page of executions, newest first, and the place to continue from; none at the end of the list. A page
+    /// may be short, or empty, before the end. The shown state of every item matches the filter.
     pub async fn list(
         &self,
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
+        payloads: Payloads,
     ) -> Result<(Vec<View>, Option<ListPosition>), Error> {
-        let mut rows = self.inner().store.list(filter, after, limit + 1).await?;
-        let more = rows.len() > limit as usize;
-        rows.truncate(limit as usize);
-        let last = rows.last().map(|stored| ListPosition {
-            submitted_at: stored.execution.submitted_at,
-            id: stored.execution.id,
-        });
+        let filter = self.with_paused_lanes(filter).await?;
+        let ListPage { mut rows, mut next } =
+            self.inner().store.list(&filter, after, limit + 1, payloads).await?;
+        if rows.len() > limit as usize {
+            rows.truncate(limit as usize);
+            next = rows.last().map(|stored| ListPosition::of(&stored.execution));
+        }
         let mut views = Vec::with_capacity(rows.len());
         for stored in rows {
             views.push(self.view_row(stored).await?);
         }
-        self.load_lane_pauses(&mut views).await?;
-        Ok((views, last.filter(|_| more)))
+        match tells_paused_lanes(&filter) {
+            // Lanes may have changed since: the items are shown as the filter found them.
+            true => views.iter_mut().for_each(|view| {
+                let row = &view.stored.execution;
+                view.lane_is_paused = row.state == State::Waiting && filter.paused.contains(&row.class);
+            }),
+            false => self.load_lane_pauses(&mut views).await?,
+        }
+        Ok((views, next))
     }
 
     /// Counts the matching executions, up to `bound`.
     pub async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
-        Ok(self.inner().store.count(filter, bound).await?)
+        let filter = self.with_paused_lanes(filter).await?;
+        Ok(self.inner().store.count(&filter, bound).await?)
+    }
+
+    /// Adds the classes of paused lanes to a filter that tells waiting executions from held ones.
+    async fn with_paused_lanes(&self, filter: &Filter) -> Result<Filter, Error> {
+        let mut filter = filter.clone();
+        if !tells_paused_lanes(&filter) {
+            return Ok(filter);
+        }
+        let lanes = self.paused_lanes().await?;
+        if lanes.is_empty() {
+            return Ok(filter);
+        }
+        let registry = &self.inner().registry;
+        registry.refresh_classes().await?;
+        let classes = filter.classes.take().unwrap_or_else(|| registry.of(self.id(), None, None));
+        filter.classes = Some(classes);
+        filter.paused =
+            lanes.iter().flat_map(|lane| registry.of(self.id(), Some(lane.as_str()), None)).collect();
+        Ok(filter)
+    }
+
+    async fn paused_lanes(&self) -> Result<Vec<Name>, Error> {
+        let (mut paused, mut after): (Vec<Name>, Option<Name>) = (Vec::new(), None);
+        loop {
+            let store = &self.inner().store;
+            let gates = store.list_gates(self.id(), GateKind::Lane, after.as_ref(), LANES_PER_READ).await?;
+            after = gates.last().map(|gate| gate.name.name.clone());
+            let more = gates.len() == LANES_PER_READ as usize;
+            paused.extend(gates.into_iter().filter(is_paused).map(|gate| gate.name.name));
+            if !more {
+                return Ok(paused);
+            }
+        }
     }
 
     /// Returns an execution and its whole history, oldest line first.
@@ -275,6 +320,11 @@ impl Namespace {
             }
         }
     }
+}
+
+/// Reports whether a filter selects waiting executions but not held ones, or held ones but not waiting ones.
+fn tells_paused_lanes(filter: &Filter) -> bool {
+    filter.states.contains(&StateName::Waiting) != filter.states.contains(&StateName::Held)
 }
 
 /// Returns the budgets that an execution draws on: each as a whole, and its parts for the execution's flow and lane.

@@ -7,7 +7,7 @@ use super::{FlowView, Namespace, View};
 use crate::Error;
 use selvedge_core::explain::flow::{FlowContext, explain_flow};
 use selvedge_core::explain::{ExplainContext, Explanation, explain};
-use selvedge_core::filter::Filter;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::flow::FlowState;
 use selvedge_core::gate::draws::{lane_gate, slots_of};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName};
@@ -102,8 +102,8 @@ impl Namespace {
             return Ok(Vec::new());
         }
         let filter = Filter { flow: Some(flow), states: states.to_vec(), ..Filter::all(self.id()) };
-        let members = self.inner().store.list(&filter, None, limit).await?;
-        Ok(members.into_iter().map(|stored| stored.execution).collect())
+        let members = self.inner().store.list(&filter, None, limit, Payloads::NONE).await?;
+        Ok(members.rows.into_iter().map(|stored| stored.execution).collect())
     }
 
     /// Loads executions in the order of their ids in `ids`.
@@ -167,8 +167,8 @@ impl Namespace {
             let lane = Some(view.class.lane.as_str());
             filter.classes = Some(self.inner().registry.of(self.id(), lane, None));
         }
-        let active = self.inner().store.list(&filter, None, ACTIVE_MAX).await?;
-        Ok(active.into_iter().map(|stored| stored.execution).collect())
+        let active = self.inner().store.list(&filter, None, ACTIVE_MAX, Payloads::NONE).await?;
+        Ok(active.rows.into_iter().map(|stored| stored.execution).collect())
     }
 
     /// Loads the first upstreams that keep the execution from running: those with pending edges if it waits for

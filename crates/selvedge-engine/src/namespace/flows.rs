@@ -67,7 +67,8 @@ impl Namespace {
         let planned = self.plan(plan).await?;
         let nodes = planned_nodes(&planned);
         let id = submission.id().unwrap_or_else(|| FlowId(Uuid::now_v7()));
-        let submit = SubmitFlow { namespace: self.id(), id, submission, planned, call_key, repeated: false };
+        let (namespace, actor) = (self.id(), self.actor.clone());
+        let submit = SubmitFlow { namespace, id, submission, planned, actor, call_key, repeated: false };
         let done = self.run_with_retry(|repeated| SubmitFlow { repeated, ..submit.clone() }).await??;
         let executions = if done.duplicate { self.named_members(done.flow.id).await? } else { nodes };
         Ok(GrownFlow { flow: done.flow, executions, duplicate: done.duplicate })
@@ -82,7 +83,8 @@ impl Namespace {
     ) -> Result<GrownFlow, Error> {
         let planned = self.plan(graph.check(GraphTarget::ExistingFlow)?).await?;
         let nodes = planned_nodes(&planned);
-        let rule = Grow { namespace: self.id(), flow, planned, repeated: false };
+        let (namespace, actor) = (self.id(), self.actor.clone());
+        let rule = Grow { namespace, flow, planned, actor, repeated: false };
         let grow = Keyed { call_key, rule, keeps_refusals: false };
         let retried = AtomicBool::new(false);
         let grown = self.run_with_retry(|repeated| {
@@ -108,7 +110,7 @@ impl Namespace {
     /// Creates the report by which an active execution adds children to its flow.
     pub async fn spawn(&self, graph: GraphDraft, detach: bool) -> Result<Op, Error> {
         let planned = self.plan(graph.check(GraphTarget::ExistingFlow)?).await?;
-        Ok(Op::Spawn(Box::new(Spawn { planned, detach })))
+        Ok(Op::Spawn(Box::new(Spawn { planned, detach, actor: self.actor.clone() })))
     }
 
     /// Interns the classes of a plan and mints the ids that the caller did not choose.

@@ -8,9 +8,11 @@ mod flow_cancel;
 mod flows;
 mod gates;
 mod keyed;
+mod log_positions;
 mod namespaces;
 mod operators;
 mod reports;
+mod settings;
 mod signals;
 mod streams;
 mod submissions;
@@ -44,11 +46,17 @@ pub struct Namespace {
     engine: Engine,
     id: NamespaceId,
     name: Name,
+    actor: Option<Name>,
 }
 
 impl Namespace {
     pub(crate) fn new(engine: Engine, id: NamespaceId, name: Name) -> Self {
-        Namespace { engine, id, name }
+        Namespace { engine, id, name, actor: None }
+    }
+
+    /// Returns a handle whose submissions name `actor` in their events. Default: no actor.
+    pub fn with_actor(self, actor: Name) -> Self {
+        Namespace { actor: Some(actor), ..self }
     }
 
     /// The name of the namespace.

@@ -2,13 +2,14 @@
 
 use super::{KeyedCalls, Namespace};
 use crate::Error;
-use selvedge_core::filter::Filter;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::rules::keyed::{Answered, Keyed};
-use selvedge_core::rules::operator::{Action, Operate};
+use selvedge_core::rules::operator::{Action, Operate, OperateInBulk};
 use selvedge_core::{Execution, ExecutionId, Name, Refusal};
+use std::collections::HashSet;
 
-/// The maximum number of executions per bulk call. Further matches are reported by [`BulkResult::more`].
-const BULK_MAX: usize = 10_000;
+/// The maximum number of executions per bulk call.
+pub const BULK_MAX: usize = 10_000;
 /// The number of executions per chunk of a bulk call.
 const CHUNK: usize = 500;
 
@@ -28,21 +29,28 @@ pub struct Bulk {
     pub action: Action,
     /// The executions to act on.
     pub target: BulkTarget,
-    /// Returns the executions that would be acted on, and changes nothing.
+    /// Changes nothing and reports what the action would do.
     pub dry_run: bool,
 }
 
 /// The result of a bulk action.
 #[derive(Clone, Debug, Default)]
 pub struct BulkResult {
-    /// The number of executions that matched.
-    pub matched: usize,
-    /// The executions that were acted on, or would be in a dry run.
-    pub ids: Vec<ExecutionId>,
+    /// The executions that the action changed, or would change in a dry run.
+    pub changed: Vec<ExecutionId>,
+    /// The number of executions that already were as the action leaves them.
+    pub unchanged: usize,
     /// The executions that refused the action, each with the reason.
     pub refused: Vec<(ExecutionId, Refusal)>,
-    /// True if more executions match than one call acts on.
-    pub more: bool,
+    /// The ids of no execution of the namespace.
+    pub not_found: Vec<ExecutionId>,
+}
+
+impl BulkResult {
+    /// Returns the number of executions that were found.
+    pub fn matched(&self) -> usize {
+        self.changed.len() + self.unchanged + self.refused.len()
+    }
 }
 
 impl Namespace {
@@ -57,7 +65,7 @@ impl Namespace {
         Ok(self.keyed(None).operate(execution, action, if_version, actor).await?.done)
     }
 
-    /// Applies an action to many executions, each independently.
+    /// Applies an action to many executions, each independently. More than [`BULK_MAX`] are refused before any changes.
     pub async fn bulk(&self, bulk: Bulk, actor: &Name) -> Result<BulkResult, Error> {
         Ok(self.keyed(None).bulk(bulk, actor).await?.done)
     }
@@ -68,36 +76,38 @@ impl Namespace {
         bulk: Bulk,
         actor: &Name,
     ) -> Result<Answered<BulkResult>, Error> {
-        let (ids, more) = match bulk.target {
-            BulkTarget::Ids(ids) if ids.len() > BULK_MAX => {
-                let detail = format!("has {} entries; at most {BULK_MAX} are allowed", ids.len());
-                return Err(Refusal::field("/ids", detail).into());
+        let ids: Vec<ExecutionId> = match bulk.target {
+            BulkTarget::Ids(ids) => {
+                let mut seen = HashSet::new();
+                ids.into_iter().filter(|id| seen.insert(*id)).collect()
             }
-            BulkTarget::Ids(ids) => (self.existing(ids).await?, false),
             BulkTarget::Filter(filter) => self.matching(&filter).await?,
         };
-        if bulk.dry_run {
-            let result = BulkResult { matched: ids.len(), ids, more, ..BulkResult::default() };
-            return Ok(Answered { done: result, duplicate: false });
+        if ids.len() > BULK_MAX {
+            let detail =
+                format!("selects more than {BULK_MAX} executions; narrow it, and nothing was changed");
+            return Err(Refusal::TooMany { pointer: String::new(), detail }.into());
         }
-        let Answered { done: (ids, more), duplicate } = calls.fix_plan((ids, more)).await?;
-        let mut result = BulkResult { matched: ids.len(), more, ..BulkResult::default() };
+        let Answered { done: ids, duplicate } = match bulk.dry_run {
+            true => Answered { done: ids, duplicate: false },
+            false => calls.fix_plan(ids).await?,
+        };
+        let mut result = BulkResult::default();
         for chunk in ids.chunks(CHUNK) {
-            let operate = |id: &ExecutionId| Keyed {
-                call_key: calls.step(id),
-                rule: Operate {
-                    namespace: self.id(),
-                    execution: *id,
-                    actor: actor.clone(),
-                    if_version: None,
-                    action: bulk.action.clone(),
-                },
-                keeps_refusals: true,
+            let operate = |id: &ExecutionId| {
+                let (namespace, action) = (self.id(), bulk.action.clone());
+                let (actor, if_version) = (actor.clone(), None);
+                let operate = Operate { namespace, execution: *id, actor, if_version, action };
+                let call_key = calls.step(id).filter(|_| !bulk.dry_run);
+                let rule = OperateInBulk { operate, dry_run: bulk.dry_run };
+                Keyed { call_key, rule, keeps_refusals: true }
             };
             let replies = self.inner().committer.run_all(chunk.iter().map(operate)).await?;
             for (id, reply) in chunk.iter().zip(replies) {
-                match reply {
-                    Ok(_) => result.ids.push(*id),
+                match reply.map(|answered| answered.done) {
+                    Ok(true) => result.changed.push(*id),
+                    Ok(false) => result.unchanged += 1,
+                    Err(Refusal::NotFound { .. }) => result.not_found.push(*id),
                     Err(refusal) => result.refused.push((*id, refusal)),
                 }
             }
@@ -105,28 +115,15 @@ impl Namespace {
         Ok(Answered { done: result, duplicate })
     }
 
-    /// Returns the ids that belong to executions of this namespace.
-    async fn existing(&self, ids: Vec<ExecutionId>) -> Result<Vec<ExecutionId>, Error> {
-        let mut found = Vec::new();
-        for chunk in ids.chunks(CHUNK) {
-            let rows = self.inner().store.fetch(chunk).await?;
-            let ours = rows.into_iter().filter(|stored| stored.execution.namespace == self.id());
-            found.extend(ours.map(|stored| stored.execution.id));
-        }
-        Ok(found)
-    }
-
-    /// Returns the ids of the first matching executions, and whether there are more.
-    async fn matching(&self, filter: &Filter) -> Result<(Vec<ExecutionId>, bool), Error> {
-        let mut ids = Vec::new();
-        let mut after = None;
+    /// Returns the ids of the matching executions; more than [`BULK_MAX`] are not all returned.
+    async fn matching(&self, filter: &Filter) -> Result<Vec<ExecutionId>, Error> {
+        let (mut ids, mut after) = (Vec::new(), None);
         loop {
-            let (page, next) = self.list(filter, after, CHUNK as u32).await?;
+            let (page, next) = self.list(filter, after, CHUNK as u32, Payloads::NONE).await?;
             ids.extend(page.into_iter().map(|view| view.stored.execution.id));
             after = next;
-            if after.is_none() || ids.len() >= BULK_MAX {
-                ids.truncate(BULK_MAX);
-                return Ok((ids, after.is_some()));
+            if after.is_none() || ids.len() > BULK_MAX {
+                return Ok(ids);
             }
         }
     }

@@ -37,7 +37,8 @@ impl Namespace {
         let mut reports = Vec::with_capacity(ops.len());
         for op in ops {
             match op {
-                Ok((fence, op_id, op)) => {
+                Ok((fence, op_id, mut op)) => {
+                    self.add_default_timeout(&mut op).await?;
                     reports.push(Report { namespace: self.id, fence, op_id, op });
                     results.push(None);
                 }

@@ -81,7 +81,7 @@ impl Namespace {
     /// Creates the report that suspends an active execution until one of these waits ends.
     pub fn suspend(&self, waits: Vec<WaitDraft>, waitpoints: Vec<WaitpointDraft>) -> Op {
         let fingerprint = self.inner().secret.fingerprint();
-        Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint }))
+        Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint, default_timeout_ms: None }))
     }
 
     /// Signs the token of a waitpoint. Return it only to the worker that created the waitpoint.

@@ -2,7 +2,7 @@
 
 use super::Namespace;
 use crate::Error;
-use selvedge_core::stream::{Frame, Stream, StreamName};
+use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::{Execution, ExecutionId, Refusal};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct Frames {
     pub frames: Vec<Frame>,
     /// The frame number to continue from.
     pub next: u32,
-    /// True if the attempt has ended and these are its last frames.
+    /// True if the attempt has ended and these are the last frames of the range.
     pub closed: bool,
 }
 
@@ -28,41 +28,42 @@ pub struct Frames {
 pub struct StreamTail {
     namespace: Namespace,
     name: StreamName,
-    from: u32,
+    /// The frames that were not returned yet.
+    range: FrameRange,
     closed: bool,
 }
 
 impl Namespace {
-    /// Returns frames of an attempt, starting with frame number `from`. Default attempt: the newest.
+    /// Returns the first frames of a range, or of all from a number on. Default attempt: the newest.
     pub async fn frames(
         &self,
         id: ExecutionId,
         attempt: Option<u32>,
-        from: u32,
+        range: impl Into<FrameRange>,
         limit: u32,
     ) -> Result<Frames, Error> {
         let name = self.stream_name(id, attempt).await?;
-        self.frames_of(name, from, limit).await
+        self.frames_of(name, range.into(), limit).await
     }
 
-    async fn frames_of(&self, name: StreamName, from: u32, limit: u32) -> Result<Frames, Error> {
+    async fn frames_of(&self, name: StreamName, range: FrameRange, limit: u32) -> Result<Frames, Error> {
         // Checked before the frames are read: no frame is appended once the attempt has ended, so the read is complete.
         let ended = attempt_has_ended(&self.get(name.execution).await?.stored.execution, name.attempt);
-        let frames = self.inner().store.frames(name, from, limit).await?;
-        let next = frames.last().map_or(from, |frame| frame.number + 1);
+        let frames = self.inner().store.frames(name, range, limit).await?;
+        let next = frames.last().map_or(range.from, |frame| frame.number + 1);
         let closed = ended && frames.len() < limit as usize;
         Ok(Frames { attempt: name.attempt, frames, next, closed })
     }
 
-    /// Follows the stream of an attempt, starting with frame number `from`. Default attempt: the newest.
+    /// Follows a range of the stream of an attempt, or all from a number on. Default attempt: the newest.
     pub async fn tail_frames(
         &self,
         id: ExecutionId,
         attempt: Option<u32>,
-        from: u32,
+        range: impl Into<FrameRange>,
     ) -> Result<StreamTail, Error> {
         let name = self.stream_name(id, attempt).await?;
-        Ok(StreamTail { namespace: self.clone(), name, from, closed: false })
+        Ok(StreamTail { namespace: self.clone(), name, range: range.into(), closed: false })
     }
 
     /// Returns the stream of an attempt with its summary document. Default attempt: the newest. A stream without a
@@ -114,9 +115,9 @@ impl StreamTail {
             let woken = waiter.woken();
             tokio::pin!(woken);
             woken.as_mut().enable();
-            let page = self.namespace.frames_of(self.name, self.from, FRAMES_PER_READ).await?;
+            let page = self.namespace.frames_of(self.name, self.range, FRAMES_PER_READ).await?;
             self.closed = page.closed;
-            self.from = page.next;
+            self.range.from = page.next;
             if !page.frames.is_empty() {
                 return Ok(Some(page.frames));
             }

@@ -63,7 +63,8 @@ impl Namespace {
                 SubmitItem { submission, class, id }
             })
             .collect();
-        let submit = Submit { namespace: self.id, items, call_key, repeated: false };
+        let actor = self.actor.clone();
+        let submit = Submit { namespace: self.id, items, actor, call_key, repeated: false };
         self.run_with_retry(|repeated| Submit { repeated, ..submit.clone() }).await
     }
 }

@@ -1,7 +1,7 @@
 //! A memory store with injectable faults: the next call of a kind fails, panics or never returns.
 
 use async_trait::async_trait;
-use selvedge_engine::core::stream::{Frame, StreamName};
+use selvedge_engine::core::stream::{Frame, FrameRange, StreamName};
 use selvedge_engine::core::{DueKind, ExecutionId, Timestamp};
 use selvedge_engine::store::{Decision, DueRow, Entries, Error, Overview, Store, StoreWrapper, Transaction};
 use selvedge_memory::MemoryStore;
@@ -156,8 +156,8 @@ impl StoreWrapper for FaultyStore {
         }
     }
 
-    async fn frames(&self, stream: StreamName, from: u32, limit: u32) -> Result<Vec<Frame>, Error> {
+    async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
         self.apply_fault(Call::Frames).await?;
-        self.store.frames(stream, from, limit).await
+        self.store.frames(stream, range, limit).await
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::memory_server;
 use crate::test_server::{self, TestServer, fence};
-use selvedge_engine::core::filter::Filter;
+use selvedge_engine::core::filter::{Filter, Payloads};
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId};
@@ -13,7 +13,7 @@ async fn list_all(server: &TestServer, filter: &Filter, limit: u32) -> Vec<Execu
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
         let (page, next) =
-            server.namespace.list(filter, after, limit).await.expect("the executions are listed");
+            server.namespace.list(filter, after, limit, Payloads::NONE).await.expect("executions are listed");
         assert!(page.len() <= limit as usize);
         ids.extend(page.iter().map(|view| view.stored.execution.id));
         after = next;
@@ -48,7 +48,9 @@ async fn a_list_returns_the_matching_executions_newest_first_page_by_page() {
     assert!(list_all(&server, &unknown, 2).await.is_empty());
     let elsewhere = server.engine.namespace("elsewhere").await.expect("the namespace is created");
     let theirs = Filter::all(elsewhere.id());
-    assert!(elsewhere.list(&theirs, None, 9).await.expect("the executions are listed").0.is_empty());
+    assert!(
+        elsewhere.list(&theirs, None, 9, Payloads::NONE).await.expect("executions are listed").0.is_empty()
+    );
     assert!(elsewhere.get(submitted[0]).await.is_err(), "executions of another namespace are not found");
 }
 
@@ -68,20 +70,20 @@ async fn a_bulk_action_applies_to_each_execution_that_allows_it_and_a_dry_run_ch
         .bulk(bulk(true), &test_server::operator())
         .await
         .expect("the bulk action is answered");
-    assert_eq!((preview.matched, preview.ids.len()), (5, 5));
+    assert_eq!((preview.matched(), preview.changed.len(), preview.refused.len()), (5, 4, 1));
     assert_eq!(server.state(submitted[4]).await, StateName::Waiting);
     let applied = server
         .namespace
         .bulk(bulk(false), &test_server::operator())
         .await
         .expect("the bulk action is answered");
-    assert_eq!((applied.matched, applied.ids.len(), applied.refused.len(), applied.more), (5, 4, 1, false));
+    assert_eq!((applied.matched(), applied.changed.len(), applied.refused.len()), (5, 4, 1));
     assert_eq!(applied.refused[0].0, lease.execution);
     let unknown = ExecutionId(uuid::Uuid::from_u128(7));
     let ids = vec![submitted[0], unknown, submitted[1]];
     let replay = Bulk { action: Action::Replay, target: BulkTarget::Ids(ids), dry_run: false };
     let replayed =
         server.namespace.bulk(replay, &test_server::operator()).await.expect("the bulk action is answered");
-    assert_eq!((replayed.matched, replayed.ids.len()), (2, 2));
+    assert_eq!((replayed.matched(), replayed.changed.len(), replayed.not_found), (2, 2, vec![unknown]));
     assert_eq!(server.state(submitted[0]).await, StateName::Waiting);
 }

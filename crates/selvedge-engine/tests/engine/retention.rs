@@ -25,7 +25,7 @@ async fn submit_cancelled(server: &TestServer, draft: Draft) -> ExecutionId {
 
 /// Counts the executions with the tag.
 async fn count_tagged(server: &TestServer) -> u64 {
-    let filter = Filter { tag: Some("colour:red".into()), ..Filter::all(server.namespace.id()) };
+    let filter = Filter { tags: vec!["colour:red".into()], ..Filter::all(server.namespace.id()) };
     server.namespace.count(&filter, 10).await.expect("the executions are counted")
 }
 

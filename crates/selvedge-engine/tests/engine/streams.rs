@@ -15,7 +15,7 @@ use selvedge_engine::{Error, Frames};
 use serde_json::{Value, json};
 
 fn frame(mode: FrameMode, data: &Value) -> Op {
-    Op::Frame { kind: FrameKind::Event, mode, data: data.to_string().into() }
+    Op::Frame { kind: FrameKind::Event, mode, data: data.to_string().into(), correlation_id: None }
 }
 
 fn durable(data: impl Into<Value>) -> Op {
@@ -59,7 +59,12 @@ async fn frames_keep_their_order_and_their_bytes() {
     let version = server.row(id).await.version;
     for number in 0..5 {
         let raw = format!("{{ \"n\" : {number} }}");
-        let op = Op::Frame { kind: FrameKind::Stdout, mode: FrameMode::Durable, data: raw.clone().into() };
+        let op = Op::Frame {
+            kind: FrameKind::Stdout,
+            mode: FrameMode::Durable,
+            data: raw.clone().into(),
+            correlation_id: None,
+        };
         server.append(fence, op).await;
         let frames = server.namespace.frames(id, Some(0), number, 10).await.expect("the frames are read");
         assert_eq!(numbers(&frames.frames), [number]);
@@ -202,7 +207,8 @@ async fn an_oversized_frame_or_summary_is_refused_and_changes_nothing() {
         matches!(&refused, Err(Refusal::PayloadTooLarge { pointer, .. }) if pointer == "/data"),
         "{refused:?}"
     );
-    let malformed = Op::Frame { kind: FrameKind::Blob, mode: FrameMode::Durable, data: "{".into() };
+    let malformed =
+        Op::Frame { kind: FrameKind::Blob, mode: FrameMode::Durable, data: "{".into(), correlation_id: None };
     assert!(matches!(server.report(fence, malformed).await, Err(Refusal::InvalidField { .. })));
     let patch =
         |name: usize| frame(FrameMode::Summary, &json!({ name.to_string(): text(FRAME_LIMIT - 100) }));

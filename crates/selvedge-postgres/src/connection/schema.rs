@@ -23,6 +23,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 7, minimum_reader: 7, sql: include_str!("../migrations/0007_columns.sql") },
     // A program that does not know the lives of sessions would begin an ended one again.
     Migration { version: 8, minimum_reader: 8, sql: include_str!("../migrations/0008_lives.sql") },
+    Migration { version: 9, minimum_reader: 8, sql: include_str!("../migrations/0009_frames.sql") },
+    Migration { version: 10, minimum_reader: 8, sql: include_str!("../migrations/0010_namespaces.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

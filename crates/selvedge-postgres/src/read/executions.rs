@@ -1,13 +1,18 @@
 //! Reads of executions and sessions: by id, in lists, and counts.
 
+use crate::read::list::{Compared, Source};
 use crate::row::{self, Micros};
 use crate::{PostgresStore, sql};
-use selvedge_core::filter::{Filter, ListPosition};
-use selvedge_core::{Execution, ExecutionId, NamespaceId, Session};
-use selvedge_store::{Error, Stored};
+use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
+use selvedge_core::state::StateName;
+use selvedge_core::{ClassId, Execution, ExecutionId, NamespaceId, Session};
+use selvedge_store::{Error, ListPage, ListScan, PayloadScan, Stored};
 use std::cmp::Reverse;
 use tokio_postgres::Row;
 use uuid::Uuid;
+
+/// The number of rows per page where a count reads the rows.
+const COUNTED_PAGE: u32 = 500;
 
 /// Reads the execution in a row of `{columns}, input, result, renewed_at`.
 fn stored(row: &Row) -> Result<Stored, Error> {
@@ -15,16 +20,45 @@ fn stored(row: &Row) -> Result<Stored, Error> {
         .map_err(|(id, detail)| Error::Failed(format!("execution {id} cannot be read: {detail}")))?;
     Ok(Stored {
         execution,
-        input: row::payload(row, sql::EXECUTION_COLUMN_COUNT),
+        input: row::some_payload(row, sql::EXECUTION_COLUMN_COUNT).unwrap_or_default(),
         result: row::some_payload(row, sql::EXECUTION_COLUMN_COUNT + 1),
         renewed_at: row.get::<_, Option<Micros>>(sql::EXECUTION_COLUMN_COUNT + 2).map(Micros::time),
     })
 }
 
+/// Reads the entry of a list in a row of `{listed}`.
+fn listed(row: &Row) -> Result<Listed, Error> {
+    let code: i16 = row.get(3);
+    let state = StateName::from_code(code);
+    Ok(Listed {
+        position: row::place(row),
+        class: ClassId(row.get(2)),
+        state: state.ok_or_else(|| Error::Failed(format!("an execution has the unknown state {code}")))?,
+        ended_at: row.get::<_, Option<Micros>>(4).map(Micros::time),
+    })
+}
+
 impl PostgresStore {
     pub(crate) async fn read_executions(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
+        self.fetch_rows(ids, Payloads::ALL).await?.iter().map(stored).collect()
+    }
+
+    async fn fetch_rows(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Row>, Error> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
-        self.query(&sql::EXECUTIONS_FETCH, &[&ids]).await?.iter().map(stored).collect()
+        self.query(&sql::EXECUTIONS_FETCH, &[&ids, &payloads.input, &payloads.result]).await
+    }
+
+    /// Returns executions by id with the payloads asked for. Unreadable rows are left out.
+    async fn fetch_readable(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
+        let readable = |row: &Row| match stored(row) {
+            Ok(stored) => Some(stored),
+            // An unreadable row must not hide the others.
+            Err(error) => {
+                tracing::error!(%error, "left out of a list");
+                None
+            }
+        };
+        Ok(self.fetch_rows(ids, payloads).await?.iter().filter_map(readable).collect())
     }
 
     pub(crate) async fn find_executions(
@@ -32,39 +66,73 @@ impl PostgresStore {
         filter: &Filter,
         after: Option<ListPosition>,
         limit: u32,
-    ) -> Result<Vec<Stored>, Error> {
-        let sources = self.sources(filter).await?;
-        let (mut listed, mut after) = (Vec::new(), after);
-        loop {
-            let left = limit - listed.len() as u32;
-            let statements = sources
-                .iter()
-                .map(|source| (source.text.to_owned(), source.parameters(after, i64::from(left))));
-            let mut found = self.query_in_one_snapshot(statements.collect()).await?;
-            found.sort_by_key(|row| Reverse(row::place(row)));
-            found.truncate(left as usize);
-            for row in &found {
-                match stored(row) {
-                    Ok(stored) => listed.push(stored),
-                    // An unreadable row must not hide the others.
-                    Err(error) => tracing::error!(%error, "left out of a list"),
+        payloads: Payloads,
+    ) -> Result<ListPage, Error> {
+        let sources = self.sources(filter, Compared::ByCaller).await?;
+        let mut scan = ListScan::new(filter, after, limit);
+        while !scan.has_ended() {
+            let (after, count) = scan.next_scan();
+            let entries = self.entries(&sources, after, count).await?;
+            for ids in scan.groups(&entries) {
+                if scan.add(self.fetch_readable(&ids, Payloads::NONE).await?) {
+                    break;
                 }
             }
-            // A page that is short only because of unreadable rows is filled with the rows behind them.
-            if (found.len() as u32) < left || listed.len() as u32 == limit {
-                return Ok(listed);
+            if !scan.has_ended() {
+                scan.advance(&entries);
             }
-            after = found.last().map(row::place);
         }
+        if payloads == Payloads::NONE {
+            return Ok(scan.page());
+        }
+        let mut payload_scan = PayloadScan::new(filter, scan.page());
+        while let Some(ids) = payload_scan.next_group() {
+            payload_scan.add(self.fetch_readable(&ids, payloads).await?);
+        }
+        Ok(payload_scan.page())
+    }
+
+    /// Returns the next `count` entries of the indexes that serve a filter.
+    async fn entries(
+        &self,
+        sources: &[Source],
+        after: Option<ListPosition>,
+        count: u32,
+    ) -> Result<Vec<Listed>, Error> {
+        let statements =
+            sources.iter().map(|source| (source.text.to_owned(), source.parameters(after, i64::from(count))));
+        let rows = self.query_in_one_snapshot(statements.collect()).await?;
+        let mut entries = rows.iter().map(listed).collect::<Result<Vec<Listed>, Error>>()?;
+        entries.sort_unstable_by_key(|entry| Reverse(entry.position));
+        // A scan without states may find executions that another statement finds by their state.
+        entries.dedup_by_key(|entry| entry.position);
+        entries.truncate(count as usize);
+        Ok(entries)
     }
 
     pub(crate) async fn count_executions(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
-        let sources = self.sources(filter).await?;
+        if !filter.is_indexed() {
+            return self.count_listed(filter, bound).await;
+        }
+        let sources = self.sources(filter, Compared::ByStatement).await?;
         let count = |text: &str| format!("select count(*) from (\n{text}\n) as counted");
         let statements =
             sources.iter().map(|source| (count(source.text), source.parameters(None, bound as i64)));
         let rows = self.query_in_one_snapshot(statements.collect()).await?;
         Ok(rows.iter().map(|row| row.get::<_, i64>(0) as u64).sum::<u64>().min(bound))
+    }
+
+    /// Counts the executions of a list, up to `bound`.
+    async fn count_listed(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
+        let (mut counted, mut after) = (0, None);
+        loop {
+            let page = self.find_executions(filter, after, COUNTED_PAGE, Payloads::NONE).await?;
+            counted += page.rows.len() as u64;
+            after = page.next;
+            if counted >= bound || after.is_none() {
+                return Ok(counted.min(bound));
+            }
+        }
     }
 
     pub(crate) async fn count_ahead(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {

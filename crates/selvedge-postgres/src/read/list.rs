@@ -3,6 +3,7 @@
 use crate::connection::pipeline::Parameters;
 use crate::row::Micros;
 use crate::{PostgresStore, sql};
+use selvedge_core::ClassId;
 use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::state::StateName;
 use selvedge_store::Error;
@@ -15,10 +16,12 @@ pub const END_OF_TIME: Micros = Micros(253_402_300_800_000_000);
 const FEW_WAITING: i64 = 1000;
 
 /// A statement with its parameters, except those of the page.
-pub struct Source<'a> {
+pub struct Source {
     /// The text of the statement.
     pub text: &'static str,
-    filter: &'a Filter,
+    filter: Filter,
+    /// The tag that the statement compares.
+    tag: Option<String>,
     states: Option<Vec<i16>>,
     classes: Option<Vec<i32>>,
     last: Last,
@@ -32,7 +35,16 @@ enum Last {
     Flow(Uuid),
 }
 
-impl Source<'_> {
+/// The place where classes, states and tags are compared with a filter.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Compared {
+    /// By the statement, which may visit many entries for each one that it returns.
+    ByStatement,
+    /// By the caller, except where the index has them.
+    ByCaller,
+}
+
+impl Source {
     /// Returns the parameters for a page.
     pub fn parameters(&self, after: Option<ListPosition>, limit: i64) -> Parameters<'static> {
         let (time, id) =
@@ -42,7 +54,7 @@ impl Source<'_> {
             Box::new(time),
             Box::new(id),
             Box::new(self.filter.submitted_after.map_or(Micros(0), Micros::from)),
-            Box::new(self.filter.submitted_before.map_or(END_OF_TIME, Micros::from)),
+            Box::new(self.filter.submission_bound().map_or(END_OF_TIME, Micros::from)),
             Box::new(self.classes.clone()),
             Box::new(self.states.clone()),
             Box::new(limit),
@@ -52,7 +64,7 @@ impl Source<'_> {
             Last::Tag(tag) => parameters.push(Box::new(tag.clone())),
             Last::Flow(flow) => {
                 parameters.push(Box::new(*flow));
-                parameters.push(Box::new(self.filter.tag.clone()));
+                parameters.push(Box::new(self.tag.clone()));
             }
         }
         parameters
@@ -61,40 +73,53 @@ impl Source<'_> {
 
 impl PostgresStore {
     /// Returns the statements that together find all matching executions.
-    pub(crate) async fn sources<'a>(&self, filter: &'a Filter) -> Result<Vec<Source<'a>>, Error> {
-        let classes: Option<Vec<i32>> =
-            filter.classes.as_ref().map(|classes| classes.iter().map(|class| class.0).collect());
+    pub(crate) async fn sources(&self, filter: &Filter, compared: Compared) -> Result<Vec<Source>, Error> {
+        let mut sources = Vec::new();
+        for part in filter.by_stored_state() {
+            sources.extend(self.sources_of_part(&part, compared).await?);
+        }
+        Ok(sources)
+    }
+
+    /// Returns the statements for a filter by stored states.
+    async fn sources_of_part(&self, filter: &Filter, compared: Compared) -> Result<Vec<Source>, Error> {
+        let by_statement = compared == Compared::ByStatement;
+        let ids = |classes: &Vec<ClassId>| classes.iter().map(|class| class.0).collect::<Vec<i32>>();
+        let classes = filter.classes.as_ref().map(ids);
+        // The statement uses an index that has these states, or compares them itself.
         let source = |text: &'static str, states: &[StateName]| Source {
             text,
-            filter,
+            filter: filter.clone(),
+            tag: filter.tags.first().cloned().filter(|_| by_statement),
             states: (!states.is_empty()).then(|| states.iter().map(|state| state.code()).collect()),
-            classes: classes.clone(),
+            classes: classes.clone().filter(|_| by_statement),
             last: Last::None,
         };
+        // The statement uses an index without states, so the caller compares them.
+        let scan = |text, states: &[StateName]| source(text, if by_statement { states } else { &[] });
         if let Some(flow) = filter.flow {
-            let of_flow = |text| Source { last: Last::Flow(flow.0), ..source(text, &filter.states) };
+            let of_flow = |text| Source { last: Last::Flow(flow.0), ..scan(text, &filter.states) };
             // An execution without a flow counts as a flow of its own.
             return Ok(vec![of_flow(&sql::EXECUTIONS_LIST_BY_FLOW), of_flow(&sql::EXECUTIONS_LIST_LONE)]);
         }
-        if let Some(tag) = &filter.tag {
-            let mut tagged = source(&sql::EXECUTIONS_LIST_BY_TAG, &filter.states);
-            tagged.last = Last::Tag(tag.clone());
-            return Ok(vec![tagged]);
+        if let Some(tag) = filter.tags.first() {
+            let tagged = scan(&sql::EXECUTIONS_LIST_BY_TAG, &filter.states);
+            return Ok(vec![Source { last: Last::Tag(tag.clone()), ..tagged }]);
         }
         if filter.states.is_empty() {
-            return Ok(vec![source(&sql::EXECUTIONS_LIST, &[]), source(&sql::EXECUTIONS_LIST_ACTIVE, &[])]);
+            return Ok(vec![scan(&sql::EXECUTIONS_LIST, &[]), source(&sql::EXECUTIONS_LIST_ACTIVE, &[])]);
         }
-        let mut sources = Vec::new();
-        let mut indexed_states = Vec::new();
+        let (mut sources, mut indexed_states, mut scanned_states) = (Vec::new(), Vec::new(), Vec::new());
         for state in &filter.states {
             match state {
                 StateName::Active => sources.push(source(&sql::EXECUTIONS_LIST_ACTIVE, &[])),
-                StateName::Completed => sources.push(source(&sql::EXECUTIONS_LIST, &[StateName::Completed])),
+                StateName::Completed => scanned_states.push(*state),
                 StateName::Waiting => match &classes {
-                    Some(classes) if self.few_are_waiting(classes).await? => {
-                        sources.push(source(&sql::EXECUTIONS_LIST_WAITING, &[]));
+                    Some(few) if self.few_are_waiting(few).await? => {
+                        let waiting = source(&sql::EXECUTIONS_LIST_WAITING, &[]);
+                        sources.push(Source { classes: classes.clone(), ..waiting });
                     }
-                    Some(_) | None => sources.push(source(&sql::EXECUTIONS_LIST, &[StateName::Waiting])),
+                    Some(_) | None => scanned_states.push(*state),
                 },
                 StateName::WaitingDependencies
                 | StateName::Delayed
@@ -105,6 +130,11 @@ impl PostgresStore {
                 | StateName::Expired
                 | StateName::Skipped => indexed_states.push(*state),
             }
+        }
+        // A scan of the list finds all states but active ones.
+        if !scanned_states.is_empty() {
+            scanned_states.append(&mut indexed_states);
+            sources.push(scan(&sql::EXECUTIONS_LIST, &scanned_states));
         }
         if !indexed_states.is_empty() {
             sources.push(source(&sql::EXECUTIONS_LIST_BY_STATE, &indexed_states));

@@ -4,7 +4,7 @@ use crate::connection::failure;
 use crate::row;
 use crate::{PostgresStore, sql};
 use selvedge_core::{Class, ClassId, Name, NamespaceId};
-use selvedge_store::Error;
+use selvedge_store::{Error, NamespaceSettings};
 use tokio_postgres::types::ToSql;
 
 impl PostgresStore {
@@ -19,6 +19,21 @@ impl PostgresStore {
     pub(crate) async fn list_namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         let rows = self.query(&sql::NAMESPACES_LIST, &[]).await?;
         Ok(rows.iter().map(|row| (NamespaceId(row.get(0)), Name::trusted(row.get(1)))).collect())
+    }
+
+    pub(crate) async fn read_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
+        let rows = self.query(&sql::NAMESPACES_READ, &[&namespace.0]).await?;
+        let settings = rows.first().map(|row| NamespaceSettings { suspension_timeout_ms: row.get(0) });
+        Ok(settings.unwrap_or_default())
+    }
+
+    pub(crate) async fn update_settings(
+        &self,
+        namespace: NamespaceId,
+        settings: NamespaceSettings,
+    ) -> Result<(), Error> {
+        let NamespaceSettings { suspension_timeout_ms } = settings;
+        self.execute(&sql::NAMESPACES_UPDATE, &[&namespace.0, &suspension_timeout_ms]).await.map(drop)
     }
 
     /// The lock on the table makes the numbers of classes visible in order and without gaps.

@@ -249,6 +249,8 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "log/list_writers",
             "namespaces/find",
             "namespaces/list",
+            "namespaces/read",
+            "namespaces/update",
             "outbox/upsert",
             "sessions/list",
             "sessions/upsert",

@@ -41,7 +41,12 @@ async fn an_execution_past_its_retention_is_deleted_from_every_table_and_no_othe
             server.operate(id, Action::Tag { set, remove: vec![] }).await.expect("the tag is set");
         }
         let lease = fence(&server.claim_one("one").await);
-        let frame = Op::Frame { kind: FrameKind::Stdout, mode: FrameMode::Durable, data: "1".into() };
+        let frame = Op::Frame {
+            kind: FrameKind::Stdout,
+            mode: FrameMode::Durable,
+            data: "1".into(),
+            correlation_id: None,
+        };
         server.report(lease, frame).await.expect("the frame is appended");
         let name = Name::trusted("name");
         let step = StepDraft { name: name.clone(), kind: StepKind::Step, result: "1".into(), duration_ms: 0 };

@@ -44,8 +44,8 @@ async fn an_append_touches_as_many_pages_for_the_first_frame_as_for_the_hundred_
     for (statement, arguments) in [
         ("streams/read", "'{ID}', '{1}', false"),
         ("streams/upsert", "'{ID}', '{1}', '{NEXT}', '{7}', '{7}', '{0}', '{null}'"),
-        ("frames/insert", "'{ID}', '{1}', '{NEXT}', '{1}', '{true}', '{2026-01-01}', '{1}'"),
-        ("frames/list", "'ID', 1, NEXT - 1, 600000, 1"),
+        ("frames/insert", "'{ID}', '{1}', '{NEXT}', '{1}', '{true}', '{2026-01-01}', '{1}', '{null}'"),
+        ("frames/list", "'ID', 1, NEXT - 1, 2147483647, false, 600000, 1"),
     ] {
         let of = |number, next: &str| {
             arguments.replace("ID", &id(number).to_string()).replace("NEXT - 1", next).replace("NEXT", next)
@@ -72,7 +72,7 @@ async fn leased(sandbox: &Sandbox) -> (Harness, Fence) {
 }
 
 async fn append(harness: &Harness, fence: Fence, mode: FrameMode, data: &str) {
-    let op = Op::Frame { kind: FrameKind::Event, mode, data: data.to_owned().into() };
+    let op = Op::Frame { kind: FrameKind::Event, mode, data: data.to_owned().into(), correlation_id: None };
     harness.report(fence, op).await.expect("the frame is appended");
 }
 

@@ -3,7 +3,7 @@
 use crate::support::server::{Server, claim_of, complete_op, fence, ids};
 use crate::support::{PlainConnection, Sandbox, wait_until};
 use selvedge_engine::Error;
-use selvedge_engine::core::filter::Filter;
+use selvedge_engine::core::filter::{Filter, Payloads};
 use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::submission::When;
@@ -226,7 +226,8 @@ async fn an_unreadable_row_is_left_out_of_a_list_and_hides_nothing_behind_it() {
     for limit in [1, 2, 3, 5, 50] {
         let (mut listed, mut after) = (Vec::new(), None);
         loop {
-            let (page, next) = server.namespace.list(&filter, after, limit).await.expect("the list is read");
+            let (page, next) =
+                server.namespace.list(&filter, after, limit, Payloads::NONE).await.expect("the list is read");
             listed.extend(page.iter().map(|view| view.stored.execution.id));
             after = next;
             if after.is_none() {

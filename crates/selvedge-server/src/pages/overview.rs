@@ -6,7 +6,7 @@ use crate::pages::{Escaped, html, write_table};
 use crate::routes::HandlerResult;
 use crate::wire::times;
 use axum::http::{HeaderMap, header};
-use selvedge_core::filter::Filter;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::flow::FlowFilter;
 use selvedge_core::state::StateName;
 use selvedge_core::{Name, State, Suspension};
@@ -59,7 +59,7 @@ impl Overview {
             namespace: namespace.name().to_string(),
             counts,
             workers,
-            executions: namespace.list(&all, None, EXECUTIONS_MAX).await?.0,
+            executions: namespace.list(&all, None, EXECUTIONS_MAX, Payloads::NONE).await?.0,
             flows: namespace.flows(&FlowFilter::all(namespace.id()), None, FLOWS_MAX).await?.0,
         })
     }

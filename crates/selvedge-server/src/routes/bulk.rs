@@ -1,19 +1,23 @@
-//! Bulk actions: one action on many executions, chosen by ids or by the filter of lists.
+//! Bulk actions: one action on many executions, chosen by ids, by the filter of lists, or all of the namespace.
 
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
-use crate::routes::operators::{read_cancel, read_priority, read_reschedule};
+use crate::routes::operators::{read_cancel, read_priority, read_reschedule, read_tags};
 use crate::wire::body::RequestBody;
 use crate::wire::fields::Fields;
 use crate::wire::filter::RawFilter;
 use crate::wire::json;
 use crate::wire::problem::Problem;
 use axum::http::StatusCode;
+use selvedge_core::filter::Filter;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::{ExecutionId, Refusal};
-use selvedge_engine::{Bulk, BulkTarget};
+use selvedge_engine::{Bulk, BulkTarget, Error};
 use uuid::Uuid;
+
+/// The fields that choose the executions.
+const TARGETS: [&str; 3] = ["ids", "filter", "all"];
 
 /// `POST /v1/executions/bulk`
 pub async fn bulk(caller: Caller, body: RequestBody) -> HandlerResult {
@@ -23,31 +27,47 @@ pub async fn bulk(caller: Caller, body: RequestBody) -> HandlerResult {
     let action = read_action(fields.require("action", action)?)?;
     let ids = fields.texts("ids")?.map(|ids| read_ids(&fields, &ids)).transpose()?;
     let filter = fields.object("filter")?.map(read_filter).transpose()?;
+    let all = fields.flag("all")?.filter(|all| *all);
     let dry_run = fields.flag("dry_run")?.unwrap_or(false);
-    let target = match (ids, filter) {
-        (Some(ids), None) => BulkTarget::Ids(ids),
-        (None, Some(filter)) => BulkTarget::Filter(Box::new(filter.resolve(&caller.namespace).await?)),
-        (None, None) => return Err(fields.refuse("ids", "is missing; give ids or filter").into()),
-        (Some(_), Some(_)) => {
-            let detail = "cannot be combined with ids; give only one of them";
-            return Err(fields.refuse("filter", detail).into());
+    let given = [ids.is_some(), filter.is_some(), all.is_some()];
+    let given: Vec<&str> =
+        TARGETS.into_iter().zip(given).filter(|(_, given)| *given).map(|(name, _)| name).collect();
+    let field = match given.as_slice() {
+        [] => return Err(fields.refuse("ids", "is missing; give ids, filter or all: true").into()),
+        [field] => *field,
+        [first, second, ..] => {
+            let detail = format!("cannot be combined with {first}; give only one of them");
+            return Err(fields.refuse(second, detail).into());
         }
     };
     fields.finish()?;
+    let target = match (ids, filter) {
+        (Some(ids), _) => BulkTarget::Ids(ids),
+        (None, Some(filter)) => BulkTarget::Filter(Box::new(filter.resolve(&caller.namespace).await?)),
+        (None, None) => BulkTarget::Filter(Box::new(Filter::all(caller.namespace.id()))),
+    };
     let bulk = Bulk { action, target, dry_run };
-    let Answered { done: bulked, duplicate } = calls.bulk(bulk, &caller.actor).await?;
-    let done = if dry_run { 0 } else { bulked.ids.len() };
+    let Answered { done: result, duplicate } = calls.bulk(bulk, &caller.actor).await.map_err(|error| match error {
+        // The engine does not know the field of the request.
+        Error::Refused(refusal @ Refusal::TooMany { .. }) => {
+            Problem::refused_at(&format!("/{field}"), refusal)
+        }
+        error => error.into(),
+    })?;
+    let changed = result.changed.len();
     Ok(json::response(StatusCode::OK, |object| {
-        object.value("matched", &bulked.matched);
-        object.value("done", &done);
-        object.value("ids", &bulked.ids);
-        object.array("refused", bulked.refused, |out, (id, refusal)| {
+        object.value("matched", &result.matched());
+        object.value(if dry_run { "would_change" } else { "done" }, &changed);
+        object.value("unchanged", &result.unchanged);
+        object.array("refused", &result.refused, |out, (id, refusal)| {
             json::object(out, |object| {
-                object.value("execution", &id);
-                Problem::from(refusal).write(object.field("error"));
+                object.value("id", id);
+                object.value("code", refusal.code());
+                object.value("detail", &refusal.to_string());
             });
         });
-        object.value("more", &bulked.more);
+        object.value("not_found", &result.not_found);
+        object.value("ids", &result.changed);
         object.value("duplicate", &duplicate);
     }))
 }
@@ -59,8 +79,10 @@ fn read_action(mut fields: Fields<'_>) -> Result<Action, Refusal> {
         "replay" => Action::Replay,
         "priority" => read_priority(&mut fields)?,
         "reschedule" => read_reschedule(&mut fields)?,
+        "tags" => read_tags(&mut fields)?,
         other => {
-            let detail = format!("is {other:?}; it must be one of cancel, replay, priority, reschedule");
+            let detail =
+                format!("is {other:?}; it must be one of cancel, replay, priority, reschedule, tags");
             return Err(fields.refuse("type", detail));
         }
     };
@@ -76,8 +98,17 @@ fn read_ids(fields: &Fields<'_>, ids: &[String]) -> Result<Vec<ExecutionId>, Ref
     ids.iter().enumerate().map(read).collect()
 }
 
+/// Reads a filter with the names of lists; `tag` is a list. An empty filter is refused: a program that lost its conditions
+/// must not act on every execution.
 fn read_filter(mut fields: Fields<'_>) -> Result<RawFilter, Refusal> {
-    let filter = RawFilter::take("/filter", |name| fields.text(name))?;
+    let tags = fields.texts("tag")?.unwrap_or_default();
+    let filter = RawFilter::take("/filter", tags, |name| fields.text(name))?;
+    let pointer = fields.own_pointer().to_owned();
     fields.finish()?;
-    Ok(filter)
+    match filter.is_empty() {
+        true => {
+            Err(Refusal::field(&pointer, "has no condition; give one, or say all: true instead of a filter"))
+        }
+        false => Ok(filter),
+    }
 }

@@ -8,7 +8,6 @@ use crate::routes::HandlerResult;
 use crate::sse::{self, Chunk, Source};
 use crate::wire::filter::parse_tag;
 use crate::wire::json;
-use crate::wire::paging::{invalid_cursor, is_hexadecimal};
 use crate::wire::path::PathExecution;
 use crate::wire::query::Query;
 use crate::wire::views;
@@ -99,11 +98,11 @@ impl Source for EventFeed {
 
 /// `GET /v1/executions/{id}/events`: the execution's own history, oldest first.
 ///
-/// The history is stored with the execution and kept as long as it, even after the log has deleted the events. It does
-/// not record positions in the log, so the cursors of this list are its own: (version, index of the event in that
-/// version), ten hexadecimal digits, the same on every server and in the order of the log. A cursor of the log is
-/// refused here, and a cursor of this list by `/v1/events`. Events that raise no version, such as lease renewals, are
-/// only in the log: `/v1/events?execution=` lists them with the log's cursors for as long as the log keeps them.
+/// The history is stored with the execution and kept as long as it, even after the log has deleted the events. An event
+/// that is still in the log has its cursor of the log, from which `/v1/events?after=` continues. An older one has a cursor of
+/// this list: (version, index of the event in that version), ten hexadecimal digits, in the same order on every server.
+/// `cursor` takes both, and `next_cursor` is always of this list, so that it does not expire. Events that raise no version,
+/// such as lease renewals, are only in the log: `/v1/events?execution=` lists them for as long as the log keeps them.
 pub async fn of_execution(
     caller: Caller,
     PathExecution(id): PathExecution,
@@ -112,16 +111,9 @@ pub async fn of_execution(
     let limit = query.limit()? as usize;
     let cursor = query.text("cursor")?;
     query.finish()?;
-    if cursor.as_deref().is_some_and(|cursor| cursor.len() != 10 || !is_hexadecimal(cursor)) {
-        return Err(invalid_cursor());
-    }
-    let mut events = caller.namespace.execution_events(id).await?;
-    events.retain(|event| cursor.as_ref().is_none_or(|cursor| event.cursor > *cursor));
-    let more = events.len() > limit;
-    events.truncate(limit);
-    let last_cursor = events.last().map(|event| event.cursor.clone());
+    let (events, next) = caller.namespace.history_page(id, cursor.as_deref(), limit).await?;
     Ok(json::response(StatusCode::OK, |object| {
         object.array("items", events, views::event);
-        object.value("next_cursor", &last_cursor.filter(|_| more));
+        object.value("next_cursor", &next);
     }))
 }

@@ -11,7 +11,7 @@ use crate::wire::path::PathExecution;
 use crate::wire::problem::Problem;
 use crate::wire::query::Query;
 use crate::wire::submission::read_submission;
-use crate::wire::views;
+use crate::wire::views::{self, Include};
 use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -29,17 +29,16 @@ const CONCURRENT_READS: usize = 16;
 pub async fn submit(caller: Caller, body: RequestBody) -> HandlerResult {
     let call_key = body.call_key()?;
     let draft = read_submission(body.fields()?)?;
-    let input = draft.input.clone();
     let submitted = caller.namespace.submit_many(vec![Ok(draft)], call_key).await?;
     let submitted = submitted.into_iter().next().ok_or(Error::Closed)??;
     let duplicate = submitted.duplicate;
-    let view = submitted_view(&caller.namespace, submitted, input).await?;
+    let view = submitted_view(&caller.namespace, submitted).await?;
     let status = match duplicate {
         true => StatusCode::OK,
         false => StatusCode::CREATED,
     };
     Ok(json::response(status, |object| {
-        views::execution(object.field("execution"), &view);
+        views::execution(object.field("execution"), &view, Include::NONE);
         object.value("duplicate", &duplicate);
     }))
 }
@@ -49,10 +48,6 @@ pub async fn submit_batch(caller: Caller, body: RequestBody<LARGE_BODY>) -> Hand
     let call_key = body.call_key()?;
     let drafts = read_batch(body.fields()?)?;
     drop(body);
-    let inputs: Vec<Bytes> = drafts
-        .iter()
-        .map(|draft| draft.as_ref().map(|draft| draft.input.clone()).unwrap_or_default())
-        .collect();
     let submitted = caller.namespace.submit_many(drafts, call_key).await?;
     // A mismatch of the `Idempotency-Key` refuses the whole batch, not its first item.
     if let Some(Err(refusal @ Refusal::IdempotencyMismatch { pointer, .. })) = submitted.first()
@@ -60,7 +55,7 @@ pub async fn submit_batch(caller: Caller, body: RequestBody<LARGE_BODY>) -> Hand
     {
         return Err(refusal.clone().into());
     }
-    let results = batch_views(&caller.namespace, submitted, inputs).await?;
+    let results = batch_views(&caller.namespace, submitted).await?;
     Ok(json::response(StatusCode::OK, |object| {
         object.array("results", results.into_iter().enumerate(), write_result);
     }))
@@ -71,16 +66,14 @@ pub async fn submit_batch(caller: Caller, body: RequestBody<LARGE_BODY>) -> Hand
 async fn batch_views(
     namespace: &Namespace,
     submitted: Vec<Result<Submitted, Refusal>>,
-    inputs: Vec<Bytes>,
 ) -> Result<Vec<Result<(View, bool), Refusal>>, Error> {
     let mut new = Vec::with_capacity(submitted.len());
     // None marks a new execution, whose view is the next of `new`.
     let duplicates_and_refusals: Vec<Option<Result<Execution, Refusal>>> = submitted
         .into_iter()
-        .zip(inputs)
-        .map(|(item, input)| match item {
+        .map(|item| match item {
             Ok(item) if !item.duplicate => {
-                new.push(views::without_result(item.execution, input));
+                new.push(views::without_result(item.execution, Bytes::new()));
                 None
             }
             item => Some(item.map(|item| item.execution)),
@@ -103,7 +96,7 @@ async fn batch_views(
 fn write_result(out: &mut Vec<u8>, (index, result): (usize, Result<(View, bool), Refusal>)) {
     json::object(out, |object| match result {
         Ok((view, duplicate)) => {
-            views::execution(object.field("execution"), &view);
+            views::execution(object.field("execution"), &view, Include::NONE);
             object.value("duplicate", &duplicate);
         }
         Err(refusal) => {
@@ -127,9 +120,9 @@ fn read_batch(mut fields: Fields<'_>) -> Result<Vec<Result<Draft, Refusal>>, Ref
 }
 
 /// Returns the view of a submitted execution. A new one is viewed without reading it; a duplicate is read.
-async fn submitted_view(namespace: &Namespace, submitted: Submitted, input: Bytes) -> Result<View, Error> {
+async fn submitted_view(namespace: &Namespace, submitted: Submitted) -> Result<View, Error> {
     match submitted.duplicate {
-        false => namespace.view(views::without_result(submitted.execution, input)).await,
+        false => namespace.view(views::without_result(submitted.execution, Bytes::new())).await,
         true => current_view(namespace, submitted.execution).await,
     }
 }
@@ -144,15 +137,18 @@ pub async fn current_view(namespace: &Namespace, last_known: Execution) -> Resul
     }
 }
 
-/// `GET /v1/executions`
+/// `GET /v1/executions`: newest first. Items leave out `input`, `result` and `progress` unless `include` names them. A page
+/// may be short before the end of the list, which only a null `next_cursor` marks.
 pub async fn list(caller: Caller, mut query: Query) -> HandlerResult {
-    let filter = RawFilter::take("/query", |name| query.text(name))?;
+    let tags = query.texts("tag");
+    let filter = RawFilter::take("/query", tags, |name| query.text(name))?;
+    let include = query.include()?;
     let limit = query.limit()?;
     let after = query.text("cursor")?.map(|cursor| parse_cursor(&cursor)).transpose()?;
     query.finish()?;
     let filter = filter.resolve(&caller.namespace).await?;
-    let (items, next) = caller.namespace.list(&filter, after, limit).await?;
-    Ok(json::page(&items, next.map(format_cursor), views::execution))
+    let (items, next) = caller.namespace.list(&filter, after, limit, include.payloads()).await?;
+    Ok(json::page(&items, next.map(format_cursor), |out, view| views::execution(out, view, include)))
 }
 
 /// `GET /v1/executions/{id}`
@@ -160,7 +156,7 @@ pub async fn get(caller: Caller, PathExecution(id): PathExecution, query: Query)
     query.finish()?;
     let view = caller.namespace.get(id).await?;
     let mut out = Vec::with_capacity(1024);
-    views::execution(&mut out, &view);
+    views::execution(&mut out, &view, Include::ALL);
     Ok(json::body(StatusCode::OK, out))
 }
 

@@ -8,6 +8,7 @@ mod flows;
 mod gates;
 mod health;
 mod lanes;
+mod namespaces;
 mod operators;
 mod quotas;
 mod report;
@@ -82,6 +83,7 @@ fn waitpoint_routes() -> Router<AppState> {
     Router::new()
         .route("/v1/waitpoints/{id}/signal", post(waitpoints::signal))
         .route("/v1/waitpoints/{id}/revoke", post(waitpoints::revoke))
+        .route("/v1/admin/namespaces/{name}", get(namespaces::get).put(namespaces::put))
         .route("/v1/admin/waitpoint-keys/rotate", post(waitpoints::rotate_keys))
 }
 

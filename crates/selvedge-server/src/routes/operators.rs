@@ -9,7 +9,7 @@ use crate::wire::fields::Fields;
 use crate::wire::json;
 use crate::wire::path::PathExecution;
 use crate::wire::problem::Problem;
-use crate::wire::views;
+use crate::wire::views::{self, Include};
 use axum::http::StatusCode;
 use axum::response::Response;
 use selvedge_core::name::LABEL_LIMIT;
@@ -52,13 +52,8 @@ pub async fn priority(caller: Caller, PathExecution(id): PathExecution, body: Re
 pub async fn tags(caller: Caller, PathExecution(id): PathExecution, body: RequestBody) -> HandlerResult {
     let call_key = body.call_key()?;
     let mut fields = body.fields()?;
-    let set = fields.text_map("set")?.unwrap_or_default();
-    let set = check_tags("/set", set)?;
-    let remove = fields.texts("remove")?.unwrap_or_default();
-    for (index, name) in remove.iter().enumerate() {
-        Name::parse(&format!("/remove/{index}"), name, LABEL_LIMIT)?;
-    }
-    act(caller, id, (Action::Tag { set, remove }, call_key), fields).await
+    let action = read_tags(&mut fields)?;
+    act(caller, id, (action, call_key), fields).await
 }
 
 /// `POST /v1/executions/{id}/revoke-lease`
@@ -93,7 +88,7 @@ pub async fn replay(caller: Caller, PathExecution(id): PathExecution, body: Requ
     check_replay(&view, if_version)?;
     let would_reopen = caller.namespace.would_reopen(id).await?;
     Ok(json::response(StatusCode::OK, |object| {
-        views::execution(object.field("execution"), &view);
+        views::execution(object.field("execution"), &view, Include::NONE);
         object.value("dry_run", &true);
         object.value("would_reopen", &would_reopen);
     }))
@@ -129,17 +124,25 @@ pub fn read_cancel(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
 pub fn read_priority(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
     let priority = fields.integer("priority")?;
     let priority = fields.require("priority", priority)?;
-    if check_priority(priority).is_err() {
-        let detail = format!("is {priority}; it must lie between {} and {}", i16::MIN, i16::MAX);
-        return Err(fields.refuse("priority", detail));
-    }
+    check_priority(&fields.pointer("priority"), priority)?;
     Ok(Action::Prioritise { priority })
+}
+
+/// Reads the fields of a change of tags.
+pub fn read_tags(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    let set = fields.text_map("set")?.unwrap_or_default();
+    let set = check_tags(&fields.pointer("set"), set)?;
+    let remove = fields.texts("remove")?.unwrap_or_default();
+    for (index, name) in remove.iter().enumerate() {
+        Name::parse(&format!("{}/{index}", fields.pointer("remove")), name, LABEL_LIMIT)?;
+    }
+    Ok(Action::Tag { set, remove })
 }
 
 /// Reads the fields of a reschedule.
 pub fn read_reschedule(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
-    let until = fields.time_or_delay("at", "delay_ms")?;
-    let until = until.ok_or_else(|| fields.refuse("at", "is missing; give at or delay_ms"))?;
+    let until = fields.time_or_delay("until_at", "delay_ms")?;
+    let until = until.ok_or_else(|| fields.refuse("until_at", "is missing; give until_at or delay_ms"))?;
     let until = until.check(&fields.pointer("delay_ms"))?;
     Ok(Action::Reschedule { until })
 }
@@ -157,7 +160,7 @@ async fn act(
     let Answered { done, duplicate } = calls.operate(id, action, if_version, &caller.actor).await?;
     let view = current_view(&caller.namespace, done).await?;
     Ok(json::response(StatusCode::OK, |object| {
-        views::execution(object.field("execution"), &view);
+        views::execution(object.field("execution"), &view, Include::NONE);
         object.value("duplicate", &duplicate);
     }))
 }

@@ -12,21 +12,26 @@ use crate::wire::path::PathExecution;
 use crate::wire::problem::Problem;
 use crate::wire::query::Query;
 use axum::http::{HeaderMap, StatusCode};
-use selvedge_core::stream::{Frame, FrameMode};
+use selvedge_core::Refusal;
+use selvedge_core::stream::{Frame, FrameMode, FrameRange};
 use selvedge_engine::{Error, StreamTail};
 use std::time::Duration;
 
 /// The pause of a live reader after a store error.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// `GET /v1/executions/{id}/stream`: frames of an attempt, by default the latest. `closed` means that the attempt has
-/// ended and this page has its last frames.
+/// `GET /v1/executions/{id}/stream`: frames of an attempt, by default the latest, in order: those after `after` and before
+/// `before`, and with `mode=durable` without best-effort frames. `closed` means that the attempt has ended and this page
+/// has the last frames asked for.
 pub async fn page(caller: Caller, PathExecution(id): PathExecution, mut query: Query) -> HandlerResult {
     let attempt = query.count("attempt")?;
     let from = read_from(query.text("after")?)?;
+    let before = query.count("before")?;
+    let durable = read_durable(&mut query)?;
     let limit = query.limit()?;
     query.finish()?;
-    let mut page = caller.namespace.frames(id, attempt, from, limit + 1).await?;
+    let range = FrameRange { from, before, durable };
+    let mut page = caller.namespace.frames(id, attempt, range, limit + 1).await?;
     let more = page.frames.len() > limit as usize;
     page.frames.truncate(limit as usize);
     let last_cursor = page.frames.last().map(|frame| frame.number.to_string());
@@ -47,9 +52,11 @@ pub async fn tail(
 ) -> HandlerResult {
     let attempt = query.count("attempt")?;
     let after = query.text("after")?;
+    let durable = read_durable(&mut query)?;
     query.finish()?;
     let from = read_from(sse::last_event_id(&headers).or(after))?;
-    let tail = caller.namespace.tail_frames(id, attempt, from).await?;
+    let range = FrameRange { from, before: None, durable };
+    let tail = caller.namespace.tail_frames(id, attempt, range).await?;
     Ok(sse::response(caller, LiveFrames { tail, state: TailState::Reading }))
 }
 
@@ -71,6 +78,13 @@ fn read_from(after: Option<String>) -> Result<u32, Problem> {
     after.map_or(Ok(0), |text| number(text).ok_or_else(invalid_cursor))
 }
 
+/// Takes `mode`. Returns true if only durable frames are wanted.
+fn read_durable(query: &mut Query) -> Result<bool, Refusal> {
+    let detail = "must be durable; leave it out to read best-effort frames as well";
+    let durable = query.parsed("mode", detail, |word| (word == FrameMode::Durable.as_str()).then_some(()))?;
+    Ok(durable.is_some())
+}
+
 fn write_frame(out: &mut Vec<u8>, frame: &Frame) {
     let mode = if frame.best_effort { FrameMode::BestEffort } else { FrameMode::Durable };
     json::object(out, |object: &mut Object<'_>| {
@@ -79,6 +93,7 @@ fn write_frame(out: &mut Vec<u8>, frame: &Frame) {
         object.value("kind", frame.kind.as_str());
         object.value("mode", mode.as_str());
         object.time("at", Some(frame.at));
+        object.value("correlation_id", &frame.correlation_id);
         object.raw("data", Some(&frame.data));
     });
 }

@@ -4,11 +4,15 @@ use crate::wire::fields::{NOT_A_TIME, unknown_word};
 use crate::wire::problem::Problem;
 use crate::wire::times;
 use selvedge_core::filter::Filter;
-use selvedge_core::name::{LABEL_LIMIT, TAG_VALUE_LIMIT, check_text};
+use selvedge_core::name::{LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT, check_text};
 use selvedge_core::state::StateName;
+use selvedge_core::submission::TAGS_LIMIT;
 use selvedge_core::{FlowId, Outcome, Refusal, Timestamp};
 use selvedge_engine::Namespace;
 use uuid::Uuid;
+
+/// The longest text that is searched for in errors, in bytes.
+const ERROR_LIMIT: usize = 512;
 
 /// The text of a filter as the caller sent it, not yet checked.
 pub struct RawFilter {
@@ -19,15 +23,20 @@ pub struct RawFilter {
     state: Option<String>,
     outcome: Option<String>,
     flow: Option<String>,
-    tag: Option<String>,
+    worker: Option<String>,
+    tags: Vec<String>,
+    error: Option<String>,
     submitted_after: Option<String>,
     submitted_before: Option<String>,
+    ended_after: Option<String>,
+    ended_before: Option<String>,
 }
 
 impl RawFilter {
-    /// Takes the fields of the filter at `pointer` with `text`.
+    /// Takes the fields of the filter at `pointer` with `text`, except its tags.
     pub fn take(
         pointer: &'static str,
+        tags: Vec<String>,
         mut text: impl FnMut(&'static str) -> Result<Option<String>, Refusal>,
     ) -> Result<Self, Refusal> {
         Ok(RawFilter {
@@ -37,10 +46,32 @@ impl RawFilter {
             state: text("state")?,
             outcome: text("outcome")?,
             flow: text("flow")?,
-            tag: text("tag")?,
+            worker: text("worker")?,
+            tags,
+            error: text("error")?,
             submitted_after: text("submitted_after")?,
             submitted_before: text("submitted_before")?,
+            ended_after: text("ended_after")?,
+            ended_before: text("ended_before")?,
         })
+    }
+
+    /// Reports whether the filter has no condition.
+    pub fn is_empty(&self) -> bool {
+        let texts = [
+            &self.lane,
+            &self.kind,
+            &self.state,
+            &self.outcome,
+            &self.flow,
+            &self.worker,
+            &self.error,
+            &self.submitted_after,
+            &self.submitted_before,
+            &self.ended_after,
+            &self.ended_before,
+        ];
+        self.tags.is_empty() && texts.iter().all(|text| text.is_none())
     }
 
     /// Checks the fields and resolves them to a filter of `namespace`.
@@ -48,9 +79,22 @@ impl RawFilter {
         let states = self.states()?;
         let flow = self.flow.as_deref().map(Uuid::parse_str).transpose();
         let flow = flow.map_err(|_| self.refuse("flow", "must be a UUID"))?;
-        self.tag.as_deref().map(|tag| parse_tag(&self.pointer("tag"), tag)).transpose()?;
+        for (index, tag) in self.tags.iter().enumerate() {
+            // In a query the tags have no places.
+            let place = if self.pointer == "/query" { String::new() } else { format!("/{index}") };
+            parse_tag(&format!("{}{place}", self.pointer("tag")), tag)?;
+        }
+        if self.tags.len() > TAGS_LIMIT {
+            return Err(self.refuse("tag", format!("is given more than {TAGS_LIMIT} times")).into());
+        }
+        if let Some(worker) = &self.worker {
+            check_text(&self.pointer("worker"), worker, NAME_LIMIT)?;
+        }
+        self.check_error()?;
         let submitted_after = self.time("submitted_after", &self.submitted_after)?;
         let submitted_before = self.time("submitted_before", &self.submitted_before)?;
+        let ended_after = self.time("ended_after", &self.ended_after)?;
+        let ended_before = self.time("ended_before", &self.ended_before)?;
         let mut filter = namespace.filter(self.lane.as_deref(), self.kind.as_deref()).await?;
         match states {
             None => {}
@@ -58,7 +102,28 @@ impl RawFilter {
             Some(states) if states.is_empty() => filter.classes = Some(Vec::new()),
             Some(states) => filter.states = states,
         }
-        Ok(Filter { flow: flow.map(FlowId), tag: self.tag, submitted_after, submitted_before, ..filter })
+        Ok(Filter {
+            flow: flow.map(FlowId),
+            worker: self.worker,
+            tags: self.tags,
+            error: self.error,
+            submitted_after,
+            submitted_before,
+            ended_after,
+            ended_before,
+            ..filter
+        })
+    }
+
+    /// Refuses a search for error text in all executions there ever were: no index serves it.
+    fn check_error(&self) -> Result<(), Refusal> {
+        let Some(text) = &self.error else { return Ok(()) };
+        check_text(&self.pointer("error"), text, ERROR_LIMIT)?;
+        if self.submitted_after.is_none() && self.ended_after.is_none() {
+            let detail = "needs a time range; give submitted_after or ended_after as well";
+            return Err(self.refuse("error", detail));
+        }
+        Ok(())
     }
 
     /// Returns the states that match both `state` and `outcome`: none matches every state, an empty list no state.

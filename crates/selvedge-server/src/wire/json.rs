@@ -19,7 +19,7 @@ pub fn body(status: StatusCode, json: Vec<u8>) -> Response {
 }
 
 /// Returns a response with a page of a list.
-pub fn page<T>(items: &[T], next_cursor: Option<String>, write: fn(&mut Vec<u8>, &T)) -> Response {
+pub fn page<T>(items: &[T], next_cursor: Option<String>, write: impl Fn(&mut Vec<u8>, &T)) -> Response {
     response(StatusCode::OK, |object| {
         object.array("items", items, write);
         object.value("next_cursor", &next_cursor);

@@ -188,5 +188,10 @@ fn read_frame(fields: &mut Fields<'_>) -> Result<Op, Refusal> {
     let kind = fields.require("kind", kind)?;
     let mode = fields.word("mode", FrameMode::parse, FrameMode::ALL.map(FrameMode::as_str))?;
     let data = fields.payload("data")?;
-    Ok(Op::Frame { kind, mode: mode.unwrap_or_default(), data: fields.require("data", data)? })
+    let data = fields.require("data", data)?;
+    let correlation_id = fields.text("correlation_id")?;
+    let correlation_id = correlation_id
+        .map(|id| Name::parse(&fields.pointer("correlation_id"), &id, KEY_LIMIT))
+        .transpose()?;
+    Ok(Op::Frame { kind, mode: mode.unwrap_or_default(), data, correlation_id })
 }

@@ -41,6 +41,7 @@ pub enum Code {
     UnknownBudget,
     UnknownQuota,
     Cycle,
+    TooMany,
     Internal,
     UnreadableRow,
     StoreUnavailable,
@@ -61,7 +62,7 @@ pub struct CodeInfo {
 
 impl Code {
     /// Every code, ordered by status.
-    pub const ALL: [Code; 29] = [
+    pub const ALL: [Code; 30] = [
         Self::InvalidJson,
         Self::InvalidCursor,
         Self::InvalidToken,
@@ -87,6 +88,7 @@ impl Code {
         Self::UnknownBudget,
         Self::UnknownQuota,
         Self::Cycle,
+        Self::TooMany,
         Self::Internal,
         Self::UnreadableRow,
         Self::StoreUnavailable,
@@ -147,6 +149,8 @@ impl Code {
                 "Correct the name at pointer, or create the quota first: an execution never runs without a limit that it names."),
             Self::Cycle => ("cycle", 422, "The edges form a cycle",
                 "Remove one of the edges between the nodes that the detail names: no node can wait for itself."),
+            Self::TooMany => ("too_many", 422, "The call would act on too many executions",
+                "One bulk action covers at most 10 000 executions, and this one changed nothing. Narrow the filter, for example by a range of submission times, and repeat it for each part."),
             Self::Internal => ("internal", 500, "The server failed",
                 "This is a defect; the server's log has the cause. Repeating the request is safe."),
             Self::UnreadableRow => ("unreadable_row", 500, "A stored execution cannot be read",
@@ -210,6 +214,7 @@ impl Problem {
             Refusal::LaneDraining { .. } => Code::LaneDraining,
             Refusal::Superseded { .. } => Code::Superseded,
             Refusal::Unreadable { .. } => Code::UnreadableRow,
+            Refusal::TooMany { .. } => Code::TooMany,
         };
         let detail = match refusal.pointer() {
             Some("") => format!("the body{refusal}"),

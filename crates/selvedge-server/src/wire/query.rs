@@ -1,8 +1,9 @@
 //! The query of a request, its parameters taken one by one like the fields of a body.
 
 use crate::AppState;
-use crate::wire::fields::{NOT_A_TIME, join};
+use crate::wire::fields::{NOT_A_TIME, join, unknown_word};
 use crate::wire::times;
+use crate::wire::views::Include;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use selvedge_core::{Refusal, Timestamp};
@@ -50,8 +51,34 @@ impl Query {
         Ok(value.filter(|value| !value.is_empty()))
     }
 
+    /// Takes a parameter that may be given several times.
+    pub fn texts(&mut self, name: &'static str) -> Vec<String> {
+        self.known.push(name);
+        let (found, remaining): (Vec<_>, Vec<_>) =
+            self.remaining.drain(..).partition(|(other, _)| other == name);
+        self.remaining = remaining;
+        found.into_iter().map(|(_, value)| value).filter(|value| !value.is_empty()).collect()
+    }
+
+    /// Takes `include`: the fields that items leave out unless it names them. Default: none.
+    pub fn include(&mut self) -> Result<Include, Refusal> {
+        let mut include = Include::NONE;
+        for word in self.text("include")?.unwrap_or_default().split(',').filter(|word| !word.is_empty()) {
+            match word {
+                "input" => include.input = true,
+                "result" => include.result = true,
+                "progress" => include.progress = true,
+                other => {
+                    let known = ["input", "result", "progress"].into_iter();
+                    return Err(refuse("include", &unknown_word(other, known)));
+                }
+            }
+        }
+        Ok(include)
+    }
+
     /// Takes a parameter that `parse` accepts; `detail` refuses any other.
-    fn parsed<T>(
+    pub fn parsed<T>(
         &mut self,
         name: &'static str,
         detail: &str,

@@ -5,6 +5,7 @@ use crate::wire::json::{self, Object};
 use crate::wire::times;
 use selvedge_core::explain::{Explanation, Reference};
 use selvedge_core::fact::Failure;
+use selvedge_core::filter::Payloads;
 use selvedge_core::gate::GateName;
 use selvedge_core::history::Attempt;
 use selvedge_core::rows::Relative;
@@ -21,8 +22,31 @@ pub fn without_result(execution: Execution, input: bytes::Bytes) -> Stored {
     Stored { execution, input, result: None, renewed_at: None }
 }
 
+/// The fields of an execution that a response has only where they are asked for, because they may be large.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Include {
+    /// True to write `input`.
+    pub input: bool,
+    /// True to write `result`.
+    pub result: bool,
+    /// True to write `progress`.
+    pub progress: bool,
+}
+
+impl Include {
+    /// None of the fields.
+    pub const NONE: Include = Include { input: false, result: false, progress: false };
+    /// All of the fields.
+    pub const ALL: Include = Include { input: true, result: true, progress: true };
+
+    /// Returns the payloads to read.
+    pub fn payloads(self) -> Payloads {
+        Payloads { input: self.input, result: self.result }
+    }
+}
+
 /// Writes an execution.
-pub fn execution(out: &mut Vec<u8>, view: &View) {
+pub fn execution(out: &mut Vec<u8>, view: &View, include: Include) {
     let row = &view.stored.execution;
     let (spec, detail) = (&row.spec, &row.detail);
     let delayed_until = match row.state {
@@ -57,15 +81,21 @@ pub fn execution(out: &mut Vec<u8>, view: &View) {
         object.value("retries", &detail.retries);
         object.value("interruptions", &detail.interruptions);
         object.value("tags", &row.tags);
-        object.raw("input", Some(&view.stored.input));
-        object.raw("result", view.stored.result.as_deref());
+        if include.input {
+            object.raw("input", Some(&view.stored.input));
+        }
+        if include.result {
+            object.raw("result", view.stored.result.as_deref());
+        }
         failure(object, detail.error.as_ref());
-        match &detail.progress {
-            None => object.null("progress"),
-            Some(progress) => object.object("progress", |object| {
-                object.value("percent", &progress.percent);
-                object.value("message", &progress.message);
-            }),
+        if include.progress {
+            match &detail.progress {
+                None => object.null("progress"),
+                Some(progress) => object.object("progress", |object| {
+                    object.value("percent", &progress.percent);
+                    object.value("message", &progress.message);
+                }),
+            }
         }
         object.value("version", &row.version);
         object.time("submitted_at", Some(row.submitted_at));
@@ -162,7 +192,7 @@ pub struct ClaimView {
 pub fn claim(out: &mut Vec<u8>, claim: &ClaimView) {
     let view = &claim.view;
     json::object(out, |object| {
-        execution(object.field("execution"), view);
+        execution(object.field("execution"), view, Include::ALL);
         object.value("namespace", view.namespace.as_str());
         object.value("attempt", &view.stored.execution.attempt());
         lease(object, view);

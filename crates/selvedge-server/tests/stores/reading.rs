@@ -7,7 +7,7 @@ use crate::generate::OTHER;
 use crate::server::{Server, passive_options};
 use crate::snapshot::{self, Snapshot};
 use selvedge_conformance::fixtures::{Fixture, all};
-use selvedge_engine::core::filter::Filter;
+use selvedge_engine::core::filter::{Filter, Payloads};
 use selvedge_engine::store::Store;
 use std::sync::Arc;
 
@@ -59,7 +59,8 @@ fn all_differences(expected: &Snapshot, actual: &Snapshot) -> Vec<String> {
 /// Asserts that the executions of the second namespace exist there, and not over HTTP, which shows the first namespace.
 async fn check_other_namespace(server: &Server) {
     let other = server.engine.namespace(OTHER).await.expect("the namespace exists");
-    let (mut found, _) = other.list(&Filter::all(other.id()), None, 10).await.expect("the list is read");
+    let (mut found, _) =
+        other.list(&Filter::all(other.id()), None, 10, Payloads::NONE).await.expect("the list is read");
     found.sort_by_key(|view| view.stored.execution.id);
     let keys: Vec<Option<&str>> =
         found.iter().map(|view| view.stored.execution.spec.idempotency_key.as_deref()).collect();

@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 14] = [
+const MIGRATIONS: [Migration; 16] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -30,6 +30,8 @@ const MIGRATIONS: [Migration; 14] = [
     admission(include_str!("../migrations/0012_admission.sql")),
     columns(include_str!("../migrations/0013_columns.sql")),
     lives(include_str!("../migrations/0014_lives.sql")),
+    lives(include_str!("../migrations/0015_frames.sql")),
+    lives(include_str!("../migrations/0016_namespaces.sql")),
 ];
 
 /// A migration of the first schema, which is usable only as a whole.
@@ -61,7 +63,7 @@ const fn admission(sql: &'static str) -> Migration {
 }
 
 /// A migration that renames columns and moves the gate of a held execution to a column of its own: a program that does not know
-/// them would find no column of the old names.
+/// them would find no column of the old names. Later migrations only add columns that such a program leaves empty.
 const fn columns(sql: &'static str) -> Migration {
     Migration { sql, minimum_reader: 13 }
 }

@@ -1,20 +1,23 @@
 //! Lists and counts of executions.
 //!
-//! A filter reads the narrowest index that serves it: that of its tag, of its flow, of each of its states, or of the
-//! namespace. The positions in all ranges are merged first; only the rows of one page are read.
+//! A filter reads the narrowest index that serves it: that of its first tag, of its flow, of each of its states, or of the
+//! namespace. The entries of all ranges are merged first; only rows that can match are read.
 
+use crate::connection::failure::not_understood;
 use crate::{read, row, sql};
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
-use selvedge_core::filter::{Filter, ListPosition};
+use rusqlite::{Connection, Row, params_from_iter};
+use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::state::StateName;
-use selvedge_core::{ExecutionId, Timestamp};
-use selvedge_store::Stored;
+use selvedge_core::{ClassId, ExecutionId, Timestamp};
+use selvedge_store::{ListPage, ListScan, PayloadScan};
 use std::cmp::Reverse;
 use uuid::Uuid;
 
 /// The index of the limit among the parameters, from 0. See `sql/executions/list.sql`.
 const LIMIT: usize = 4;
+/// The number of rows per page where a count reads the rows.
+const COUNTED_PAGE: u32 = 500;
 
 /// A range of an index, in the order of the list.
 pub struct Range {
@@ -30,9 +33,66 @@ pub fn list(
     filter: &Filter,
     after: Option<ListPosition>,
     limit: u32,
-) -> rusqlite::Result<Vec<Stored>> {
-    let ids = find(connection, ranges(filter, after), limit)?;
-    read::fetch(connection, &ids.into_iter().map(ExecutionId).collect::<Vec<_>>())
+    payloads: Payloads,
+) -> rusqlite::Result<ListPage> {
+    let parts = filter.by_stored_state();
+    let mut scan = ListScan::new(filter, after, limit);
+    while !scan.has_ended() {
+        let (after, count) = scan.next_scan();
+        let entries = entries(connection, &parts, after, count)?;
+        for ids in scan.groups(&entries) {
+            if scan.add(read::fetch_readable(connection, &ids, Payloads::NONE)?) {
+                break;
+            }
+        }
+        if !scan.has_ended() {
+            scan.advance(&entries);
+        }
+    }
+    if payloads == Payloads::NONE {
+        return Ok(scan.page());
+    }
+    let mut payload_scan = PayloadScan::new(filter, scan.page());
+    while let Some(ids) = payload_scan.next_group() {
+        payload_scan.add(read::fetch_readable(connection, &ids, payloads)?);
+    }
+    Ok(payload_scan.page())
+}
+
+/// Returns the next `count` entries of the indexes that serve these filters. Classes are not compared, and states only
+/// where the index has them, so that no more entries are visited than returned.
+fn entries(
+    connection: &Connection,
+    parts: &[Filter],
+    after: Option<ListPosition>,
+    count: u32,
+) -> rusqlite::Result<Vec<Listed>> {
+    let mut entries: Vec<Listed> = Vec::new();
+    for mut range in parts.iter().flat_map(|part| ranges(part, after, Compared::ByCaller)) {
+        range.parameters[LIMIT] = i64::from(count).into();
+        let mut statement = connection.prepare_cached(range.statement)?;
+        let used = statement.parameter_count();
+        let found = statement.query_map(params_from_iter(&range.parameters[..used]), listed)?;
+        for entry in found {
+            entries.push(entry?);
+        }
+    }
+    entries.sort_unstable_by_key(|entry| Reverse(entry.position));
+    // An execution whose state changes between two statements may be found by both.
+    entries.dedup_by_key(|entry| entry.position);
+    entries.truncate(count as usize);
+    Ok(entries)
+}
+
+fn listed(found: &Row<'_>) -> rusqlite::Result<Listed> {
+    let code: i16 = found.get(3)?;
+    let state = StateName::from_code(code);
+    Ok(Listed {
+        position: ListPosition { submitted_at: row::time(found, 0)?, id: ExecutionId(row::uuid(found, 1)?) },
+        class: ClassId(found.get(2)?),
+        state: state.ok_or_else(|| not_understood(&format!("unknown state {code}")))?,
+        ended_at: row::optional_time(found, 4)?,
+    })
 }
 
 /// Returns the ids at the first `limit` positions of these ranges, newest first.
@@ -56,9 +116,13 @@ pub fn find(connection: &Connection, ranges: Vec<Range>, limit: u32) -> rusqlite
 
 /// Counts the executions that match a filter, up to `bound`.
 pub fn count(connection: &Connection, filter: &Filter, bound: u64) -> rusqlite::Result<u64> {
+    if !filter.is_indexed() {
+        return count_listed(connection, filter, bound);
+    }
     let bound = i64::try_from(bound).unwrap_or(i64::MAX);
     let mut counted = 0;
-    for mut range in ranges(filter, None) {
+    let parts = filter.by_stored_state();
+    for mut range in parts.iter().flat_map(|part| ranges(part, None, Compared::ByStatement)) {
         range.parameters[LIMIT] = (bound - counted).into();
         let mut statement =
             connection.prepare_cached(&format!("select count(*) from (\n{})", range.statement))?;
@@ -69,17 +133,41 @@ pub fn count(connection: &Connection, filter: &Filter, bound: u64) -> rusqlite::
     Ok(counted as u64)
 }
 
-/// Returns the index ranges that together contain all matching executions, each execution once.
-fn ranges(filter: &Filter, after: Option<ListPosition>) -> Vec<Range> {
+/// Counts the executions of a list, up to `bound`.
+fn count_listed(connection: &Connection, filter: &Filter, bound: u64) -> rusqlite::Result<u64> {
+    let (mut counted, mut after) = (0, None);
+    loop {
+        let page = list(connection, filter, after, COUNTED_PAGE, Payloads::NONE)?;
+        counted += page.rows.len() as u64;
+        after = page.next;
+        if counted >= bound || after.is_none() {
+            return Ok(counted.min(bound));
+        }
+    }
+}
+
+/// The place where classes and states are compared with a filter.
+#[derive(Clone, Copy, PartialEq)]
+enum Compared {
+    /// By the statement, which may visit many entries for each one that it returns.
+    ByStatement,
+    /// By the caller, except for states that the index has.
+    ByCaller,
+}
+
+/// Returns the index ranges that together contain all executions of a filter by stored states, each execution once.
+fn ranges(filter: &Filter, after: Option<ListPosition>, compared: Compared) -> Vec<Range> {
     let all_states = match filter.states.as_slice() {
-        [] => Value::Null,
+        states if states.is_empty() || compared == Compared::ByCaller => Value::Null,
         states => numbers(states.iter().map(|state| i32::from(state.code()))),
     };
     let range = |statement: &'static str, states: Value| Range {
         statement,
-        parameters: parameters(filter, after, states),
+        parameters: parameters(filter, after, states, compared),
     };
-    if filter.tag.is_some() {
+    // The members of a flow are few, so the caller compares their tags.
+    let by_flow = compared == Compared::ByCaller && filter.flow.is_some();
+    if !filter.tags.is_empty() && !by_flow {
         return vec![range(&sql::EXECUTIONS_LIST_BY_TAG, all_states)];
     }
     if filter.flow.is_some() {
@@ -99,10 +187,10 @@ fn ranges(filter: &Filter, after: Option<ListPosition>) -> Vec<Range> {
 }
 
 /// Returns the parameters of the list statements, in the order of `sql/executions/list.sql`.
-fn parameters(filter: &Filter, after: Option<ListPosition>, states: Value) -> Vec<Value> {
+fn parameters(filter: &Filter, after: Option<ListPosition>, states: Value, compared: Compared) -> Vec<Value> {
     let (below_at, below_id) =
-        below(filter.submitted_before, after.map(|place| (place.submitted_at, place.id.0)));
-    let classes = filter.classes.as_ref();
+        below(filter.submission_bound(), after.map(|place| (place.submitted_at, place.id.0)));
+    let classes = filter.classes.as_ref().filter(|_| compared == Compared::ByStatement);
     vec![
         i64::from(filter.namespace.0).into(),
         below_at,
@@ -112,7 +200,7 @@ fn parameters(filter: &Filter, after: Option<ListPosition>, states: Value) -> Ve
         classes.map_or(Value::Null, |classes| numbers(classes.iter().map(|class| class.0))),
         states,
         filter.flow.map(|flow| flow.0.as_bytes().to_vec()).into(),
-        filter.tag.clone().into(),
+        filter.tags.first().cloned().into(),
     ]
 }
 

@@ -10,6 +10,7 @@ pub use crate::log::log_after;
 use crate::connection::failure::not_understood;
 use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use selvedge_core::filter::Payloads;
 use selvedge_core::{Execution, ExecutionId, NamespaceId, Session};
 use selvedge_store::Stored;
 
@@ -25,23 +26,56 @@ pub fn all<T>(
 
 /// Returns executions by id, in the order of `ids`. Ids that do not exist are left out.
 pub fn fetch(connection: &Connection, ids: &[ExecutionId]) -> rusqlite::Result<Vec<Stored>> {
+    fetch_each(connection, ids, Payloads::ALL)?
+        .into_iter()
+        .map(|read| read.map_err(|why| not_understood(&why)))
+        .collect()
+}
+
+/// Returns executions by id, in the order of `ids`, with the payloads asked for. Ids that do not exist and unreadable rows
+/// are left out.
+pub fn fetch_readable(
+    connection: &Connection,
+    ids: &[ExecutionId],
+    payloads: Payloads,
+) -> rusqlite::Result<Vec<Stored>> {
+    let readable = |read: Result<Stored, String>| match read {
+        Ok(stored) => Some(stored),
+        // An unreadable row must not hide the others.
+        Err(error) => {
+            tracing::error!(%error, "left out of a list");
+            None
+        }
+    };
+    Ok(fetch_each(connection, ids, payloads)?.into_iter().filter_map(readable).collect())
+}
+
+/// Returns each execution, or why its row cannot be read.
+fn fetch_each(
+    connection: &Connection,
+    ids: &[ExecutionId],
+    payloads: Payloads,
+) -> rusqlite::Result<Vec<Result<Stored, String>>> {
     let mut statement = connection.prepare_cached(&sql::EXECUTIONS_FETCH)?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
-        found.extend(statement.query_row([id.0.as_bytes()], stored).optional()?);
+        let parameters = params![id.0.as_bytes(), payloads.input, payloads.result];
+        found.extend(statement.query_row(parameters, stored).optional()?);
     }
     Ok(found)
 }
 
-fn stored(found: &Row<'_>) -> rusqlite::Result<Stored> {
-    let execution = row::execution(found)?
-        .map_err(|(id, why)| not_understood(&format!("execution {id} cannot be read: {why}")))?;
-    Ok(Stored {
+fn stored(found: &Row<'_>) -> rusqlite::Result<Result<Stored, String>> {
+    let execution = match row::execution(found)? {
+        Ok(execution) => execution,
+        Err((id, why)) => return Ok(Err(format!("execution {id} cannot be read: {why}"))),
+    };
+    Ok(Ok(Stored {
         execution,
-        input: row::bytes(found, sql::EXECUTION_COLUMN_COUNT)?,
+        input: row::optional_bytes(found, sql::EXECUTION_COLUMN_COUNT)?.unwrap_or_default(),
         result: row::optional_bytes(found, sql::EXECUTION_COLUMN_COUNT + 1)?,
         renewed_at: row::optional_time(found, sql::EXECUTION_COLUMN_COUNT + 2)?,
-    })
+    }))
 }
 
 /// Returns the pages of history that no longer are in an execution's row, oldest first.

@@ -5,6 +5,7 @@ use crate::row::{self, to_json};
 use crate::sql;
 use rusqlite::{Connection, OptionalExtension, params};
 use selvedge_core::{Class, ClassId, Name, NamespaceId};
+use selvedge_store::NamespaceSettings;
 
 /// Returns the id of a namespace, which is inserted if it does not exist.
 pub fn intern_namespace(connection: &Connection, name: &Name) -> rusqlite::Result<NamespaceId> {
@@ -20,6 +21,26 @@ pub fn namespaces(connection: &Connection) -> rusqlite::Result<Vec<(NamespaceId,
         .prepare_cached(&sql::NAMESPACES_LIST)?
         .query_map((), |row| Ok((NamespaceId(row.get(0)?), row::name(row, 1)?)))?
         .collect()
+}
+
+/// Returns the settings of a namespace.
+pub fn settings(connection: &Connection, namespace: NamespaceId) -> rusqlite::Result<NamespaceSettings> {
+    let found = connection
+        .prepare_cached(&sql::NAMESPACES_READ)?
+        .query_row([namespace.0], |row| Ok(NamespaceSettings { suspension_timeout_ms: row.get(0)? }))
+        .optional()?;
+    Ok(found.unwrap_or_default())
+}
+
+/// Replaces the settings of a namespace.
+pub fn configure(
+    connection: &Connection,
+    namespace: NamespaceId,
+    settings: NamespaceSettings,
+) -> rusqlite::Result<()> {
+    let NamespaceSettings { suspension_timeout_ms } = settings;
+    let mut statement = connection.prepare_cached(&sql::NAMESPACES_UPDATE)?;
+    statement.execute(params![namespace.0, suspension_timeout_ms]).map(drop)
 }
 
 /// Returns the ids of classes, which are inserted where they do not exist.

@@ -34,7 +34,7 @@ where flow is not null;
 insert into flow_tags select namespace, 'colour:' || (place % 10), submitted_at, id from flows;
 insert into log (at, body) select submitted_at, x'' from executions;
 insert into streams select id, 1, 1, 0, 0, 0, 0 from executions;
-insert into frames select id, 1, 0, 1, place % 2, submitted_at, x'31' from executions;
+insert into frames select id, 1, 0, 1, place % 2, submitted_at, x'31', null from executions;
 insert into signals
 select id, 1, 'approved', 'ann', null, null, iif(place % 2 = 0, 'key', null), 0, 1, 0, iif(place % 3 = 0, null, 1), x'31'
 from executions;
@@ -189,7 +189,7 @@ const CASES: [Case; 72] = [
     },
     Case {
         statement: "frames/list",
-        uses: &["SEARCH frames USING PRIMARY KEY (execution=? AND attempt=? AND number>?)"],
+        uses: &["SEARCH frames USING PRIMARY KEY (execution=? AND attempt=? AND number>? AND number<?)"],
     },
     Case {
         statement: "frames/delete_before",

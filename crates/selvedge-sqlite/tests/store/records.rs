@@ -133,6 +133,7 @@ async fn a_suspended_execution_is_unchanged_after_reopening_and_resumes_with_its
         waits: vec![wait],
         waitpoints: vec![WaitpointDraft::new(Name::trusted("approval"))],
         fingerprint: i64::MIN,
+        default_timeout_ms: None,
     };
     let reported =
         before.report(fence, Op::Suspend(Box::new(suspend))).await.expect("the execution is suspended");

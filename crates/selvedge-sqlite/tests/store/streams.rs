@@ -1,6 +1,7 @@
 //! Appending to a stream takes as many steps for the first frame as for the hundred-thousandth.
 
 use crate::support::{Directory, steps};
+use rusqlite::types::Null;
 use rusqlite::{Connection, params};
 use selvedge_sqlite::SqliteStore;
 use selvedge_store::Store;
@@ -9,10 +10,10 @@ use selvedge_store::Store;
 const FILL: &str = "
 with recursive numbers (n) as (select 0 union all select n + 1 from numbers where n < 99999)
 insert into frames
-select cast(zeroblob(15) || x'02' as blob), 1, n, 1, n % 10 <> 0, n, x'31'
+select cast(zeroblob(15) || x'02' as blob), 1, n, 1, n % 10 <> 0, n, x'31', null
 from numbers
 where n % 10 = 0 or n > 98900;
-insert into frames values (cast(zeroblob(15) || x'01' as blob), 1, 0, 1, 0, 0, x'31');
+insert into frames values (cast(zeroblob(15) || x'01' as blob), 1, 0, 1, 0, 0, x'31', null);
 insert into streams values (cast(zeroblob(15) || x'01' as blob), 1, 1, 0, 0, 0, 0);
 insert into streams values (cast(zeroblob(15) || x'02' as blob), 1, 100000, 0, 0, 0, 98901);
 ";
@@ -34,8 +35,8 @@ async fn an_append_takes_as_many_steps_for_the_first_frame_as_for_the_hundred_th
         [
             steps(&connection, "streams/read", params![id, 1]),
             steps(&connection, "streams/upsert", params![id, 1, next + 1, 1, 1, 0]),
-            steps(&connection, "frames/insert", params![id, 1, next, 1, false, 7, b"1"]),
-            steps(&connection, "frames/list", params![id, 1, next, 0, 10]),
+            steps(&connection, "frames/insert", params![id, 1, next, 1, false, 7, b"1", Null]),
+            steps(&connection, "frames/list", params![id, 1, next, i64::MAX, 0, 10]),
         ]
     };
     let (short, long) = (append(1, 1), append(2, 100_000));

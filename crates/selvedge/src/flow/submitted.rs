@@ -2,6 +2,7 @@
 
 use super::Nodes;
 use crate::{CancelMode, Ended, Error, ExecutionId, FlowId, FlowState, FlowView, Name, Namespace, Refusal};
+use selvedge_core::json;
 use selvedge_engine::{FlowEnded, GrownFlow};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -95,7 +96,7 @@ impl FlowResult {
             return Err(Refusal::field(&pointer, detail).into());
         };
         let mismatch = |error| Refusal::field(&pointer, format!("has an unexpected type: {error}")).into();
-        serde_json::from_slice(result).map_err(mismatch)
+        json::parse(result).map_err(mismatch)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     Error, ExecutionId, FlowId, FrameKind, FrameMode, Name, Namespace, Nodes, Outcome, Refusal, Timestamp,
 };
 use bytes::Bytes;
+use selvedge_core::json;
 use selvedge_core::rows::Relative;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::report::{Fence, Op, Reported};
@@ -116,7 +117,7 @@ impl Context {
 
     /// Deserialises the input. Input of another type is a permanent failure.
     pub fn input<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_slice(self.input_json()).map_err(|error| {
+        json::parse(self.input_json()).map_err(|error| {
             Failure::permanent(format!("the input is not what {} expects: {error}", self.kind()))
         })
     }
@@ -188,7 +189,7 @@ impl Context {
                 .map_or("has not ended".into(), |outcome| format!("ended as {}", outcome.as_str()));
             return Err(Failure::permanent(format!("the {role} {name:?} has no result: it {end}")));
         };
-        serde_json::from_slice(result).map_err(|error| {
+        json::parse(result).map_err(|error| {
             let kind = self.kind();
             Failure::permanent(format!("the result of {role} {name:?} is not what {kind} expects: {error}"))
         })
@@ -322,5 +323,5 @@ impl Context {
 fn frame(kind: FrameKind, mode: FrameMode, data: &impl Serialize) -> Result<Op, Error> {
     let data = serde_json::to_vec(data)
         .map_err(|error| Refusal::field("/data", format!("cannot be serialised as JSON: {error}")))?;
-    Ok(Op::Frame { kind, mode, data: data.into() })
+    Ok(Op::Frame { kind, mode, data: data.into(), correlation_id: None })
 }

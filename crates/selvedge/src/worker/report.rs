@@ -191,6 +191,7 @@ fn refuses_content(refusal: &Refusal, op: &Op) -> bool {
         | Refusal::FlowEnded { .. }
         | Refusal::LaneDraining { .. }
         | Refusal::Superseded { .. }
+        | Refusal::TooMany { .. }
         | Refusal::Unreadable { .. } => false,
     };
     content && !matches!(op, Op::Fail { .. })

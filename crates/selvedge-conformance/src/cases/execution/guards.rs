@@ -130,7 +130,7 @@ pub async fn assert_nothing_saved(harness: &Harness, break_guard: impl FnOnce(&m
     assert!(rows.keys.is_empty());
     let sessions = harness.store.sessions(None).await.expect("sessions are read");
     assert!(sessions.iter().all(|session| session.instance.as_str() != "half"));
-    let tagged = Filter { tag: Some("half:done".into()), ..Filter::all(harness.namespace) };
+    let tagged = Filter { tags: vec!["half:done".into()], ..Filter::all(harness.namespace) };
     assert_eq!(harness.store.count(&tagged, 1).await.expect("rows are counted"), 0);
     assert_eq!(harness.log().await.len(), entries);
 }

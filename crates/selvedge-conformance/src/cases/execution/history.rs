@@ -3,7 +3,7 @@
 
 use crate::harness::runner::{RuleList, RulePair};
 use crate::harness::{Harness, fence};
-use selvedge_core::filter::Filter;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::history::HistoryLine;
 use selvedge_core::rows::{KeyName, KeyScope};
 use selvedge_core::rule::{Phase, Profile, Rule};
@@ -80,8 +80,8 @@ pub async fn retention_deletes_the_row_with_its_tags_keys_and_pages_and_nothing_
     assert!(harness.find(deleted).await.is_none());
     assert!(harness.store.history_pages(deleted).await.expect("pages are read").is_empty());
     assert_eq!(lines(harness, kept).await, before);
-    let tagged = Filter { tag: Some("kept:with it".into()), ..Filter::all(harness.namespace) };
-    let listed = harness.store.list(&tagged, None, 10).await.expect("rows are listed");
+    let tagged = Filter { tags: vec!["kept:with it".into()], ..Filter::all(harness.namespace) };
+    let listed = harness.store.list(&tagged, None, 10, Payloads::NONE).await.expect("rows are listed").rows;
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].execution.id, kept);
     let key = |scope, key: &str| KeyName { namespace: harness.namespace, scope, key: Name::trusted(key) };
@@ -145,6 +145,6 @@ pub async fn an_execution_changed_and_deleted_in_one_transaction_leaves_nothing(
     assert_eq!(deleted.expect("the row can be read"), TimerReply::Fired);
     assert!(harness.find(id).await.is_none());
     assert!(harness.store.history_pages(id).await.expect("pages are read").is_empty());
-    let tagged = Filter { tag: Some(format!("long:{:0>400}", 59)), ..Filter::all(harness.namespace) };
+    let tagged = Filter { tags: vec![format!("long:{:0>400}", 59)], ..Filter::all(harness.namespace) };
     assert_eq!(harness.store.count(&tagged, 1).await.expect("rows are counted"), 0);
 }

@@ -5,6 +5,7 @@ use crate::harness::Harness;
 use crate::harness::concurrently;
 use selvedge_core::rows::Queries;
 use selvedge_core::{Class, ClassId, Name, NamespaceId, Needs};
+use selvedge_store::NamespaceSettings;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn class(namespace: NamespaceId, lane: &str, kind: &str, capabilities: &[&str]) -> Class {
@@ -118,4 +119,20 @@ pub async fn a_reader_that_sees_a_class_has_seen_all_earlier_ones(harness: &Harn
     }
     let overview = harness.store.overview().await.expect("the overview is read");
     assert_eq!(ClassId(overview.newest_class), all[LANES - 1].0);
+}
+
+pub async fn the_settings_of_a_namespace_are_its_own_and_have_defaults(harness: &Harness) {
+    let other = harness.in_namespace("settled").await;
+    let read = async |harness: &Harness| {
+        harness.store.namespace_settings(harness.namespace).await.expect("settings are read")
+    };
+    let set = async |settings| {
+        other.store.configure_namespace(other.namespace, settings).await.expect("settings are stored");
+    };
+    assert_eq!(read(&other).await, NamespaceSettings::default());
+    let settings = NamespaceSettings { suspension_timeout_ms: Some(5_000) };
+    set(settings).await;
+    assert_eq!((read(&other).await, read(harness).await), (settings, NamespaceSettings::default()));
+    set(NamespaceSettings::default()).await;
+    assert_eq!(read(&other).await, NamespaceSettings::default());
 }

@@ -32,7 +32,10 @@ async fn active_lease(harness: &Harness) -> Fence {
 }
 
 fn append_command(harness: &Harness, fence: Fence, kind: FrameKind, mode: FrameMode, data: &[u8]) -> Report {
-    harness.report_command(fence, Op::Frame { kind, mode, data: Bytes::copy_from_slice(data) })
+    harness.report_command(
+        fence,
+        Op::Frame { kind, mode, data: Bytes::copy_from_slice(data), correlation_id: None },
+    )
 }
 
 async fn append(harness: &Harness, fence: Fence, kind: FrameKind, mode: FrameMode, data: &[u8]) {
@@ -40,7 +43,7 @@ async fn append(harness: &Harness, fence: Fence, kind: FrameKind, mode: FrameMod
 }
 
 async fn frames(harness: &Harness, stream: StreamName, from: u32, limit: u32) -> Vec<Frame> {
-    harness.store.frames(stream, from, limit).await.expect("frames are read")
+    harness.store.frames(stream, from.into(), limit).await.expect("frames are read")
 }
 
 async fn stream(harness: &Harness, name: StreamName) -> Option<Stream> {
@@ -209,7 +212,8 @@ pub async fn best_effort_frames_are_bounded_in_number_and_durable_ones_are_not(h
 
 /// Returns a frame.
 fn frame(stream: StreamName, number: u32, best_effort: bool, at: Timestamp) -> Frame {
-    Frame { stream, number, kind: FrameKind::Event, best_effort, at, data: Bytes::from_static(b"1") }
+    let data = Bytes::from_static(b"1");
+    Frame { stream, number, kind: FrameKind::Event, best_effort, at, data, correlation_id: None }
 }
 
 pub async fn best_effort_frames_that_are_too_old_are_omitted_and_deleted(harness: &Harness) {

@@ -4,7 +4,7 @@
 use crate::harness::Harness;
 use crate::harness::runner::RuleList;
 use selvedge_core::Draft;
-use selvedge_core::filter::Filter;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::rules::operator::Action;
 
 pub async fn the_tag_index_follows_the_tags(harness: &Harness) {
@@ -18,9 +18,10 @@ pub async fn the_tag_index_follows_the_tags(harness: &Harness) {
     let indexed_tags = async || {
         let mut indexed_tags = Vec::new();
         for tag in ["a:1", "a:2", "b:1", "c:x:y"] {
-            let filter = Filter { tag: Some(tag.into()), ..Filter::all(harness.namespace) };
+            let filter = Filter { tags: vec![tag.into()], ..Filter::all(harness.namespace) };
             let found = harness.store.count(&filter, 10).await.expect("rows are counted");
-            let listed = harness.store.list(&filter, None, 10).await.expect("rows are listed");
+            let listed =
+                harness.store.list(&filter, None, 10, Payloads::NONE).await.expect("rows are listed").rows;
             let listed: Vec<_> = listed.iter().map(|stored| stored.execution.id).collect();
             assert_eq!(listed, vec![id; found as usize]);
             if found == 1 {

@@ -92,7 +92,7 @@ pub async fn a_flow_is_deleted_with_all_of_its_rows_and_nothing_else(harness: &H
     assert_eq!(listed.expect("flows are listed").len(), 1);
     let tagged = FlowFilter { tag: Some("of:flow".into()), ..FlowFilter::all(harness.namespace) };
     assert_eq!(harness.store.list_flows(&tagged, None, 9).await.expect("flows are listed").len(), 1);
-    let tagged = Filter { tag: Some("kept:with it".into()), ..Filter::all(harness.namespace) };
+    let tagged = Filter { tags: vec!["kept:with it".into()], ..Filter::all(harness.namespace) };
     assert_eq!(harness.store.count(&tagged, 9).await.expect("rows are counted"), 2);
     let key =
         |key: &str| KeyName { namespace: harness.namespace, scope: KeyScope::Flow, key: Name::trusted(key) };

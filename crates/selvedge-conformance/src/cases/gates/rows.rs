@@ -11,7 +11,7 @@ use crate::harness::{Harness, fence};
 use bytes::Bytes;
 use selvedge_core::amount::Amount;
 use selvedge_core::execution::{Slots, Spec};
-use selvedge_core::filter::Filter;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::flow::FlowState;
 use selvedge_core::gate::{
     Amounts, BudgetScope, Config, Gate, GateId, GateKind, GateName, GateState, LaneState, LedgerEntry, Limit,
@@ -432,7 +432,8 @@ pub async fn executions_that_wait_for_a_gate_are_read_back_equal(harness: &Harne
     }
     assert_eq!(harness.held_by(&gate).await, 2);
     let listed = Filter { states: vec![StateName::Held], ..Filter::all(harness.namespace) };
-    let listed = harness.store.list(&listed, None, 9).await.expect("executions are listed");
+    let listed =
+        harness.store.list(&listed, None, 9, Payloads::NONE).await.expect("executions are listed").rows;
     assert_eq!(listed.iter().map(|stored| &stored.execution).collect::<Vec<_>>(), [&held]);
     let candidates = harness.claim(9).await;
     assert_eq!(candidates.len(), 1, "only waiting executions are claimed");

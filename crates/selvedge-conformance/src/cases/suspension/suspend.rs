@@ -9,7 +9,7 @@ use crate::harness::signals::{
 use crate::harness::{Harness, fence};
 use crate::harness::{Worker, by_hand, concurrently};
 use selvedge_core::fact::LeaseRef;
-use selvedge_core::filter::Filter;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::rules::CallKey;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
@@ -100,9 +100,10 @@ pub async fn a_suspended_row_with_every_condition_is_read_back_equal_everywhere(
     let suspended = Filter { states: vec![StateName::Suspended], ..Filter::all(harness.namespace) };
     let mut listed: Vec<Execution> = harness
         .store
-        .list(&suspended, None, 10)
+        .list(&suspended, None, 10, Payloads::NONE)
         .await
         .expect("rows are listed")
+        .rows
         .into_iter()
         .map(|one| one.execution)
         .collect();

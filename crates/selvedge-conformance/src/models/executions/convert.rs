@@ -171,7 +171,12 @@ pub fn op(op: &ReportSpec) -> report::Op {
             let waits = waits.iter().map(wait).collect();
             let waitpoints = waitpoints.iter().map(point).collect();
             let fingerprint = secret(1).fingerprint();
-            report::Op::Suspend(Box::new(Suspend { waits, waitpoints, fingerprint }))
+            report::Op::Suspend(Box::new(Suspend {
+                waits,
+                waitpoints,
+                fingerprint,
+                default_timeout_ms: None,
+            }))
         }
         ReportSpec::Waitpoint(waitpoint) => signals::create_waitpoint(point(waitpoint)),
         ReportSpec::Step { name: named, kind, result: given } => report::Op::Step(StepDraft {

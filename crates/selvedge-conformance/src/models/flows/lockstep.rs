@@ -224,7 +224,8 @@ impl<'a> Lockstep<'a> {
         let (submission, plan) = draft.check().map_err(|refusal| refusal.to_string())?;
         let planned = self.harness.planned(plan).await;
         let namespace = self.harness.namespace;
-        let submit = SubmitFlow { namespace, id, submission, planned, call_key: None, repeated: false };
+        let submit =
+            SubmitFlow { namespace, id, submission, planned, actor: None, call_key: None, repeated: false };
         self.harness.run(submit).await.map_err(|refusal| refusal.to_string())?;
         self.reference.submit(id, &addition);
         self.index_nodes(self.reference.flows.len() - 1);
@@ -239,7 +240,7 @@ impl<'a> Lockstep<'a> {
         let plan = graph.check(GraphTarget::ExistingFlow).map_err(|refusal| refusal.to_string())?;
         let planned = self.harness.planned(plan).await;
         let (namespace, id) = (self.harness.namespace, self.reference.flows[flow].id);
-        let got = self.harness.run(Grow { namespace, flow: id, planned, repeated: false }).await;
+        let got = self.harness.run(Grow { namespace, flow: id, planned, actor: None, repeated: false }).await;
         let expected = self.reference.grow(flow, &addition);
         self.index_nodes(flow);
         expect_equal(|| format!("grow {flow} by {addition:?}"), expected, answer(got))
@@ -253,7 +254,7 @@ impl<'a> Lockstep<'a> {
             .check(GraphTarget::ExistingFlow)
             .map_err(|refusal| refusal.to_string())?;
         let planned = self.harness.planned(plan).await;
-        let spawn = report::Op::Spawn(Box::new(Spawn { planned, detach }));
+        let spawn = report::Op::Spawn(Box::new(Spawn { planned, detach, actor: None }));
         let got = self.harness.report(fence, spawn).await;
         let expected = self.reference.spawn(parent, &addition, detach);
         self.index_nodes(parent.0);
@@ -362,7 +363,12 @@ fn core_op(op: ReportKind, manual: bool) -> report::Op {
         ReportKind::Release => report::Op::Release,
         ReportKind::AwaitChildren => {
             let waits = vec![WaitDraft::new(Condition::children())];
-            report::Op::Suspend(Box::new(Suspend { waits, waitpoints: Vec::new(), fingerprint: 0 }))
+            report::Op::Suspend(Box::new(Suspend {
+                waits,
+                waitpoints: Vec::new(),
+                fingerprint: 0,
+                default_timeout_ms: None,
+            }))
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::harness::gates::{token_limit, tokens};
 use crate::harness::signals::{on_signal, suspend};
 use crate::harness::worker::Worker;
 use crate::harness::{Harness, fence};
-use selvedge_core::filter::Filter;
+use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::gate::{
     Amounts, BudgetScope, Config, GateKind, GateName, LaneState, Rate, RequiredGates, add,
 };
@@ -221,7 +221,8 @@ impl Walk {
 
     async fn rows(&self) -> Vec<Execution> {
         let all = Filter::all(self.harness.namespace);
-        let listed = self.harness.store.list(&all, None, ALL).await.expect("executions are listed");
+        let listed = self.harness.store.list(&all, None, ALL, Payloads::NONE).await;
+        let listed = listed.expect("executions are listed").rows;
         listed.into_iter().map(|stored| stored.execution).collect()
     }
 

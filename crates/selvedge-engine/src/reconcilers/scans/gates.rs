@@ -5,7 +5,7 @@ use crate::adoption::adopt_active;
 use crate::reconcilers::runtime::{ReconcilerContext, RowId};
 use crate::reconcilers::{PAGE, PAGES, Reconciler, Tally};
 use async_trait::async_trait;
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::gate::GateKind;
 use selvedge_core::gate::draws::draws_on;
 use selvedge_core::rules::gates::budget::Breach;
@@ -110,12 +110,10 @@ async fn stop_active(context: &ReconcilerContext, gate: &Gate) -> Result<Tally, 
     let active = Filter { states: vec![StateName::Active], ..Filter::all(gate.name.namespace) };
     let mut after: Option<ListPosition> = None;
     loop {
-        let page = context.store.list(&active, after, PAGE).await?;
-        let found = page.len();
-        let last = page.last().map(|stored| &stored.execution);
-        after = last.map(|row| ListPosition { submitted_at: row.submitted_at, id: row.id });
-        let drawing: Vec<_> =
-            page.into_iter().map(|stored| stored.execution).filter(|row| draws_on(row, &gate.name)).collect();
+        let page = context.store.list(&active, after, PAGE, Payloads::NONE).await?;
+        after = page.next;
+        let rows = page.rows.into_iter().map(|stored| stored.execution);
+        let drawing: Vec<_> = rows.filter(|row| draws_on(row, &gate.name)).collect();
         tally += context
             .run_for_each(
                 drawing,
@@ -125,7 +123,7 @@ async fn stop_active(context: &ReconcilerContext, gate: &Gate) -> Result<Tally, 
                 |stopped| stopped.map_err(|refusal| refusal.to_string()),
             )
             .await?;
-        if found < PAGE as usize {
+        if after.is_none() {
             return Ok(tally);
         }
     }

@@ -1,4 +1,4 @@
--- Returns a page of a namespace's executions, newest first, except active ones (see executions/list_active).
+-- Returns the entries of a page of a namespace's executions, newest first, except active ones (see executions/list_active).
 -- Locks: none. Index: executions_list, backwards.
 select {listed}
 from executions

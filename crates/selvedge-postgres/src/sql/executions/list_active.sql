@@ -1,4 +1,4 @@
--- Returns a page of a namespace's active executions, newest first. They are few: the leases that its workers hold.
+-- Returns the entries of a page of a namespace's active executions, newest first. They are few: the leases that its workers hold.
 -- Locks: none. Index: sessions_instance, then executions_lease, once per session of the namespace; then a sort.
 select {listed}
 from sessions as holder

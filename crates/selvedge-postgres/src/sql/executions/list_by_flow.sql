@@ -1,4 +1,4 @@
--- Returns a page of the members of flow $9, newest first.
+-- Returns the entries of a page of the members of flow $9, newest first.
 -- Locks: none. Index: nodes_in_order, backwards, then executions_pkey.
 select {listed}
 from (

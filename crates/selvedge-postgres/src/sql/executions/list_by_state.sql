@@ -1,4 +1,4 @@
--- Returns a page of a namespace's executions in the states $7, newest first. Waiting, active and completed executions
+-- Returns the entries of a page of a namespace's executions in the states $7, newest first. Waiting, active and completed executions
 -- change too often, or are too many, to have entries in this index.
 -- Locks: none. Index: executions_list_by_state, backwards, once per state.
 select listed.*

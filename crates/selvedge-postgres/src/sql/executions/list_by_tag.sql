@@ -1,4 +1,4 @@
--- Returns a page of a namespace's executions with tag $9, newest first.
+-- Returns the entries of a page of a namespace's executions with tag $9, newest first.
 -- Locks: none. Index: tags_pkey, backwards, then executions_pkey.
 select {listed}
 from (

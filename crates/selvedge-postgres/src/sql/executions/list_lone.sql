@@ -1,4 +1,4 @@
--- Returns execution $9 if it belongs to no flow: such an execution counts as a flow of its own.
+-- Returns the entry of execution $9 if it belongs to no flow: such an execution counts as a flow of its own.
 -- Locks: none. Index: executions_pkey.
 select {listed}
 from executions

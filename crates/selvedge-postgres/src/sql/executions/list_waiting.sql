@@ -1,4 +1,4 @@
--- Returns a page of a namespace's waiting executions, newest first, where they are few.
+-- Returns the entries of a page of a namespace's waiting executions, newest first, where they are few.
 -- Locks: none. Index: executions_claim, once per class; then a sort.
 select {listed}
 from unnest($6::integer[]) as asked (class)

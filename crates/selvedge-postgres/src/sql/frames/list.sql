@@ -1,11 +1,13 @@
--- Returns a page of the frames of a stream from number $3 on, in order, without best-effort frames older than $4
--- milliseconds.
+-- Returns the first frames of a stream with numbers from $3 up to and without $4, in order. Without best-effort frames if $5,
+-- else without those older than $6 milliseconds. An attempt has at most 1000 best-effort frames within that age, and older
+-- ones are deleted, so the scan passes few frames that it does not return.
 -- Locks: none. Index: frames_pkey.
-select number, kind, best_effort, at, data
+select number, kind, best_effort, at, data, correlation_id
 from frames
 where execution = $1
   and attempt = $2
   and number >= $3
-  and not (best_effort and at <= (select clock_timestamp() - $4::bigint * interval '1 millisecond'))
+  and number < $4
+  and not (best_effort and ($5 or at <= (select clock_timestamp() - $6::bigint * interval '1 millisecond')))
 order by number
-limit $5
+limit $7

@@ -317,3 +317,145 @@ async fn a_malformed_cursor_is_refused() {
         assert_eq!(problem, (400, "invalid_cursor".into(), "".into()), "{path}");
     }
 }
+
+fn nested(depth: usize) -> String {
+    ["[".repeat(depth), "]".repeat(depth)].concat()
+}
+
+/// Returns the code and pointer of the only result of a report whose operation has `field` as its last field.
+async fn report_field(server: &Server, mut op: Value, field: &str, json: &str) -> (String, String) {
+    op[field] = json!("here");
+    let body = json!({ "ops": [op] }).to_string().replace("\"here\"", json);
+    let reply = server.post_text("/v1/workers/i/report", &body).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let error = &reply.json()["results"][0]["error"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (text(&error["code"]), text(&error["pointer"]))
+}
+
+#[tokio::test]
+async fn a_payload_nests_at_most_128_deep_wherever_it_is_sent() {
+    let server = Server::start().await;
+    let (id, claim) = server.submit_and_claim().await;
+    for depth in [129, 500_000] {
+        let deep = nested(depth);
+        for (path, body, pointer) in [
+            ("/v1/executions".to_owned(), format!(r#"{{"kind": "k", "input": {deep}}}"#), "/input"),
+            (
+                "/v1/flows".to_owned(),
+                format!(
+                    r#"{{"nodes": [{{"name": "a", "kind": "k"}}, {{"name": "b", "kind": "k", "input": {deep}}}]}}"#
+                ),
+                "/nodes/1/input",
+            ),
+            (
+                "/v1/flows".to_owned(),
+                format!(r#"{{"defaults": {{"input": {deep}}}, "nodes": [{{"name": "a", "kind": "k"}}]}}"#),
+                "/defaults/input",
+            ),
+            (
+                format!("/v1/executions/{id}/signals"),
+                format!(r#"{{"name": "s", "payload": {{"a": {deep}}}}}"#),
+                "/payload",
+            ),
+        ] {
+            let reply = server.post_text(&path, &body).await;
+            assert_eq!(reply.problem(), invalid_field(pointer), "{path} {depth}");
+            assert!(reply.json()["detail"].to_string().contains("128"), "{}", reply.text());
+        }
+        for (op, field) in [
+            (op_with("complete", &claim, json!({})), "result"),
+            (op_with("step", &claim, json!({ "name": "s" })), "result"),
+            (op_with("frame", &claim, json!({ "kind": "event" })), "data"),
+            (op_with("frame", &claim, json!({ "kind": "event", "mode": "summary" })), "data"),
+        ] {
+            let refused = report_field(&server, op, field, &deep).await;
+            assert_eq!(refused, ("invalid_field".into(), format!("/ops/0/{field}")), "{depth}");
+        }
+        let batch = format!(r#"{{"executions": [{{"kind": "k", "input": {deep}}}, {{"kind": "k"}}]}}"#);
+        let results = server.post_text("/v1/executions/batch", &batch).await.json()["results"].clone();
+        assert_eq!(results[0]["error"]["pointer"], "/executions/0/input");
+        assert!(results[1]["execution"].is_object(), "a bad item refuses only itself");
+    }
+}
+
+#[tokio::test]
+async fn a_payload_of_128_levels_is_kept_byte_for_byte() {
+    let server = Server::start().await;
+    let input = nested(128);
+    let reply = server.post_text("/v1/executions", &format!(r#"{{"kind": "k", "input": {input}}}"#)).await;
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    let claimed = server
+        .post("/v1/workers/i/claim", json!({ "worker": "w", "lanes": ["default"], "max": 1 }))
+        .await
+        .text();
+    assert!(claimed.contains(&format!("\"input\":{input}")), "{claimed}");
+    let without_input: Value =
+        serde_json::from_str(&claimed.replace(&input, "null")).expect("a claim is JSON");
+    let claim = &without_input["claims"][0];
+    let op = op_with("frame", claim, json!({ "kind": "event", "mode": "summary" }));
+    let depth_128 = format!("{}1{}", "{\"a\":".repeat(128), "}".repeat(128));
+    assert_eq!(report_field(&server, op, "data", &depth_128).await, ("".into(), "".into()));
+    let id = claim["execution"]["id"].as_str().expect("an id is text");
+    let summary = server.get(&format!("/v1/executions/{id}/summary")).await.text();
+    assert!(summary.contains(&depth_128), "{summary}");
+}
+
+#[tokio::test]
+async fn a_number_that_clients_cannot_carry_is_refused() {
+    let server = Server::start().await;
+    let digits = "9".repeat(5000);
+    for number in [digits.as_str(), "1e400", "-1e400", "1E+309", &digits[..310]] {
+        let body = format!(r#"{{"kind": "k", "input": {{"a": [{number}]}}}}"#);
+        let reply = server.post_text("/v1/executions", &body).await;
+        assert_eq!(reply.problem(), invalid_field("/input"), "{number}");
+        assert!(reply.json()["detail"].to_string().contains("string"), "{}", reply.text());
+    }
+    for number in ["1e308", "-0.0", "1e-400", "12345678901234567890123456789", "0.10"] {
+        let body = format!(r#"{{"kind": "k", "input": {number}}}"#);
+        let reply = server.post_text("/v1/executions", &body).await;
+        assert_eq!(reply.status, 201, "{}", reply.text());
+        let id = reply.json()["execution"]["id"].as_str().expect("an id is text").to_owned();
+        let read = server.get(&format!("/v1/executions/{id}")).await.text();
+        assert!(read.contains(&format!("\"input\":{number},")), "{read}");
+    }
+}
+
+#[tokio::test]
+async fn deep_nesting_outside_of_payloads_is_refused_too() {
+    let server = Server::start().await;
+    let deep = nested(1_000_000);
+    for (body, expected) in [
+        (format!(r#"{{"kind": {deep}}}"#), invalid_field("/kind")),
+        (format!(r#"{{"kind": "k", "tags": {deep}}}"#), invalid_field("/tags")),
+        (format!(r#"{{"kind": "k", "capabilities": [{deep}]}}"#), invalid_field("/capabilities/0")),
+        (format!(r#"{{"kind": "k", "retry": {{"backoff": {deep}}}}}"#), invalid_field("/retry/backoff")),
+        (format!(r#"{{"kind": "k", "x": {deep}}}"#), (422, "unknown_field".into(), "/x".into())),
+        (deep.clone(), invalid_field("")),
+        ("[".repeat(1_000_000), (400, "invalid_json".into(), "".into())),
+    ] {
+        assert_eq!(server.post_text("/v1/executions", &body).await.problem(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_priority_lies_between_minus_100_and_100() {
+    let server = Server::start().await;
+    for priority in [-100, 100] {
+        server.submit(json!({ "kind": "k", "priority": priority })).await;
+    }
+    let id = server.submit(json!({ "kind": "k" })).await;
+    for priority in [-101, 101, 40_000] {
+        let body = json!({ "kind": "k", "priority": priority });
+        assert_eq!(submit_invalid(&server, body).await, invalid_field("/priority"));
+        let node = json!({ "nodes": [{ "name": "a", "kind": "k", "priority": priority }] });
+        let reply = server.post("/v1/flows", node).await;
+        assert_eq!(reply.problem(), invalid_field("/nodes/0/priority"));
+        let body = json!({ "priority": priority });
+        let reply = server.post(&format!("/v1/executions/{id}/priority"), body.clone()).await;
+        assert_eq!(reply.problem(), invalid_field("/priority"));
+        let action = json!({ "type": "priority", "priority": priority });
+        let reply = server.post("/v1/executions/bulk", json!({ "action": action, "ids": [id] })).await;
+        assert_eq!(reply.problem(), invalid_field("/action/priority"));
+    }
+}

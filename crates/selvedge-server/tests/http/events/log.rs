@@ -1,7 +1,7 @@
 //! Pages of the event log, the history of an execution, and explanations.
 
 use super::{COMPLETED_EVENTS, submit_and_complete};
-use crate::support::{Server, text_of};
+use crate::support::{Server, op_with, text_of};
 use serde_json::{Value, json};
 
 fn types(page: &Value) -> Vec<String> {
@@ -114,4 +114,65 @@ async fn a_waiting_execution_is_explained() {
     server.claim("i", 1).await;
     let explained = server.get(&path).await.json();
     assert_eq!(explained["reasons"][0]["code"], "no_capable_worker");
+}
+
+#[tokio::test]
+async fn a_submission_names_its_caller_in_every_event_that_it_causes() {
+    let server = Server::start().await;
+    let id = server.submit(json!({ "kind": "k" })).await;
+    let item = json!({ "kind": "k", "lane": "other" });
+    server.post("/v1/executions/batch", json!({ "executions": [item] })).await;
+    let nodes = json!([{ "name": "a", "kind": "k" }, { "name": "b", "kind": "k" }]);
+    let edges = json!([{ "from": "a", "to": "b" }]);
+    let flow = server.submit_flow(json!({ "nodes": nodes, "edges": edges })).await;
+    let flow = text_of(&flow["flow"]["id"]);
+    let grown = json!({ "nodes": [{ "name": "c", "kind": "k" }] });
+    assert_eq!(server.post(&format!("/v1/flows/{flow}/nodes"), grown).await.status, 201);
+    let claim = server.claim("i", 1).await.remove(0);
+    assert_eq!(claim["execution"]["id"], json!(id));
+    let spawn = op_with("spawn", &claim, json!({ "nodes": [{ "name": "child", "kind": "k" }] }));
+    assert_eq!(server.report("i", spawn).await["ok"], true);
+
+    let types = "types=execution.submitted,flow.submitted,flow.grown";
+    let events = server.get(&format!("/v1/events?{types}")).await.json()["items"].clone();
+    let events = events.as_array().expect("items is an array");
+    let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+    assert_eq!((of("execution.submitted"), of("flow.submitted"), of("flow.grown")), (6, 2, 2));
+    assert!(events.iter().all(|event| event["actor"] == "admin"), "{events:?}");
+    let own = server.list_of(&id, "events").await;
+    assert_eq!(own[0]["actor"], "admin");
+}
+
+#[tokio::test]
+async fn the_history_of_an_execution_has_the_cursors_of_the_log() {
+    let server = Server::start().await;
+    for _ in 0..3 {
+        submit_and_complete(&server, json!({ "kind": "k" })).await;
+    }
+    let id = submit_and_complete(&server, json!({ "kind": "k" })).await;
+    submit_and_complete(&server, json!({ "kind": "k" })).await;
+    let own = server.get(&format!("/v1/executions/{id}/events")).await.json();
+    let logged = server.get(&format!("/v1/events?execution={id}")).await.json();
+    assert_eq!(own["items"], logged["items"], "every event has the same cursor in both lists");
+    assert_eq!(types(&own), COMPLETED_EVENTS);
+
+    // A caller continues in the log where it stopped in the history, and the other way round.
+    let cursor = text_of(&own["items"][2]["cursor"]);
+    let rest = server.get(&format!("/v1/events?execution={id}&after={cursor}")).await.json();
+    assert_eq!(types(&rest), COMPLETED_EVENTS[3..]);
+    let rest = server.get(&format!("/v1/executions/{id}/events?cursor={cursor}")).await.json();
+    assert_eq!(types(&rest), COMPLETED_EVENTS[3..]);
+    let other = server.get("/v1/events").await.json()["items"][0]["cursor"].clone();
+    let reply = server.get(&format!("/v1/executions/{id}/events?cursor={}", text_of(&other))).await;
+    assert_eq!(reply.problem().1, "invalid_cursor", "the cursor is that of another execution");
+
+    let mut seen = Vec::new();
+    let mut path = format!("/v1/executions/{id}/events?limit=2");
+    loop {
+        let page = server.get(&path).await.json();
+        seen.extend(page["items"].as_array().expect("items is an array").clone());
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        path = format!("/v1/executions/{id}/events?limit=2&cursor={next}");
+    }
+    assert_eq!(json!(seen), own["items"]);
 }

@@ -1,6 +1,6 @@
 //! Streams of executions: pages of frames, live frames, and the summary document.
 
-use crate::support::{Reply, Server, check_problem, op, text_of};
+use crate::support::{Reply, Server, check_problem, op, op_with, text_of};
 use serde_json::{Value, json};
 
 fn frame(claim: &Value, data: Value) -> Value {
@@ -218,4 +218,61 @@ async fn invalid_frames_and_reads_are_refused_with_the_field_named() {
     let headers = [("last-event-id", "x")];
     let reply = server.send("GET", &format!("/v1/executions/{id}/stream/tail"), &headers, Vec::new()).await;
     assert_eq!(reply.problem(), (400, "invalid_cursor".into(), String::new()));
+}
+
+#[tokio::test]
+async fn a_stream_is_read_by_range_and_without_best_effort_frames() {
+    let server = Server::start().await;
+    let (id, claim) = server.submit_and_claim().await;
+    for at in 0..6 {
+        let mode = if at % 2 == 0 { "durable" } else { "best_effort" };
+        let one = op_with("frame", &claim, json!({ "kind": "event", "data": at, "mode": mode }));
+        assert_eq!(server.report("i", one).await["ok"], true);
+    }
+    let read = async |query: &str| server.get(&format!("/v1/executions/{id}/stream?{query}")).await.json();
+    for (query, expected, more) in [
+        ("before=3", json!([0, 1, 2]), false),
+        ("after=1&before=4", json!([2, 3]), false),
+        ("after=1&before=5&limit=2", json!([2, 3]), true),
+        ("after=4&before=2", json!([]), false),
+        ("before=0", json!([]), false),
+        ("mode=durable", json!([0, 2, 4]), false),
+        ("mode=durable&limit=2", json!([0, 2]), true),
+        ("mode=durable&after=0&before=4", json!([2]), false),
+    ] {
+        let page = read(query).await;
+        assert_eq!((json!(data(&page)), page["next_cursor"].is_string()), (expected, more), "{query}");
+    }
+    let reply = server.get(&format!("/v1/executions/{id}/stream?mode=summary")).await;
+    assert_eq!(reply.problem(), (422, "invalid_field".into(), "/query/mode".into()));
+    assert_eq!(server.report("i", op("complete", &claim)).await["ok"], true);
+    let closed = async |query: &str| read(query).await["closed"].clone();
+    assert_eq!(
+        [
+            closed("before=3&limit=3").await,
+            closed("mode=durable&limit=2").await,
+            closed("mode=durable").await
+        ],
+        [true, false, true]
+    );
+    let mut live = server.open_stream(&format!("/v1/executions/{id}/stream/tail?mode=durable"), &[]).await;
+    for at in [0, 2, 4] {
+        assert_eq!(live.message().await.json()["data"], at);
+    }
+    assert_eq!(live.message().await.event, "closed");
+}
+
+#[tokio::test]
+async fn a_frame_shows_the_correlation_id_that_it_was_sent_with() {
+    let server = Server::start().await;
+    let (id, claim) = server.submit_and_claim().await;
+    let fields = json!({ "kind": "event", "data": 1, "correlation_id": "request-7" });
+    assert_eq!(server.report("i", op_with("frame", &claim, fields)).await["ok"], true);
+    append(&server, &claim, json!(2)).await;
+    let page = server.get(&format!("/v1/executions/{id}/stream")).await.json();
+    let shown = |index: usize| page["items"][index]["correlation_id"].clone();
+    assert_eq!((shown(0), shown(1)), (json!("request-7"), json!(null)));
+    let fields = json!({ "kind": "event", "data": 1, "correlation_id": "" });
+    let refused = server.report("i", op_with("frame", &claim, fields)).await;
+    assert_eq!(refused["error"]["pointer"], "/ops/0/correlation_id");
 }

@@ -1,5 +1,6 @@
-//! Tests of executions: submission, idempotency keys, lists, explain, and operator actions.
+//! Tests of executions: submission, idempotency keys, lists, explain, operator actions, and actions in bulk.
 
+mod bulk;
 mod explain;
 mod idempotency;
 mod lists;

@@ -1,8 +1,7 @@
-//! Operator actions on one execution and on many.
+//! Operator actions on one execution.
 
 use crate::support::{Server, op, text_of};
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 async fn act(server: &Server, id: &str, action: &str, body: Value) -> Value {
     let reply = server.post(&format!("/v1/executions/{id}/{action}"), body).await;
@@ -17,7 +16,7 @@ async fn every_action_returns_the_changed_execution() {
     assert_eq!(act(&server, &id, "priority", json!({ "priority": 7 })).await["priority"], 7);
     let tagged = act(&server, &id, "tags", json!({ "set": { "b": "2" }, "remove": ["a"] })).await;
     assert_eq!(tagged["tags"], json!({ "b": "2" }));
-    let at = json!({ "at": "2100-01-01T00:00:00Z" });
+    let at = json!({ "until_at": "2100-01-01T00:00:00Z" });
     let rescheduled = act(&server, &id, "reschedule", at).await;
     assert_eq!(
         (&rescheduled["state"], &rescheduled["delayed_until_at"]),
@@ -29,7 +28,9 @@ async fn every_action_returns_the_changed_execution() {
     assert!(server.report("i", op("complete", &claim)).await["error"].is_object());
     let cancelled = act(&server, &id, "cancel", json!({ "reason": "r" })).await;
     assert_eq!((&cancelled["state"], &cancelled["outcome"]), (&json!("cancelled"), &json!("cancelled")));
-    assert_eq!(cancelled["input"], "in");
+    let left_out = ["input", "result", "progress"].map(|field| cancelled.get(field));
+    assert_eq!(left_out, [None; 3], "payloads are read with GET");
+    assert_eq!(server.execution(&id).await["input"], "in");
     let replayed = act(&server, &id, "replay", json!({})).await;
     assert_eq!((&replayed["state"], &replayed["generation"]), (&json!("waiting"), &json!(1)));
 
@@ -83,7 +84,7 @@ async fn an_invalid_field_of_an_action_is_named() {
         ("cancel", json!({ "if_version": "1" }), "/if_version"),
         ("priority", json!({}), "/priority"),
         ("priority", json!({ "priority": 99_999 }), "/priority"),
-        ("reschedule", json!({}), "/at"),
+        ("reschedule", json!({}), "/until_at"),
         ("reschedule", json!({ "delay_ms": -1 }), "/delay_ms"),
         ("tags", json!({ "set": { "a:b": "" } }), "/set/a:b"),
         ("tags", json!({ "remove": [1] }), "/remove/0"),
@@ -106,64 +107,4 @@ async fn a_dry_run_of_a_replay_changes_nothing() {
     assert_eq!((reply.status, &reply.json()["would_reopen"]), (200, &json!([])));
     assert_eq!(reply.json()["execution"]["id"], json!(id));
     assert_eq!(server.execution(&id).await["state"], "cancelled");
-}
-
-#[tokio::test]
-async fn a_bulk_action_applies_to_ids_or_to_the_matches_of_a_filter() {
-    let server = Server::start().await;
-    let mut ids = Vec::new();
-    for _ in 0..3 {
-        ids.push(server.submit(json!({ "kind": "k", "tags": { "t": "1" } })).await);
-    }
-    let other = server.submit(json!({ "kind": "k" })).await;
-    let bulk = async |body: Value| server.post("/v1/executions/bulk", body).await.json();
-    let filter = json!({ "tag": "t:1", "state": "waiting" });
-    let cancel = json!({ "type": "cancel", "reason": "r" });
-
-    let dry_run = bulk(json!({ "action": cancel, "filter": filter, "dry_run": true })).await;
-    assert_eq!((&dry_run["matched"], &dry_run["done"]), (&json!(3), &json!(0)));
-    assert_eq!(server.execution(&ids[0]).await["state"], "waiting");
-
-    let unknown = Uuid::now_v7().to_string();
-    let by_ids =
-        bulk(json!({ "action": { "type": "priority", "priority": 3 }, "ids": [ids[0], unknown] })).await;
-    assert_eq!(
-        (&by_ids["matched"], &by_ids["done"], &by_ids["ids"]),
-        (&json!(1), &json!(1), &json!([ids[0]]))
-    );
-    assert_eq!(server.execution(&ids[0]).await["priority"], 3);
-
-    let by_filter = bulk(json!({ "action": cancel, "filter": filter })).await;
-    assert_eq!(
-        (&by_filter["matched"], &by_filter["done"], &by_filter["refused"]),
-        (&json!(3), &json!(3), &json!([]))
-    );
-    assert_eq!(server.execution(&ids[2]).await["state"], "cancelled");
-    assert_eq!(server.execution(&other).await["state"], "waiting");
-
-    let replay = bulk(json!({ "action": { "type": "replay" }, "ids": [ids[0], other] })).await;
-    assert_eq!((&replay["matched"], &replay["done"]), (&json!(2), &json!(1)));
-    assert_eq!(replay["refused"][0]["execution"], json!(other));
-    assert_eq!(replay["refused"][0]["error"]["code"], "wrong_state");
-}
-
-#[tokio::test]
-async fn an_invalid_field_of_a_bulk_action_is_named() {
-    let server = Server::start().await;
-    let cancel = json!({ "type": "cancel" });
-    for (body, pointer) in [
-        (json!({ "ids": [] }), "/action"),
-        (json!({ "action": { "type": "tags" }, "ids": [] }), "/action/type"),
-        (json!({ "action": { "type": "cancel", "grace_ms": -1 }, "ids": [] }), "/action/grace_ms"),
-        (json!({ "action": { "type": "priority", "priority": 99_999 }, "ids": [] }), "/action/priority"),
-        (json!({ "action": { "type": "reschedule", "delay_ms": -1 }, "ids": [] }), "/action/delay_ms"),
-        (json!({ "action": cancel }), "/ids"),
-        (json!({ "action": cancel, "ids": ["x"] }), "/ids/0"),
-        (json!({ "action": cancel, "ids": [], "filter": {} }), "/filter"),
-        (json!({ "action": cancel, "filter": { "state": "odd" } }), "/filter/state"),
-        (json!({ "action": cancel, "filter": { "submitted_before": "x" } }), "/filter/submitted_before"),
-    ] {
-        let reply = server.post("/v1/executions/bulk", body.clone()).await;
-        assert_eq!(reply.problem(), (422, "invalid_field".into(), pointer.into()), "{body}");
-    }
 }

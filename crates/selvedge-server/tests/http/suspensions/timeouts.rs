@@ -108,3 +108,52 @@ async fn an_escalated_wait_keeps_waiting() {
     );
     assert_eq!(server.signal(&id, json!({ "name": "go" })).await["effect"], "resumed");
 }
+
+#[tokio::test]
+async fn a_suspension_without_a_timeout_has_that_of_its_namespace() {
+    let (server, clock) = start_with_manual_clock().await;
+    let path = "/v1/admin/namespaces/default";
+    let unset = json!({ "name": "default", "suspension_timeout_ms": null });
+    assert_eq!(server.get(path).await.json(), unset, "there is none unless it is set");
+    let waits = async |fields: Value| {
+        let id = submit_and_suspend(&server, fields).await;
+        let timeout = server.execution(&id).await["suspension"]["waits"][0]["timeout_at"].clone();
+        (id, timeout)
+    };
+    let signal = json!({ "signal": "go" });
+    assert_eq!(waits(json!({ "condition": signal })).await.1, json!(null));
+
+    let reply = server.put(path, json!({ "suspension_timeout_ms": 60_000 })).await;
+    assert_eq!((reply.status, &reply.json()["suspension_timeout_ms"]), (200, &json!(60_000)));
+    let (id, timeout) = waits(json!({ "condition": signal })).await;
+    assert_eq!(timeout, "2023-11-14T22:14:20.000Z");
+    let given = waits(json!({ "condition": signal, "timeout_ms": 5_000 })).await.1;
+    assert_eq!(given, "2023-11-14T22:13:25.000Z", "a timeout of its own wins");
+    let time = json!({ "any": [signal, { "until_at": "2030-01-01T00:00:00Z" }] });
+    assert_eq!(waits(json!({ "condition": time })).await.1, json!(null), "a time ends this wait anyway");
+    let both = json!({ "all": [signal, { "until_at": "2030-01-01T00:00:00Z" }] });
+    assert_eq!(waits(json!({ "condition": both })).await.1, "2023-11-14T22:14:20.000Z");
+
+    clock.advance_ms(60_000);
+    tick(&server, "suspension_timeout").await;
+    assert_eq!(server.execution(&id).await["state"], "failed");
+    assert_eq!(server.put(path, json!({})).await.json(), unset);
+    assert_eq!(waits(json!({ "condition": signal })).await.1, json!(null));
+}
+
+#[tokio::test]
+async fn an_invalid_setting_of_a_namespace_is_named() {
+    let server = Server::start().await;
+    let path = "/v1/admin/namespaces/other";
+    assert_eq!(server.get(path).await.problem().1, "not_found");
+    for (body, code, pointer) in [
+        (json!({ "suspension_timeout_ms": -1 }), "invalid_field", "/suspension_timeout_ms"),
+        (json!({ "suspension_timeout_ms": "1" }), "invalid_field", "/suspension_timeout_ms"),
+        (json!({ "suspension_timeout": 1 }), "unknown_field", "/suspension_timeout"),
+    ] {
+        assert_eq!(server.put(path, body).await.problem(), (422, code.into(), pointer.into()));
+    }
+    assert_eq!(server.get(path).await.problem().1, "not_found", "a refused call creates nothing");
+    assert_eq!(server.put(path, json!({ "suspension_timeout_ms": 1 })).await.status, 201);
+    assert_eq!(server.get(path).await.json()["suspension_timeout_ms"], 1);
+}

@@ -2,7 +2,7 @@
 -- Index: executions_list.
 -- Parameters: ?1 namespace, ?2 and ?3 the position (submitted_at, id) below which the page begins, ?4 the earliest
 -- submitted_at, ?5 limit, ?6 classes and ?7 states as JSON arrays, or null for any
-select submitted_at, id
+select submitted_at, id, class, state, ended_at
 from executions indexed by executions_list
 where namespace = ?1
   and (submitted_at, id) < (?2, ?3)

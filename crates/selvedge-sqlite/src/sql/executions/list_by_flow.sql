@@ -1,7 +1,7 @@
 -- Returns the positions of a page of the members of a flow, newest first.
 -- Index: nodes_members, the unique index on executions.id.
 -- Parameters: as in executions/list; ?8 the flow
-select nodes.submitted_at, nodes.execution
+select nodes.submitted_at, nodes.execution, class, state, ended_at
 from nodes indexed by nodes_members
 cross join executions on executions.id = nodes.execution
 where nodes.flow = ?8

@@ -2,7 +2,7 @@
 -- entries in this index.
 -- Index: executions_by_state.
 -- Parameters: as in executions/list, but ?7 is one state
-select submitted_at, id
+select submitted_at, id, class, state, ended_at
 from executions indexed by executions_by_state
 where namespace = ?1
   and state = ?7

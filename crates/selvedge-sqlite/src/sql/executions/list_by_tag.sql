@@ -1,7 +1,7 @@
 -- Returns the positions of a page of a namespace's executions with a tag, newest first.
 -- Index: the primary key of tags, the unique index on executions.id.
 -- Parameters: as in executions/list; ?8 the flow, or null for any; ?9 the tag
-select tags.submitted_at, tags.execution
+select tags.submitted_at, tags.execution, class, state, ended_at
 from tags
 cross join executions on executions.id = tags.execution
 where tags.namespace = ?1

@@ -1,7 +1,7 @@
 -- Returns the position of an execution if it belongs to no flow: such an execution counts as a flow of its own.
 -- Index: the unique index on executions.id.
 -- Parameters: as in executions/list; ?8 the flow
-select submitted_at, id
+select submitted_at, id, class, state, ended_at
 from executions
 where id = ?8
   and flow is null

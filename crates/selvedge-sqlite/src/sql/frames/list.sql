@@ -1,11 +1,13 @@
--- Returns a page of the frames of a stream from a number on, in order, without old best-effort frames.
+-- Returns the first frames of a range of a stream, in order, without old best-effort frames.
 -- Index: the primary key of frames.
--- Parameters: ?1 execution, ?2 attempt, ?3 number, ?4 the time up to which frames are old, ?5 limit
-select number, kind, best_effort, at, data
+-- Parameters: ?1 execution, ?2 attempt, ?3 and ?4 the range of numbers, without its end, ?5 the time up to which best-effort
+-- frames are old, ?6 limit
+select number, kind, best_effort, at, data, correlation_id
 from frames
 where execution = ?1
   and attempt = ?2
   and number >= ?3
-  and (best_effort = 0 or at > ?4)
+  and number < ?4
+  and (best_effort = 0 or at > ?5)
 order by number
-limit ?5
+limit ?6

@@ -5,6 +5,7 @@ use crate::submission::millis;
 use crate::worker::{Context, Failure};
 use crate::{Error, Name, Refusal};
 use bytes::Bytes;
+use selvedge_core::json;
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::step::StepDraft;
@@ -135,7 +136,7 @@ impl StepRequest {
     /// Returns the result that an earlier attempt recorded for the step.
     pub fn recorded<T: DeserializeOwned>(&self, kind: StepKind) -> Result<Option<T>, Failure> {
         let Some(result) = self.context.tracker().recorded(&self.name, kind)? else { return Ok(None) };
-        serde_json::from_slice(&result).map(Some).map_err(|error| {
+        json::parse(&result).map(Some).map_err(|error| {
             let name = &self.name;
             Failure::permanent(format!(
                 "the recorded result of the step {name:?} is not what the handler expects: {error}; give a step whose \
@@ -152,7 +153,7 @@ impl StepRequest {
                 "the result of the step {name:?} cannot be serialised as JSON: {error}"
             ))
         })?;
-        let value = serde_json::from_slice(&json).map_err(|error| {
+        let value = json::parse(&json).map_err(|error| {
             Failure::permanent(format!(
                 "the result of the step {name:?} cannot be read back from its JSON, so later attempts could not use it: \
                  {error}"

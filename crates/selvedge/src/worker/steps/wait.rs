@@ -9,6 +9,7 @@ use super::record::StepRequest;
 use crate::submission::millis;
 use crate::worker::{Context, Failure};
 use crate::{Name, Relative, ResumedBy, Timestamp};
+use selvedge_core::json;
 use selvedge_core::step::StepKind;
 use selvedge_core::suspension::{OnTimeout, WaitDraft};
 use serde::Deserialize;
@@ -326,7 +327,7 @@ impl ReceivedSignal {
     /// }
     /// ```
     pub fn payload<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_str(self.payload.get()).map_err(|error| {
+        json::parse(self.payload.get().as_bytes()).map_err(|error| {
             let (name, source) = (&self.name, &self.source);
             Failure::permanent(format!(
                 "the payload of the signal {name:?} from {source} is not what the handler expects: {error}"

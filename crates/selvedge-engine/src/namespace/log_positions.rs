@@ -1,0 +1,187 @@
+//! The history of one execution as a list of events, with the cursors of the log for all events that the log still has.
+//!
+//! A row is written before its transaction's entry of the log is numbered, so the history does not know the positions of
+//! its lines. They are searched by time: entries are in the order of their times, except for concurrent transactions. A
+//! line is found near the place that a bisection returns, and later lines of the execution come after it.
+
+use super::{Namespace, PublicEvent};
+use crate::Error;
+use selvedge_core::log::{Cursor, Event, unpack};
+use selvedge_core::{ExecutionId, Timestamp};
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The maximum time by which two entries may be out of order, in milliseconds.
+const OUT_OF_ORDER_MS: i64 = 60_000;
+/// The numbers of entries around the found place that are searched, one after the other. Only entries of concurrent
+/// transactions are out of order, so the first is nearly always enough.
+const AROUND: [i64; 3] = [100, 2_000, 20_000];
+/// The number of entries per read.
+const ENTRIES_PER_READ: u32 = 500;
+/// The longest time that a line waits for the log: an entry is readable once all entries before it are.
+const LOG_WAIT: Duration = Duration::from_secs(1);
+/// The pause between two searches for a line that is newer than the log.
+const LOG_PAUSE: Duration = Duration::from_millis(10);
+/// The number of digits of a cursor of the history itself: 8 for the version, 2 for the event of that version.
+const OWN_DIGITS: usize = 10;
+
+/// A change of the execution: its version and its time.
+type Line = (u32, Timestamp);
+/// The number of an entry, and the index of a fact in it.
+type Place = (i64, u32);
+
+impl Namespace {
+    /// Returns a page of an execution's own history, oldest first, and the cursor of the next page. The events have the
+    /// cursors of the log while the log has them, else cursors of this list. `after` may be either.
+    pub async fn history_page(
+        &self,
+        id: ExecutionId,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<PublicEvent>, Option<String>), Error> {
+        let mut events = self.execution_events(id).await?;
+        if let Some(after) = after {
+            let after = self.own_cursor(id, after).await?;
+            events.retain(|event| event.cursor > after);
+        }
+        let more = events.len() > limit;
+        events.truncate(limit);
+        let next = events.last().map(|event| event.cursor.clone()).filter(|_| more);
+        let mut lines: Vec<Line> =
+            events.iter().filter_map(|event| Some((event.version?, event.at))).collect();
+        lines.dedup();
+        let places = self.find_lines(id, &lines).await?;
+        for event in &mut events {
+            let index = u16::from_str_radix(&event.cursor[OWN_DIGITS - 2..], 16).unwrap_or_default();
+            if let Some((entry, fact)) = event.version.and_then(|version| places.get(&version)).copied() {
+                event.cursor = Cursor { entry, fact, event: index + 1 }.encode();
+            }
+        }
+        Ok((events, next))
+    }
+
+    /// Returns the cursor of the history itself for one of its cursors or one of the log.
+    async fn own_cursor(&self, id: ExecutionId, cursor: &str) -> Result<String, Error> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if cursor.len() == OWN_DIGITS && cursor.bytes().all(is_digit) {
+            return Ok(cursor.to_owned());
+        }
+        let Cursor { entry, fact, event } = Cursor::decode(cursor).ok_or(Error::InvalidCursor)?;
+        let page = self.inner().store.log_after(entry.saturating_sub(1).max(0), 1).await?;
+        if page.oldest > entry {
+            return Err(Error::CursorExpired);
+        }
+        let found = page.entries.first().filter(|found| found.number == entry);
+        let events = found.and_then(|found| unpack(&found.body).ok()).unwrap_or_default();
+        let of_this = events.get(fact as usize).filter(|event| event.execution == Some(id));
+        match (of_this.and_then(|event| event.version), event.checked_sub(1)) {
+            (Some(version), Some(index)) => Ok(format!("{version:08x}{index:02x}")),
+            (None, _) | (_, None) => Err(Error::InvalidCursor),
+        }
+    }
+
+    /// Returns the places of lines in the log, by version. Lines that the log no longer has are missing.
+    async fn find_lines(&self, id: ExecutionId, lines: &[Line]) -> Result<HashMap<u32, Place>, Error> {
+        let mut found = HashMap::new();
+        let deadline = Instant::now() + LOG_WAIT;
+        let oldest = self.entry_time(0).await?;
+        let may_be_logged = |line: &&Line| oldest.is_none_or(|(_, at)| at <= line.1.plus_ms(OUT_OF_ORDER_MS));
+        let mut previous = 0;
+        let mut window = Window::default();
+        for line in lines.iter().filter(may_be_logged) {
+            let place = loop {
+                if let Some(place) = window.find(id, *line) {
+                    break Some(place);
+                }
+                let newest = self.inner().store.log_after(i64::MAX - 1, 1).await?.upto;
+                if let Some(place) = self.search(id, *line, (previous, newest), &mut window).await? {
+                    break Some(place);
+                }
+                let is_recent = self.now().await? <= line.1.plus_ms(OUT_OF_ORDER_MS);
+                if !is_recent || Instant::now() >= deadline {
+                    break None;
+                }
+                tokio::time::sleep(LOG_PAUSE).await;
+            };
+            if let Some(place) = place {
+                previous = place.0;
+                found.insert(line.0, place);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Searches a line among the entries from `first` to `newest`.
+    async fn search(
+        &self,
+        id: ExecutionId,
+        line: Line,
+        (first, newest): (i64, i64),
+        window: &mut Window,
+    ) -> Result<Option<Place>, Error> {
+        let near = self.bisect(line.1, (first.saturating_sub(1), newest)).await?;
+        for around in AROUND {
+            let (from, until) = ((near - around).max(first - 1).max(0), (near + around).min(newest));
+            let mut after = from;
+            while after < until {
+                *window = self.read_window(after).await?;
+                if let Some(place) = window.find(id, line) {
+                    return Ok(Some(place));
+                }
+                match window.entries.last() {
+                    Some((last, _)) => after = *last,
+                    None => break,
+                }
+            }
+            if (from, until) == ((first - 1).max(0), newest) {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns a number such that entries up to it are earlier than a time, and the next one is not, as far as entries
+    /// are in order.
+    async fn bisect(&self, time: Timestamp, (mut before, mut end): (i64, i64)) -> Result<i64, Error> {
+        before = before.max(0);
+        while before < end {
+            let middle = before + (end - before) / 2;
+            match self.entry_time(middle).await? {
+                Some((number, at)) if at < time && number <= end => before = number,
+                Some(_) | None => end = middle,
+            }
+        }
+        Ok(before)
+    }
+
+    /// Returns the number and time of the first entry after a number.
+    async fn entry_time(&self, after: i64) -> Result<Option<(i64, Timestamp)>, Error> {
+        let page = self.inner().store.log_after(after.max(0), 1).await?;
+        let entry = page.entries.first();
+        Ok(entry.and_then(|entry| Some((entry.number, unpack(&entry.body).ok()?.first()?.at))))
+    }
+
+    async fn read_window(&self, after: i64) -> Result<Window, Error> {
+        let page = self.inner().store.log_after(after, ENTRIES_PER_READ).await?;
+        // An unreadable entry hides only its own events.
+        let unpacked = |entry: selvedge_store::Entry| (entry.number, unpack(&entry.body).unwrap_or_default());
+        Ok(Window { entries: page.entries.into_iter().map(unpacked).collect() })
+    }
+}
+
+/// Entries of the log that were read together.
+#[derive(Default)]
+struct Window {
+    entries: Vec<(i64, Vec<Event>)>,
+}
+
+impl Window {
+    fn find(&self, id: ExecutionId, (version, at): Line) -> Option<Place> {
+        let is_line =
+            |event: &Event| event.execution == Some(id) && event.version == Some(version) && event.at == at;
+        self.entries
+            .iter()
+            .find_map(|(number, events)| Some((*number, events.iter().position(is_line)? as u32)))
+    }
+}

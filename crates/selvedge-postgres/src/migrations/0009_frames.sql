@@ -1,0 +1,3 @@
+-- The worker's name for what a frame belongs to.
+alter table frames
+  add column correlation_id text;

@@ -1,0 +1,5 @@
+-- Replaces the settings of a namespace.
+-- Locks: the row. Index: namespaces_pkey.
+update namespaces
+set suspension_timeout_ms = $2
+where id = $1
