@@ -2,7 +2,8 @@
 
 use super::graft::join_again;
 use super::submit::key_names;
-use super::{follow, open_again, put_back, suspend, waitpoint};
+use super::waitpoint::{self, Reissue};
+use super::{follow, open_again, put_back, suspend};
 use crate::execution::CancelRequest;
 use crate::fact::{Fact, Next};
 use crate::gate::draws::fairness_line_of;
@@ -66,6 +67,8 @@ pub enum Action {
         /// The waitpoint.
         waitpoint: WaitpointId,
     },
+    /// Issue a new token of a waitpoint.
+    ReissueWaitpoint(Reissue),
     /// Change the tags.
     Tag {
         /// The tags to set.
@@ -98,6 +101,10 @@ impl Rule for Operate {
         match (&self.action, work.execution(self.namespace, self.execution)) {
             (Action::Resume, Ok(row)) => suspend::needs(row, needs),
             (Action::RevokeWaitpoint { .. }, Ok(row)) => needs.queries.waitpoints.push(row.id),
+            (Action::ReissueWaitpoint(_), Ok(row)) => {
+                needs.queries.waitpoints.push(row.id);
+                needs.queries.token_keys = true;
+            }
             _ => {}
         }
         let Some(name) = self.unique_key(work) else { return };
@@ -123,6 +130,7 @@ impl Rule for Operate {
             Action::RevokeWaitpoint { waitpoint } => {
                 waitpoint::revoke(&row, *waitpoint, self.actor.clone(), work)?;
             }
+            Action::ReissueWaitpoint(reissue) => reissue.decide(&row, self.actor.clone(), work)?,
             Action::Tag { set, remove } => self.tag(&row, set, remove, work)?,
         }
         work.execution(self.namespace, self.execution).cloned()

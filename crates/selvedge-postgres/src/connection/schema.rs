@@ -21,6 +21,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 5, minimum_reader: 5, sql: include_str!("../migrations/0005_suspension.sql") },
     Migration { version: 6, minimum_reader: 6, sql: include_str!("../migrations/0006_admission.sql") },
     Migration { version: 7, minimum_reader: 7, sql: include_str!("../migrations/0007_columns.sql") },
+    Migration { version: 8, minimum_reader: 8, sql: include_str!("../migrations/0008_waitpoints.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

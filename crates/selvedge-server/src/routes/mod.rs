@@ -80,8 +80,14 @@ fn execution_routes() -> Router<AppState> {
 
 fn waitpoint_routes() -> Router<AppState> {
     Router::new()
+        .route("/v1/waitpoints", get(waitpoints::list_all))
+        .route("/v1/waitpoints/{id}", get(waitpoints::get))
         .route("/v1/waitpoints/{id}/signal", post(waitpoints::signal))
+        .route("/v1/waitpoints/{id}/look", post(waitpoints::look))
+        .route("/v1/waitpoints/{id}/answer", post(waitpoints::answer))
+        .route("/v1/waitpoints/{id}/reissue", post(waitpoints::reissue))
         .route("/v1/waitpoints/{id}/revoke", post(waitpoints::revoke))
+        .route("/v1/admin/waitpoint-keys", get(waitpoints::list_keys))
         .route("/v1/admin/waitpoint-keys/rotate", post(waitpoints::rotate_keys))
 }
 

@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 13] = [
+const MIGRATIONS: [Migration; 14] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -29,6 +29,7 @@ const MIGRATIONS: [Migration; 13] = [
     suspension(include_str!("../migrations/0011_records.sql")),
     admission(include_str!("../migrations/0012_admission.sql")),
     columns(include_str!("../migrations/0013_columns.sql")),
+    waitpoints(include_str!("../migrations/0014_waitpoints.sql")),
 ];
 
 /// A migration of the first schema, which is usable only as a whole.
@@ -63,6 +64,12 @@ const fn admission(sql: &'static str) -> Migration {
 /// them would find no column of the old names.
 const fn columns(sql: &'static str) -> Migration {
     Migration { sql, minimum_reader: 13 }
+}
+
+/// A migration for the signals and issues of waitpoints: a program that does not know them would accept a token that was
+/// replaced by a new one.
+const fn waitpoints(sql: &'static str) -> Migration {
+    Migration { sql, minimum_reader: 14 }
 }
 
 /// The newest migration that this program knows.

@@ -150,6 +150,7 @@ impl Replay {
             | Fact::WaitpointCreated { .. }
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
+            | Fact::WaitpointReissued { .. }
             | Fact::Stepped { .. } => return self.state,
             Fact::Suspended { next: Next::Terminal(outcome), .. } => Next::Terminal(*outcome),
             // If the resume condition holds at once, the next fact resumes it.
@@ -245,6 +246,7 @@ impl Replay {
             | Fact::WaitpointCreated { .. }
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
+            | Fact::WaitpointReissued { .. }
             | Fact::Stepped { .. }
             | Fact::TokenKeysRotated { .. }
             | Fact::Held { .. }
@@ -318,6 +320,7 @@ impl Replay {
             | Fact::WaitpointCreated { .. }
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
+            | Fact::WaitpointReissued { .. }
             | Fact::Stepped { .. }
             | Fact::TokenKeysRotated { .. }
             | Fact::Held { .. }
