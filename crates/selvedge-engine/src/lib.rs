@@ -18,8 +18,8 @@ mod sync;
 pub use error::Error;
 pub use namespace::{
     Bulk, BulkResult, BulkTarget, ClaimWait, Ended, EventFilter, EventPage, FlowEnded, FlowView, Frames,
-    From, GateView, GrownFlow, HeartbeatResult, HeldReason, Namespace, Namespaces, PublicEvent, ReportItem,
-    Spent, StreamTail, View, WorkerView,
+    From, GateView, GrownFlow, HeartbeatResult, HeldReason, Namespace, Namespaces, PublicEvent, Relation,
+    ReportItem, Spent, StreamTail, View, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, ReconcilerScope, Tally};

@@ -10,6 +10,7 @@ mod health;
 mod lanes;
 mod operators;
 mod quotas;
+mod relatives;
 mod report;
 mod signals;
 mod steps;
@@ -68,6 +69,8 @@ fn execution_routes() -> Router<AppState> {
         .route("/v1/executions/{id}/signals", get(signals::list).post(signals::send))
         .route("/v1/executions/{id}/steps", get(steps::list))
         .route("/v1/executions/{id}/waitpoints", get(waitpoints::list))
+        .route("/v1/executions/{id}/upstreams", get(relatives::upstreams))
+        .route("/v1/executions/{id}/children", get(relatives::children))
         .route("/v1/executions/{id}/usage", get(budgets::of_execution))
         .route("/v1/executions/{id}/cancel", post(operators::cancel))
         .route("/v1/executions/{id}/replay", post(operators::replay))

@@ -2,6 +2,7 @@
 
 mod ends;
 mod invalid_input;
+mod relatives;
 mod submission;
 mod work;
 
