@@ -206,11 +206,17 @@ pub(crate) fn waits_form(waits: &[WaitDraft]) -> String {
 
 /// Returns the form of the waitpoints that a worker asks for.
 pub(crate) fn waitpoints_form(waitpoints: &[WaitpointDraft]) -> String {
-    let waitpoints = joined(", ", waitpoints, |WaitpointDraft { name, source, expires_ms }| {
-        let (name, source) = (quoted(name), optional(source.as_ref().map(quoted)));
-        let expires_ms = optional(*expires_ms);
-        format!("WaitpointDraft {{ name: {name}, source: {source}, expires_ms: {expires_ms} }}")
-    });
+    let waitpoints =
+        joined(", ", waitpoints, |WaitpointDraft { name, source, expires_ms, signals, prompt }| {
+            let (name, source) = (quoted(name), optional(source.as_ref().map(quoted)));
+            let expires_ms = optional(*expires_ms);
+            // Earlier builds did not have these fields, so they are left out where they are not given.
+            let signals =
+                signals.as_ref().map(|signals| format!(", signals: [{}]", joined(", ", signals, quoted)));
+            let prompt = prompt.as_ref().map(|prompt| format!(", prompt: {}", json(prompt)));
+            let more = signals.unwrap_or_default() + &prompt.unwrap_or_default();
+            format!("WaitpointDraft {{ name: {name}, source: {source}, expires_ms: {expires_ms}{more} }}")
+        });
     format!("[{waitpoints}]")
 }
 
@@ -507,10 +513,23 @@ mod tests {
         assert_eq!(suspend(every_condition(), Vec::new()), 0x061c_e5b7_bf6f_2632);
         let waitpoints = vec![
             WaitpointDraft::new(name("approval")),
-            WaitpointDraft { name: name("two"), source: Some(name("ann")), expires_ms: Some(9) },
+            WaitpointDraft {
+                source: Some(name("ann")),
+                expires_ms: Some(9),
+                ..WaitpointDraft::new(name("two"))
+            },
         ];
-        let waits = vec![wait(Condition::signal(name("approval")))];
-        assert_eq!(suspend(waits, waitpoints), 0xfacf_aa47_ab92_5472);
+        let waits = || vec![wait(Condition::signal(name("approval")))];
+        assert_eq!(suspend(waits(), waitpoints), 0xfacf_aa47_ab92_5472);
+        let plain = || WaitpointDraft::new(name("approval"));
+        let forms = [
+            plain(),
+            WaitpointDraft { signals: Some(vec![name("approval")]), ..plain() },
+            WaitpointDraft { prompt: Some("Go?".into()), ..plain() },
+        ];
+        let digests: std::collections::BTreeSet<u64> =
+            forms.into_iter().map(|form| suspend(waits(), vec![form])).collect();
+        assert_eq!(digests.len(), 3, "the signals and the prompt are part of the digest");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
+use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Timestamp, Waitpoint, WaitpointId,
@@ -247,6 +248,15 @@ impl Store for MemoryStore {
 
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
         self.read(|tables, _| tables.records.waitpoints_after(of, after, limit))
+    }
+
+    async fn list_waitpoints(
+        &self,
+        filter: &WaitpointFilter,
+        after: Option<WaitpointPosition>,
+        limit: u32,
+    ) -> Result<Vec<Waitpoint>, Error> {
+        self.read(|tables, _| tables.records.list_waitpoints(filter, after, limit))
     }
 
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {

@@ -2,7 +2,9 @@
 
 use selvedge_core::step::Step;
 use selvedge_core::token::{TokenKey, TokenKeyId};
+use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
 use selvedge_core::{Changes, ExecutionId, Needs, Rows, Signal, Waitpoint, WaitpointId};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
@@ -106,6 +108,20 @@ impl Records {
 
     pub fn waitpoints_after(&self, of: ExecutionId, number: u32, limit: u32) -> Vec<Waitpoint> {
         after(&self.waitpoints, of, number, limit)
+    }
+
+    /// Returns a page of the waitpoints that match, newest first.
+    pub fn list_waitpoints(
+        &self,
+        filter: &WaitpointFilter,
+        after: Option<WaitpointPosition>,
+        limit: u32,
+    ) -> Vec<Waitpoint> {
+        let matching = self.waitpoints.values().filter(|waitpoint| filter.selects(waitpoint));
+        let mut found: Vec<&Waitpoint> =
+            matching.filter(|waitpoint| after.is_none_or(|after| waitpoint.position() < after)).collect();
+        found.sort_unstable_by_key(|waitpoint| Reverse(waitpoint.position()));
+        found.into_iter().take(limit as usize).cloned().collect()
     }
 
     pub fn waitpoint(&self, id: WaitpointId) -> Option<Waitpoint> {

@@ -4,6 +4,7 @@
 //! with a guard before them. So records are read without locks of their own, after the locks on executions.
 
 use crate::connection::pipeline::Parameters;
+use crate::read::list::END_OF_TIME;
 use crate::row::{self, Micros};
 use crate::save::{Saving, column};
 use crate::{PostgresStore, sql};
@@ -11,7 +12,7 @@ use selvedge_core::rows::Changes;
 use selvedge_core::signal::Effect;
 use selvedge_core::step::StepKind;
 use selvedge_core::token::{TokenKey, TokenKeyId};
-use selvedge_core::waitpoint::WaitpointState;
+use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition, WaitpointState};
 use selvedge_core::{ExecutionId, Name, NamespaceId, Rows, Signal, Step, Waitpoint, WaitpointId};
 use selvedge_store::Error;
 use std::collections::HashSet;
@@ -61,6 +62,30 @@ impl PostgresStore {
         limit: u32,
     ) -> Result<Vec<Waitpoint>, Error> {
         self.read_records(&sql::WAITPOINTS_LIST, (of, after, limit), waitpoint).await
+    }
+
+    /// Returns a page of the waitpoints of a namespace, newest first.
+    pub(crate) async fn list_waitpoints_of(
+        &self,
+        filter: &WaitpointFilter,
+        after: Option<WaitpointPosition>,
+        limit: u32,
+    ) -> Result<Vec<Waitpoint>, Error> {
+        let (at, id) =
+            after.map_or((END_OF_TIME, Uuid::max()), |after| (after.created_at.into(), after.id.0));
+        let (namespace, limit) = (filter.namespace.0, i64::from(limit));
+        let states: Vec<i16> = filter.states().iter().map(|state| state.code()).collect();
+        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&namespace, &states, &at, &id, &limit];
+        let source = filter.source.as_ref().map(Name::as_str);
+        let text = match &source {
+            Some(source) => {
+                parameters.push(source);
+                &sql::WAITPOINTS_LIST_BY_SOURCE
+            }
+            None => &sql::WAITPOINTS_LIST_BY_STATE,
+        };
+        let rows = self.query(text, &parameters).await?;
+        rows.iter().map(|row| waitpoint(row).map_err(unreadable)).collect()
     }
 
     pub(crate) async fn find_waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
@@ -180,6 +205,8 @@ fn waitpoint(row: &Row) -> Result<Waitpoint, Unreadable> {
     let (code, number): (i16, Option<i32>) = (row.get(9), row.get(10));
     let state = WaitpointState::from_codes(code, number.map(|number| number as u32), row.get(11))
         .ok_or_else(|| (execution, format!("waitpoint {id} has the unknown state {code}")))?;
+    let signals = Waitpoint::decode_signals(row.get(12))
+        .map_err(|error| (execution, format!("waitpoint {id} has unreadable signals: {error}")))?;
     Ok(Waitpoint {
         id,
         namespace: NamespaceId(row.get(1)),
@@ -191,6 +218,9 @@ fn waitpoint(row: &Row) -> Result<Waitpoint, Unreadable> {
         created_at: row.get::<_, Micros>(7).time(),
         expires_at: row.get::<_, Option<Micros>>(8).map(Micros::time),
         state,
+        signals,
+        prompt: row.get(13),
+        issue: row.get::<_, i32>(14) as u32,
     })
 }
 
@@ -291,5 +321,8 @@ fn waitpoints(rows: &[Waitpoint]) -> Parameters<'_> {
         column(rows, |waitpoint| waitpoint.state.codes().0),
         column(rows, |waitpoint| waitpoint.state.codes().1.map(|signal| signal as i32)),
         column(rows, |waitpoint| waitpoint.state.codes().2),
+        column(rows, Waitpoint::encode_signals),
+        column(rows, |waitpoint| waitpoint.prompt.as_deref()),
+        column(rows, |waitpoint| waitpoint.issue as i32),
     ]
 }

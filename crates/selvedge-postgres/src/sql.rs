@@ -66,7 +66,7 @@ const STEP: &str = "steps.execution, steps.number, steps.name, steps.kind, steps
 /// The columns of a waitpoint.
 const WAITPOINT: &str = "waitpoints.id, waitpoints.namespace, waitpoints.execution, waitpoints.number, waitpoints.name, \
     waitpoints.source, waitpoints.key, waitpoints.created_at, waitpoints.expires_at, waitpoints.state, \
-    waitpoints.signal, waitpoints.effect";
+    waitpoints.signal, waitpoints.effect, waitpoints.signals, waitpoints.prompt, waitpoints.issue";
 
 /// Distance between the keys of two classes that follow each other, so that every priority fits in between.
 pub const PRIORITIES_PER_CLASS: i64 = 1 << 16;
@@ -274,6 +274,8 @@ statements! {
     WAITPOINTS_DELETE = "waitpoints/delete";
     WAITPOINTS_FIND = "waitpoints/find";
     WAITPOINTS_LIST = "waitpoints/list";
+    WAITPOINTS_LIST_BY_SOURCE = "waitpoints/list_by_source";
+    WAITPOINTS_LIST_BY_STATE = "waitpoints/list_by_state";
     WAITPOINTS_READ = "waitpoints/read";
     WAITPOINTS_UPSERT = "waitpoints/upsert";
 }

@@ -10,6 +10,7 @@ use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
+use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
@@ -146,6 +147,15 @@ impl Store for PostgresStore {
 
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
         self.read_waitpoints(of, after, limit).await
+    }
+
+    async fn list_waitpoints(
+        &self,
+        filter: &WaitpointFilter,
+        after: Option<WaitpointPosition>,
+        limit: u32,
+    ) -> Result<Vec<Waitpoint>, Error> {
+        self.list_waitpoints_of(filter, after, limit).await
     }
 
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {

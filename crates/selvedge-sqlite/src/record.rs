@@ -10,10 +10,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use selvedge_core::signal::Effect;
 use selvedge_core::step::{Step, StepKind};
 use selvedge_core::token::{TokenKey, TokenKeyId};
-use selvedge_core::waitpoint::WaitpointState;
+use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition, WaitpointState};
 use selvedge_core::{
     Changes, ExecutionId, NamespaceId, Needs, Rows, Signal, Timestamp, Waitpoint, WaitpointId,
 };
+use std::cmp::Reverse;
 
 /// Returns a page of an execution's signals after a number, in order, with their payloads.
 pub fn signals(
@@ -43,6 +44,35 @@ pub fn waitpoints(
     limit: u32,
 ) -> rusqlite::Result<Vec<Waitpoint>> {
     all(connection, &sql::WAITPOINTS_LIST, params![of.0.as_bytes(), after, limit], readable_waitpoint)
+}
+
+/// Returns a page of the waitpoints of a namespace, newest first. Reads one range of an index for each state.
+pub fn list_waitpoints(
+    connection: &Connection,
+    filter: &WaitpointFilter,
+    after: Option<WaitpointPosition>,
+    limit: u32,
+) -> rusqlite::Result<Vec<Waitpoint>> {
+    let (at, id) = after
+        .map_or((i64::MAX, Vec::new()), |after| (after.created_at.micros(), after.id.0.as_bytes().to_vec()));
+    let namespace = filter.namespace.0;
+    let mut found = Vec::new();
+    for state in filter.states() {
+        let state = state.code();
+        found.extend(match &filter.source {
+            Some(source) => {
+                let of_source = params![namespace, state, at, id, limit, source.as_str()];
+                all(connection, &sql::WAITPOINTS_LIST_BY_SOURCE, of_source, readable_waitpoint)?
+            }
+            None => {
+                let of_state = params![namespace, state, at, id, limit];
+                all(connection, &sql::WAITPOINTS_LIST_BY_STATE, of_state, readable_waitpoint)?
+            }
+        });
+    }
+    found.sort_unstable_by_key(|waitpoint| Reverse(waitpoint.position()));
+    found.truncate(limit as usize);
+    Ok(found)
 }
 
 /// Returns a waitpoint by id.
@@ -118,6 +148,8 @@ fn readable_waitpoint(found: &Row<'_>) -> rusqlite::Result<Waitpoint> {
             "waitpoint {id}: unknown state {state}, signal {signal:?}, effect {effect:?}"
         ))
     };
+    let signals = Waitpoint::decode_signals(found.get::<_, Option<String>>(12)?.as_deref());
+    let signals = signals.map_err(|error| not_understood(&format!("waitpoint {id}: signals: {error}")))?;
     Ok(Waitpoint {
         id,
         namespace: NamespaceId(found.get(3)?),
@@ -129,6 +161,9 @@ fn readable_waitpoint(found: &Row<'_>) -> rusqlite::Result<Waitpoint> {
         created_at: row::time(found, 7)?,
         expires_at: row::optional_time(found, 8)?,
         state: WaitpointState::from_codes(state, signal, effect).ok_or_else(unknown)?,
+        signals,
+        prompt: found.get(13)?,
+        issue: found.get(14)?,
     })
 }
 
@@ -263,6 +298,9 @@ fn write_waitpoint(connection: &Connection, waitpoint: &Waitpoint) -> rusqlite::
         state,
         signal,
         effect,
+        waitpoint.encode_signals(),
+        waitpoint.prompt,
+        waitpoint.issue,
     ])?;
     Ok(())
 }

@@ -51,8 +51,8 @@ const STEP: &str = "execution, number, name, kind, attempt, started_at, recorded
 const TOKEN_KEY: &str = "id, fingerprint, created_at, retires_at";
 
 /// The columns of a waitpoint.
-const WAITPOINT: &str =
-    "execution, number, id, namespace, name, source, key, created_at, expires_at, state, signal, effect";
+const WAITPOINT: &str = "execution, number, id, namespace, name, source, key, created_at, expires_at, state, signal, effect, \
+    signals, prompt, issue";
 
 /// Every placeholder with its text.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
@@ -244,6 +244,8 @@ statements! {
     WAITPOINTS_DELETE = "waitpoints/delete";
     WAITPOINTS_FIND = "waitpoints/find";
     WAITPOINTS_LIST = "waitpoints/list";
+    WAITPOINTS_LIST_BY_SOURCE = "waitpoints/list_by_source";
+    WAITPOINTS_LIST_BY_STATE = "waitpoints/list_by_state";
     WAITPOINTS_UPSERT = "waitpoints/upsert";
 }
 

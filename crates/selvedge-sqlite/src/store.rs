@@ -13,6 +13,7 @@ use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
+use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Timestamp, Waitpoint, WaitpointId,
@@ -143,6 +144,17 @@ impl Store for SqliteStore {
 
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
         self.readers.read(move |connection| record::waitpoints(connection, of, after, limit)).await
+    }
+
+    async fn list_waitpoints(
+        &self,
+        filter: &WaitpointFilter,
+        after: Option<WaitpointPosition>,
+        limit: u32,
+    ) -> Result<Vec<Waitpoint>, Error> {
+        let filter = filter.clone();
+        let read = move |connection: &_| record::list_waitpoints(connection, &filter, after, limit);
+        self.readers.read(read).await
     }
 
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {

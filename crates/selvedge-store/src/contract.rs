@@ -13,6 +13,7 @@ use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::submission::check_duration;
 use selvedge_core::token::TokenKey;
+use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
 use selvedge_core::{
     Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Refusal,
     Rows, Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
@@ -299,6 +300,13 @@ pub trait Store: Send + Sync + 'static {
     async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error>;
     /// Returns waitpoints of an execution with numbers greater than `after`, in order.
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error>;
+    /// Returns a page of the waitpoints of a namespace that match, newest first.
+    async fn list_waitpoints(
+        &self,
+        filter: &WaitpointFilter,
+        after: Option<WaitpointPosition>,
+        limit: u32,
+    ) -> Result<Vec<Waitpoint>, Error>;
     /// Returns a waitpoint by its id.
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error>;
     /// Returns the keys that sign waitpoint tokens, by id.

@@ -14,6 +14,7 @@ use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
+use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
 use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Timestamp, Waitpoint, WaitpointId,
@@ -154,6 +155,16 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::waitpoints`].
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
         self.inner().waitpoints(of, after, limit).await
+    }
+
+    /// See [`Store::list_waitpoints`].
+    async fn list_waitpoints(
+        &self,
+        filter: &WaitpointFilter,
+        after: Option<WaitpointPosition>,
+        limit: u32,
+    ) -> Result<Vec<Waitpoint>, Error> {
+        self.inner().list_waitpoints(filter, after, limit).await
     }
 
     /// See [`Store::waitpoint`].
@@ -406,6 +417,15 @@ impl<T: StoreWrapper> Store for T {
 
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
         StoreWrapper::waitpoints(self, of, after, limit).await
+    }
+
+    async fn list_waitpoints(
+        &self,
+        filter: &WaitpointFilter,
+        after: Option<WaitpointPosition>,
+        limit: u32,
+    ) -> Result<Vec<Waitpoint>, Error> {
+        StoreWrapper::list_waitpoints(self, filter, after, limit).await
     }
 
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {

@@ -332,6 +332,7 @@ macro_rules! conformance_cases {
             }
             suspension::waitpoints: {
                 waitpoints_are_read_back_with_every_field_by_id_and_by_execution
+                waitpoints_are_listed_by_state_and_source_newest_first
                 a_waitpoint_is_created_before_the_suspension_or_with_it
                 a_name_refers_to_the_same_waitpoint_until_its_signal_is_taken
                 a_waitpoint_that_accepts_no_delivery_is_created_anew
@@ -348,7 +349,10 @@ macro_rules! conformance_cases {
                 a_token_used_concurrently_is_accepted_once
                 a_callers_key_and_a_token_deduplicate_the_same_delivery
                 a_token_is_accepted_only_at_its_own_waitpoint
-                a_token_cannot_deliver_under_the_name_of_another_waitpoint
+                a_token_sends_only_the_signals_of_its_waitpoint
+                a_token_of_an_earlier_build_sends_any_signal_but_that_of_another_waitpoint
+                a_new_token_ends_the_old_one
+                an_operator_answers_in_place_of_the_token_holder
                 a_token_is_refused_from_the_moment_of_its_expiry
                 a_revoked_token_is_refused
                 a_token_of_an_ended_execution_is_refused

@@ -175,8 +175,8 @@ fn check_waitpoints(row: &Execution, logged: &Recorded, waitpoints: &[Waitpoint]
     let mut violations = Vec::new();
     for (logged, one) in logged.waitpoints.iter().zip(waitpoints) {
         let same = (logged.id, &logged.name, &logged.source) == (one.id, &one.name, &one.source)
-            && (logged.created_at, logged.expires_at, logged.state)
-                == (one.created_at, one.expires_at, one.state);
+            && (logged.created_at, logged.expires_at, logged.state, logged.issue)
+                == (one.created_at, one.expires_at, one.state, one.issue);
         if !same {
             violations.push(format!("the event log has {logged:?}, and the store has {one:?}"));
         }

@@ -168,6 +168,7 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::WaitpointCreated { .. }
         | Fact::WaitpointExpired { .. }
         | Fact::WaitpointRevoked { .. }
+        | Fact::WaitpointReissued { .. }
         | Fact::Stepped { .. }
         | Fact::TokenKeysRotated { .. }
         | Fact::Held { .. }

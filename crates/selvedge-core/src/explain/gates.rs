@@ -13,10 +13,10 @@ const HOLDERS_MAX: usize = 10;
 /// Explains why the gate that holds an execution, or for which it is suspended, does not release it.
 pub(super) fn holding(row: &Execution, around: &ExplainContext<'_>) -> Vec<Reason> {
     let Some(name) = row.state.gate() else { return Vec::new() };
-    if name.kind == GateKind::Fair {
-        return line(row, name, around);
-    }
-    let refused = refused(row, name, around);
+    let refused = match name.kind {
+        GateKind::Fair => line(row, name, around),
+        GateKind::Lane | GateKind::Key | GateKind::Quota | GateKind::Budget => refused(row, name, around),
+    };
     if !refused.is_empty() {
         return refused;
     }
@@ -39,8 +39,12 @@ pub(super) fn drawn(row: &Execution, around: &ExplainContext<'_>) -> Vec<Reason>
     others.flat_map(|name| refused(row, &name, around)).collect()
 }
 
-/// Explains the place of an execution in its fairness line: names the head, and whether a worker could run it.
+/// Explains the place of an execution in its fairness line: names the head, and whether a worker could run it. Empty if
+/// the line has no head, so that the next execution is about to move up.
 fn line(row: &Execution, name: &GateName, around: &ExplainContext<'_>) -> Vec<Reason> {
+    if around.gate(name).active == 0 {
+        return Vec::new();
+    }
     let turn = |message| Reason::new(Code::FairnessTurn, message).about(Reference::gate(name));
     let Some(head) = around.head else {
         return vec![turn(format!("another execution comes before it in {name}"))];

@@ -505,6 +505,15 @@ pub enum Fact {
         /// The digest of the report.
         digest: u64,
     },
+    /// An operator issued a new token of a waitpoint, which is open again.
+    WaitpointReissued {
+        /// The waitpoint's id.
+        waitpoint: WaitpointId,
+        /// The waitpoint's name.
+        name: Name,
+        /// The time at which it expires; none if it does not.
+        expires_at: Option<Timestamp>,
+    },
 }
 
 impl Fact {
@@ -542,9 +551,10 @@ impl Fact {
             Fact::Noticed { .. } => Cause::Notice,
             Fact::Resumed { .. } => Cause::Resume,
             Fact::SuspensionTimedOut { .. } => Cause::SuspensionTimeout,
-            Fact::WaitpointCreated { .. } | Fact::WaitpointExpired { .. } | Fact::WaitpointRevoked { .. } => {
-                Cause::Waitpoint
-            }
+            Fact::WaitpointCreated { .. }
+            | Fact::WaitpointExpired { .. }
+            | Fact::WaitpointRevoked { .. }
+            | Fact::WaitpointReissued { .. } => Cause::Waitpoint,
             Fact::Stepped { .. } => Cause::Step,
             Fact::Held { .. } => Cause::Hold,
             Fact::Admitted { .. } => Cause::Admit,

@@ -216,6 +216,12 @@ impl Fact {
             Fact::WaitpointRevoked { waitpoint, name } => {
                 vec![("waitpoint.revoked", json!({ "waitpoint": waitpoint, "name": name }))]
             }
+            Fact::WaitpointReissued { waitpoint, name, expires_at } => {
+                let mut data = time_data("expires_at", *expires_at);
+                data["waitpoint"] = json!(waitpoint);
+                data["name"] = json!(name);
+                vec![("waitpoint.reissued", data)]
+            }
             Fact::Stepped { name, kind, attempt, duration_ms, .. } => {
                 let data = json!({
                     "name": name, "kind": kind.as_str(), "attempt": attempt, "duration_ms": duration_ms,
@@ -311,6 +317,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "waitpoint.created",
     "waitpoint.expired",
     "waitpoint.revoked",
+    "waitpoint.reissued",
     "step.recorded",
     "operator.token_keys_rotated",
     "execution.held",

@@ -3,7 +3,8 @@
 use super::graft::join_again;
 use super::keyed::Repeatable;
 use super::submit::key_names;
-use super::{follow, open_again, put_back, suspend, waitpoint};
+use super::waitpoint::{self, Reissue};
+use super::{follow, open_again, put_back, suspend};
 use crate::execution::CancelRequest;
 use crate::fact::{Fact, Next};
 use crate::gate::draws::fairness_line_of;
@@ -67,6 +68,8 @@ pub enum Action {
         /// The waitpoint.
         waitpoint: WaitpointId,
     },
+    /// Issue a new token of a waitpoint.
+    ReissueWaitpoint(Reissue),
     /// Change the tags.
     Tag {
         /// The tags to set.
@@ -102,6 +105,10 @@ impl Rule for Operate {
             (Action::Cancel { .. }, Ok(row)) => needs.flows.lock(row.flow),
             (Action::Resume, Ok(row)) => suspend::needs(row, needs),
             (Action::RevokeWaitpoint { .. }, Ok(row)) => needs.queries.waitpoints.push(row.id),
+            (Action::ReissueWaitpoint(_), Ok(row)) => {
+                needs.queries.waitpoints.push(row.id);
+                needs.queries.token_keys = true;
+            }
             _ => {}
         }
         let Some(name) = self.unique_key(work) else { return };
@@ -167,7 +174,7 @@ impl Operate {
                 | State::Held(_)
                 | State::Active(_) => Err(self.wrong_state(row, "only a suspended execution can be resumed")),
             },
-            Action::RevokeWaitpoint { .. } => Ok(true),
+            Action::RevokeWaitpoint { .. } | Action::ReissueWaitpoint(_) => Ok(true),
             Action::Tag { set, remove } => {
                 check_tags("/set", set.clone())?;
                 let tags = check_tags("/set", changed_tags(row, set, remove))?;
@@ -195,6 +202,7 @@ impl Operate {
             Action::RevokeWaitpoint { waitpoint } => {
                 waitpoint::revoke(row, *waitpoint, self.actor.clone(), work)?;
             }
+            Action::ReissueWaitpoint(reissue) => reissue.decide(row, self.actor.clone(), work)?,
             Action::Tag { set, remove } => {
                 let fact = Fact::Tagged { set: set.clone(), remove: remove.clone() };
                 self.apply(work, fact, |row| row.tags = changed_tags(row, set, remove));

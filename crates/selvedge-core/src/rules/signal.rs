@@ -3,7 +3,7 @@
 
 use super::step::check_bytes;
 use super::suspend::{self, ForcedWaits, resume};
-use super::waitpoint::no_waitpoint;
+use super::waitpoint::{closed, no_waitpoint};
 use crate::digest::Digest;
 use crate::fact::Fact;
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
@@ -14,9 +14,9 @@ use crate::signal::{Effect, SIGNAL_LIMIT, SIGNALS_MAX, Signal};
 use crate::state::State;
 use crate::submission::check_payload;
 use crate::suspension::{IncomingSignal, ResumedBy, Suspension};
-use crate::token::Secret;
-use crate::waitpoint::{Waitpoint, WaitpointState};
-use crate::{Execution, ExecutionId, Name, NamespaceId, Refusal, WaitpointId, Work};
+use crate::token::{Secret, TokenKey};
+use crate::waitpoint::{Waitpoint, WaitpointState, WaitpointStateName};
+use crate::{Execution, ExecutionId, Name, NamespaceId, Refusal, Timestamp, WaitpointId, Work};
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -51,6 +51,15 @@ pub enum SignalSender {
         /// The root secret, for verification.
         secret: Arc<Secret>,
     },
+    /// An operator who answers in place of the holder of the token. The signal has the source of the waitpoint.
+    Operator {
+        /// The namespace.
+        namespace: NamespaceId,
+        /// The waitpoint.
+        waitpoint: WaitpointId,
+        /// The operator.
+        actor: Name,
+    },
 }
 
 /// Hides the token.
@@ -59,6 +68,7 @@ impl fmt::Debug for SignalSender {
         match self {
             SignalSender::Caller { namespace, source } => write!(f, "Caller({namespace}, {source:?})"),
             SignalSender::TokenHolder { waitpoint, .. } => write!(f, "TokenHolder({waitpoint}, ..)"),
+            SignalSender::Operator { waitpoint, actor, .. } => write!(f, "Operator({waitpoint}, {actor:?})"),
         }
     }
 }
@@ -121,9 +131,13 @@ impl Rule for Deliver {
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.executions.lock([self.execution]);
         needs.queries.signal_keys.extend(self.key.iter().map(|key| (self.execution, key.clone())));
-        if let SignalSender::TokenHolder { .. } = self.sender {
-            needs.queries.waitpoints.push(self.execution);
-            needs.queries.token_keys = true;
+        match self.sender {
+            SignalSender::Caller { .. } => {}
+            SignalSender::Operator { .. } => needs.queries.waitpoints.push(self.execution),
+            SignalSender::TokenHolder { .. } => {
+                needs.queries.waitpoints.push(self.execution);
+                needs.queries.token_keys = true;
+            }
         }
         if let Ok(Some(row)) = work.find(self.execution) {
             suspend::needs(row, needs);
@@ -139,23 +153,33 @@ impl Rule for Deliver {
             SignalSender::TokenHolder { waitpoint, token, secret } => {
                 let known = work.waitpoint(self.execution, *waitpoint).cloned();
                 let known = known.ok_or_else(|| no_waitpoint(*waitpoint))?;
-                verify(&known, token, secret, work)?;
-                if let WaitpointState::Delivered(number, effect) = known.state {
-                    return Ok(first_reply(number, effect, &known));
-                }
+                verify(&known, token, secret, work.token_keys(), work.now())?;
                 let row = work.execution(known.namespace, self.execution)?.clone();
                 (row, known.source.clone(), Some(known))
             }
+            SignalSender::Operator { namespace, waitpoint, .. } => {
+                let row = work.execution(*namespace, self.execution)?.clone();
+                let known = work.waitpoint(self.execution, *waitpoint).cloned();
+                let known = known.ok_or_else(|| no_waitpoint(*waitpoint))?;
+                (row, known.source.clone(), Some(known))
+            }
         };
-        let name = self.name.clone().or_else(|| waitpoint.as_ref().map(|one| one.name.clone()));
-        let name = name.ok_or_else(|| Refusal::field("/name", "is missing; give the signal a name"))?;
-        let digest = self.digest(&name, &source);
-        if let Some(known) = self.key.as_ref().and_then(|key| work.keyed_signal(row.id, key)) {
-            return repeated(known, digest);
+        if let Some((number, effect, known)) = waitpoint.as_ref().and_then(first_delivery) {
+            return Ok(first_reply(number, effect, known));
+        }
+        let default = waitpoint.as_ref().and_then(Waitpoint::default_signal);
+        let name = self.name.as_ref().or(default).cloned();
+        if let Some(name) = &name
+            && let Some(known) = self.key.as_ref().and_then(|key| work.keyed_signal(row.id, key))
+        {
+            return repeated(known, self.digest(name, &source));
         }
         if let Some(waitpoint) = &waitpoint {
-            check_accepts(waitpoint, &name, work)?;
+            self.check_open(waitpoint, &row, work)?;
+            check_choice(waitpoint, name.as_ref(), work)?;
         }
+        let name = name.ok_or_else(|| Refusal::field("/name", "is missing; give the signal a name"))?;
+        let digest = self.digest(&name, &source);
         if let Some(outcome) = row.state.outcome() {
             return Err(Refusal::AlreadyTerminal { execution: row.id, outcome });
         }
@@ -210,7 +234,11 @@ impl Deliver {
             effect,
         };
         let counted = suspension.clone().filter(|_| effect == Effect::Counted);
-        work.apply(id, fact, None, |row| {
+        let actor = match &self.sender {
+            SignalSender::Operator { actor, .. } => Some(actor.clone()),
+            SignalSender::Caller { .. } | SignalSender::TokenHolder { .. } => None,
+        };
+        work.apply(id, fact, actor, |row| {
             let record = &mut row.detail.record;
             record.signals += 1;
             record.untaken += 1;
@@ -228,6 +256,25 @@ impl Deliver {
         Delivered { number, name, source, duplicate: false, effect }
     }
 
+    /// Refuses a delivery through a waitpoint that is not open.
+    fn check_open(&self, waitpoint: &Waitpoint, row: &Execution, work: &Work) -> Result<(), Refusal> {
+        let (reason, detail) = match waitpoint.state_at(work.now()) {
+            WaitpointStateName::Open | WaitpointStateName::Delivered => return Ok(()),
+            WaitpointStateName::Revoked => {
+                (TokenReason::Revoked, "this token was revoked; ask for a new one")
+            }
+            WaitpointStateName::Expired => {
+                (TokenReason::Expired, "this token has expired; ask for a new one")
+            }
+        };
+        match &self.sender {
+            SignalSender::Caller { .. } | SignalSender::TokenHolder { .. } => Err(refused(reason, detail)),
+            SignalSender::Operator { .. } => {
+                Err(closed(row, waitpoint, "issue it again, or send the signal to the execution"))
+            }
+        }
+    }
+
     /// Returns the digest by which a repeat under the same key is recognised.
     pub(crate) fn digest(&self, name: &Name, source: &Name) -> u64 {
         let mut digest = Digest::new();
@@ -238,15 +285,21 @@ impl Deliver {
     }
 }
 
-/// Refuses a token that is not that of this waitpoint. Nothing about the waitpoint is revealed before the token is
-/// verified.
-fn verify(waitpoint: &Waitpoint, token: &str, secret: &Secret, work: &Work) -> Result<(), Refusal> {
-    let key = work.token_keys().find(|key| key.id == waitpoint.key);
-    let accepted = key.is_some_and(|key| key.verifies(work.now()));
+/// Refuses a token that is not that of this waitpoint, or whose key was retired. Nothing about the waitpoint may be
+/// revealed before its token is verified.
+pub fn verify<'a>(
+    waitpoint: &Waitpoint,
+    token: &str,
+    secret: &Secret,
+    mut keys: impl Iterator<Item = &'a TokenKey>,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    let key = keys.find(|key| key.id == waitpoint.key);
+    let accepted = key.is_some_and(|key| key.verifies(now));
     if !secret.verify(waitpoint, token) || !accepted {
         return Err(refused(
             TokenReason::Invalid,
-            "this token does not permit a delivery to this waitpoint; use the token of the waitpoint",
+            "this token does not permit a delivery to this waitpoint; use the newest token of the waitpoint",
         ));
     }
     Ok(())
@@ -256,21 +309,23 @@ fn refused(reason: TokenReason, detail: &str) -> Refusal {
     Refusal::Token { reason, detail: detail.into() }
 }
 
-/// Refuses a delivery that a waitpoint does not accept.
-fn check_accepts(waitpoint: &Waitpoint, name: &Name, work: &Work) -> Result<(), Refusal> {
-    if waitpoint.state == WaitpointState::Revoked {
-        return Err(refused(TokenReason::Revoked, "this token was revoked; ask for a new one"));
+/// Refuses the name of a signal that the token of a waitpoint may not send, or a missing name where there is a choice.
+fn check_choice(waitpoint: &Waitpoint, name: Option<&Name>, work: &Work) -> Result<(), Refusal> {
+    let choices = waitpoint.choices().iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
+    let Some(name) = name else {
+        return Err(Refusal::field("/name", format!("is missing; choose one of: {choices}")));
+    };
+    let allowed = match &waitpoint.signals {
+        Some(signals) => signals.contains(name),
+        // Created by an earlier build: any name that is not that of another waitpoint.
+        None => {
+            *name == waitpoint.name || work.waitpoints(waitpoint.execution).all(|other| other.name != *name)
+        }
+    };
+    match allowed {
+        true => Ok(()),
+        false => Err(Refusal::field("/name", format!("is {name:?}; this token may send: {choices}"))),
     }
-    if !waitpoint.is_open(work.now()) {
-        return Err(refused(TokenReason::Expired, "this token has expired; ask for a new one"));
-    }
-    let mut others = work.waitpoints(waitpoint.execution);
-    if *name != waitpoint.name && others.any(|other| other.name == *name) {
-        let detail =
-            format!("is {name:?}, the name of another waitpoint; this token is for {:?}", waitpoint.name);
-        return Err(Refusal::field("/name", detail));
-    }
-    Ok(())
 }
 
 /// Refuses a signal beyond the limits of an execution.
@@ -280,6 +335,14 @@ fn check_room(row: &Execution, bytes: usize) -> Result<(), Refusal> {
         return Err(Refusal::LimitReached { execution: row.id, what, limit });
     }
     check_bytes(row, bytes)
+}
+
+/// Returns the first delivery through a waitpoint, if it has received one.
+fn first_delivery(waitpoint: &Waitpoint) -> Option<(u32, Effect, &Waitpoint)> {
+    match waitpoint.state {
+        WaitpointState::Delivered(number, effect) => Some((number, effect, waitpoint)),
+        WaitpointState::Open | WaitpointState::Expired | WaitpointState::Revoked => None,
+    }
 }
 
 /// Returns the reply of the first delivery through a waitpoint.

@@ -1,4 +1,4 @@
-//! Creation, expiry and revocation of waitpoints, and rotation of the keys that sign their tokens.
+//! Creation, expiry, revocation and re-issue of waitpoints, and rotation of the keys that sign their tokens.
 
 use super::keyed::Repeatable;
 use crate::fact::Fact;
@@ -6,8 +6,9 @@ use crate::name::NAME_LIMIT;
 use crate::rule::{Phase, Profile, Rule};
 use crate::submission::check_duration;
 use crate::token::{TokenKey, TokenKeyId};
-use crate::waitpoint::{WAITPOINTS_MAX, Waitpoint, WaitpointState};
+use crate::waitpoint::{CHOICES_MAX, PROMPT_LIMIT, WAITPOINTS_MAX, Waitpoint, WaitpointState};
 use crate::{Execution, Name, NamespaceId, Needs, Refusal, Timestamp, WaitpointId, Work};
+use std::fmt;
 
 /// A waitpoint as a worker requests it.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,12 +19,16 @@ pub struct WaitpointDraft {
     pub source: Option<Name>,
     /// The time until it expires, in milliseconds. Default: it does not expire.
     pub expires_ms: Option<i64>,
+    /// The names of the signals that the token may send. Default: the waitpoint's name.
+    pub signals: Option<Vec<Name>>,
+    /// The question to the holder of the token. Default: none.
+    pub prompt: Option<String>,
 }
 
 impl WaitpointDraft {
     /// Creates a draft of this name, which does not expire.
     pub fn new(name: Name) -> Self {
-        WaitpointDraft { name, source: None, expires_ms: None }
+        WaitpointDraft { name, source: None, expires_ms: None, signals: None, prompt: None }
     }
 
     /// Checks every field. The refusal names the first invalid one.
@@ -32,6 +37,20 @@ impl WaitpointDraft {
         if let Some(source) = &self.source {
             Name::parse(&format!("{pointer}/source"), source, NAME_LIMIT)?;
         }
+        if let Some(signals) = &self.signals {
+            let at = format!("{pointer}/signals");
+            if signals.is_empty() || signals.len() > CHOICES_MAX {
+                let detail = format!("has {} names; give 1 to {CHOICES_MAX}", signals.len());
+                return Err(Refusal::field(&at, detail));
+            }
+            for (index, signal) in signals.iter().enumerate() {
+                Name::parse(&format!("{at}/{index}"), signal, NAME_LIMIT)?;
+            }
+        }
+        if let Some(length) = self.prompt.as_ref().map(String::len).filter(|length| *length > PROMPT_LIMIT) {
+            let detail = format!("has {length} bytes; at most {PROMPT_LIMIT} are allowed");
+            return Err(Refusal::field(&format!("{pointer}/prompt"), detail));
+        }
         let expires = format!("{pointer}/expires_ms");
         self.expires_ms.map_or(Ok(()), |ms| check_duration(&expires, ms))
     }
@@ -39,10 +58,32 @@ impl WaitpointDraft {
     fn source(&self) -> &Name {
         self.source.as_ref().unwrap_or(&self.name)
     }
+
+    fn signals(&self) -> &[Name] {
+        self.signals.as_deref().unwrap_or(std::slice::from_ref(&self.name))
+    }
+
+    /// Refuses to return a known waitpoint for this draft if its token would mean something else.
+    fn check_same(&self, known: &Waitpoint, pointer: &str) -> Result<(), Refusal> {
+        let mismatch = |field: &str, wanted: &dyn fmt::Debug, actual: &dyn fmt::Debug| {
+            let name = &known.name;
+            let detail = format!(
+                "is {wanted:?}, but the existing waitpoint {name:?} has {actual:?}; repeat that, or choose another name"
+            );
+            Err(Refusal::IdempotencyMismatch { pointer: format!("{pointer}/{field}"), detail })
+        };
+        if known.source != *self.source() {
+            return mismatch("source", self.source(), &known.source);
+        }
+        match &known.signals {
+            Some(signals) if signals != self.signals() => mismatch("signals", &self.signals(), signals),
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
-/// Creates waitpoints. An existing waitpoint of the same name is returned again, with the same token, if it is open or
-/// no wait has taken its signal yet.
+/// Creates waitpoints. An existing waitpoint of the same name is returned again, with the same token and prompt, if it is
+/// open or no wait has taken its signal yet.
 pub fn create(
     work: &mut Work,
     row: &Execution,
@@ -68,15 +109,7 @@ pub fn create(
         };
         let known = before.or_else(|| work.waitpoints(row.id).rev().find(reusable)).cloned();
         if let Some(known) = known {
-            if known.source != *draft.source() {
-                let detail = format!(
-                    "is {:?}, but the existing waitpoint {:?} has the source {:?}; repeat that source, or choose another name",
-                    draft.source(),
-                    known.name,
-                    known.source
-                );
-                return Err(Refusal::IdempotencyMismatch { pointer: format!("/{index}/source"), detail });
-            }
+            draft.check_same(&known, &format!("/{index}"))?;
             waitpoints.push((known, false));
             continue;
         }
@@ -96,6 +129,9 @@ pub fn create(
             created_at: now,
             expires_at: draft.expires_ms.map(|ms| now.plus_ms(ms)),
             state: WaitpointState::Open,
+            signals: Some(draft.signals().to_vec()),
+            prompt: draft.prompt.clone(),
+            issue: 0,
         };
         waitpoints.push((waitpoint, true));
     }
@@ -171,6 +207,57 @@ pub fn revoke(row: &Execution, id: WaitpointId, actor: Name, work: &mut Work) ->
         close(work, waitpoint, WaitpointState::Revoked, fact, Some(actor));
     }
     Ok(())
+}
+
+/// The request of an operator for a new token of a waitpoint.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reissue {
+    /// The waitpoint.
+    pub waitpoint: WaitpointId,
+    /// The time until the waitpoint expires, in milliseconds. Default: its expiry stays.
+    pub expires_ms: Option<i64>,
+    /// The fingerprint of the root secret that signs the new token.
+    pub fingerprint: i64,
+}
+
+impl Reissue {
+    /// Issues a new token, which ends the old one. A waitpoint that was revoked or has expired is open again. Refuses
+    /// one that has received its delivery.
+    pub fn decide(&self, row: &Execution, actor: Name, work: &mut Work) -> Result<(), Refusal> {
+        let known = work.waitpoint(row.id, self.waitpoint).cloned();
+        let known = known.ok_or_else(|| no_waitpoint(self.waitpoint))?;
+        self.expires_ms.map_or(Ok(()), |ms| check_duration("/expires_ms", ms))?;
+        if let Some(outcome) = row.state.outcome() {
+            return Err(Refusal::AlreadyTerminal { execution: row.id, outcome });
+        }
+        if let WaitpointState::Delivered(..) = known.state {
+            return Err(closed(row, &known, "it has received its delivery and needs no token any more"));
+        }
+        let now = work.now();
+        let expires_at = self.expires_ms.map(|ms| now.plus_ms(ms)).or(known.expires_at);
+        if expires_at.is_some_and(|at| at <= now) {
+            let detail = match self.expires_ms {
+                Some(_) => "must be greater than 0",
+                None => "is missing; the waitpoint has expired, so say how long the new token is valid",
+            };
+            return Err(Refusal::field("/expires_ms", detail));
+        }
+        let key = signing_key(work, self.fingerprint);
+        let (state, issue) = (WaitpointState::Open, known.issue + 1);
+        let issued = Waitpoint { key, expires_at, state, issue, ..known };
+        let fact = Fact::WaitpointReissued { waitpoint: issued.id, name: issued.name.clone(), expires_at };
+        let next_expiry = work.next_expiry(row.id, Some(&issued));
+        work.put_waitpoint(issued);
+        work.apply(row.id, fact, Some(actor), |row| row.detail.record.expires_at = next_expiry);
+        Ok(())
+    }
+}
+
+/// Returns the refusal of an action that the state of a waitpoint does not allow.
+pub(super) fn closed(row: &Execution, waitpoint: &Waitpoint, detail: &str) -> Refusal {
+    let (name, state) = (&waitpoint.name, waitpoint.state.as_str());
+    let detail = format!("its waitpoint {name:?} is {state}; {detail}");
+    Refusal::WrongState { execution: row.id, state: row.state.name().as_str().into(), detail }
 }
 
 /// Returns the refusal for an unknown waitpoint.

@@ -1,8 +1,8 @@
 //! Tokens of waitpoints: the holder of a token may deliver one signal, and nothing else.
 //!
 //! A token is `v1.<key id>.<waitpoint>.<expiry>.<source>.<mac>`. The MAC is HMAC-SHA-256 over a domain string and the
-//! namespace, execution, waitpoint, source, key id and expiry. Each field is preceded by its length, so no two lists of
-//! fields give the same bytes. The signing key is derived from the root secret and the key id. Only key ids are stored,
+//! namespace, execution, waitpoint, source, key id and expiry, and the number of the issue from the second on. Each field
+//! is preceded by its length, so no two lists of fields give the same bytes. The signing key is derived from the root secret and the key id. Only key ids are stored,
 //! so a copy of the database cannot sign tokens if the root secret is kept elsewhere.
 
 use crate::Timestamp;
@@ -111,6 +111,9 @@ impl Secret {
                 &expiry.to_le_bytes(),
             ],
         );
+        if waitpoint.issue > 0 {
+            add_fields(&mut mac, [&waitpoint.issue.to_le_bytes()[..]]);
+        }
         mac
     }
 
@@ -164,6 +167,9 @@ mod tests {
             created_at: Timestamp::from_millis(5),
             expires_at: Some(Timestamp::from_millis(99)),
             state: WaitpointState::Open,
+            signals: Some(vec![Name::trusted("approval")]),
+            prompt: None,
+            issue: 0,
         }
     }
 
@@ -207,6 +213,7 @@ mod tests {
             Waitpoint { key: TokenKeyId(1), ..waitpoint() },
             Waitpoint { expires_at: Some(Timestamp::from_millis(100)), ..waitpoint() },
             Waitpoint { expires_at: None, ..waitpoint() },
+            Waitpoint { issue: 1, ..waitpoint() },
         ];
         for other in others {
             assert!(!secret(1).verify(&other, &token), "{other:?}");

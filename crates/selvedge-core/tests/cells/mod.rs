@@ -33,7 +33,7 @@ use selvedge_core::rules::submit::{Submit, SubmitItem};
 use selvedge_core::rules::submit_flow::{FlowDraft, SubmitFlow};
 use selvedge_core::rules::suspend::Suspend;
 use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
-use selvedge_core::rules::waitpoint::WaitpointDraft;
+use selvedge_core::rules::waitpoint::{Reissue, WaitpointDraft};
 use selvedge_core::rules::worker::{PutBack, PutBackReason};
 use selvedge_core::state::StateName;
 use selvedge_core::step::StepKind;
@@ -153,7 +153,11 @@ pub fn commands(cause: Cause) -> Vec<Command> {
                 .map(|name| Op::Waitpoint { draft: WaitpointDraft::new(name), fingerprint })
                 .map(Command::Report);
             let expiry = fire(DueKind::WaitpointExpiry);
-            revokes.map(Command::Operate).chain(created).chain(expiry).chain(suspends()).collect()
+            let reissues = waitpoints().into_iter().map(|one| {
+                Action::ReissueWaitpoint(Reissue { waitpoint: one.id, expires_ms: Some(1), fingerprint })
+            });
+            let operated = revokes.chain(reissues).map(Command::Operate);
+            operated.chain(created).chain(expiry).chain(suspends()).collect()
         }
         Cause::Step => {
             let (name, kind) = (Name::trusted("step"), StepKind::Step);

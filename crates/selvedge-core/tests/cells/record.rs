@@ -59,6 +59,9 @@ pub fn waitpoints() -> Vec<Waitpoint> {
         created_at: now().minus_ms(1_000),
         expires_at: None,
         state: WaitpointState::Open,
+        signals: Some(vec![Name::trusted(name)]),
+        prompt: None,
+        issue: 0,
     };
     vec![waitpoint(1, GO, KEY), waitpoint(2, "unsigned", RETIRED_KEY)]
 }

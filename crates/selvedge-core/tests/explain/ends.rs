@@ -101,6 +101,9 @@ fn a_line_names_its_head_and_whether_a_worker_can_run_it() {
     (head.set)(&mut scene);
     let named = message(&scene.explain(), Code::LineHead).to_owned();
     assert!(named.ends_with("it is waiting, and 1 live worker can run it"), "{named}");
+    scene.gates[0].active = 0;
+    assert_eq!(scene.explain().reasons[0].code, Code::GateOpen, "the head has left, and the next moves up");
+    scene.gates[0].active = 1;
     scene.sessions.clear();
     let explanation = scene.explain();
     let named = message(&explanation, Code::LineHead);

@@ -125,7 +125,9 @@ impl Scene {
             }
             Situation::InLine => {
                 self.required_gates().fairness_key = Some(name("tenant"));
-                State::Held(fairness_line(NAMESPACE, CLASS, &name("tenant")).into())
+                let line = fairness_line(NAMESPACE, CLASS, &name("tenant"));
+                self.gate_named(line.clone()).active = 1;
+                State::Held(line.into())
             }
             Situation::HeldByOpenGate => {
                 self.required_gates().quotas.push(name("open"));

@@ -8,7 +8,7 @@ use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::signal::{Deliver, SignalSender};
 use selvedge_core::rules::timer::TimerReply;
-use selvedge_core::rules::waitpoint::{RotateTokenKeys, WaitpointDraft};
+use selvedge_core::rules::waitpoint::{Reissue, RotateTokenKeys, WaitpointDraft};
 use selvedge_core::signal::Effect;
 use selvedge_core::suspension::{Condition, Distinct};
 use selvedge_core::token::TokenKey;
@@ -22,6 +22,31 @@ fn expires_at(store: &TestStore, id: ExecutionId) -> Option<Timestamp> {
 fn revoke(store: &mut TestStore, waitpoint: &Waitpoint) {
     let action = Action::RevokeWaitpoint { waitpoint: waitpoint.id };
     store.operate(waitpoint.execution, action).expect("it is accepted");
+}
+
+/// Returns a waitpoint whose token may send these signals.
+fn with_choices(text: &str, signals: &[&str]) -> WaitpointDraft {
+    let signals = signals.iter().map(|signal| name(signal)).collect();
+    WaitpointDraft { signals: Some(signals), ..waitpoint_draft(text, None) }
+}
+
+/// Returns the answer of an operator.
+fn answer(waitpoint: &Waitpoint, text: Option<&str>) -> Deliver {
+    let (waitpoint_id, actor) = (waitpoint.id, name("operator"));
+    let sender = SignalSender::Operator { namespace: NAMESPACE, waitpoint: waitpoint_id, actor };
+    Deliver { sender, ..token_command(waitpoint, text) }
+}
+
+/// Issues a new token, and returns the waitpoint as it is stored then.
+fn reissue(
+    store: &mut TestStore,
+    waitpoint: &Waitpoint,
+    expires_ms: Option<i64>,
+) -> Result<Waitpoint, Refusal> {
+    let fingerprint = secret().fingerprint();
+    let reissue = Reissue { waitpoint: waitpoint.id, expires_ms, fingerprint };
+    store.operate(waitpoint.execution, Action::ReissueWaitpoint(reissue))?;
+    Ok(store.waitpoints[&(waitpoint.execution, waitpoint.number)].clone())
 }
 
 fn state(store: &TestStore, waitpoint: &Waitpoint) -> WaitpointState {
@@ -100,7 +125,7 @@ fn a_token_is_accepted_once_and_a_repeat_gets_the_first_reply() {
 fn a_repeat_is_recognised_by_its_waitpoint_whatever_its_name() {
     let mut store = TestStore::new();
     let id = store.active();
-    let waitpoint = store.waitpoint(id, waitpoint_draft("approval", None));
+    let waitpoint = store.waitpoint(id, with_choices("approval", &["approved", "rejected"]));
     let first = store.run(&token_command(&waitpoint, Some("rejected"))).expect("it is accepted");
     assert_eq!((first.name.as_str(), first.source.as_str(), first.number), ("rejected", "approval", 1));
     for text in [None, Some("rejected"), Some("another")] {
@@ -137,10 +162,117 @@ fn an_expired_revoked_or_foreign_token_is_refused() {
 }
 
 #[test]
-fn a_token_cannot_deliver_under_the_name_of_another_waitpoint() {
+fn a_token_sends_only_the_signals_that_its_waitpoint_allows() {
+    let mut store = TestStore::new();
+    let id = store.active();
+    let plain = store.waitpoint(id, waitpoint_draft("plain", None));
+    let choice = store.waitpoint(id, with_choices("choice", &["yes", "no"]));
+    let only = store.waitpoint(id, with_choices("only", &["yes"]));
+    let own = store.waitpoint(id, with_choices("own", &["no", "own"]));
+    for (waitpoint, text) in [(&plain, "yes"), (&choice, "choice"), (&choice, "plain"), (&only, "only")] {
+        let refused = store.run(&token_command(waitpoint, Some(text))).expect_err("it is refused");
+        assert_eq!(refused.pointer(), Some("/name"), "{refused}");
+    }
+    let refused = store.deliver(&choice).expect_err("the sender must choose");
+    assert!(refused.to_string().contains("yes, no"), "{refused}");
+    for (waitpoint, text, expected) in
+        [(&plain, None, "plain"), (&choice, Some("no"), "no"), (&only, None, "yes"), (&own, None, "own")]
+    {
+        let delivered = store.run(&token_command(waitpoint, text)).expect("it is accepted");
+        assert_eq!((delivered.name.as_str(), &delivered.source), (expected, &waitpoint.source));
+    }
+}
+
+#[test]
+fn the_signals_of_an_open_waitpoint_stay_as_they_are() {
+    let mut store = TestStore::new();
+    let id = store.active();
+    let first = store.waitpoint(id, with_choices("a", &["yes", "no"]));
+    assert_eq!(store.waitpoint(id, with_choices("a", &["yes", "no"])), first);
+    let asked = WaitpointDraft { prompt: Some("Again?".into()), ..with_choices("a", &["yes", "no"]) };
+    assert_eq!(store.waitpoint(id, asked), first, "the first prompt stays");
+    let draft = waitpoint_draft("a", None);
+    let refused = store.report(id, Op::Waitpoint { draft, fingerprint: secret().fingerprint() });
+    let refused = refused.expect_err("it is refused");
+    assert!(matches!(&refused, Refusal::IdempotencyMismatch { pointer, .. } if pointer == "/signals"));
+}
+
+#[test]
+fn an_operator_answers_in_place_of_the_token_holder() {
+    let mut store = TestStore::new();
+    let id = store.active();
+    let waitpoint = store.waitpoint(
+        id,
+        WaitpointDraft { source: Some(name("ann")), ..with_choices("approval", &["yes", "no"]) },
+    );
+    store.suspend(id, vec![wait(signal("yes"))]);
+    let refused = store.run(&answer(&waitpoint, Some("maybe"))).expect_err("it is refused");
+    assert_eq!(refused.pointer(), Some("/name"));
+    let first = store.run(&answer(&waitpoint, Some("yes"))).expect("it is accepted");
+    assert_eq!((first.source.as_str(), first.effect, first.duplicate), ("ann", Effect::Resumed, false));
+    let actor = store.events.iter().find(|event| matches!(event.fact, Fact::Signalled { .. }));
+    assert_eq!(actor.and_then(|event| event.actor.clone()), Some(name("operator")));
+    let again = store.run(&answer(&waitpoint, Some("no"))).expect("it was accepted");
+    assert_eq!((again.effect, again.duplicate, again.number), (Effect::Resumed, true, 1));
+    assert!(store.deliver(&waitpoint).expect("it was accepted").duplicate, "the token is used up, too");
+}
+
+#[test]
+fn an_operator_cannot_answer_a_waitpoint_that_is_closed() {
+    let mut store = TestStore::new();
+    let id = store.active();
+    let [revoked, expired] =
+        ["revoked", "expired"].map(|text| store.waitpoint(id, waitpoint_draft(text, Some(10))));
+    revoke(&mut store, &revoked);
+    store.advance_ms(10);
+    for waitpoint in [&revoked, &expired] {
+        let refused = store.run(&answer(waitpoint, None)).expect_err("it is refused");
+        assert!(matches!(refused, Refusal::WrongState { .. }), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_new_token_ends_the_old_one_and_opens_the_waitpoint_again() {
+    let mut store = TestStore::new();
+    let id = store.active();
+    let first = store.waitpoint(id, waitpoint_draft("a", Some(10)));
+    let second = reissue(&mut store, &first, None).expect("it is issued again");
+    assert_eq!((second.issue, second.expires_at), (1, first.expires_at), "its expiry stays");
+    assert_eq!(reason(store.deliver(&first)), TokenReason::Invalid);
+    revoke(&mut store, &second);
+    let third = reissue(&mut store, &second, None).expect("a revoked one is opened again");
+    assert_eq!(reason(store.deliver(&second)), TokenReason::Invalid);
+    store.advance_ms(10);
+    assert_eq!(store.fire(id, DueKind::WaitpointExpiry), TimerReply::Fired);
+    let refused = reissue(&mut store, &third, None).expect_err("it has expired");
+    assert_eq!(refused.pointer(), Some("/expires_ms"));
+    let fourth = reissue(&mut store, &third, Some(5)).expect("it is opened again");
+    assert_eq!(expires_at(&store, id), Some(store.now.plus_ms(5)));
+    assert_eq!(store.deliver(&fourth).map(|delivered| delivered.duplicate), Ok(false));
+    let refused = reissue(&mut store, &fourth, None).expect_err("it was delivered");
+    assert!(matches!(refused, Refusal::WrongState { .. }), "{refused:?}");
+    assert_eq!(store.row(id).detail.record.waitpoints, 1);
+}
+
+#[test]
+fn a_new_token_is_signed_with_the_newest_key() {
+    let mut store = TestStore::new();
+    let id = store.active();
+    let waitpoint = store.waitpoint(id, waitpoint_draft("a", None));
+    let newest = rotate(&mut store, 0);
+    let issued = reissue(&mut store, &waitpoint, None).expect("it is issued again");
+    assert_eq!(issued.key, newest.id);
+    assert_eq!(store.deliver(&issued).map(|delivered| delivered.duplicate), Ok(false));
+}
+
+#[test]
+fn a_token_of_an_earlier_build_cannot_deliver_under_the_name_of_another_waitpoint() {
     let mut store = TestStore::new();
     let id = store.active();
     let [ann, _] = ["ann", "bob"].map(|text| store.waitpoint(id, waitpoint_draft(text, None)));
+    for waitpoint in store.waitpoints.values_mut() {
+        waitpoint.signals = None;
+    }
     let refused = store.run(&token_command(&ann, Some("bob")));
     assert!(refused.is_err_and(|refused| refused.pointer() == Some("/name")));
     let delivered = store.run(&token_command(&ann, Some("approved"))).expect("it is accepted");

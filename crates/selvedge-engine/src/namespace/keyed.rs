@@ -96,6 +96,17 @@ impl KeyedCalls<'_> {
         self.namespace.revoke_waitpoint_keyed(self, id, actor).await
     }
 
+    /// Issues a new token of a waitpoint. See [`Namespace::reissue_waitpoint`]. Only the first call may sign it: a later
+    /// call may have replaced the token since.
+    pub async fn reissue_waitpoint(
+        &self,
+        id: WaitpointId,
+        expires_ms: Option<i64>,
+        actor: &Name,
+    ) -> Result<Answered<Waitpoint>, Error> {
+        self.namespace.reissue_waitpoint_keyed(self, id, expires_ms, actor).await
+    }
+
     /// Rotates the key that signs tokens. See [`Namespace::rotate_token_keys`].
     pub async fn rotate_token_keys(&self, grace_ms: i64, actor: &Name) -> Result<Answered<TokenKey>, Error> {
         let (namespace, actor) = (self.namespace.id(), actor.clone());

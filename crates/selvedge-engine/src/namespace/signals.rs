@@ -5,14 +5,16 @@ use crate::{Engine, Error};
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
-use selvedge_core::rules::signal::{Delivered, SignalDraft, SignalSender};
+use selvedge_core::rules::signal::{Delivered, SignalDraft, SignalSender, verify};
 use selvedge_core::rules::suspend::Suspend;
-use selvedge_core::rules::waitpoint::{WaitpointDraft, no_waitpoint};
+use selvedge_core::rules::waitpoint::{Reissue, WaitpointDraft, no_waitpoint};
 use selvedge_core::step::Step;
 use selvedge_core::suspension::WaitDraft;
 use selvedge_core::token::{Secret, TokenKey};
+use selvedge_core::waitpoint::{WAITPOINTS_MAX, WaitpointFilter, WaitpointPosition, WaitpointStateName};
 use selvedge_core::{ExecutionId, Name, Signal, Waitpoint, WaitpointId};
 use selvedge_store::Store;
+use std::cmp::Reverse;
 
 /// The length of a generated secret, in bytes.
 const SECRET_BYTES: usize = 32;
@@ -58,6 +60,27 @@ impl Engine {
         let deliver = draft.check(execution, way)?;
         Ok(self.inner.committer.run(deliver).await??)
     }
+
+    /// Returns a waitpoint and its state now. The token is the only authorization.
+    pub async fn look_at_waitpoint(
+        &self,
+        id: WaitpointId,
+        token: &str,
+    ) -> Result<(Waitpoint, WaitpointStateName), Error> {
+        let store = &self.inner.store;
+        let waitpoint = store.waitpoint(id).await?.ok_or_else(|| no_waitpoint(id))?;
+        let (keys, now) = (store.token_keys().await?, store.overview().await?.now);
+        verify(&waitpoint, token, &self.inner.secret, keys.iter(), now)?;
+        let state = waitpoint.state_at(now);
+        Ok((waitpoint, state))
+    }
+
+    /// Returns the keys that sign and verify the tokens of all waitpoints, newest first. Only their ids are stored.
+    pub async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
+        let mut keys = self.inner.store.token_keys().await?;
+        keys.sort_unstable_by_key(|key| Reverse((key.created_at, key.id)));
+        Ok(keys)
+    }
 }
 
 impl Namespace {
@@ -89,6 +112,77 @@ impl Namespace {
         self.inner().secret.sign(waitpoint)
     }
 
+    /// Returns a waitpoint.
+    pub async fn get_waitpoint(&self, id: WaitpointId) -> Result<Waitpoint, Error> {
+        let known = self.inner().store.waitpoint(id).await?;
+        Ok(known.filter(|known| known.namespace == self.id()).ok_or_else(|| no_waitpoint(id))?)
+    }
+
+    /// Returns a page of the waitpoints that match, of all executions or of one, newest first; and the place to
+    /// continue from, none on the last page.
+    pub async fn list_waitpoints(
+        &self,
+        filter: &WaitpointFilter,
+        execution: Option<ExecutionId>,
+        after: Option<WaitpointPosition>,
+        limit: u32,
+    ) -> Result<(Vec<Waitpoint>, Option<WaitpointPosition>), Error> {
+        let store = &self.inner().store;
+        let mut found = match execution {
+            None => store.list_waitpoints(filter, after, limit + 1).await?,
+            Some(execution) => {
+                // An execution has few waitpoints, so all of them are read.
+                let mut found = store.waitpoints(execution, 0, WAITPOINTS_MAX).await?;
+                found.retain(|one| filter.selects(one) && after.is_none_or(|after| one.position() < after));
+                found.sort_unstable_by_key(|one| Reverse(one.position()));
+                found
+            }
+        };
+        let more = found.len() > limit as usize;
+        found.truncate(limit as usize);
+        let next = found.last().filter(|_| more).map(Waitpoint::position);
+        Ok((found, next))
+    }
+
+    /// Answers a waitpoint in place of the holder of its token. The signal has the source of the waitpoint. A repeat
+    /// returns the first reply.
+    pub async fn answer_waitpoint(
+        &self,
+        id: WaitpointId,
+        draft: SignalDraft,
+        actor: &Name,
+    ) -> Result<Delivered, Error> {
+        let execution = self.get_waitpoint(id).await?.execution;
+        let (namespace, actor) = (self.id(), actor.clone());
+        let sender = SignalSender::Operator { namespace, waitpoint: id, actor };
+        Ok(self.run(draft.check(execution, sender)?).await??)
+    }
+
+    /// Issues a new token of a waitpoint, which ends the old one and opens the waitpoint again. It expires after
+    /// `expires_ms` milliseconds; by default its expiry stays. Sign the token of the returned waitpoint.
+    pub async fn reissue_waitpoint(
+        &self,
+        id: WaitpointId,
+        expires_ms: Option<i64>,
+        actor: &Name,
+    ) -> Result<Waitpoint, Error> {
+        Ok(self.keyed(None).reissue_waitpoint(id, expires_ms, actor).await?.done)
+    }
+
+    pub(super) async fn reissue_waitpoint_keyed(
+        &self,
+        calls: &KeyedCalls<'_>,
+        id: WaitpointId,
+        expires_ms: Option<i64>,
+        actor: &Name,
+    ) -> Result<Answered<Waitpoint>, Error> {
+        let execution = self.get_waitpoint(id).await?.execution;
+        let fingerprint = self.inner().secret.fingerprint();
+        let reissue = Action::ReissueWaitpoint(Reissue { waitpoint: id, expires_ms, fingerprint });
+        let Answered { duplicate, .. } = calls.operate(execution, reissue, None, actor).await?;
+        Ok(Answered { done: self.get_waitpoint(id).await?, duplicate })
+    }
+
     /// Revokes the token of a waitpoint. A waitpoint that has received its delivery stays unchanged.
     pub async fn revoke_waitpoint(&self, id: WaitpointId, actor: &Name) -> Result<Waitpoint, Error> {
         Ok(self.keyed(None).revoke_waitpoint(id, actor).await?.done)
@@ -100,13 +194,10 @@ impl Namespace {
         id: WaitpointId,
         actor: &Name,
     ) -> Result<Answered<Waitpoint>, Error> {
-        let store = &self.inner().store;
-        let known = store.waitpoint(id).await?.filter(|known| known.namespace == self.id());
-        let execution = known.ok_or_else(|| no_waitpoint(id))?.execution;
+        let execution = self.get_waitpoint(id).await?.execution;
         let revoke = Action::RevokeWaitpoint { waitpoint: id };
         let Answered { duplicate, .. } = calls.operate(execution, revoke, None, actor).await?;
-        let done = store.waitpoint(id).await?.ok_or_else(|| no_waitpoint(id))?;
-        Ok(Answered { done, duplicate })
+        Ok(Answered { done: self.get_waitpoint(id).await?, duplicate })
     }
 
     /// Rotates the key that signs the tokens of all waitpoints. Tokens signed with older keys are accepted for another

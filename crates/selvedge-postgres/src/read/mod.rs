@@ -3,7 +3,7 @@
 mod due;
 mod executions;
 mod flows;
-mod list;
+pub mod list;
 mod names;
 
 use crate::PostgresStore;

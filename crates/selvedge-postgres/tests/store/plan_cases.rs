@@ -359,6 +359,7 @@ fn record_cases() -> Vec<Case> {
     let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
     let (much, little) = ("00000000-0000-7000-8000-000000000007", "00000000-0000-7000-8000-0000000000ff");
     let page = |from: u32| format!("'{much}', {from}, 100");
+    let newest = "'9999-01-01', 'ffffffff-ffff-ffff-ffff-ffffffffffff'";
     vec![
         case("signals/read", format!("'{{{little}}}'"), &["signals_pkey"], 60),
         case("signals/list_untaken", format!("'{{{much},{little}}}'"), &["signals_untaken"], 600),
@@ -390,10 +391,17 @@ fn record_cases() -> Vec<Case> {
             "waitpoints/upsert",
             format!(
                 "'{{{little}}}', '{{1}}', '{{{little}}}', '{{255}}', '{{name}}', '{{source}}', '{{1}}', '{{2026-01-01}}', \
-                 '{{null}}', '{{1}}', '{{1}}', '{{0}}'"
+                 '{{null}}', '{{1}}', '{{1}}', '{{0}}', '{{null}}', '{{null}}', '{{0}}'"
             ),
             &[],
             30,
+        ),
+        case("waitpoints/list_by_state", format!("1, '{{0,2}}', {newest}, 10"), &["waitpoints_by_state"], 80),
+        case(
+            "waitpoints/list_by_source",
+            format!("1, '{{0,2}}', {newest}, 10, 'source 7'"),
+            &["waitpoints_by_source"],
+            80,
         ),
         case("waitpoints/delete", format!("'{{{little}}}'"), &["waitpoints_of_execution"], 60),
     ]

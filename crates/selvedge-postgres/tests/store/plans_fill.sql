@@ -87,7 +87,8 @@ from generate_series(1, 50000) as n;
 insert into waitpoints (id, execution, number, namespace, created_at, name, source, key, state)
 select
   ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
-  ('00000000-0000-7000-8000-' || lpad(to_hex(n % 1000), 12, '0'))::uuid, n, 1, now(), 'name', 'source', 1, 0
+  ('00000000-0000-7000-8000-' || lpad(to_hex(n % 1000), 12, '0'))::uuid, n, 1 + n % 3, now() + n * interval '1 ms', 'name',
+  'source ' || n % 50, 1, n % 2 * 2
 from generate_series(1, 20000) as n;
 insert into gates (id, namespace, kind, version, active, limits, due_at, name, part, config, state)
 select

@@ -11,6 +11,7 @@ mod lanes;
 mod namespaces;
 mod operators;
 mod quotas;
+mod relatives;
 mod report;
 mod signals;
 mod steps;
@@ -69,6 +70,8 @@ fn execution_routes() -> Router<AppState> {
         .route("/v1/executions/{id}/signals", get(signals::list).post(signals::send))
         .route("/v1/executions/{id}/steps", get(steps::list))
         .route("/v1/executions/{id}/waitpoints", get(waitpoints::list))
+        .route("/v1/executions/{id}/upstreams", get(relatives::upstreams))
+        .route("/v1/executions/{id}/children", get(relatives::children))
         .route("/v1/executions/{id}/usage", get(budgets::of_execution))
         .route("/v1/executions/{id}/cancel", post(operators::cancel))
         .route("/v1/executions/{id}/replay", post(operators::replay))
@@ -81,9 +84,15 @@ fn execution_routes() -> Router<AppState> {
 
 fn waitpoint_routes() -> Router<AppState> {
     Router::new()
+        .route("/v1/waitpoints", get(waitpoints::list_all))
+        .route("/v1/waitpoints/{id}", get(waitpoints::get))
         .route("/v1/waitpoints/{id}/signal", post(waitpoints::signal))
+        .route("/v1/waitpoints/{id}/look", post(waitpoints::look))
+        .route("/v1/waitpoints/{id}/answer", post(waitpoints::answer))
+        .route("/v1/waitpoints/{id}/reissue", post(waitpoints::reissue))
         .route("/v1/waitpoints/{id}/revoke", post(waitpoints::revoke))
         .route("/v1/admin/namespaces/{name}", get(namespaces::get).put(namespaces::put))
+        .route("/v1/admin/waitpoint-keys", get(waitpoints::list_keys))
         .route("/v1/admin/waitpoint-keys/rotate", post(waitpoints::rotate_keys))
 }
 

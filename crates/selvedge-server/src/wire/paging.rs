@@ -60,6 +60,11 @@ impl NumberPage {
         Ok(NumberPage { after: after.unwrap_or(0), limit })
     }
 
+    /// Returns the most items of the page.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
     /// Returns the number of items to load: one more than the page shows, to learn whether another page follows.
     pub fn load_limit(&self) -> u32 {
         self.limit + 1

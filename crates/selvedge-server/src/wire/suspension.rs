@@ -8,7 +8,7 @@ use selvedge_core::submission::When;
 use selvedge_core::suspension::{
     Condition, DEPTH_MAX, Distinct, LEAVES_MAX, NAMES_MAX, OnTimeout, WAITS_MAX, WaitDraft,
 };
-use selvedge_core::waitpoint::WAITPOINTS_MAX;
+use selvedge_core::waitpoint::{CHOICES_MAX, WAITPOINTS_MAX};
 use selvedge_core::{Name, Refusal};
 use serde_json::value::RawValue;
 
@@ -149,7 +149,15 @@ pub fn read_waitpoint(fields: &mut Fields<'_>) -> Result<WaitpointDraft, Refusal
     let name = fields.name("name")?;
     let source = fields.name("source")?;
     let expires_ms = fields.integer("expires_ms")?;
-    let waitpoint = WaitpointDraft { name: fields.require("name", name)?, source, expires_ms };
+    let signals = fields.bounded_array("signals", CHOICES_MAX)?;
+    let signals = signals.map(|names| names.iter().map(|(pointer, raw)| read_name(pointer, raw)).collect());
+    let waitpoint = WaitpointDraft {
+        name: fields.require("name", name)?,
+        source,
+        expires_ms,
+        signals: signals.transpose()?,
+        prompt: fields.text("prompt")?,
+    };
     waitpoint.check(fields.own_pointer())?;
     Ok(waitpoint)
 }

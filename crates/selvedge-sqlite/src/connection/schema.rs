@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 16] = [
+const MIGRATIONS: [Migration; 17] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -32,6 +32,7 @@ const MIGRATIONS: [Migration; 16] = [
     lives(include_str!("../migrations/0014_lives.sql")),
     lives(include_str!("../migrations/0015_frames.sql")),
     lives(include_str!("../migrations/0016_namespaces.sql")),
+    waitpoints(include_str!("../migrations/0017_waitpoints.sql")),
 ];
 
 /// A migration of the first schema, which is usable only as a whole.
@@ -71,6 +72,12 @@ const fn columns(sql: &'static str) -> Migration {
 /// A migration for the lives of sessions: a program that does not know them would begin an ended session again.
 const fn lives(sql: &'static str) -> Migration {
     Migration { sql, minimum_reader: 14 }
+}
+
+/// A migration for the signals and issues of waitpoints: a program that does not know them would accept a token that was
+/// replaced by a new one.
+const fn waitpoints(sql: &'static str) -> Migration {
+    Migration { sql, minimum_reader: 17 }
 }
 
 /// The newest migration that this program knows.

@@ -40,7 +40,9 @@ select id, 1, 'approved', 'ann', null, null, iif(place % 2 = 0, 'key', null), 0,
 from executions;
 insert into steps select id, 1, 'charge', 0, 0, 1, 1, x'31' from executions;
 insert into waitpoints
-select id, 1, randomblob(16), namespace, 'approval', 'ann', 1, 1, null, 0, null, null
+select
+  id, 1, randomblob(16), namespace, 'approval', 'person ' || (place % 100), 1, submitted_at, null, iif(place % 2 = 0, 0, 2),
+  null, null, null, null, 0
 from executions;
 insert into gates
 select
@@ -59,7 +61,7 @@ struct Case {
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 72] = [
+const CASES: [Case; 74] = [
     Case {
         statement: "executions/find_candidates",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
@@ -233,6 +235,18 @@ const CASES: [Case; 72] = [
     Case {
         statement: "waitpoints/find",
         uses: &["SEARCH waitpoints USING INDEX sqlite_autoindex_waitpoints_1 (id=?)"],
+    },
+    Case {
+        statement: "waitpoints/list_by_state",
+        uses: &[
+            "SEARCH waitpoints USING INDEX waitpoints_by_state (namespace=? AND state=? AND (created_at,id)<(?,?))",
+        ],
+    },
+    Case {
+        statement: "waitpoints/list_by_source",
+        uses: &[
+            "SEARCH waitpoints USING INDEX waitpoints_by_source (namespace=? AND source=? AND state=? AND (created_at,id)<(?,?))",
+        ],
     },
     Case { statement: "waitpoints/delete", uses: &["SEARCH waitpoints USING PRIMARY KEY (execution=?)"] },
     Case {

@@ -57,6 +57,9 @@ fn recording(row: &Execution) -> Changes {
         created_at: row.submitted_at,
         expires_at: None,
         state: WaitpointState::Open,
+        signals: Some(vec![Name::trusted("approval")]),
+        prompt: None,
+        issue: 0,
     };
     Changes { signals: vec![signal], steps: vec![step], waitpoints: vec![waitpoint], ..Changes::default() }
 }

@@ -81,6 +81,7 @@ pub async fn a_count_distinguishes_signals_by_waitpoint(harness: &Harness) {
     let people = ["ann", "bob", "cyd"];
     let drafts = people.map(|one| WaitpointDraft {
         source: Some(name(&format!("{one}@example.org"))),
+        signals: Some(vec![name(one), name("approved")]),
         ..WaitpointDraft::new(name(one))
     });
     let waits = vec![WaitDraft::new(on_count(2, &people, Distinct::Waitpoints))];

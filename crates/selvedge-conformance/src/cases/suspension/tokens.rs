@@ -1,6 +1,7 @@
 //! Tokens: each allows one delivery to one waitpoint, until its expiry, the retirement of its key or its revocation.
 #![allow(missing_docs)]
 
+use super::signals::raise_version;
 use crate::harness::concurrently;
 use crate::harness::signals::{name, on_signal, secret, signal, signal_names, suspend};
 use crate::harness::{Harness, fence};
@@ -9,10 +10,10 @@ use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::signal::{Delivered, SignalDraft, SignalSender};
-use selvedge_core::rules::waitpoint::WaitpointDraft;
+use selvedge_core::rules::waitpoint::{Reissue, WaitpointDraft};
 use selvedge_core::signal::Effect;
 use selvedge_core::suspension::WaitDraft;
-use selvedge_core::table::Entries;
+use selvedge_core::table::{Entries, Guarded};
 use selvedge_core::token::{TokenKey, TokenKeyId};
 use selvedge_core::waitpoint::WaitpointState;
 use selvedge_core::{Changes, Draft, DueKind, Needs, Refusal, Waitpoint, WaitpointId};
@@ -124,7 +125,8 @@ pub async fn a_token_is_accepted_once_and_a_repeat_gets_the_first_reply(harness:
 }
 
 pub async fn a_repeat_gets_the_first_reply_even_if_the_signal_had_another_name(harness: &Harness) {
-    let (claimed, waitpoint) = with_waitpoint(harness, draft("w")).await;
+    let choice = WaitpointDraft { signals: Some(vec![name("approved"), name("rejected")]), ..draft("w") };
+    let (claimed, waitpoint) = with_waitpoint(harness, choice).await;
     let id = claimed.execution.id;
     let token = secret(1).sign(&waitpoint);
     let send = || harness.deliver_command(&waitpoint, &token, signal("approved"));
@@ -204,18 +206,77 @@ pub async fn a_token_is_accepted_only_at_its_own_waitpoint(harness: &Harness) {
     assert_eq!(deliver_with(harness, &waitpoint, &token).await.expect("the token is valid").number, 1);
 }
 
-pub async fn a_token_cannot_deliver_under_the_name_of_another_waitpoint(harness: &Harness) {
+pub async fn a_token_sends_only_the_signals_of_its_waitpoint(harness: &Harness) {
     let (claimed, waitpoint) = with_waitpoint(harness, draft("w")).await;
-    let other = harness.waitpoint(&claimed, draft("v")).await;
+    let choice = WaitpointDraft { signals: Some(vec![name("yes"), name("no")]), ..draft("choice") };
+    let choice = harness.waitpoint(&claimed, choice).await;
+    let send = async |through: &Waitpoint, sent: Option<&str>| {
+        let draft = SignalDraft { name: sent.map(str::to_owned), ..signal("x") };
+        harness.run(harness.deliver_command(through, &secret(1).sign(through), draft)).await
+    };
+    for (through, sent) in
+        [(&waitpoint, Some("choice")), (&waitpoint, Some("yes")), (&choice, Some("choice")), (&choice, None)]
+    {
+        let refused = send(through, sent).await.expect_err("the token may not send it");
+        assert_eq!((refused.code(), refused.pointer()), ("invalid_field", Some("/name")));
+    }
+    let states: Vec<_> =
+        harness.waitpoints(claimed.execution.id).await.into_iter().map(|one| one.state).collect();
+    assert_eq!(states, [WaitpointState::Open; 2]);
+    assert_eq!(send(&choice, Some("no")).await.expect("it is a choice").name, name("no"));
+    assert_eq!(send(&waitpoint, None).await.expect("its own name is the default").name, name("w"));
+}
+
+pub async fn a_token_of_an_earlier_build_sends_any_signal_but_that_of_another_waitpoint(harness: &Harness) {
+    let (claimed, waitpoint) = with_waitpoint(harness, draft("w")).await;
+    harness.waitpoint(&claimed, draft("v")).await;
+    let waitpoint = Waitpoint { signals: None, ..waitpoint };
+    let updated = vec![raise_version(harness, claimed.execution.id).await];
+    let executions = Guarded::updating(updated);
+    harness.save(Changes { waitpoints: vec![waitpoint.clone()], executions, ..Changes::default() }).await;
     let token = secret(1).sign(&waitpoint);
     let send = |sent: &str| harness.deliver_command(&waitpoint, &token, signal(sent));
     let refused = harness.run(send("v")).await.expect_err("the name belongs to another waitpoint");
     assert_eq!((refused.code(), refused.pointer()), ("invalid_field", Some("/name")));
-    harness.deliver(&other).await.expect("it is delivered");
-    let refused = harness.run(send("v")).await.expect_err("also after that waitpoint was delivered");
-    assert_eq!(refused.pointer(), Some("/name"));
-    assert_eq!(harness.waitpoints(claimed.execution.id).await[0].state, WaitpointState::Open);
-    harness.run(send("w")).await.expect("its own name is accepted");
+    harness.run(send("anything")).await.expect("it is accepted");
+}
+
+pub async fn a_new_token_ends_the_old_one(harness: &Harness) {
+    let (claimed, first) = with_waitpoint(harness, draft("w")).await;
+    let id = claimed.execution.id;
+    let reissue = async |waitpoint: &Waitpoint| {
+        let fingerprint = secret(1).fingerprint();
+        let reissue = Reissue { waitpoint: waitpoint.id, expires_ms: None, fingerprint };
+        harness.operate(id, Action::ReissueWaitpoint(reissue)).await
+    };
+    reissue(&first).await.expect("it is issued again");
+    assert_refused(harness, &first, &secret(1).sign(&first), "invalid_token").await;
+    let second = harness.waitpoints(id).await.remove(0);
+    assert_eq!((second.id, second.issue), (first.id, 1));
+    let revoke = Action::RevokeWaitpoint { waitpoint: first.id };
+    harness.operate(id, revoke).await.expect("it is revoked");
+    reissue(&first).await.expect("a revoked waitpoint is opened again");
+    assert_refused(harness, &first, &secret(1).sign(&second), "invalid_token").await;
+    let third = harness.waitpoints(id).await.remove(0);
+    assert_eq!(harness.deliver(&third).await.expect("the newest token is accepted").number, 1);
+    assert_eq!(reissue(&first).await.expect_err("it was delivered").code(), "wrong_state");
+}
+
+pub async fn an_operator_answers_in_place_of_the_token_holder(harness: &Harness) {
+    let claimed = harness.leased(Draft::new("kind")).await;
+    let with_source = WaitpointDraft { source: Some(name("ann")), ..draft("w") };
+    let report = suspend(vec![WaitDraft::new(on_signal("w"))], vec![with_source]);
+    let waitpoint =
+        harness.report(fence(&claimed), report).await.expect("it is suspended").waitpoints.remove(0);
+    let (namespace, actor) = (harness.namespace, name("operator"));
+    let sender = SignalSender::Operator { namespace, waitpoint: waitpoint.id, actor };
+    let nameless = SignalDraft { name: None, ..signal("w") };
+    let answer = nameless.check(waitpoint.execution, sender).expect("it is valid");
+    let first = harness.run(answer.clone()).await.expect("it is delivered");
+    assert_eq!((first.source.as_str(), first.effect), ("ann", Effect::Resumed));
+    let repeated = Ok(Delivered { duplicate: true, ..first });
+    assert_eq!(harness.run(answer).await, repeated);
+    assert_eq!(harness.deliver(&waitpoint).await, repeated, "the token is used up, too");
 }
 
 pub async fn a_token_is_refused_from_the_moment_of_its_expiry(harness: &Harness) {

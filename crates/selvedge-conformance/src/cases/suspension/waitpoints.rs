@@ -17,7 +17,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::suspension::{Condition, WaitDraft};
 use selvedge_core::table::Guarded;
 use selvedge_core::token::TokenKeyId;
-use selvedge_core::waitpoint::{WAITPOINTS_MAX, WaitpointState};
+use selvedge_core::waitpoint::{WAITPOINTS_MAX, WaitpointFilter, WaitpointState, WaitpointStateName};
 use selvedge_core::{
     Changes, Draft, DueKind, ExecutionId, Fact, NamespaceId, Needs, Timestamp, Waitpoint, WaitpointId,
 };
@@ -58,6 +58,9 @@ fn every_form(namespace: NamespaceId, execution: ExecutionId, now: Timestamp) ->
         created_at: now.plus_ms(index as i64),
         expires_at: (index % 2 == 1).then(|| now.plus_ms(HOUR_MS)),
         state,
+        signals: [None, Some(vec![name("yes"), name("\"n\u{f8}\"")])][index % 2].clone(),
+        prompt: [None, Some(String::new()), Some("Pay \u{1f9f5} \"now\"?\n".into())][index % 3].clone(),
+        issue: [0, 1, i32::MAX as u32][index % 3],
     };
     states.into_iter().enumerate().map(form).collect()
 }
@@ -103,7 +106,7 @@ pub async fn waitpoints_are_read_back_with_every_field_by_id_and_by_execution(ha
     assert_eq!(rows.waitpoints, waitpoints);
     // A waitpoint that is written again is replaced, for example after a delivery or with another key.
     waitpoints[0].state = WaitpointState::Delivered(3, Effect::Counted);
-    waitpoints[1].key = TokenKeyId(9);
+    (waitpoints[1].key, waitpoints[1].issue) = (TokenKeyId(9), 7);
     let updated = vec![raise_version(harness, id).await];
     harness
         .save(Changes {
@@ -115,6 +118,45 @@ pub async fn waitpoints_are_read_back_with_every_field_by_id_and_by_execution(ha
     assert_eq!(harness.waitpoints(id).await, waitpoints);
     assert_eq!(by_id(waitpoints[0].id).await.as_ref(), Some(&waitpoints[0]));
     assert_eq!(harness.waitpoints(other).await, others);
+}
+
+pub async fn waitpoints_are_listed_by_state_and_source_newest_first(harness: &Harness) {
+    let now = harness.now().await;
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        let row =
+            by_hand::recorded(harness, RecordSummary { waitpoints: 6, ..RecordSummary::default() }).await;
+        let waitpoints = every_form(harness.namespace, row.id, now);
+        let updated = vec![raise_version(harness, row.id).await];
+        let executions = Guarded::updating(updated);
+        harness.save(Changes { waitpoints: waitpoints.clone(), executions, ..Changes::default() }).await;
+        all.extend(waitpoints);
+    }
+    all.sort_unstable_by_key(|waitpoint| std::cmp::Reverse(waitpoint.position()));
+    let states = WaitpointStateName::ALL.map(Some).into_iter().chain([None]);
+    for (state, source) in
+        states.flat_map(|state| [None, Some("ann"), Some("bøb"), Some("x")].map(|one| (state, one)))
+    {
+        let filter =
+            WaitpointFilter { state, source: source.map(name), ..WaitpointFilter::all(harness.namespace) };
+        let expected: Vec<&Waitpoint> = all.iter().filter(|one| filter.selects(one)).collect();
+        for limit in [1, 2, 5, 100] {
+            let mut listed = Vec::new();
+            loop {
+                let after = listed.last().map(Waitpoint::position);
+                let page = harness.store.list_waitpoints(&filter, after, limit).await.expect("rows are read");
+                assert!(page.len() <= limit as usize);
+                if page.is_empty() {
+                    break;
+                }
+                listed.extend(page);
+            }
+            assert_eq!(listed.iter().collect::<Vec<_>>(), expected, "{filter:?} in pages of {limit}");
+        }
+        let elsewhere = WaitpointFilter { namespace: NamespaceId(i32::MAX), ..filter };
+        let listed = harness.store.list_waitpoints(&elsewhere, None, 9).await.expect("rows are read");
+        assert!(listed.is_empty());
+    }
 }
 
 pub async fn a_waitpoint_is_created_before_the_suspension_or_with_it(harness: &Harness) {

@@ -155,6 +155,7 @@ impl Replay {
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
             | Fact::Adopted { .. }
+            | Fact::WaitpointReissued { .. }
             | Fact::Stepped { .. } => return self.state,
             Fact::Suspended { next: Next::Terminal(outcome), .. } => Next::Terminal(*outcome),
             // If the resume condition holds at once, the next fact resumes it.
@@ -252,6 +253,7 @@ impl Replay {
             | Fact::WaitpointCreated { .. }
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
+            | Fact::WaitpointReissued { .. }
             | Fact::Stepped { .. }
             | Fact::TokenKeysRotated { .. }
             | Fact::Held { .. }
@@ -339,6 +341,7 @@ impl Replay {
             | Fact::WaitpointCreated { .. }
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
+            | Fact::WaitpointReissued { .. }
             | Fact::Stepped { .. }
             | Fact::TokenKeysRotated { .. }
             | Fact::Held { .. }

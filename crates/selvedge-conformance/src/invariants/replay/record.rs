@@ -37,6 +37,7 @@ pub(in super::super) struct LoggedWaitpoint {
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub state: WaitpointState,
+    pub issue: u32,
 }
 
 /// The end of a step as the events describe it.
@@ -119,10 +120,20 @@ impl Recorded {
             Fact::WaitpointCreated { waitpoint, name, source, expires_at } => {
                 let (id, name, source, expires_at) = (*waitpoint, name.clone(), source.clone(), *expires_at);
                 let (created_at, state) = (event.at, WaitpointState::Open);
-                self.create_waitpoint(LoggedWaitpoint { id, name, source, created_at, expires_at, state })
+                let issue = 0;
+                self.create_waitpoint(LoggedWaitpoint {
+                    id,
+                    name,
+                    source,
+                    created_at,
+                    expires_at,
+                    state,
+                    issue,
+                })
             }
             Fact::WaitpointExpired { waitpoint, .. } => self.expire(*waitpoint, event.at),
             Fact::WaitpointRevoked { waitpoint, .. } => self.close(*waitpoint, WaitpointState::Revoked),
+            Fact::WaitpointReissued { waitpoint, expires_at, .. } => self.reissue(*waitpoint, *expires_at),
             Fact::Stepped { name, attempt, duration_ms, bytes, .. } => {
                 let started_at = event.at.minus_ms(*duration_ms);
                 let step = LoggedStep {
@@ -369,8 +380,21 @@ impl Recorded {
             self.waitpoints.push(created);
             return vec![];
         };
-        let same = LoggedWaitpoint { created_at: known.created_at, ..created } == *known;
+        let same = LoggedWaitpoint { created_at: known.created_at, issue: known.issue, ..created } == *known;
         if same { vec![] } else { vec![format!("it was created before, as {known:?}")] }
+    }
+
+    /// Opens a waitpoint again, which must not have received a delivery.
+    fn reissue(&mut self, id: WaitpointId, expires_at: Option<Timestamp>) -> Vec<String> {
+        let known = self.waitpoints.iter_mut().find(|one| one.id == id);
+        match known.filter(|one| !matches!(one.state, WaitpointState::Delivered(..))) {
+            Some(known) => {
+                (known.state, known.expires_at) = (WaitpointState::Open, expires_at);
+                known.issue += 1;
+                vec![]
+            }
+            None => vec![format!("waitpoint {id} is issued again, and was delivered or is unknown")],
+        }
     }
 
     /// Closes a waitpoint, which must be open: a token is accepted once.

@@ -178,7 +178,13 @@ impl Reference {
         let Some(known) = self.executions.get_mut(&id) else {
             return Answer::Refused("not_found");
         };
-        match apply_action(known, action, now) {
+        let applied = match action {
+            OperatorAction::ReissueWaitpoint { waitpoint, expires_ms } => {
+                known.reissue_waitpoint(*waitpoint, *expires_ms, &mut self.keys, now)
+            }
+            action => apply_action(known, action, now),
+        };
+        match applied {
             Ok(()) => Answer::Version(known.version),
             Err(code) => Answer::Refused(code),
         }
@@ -298,6 +304,8 @@ fn apply_action(known: &mut ModelExecution, action: &OperatorAction, now: i64) -
         OperatorAction::Resume if !known.is_suspended() => return Err("wrong_state"),
         OperatorAction::Resume => known.resume(now),
         OperatorAction::RevokeWaitpoint(index) => known.revoke_waitpoint(*index)?,
+        // The caller applies it, because it needs the keys.
+        OperatorAction::ReissueWaitpoint { .. } => {}
         OperatorAction::Reschedule(wait) => {
             let next = known.after_attempt(*wait, now);
             known.move_to(next, now);

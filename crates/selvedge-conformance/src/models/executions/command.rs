@@ -93,6 +93,13 @@ pub enum ModelCommand {
         named: bool,
         sent: SignalSpec,
     },
+    /// Answers a waitpoint as an operator.
+    Answer {
+        execution: usize,
+        waitpoint: usize,
+        named: bool,
+        sent: SignalSpec,
+    },
     /// Rotates the key of tokens.
     Rotate {
         grace_ms: i64,
@@ -109,7 +116,9 @@ impl ModelCommand {
             ModelCommand::Operate { .. } => Operate::PHASE,
             ModelCommand::ExpireLease { .. } | ModelCommand::Due { .. } => FireTimer::PHASE,
             ModelCommand::Drain { .. } => Drain::PHASE,
-            ModelCommand::Signal { .. } | ModelCommand::Deliver { .. } => Deliver::PHASE,
+            ModelCommand::Signal { .. } | ModelCommand::Deliver { .. } | ModelCommand::Answer { .. } => {
+                Deliver::PHASE
+            }
             ModelCommand::Rotate { .. } => RotateTokenKeys::PHASE,
         }
     }
@@ -192,6 +201,7 @@ pub struct WaitpointSpec {
     pub name: u8,
     pub source: Option<u8>,
     pub expires_ms: Option<i64>,
+    pub signals: Option<Vec<u8>>,
 }
 
 /// An action of an operator.
@@ -205,6 +215,7 @@ pub enum OperatorAction {
     Tag { name: u8, value: Option<u8> },
     Resume,
     RevokeWaitpoint(usize),
+    ReissueWaitpoint { waitpoint: usize, expires_ms: Option<i64> },
 }
 
 /// The version that an operator expects.
@@ -326,8 +337,9 @@ fn waits(manual: bool) -> impl Strategy<Value = Vec<WaitSpec>> {
 }
 
 fn point(manual: bool) -> impl Strategy<Value = WaitpointSpec> {
-    (name(), weighted(0.3, 0..2_u8), weighted(0.5, duration(manual)))
-        .prop_map(|(name, source, expires_ms)| WaitpointSpec { name, source, expires_ms })
+    let signals = weighted(0.5, vec(name(), 1..3));
+    (name(), weighted(0.3, 0..2_u8), weighted(0.5, duration(manual)), signals)
+        .prop_map(|(name, source, expires_ms, signals)| WaitpointSpec { name, source, expires_ms, signals })
 }
 
 fn sent() -> impl Strategy<Value = SignalSpec> {
@@ -358,6 +370,9 @@ fn action(manual: bool) -> impl Strategy<Value = OperatorAction> {
         2 => (0..2_u8, of(0..2_u8)).prop_map(|(name, value)| OperatorAction::Tag { name, value }),
         3 => Just(OperatorAction::Resume),
         2 => (0..8_usize).prop_map(OperatorAction::RevokeWaitpoint),
+        2 => (0..8_usize, weighted(0.5, duration(manual))).prop_map(|(waitpoint, expires_ms)| {
+            OperatorAction::ReissueWaitpoint { waitpoint, expires_ms }
+        }),
     ]
 }
 
@@ -391,6 +406,9 @@ fn command(manual: bool) -> impl Strategy<Value = ModelCommand> {
             .prop_map(|(execution, source, sent)| ModelCommand::Signal { execution, source, sent }),
         5 => (index(), (0..8_u8).prop_map(|number| number == 0), any::<bool>(), sent())
             .prop_map(|(token, altered, named, sent)| ModelCommand::Deliver { token, altered, named, sent }),
+        3 => (index(), 0..8_usize, any::<bool>(), sent()).prop_map(|(execution, waitpoint, named, sent)| {
+            ModelCommand::Answer { execution, waitpoint, named, sent }
+        }),
         1 => duration(manual).prop_map(|grace_ms| ModelCommand::Rotate { grace_ms }),
     ]
 }

@@ -14,7 +14,7 @@ use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, ResumedBy};
 use selvedge_core::token::TokenKey;
 use selvedge_core::waitpoint::WaitpointState;
-use selvedge_core::{Execution, Signal, State, Timestamp, Waitpoint};
+use selvedge_core::{Execution, Name, Signal, State, Timestamp, Waitpoint};
 
 /// Converts a time of the model to one of the store; a constant if times are not compared.
 fn store_time(exact: Option<Timestamp>, micros: i64) -> Timestamp {
@@ -199,6 +199,8 @@ pub fn compare_waitpoints(
             (got.name.clone(), got.source.clone()),
         )?;
         expect_equal(what("states"), status, got.state)?;
+        let signals: Vec<Name> = expected.signals.iter().map(|signal| name(*signal)).collect();
+        expect_equal(what("signals"), (Some(signals), expected.issue), (got.signals.clone(), got.issue))?;
         let expiry = expected.expires_at.map(|micros| store_time(exact, micros));
         expect_equal(what("expiries"), expiry, got.expires_at.map(|at| comparable(exact, at)))?;
     }

@@ -13,7 +13,7 @@ use selvedge_core::rules::step::StepDraft;
 use selvedge_core::rules::submit::Submit;
 use selvedge_core::rules::suspend::Suspend;
 use selvedge_core::rules::timer::{FireTimer, TimerReply};
-use selvedge_core::rules::waitpoint::{RotateTokenKeys, WaitpointDraft};
+use selvedge_core::rules::waitpoint::{Reissue, RotateTokenKeys, WaitpointDraft};
 use selvedge_core::rules::worker::{Drain, PutBack};
 use selvedge_core::submission::When;
 use selvedge_core::suspension::{Condition, WaitDraft};
@@ -189,7 +189,12 @@ pub fn op(op: &ReportSpec) -> report::Op {
 }
 
 fn point(point: &WaitpointSpec) -> WaitpointDraft {
-    WaitpointDraft { name: name(point.name), source: point.source.map(name), expires_ms: point.expires_ms }
+    WaitpointDraft {
+        source: point.source.map(name),
+        expires_ms: point.expires_ms,
+        signals: point.signals.as_ref().map(|signals| signals.iter().map(|one| name(*one)).collect()),
+        ..WaitpointDraft::new(name(point.name))
+    }
 }
 
 fn wait(wait: &WaitSpec) -> WaitDraft {
@@ -228,6 +233,10 @@ pub fn action(action: &OperatorAction) -> operator::Action {
         // The caller sets the waitpoint.
         OperatorAction::RevokeWaitpoint(_) => {
             operator::Action::RevokeWaitpoint { waitpoint: WaitpointId(Uuid::nil()) }
+        }
+        OperatorAction::ReissueWaitpoint { expires_ms, .. } => {
+            let (waitpoint, fingerprint) = (WaitpointId(Uuid::nil()), signals::secret(1).fingerprint());
+            operator::Action::ReissueWaitpoint(Reissue { waitpoint, expires_ms: *expires_ms, fingerprint })
         }
         OperatorAction::Tag { name, value: Some(value) } => {
             operator::Action::Tag { set: [(word(*name), word(*value))].into(), remove: vec![] }

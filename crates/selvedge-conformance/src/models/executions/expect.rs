@@ -149,6 +149,9 @@ impl Lockstep<'_> {
             ModelCommand::Deliver { token, altered, named, sent } => {
                 self.deliver(*token, *altered, *named, *sent)
             }
+            ModelCommand::Answer { execution, waitpoint, named, sent } => {
+                self.answer(*execution, *waitpoint, *named, *sent)
+            }
             ModelCommand::Rotate { grace_ms } => {
                 let (namespace, actor) = (self.harness.namespace, Name::trusted("operator"));
                 let fingerprint = secret(1).fingerprint();
@@ -177,6 +180,9 @@ impl Lockstep<'_> {
         let id = match action {
             OperatorAction::Resume => self.choose_execution(index, ModelExecution::is_suspended),
             OperatorAction::RevokeWaitpoint(_) => self.choose_execution(index, has_open_waitpoint),
+            OperatorAction::ReissueWaitpoint { .. } => {
+                self.choose_execution(index, |known| !known.record.waitpoints.is_empty())
+            }
             _ => self.execution(index),
         };
         let version = self.reference.executions.get(&id).map_or(0, |known| known.version);
@@ -190,19 +196,51 @@ impl Lockstep<'_> {
         (CoreCommand::Operate(operate), self.reference.operate(id, action, expect))
     }
 
-    /// Sets the waitpoint of an action that revokes one: a waitpoint of the execution, or an unknown one.
+    /// Sets the waitpoint of an action about one: a waitpoint of the execution, or an unknown one.
     fn choose_waitpoint(
         &self,
         id: ExecutionId,
         action: &OperatorAction,
         operate: &mut Operate,
     ) -> OperatorAction {
-        let OperatorAction::RevokeWaitpoint(index) = action else { return action.clone() };
+        match (action, &mut operate.action) {
+            (OperatorAction::RevokeWaitpoint(index), operator::Action::RevokeWaitpoint { waitpoint }) => {
+                let index = self.choose_waitpoint_of(id, *index, waitpoint);
+                OperatorAction::RevokeWaitpoint(index)
+            }
+            (
+                OperatorAction::ReissueWaitpoint { waitpoint: index, expires_ms },
+                operator::Action::ReissueWaitpoint(reissue),
+            ) => {
+                let index = self.choose_waitpoint_of(id, *index, &mut reissue.waitpoint);
+                OperatorAction::ReissueWaitpoint { waitpoint: index, expires_ms: *expires_ms }
+            }
+            _ => action.clone(),
+        }
+    }
+
+    /// Chooses a waitpoint of an execution, or an unknown one, and returns its index.
+    fn choose_waitpoint_of(&self, id: ExecutionId, index: usize, waitpoint: &mut WaitpointId) -> usize {
         let known = self.reference.executions.get(&id).map_or(&[][..], |known| &known.record.waitpoints);
         let index = index.checked_rem(known.len() + 1).unwrap_or_default();
-        let waitpoint = known.get(index).and_then(|one| one.id).unwrap_or(WaitpointId(Uuid::nil()));
-        operate.action = operator::Action::RevokeWaitpoint { waitpoint };
-        OperatorAction::RevokeWaitpoint(index)
+        *waitpoint = known.get(index).and_then(|one| one.id).unwrap_or(WaitpointId(Uuid::nil()));
+        index
+    }
+
+    fn answer(
+        &mut self,
+        execution: usize,
+        index: usize,
+        named: bool,
+        sent: SignalSpec,
+    ) -> (CoreCommand, Answer) {
+        let id = self.choose_execution(execution, |known| !known.record.waitpoints.is_empty());
+        let mut waitpoint = WaitpointId(Uuid::nil());
+        let index = self.choose_waitpoint_of(id, index, &mut waitpoint);
+        let (namespace, actor) = (self.harness.namespace, Name::trusted("operator"));
+        let sender = SignalSender::Operator { namespace, waitpoint, actor };
+        let deliver = self.draft(sent, named).check(id, sender).expect("a signal of the model is valid");
+        (CoreCommand::Deliver(deliver), self.reference.answer(id, index, named, sent))
     }
 
     fn draft(&self, sent: SignalSpec, named: bool) -> SignalDraft {
@@ -224,11 +262,11 @@ impl Lockstep<'_> {
             let tick = FireTimer { execution: ExecutionId(Uuid::nil()), timer: Timer::LeaseExpiry };
             return (CoreCommand::Tick(tick), Answer::Lost);
         };
-        let (execution, waitpoint, key) = (waitpoint.execution, waitpoint.id, *key);
+        let (execution, waitpoint, key, issue) = (waitpoint.execution, waitpoint.id, *key, waitpoint.issue);
         let token = if altered { format!("{text}A") } else { text.clone() };
         let way = SignalSender::TokenHolder { waitpoint, token, secret: secret(1) };
         let deliver = self.draft(sent, named).check(execution, way).expect("a signal of the model is valid");
-        let token = PresentedToken { execution, waitpoint, key, altered };
+        let token = PresentedToken { execution, waitpoint, key, issue, altered };
         (CoreCommand::Deliver(deliver), self.reference.deliver(token, named, sent))
     }
 

@@ -291,7 +291,7 @@ impl<'a> Lockstep<'a> {
             compare_waitpoints(known, keys, &waitpoints, exact)?;
             for waitpoint in waitpoints {
                 let new = |(known, key, _): &(Waitpoint, TokenKeyId, String)| {
-                    (known.id, *key) != (waitpoint.id, waitpoint.key)
+                    (known.id, known.issue, *key) != (waitpoint.id, waitpoint.issue, waitpoint.key)
                 };
                 if self.tokens.iter().all(new) {
                     let token = secret(1).sign(&waitpoint);

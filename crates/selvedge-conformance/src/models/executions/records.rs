@@ -45,6 +45,10 @@ pub struct ModelWaitpoint {
     pub key: usize,
     pub expires_at: Option<i64>,
     pub status: WaitpointStatus,
+    /// The names of the signals that its token may send.
+    pub signals: Vec<u8>,
+    /// The number of times that its token was issued again.
+    pub issue: u32,
 }
 
 /// The status of a waitpoint.
@@ -89,6 +93,7 @@ pub struct PresentedToken {
     pub execution: ExecutionId,
     pub waitpoint: WaitpointId,
     pub key: TokenKeyId,
+    pub issue: u32,
     pub altered: bool,
 }
 
@@ -127,6 +132,14 @@ impl ModelWaitpoint {
 
     fn accepts_delivery(&self, now: i64) -> bool {
         self.status == WaitpointStatus::Open && self.expires_at.is_none_or(|at| at > now)
+    }
+
+    /// Returns the name of a signal that is sent without one: its own name or the only choice.
+    fn default_signal(&self) -> Option<u8> {
+        match self.signals[..] {
+            [only] => Some(only),
+            _ => self.signals.contains(&self.name).then_some(self.name),
+        }
     }
 }
 
@@ -168,7 +181,9 @@ impl ModelExecution {
                 created.iter().copied().find(|index: &usize| waitpoints[*index].name == point.name);
             let reusable = || waitpoints.iter().rposition(|one| one.name == point.name && reusable(one));
             let known = requested.or_else(reusable);
-            if known.is_some_and(|index| waitpoints[index].source != source) {
+            let signals = point.signals.clone().unwrap_or_else(|| vec![point.name]);
+            let differs = |one: &ModelWaitpoint| one.source != source || one.signals != signals;
+            if known.is_some_and(|index| differs(&waitpoints[index])) {
                 return Err("idempotency_mismatch");
             }
             let index = known.unwrap_or_else(|| {
@@ -179,6 +194,8 @@ impl ModelExecution {
                     key: usize::MAX,
                     expires_at: point.expires_ms.map(|wait| now + ms(wait)),
                     status: WaitpointStatus::Open,
+                    signals,
+                    issue: 0,
                 });
                 waitpoints.len() - 1
             });
@@ -234,6 +251,60 @@ impl ModelExecution {
         Ok(())
     }
 
+    /// Issues a new token of a waitpoint, which is open again.
+    pub fn reissue_waitpoint(
+        &mut self,
+        index: usize,
+        expires_ms: Option<i64>,
+        keys: &mut Vec<ModelKey>,
+        now: i64,
+    ) -> Result<(), &'static str> {
+        let ended = self.has_ended();
+        let one = self.record.waitpoints.get_mut(index).filter(|one| one.id.is_some());
+        let one = one.ok_or("not_found")?;
+        let expires_at = expires_ms.map(|wait| now + ms(wait)).or(one.expires_at);
+        match one.status {
+            _ if ended => return Err("already_terminal"),
+            WaitpointStatus::Delivered(..) => return Err("wrong_state"),
+            _ if expires_at.is_some_and(|at| at <= now) => return Err("invalid_field"),
+            WaitpointStatus::Open | WaitpointStatus::Expired | WaitpointStatus::Revoked => {}
+        }
+        one.key = signing_key(keys);
+        one.issue += 1;
+        (one.expires_at, one.status) = (expires_at, WaitpointStatus::Open);
+        self.version += 1;
+        Ok(())
+    }
+
+    /// Applies a delivery through a waitpoint. `closed` are the codes of a revoked and of an expired waitpoint.
+    fn receive_through(
+        &mut self,
+        index: usize,
+        (named, sent): (bool, SignalSpec),
+        closed: [&'static str; 2],
+        now: i64,
+    ) -> Answer {
+        let point = self.record.waitpoints[index].clone();
+        let (name, source) = (point.name, point.source);
+        if let WaitpointStatus::Delivered(number, effect) = point.status {
+            return Answer::Delivered { number, name, source, duplicate: true, effect };
+        }
+        let chosen = if named { Some(sent.name) } else { point.default_signal() };
+        let sent = SignalSpec { name: chosen.unwrap_or(sent.name), ..sent };
+        if let Some(answer) = chosen.and_then(|_| self.repeated(sent, source)) {
+            return answer;
+        }
+        match point.status {
+            WaitpointStatus::Revoked => Answer::Refused(closed[0]),
+            _ if !point.accepts_delivery(now) => Answer::Refused(closed[1]),
+            _ if chosen.is_none_or(|chosen| !point.signals.contains(&chosen)) => {
+                Answer::Refused("invalid_field")
+            }
+            _ if self.has_ended() => Answer::Refused("already_terminal"),
+            _ => self.receive(sent, source, Some(index), now),
+        }
+    }
+
     /// Returns the reply to a signal whose key was used before.
     fn repeated(&self, sent: SignalSpec, source: u8) -> Option<Answer> {
         let key = sent.key?;
@@ -286,7 +357,7 @@ impl Reference {
         }
     }
 
-    /// Applies a delivery with a token, under the waitpoint's name unless the signal has one.
+    /// Applies a delivery with a token.
     pub fn deliver(&mut self, token: PresentedToken, named: bool, sent: SignalSpec) -> Answer {
         let now = self.now;
         let known = self.executions.get_mut(&token.execution);
@@ -296,27 +367,25 @@ impl Reference {
         let Some((known, index)) = known.and_then(|known| index(known).map(|index| (known, index))) else {
             return Answer::Refused("not_found");
         };
-        let point = known.record.waitpoints[index].clone();
+        let point = &known.record.waitpoints[index];
         let key = &self.keys[point.key];
-        if token.altered || key.id != Some(token.key) || !key.verifies(now) {
+        let newest = key.id == Some(token.key) && point.issue == token.issue;
+        if token.altered || !newest || !key.verifies(now) {
             return Answer::Refused("invalid_token");
         }
-        let ModelWaitpoint { name, source, .. } = point;
-        if let WaitpointStatus::Delivered(number, effect) = point.status {
-            return Answer::Delivered { number, name, source, duplicate: true, effect };
-        }
-        let sent = if named { sent } else { SignalSpec { name, ..sent } };
-        if let Some(answer) = known.repeated(sent, source) {
-            return answer;
-        }
-        let names_another_waitpoint =
-            known.record.waitpoints.iter().any(|one| one.name == sent.name) && sent.name != name;
-        match point.status {
-            WaitpointStatus::Revoked => Answer::Refused("token_revoked"),
-            _ if !point.accepts_delivery(now) => Answer::Refused("token_expired"),
-            _ if names_another_waitpoint => Answer::Refused("invalid_field"),
-            _ if known.has_ended() => Answer::Refused("already_terminal"),
-            _ => known.receive(sent, source, Some(index), now),
+        known.receive_through(index, (named, sent), ["token_revoked", "token_expired"], now)
+    }
+
+    /// Applies the answer of an operator in place of the token holder.
+    pub fn answer(&mut self, id: ExecutionId, index: usize, named: bool, sent: SignalSpec) -> Answer {
+        let now = self.now;
+        let known = self.executions.get_mut(&id);
+        let has_it = |known: &&mut ModelExecution| {
+            known.record.waitpoints.get(index).is_some_and(|one| one.id.is_some())
+        };
+        match known.filter(has_it) {
+            Some(known) => known.receive_through(index, (named, sent), ["wrong_state"; 2], now),
+            None => Answer::Refused("not_found"),
         }
     }
 

@@ -9,9 +9,19 @@ async fn an_unknown_id_is_not_found() {
     let server = Server::start().await;
     let not_found = (404, "not_found".to_owned(), String::new());
     let id = Uuid::now_v7();
-    for path in
-        ["", "/explain", "/attempts", "/events", "/result", "/signals", "/steps", "/waitpoints", "/usage"]
-    {
+    for path in [
+        "",
+        "/explain",
+        "/attempts",
+        "/events",
+        "/result",
+        "/signals",
+        "/steps",
+        "/waitpoints",
+        "/usage",
+        "/upstreams",
+        "/children",
+    ] {
         let reply = server.get(&format!("/v1/executions/{id}{path}")).await;
         assert_eq!(reply.problem(), not_found, "{path}");
         let reply = server.get(&format!("/v1/executions/seven{path}")).await;
@@ -40,7 +50,7 @@ async fn an_unknown_path_is_not_found() {
     let server = Server::start().await;
     let id = server.submit(json!({ "kind": "k" })).await;
     for path in [
-        "/v1/waitpoints".to_owned(),
+        "/v1/waitpoints/".to_owned(),
         "/v1/nothing".to_owned(),
         "/v1/flows/".to_owned(),
         "/v1/lanes/".to_owned(),

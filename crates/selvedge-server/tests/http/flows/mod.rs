@@ -3,6 +3,7 @@
 mod ends;
 mod invalid_input;
 mod outcomes;
+mod relatives;
 mod submission;
 mod work;
 

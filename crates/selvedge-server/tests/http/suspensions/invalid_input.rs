@@ -131,6 +131,11 @@ async fn an_invalid_field_of_a_suspension_is_named() {
                 "/waitpoints/0/expires_ms",
             ),
             (with(json!({ "waitpoints": [{ "name": "w", "token": "t" }] })), UNKNOWN, "/waitpoints/0/token"),
+            (
+                with(json!({ "waitpoints": ["v", { "name": "w", "signals": [7] }] })),
+                INVALID,
+                "/waitpoints/1/signals/0",
+            ),
             (with(json!({ "waitpoints": vec!["w"; 1001] })), INVALID, "/waitpoints"),
         ],
     )
@@ -147,6 +152,12 @@ async fn an_invalid_field_of_a_waitpoint_is_named() {
             (json!({ "name": "w", "source": 7 }), INVALID, "/source"),
             (json!({ "name": "w", "expires_ms": -1 }), INVALID, "/expires_ms"),
             (json!({ "name": "w", "expires_at": "2100-01-01T00:00:00Z" }), UNKNOWN, "/expires_at"),
+            (json!({ "name": "w", "signals": [] }), INVALID, "/signals"),
+            (json!({ "name": "w", "signals": "yes" }), INVALID, "/signals"),
+            (json!({ "name": "w", "signals": ["yes", ""] }), INVALID, "/signals/1"),
+            (json!({ "name": "w", "signals": vec!["yes"; 101] }), INVALID, "/signals"),
+            (json!({ "name": "w", "prompt": 7 }), INVALID, "/prompt"),
+            (json!({ "name": "w", "prompt": "x".repeat(4097) }), INVALID, "/prompt"),
         ],
     )
     .await;

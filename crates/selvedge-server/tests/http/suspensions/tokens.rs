@@ -37,13 +37,16 @@ async fn a_token_alone_authorises_one_delivery_and_a_repeat_gets_the_first_respo
     let first = server.send("POST", &signal_path(&waitpoints[0]), &headers, body.to_string().into()).await;
     assert_eq!(first.status, 200, "{}", first.text());
     assert_eq!((&first.json()["effect"], &first.json()["number"]), (&json!("resumed"), &json!(1)));
+    assert_eq!(first.json()["duplicate"], false);
+    let mut repeated = first.json();
+    repeated["duplicate"] = json!(true);
     for body in [
         body,
         json!({ "token": waitpoints[0]["token"] }),
         json!({ "token": waitpoints[0]["token"], "payload": "other", "name": "other", "idempotency_key": "k" }),
     ] {
         let again = server.post(&signal_path(&waitpoints[0]), body).await;
-        assert_eq!((again.status, again.text()), (200, first.text()));
+        assert_eq!((again.status, again.json()), (200, repeated.clone()));
     }
     let signals = server.list_of(&id, "signals").await;
     assert_eq!(signals.len(), 1, "a token authorises one delivery");
@@ -58,7 +61,7 @@ async fn a_token_alone_authorises_one_delivery_and_a_repeat_gets_the_first_respo
     // A repeat gets the first response even after the execution has ended.
     server.complete("i", &claim, json!(null)).await;
     let again = server.post(&signal_path(&waitpoints[0]), json!({ "token": waitpoints[0]["token"] })).await;
-    assert_eq!(again.text(), first.text());
+    assert_eq!(again.json(), repeated);
 }
 
 #[tokio::test]

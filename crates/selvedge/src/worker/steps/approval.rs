@@ -188,7 +188,11 @@ where
     let full_name = context.scope().name(name);
     let is_asked = |person: &str| context.tracker().has_recorded(&format!("{full_name}/ask/{person}"));
     let to_ask: Vec<&String> = people.iter().filter(|person| !is_asked(person)).collect();
-    let drafts = to_ask.iter().map(|person| draft(&format!("{full_name}/{person}"), Some(person), None));
+    let draft = |person: &&String| {
+        let approve = format!("{full_name}/{person}");
+        draft(&approve, Some(person), Some(&[approve.clone(), format!("{full_name}/{REJECT}")]))
+    };
+    let drafts = to_ask.iter().map(draft);
     let waitpoints = context.create_waitpoints(drafts.collect::<Result<_, _>>()?).await?;
     let mut waitpoints: HashMap<&String, Waitpoint> = to_ask.into_iter().zip(waitpoints).collect();
     for person in people {

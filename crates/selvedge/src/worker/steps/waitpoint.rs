@@ -55,7 +55,14 @@ impl Context {
     /// # }
     /// ```
     pub fn waitpoint(&self, name: impl Into<String>) -> NewWaitpoint {
-        NewWaitpoint { context: self.clone(), name: name.into(), source: None, expires_after: None }
+        NewWaitpoint {
+            context: self.clone(),
+            name: name.into(),
+            source: None,
+            expires_after: None,
+            signals: None,
+            prompt: None,
+        }
     }
 
     /// Creates several waitpoints in one report. A waitpoint that already exists in this generation of the execution is
@@ -104,6 +111,8 @@ pub struct NewWaitpoint {
     name: String,
     source: Option<String>,
     expires_after: Option<Duration>,
+    signals: Option<Vec<String>>,
+    prompt: Option<String>,
 }
 
 impl NewWaitpoint {
@@ -134,8 +143,37 @@ impl NewWaitpoint {
         self
     }
 
+    /// Sets the names of the signals that the token may send. Default: the waitpoint's name.
+    ///
+    /// ```
+    /// # use selvedge::{Context, Failure};
+    /// async fn token_to_decide(ctx: Context) -> Result<String, Failure> {
+    ///     Ok(ctx.waitpoint("decision").signals(["approved", "rejected"]).await?.token)
+    /// }
+    /// ```
+    pub fn signals<T: Into<String>>(mut self, signals: impl IntoIterator<Item = T>) -> NewWaitpoint {
+        self.signals = Some(signals.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets the question to the holder of the token. Default: none.
+    ///
+    /// ```
+    /// # use selvedge::{Context, Failure};
+    /// async fn token_to_pay(ctx: Context) -> Result<String, Failure> {
+    ///     Ok(ctx.waitpoint("paid").prompt("Please pay invoice 7.").await?.token)
+    /// }
+    /// ```
+    pub fn prompt(mut self, prompt: impl Into<String>) -> NewWaitpoint {
+        self.prompt = Some(prompt.into());
+        self
+    }
+
     async fn create(self) -> Result<Waitpoint, Failure> {
-        let draft = draft(&self.name, self.source.as_deref(), self.expires_after)?;
+        let draft = draft(&self.name, self.source.as_deref(), self.signals.as_deref())?;
+        let draft =
+            WaitpointDraft { expires_ms: self.expires_after.map(millis), prompt: self.prompt, ..draft };
+        draft.check("").map_err(|refusal| not_created(refusal.into()))?;
         let created = self.context.create_waitpoints(vec![draft]).await?;
         created.into_iter().next().ok_or_else(not_returned)
     }
@@ -145,14 +183,15 @@ impl NewWaitpoint {
 pub fn draft(
     name: &str,
     source: Option<&str>,
-    expires_after: Option<Duration>,
+    signals: Option<&[String]>,
 ) -> Result<WaitpointDraft, Failure> {
     let parse = |pointer: &str, name: &str| {
         Name::parse(pointer, name, NAME_LIMIT).map_err(|refusal| not_created(refusal.into()))
     };
     let name = parse("/name", name)?;
     let source = source.map(|source| parse("/source", source)).transpose()?;
-    Ok(WaitpointDraft { name, source, expires_ms: expires_after.map(millis) })
+    let signals = signals.map(|signals| signals.iter().map(|signal| parse("/signals", signal)).collect());
+    Ok(WaitpointDraft { source, signals: signals.transpose()?, ..WaitpointDraft::new(name) })
 }
 
 fn not_created(error: Error) -> Failure {
@@ -178,7 +217,7 @@ impl IntoFuture for NewWaitpoint {
 pub struct Waitpoint {
     /// The id of the waitpoint.
     pub id: WaitpointId,
-    /// The name of the waitpoint, and of the delivered signal unless the delivery names another.
+    /// The name of the waitpoint, and of the delivered signal unless the token may send others.
     pub name: String,
     /// The source of the delivered signal.
     pub source: String,
