@@ -70,7 +70,8 @@ fn a_refused_request_fails_unless_the_block_expects_its_code() {
 
 #[test]
 fn an_output_that_differs_is_reported_and_dots_match_anything() {
-    let text = "# Title\n\n```sh\necho '{\"a\": 1, \"b\": 2}'\n```\n\n```json output\n{\"a\": …, \"b\": 2}\n```\n";
+    let text =
+        "# Title\n\n```sh\necho '{\"a\": 1, \"b\": 2}'\n```\n\n```json output\n{\"a\": …, \"b\": 2}\n```\n";
     let page = Page::parse("page.md", text).expect("the page is well-formed");
     assert_eq!(run::run(&page), Ok(()));
     let failed = failure(&text.replace("\"b\": 2}\n```\n", "\"b\": 3}\n```\n"));

@@ -101,7 +101,8 @@ impl Page {
         lines[0] = prelude.to_owned();
         for block in &self.blocks {
             let Role::Run { problem } = &block.role else { continue };
-            lines[block.line - 1] = format!("begin {} {}", block.line, problem.as_deref().unwrap_or_default());
+            lines[block.line - 1] =
+                format!("begin {} {}", block.line, problem.as_deref().unwrap_or_default());
             lines[block.line..block.line + block.text.len()].clone_from_slice(&block.text);
         }
         lines.join("\n") + "\n"

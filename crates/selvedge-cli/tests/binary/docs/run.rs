@@ -15,8 +15,8 @@ const BEGIN: char = '\u{1e}';
 /// The first line of a script: the first failing command ends it and is named with its line. A request that is refused
 /// fails, except in a block that expects a problem.
 const PRELUDE: &str = concat!(
-    "set -euo pipefail; trap 'echo \"script: line $LINENO: $BASH_COMMAND\" >&2' ERR; ",
-    "curl() { command curl $refused --show-error --max-time 90 \"$@\"; }; ",
+    "set -Eeuo pipefail; trap 'echo \"script: line $LINENO: $BASH_COMMAND\" >&2' ERR; ",
+    "curl() { command curl $refused --show-error --max-time 90 \"$@\" || return; }; ",
     "begin() { printf '\\036%s\\n' \"$1\"; if [ $# = 1 ]; then refused=--fail-with-body; else refused=--no-fail; fi; }; ",
     "unset ${!SELVEDGE_@}"
 );
@@ -51,7 +51,8 @@ pub fn run(page: &Page) -> Result<(), String> {
     let status = bash.wait().expect("bash exits");
     end_group(bash.id());
 
-    let read = |name: &str| String::from_utf8_lossy(&fs::read(path(name)).expect("it was created")).into_owned();
+    let read =
+        |name: &str| String::from_utf8_lossy(&fs::read(path(name)).expect("it was created")).into_owned();
     let (stdout, stderr) = (read("stdout"), read("stderr"));
     let outputs = outputs(&stdout);
     if !status.success() {
@@ -73,11 +74,19 @@ fn end_group(group: u32) {
 /// Returns what each block has printed, by the line of its fence.
 fn outputs(stdout: &str) -> HashMap<usize, &str> {
     let blocks = stdout.split(BEGIN).skip(1);
-    blocks.filter_map(|block| block.split_once('\n')).map(|(line, text)| (line.parse().unwrap_or(0), text)).collect()
+    blocks
+        .filter_map(|block| block.split_once('\n'))
+        .map(|(line, text)| (line.parse().unwrap_or(0), text))
+        .collect()
 }
 
 /// Checks what a block has printed: the code of the problem that it expects, and the output that follows it in the page.
-fn check(page: &Page, block: &Block, next: Option<&Block>, outputs: &HashMap<usize, &str>) -> Result<(), String> {
+fn check(
+    page: &Page,
+    block: &Block,
+    next: Option<&Block>,
+    outputs: &HashMap<usize, &str>,
+) -> Result<(), String> {
     let Role::Run { problem } = &block.role else { return Ok(()) };
     let (path, line) = (&page.path, block.line);
     let printed = outputs.get(&line).copied().unwrap_or_default();
