@@ -5,7 +5,7 @@ use crate::support::{Directory, Place, Server, Sqlite, command};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// The address of the server in the documentation.
 const ADDRESS: &str = "127.0.0.1:7878";
@@ -13,10 +13,10 @@ const ADDRESS: &str = "127.0.0.1:7878";
 const BEGIN: char = '\u{1e}';
 
 /// The first line of a script: the first failing command ends it and is named with its line. A request that is refused
-/// fails, except in a block that expects a problem.
+/// fails, except in a block that expects a problem. The last response is kept in a file.
 const PRELUDE: &str = concat!(
     "set -Eeuo pipefail; trap 'echo \"script: line $LINENO: $BASH_COMMAND\" >&2' ERR; ",
-    "curl() { command curl $refused --show-error --max-time 90 \"$@\" || return; }; ",
+    "curl() { command curl $refused --show-error --max-time 90 \"$@\" | tee response || return; }; ",
     "begin() { printf '\\036%s\\n' \"$1\"; if [ $# = 1 ]; then refused=--fail-with-body; else refused=--no-fail; fi; }; ",
     "unset ${!SELVEDGE_@}"
 );
@@ -26,12 +26,36 @@ pub fn run(page: &Page) -> Result<(), String> {
     if !page.runs() {
         return Ok(());
     }
+    let Ended { status, stdout, stderr, response } = run_script(page);
+    let outputs = outputs(&stdout);
+    if !status.success() {
+        let last = outputs.keys().max().and_then(|line| outputs.get(line)).copied().unwrap_or_default();
+        let errors = stderr.replace("script: line ", &format!("{}:", page.path));
+        return Err(format!(
+            "{} failed ({status})\n{errors}\nthe block printed:\n{last}\nthe last response is:\n{response}\n",
+            page.path
+        ));
+    }
+    let followed = page.blocks.iter().enumerate().map(|(index, block)| (block, page.blocks.get(index + 1)));
+    followed.map(|(block, next)| check(page, block, next, &outputs)).collect()
+}
+
+/// A script that has ended.
+struct Ended {
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+    /// The last response of the server.
+    response: String,
+}
+
+/// Runs the script of a page in a directory of its own, against a server of its own.
+fn run_script(page: &Page) -> Ended {
     let place = Sqlite::new();
     let mut dev = command();
     dev.args(["dev", "--store", &place.store()]);
     let server = Server::spawn(dev);
     let address = server.url.strip_prefix("http://").expect("the URL has the scheme http");
-
     let directory = Directory::new();
     let path = |name: &str| directory.path().join(name);
     let write = |name: &str, text: &str| {
@@ -50,18 +74,9 @@ pub fn run(page: &Page) -> Result<(), String> {
     let mut bash = bash.stdout(create("stdout")).stderr(create("stderr")).spawn().expect("bash starts");
     let status = bash.wait().expect("bash exits");
     end_group(bash.id());
-
-    let read =
-        |name: &str| String::from_utf8_lossy(&fs::read(path(name)).expect("it was created")).into_owned();
-    let (stdout, stderr) = (read("stdout"), read("stderr"));
-    let outputs = outputs(&stdout);
-    if !status.success() {
-        let last = outputs.keys().max().and_then(|line| outputs.get(line)).copied().unwrap_or_default();
-        let errors = stderr.replace("script: line ", &format!("{}:", page.path));
-        return Err(format!("{} failed ({status})\n{errors}\nthe block printed:\n{last}\n", page.path));
-    }
-    let pairs = page.blocks.iter().zip(page.blocks.iter().skip(1).map(Some).chain([None]));
-    pairs.map(|(block, next)| check(page, block, next, &outputs)).collect()
+    // A script without requests has no response.
+    let read = |name: &str| String::from_utf8_lossy(&fs::read(path(name)).unwrap_or_default()).into_owned();
+    Ended { status, stdout: read("stdout"), stderr: read("stderr"), response: read("response") }
 }
 
 /// Ends all processes that a script left behind.
