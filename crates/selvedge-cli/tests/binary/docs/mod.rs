@@ -2,6 +2,7 @@
 //!
 //! A page is `README.md` or a file of `docs/`. Its blocks run in order, as one script; `page` has the rules.
 
+mod links;
 mod names;
 mod page;
 mod run;
