@@ -25,17 +25,18 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
 /// Returns what is wrong with the links of a page.
 fn broken_links(path: &str, text: &str) -> Vec<String> {
     let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
-    let links = prose(text).flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
+    let links =
+        prose(text).flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
     let broken = |link: &&str| {
         if link.starts_with("http") {
             return false;
         }
         let (file, heading) = link.split_once('#').unwrap_or((link, ""));
         let target = match file {
-            "" => workspace().join(path),
-            file => workspace().join(directory).join(file),
+            "" => Ok(text.to_owned()),
+            file => std::fs::read_to_string(workspace().join(directory).join(file)),
         };
-        let Ok(target) = std::fs::read_to_string(target) else { return true };
+        let Ok(target) = target else { return true };
         !heading.is_empty() && !prose(&target).any(|line| line.starts_with('#') && anchor(line) == heading)
     };
     links.filter(broken).map(|link| format!("{path}: {link}")).collect()

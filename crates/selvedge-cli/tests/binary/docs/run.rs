@@ -36,8 +36,8 @@ pub fn run(page: &Page) -> Result<(), String> {
             page.path
         ));
     }
-    let followed = page.blocks.iter().enumerate().map(|(index, block)| (block, page.blocks.get(index + 1)));
-    followed.map(|(block, next)| check(page, block, next, &outputs)).collect()
+    let mut blocks = page.blocks.iter().enumerate();
+    blocks.try_for_each(|(index, block)| check(page, block, page.blocks.get(index + 1), &outputs))
 }
 
 /// A script that has ended.
