@@ -7,6 +7,7 @@ mod names;
 mod page;
 mod run;
 
+use crate::support::Directory;
 use page::Page;
 use std::path::{Path, PathBuf};
 
@@ -77,6 +78,19 @@ fn an_output_that_differs_is_reported_and_dots_match_anything() {
     assert_eq!(run::run(&page), Ok(()));
     let failed = failure(&text.replace("\"b\": 2}\n```\n", "\"b\": 3}\n```\n"));
     assert!(failed.contains("page.md:7"), "{failed}");
+}
+
+#[test]
+fn processes_that_a_page_leaves_behind_are_ended() {
+    let directory = Directory::new();
+    let file = directory.path().join("pid");
+    let text = format!("# Title\n\n```sh\nsleep 600 &\necho $! > {}\n```\n", file.display());
+    let page = Page::parse("page.md", &text).expect("the page is well-formed");
+    assert_eq!(run::run(&page), Ok(()));
+    let pid = std::fs::read_to_string(file).expect("the page has written the file");
+    let command_line = format!("/proc/{}/cmdline", pid.trim());
+    // A process that was killed has an empty command line until it is gone.
+    while std::fs::read(&command_line).is_ok_and(|words| !words.is_empty()) {}
 }
 
 #[test]

@@ -82,8 +82,8 @@ fn run_script(page: &Page) -> Ended {
 /// Ends all processes that a script left behind.
 fn end_group(group: u32) {
     let kill = format!("kill -KILL -- -{group}");
-    // The group may be empty.
-    let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status();
+    // The group may be empty. The kill of some other shells takes no groups.
+    let _ = Command::new("bash").args(["-c", &kill]).stderr(Stdio::null()).status();
 }
 
 /// Returns what each block has printed, by the line of its fence.
