@@ -5,6 +5,7 @@
 mod links;
 mod names;
 mod page;
+mod requests;
 mod run;
 
 use crate::support::Directory;

@@ -4,8 +4,11 @@
 //! The names come from the program itself. Endpoints are read from the source of the router. All others come from a
 //! running server, which lists the fields that it knows when it refuses an unknown one.
 
+use super::requests::{fence, operations, requests};
 use super::{read_pages, workspace};
-use crate::support::{Directory, Place, Server, Sqlite, claim, command, get, post, start_call, submit, text};
+use crate::support::{
+    Directory, Place, Server, Sqlite, claim, claim_body, command, get, post, start_call, submit, text,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -81,8 +84,8 @@ fn names_after(text: &str, words: &str) -> Vec<String> {
     names.split(", ").map(|name| name.trim().to_owned()).collect()
 }
 
-#[test]
-fn every_endpoint_is_documented() {
+/// Returns every endpoint of the router, such as `GET /v1/executions/{id}`.
+fn endpoints() -> Vec<String> {
     let routes = workspace().join("crates/selvedge-server/src/routes/mod.rs");
     let source = std::fs::read_to_string(routes).expect("the router has a source");
     let mut endpoints = Vec::new();
@@ -95,7 +98,12 @@ fn every_endpoint_is_documented() {
             }
         }
     }
-    check_documented("endpoint", endpoints);
+    endpoints
+}
+
+#[test]
+fn every_endpoint_is_documented() {
+    check_documented("endpoint", endpoints());
 }
 
 #[test]
@@ -123,129 +131,82 @@ fn every_code_event_type_and_flag_is_documented() {
     }
 }
 
-/// Returns a valid body of each request that has fields, and for nested objects the pointer to the object to extend.
-fn requests() -> Vec<(&'static str, &'static str, Value, &'static str)> {
-    let submission = json!({"kind": "k", "retry": {"backoff": {"type": "exponential"}}, "budgets": [{"name": "b"}],
-        "concurrency": {"key": "k", "limit": 1}});
-    let fixed = json!({"kind": "k", "retry": {"backoff": {"type": "fixed", "delay_ms": 1}}});
-    let flow = json!({"nodes": [{"name": "a", "kind": "k"}], "edges": [{"from": "a", "to": "b"}],
-        "groups": [{"node": "a", "policy": {"type": "quorum", "k": 1}}], "defaults": {}});
-    let claim = json!({"worker": "w", "lanes": ["l"], "max": 1});
-    let fence =
-        json!({"execution": uuid::Uuid::nil(), "attempt": 0, "lease_id": uuid::Uuid::nil(), "epoch": 1});
-    let bulk = |kind: &str| json!({"action": {"type": kind, "priority": 1, "delay_ms": 1}, "ids": []});
-    let limits = json!({"limits": {"tokens": {"hard": 1}}});
-    let rate = json!({"rate": {"count": 1, "window_ms": 1}});
-    vec![
-        ("POST", "executions", submission.clone(), ""),
-        ("POST", "executions", submission.clone(), "/retry"),
-        ("POST", "executions", submission.clone(), "/retry/backoff"),
-        ("POST", "executions", fixed, "/retry/backoff"),
-        ("POST", "executions", submission.clone(), "/budgets/0"),
-        ("POST", "executions", submission, "/concurrency"),
-        ("POST", "executions/batch", json!({"executions": []}), ""),
-        ("POST", "executions/bulk", bulk("cancel"), ""),
-        ("POST", "executions/bulk", json!({"action": {"type": "cancel"}, "filter": {}}), "/filter"),
-        ("POST", "flows", flow.clone(), ""),
-        ("POST", "flows", flow.clone(), "/nodes/0"),
-        ("POST", "flows", flow.clone(), "/edges/0"),
-        ("POST", "flows", flow.clone(), "/groups/0"),
-        ("POST", "flows", flow, "/groups/0/policy"),
-        ("POST", "flows/{id}/cancel", json!({}), ""),
-        ("POST", "executions/{id}/cancel", json!({}), ""),
-        ("POST", "executions/{id}/replay", json!({}), ""),
-        ("POST", "executions/{id}/reschedule", json!({"delay_ms": 1}), ""),
-        ("POST", "executions/{id}/priority", json!({"priority": 1}), ""),
-        ("POST", "executions/{id}/tags", json!({}), ""),
-        ("POST", "executions/{id}/revoke-lease", json!({}), ""),
-        ("POST", "executions/{id}/resume", json!({}), ""),
-        ("POST", "executions/{id}/signals", json!({"name": "s"}), ""),
-        ("POST", "waitpoints/{id}/signal", json!({"token": "t"}), ""),
-        ("POST", "workers/w-1/claim", claim.clone(), ""),
-        ("POST", "workers/w-1/heartbeat", json!({"leases": [fence.clone()]}), ""),
-        ("POST", "workers/w-1/heartbeat", json!({"leases": [fence]}), "/leases/0"),
-        ("POST", "workers/w-1/report", json!({"ops": [], "claim": claim}), ""),
-        ("PUT", "lanes/l", rate.clone(), ""),
-        ("PUT", "lanes/l", rate.clone(), "/rate"),
-        ("PUT", "quotas/q", rate, ""),
-        ("PUT", "budgets/b", limits.clone(), ""),
-        ("PUT", "budgets/b", limits, "/limits/tokens"),
-        ("POST", "budgets/b/usage", json!({"usage": {}}), ""),
-        ("POST", "admin/waitpoint-keys/rotate", json!({"grace_ms": 1}), ""),
-    ]
-}
-
-/// Returns a valid form of each operation of a report, without its fence.
-fn operations() -> Vec<Value> {
-    let condition = json!({"signal": "s"});
-    vec![
-        json!({"op": "complete"}),
-        json!({"op": "fail", "message": "m"}),
-        json!({"op": "cancelled"}),
-        json!({"op": "progress"}),
-        json!({"op": "delay", "delay_ms": 1}),
-        json!({"op": "release"}),
-        json!({"op": "waitpoint", "name": "w"}),
-        json!({"op": "suspend", "condition": condition}),
-        json!({"op": "step", "name": "s"}),
-        json!({"op": "frame", "kind": "stdout", "data": 1}),
-        json!({"op": "usage", "budget": "b", "usage": {}}),
-        json!({"op": "spawn", "nodes": []}),
-    ]
+/// Returns the names in the detail of a refusal of [`UNKNOWN`].
+fn known_names(refused: &Value) -> Vec<String> {
+    assert_eq!(refused["code"], "unknown_field", "{refused}");
+    let detail = text(&refused["detail"]);
+    match detail.ends_with("takes none") {
+        true => Vec::new(),
+        false => names_after(&detail, "there are "),
+    }
 }
 
 #[test]
-fn every_field_and_parameter_of_a_request_is_documented() {
+fn every_field_of_a_request_is_documented() {
     let place = Sqlite::new();
     let server = start_dev(&place);
-    let url = format!("{}/v1", server.url);
-    let mut names = Vec::new();
     let id = submit(&server.url, json!({"kind": "k"}));
-    for (method, path, mut body, pointer) in requests() {
-        body.pointer_mut(pointer).expect("the pointer exists")[UNKNOWN] = json!(1);
-        let path = path.replace("{id}", &id);
-        let (status, refused) = start_call(method, &format!("{url}/{path}"), Some(&body)).response();
-        assert_eq!((status, &refused["code"]), (422, &json!("unknown_field")), "{path}{pointer}: {refused}");
-        names.extend(names_after(&text(&refused["detail"]), "there are "));
-    }
-
-    let report = |op: &Value| {
-        let (status, response) = post(&format!("{url}/workers/w-1/report"), &json!({"ops": [op]}));
-        assert_eq!(status, 200, "{response}");
-        text(&response["results"][0]["error"]["detail"])
-    };
-    let known = names_after(&report(&json!({"op": UNKNOWN})), "one of ");
-    for name in &known {
-        let op = operations().into_iter().find(|op| op["op"] == **name);
-        let mut op = op.unwrap_or_else(|| panic!("there is no example of the operation {name}"));
-        op[UNKNOWN] = json!(1);
-        for (field, value) in
-            [("execution", json!(id)), ("attempt", json!(0)), ("lease_id", json!(id)), ("epoch", json!(1))]
-        {
-            op[field] = value;
+    let path = |path: &str| path.replace("{id}", &id).replace("{instance}", "w-1").replace("{name}", "n");
+    let (endpoints, requests) = (endpoints(), requests());
+    let mut names = Vec::new();
+    for endpoint in endpoints.iter().filter(|one| !one.starts_with("GET") && !one.starts_with("DELETE")) {
+        let (method, target) = endpoint.split_once(' ').expect("an endpoint has a method");
+        let url = format!("{}{}", server.url, path(target));
+        let mut known = requests.iter().filter(|request| request.endpoint == endpoint).peekable();
+        assert!(known.peek().is_some(), "there is no request for {endpoint} in requests.rs");
+        for request in known {
+            for object in request.objects {
+                let mut body = request.body.clone();
+                body.pointer_mut(object).expect("the pointer exists")[UNKNOWN] = json!(1);
+                let (_, refused) = start_call(method, &url, Some(&body)).response();
+                names.extend(known_names(&refused));
+            }
         }
-        names.extend(names_after(&report(&op), "there are "));
     }
-    names.extend(known);
+    check_documented("field", names.into_iter().filter(|name| !name.is_empty()));
+}
 
-    for path in [
-        "executions",
-        "flows",
-        "events",
-        "workers",
-        "lanes",
-        "executions/{id}/result",
-        "executions/{id}/stream",
-        "executions/{id}/attempts",
-        "flows/{id}/graph",
-        "flows/{id}/result",
-    ] {
-        let path = path.replace("{id}", &id);
-        let (status, refused) = get(&format!("{url}/{path}?{UNKNOWN}=1"));
-        assert_eq!(status, 422, "{path}: {refused}");
-        names.extend(names_after(&text(&refused["detail"]), "there are "));
+#[test]
+fn every_parameter_of_a_request_is_documented() {
+    let place = Sqlite::new();
+    let server = start_dev(&place);
+    let id = submit(&server.url, json!({"kind": "k"}));
+    let mut names = Vec::new();
+    for endpoint in endpoints() {
+        let Some(path) = endpoint.strip_prefix("GET /v1/") else { continue };
+        let path = path.replace("{id}", &id).replace("{name}", "n");
+        let (_, refused) = get(&format!("{}/v1/{path}?{UNKNOWN}=1", server.url));
+        names.extend(known_names(&refused));
     }
-    check_documented("field", names);
+    check_documented("parameter", names);
+}
+
+#[test]
+fn every_operation_of_a_report_is_documented() {
+    let place = Sqlite::new();
+    let server = start_dev(&place);
+    let report = |op: &Value| {
+        let (status, response) =
+            post(&format!("{}/v1/workers/w-1/report", server.url), &json!({"ops": [op]}));
+        assert_eq!(status, 200, "{response}");
+        response["results"][0]["error"].clone()
+    };
+    let mut names = names_after(&text(&report(&json!({"op": UNKNOWN}))["detail"]), "one of ");
+    for name in names.clone() {
+        let op = operations().into_iter().find(|op| op["op"] == name);
+        let op = op.unwrap_or_else(|| panic!("there is no example of the operation {name} in requests.rs"));
+        let mut op = with_fence(op, &fence());
+        op[UNKNOWN] = json!(1);
+        names.extend(known_names(&report(&op)));
+    }
+    check_documented("operation or field", names);
+}
+
+/// Returns an operation with the fields of its fence.
+fn with_fence(mut op: Value, fence: &Value) -> Value {
+    let fence = fence.as_object().expect("a fence is an object").clone();
+    op.as_object_mut().expect("an operation is an object").extend(fence);
+    op
 }
 
 /// Adds the names of all fields of a response.
@@ -272,75 +233,55 @@ fn every_field_of_a_response_is_documented() {
     let put = |path: &str, body: Value| start_call("PUT", &format!("{url}/{path}"), Some(&body)).response().1;
     let call = |path: &str, body: Value| post(&format!("{url}/{path}"), &body).1;
     let mut responses = vec![
-        put("lanes/default", json!({"concurrency": 9, "rate": {"count": 9, "window_ms": 1000}})),
-        put("quotas/q", json!({"concurrency": 1})),
-        put(
-            "budgets/b",
-            json!({"limits": {"tokens": {"hard": 10, "soft": 5}}, "scope": "lane", "period_ms": 1000}),
-        ),
-        call(
-            "flows",
-            json!({"nodes": [{"name": "a", "kind": "echo"}, {"name": "b", "kind": "echo"}],
-            "edges": [{"from": "a", "to": "b"}]}),
-        ),
-        call("budgets/b/usage", json!({"usage": {"tokens": 1}})),
+        put("lanes/n", json!({"concurrency": 9, "rate": {"count": 9, "window_ms": 1000}})),
+        put("quotas/n", json!({"concurrency": 1})),
+        put("budgets/n", json!({"limits": {"tokens": {"hard": 10, "soft": 5}}, "scope": "lane"})),
     ];
-    let flow = text(&responses[3]["flow"]["id"]);
-    let gates = json!({"kind": "k", "quotas": ["q"], "budgets": [{"name": "b", "reserve": {"tokens": 1}}]});
+    let submitted = call(
+        "flows",
+        json!({"nodes": [{"name": "a", "kind": "echo"}, {"name": "b", "kind": "echo"}], "edges": [{"from": "a", "to": "b"}]}),
+    );
+    let flow = text(&submitted["flow"]["id"]);
+    responses.push(get(&format!("{url}/flows/{flow}/result?wait_ms=30000")).1);
+    responses.push(submitted);
+
+    let gates = json!({"kind": "k", "quotas": ["n"], "budgets": [{"name": "n", "reserve": {"tokens": 1}}]});
     let id = submit(&server.url, gates.clone());
     let held = submit(&server.url, gates);
-    let claimed = claim(&server.url, "w-1", 2, 0);
-    let fence = json!({"execution": id, "attempt": claimed[0]["attempt"], "lease_id": claimed[0]["lease"]["id"],
-        "epoch": claimed[0]["lease"]["epoch"]});
-    let with = |mut op: Value| {
-        op.as_object_mut()
-            .expect("an operation is an object")
-            .extend(fence.as_object().expect("it is one").clone());
-        op
-    };
+    let claimed = claim(&server.url, "w-1", 2, 0).remove(0);
+    let fence = json!({"execution": id, "attempt": claimed["attempt"], "lease_id": claimed["lease"]["id"],
+        "epoch": claimed["lease"]["epoch"]});
     responses.push(call("workers/w-1/heartbeat", json!({"leases": [fence]})));
     responses.push(get(&format!("{url}/executions/{held}/explain")).1);
     responses.push(get(&format!("{url}/executions/{held}")).1);
-    responses.push(call(
-        "workers/w-1/report",
-        json!({"ops": [
-            with(json!({"op": "frame", "kind": "stdout", "data": 1})),
-            with(json!({"op": "frame", "kind": "stdout", "data": {"a": 1}, "mode": "summary"})),
-            with(json!({"op": "step", "name": "s"})),
-            with(json!({"op": "usage", "budget": "b", "usage": {"tokens": 1}})),
-            with(json!({"op": "suspend", "condition": {"all": [{"signal": "s"}, {"count": {"n": 2, "of": ["t"],
-                "distinct": "sources"}}]}, "step": "t", "timeout_ms": 60_000, "waitpoints": ["w"]})),
-            with(json!({"op": "complete"})),
-        ]}),
-    ));
+    let condition =
+        json!({"all": [{"signal": "s"}, {"count": {"n": 2, "of": ["t"], "distinct": "sources"}}]});
+    let ops = [
+        json!({"op": "frame", "kind": "stdout", "data": 1}),
+        json!({"op": "frame", "kind": "stdout", "data": {"a": 1}, "mode": "summary"}),
+        json!({"op": "step", "name": "s"}),
+        json!({"op": "usage", "budget": "n", "usage": {"tokens": 1}}),
+        json!({"op": "suspend", "condition": condition, "step": "t", "timeout_ms": 60_000, "waitpoints": ["w"]}),
+        json!({"op": "complete"}),
+    ];
+    let ops = ops.map(|op| with_fence(op, &fence));
+    let reported = call("workers/w-1/report", json!({"ops": ops, "claim": claim_body(1, 0)}));
+    let waitpoint = text(&reported["results"][4]["waitpoints"][0]["id"]);
+    responses.extend([claimed, reported]);
+    responses.push(call("budgets/n/usage", json!({"usage": {"tokens": 1}})));
     responses.push(call(&format!("executions/{id}/signals"), json!({"name": "s"})));
     responses.push(call(&format!("executions/{id}/cancel"), json!({"if_version": 0})));
-    responses.push(get(&format!("{url}/flows/{flow}/result?wait_ms=20000")).1);
-    responses.extend(claimed);
-    for path in [
-        "executions",
-        "flows",
-        "workers",
-        "lanes",
-        "quotas",
-        "budgets",
-        "budgets/b",
-        "events",
-        "executions/{id}",
-        "executions/{id}/explain",
-        "executions/{id}/attempts",
-        "executions/{id}/events",
-        "executions/{id}/steps",
-        "executions/{id}/signals",
-        "executions/{id}/waitpoints",
-        "executions/{id}/usage",
-        "executions/{id}/stream",
-        "executions/{id}/summary",
-        "executions/{id}/result",
-        "flows/{flow}",
-        "flows/{flow}/graph",
-    ] {
-        let path = path.replace("{id}", &id).replace("{flow}", &flow);
+
+    for endpoint in endpoints() {
+        let Some(path) = endpoint.strip_prefix("GET /v1/").filter(|path| !path.ends_with("/tail")) else {
+            continue;
+        };
+        let id = match path.split('/').next() {
+            Some("flows") => &flow,
+            Some("waitpoints") => &waitpoint,
+            _ => &id,
+        };
+        let path = path.replace("{id}", id).replace("{name}", "n");
         let (status, response) = get(&format!("{url}/{path}"));
         assert!((200..300).contains(&status), "{path}: {response}");
         responses.push(response);

@@ -7,8 +7,8 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// The address of the server in the documentation.
-const ADDRESS: &str = "127.0.0.1:7878";
+/// The addresses of the server in the documentation.
+const ADDRESSES: [&str; 2] = ["127.0.0.1:7878", "localhost:7878"];
 /// The first character of the line that the script prints at the fence of a block.
 const BEGIN: char = '\u{1e}';
 
@@ -59,7 +59,8 @@ fn run_script(page: &Page) -> Ended {
     let directory = Directory::new();
     let path = |name: &str| directory.path().join(name);
     let write = |name: &str, text: &str| {
-        fs::write(path(name), text.replace(ADDRESS, address)).expect("the directory can be written")
+        let text = ADDRESSES.iter().fold(text.to_owned(), |text, known| text.replace(known, address));
+        fs::write(path(name), text).expect("the directory can be written")
     };
     for block in &page.blocks {
         if let Role::File(name) = &block.role {
