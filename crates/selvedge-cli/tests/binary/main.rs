@@ -2,6 +2,7 @@
 
 mod crash;
 mod dev;
+mod docs;
 mod feed;
 mod refusals;
 mod reservations;

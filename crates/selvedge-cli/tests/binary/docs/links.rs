@@ -1,0 +1,58 @@
+//! Every link between the pages leads to a file and a heading that exist.
+
+use super::{read_pages, workspace};
+
+/// The pages outside of `docs/` that link into it.
+const OTHER_PAGES: [&str; 3] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+
+/// Returns the anchor that a heading gets on the usual hosts.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = kept.chars().filter(|one| one.is_alphanumeric() || " -_".contains(*one));
+    kept.map(|one| if one == ' ' { '-' } else { one }).collect()
+}
+
+/// Returns the lines of a page that are not in a fence.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut fenced = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        fenced ^= is_fence;
+        !fenced && !is_fence
+    })
+}
+
+/// Returns what is wrong with the links of a page.
+fn broken_links(path: &str, text: &str) -> Vec<String> {
+    let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+    let links =
+        prose(text).flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
+    let broken = |link: &&str| {
+        if link.starts_with("http") {
+            return false;
+        }
+        let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+        let target = match file {
+            "" => Ok(text.to_owned()),
+            file => std::fs::read_to_string(workspace().join(directory).join(file)),
+        };
+        let Ok(target) = target else { return true };
+        !heading.is_empty() && !prose(&target).any(|line| line.starts_with('#') && anchor(line) == heading)
+    };
+    links.filter(broken).map(|link| format!("{path}: {link}")).collect()
+}
+
+#[test]
+fn every_link_of_the_documentation_leads_somewhere() {
+    let read = |path: &str| std::fs::read_to_string(workspace().join(path)).expect("the page exists");
+    let others = OTHER_PAGES.map(|path| (path.to_owned(), read(path)));
+    let pages = read_pages().into_iter().chain(others);
+    let broken: Vec<String> = pages.flat_map(|(path, text)| broken_links(&path, &text)).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn a_link_to_a_missing_file_or_heading_is_found() {
+    let text = "# Title\n\n[a](docs/none.md) [b](#no-such-heading) [c](#title) [d](docs/states.md)\n";
+    assert_eq!(broken_links("README.md", text), ["README.md: docs/none.md", "README.md: #no-such-heading"]);
+}
