@@ -5,7 +5,7 @@
 
 use crate::Error;
 use crate::commit::Committer;
-use selvedge_core::filter::{Filter, ListPosition};
+use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::gate::{Adoption, GateName};
 use selvedge_core::rules::gates::adopt::Adopt;
 use selvedge_core::state::StateName;
@@ -33,17 +33,15 @@ pub async fn adopt_active(
     let mut adopted = 0;
     let mut after: Option<ListPosition> = None;
     loop {
-        let page = store.list(&active, after, PAGE).await?;
-        let found = page.len();
-        let last = page.last().map(|stored| &stored.execution);
-        after = last.map(|row| ListPosition { submitted_at: row.submitted_at, id: row.id });
-        let uncounted = page.iter().map(|stored| &stored.execution);
+        let page = store.list(&active, after, PAGE, Payloads::NONE).await?;
+        after = page.next;
+        let uncounted = page.rows.iter().map(|stored| &stored.execution);
         let uncounted = uncounted.filter(|row| row.detail.slots.lane.is_none()).map(|row| row.id);
         let uncounted: Vec<ExecutionId> = uncounted.collect();
         if !uncounted.is_empty() {
             adopted += u64::from(committer.run(adopt(uncounted, None)).await?);
         }
-        if found < PAGE as usize || after.is_none() {
+        if after.is_none() {
             break;
         }
     }

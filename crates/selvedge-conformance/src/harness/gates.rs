@@ -159,8 +159,8 @@ impl Harness {
     /// Returns the active executions.
     async fn active(&self) -> Vec<ExecutionId> {
         let active = Filter { states: vec![StateName::Active], ..Filter::all(self.namespace) };
-        let rows = self.store.list(&active, None, ALL).await.expect("executions are listed");
-        rows.into_iter().map(|stored| stored.execution.id).collect()
+        let rows = self.store.list(&active, None, ALL, Payloads::NONE).await.expect("executions are listed");
+        rows.rows.into_iter().map(|stored| stored.execution.id).collect()
     }
 
     /// Configures a gate.

@@ -134,7 +134,7 @@ impl Scene {
                 State::Held(GateName::new(NAMESPACE, GateKind::Quota, name("open")).into())
             }
             Situation::Suspended => {
-                let wait = WaitDraft::new(Condition::signal(name("go"))).begin(now());
+                let wait = WaitDraft::new(Condition::signal(name("go"))).begin(now(), None);
                 let suspension =
                     Suspension { number: 1, since: now(), lease: lease_ref(), waits: vec![wait] };
                 State::Suspended(suspension.into())

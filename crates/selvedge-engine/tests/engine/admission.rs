@@ -3,7 +3,9 @@
 use crate::test_server::{TestServer, claim_of, fence, ids, operator};
 use crate::{memory_server, soon};
 use selvedge_engine::core::amount::Amount;
-use selvedge_engine::core::gate::{Amounts, Config, GateKind, LaneState, Limit, OnHard, Rate, RequiredGates};
+use selvedge_engine::core::gate::{
+    Adoption, Amounts, Config, GateKind, LaneState, Limit, OnHard, Rate, RequiredGates,
+};
 use selvedge_engine::core::rules::gates::budget::Spend;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::state::StateName;
@@ -273,7 +275,7 @@ async fn a_used_up_budget_stops_active_executions_as_configured() {
             .expect("the spending is counted");
         assert_eq!(server.tick("gate_release").await.done, 1);
         assert_eq!(server.state(id).await, state);
-        assert!(server.complete(fence(&claimed)).await.is_err(), "the lease has ended");
+        assert!(server.report(fence(&claimed), Op::Release).await.is_err(), "the lease has ended");
         assert_eq!(used_and_reserved(&server, name).await.1, None);
         if on_hard == OnHard::Suspend {
             budget(&server, name, hard(100)).await;
@@ -310,4 +312,21 @@ async fn fairness_keys_take_turns_however_many_executions_one_of_them_has() {
         claimed += more.len();
     }
     assert_eq!(claimed, 46);
+}
+
+#[tokio::test]
+async fn a_lane_with_a_new_limit_counts_what_is_active_and_counts_once_more_later() {
+    let (server, clock) = memory_server().await;
+    server.submit_many(vec![Draft::new("kind"); 4]).await;
+    let active = server.claim("one", 2).await;
+    lane(&server, Config { concurrency: Some(2), ..Config::default() }).await;
+    let gate = async || server.namespace.gate(GateKind::Lane, "default").await.expect("the lane exists").gate;
+    assert_eq!((gate().await.active, gate().await.state.adoption), (2, Some(Adoption::Recounting)));
+    assert!(server.claim("one", 2).await.is_empty());
+    clock.advance_ms(6000);
+    server.tick("gate_release").await;
+    let counted = gate().await;
+    assert_eq!((counted.active, counted.state.adoption, counted.due_at), (2, None, None));
+    server.complete(fence(&active[0])).await.expect("the lease is held");
+    assert_eq!(server.claim("one", 2).await.len(), 1);
 }

@@ -176,7 +176,8 @@ async fn run_suspensions(server: &Server) {
     server.namespace.rotate_token_keys(1000, &operator()).await.expect("the keys are rotated");
 }
 
-/// An execution that is held and released, and a budget that is used up, reset and removed.
+/// An execution that is held and released, a budget that is used up, reset and removed, and a lane that counts an active
+/// execution when its limit is set.
 async fn run_gates(server: &Server) {
     let draft = Draft { required_gates: with_concurrency_key("key", 1).required_gates, ..tagged("gated") };
     server.submit_many(vec![draft; 2]).await;
@@ -195,6 +196,15 @@ async fn run_gates(server: &Server) {
     server.namespace.spend("spent", tokens(10), None, None).await.expect("the usage is counted");
     server.namespace.reset_budget("spent", &operator()).await.expect("the budget is reset");
     configure(None).await;
+    let draft = Draft { lane: "adopting".into(), ..tagged("adopted") };
+    server.submit(draft).await;
+    let mut claim = claim_of("adopting", 1);
+    claim.lanes = vec!["adopting".into()];
+    let adopted = server.claim_as(claim).await;
+    let lane = Some(Config { concurrency: Some(1), ..Config::default() });
+    let configured = server.namespace.configure(GateKind::Lane, "adopting", lane, &operator()).await;
+    configured.expect("the lane is configured");
+    server.complete(fence(&adopted[0])).await.expect("the lease is held");
 }
 
 async fn next(subscription: &mut Subscription) -> PublicEvent {

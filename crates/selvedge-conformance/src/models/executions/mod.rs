@@ -44,7 +44,7 @@ where
     Given: Into<Subject>,
 {
     let of_flows = [Cause::UpstreamChange, Cause::Join, Cause::Reopen, Cause::Wire];
-    let of_gates = [Cause::Hold, Cause::Admit, Cause::Breach];
+    let of_gates = [Cause::Hold, Cause::Admit, Cause::Breach, Cause::Adopt];
     let has_another_model = |cause: &Cause| of_flows.contains(cause) || of_gates.contains(cause);
     let causes = Cause::ALL.into_iter().filter(|cause| !has_another_model(cause)).collect();
     let runs = ModelRuns {

@@ -1,7 +1,8 @@
 //! Random admissions: executions draw on keys, quotas, budgets, lanes and fairness keys in any mixture, while these are
 //! configured, spent, reset and removed.
 //!
-//! No claim exceeds the limits of its gates. The invariants hold after every sequence, and no execution stays held that its gate
+//! A submission is refused exactly if it names a quota or a budget that does not exist. No claim exceeds the limits of its
+//! gates; the limit of a lane counts executions that were active before it was set. The invariants hold after every sequence, and no execution stays held that its gate
 //! would admit. When all limits are removed, every execution ends and every gate row is deleted. A run in which too little
 //! happened fails: with a manual clock and enough cases, every cause of gates must occur.
 
@@ -38,6 +39,7 @@ where
         Cause::Hold,
         Cause::Admit,
         Cause::Breach,
+        Cause::Adopt,
         Cause::Claim,
         Cause::Complete,
         Cause::Cancel,

@@ -21,6 +21,11 @@ async fn lanes(driver: &Driver) {
     driver.configure("lanes/limited", limits).await;
     driver.submit(301, "limited", json!({})).await;
     driver.complete(&driver.claim_one("limited").await, json!(null)).await;
+    // A limit that counts an execution which is already active.
+    driver.submit(330, "adopting", json!({})).await;
+    let claim = driver.claim_one("adopting").await;
+    driver.configure("lanes/adopting", json!({ "concurrency": 2 })).await;
+    driver.complete(&claim, json!(null)).await;
     driver.configure("lanes/brief", json!({ "state": "paused" })).await;
     driver.server.call_ok("DELETE", "/v1/lanes/brief", json!({})).await;
 }
@@ -84,7 +89,7 @@ async fn breached(driver: &Driver) {
         let id = driver.submit(number, name, json!({ "budgets": [name] })).await;
         let claim = driver.claim_one(name).await;
         driver.report("usage", &claim, json!({ "budget": name, "usage": { "tokens": 12 } })).await;
-        driver.server.tick("gate_release", 1).await;
+        driver.server.engine.tick("gate_release").await.expect("the tick succeeds");
         driver.check_state(&id, if on_hard == "fail" { "failed" } else { "suspended" }).await;
     }
 }
