@@ -7,7 +7,7 @@ use selvedge_core::explain::Code;
 use selvedge_core::explain::ReferenceKind::{
     self, Budget, ConcurrencyKey, Execution, FairnessKey, Lane, Lease, Quota,
 };
-use selvedge_core::gate::{Amounts, Config, Gate, GateKind, LaneState, Limit, Rate};
+use selvedge_core::gate::{Adoption, Amounts, Config, Gate, GateKind, LaneState, Limit, Rate};
 use selvedge_core::{Name, Outcome, State};
 use std::sync::Arc;
 
@@ -129,6 +129,9 @@ pub const CAUSES: &[Cause] = &[
     of_situation("a gate with room", Code::GateOpen, &[HeldByOpenGate], Some((Quota, "open"))),
     about("a paused lane", Code::LanePaused, LATER, (Lane, "default"), |scene| {
         config(scene.lane()).state = LaneState::Paused;
+    }),
+    about("a lane that counts", Code::LaneCounting, LATER, (Lane, "default"), |scene| {
+        scene.lane().state.adoption = Some(Adoption::Counting);
     }),
     about("a full lane", Code::ConcurrencyLimit, LATER, (Lane, "default"), |scene| {
         config(scene.lane()).concurrency = Some(1);

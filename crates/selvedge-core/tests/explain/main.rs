@@ -13,6 +13,15 @@ use selvedge_core::explain::Code;
 const WORKERS: [Code; 4] =
     [Code::NoWorkerInLane, Code::NoWorkerOfKind, Code::NoCapableWorker, Code::WorkersDraining];
 
+/// Codes of the explanations of flows.
+const FLOWS: [Code; 5] = [
+    Code::MembersOpen,
+    Code::MemberOpen,
+    Code::MemberFailed,
+    Code::FailureHandled,
+    Code::FlowCancelled,
+];
+
 /// Codes of reasons that do not keep an execution from being claimed.
 const TIMES: [Code; 2] = [Code::Deadline, Code::StartBy];
 
@@ -112,7 +121,7 @@ fn every_reason_is_named_alone_and_with_every_other_that_can_hold_at_the_same_ti
 
 #[test]
 fn every_code_has_a_cause_and_can_hold_with_another_reason() {
-    for code in Code::ALL {
+    for code in Code::ALL.iter().filter(|code| !FLOWS.contains(code)) {
         let causes: Vec<&Cause> = CAUSES.iter().filter(|cause| cause.code == *code).collect();
         assert!(!causes.is_empty(), "{code} has no cause in the walk");
         let others = || CAUSES.iter().filter(|other| other.code != *code);

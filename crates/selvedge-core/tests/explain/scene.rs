@@ -7,6 +7,7 @@ use selvedge_core::gate::draws::{fairness_line, lane_gate};
 use selvedge_core::gate::{Gate, GateKind, GateName, RequiredGates};
 use selvedge_core::history::HistoryLine;
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy, Resolution};
+use selvedge_core::session::SessionDetail;
 use selvedge_core::suspension::{Condition, WaitDraft};
 use selvedge_core::wiring::{Node, Upstream};
 use selvedge_core::{
@@ -292,5 +293,7 @@ pub fn session() -> Session {
         seen_at: now(),
         renewed_at: None,
         draining: false,
+        life: 0,
+        detail: SessionDetail::default(),
     }
 }

@@ -58,6 +58,8 @@ impl CommitEffects {
         notification
             .sessions
             .extend(ended.map(|session| instance_key(session.namespace(), &session.instance)));
+        notification.sessions.sort_unstable();
+        notification.sessions.dedup();
         let live_due = rows().filter(|row| row.state.outcome().is_none()).filter_map(|row| row.due());
         let gates_due = changes.gates.written().filter_map(|gate| gate.due_at);
         CommitEffects {

@@ -124,7 +124,7 @@ impl Namespace {
 
     /// Asks a worker to drain. Its waiting claims and heartbeats return at once, on every server of the store.
     pub async fn drain_worker(&self, instance: &str, actor: &Name) -> Result<(), Error> {
-        Ok(self.keyed(None).drain_worker(instance, actor).await?.done)
+        self.keyed(None).drain_worker(instance, actor).await.map(drop)
     }
 
     /// Ends the sessions of a departed worker. Puts its leases back, without counting an interruption, and returns

@@ -102,7 +102,7 @@ async fn a_drain_puts_executions_back_without_a_charged_retry_when_the_grace_per
     assert_eq!(row.state.name(), StateName::Waiting);
     assert_eq!((row.detail.retries, row.detail.interruptions), (0, 0));
     let workers = namespace.workers().await.expect("the workers are listed");
-    assert_eq!(workers, [], "the worker has departed");
+    assert!(workers.iter().all(|worker| worker.end.is_some()), "the worker has departed");
     engine.shutdown().await;
 }
 
@@ -155,7 +155,7 @@ async fn an_operator_can_ask_a_worker_to_drain() {
     drained.expect("the instance is known");
     assert_eq!(worker.ended().await.completed, 1);
     let workers = namespace.workers().await.expect("the workers are listed");
-    assert_eq!(workers, [], "the worker has departed");
+    assert!(workers.iter().all(|worker| worker.end.is_some()), "the worker has departed");
     engine.shutdown().await;
 }
 

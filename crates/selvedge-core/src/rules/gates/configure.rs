@@ -8,8 +8,9 @@ use crate::gate::patch::ConfigPatch;
 use crate::gate::{Config, Gate, GateKind, GateName, OnHard};
 use crate::rows::{HeldBy, Needs};
 use crate::rule::{Phase, Profile, Rule};
+use crate::rules::keyed::Repeatable;
 use crate::window::Window;
-use crate::{Name, Refusal, Work};
+use crate::{Name, NamespaceId, Refusal, Work};
 
 /// Configures a gate, or removes its configuration.
 #[derive(Clone, Debug)]
@@ -127,5 +128,21 @@ impl Rule for Configure {
             }
         }
         Ok(Configured { gate: work.gate(&self.gate).into_owned(), created })
+    }
+}
+
+impl Repeatable for Configure {
+    type Done = Configured;
+    type Answer = ();
+
+    fn namespace(&self) -> NamespaceId {
+        self.gate.namespace
+    }
+
+    fn answer(_done: &Configured) {}
+
+    /// Returns the gate as it is now.
+    fn repeat(&self, (): (), work: &Work) -> Result<Configured, Refusal> {
+        Ok(Configured { gate: work.gate(&self.gate).into_owned(), created: false })
     }
 }
