@@ -1,5 +1,6 @@
 -- Waitpoints say which signals their token may send (a JSON list of names; null: any, as created by earlier builds), what
 -- they ask, and how often their token was issued again. Two indexes serve lists of the waitpoints of a namespace.
+-- They contain the state, so the one update that closes a waitpoint is no longer heap-only: it writes all its index entries again.
 
 alter table waitpoints
   add column signals text,

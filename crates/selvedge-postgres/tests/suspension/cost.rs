@@ -105,7 +105,7 @@ async fn heap_only(client: &Client, table: &str, statement: &str, rows: [String;
 }
 
 #[tokio::test]
-async fn the_end_of_a_wait_and_of_a_waitpoint_is_a_heap_only_update() {
+async fn the_end_of_a_wait_is_a_heap_only_update() {
     let sandbox = Sandbox::new();
     sandbox.store("store").await;
     let (client, statements) = prepared(&sandbox).await;
@@ -114,15 +114,6 @@ async fn the_end_of_a_wait_and_of_a_waitpoint_is_a_heap_only_update() {
     };
     let wait = [step("'{null}', '{null}'"), step("'{2026-01-02}', '{1}'")];
     assert_eq!(heap_only(&client, "steps", statements["steps/upsert"], wait).await, 1);
-    let waitpoint = |end: &str| {
-        format!(
-            "'{{{}}}', '{{1}}', '{{{}}}', '{{1}}', '{{name}}', '{{source}}', '{{1}}', '{{2026-01-01}}', '{{null}}', {end}",
-            id(1),
-            id(2)
-        )
-    };
-    let delivery = [waitpoint("'{0}', '{null}', '{null}'"), waitpoint("'{1}', '{1}', '{2}'")];
-    assert_eq!(heap_only(&client, "waitpoints", statements["waitpoints/upsert"], delivery).await, 1);
 }
 
 #[tokio::test]

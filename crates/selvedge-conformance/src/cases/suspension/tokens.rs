@@ -2,9 +2,11 @@
 #![allow(missing_docs)]
 
 use super::signals::raise_version;
+use crate::harness::by_hand;
 use crate::harness::concurrently;
 use crate::harness::signals::{name, on_signal, secret, signal, signal_names, suspend};
 use crate::harness::{Harness, fence};
+use selvedge_core::execution::RecordSummary;
 use selvedge_core::rows::Queries;
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
@@ -228,12 +230,27 @@ pub async fn a_token_sends_only_the_signals_of_its_waitpoint(harness: &Harness) 
 }
 
 pub async fn a_token_of_an_earlier_build_sends_any_signal_but_that_of_another_waitpoint(harness: &Harness) {
-    let (claimed, waitpoint) = with_waitpoint(harness, draft("w")).await;
-    harness.waitpoint(&claimed, draft("v")).await;
-    let waitpoint = Waitpoint { signals: None, ..waitpoint };
-    let updated = vec![raise_version(harness, claimed.execution.id).await];
-    let executions = Guarded::updating(updated);
-    harness.save(Changes { waitpoints: vec![waitpoint.clone()], executions, ..Changes::default() }).await;
+    let row = by_hand::recorded(harness, RecordSummary { waitpoints: 2, ..RecordSummary::default() }).await;
+    let (key, now) = (harness.rotate(0).await.id, harness.now().await);
+    let earlier = |number: u32, text: &str| Waitpoint {
+        id: WaitpointId(Uuid::new_v4()),
+        namespace: harness.namespace,
+        execution: row.id,
+        number,
+        name: name(text),
+        source: name(text),
+        key,
+        created_at: now,
+        expires_at: None,
+        state: WaitpointState::Open,
+        signals: None,
+        prompt: None,
+        issue: 0,
+    };
+    let waitpoints = vec![earlier(1, "w"), earlier(2, "v")];
+    let waitpoint = waitpoints[0].clone();
+    let executions = Guarded::updating(vec![raise_version(harness, row.id).await]);
+    harness.save(Changes { waitpoints, executions, ..Changes::default() }).await;
     let token = secret(1).sign(&waitpoint);
     let send = |sent: &str| harness.deliver_command(&waitpoint, &token, signal(sent));
     let refused = harness.run(send("v")).await.expect_err("the name belongs to another waitpoint");
