@@ -400,8 +400,7 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
         Command::Grow { into } => {
             let (from, to) = if *into { ("new", NODE) } else { (NODE, "new") };
             let planned = planned(from, to, None);
-            let (grown, changes) =
-                scene.run(Grow { namespace, flow: FLOW, planned, actor: None, repeated });
+            let (grown, changes) = scene.run(Grow { namespace, flow: FLOW, planned, actor: None, repeated });
             (grown.is_ok(), changes)
         }
         Command::FireTimer(timer) => {

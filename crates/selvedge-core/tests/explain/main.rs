@@ -14,13 +14,8 @@ const WORKERS: [Code; 4] =
     [Code::NoWorkerInLane, Code::NoWorkerOfKind, Code::NoCapableWorker, Code::WorkersDraining];
 
 /// Codes of the explanations of flows.
-const FLOWS: [Code; 5] = [
-    Code::MembersOpen,
-    Code::MemberOpen,
-    Code::MemberFailed,
-    Code::FailureHandled,
-    Code::FlowCancelled,
-];
+const FLOWS: [Code; 5] =
+    [Code::MembersOpen, Code::MemberOpen, Code::MemberFailed, Code::FailureHandled, Code::FlowCancelled];
 
 /// Codes of reasons that do not keep an execution from being claimed.
 const TIMES: [Code; 2] = [Code::Deadline, Code::StartBy];

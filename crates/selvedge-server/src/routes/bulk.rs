@@ -47,13 +47,14 @@ pub async fn bulk(caller: Caller, body: RequestBody) -> HandlerResult {
         (None, None) => BulkTarget::Filter(Box::new(Filter::all(caller.namespace.id()))),
     };
     let bulk = Bulk { action, target, dry_run };
-    let Answered { done: result, duplicate } = calls.bulk(bulk, &caller.actor).await.map_err(|error| match error {
-        // The engine does not know the field of the request.
-        Error::Refused(refusal @ Refusal::TooMany { .. }) => {
-            Problem::refused_at(&format!("/{field}"), refusal)
-        }
-        error => error.into(),
-    })?;
+    let Answered { done: result, duplicate } =
+        calls.bulk(bulk, &caller.actor).await.map_err(|error| match error {
+            // The engine does not know the field of the request.
+            Error::Refused(refusal @ Refusal::TooMany { .. }) => {
+                Problem::refused_at(&format!("/{field}"), refusal)
+            }
+            error => error.into(),
+        })?;
     let changed = result.changed.len();
     Ok(json::response(StatusCode::OK, |object| {
         object.value("matched", &result.matched());

@@ -41,10 +41,7 @@ async fn a_join_gets_the_results_of_its_upstreams_byte_for_byte() {
     server.complete("i", &claim, json!("done")).await;
     // A `finished` edge handles no failure, so the flow fails.
     let ended = server.flow_result(&text_of(&response["flow"]["id"])).await;
-    assert_eq!(
-        (&ended["outcome"], &ended["results"]["join"]["result"]),
-        (&json!("failed"), &json!("done"))
-    );
+    assert_eq!((&ended["outcome"], &ended["results"]["join"]["result"]), (&json!("failed"), &json!("done")));
 }
 
 #[tokio::test]
