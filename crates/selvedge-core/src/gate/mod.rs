@@ -435,8 +435,8 @@ impl Gate {
         limits.iter().any(|(dimension, limit)| limit.hard.is_some_and(|hard| used(dimension) >= hard))
     }
 
-    /// Returns why a claim of `execution` that reserves `wanted` may not start now; none if it may. It may start if used
-    /// + reserved is below every hard limit, and used + reserved + wanted is at most the limit. What is promised to other
+    /// Returns why a claim of `execution` that reserves `wanted` may not start now; none if it may. It may start if the
+    /// sum of used and reserved is below every hard limit, and with `wanted` at most the limit. What is promised to other
     /// executions counts as reserved.
     pub fn refuses_to_spend(
         &self,
