@@ -48,9 +48,9 @@ pub struct HeartbeatReply {
     /// The leases whose executions the worker is asked to cancel: the renewed ones, then those that the call does not name
     /// although its instance holds them.
     pub cancel_requested: Vec<Fence>,
-    /// The leases of a predecessor, if this is the first call of a new incarnation. The engine puts them back and sends the
-    /// heartbeat again.
-    pub of_predecessor: Vec<Fence>,
+    /// The leases of the predecessor, if this is the first call of a new incarnation, and nothing else. The engine puts them
+    /// back and sends the heartbeat again.
+    pub of_predecessor: Option<Vec<Fence>>,
     /// True if the worker is asked to drain.
     pub drain: bool,
     /// The time until the next heartbeat, in milliseconds: a third of the shortest renewed time to live.
@@ -90,7 +90,7 @@ impl Rule for Heartbeat {
         if let Some(incarnation) = &self.incarnation
             && standing(&sessions, Some(incarnation))? == Standing::New
         {
-            reply.of_predecessor = supersede(sessions, incarnation, work);
+            reply.of_predecessor = Some(supersede(sessions, incarnation, work));
             return Ok(reply);
         }
         let held = self.held(work);

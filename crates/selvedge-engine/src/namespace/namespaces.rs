@@ -29,8 +29,16 @@ pub struct Namespaces {
 #[derive(Default)]
 struct Turns {
     shares: Shares<NamespaceId>,
-    /// Namespaces whose last claim found less than it wanted: its scope, and its watermark.
-    empty: HashMap<NamespaceId, (ClaimScope, Watermark)>,
+    /// Namespaces whose last claim found less than it wanted.
+    empty: HashMap<NamespaceId, EmptyNamespace>,
+}
+
+/// The last claim in a namespace that found less than it wanted.
+struct EmptyNamespace {
+    scope: ClaimScope,
+    watermark: Watermark,
+    /// See [`Claim::life`].
+    life: Option<u32>,
 }
 
 /// The result of asking all namespaces once.
@@ -121,15 +129,19 @@ impl Namespaces {
         lock(&self.turns)
     }
 
-    /// Returns the indexes of the namespaces that may have work.
-    fn candidates(&self, claims: &[Claim], watermarks: &[Watermark]) -> Vec<usize> {
+    /// Returns the indexes of the namespaces that may have work. The claims on the others get their lives.
+    fn candidates(&self, claims: &mut [Claim], watermarks: &[Watermark]) -> Vec<usize> {
         let turns = self.turns();
-        let is_empty = |index: usize| {
-            let (claim, watermark) = (&claims[index], &watermarks[index]);
+        let mut candidates = Vec::new();
+        for (index, (claim, watermark)) in claims.iter_mut().zip(watermarks).enumerate() {
             let known = turns.empty.get(&claim.scope.namespace);
-            known.is_some_and(|(scope, then)| *scope == claim.scope && then == watermark)
-        };
-        (0..claims.len()).filter(|index| !is_empty(*index)).collect()
+            let still = |known: &&EmptyNamespace| known.scope == claim.scope && known.watermark == *watermark;
+            match known.filter(still).and_then(|known| known.life) {
+                Some(life) => claim.life = claim.life.or(Some(life)),
+                None => candidates.push(index),
+            }
+        }
+        candidates
     }
 
     /// Asks the namespaces that may have work, each for its share, until there is enough or none has more.
@@ -155,11 +167,11 @@ impl Namespaces {
             for (index, portion, reply) in replies {
                 let claimed = match receive(reply).await.and_then(|claims| Ok(claims?)) {
                     Ok(reply) => {
+                        claims[index].life = claims[index].life.or(reply.life);
                         if matches!(reply.nothing, Some(Nothing::Ready) | None) {
                             self.record(&claims[index], watermarks[index], portion, reply.claimed.len());
                         }
                         round.note_nothing(index, &reply);
-                        claims[index].life = claims[index].life.or(reply.life);
                         reply.claimed
                     }
                     Err(error) => {
@@ -209,7 +221,8 @@ impl Namespaces {
             turns.shares.serve(&namespace, weight.unwrap_or(1));
         }
         if count < portion as usize {
-            turns.empty.insert(namespace, (claim.scope.clone(), watermark));
+            let (scope, life) = (claim.scope.clone(), claim.life);
+            turns.empty.insert(namespace, EmptyNamespace { scope, watermark, life });
         }
     }
 }

@@ -67,8 +67,8 @@ impl Namespace {
             tokio::pin!(woken);
             woken.as_mut().enable();
             let beat = self.run(heartbeat.clone()).await??;
-            if !beat.of_predecessor.is_empty() {
-                self.put_back(&beat.of_predecessor, PutBackReason::WorkerDeparted).await?;
+            if let Some(leases) = beat.of_predecessor {
+                self.put_back(&leases, PutBackReason::WorkerDeparted).await?;
                 continue;
             }
             if heartbeat.waits_since.is_none() {

@@ -1,6 +1,6 @@
 //! Claims over several namespaces: the namespaces take turns by weight, and none starves behind a busy one.
 
-use crate::test_server::{TestServer, claim_of, ids};
+use crate::test_server::{TestServer, claim_of, ids, operator};
 use crate::{memory_server, soon};
 use selvedge_engine::core::rules::CallKey;
 use selvedge_engine::core::rules::claim::Claimed;
@@ -164,4 +164,25 @@ async fn an_idempotency_key_for_a_claim_over_several_namespaces_is_refused() {
     let call_key = Some(CallKey { key: Name::trusted("k"), digest: 1 });
     let refused = both.claim(ClaimWait { call_key, ..claim_wait(1, Duration::ZERO) }).await;
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_waiting_claim_over_several_namespaces_ends_when_its_worker_departs_or_drains() {
+    let (server, _) = memory_server().await;
+    let (a, b, both) = two_namespaces(&server, [1, 1]).await;
+    // The second claim knows from the first one that both namespaces are empty, and does not ask them.
+    assert!(claim(&both, 1).await.is_empty());
+    let waiting = claim_waiting(&server, &both, 1, 2).await;
+    a.remove_worker("one", None).await.expect("the worker is known");
+    let claimed = soon(waiting).await.expect("the task does not panic").expect("the claim is answered");
+    assert!(claimed.is_empty());
+    let id = submit(&a, 1).await[0];
+    assert_eq!(claim(&both, 1).await[0].execution.id, id, "a later claim registers the worker again");
+
+    let waiting = claim_waiting(&server, &both, 1, 2).await;
+    for namespace in [&a, &b] {
+        namespace.drain_worker("one", &operator()).await.expect("the worker is known");
+    }
+    let claimed = soon(waiting).await.expect("the task does not panic").expect("the claim is answered");
+    assert!(claimed.is_empty());
 }

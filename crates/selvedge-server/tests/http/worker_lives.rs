@@ -109,9 +109,10 @@ async fn a_new_incarnation_puts_the_leases_of_its_predecessor_back_and_supersede
     assert_eq!(report["results"][0]["error"]["code"], "stale_lease");
     assert_eq!(report["claim_error"]["code"], "superseded");
 
-    let beat = json!({ "leases": [fence(&new["claims"][0])], "incarnation": "new" });
+    let beat = json!({ "leases": [fence(&new["claims"][0]), fence(&old)], "incarnation": "new" });
     let beat = server.post("/v1/workers/i/heartbeat", beat).await.json();
     assert_eq!(beat["renewed"], json!([fence(&new["claims"][0])]));
+    assert_eq!(beat["lost"].as_array().map(Vec::len), Some(1), "{beat}");
     let worker = listed(&server, "i").await;
     assert_eq!((&worker["live"], &worker["incarnation"]), (&json!(true), &json!("new")));
     assert_eq!(worker["superseded"][0]["incarnation"], "old");
@@ -133,6 +134,19 @@ async fn a_waiting_claim_of_a_superseded_incarnation_is_refused_at_once() {
     assert_eq!((newer.status, claim.problem()), (200, superseded()));
     let worker = listed(&server, "i").await;
     assert_eq!((&worker["live"], &worker["ended_reason"]), (&json!(false), &json!("superseded")));
+}
+
+#[tokio::test]
+async fn the_first_heartbeat_of_a_new_incarnation_says_which_leases_are_lost() {
+    let server = Server::start().await;
+    server.submit(json!({ "kind": "k" })).await;
+    let claim = server.post("/v1/workers/i/claim", claim_of("old")).await.json()["claims"][0].clone();
+    for incarnation in ["new", "newer"] {
+        let beat = json!({ "leases": [fence(&claim)], "incarnation": incarnation });
+        let beat = server.post("/v1/workers/i/heartbeat", beat).await.json();
+        assert_eq!((&beat["renewed"], &beat["lost"][0]["code"]), (&json!([]), &json!("stale_lease")));
+        assert_eq!(beat["lost"][0]["holder"], json!(null));
+    }
 }
 
 #[tokio::test]

@@ -206,7 +206,7 @@ pub async fn a_new_incarnation_supersedes_its_predecessor_in_all_sessions_of_the
     let depart = Depart { namespace: harness.namespace, instance: instance(), incarnation };
     assert_eq!(harness.run(depart).await.expect_err("it is superseded").code(), "superseded");
     let beat = harness.run(beat("c")).await.expect("it is new");
-    assert_eq!(beat.of_predecessor, [lease], "nobody has put it back yet");
+    assert_eq!(beat.of_predecessor, Some(vec![lease]), "nobody has put it back yet");
     assert_eq!(begin(&of("b", 60_000)).await.expect_err("it is superseded").code(), "superseded");
 }
 
