@@ -4,8 +4,9 @@ use super::Namespace;
 use crate::Error;
 use crate::notify::ENTRIES_PER_READ;
 use selvedge_core::fact::EVENT_TYPES;
+use selvedge_core::history::HistoryLine;
 use selvedge_core::log::{Cursor, Event, unpack};
-use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Timestamp};
+use selvedge_core::{Execution, ExecutionId, FlowId, Name, NamespaceId, Timestamp};
 use serde_json::Value;
 
 /// The maximum time by which two consecutive entries may be out of order, in milliseconds.
@@ -193,7 +194,11 @@ impl Namespace {
     /// Returns the public events of an execution's own history.
     pub async fn execution_events(&self, id: ExecutionId) -> Result<Vec<PublicEvent>, Error> {
         let (view, lines) = self.history(id).await?;
-        let row = &view.stored.execution;
+        Ok(self.public_history(&view.stored.execution, &lines))
+    }
+
+    /// Returns the public events of history lines, with the cursors of the history itself.
+    pub(super) fn public_history(&self, row: &Execution, lines: &[HistoryLine]) -> Vec<PublicEvent> {
         let mut events = Vec::new();
         for line in lines {
             for (index, (kind, data)) in line.fact.public_events().into_iter().enumerate() {
@@ -202,7 +207,7 @@ impl Namespace {
                     kind,
                     at: line.at,
                     namespace: self.name().clone(),
-                    execution: Some(id),
+                    execution: Some(row.id),
                     flow: Some(row.flow()),
                     version: Some(line.version),
                     actor: line.actor.clone(),
@@ -210,7 +215,7 @@ impl Namespace {
                 });
             }
         }
-        Ok(events)
+        events
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::{Namespace, PublicEvent};
 use crate::Error;
+use selvedge_core::history::HistoryLine;
 use selvedge_core::log::{Cursor, Event, unpack};
 use selvedge_core::{ExecutionId, Timestamp};
 use std::collections::HashMap;
@@ -26,8 +27,6 @@ const LOG_PAUSE: Duration = Duration::from_millis(10);
 /// The number of digits of a cursor of the history itself: 8 for the version, 2 for the event of that version.
 const OWN_DIGITS: usize = 10;
 
-/// A change of the execution: its version and its time.
-type Line = (u32, Timestamp);
 /// The number of an entry, and the index of a fact in it.
 type Place = (i64, u32);
 
@@ -40,7 +39,8 @@ impl Namespace {
         after: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<PublicEvent>, Option<String>), Error> {
-        let mut events = self.execution_events(id).await?;
+        let (view, mut lines) = self.history(id).await?;
+        let mut events = self.public_history(&view.stored.execution, &lines);
         if let Some(after) = after {
             let after = self.own_cursor(id, after).await?;
             events.retain(|event| event.cursor > after);
@@ -48,9 +48,7 @@ impl Namespace {
         let more = events.len() > limit;
         events.truncate(limit);
         let next = events.last().map(|event| event.cursor.clone()).filter(|_| more);
-        let mut lines: Vec<Line> =
-            events.iter().filter_map(|event| Some((event.version?, event.at))).collect();
-        lines.dedup();
+        lines.retain(|line| events.iter().any(|event| event.version == Some(line.version)));
         let places = self.find_lines(id, &lines).await?;
         for event in &mut events {
             let index = u16::from_str_radix(&event.cursor[OWN_DIGITS - 2..], 16).unwrap_or_default();
@@ -82,23 +80,24 @@ impl Namespace {
     }
 
     /// Returns the places of lines in the log, by version. Lines that the log no longer has are missing.
-    async fn find_lines(&self, id: ExecutionId, lines: &[Line]) -> Result<HashMap<u32, Place>, Error> {
+    async fn find_lines(&self, id: ExecutionId, lines: &[HistoryLine]) -> Result<HashMap<u32, Place>, Error> {
         let mut found = HashMap::new();
         let deadline = Instant::now() + LOG_WAIT;
         let oldest = self.entry_time(0).await?;
-        let may_be_logged = |line: &&Line| oldest.is_none_or(|(_, at)| at <= line.1.plus_ms(OUT_OF_ORDER_MS));
+        let may_be_logged =
+            |line: &&HistoryLine| oldest.is_none_or(|(_, at)| at <= line.at.plus_ms(OUT_OF_ORDER_MS));
         let mut previous = 0;
         let mut window = Window::default();
         for line in lines.iter().filter(may_be_logged) {
             let place = loop {
-                if let Some(place) = window.find(id, *line) {
+                if let Some(place) = window.find(id, line) {
                     break Some(place);
                 }
                 let newest = self.inner().store.log_after(i64::MAX - 1, 1).await?.upto;
-                if let Some(place) = self.search(id, *line, (previous, newest), &mut window).await? {
+                if let Some(place) = self.search(id, line, (previous, newest), &mut window).await? {
                     break Some(place);
                 }
-                let is_recent = self.now().await? <= line.1.plus_ms(OUT_OF_ORDER_MS);
+                let is_recent = self.now().await? <= line.at.plus_ms(OUT_OF_ORDER_MS);
                 if !is_recent || Instant::now() >= deadline {
                     break None;
                 }
@@ -106,7 +105,7 @@ impl Namespace {
             };
             if let Some(place) = place {
                 previous = place.0;
-                found.insert(line.0, place);
+                found.insert(line.version, place);
             }
         }
         Ok(found)
@@ -116,11 +115,11 @@ impl Namespace {
     async fn search(
         &self,
         id: ExecutionId,
-        line: Line,
+        line: &HistoryLine,
         (first, newest): (i64, i64),
         window: &mut Window,
     ) -> Result<Option<Place>, Error> {
-        let near = self.bisect(line.1, (first.saturating_sub(1), newest)).await?;
+        let near = self.bisect(line.at, (first.saturating_sub(1), newest)).await?;
         for around in AROUND {
             let (from, until) = ((near - around).max(first - 1).max(0), (near + around).min(newest));
             let mut after = from;
@@ -177,9 +176,11 @@ struct Window {
 }
 
 impl Window {
-    fn find(&self, id: ExecutionId, (version, at): Line) -> Option<Place> {
-        let is_line =
-            |event: &Event| event.execution == Some(id) && event.version == Some(version) && event.at == at;
+    fn find(&self, id: ExecutionId, line: &HistoryLine) -> Option<Place> {
+        let is_line = |event: &Event| {
+            (event.execution, event.version, event.at) == (Some(id), Some(line.version), line.at)
+                && event.fact == line.fact
+        };
         self.entries
             .iter()
             .find_map(|(number, events)| Some((*number, events.iter().position(is_line)? as u32)))

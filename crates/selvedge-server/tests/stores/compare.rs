@@ -37,6 +37,27 @@ const CHANGES: [Change; 3] = [
     Change { field: "code", was: "leased", now: "active" },
 ];
 
+/// An execution that moved from one list to another on purpose since a fixture was written. It is not compared in either.
+struct Moved {
+    execution: &'static str,
+    lists: [&'static str; 2],
+}
+
+/// The executions in a paused lane, which are held.
+const MOVED: [Moved; 1] = [Moved {
+    execution: "f1c70000-0000-7000-8000-000000000407",
+    lists: ["/v1/executions?state=waiting", "/v1/executions?state=held"],
+}];
+
+/// Returns a list without the executions that moved into it or out of it.
+fn without_moved(path: &str, list: &Value) -> Value {
+    let moved = |item: &Value| MOVED.iter().any(|one| one.lists.contains(&path) && *item == one.execution);
+    match list {
+        Value::Array(items) => items.iter().filter(|item| !moved(item)).cloned().collect(),
+        other => other.clone(),
+    }
+}
+
 /// Reports whether an item is a best-effort frame. These are kept for ten minutes only and therefore not compared.
 fn is_transient(item: &Value) -> bool {
     item["mode"] == "best_effort"
@@ -45,7 +66,7 @@ fn is_transient(item: &Value) -> bool {
 /// Returns every difference between the expected and the actual response of a path.
 pub fn differences(path: &str, expected: &Value, actual: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    compare(path, path, expected, actual, &mut found);
+    compare(path, path, &without_moved(path, expected), &without_moved(path, actual), &mut found);
     found
 }
 

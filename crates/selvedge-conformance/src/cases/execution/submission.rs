@@ -20,7 +20,7 @@ fn full_draft() -> Draft {
         idempotency_key: Some("idempotency 'key'".into()),
         idempotency_window_ms: Some(5_000),
         unique_while_active: Some("unique % key".into()),
-        priority: i64::from(i16::MIN),
+        priority: -100,
         capabilities: vec!["gpu".into(), "a,b".into()],
         tags: [("team".into(), "käse:brot".into()), ("empty".into(), "".into())].into(),
         delay: Some(When::AfterMs(1_000_000)),
@@ -51,7 +51,7 @@ pub async fn a_submission_is_read_back_with_every_field_and_its_payload_byte_for
     assert_eq!(row.id.0, draft.id.expect("the draft has an id"));
     assert_eq!(row.spec.policy, draft.policy);
     assert_eq!(row.tags, draft.tags);
-    assert_eq!(row.priority, i16::MIN);
+    assert_eq!(row.priority, -100);
     let classes = harness.store.classes_after(selvedge_core::ClassId(0)).await;
     let classes = classes.expect("classes are read");
     let class = classes.iter().find(|(id, _)| *id == row.class).expect("it has a class");

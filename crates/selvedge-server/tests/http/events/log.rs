@@ -2,6 +2,9 @@
 
 use super::{COMPLETED_EVENTS, submit_and_complete};
 use crate::support::{Server, op_with, text_of};
+use selvedge_core::Timestamp;
+use selvedge_engine::Options;
+use selvedge_memory::Clock;
 use serde_json::{Value, json};
 
 fn types(page: &Value) -> Vec<String> {
@@ -175,4 +178,22 @@ async fn the_history_of_an_execution_has_the_cursors_of_the_log() {
         path = format!("/v1/executions/{id}/events?limit=2&cursor={next}");
     }
     assert_eq!(json!(seen), own["items"]);
+}
+
+#[tokio::test]
+async fn the_history_keeps_its_own_cursors_for_events_that_left_the_log() {
+    let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
+    let options = Options { reconcilers: false, ..Options::default() };
+    let server = Server::start_with(options, clock.clone()).await;
+    let id = server.submit(json!({ "kind": "k" })).await;
+    clock.advance_ms(8 * 24 * 3600 * 1000);
+    server.engine.tick("log_window").await.expect("the tick succeeds");
+    let claim = server.claim("i", 1).await.remove(0);
+    server.complete("i", &claim, json!(null)).await;
+    let own = server.list_of(&id, "events").await;
+    let logged = server.get(&format!("/v1/events?execution={id}")).await.json()["items"].clone();
+    assert_eq!(json!(own[1..]), logged);
+    assert_eq!((&own[0]["type"], &own[0]["cursor"]), (&json!("execution.submitted"), &json!("0000000100")));
+    let rest = server.get(&format!("/v1/executions/{id}/events?cursor=0000000100")).await.json();
+    assert_eq!(rest["items"], logged);
 }

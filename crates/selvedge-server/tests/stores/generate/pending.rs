@@ -69,7 +69,13 @@ async fn active(driver: &mut Driver) {
     driver.submit(420, "leased", json!({ "attempt_timeout_ms": FOREVER_MS })).await;
     let claim = driver.claim_as("worker-1", "leased", 1, json!({ "kinds": ["work"] })).await.remove(0);
     driver.report("progress", &claim, json!({ "percent": 50, "message": "half" })).await;
-    driver.report("frame", &claim, json!({ "kind": "stdout", "data": "running" })).await;
+    driver
+        .report(
+            "frame",
+            &claim,
+            json!({ "kind": "stdout", "data": "running", "correlation_id": "request-1" }),
+        )
+        .await;
     driver.report("step", &claim, json!({ "name": "first", "result": 1 })).await;
     let mut fence = op("", &claim, json!({}));
     fence.as_object_mut().expect("a JSON object").remove("op");
