@@ -46,7 +46,8 @@ impl Namespace {
         config: Option<Config>,
         actor: &Name,
     ) -> Result<Configured, Error> {
-        self.set_gate(kind, name, config.map_or(Setting::Remove, Setting::Replace), actor).await
+        let setting = config.map_or(Setting::Remove, Setting::Replace);
+        Ok(self.set_gate(&self.keyed(None), (kind, name), setting, actor).await?.done)
     }
 
     /// Changes some fields of the configuration of a gate. Refused for a quota or a budget that does not exist.
@@ -57,18 +58,18 @@ impl Namespace {
         patch: ConfigPatch,
         actor: &Name,
     ) -> Result<Configured, Error> {
-        self.set_gate(kind, name, Setting::Patch(Box::new(patch)), actor).await
+        Ok(self.keyed(None).patch_gate(kind, name, patch, actor).await?.done)
     }
 
-    async fn set_gate(
+    pub(super) async fn set_gate(
         &self,
-        kind: GateKind,
-        name: &str,
+        calls: &KeyedCalls<'_>,
+        (kind, name): (GateKind, &str),
         setting: Setting,
         actor: &Name,
-    ) -> Result<Configured, Error> {
+    ) -> Result<Answered<Configured>, Error> {
         let configure = Configure { gate: self.gate_name(kind, name)?, setting, actor: actor.clone() };
-        let done = self.run(configure).await??;
+        let Answered { done, duplicate } = calls.run(configure).await?;
         if let Some(count) = done.gate.state.adoption.filter(|count| *count == Adoption::Counting) {
             let inner = self.inner();
             adopt_active(&*inner.store, &inner.committer, &done.gate.name, count).await?;
@@ -76,7 +77,7 @@ impl Namespace {
         if kind == GateKind::Budget {
             self.release_parts(&done.gate.name).await?;
         }
-        Ok(done)
+        Ok(Answered { done, duplicate })
     }
 
     /// Releases executions held by parts of a budget that was just configured. Only parts with a due time hold any. A

@@ -3,8 +3,11 @@
 use super::{Bulk, BulkResult, FlowView, GateView, Namespace};
 use crate::Error;
 use selvedge_core::flow::CancelMode;
+use selvedge_core::gate::GateKind;
+use selvedge_core::gate::patch::ConfigPatch;
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::CallKey;
+use selvedge_core::rules::gates::configure::{Configured, Setting};
 use selvedge_core::rules::keyed::{Answered, FixPlan, Keyed, Plan, Repeatable};
 use selvedge_core::rules::operator::{Action, Operate};
 use selvedge_core::rules::waitpoint::RotateTokenKeys;
@@ -80,6 +83,18 @@ impl KeyedCalls<'_> {
     pub async fn drain_worker(&self, instance: &str, actor: &Name) -> Result<Answered<()>, Error> {
         let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
         self.run(Drain { namespace: self.namespace.id(), instance, actor: actor.clone() }).await
+    }
+
+    /// Changes some fields of the configuration of a gate. See [`Namespace::patch_gate`].
+    pub async fn patch_gate(
+        &self,
+        kind: GateKind,
+        name: &str,
+        patch: ConfigPatch,
+        actor: &Name,
+    ) -> Result<Answered<Configured>, Error> {
+        let setting = Setting::Patch(Box::new(patch));
+        self.namespace.set_gate(self, (kind, name), setting, actor).await
     }
 
     /// Resets the usage of a budget and of all its parts to zero. See [`Namespace::reset_budget`].

@@ -10,7 +10,9 @@ use axum::http::StatusCode;
 use selvedge_core::gate::patch::{Change, ConfigPatch, RatePatch};
 use selvedge_core::gate::{Config, GateKind, Rate};
 use selvedge_core::name::NAME_LIMIT;
+use selvedge_core::rules::CallKey;
 use selvedge_core::rules::gates::configure::Configured;
+use selvedge_core::rules::keyed::Answered;
 use selvedge_core::{Gate, Name, Refusal, Timestamp};
 use selvedge_engine::{Error, GateView};
 
@@ -86,8 +88,20 @@ pub async fn patch(
     name: &str,
     patch: ConfigPatch,
 ) -> Result<GateSnapshot, Problem> {
-    let configured = caller.namespace.patch_gate(kind, name, patch, &caller.actor).await?;
-    read_configured(caller, kind, name, configured).await
+    Ok(patch_once(caller, (kind, name), patch, None).await?.done)
+}
+
+/// Changes a gate, unless a call with the same key did that before.
+pub async fn patch_once(
+    caller: &Caller,
+    (kind, name): (GateKind, &str),
+    patch: ConfigPatch,
+    call_key: Option<CallKey>,
+) -> Result<Answered<GateSnapshot>, Problem> {
+    let calls = caller.namespace.keyed(call_key);
+    let Answered { done, duplicate } = calls.patch_gate(kind, name, patch, &caller.actor).await?;
+    let done = read_configured(caller, kind, name, done).await?;
+    Ok(Answered { done, duplicate })
 }
 
 /// Reads a gate that was just configured.

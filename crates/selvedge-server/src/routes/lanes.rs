@@ -13,6 +13,7 @@ use axum::http::StatusCode;
 use selvedge_core::Refusal;
 use selvedge_core::gate::patch::ConfigPatch;
 use selvedge_core::gate::{Config, GateKind, LaneState};
+use selvedge_core::rules::keyed::Answered;
 
 /// `GET /v1/lanes`: configured lanes and lanes that have had a submission, ordered by name.
 pub async fn list(caller: Caller, query: Query) -> HandlerResult {
@@ -36,24 +37,28 @@ pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) ->
 /// `PATCH /v1/lanes/{name}`: a JSON merge patch. A lane that is not configured has the defaults.
 pub async fn patch(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
     let patch = read_patch(body.fields()?)?;
-    change(&caller, &name, patch).await
+    let lane = gates::patch(&caller, GateKind::Lane, &name, patch).await?;
+    Ok(json::response(StatusCode::OK, |object| write(object, &lane)))
 }
 
 /// `POST /v1/lanes/{name}/pause`: changes nothing but the state.
 pub async fn pause(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
-    body.fields_if_any()?.finish()?;
-    change(&caller, &name, ConfigPatch::of_state(LaneState::Paused)).await
+    set_state(&caller, &name, &body, LaneState::Paused).await
 }
 
 /// `POST /v1/lanes/{name}/resume`: makes a paused or draining lane active, and changes nothing else.
 pub async fn resume(caller: Caller, PathName(name): PathName, body: RequestBody) -> HandlerResult {
-    body.fields_if_any()?.finish()?;
-    change(&caller, &name, ConfigPatch::of_state(LaneState::Active)).await
+    set_state(&caller, &name, &body, LaneState::Active).await
 }
 
-async fn change(caller: &Caller, name: &str, patch: ConfigPatch) -> HandlerResult {
-    let lane = gates::patch(caller, GateKind::Lane, name, patch).await?;
-    Ok(json::response(StatusCode::OK, |object| write(object, &lane)))
+async fn set_state(caller: &Caller, name: &str, body: &RequestBody, state: LaneState) -> HandlerResult {
+    body.fields_if_any()?.finish()?;
+    let (gate, patch) = ((GateKind::Lane, name), ConfigPatch::of_state(state));
+    let Answered { done: lane, duplicate } = gates::patch_once(caller, gate, patch, body.call_key()?).await?;
+    Ok(json::response(StatusCode::OK, |object| {
+        write(object, &lane);
+        object.value("duplicate", &duplicate);
+    }))
 }
 
 /// `DELETE /v1/lanes/{name}`: resets the lane to the defaults.

@@ -202,3 +202,29 @@ async fn a_repeated_drain_does_not_drain_the_worker_that_came_back() {
     assert_eq!(post_with_key(&server, path, path, json!({})).await.json()["duplicate"], true);
     assert_eq!(server.claim("i", 1).await[0]["execution"]["id"], json!(id));
 }
+
+#[tokio::test]
+async fn a_repeated_pause_does_not_pause_a_lane_that_was_resumed() {
+    let server = Server::start().await;
+    let path = "/v1/lanes/mail/pause";
+    post_twice(&server, path, json!({})).await;
+    assert_eq!(server.post("/v1/lanes/mail/resume", json!({})).await.status, 200);
+    assert_eq!(post_with_key(&server, path, path, json!({})).await.json()["duplicate"], true);
+    assert_eq!(server.read("lanes/mail").await["state"], "active");
+}
+
+#[tokio::test]
+async fn a_repeated_reissue_ends_no_newer_token_and_gets_none() {
+    let server = Server::start().await;
+    let (_, claim) = server.submit_and_claim().await;
+    let mut op = op("waitpoint", &claim);
+    op["name"] = json!("approval");
+    let created = server.report("i", op).await;
+    let id = text_of(&created["waitpoints"][0]["id"]);
+    let path = format!("/v1/waitpoints/{id}/reissue");
+    let (first, again) = post_twice(&server, &path, json!({})).await;
+    assert!(first["token"].is_string() && again["token"].is_null(), "{again}");
+    let token = text_of(&first["token"]);
+    let reply = server.post(&format!("/v1/waitpoints/{id}/look"), json!({ "token": token })).await;
+    assert_eq!(reply.status, 200, "the repeat has not ended the token: {}", reply.text());
+}
