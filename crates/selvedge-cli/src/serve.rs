@@ -16,12 +16,17 @@ use std::future::Future;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 /// The interval at which waiting claims poll the store if there are no notifications from other servers.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The time from the signal to the end of the process, if the store does not answer.
+const GRACE: Duration = Duration::from_secs(10);
+/// The part of it that is left to the engine, however long requests took.
+const LEAST_GRACE: Duration = Duration::from_secs(2);
 
 /// The arguments of `selvedge serve`.
 #[derive(Args, Clone, Debug)]
@@ -153,6 +158,7 @@ impl Server {
                 None
             }
         };
+        let stopping_since = Instant::now();
         signals.exit_on_next();
         drop(stop);
         let ended = match ended {
@@ -162,7 +168,9 @@ impl Server {
             }
             None => tokio::join!(serving, drain).0,
         };
-        self.engine.shutdown().await;
+        // Requests in progress may have used the grace period up, if the store does not answer.
+        let left = GRACE.saturating_sub(stopping_since.elapsed()).max(LEAST_GRACE);
+        self.engine.shutdown_within(left).await;
         tracing::info!("stopped");
         match ended {
             Ok(Ok(())) => Ok(()),

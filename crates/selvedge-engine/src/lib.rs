@@ -48,8 +48,11 @@ pub struct Options {
     pub scope: ReconcilerScope,
     /// The time after which a waiting claim asks the store again without a wake-up. Default: 5 s.
     pub poll: Duration,
-    /// The time that a shutdown waits for running reconcilers before it aborts them. Default: 10 s.
+    /// The longest that a shutdown takes. Half of it is for running reconcilers, which are then aborted; the rest for
+    /// accepted operations. Default: 10 s.
     pub grace: Duration,
+    /// The time after which a tick of a reconciler, or the query for due rows, is aborted. Default: 30 s.
+    pub tick_timeout: Duration,
     /// Notifies other servers of commits and listens to theirs. Default: true. Otherwise commits are found by polling.
     pub notifications: bool,
     /// The time for which the event log keeps its entries. Default: 7 days.
@@ -69,6 +72,7 @@ impl Default for Options {
             scope: ReconcilerScope::default(),
             poll: Duration::from_secs(5),
             grace: Duration::from_secs(10),
+            tick_timeout: Duration::from_secs(30),
             notifications: true,
             log_window: Duration::from_secs(7 * 24 * 3600),
             dispatch: true,
@@ -190,11 +194,17 @@ impl Engine {
     /// Shuts down: waiting claims return, accepted rules get their replies, and reconcilers finish or are aborted.
     /// Returns how many were aborted. A second call does nothing.
     pub async fn shutdown(&self) -> Aborted {
-        let aborted = self.inner.supervisor.shutdown(self.inner.options.grace).await;
+        self.shutdown_within(self.inner.options.grace).await
+    }
+
+    /// Shuts down like [`Engine::shutdown`], with another grace period.
+    pub async fn shutdown_within(&self, grace: Duration) -> Aborted {
+        let now = tokio::time::Instant::now();
+        let aborted = self.inner.supervisor.shutdown(now + grace / 2).await;
         self.inner.notification_tasks.stop();
         self.inner.tail_task.stop();
         // Bounded: a store that does not answer must not block the shutdown.
-        let _ = tokio::time::timeout(self.inner.options.grace, self.inner.committer.close()).await;
+        let _ = tokio::time::timeout_at(now + grace, self.inner.committer.close()).await;
         // After the close: a claim woken before it would find nothing and register again.
         self.inner.waiting.wake_all();
         self.inner.waiters.wake_all();

@@ -35,10 +35,9 @@
 //! A bound that is only a hint (start at the last claimed row, and at the head when a claim comes back short) would need none of this.
 //! It was measured and is worse: docs/benchmarks.md, "A bound as a hint".
 
-use crate::connection::{failure, no_connection};
+use crate::connection::{Connections, failure};
 use crate::row::Micros;
 use crate::sql;
-use deadpool_postgres::Pool;
 use selvedge_core::rows::Changes;
 use selvedge_core::state::State;
 use selvedge_core::{ClassId, Execution, ExecutionId, Fact, Timestamp};
@@ -173,7 +172,7 @@ impl Bounds {
     }
 
     /// Starts a refresh beside the claim that asked, where one is due.
-    pub fn refresh_soon(self: &Arc<Self>, pool: &Pool, writers_key: i64) {
+    pub fn refresh_soon(self: &Arc<Self>, connections: &Connections, writers_key: i64) {
         let due = {
             let remembered = self.remembered();
             !remembered.asked.is_empty() && remembered.refreshed.is_none_or(|at| at.elapsed() >= INTERVAL)
@@ -182,17 +181,17 @@ impl Bounds {
             return;
         }
         let refresh = Refreshing(self.clone());
-        let pool = pool.clone();
+        let connections = connections.clone();
         tokio::spawn(async move {
-            if let Err(error) = refresh.0.refresh(&pool, writers_key).await {
+            if let Err(error) = refresh.0.refresh(&connections, writers_key).await {
                 tracing::debug!(%error, "bounds are not refreshed");
             }
         });
     }
 
     /// Raises the bounds of the classes that were asked for; says whether the database's time was told well enough for it.
-    pub async fn refresh(&self, pool: &Pool, writers_key: i64) -> Result<bool, Error> {
-        let client = pool.get().await.map_err(no_connection)?;
+    pub async fn refresh(&self, connections: &Connections, writers_key: i64) -> Result<bool, Error> {
+        let client = connections.get().await?;
         let (epoch, classes) = {
             let mut remembered = self.remembered();
             remembered.refreshed = Some(Instant::now());

@@ -5,11 +5,11 @@
 //! transaction has locked is named without its row, so that the rules know that there are more.
 
 use crate::connection::pipeline::{Parameters, Pipeline};
+use crate::connection::{Connection, StatementError};
 use crate::load::gather_execution;
 use crate::row::Micros;
 use crate::save::{Saving, column};
 use crate::{PostgresStore, sql};
-use deadpool_postgres::Object;
 use selvedge_core::gate::{Amounts, Gate, GateId, GateKind, GateName, GateState, LedgerEntry, add};
 use selvedge_core::rows::{Changes, HeldBy};
 use selvedge_core::{ExecutionId, Name, NamespaceId, Rows, Timestamp};
@@ -68,7 +68,7 @@ impl PostgresStore {
         loop {
             let left = limit - due.len() as u32;
             let (at, id) = place.unwrap_or((Micros(0), i64::MIN));
-            let found = self.query(&sql::GATES_LIST_DUE, &[&at, &id, &i64::from(left)]).await?;
+            let found = self.query_in_background(&sql::GATES_LIST_DUE, &[&at, &id, &i64::from(left)]).await?;
             due.extend(readable(&found));
             match found.last() {
                 Some(last) if found.len() as u32 == left && (due.len() as u32) < limit => {
@@ -212,10 +212,10 @@ pub fn gather_found(answer: &[Row], rows: &mut Rows) {
 /// Searches behind unreadable held executions, further each time, so that the executions behind them do not wait for
 /// them.
 pub async fn look_behind(
-    client: &Object,
+    client: &Connection,
     mut damaged: Vec<usize>,
     rows: &mut Rows,
-) -> Result<(), tokio_postgres::Error> {
+) -> Result<(), StatementError> {
     for look in 0..LOOKS {
         damaged.sort_unstable();
         damaged.dedup();
@@ -234,7 +234,7 @@ pub async fn look_behind(
         let mut pipeline = Pipeline::new(client);
         pipeline.add(&sql::EXECUTIONS_LOCK_HELD, held_but(&asked, &passed)).await?;
         pipeline.add("select clock_timestamp()", vec![]).await?;
-        let mut answers = pipeline.run().await.into_iter();
+        let mut answers = pipeline.run().await?.into_iter();
         let behind = answers.next().transpose()?.unwrap_or_default();
         damaged = gather_behind(&behind, &damaged, rows);
         let now = answers.next().transpose()?.unwrap_or_default();

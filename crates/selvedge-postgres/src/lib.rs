@@ -31,8 +31,7 @@ mod transaction;
 
 pub use connection::Settings;
 
-use connection::schema;
-use deadpool_postgres::Pool;
+use connection::{Abandoned, Connections, schema};
 use notifications::Listener;
 use selvedge_store::Error;
 use std::sync::Arc;
@@ -41,9 +40,12 @@ use tokio::sync::Mutex;
 /// A store on a Postgres database.
 pub struct PostgresStore {
     /// Connections for transactions. They are separate so that no number of reads keeps a write waiting for a connection.
-    writers: Pool,
-    /// Connections for everything else.
-    pool: Pool,
+    writers: Connections,
+    /// Connections for the reads of callers.
+    readers: Connections,
+    /// Connections for the engine itself: reconcilers, notifications, and the names of namespaces and classes. They are
+    /// separate so that no number of slow reads delays them.
+    background: Connections,
     settings: Settings,
     /// A random name of this server, by which it ignores its own notifications.
     server: String,
@@ -63,15 +65,21 @@ impl PostgresStore {
     /// Opens the store with other settings.
     pub async fn connect_with(url: &str, settings: Settings) -> Result<PostgresStore, Error> {
         let config = connection::config(url)?;
-        schema::migrate(&config, &settings.schema).await?;
+        schema::migrate(&config, &settings).await?;
         let bounds = Arc::new(bounds::Bounds::default());
-        let writers = connection::pool(&config, &settings, settings.writers, &bounds)?;
-        let pool = connection::pool(&config, &settings, settings.readers, &bounds)?;
-        let writers_key = schema::writers_key(&pool).await?;
+        let silence = Arc::default();
+        let pool = |size, abandoned| {
+            Connections::new(&config, &settings, (size, abandoned), &silence, &bounds)
+        };
+        let writers = pool(settings.writers, Abandoned::LeftAlone)?;
+        let readers = pool(settings.readers, Abandoned::Cancelled)?;
+        let background = pool(settings.background, Abandoned::Cancelled)?;
+        let writers_key = schema::writers_key(&background).await?;
         let server = uuid::Uuid::new_v4().simple().to_string();
         let store = PostgresStore {
             writers,
-            pool,
+            readers,
+            background,
             listener: Mutex::new(Listener::new(&config, &settings, &server)),
             server,
             settings,

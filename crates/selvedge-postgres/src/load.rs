@@ -8,6 +8,7 @@
 //! writers' advisory lock, which is only shared: see `bounds` and `log`.
 
 use crate::bounds::Bounds;
+use crate::connection::Connection;
 use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::gates;
 use crate::records;
@@ -15,7 +16,6 @@ use crate::row::{self, Micros};
 use crate::sql;
 use crate::streams;
 use crate::transaction::Failed;
-use deadpool_postgres::Object;
 use selvedge_core::filter::ListPosition;
 use selvedge_core::outbox::OutboxName;
 use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, KeySubject, Members};
@@ -23,6 +23,7 @@ use selvedge_core::table::{Access, Request};
 use selvedge_core::{ClassId, ExecutionId, FlowId, Name, NamespaceId, Needs, Rows, SessionId};
 use selvedge_store::Error;
 use std::collections::HashSet;
+use std::time::Duration;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -99,17 +100,33 @@ impl Asking {
     }
 }
 
-/// Loads rows. Begins the transaction first if `begins`.
+/// The beginning of a transaction.
+pub struct Begin {
+    /// The key of the advisory lock that all writers share.
+    pub writers_key: i64,
+    /// The time limit of each statement, if it differs from that of the connection.
+    pub patience: Option<Duration>,
+}
+
+/// The part of its patience that a transaction has for a lock.
+const LOCK_PATIENCE: u32 = 5;
+
+/// Loads rows, and first begins the transaction if asked to.
 pub async fn load(
-    client: &Object,
+    client: &Connection,
     needs: &Needs,
-    begins: bool,
+    begin: Option<Begin>,
     writers_key: i64,
     bounds: &Bounds,
 ) -> Result<Rows, Failed> {
     let mut asking = Asking::default();
-    if begins {
+    if let Some(Begin { writers_key, patience }) = begin {
         asking.add(Asked::Begin, "begin", vec![]);
+        if let Some(patience) = patience {
+            let text = "select set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)";
+            let ms = |time: Duration| Box::new(time.as_millis().max(1).to_string());
+            asking.add(Asked::Begin, text, vec![ms(patience / LOCK_PATIENCE), ms(patience)]);
+        }
         let parameters: Parameters<'_> = vec![Box::new(writers_key)];
         asking.add(Asked::Lock, "select pg_advisory_xact_lock_shared($1)", parameters);
     }
@@ -124,7 +141,7 @@ pub async fn load(
     }
     let mut rows = Rows::default();
     let mut damaged = Vec::new();
-    for (asked, answer) in asked.iter().zip(pipeline.run().await) {
+    for (asked, answer) in asked.iter().zip(pipeline.run().await?) {
         let answer = answer?;
         match asked {
             Asked::Held => damaged = gates::gather_locked(&answer, &needs.queries.held, &mut rows),

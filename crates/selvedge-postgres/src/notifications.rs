@@ -4,14 +4,15 @@
 //! Best effort: notifications may be lost. Receivers find the same changes by polling.
 
 use crate::PostgresStore;
-use crate::connection::{Settings, failure, no_connection, quote};
+use crate::connection::{Settings, failure, open, quote};
 use selvedge_core::{ClassId, ExecutionId, SessionId};
 use selvedge_store::{Error, Notification};
 use serde_json::{Value, json};
 use std::future::poll_fn;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio_postgres::{AsyncMessage, Config, NoTls};
+use tokio::time::timeout;
+use tokio_postgres::{AsyncMessage, Client, Config};
 
 /// The most ids in one message, which Postgres limits to 8000 bytes.
 const IDS_PER_MESSAGE: usize = 150;
@@ -21,7 +22,7 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Receives the notifications of other servers.
 pub struct Listener {
     config: Config,
-    channel: String,
+    settings: Settings,
     /// The name of this server, whose own notifications are ignored.
     server: String,
     incoming: Option<mpsc::UnboundedReceiver<Notification>>,
@@ -32,7 +33,7 @@ impl Listener {
     pub fn new(config: &Config, settings: &Settings, server: &str) -> Self {
         let mut config = config.clone();
         config.application_name("selvedge listener");
-        Listener { config, channel: channel(&settings.schema), server: server.to_owned(), incoming: None }
+        Listener { config, settings: settings.clone(), server: server.to_owned(), incoming: None }
     }
 
     /// Returns the next notification from another server. Connects, and reconnects, as needed.
@@ -58,10 +59,10 @@ impl Listener {
     }
 
     async fn listen(&self) -> Result<mpsc::UnboundedReceiver<Notification>, Error> {
-        let (client, mut connection) = self.config.connect(NoTls).await.map_err(failure)?;
+        let (client, mut connection) = open(&self.config, &self.settings).await?;
         let (sender, receiver) = mpsc::unbounded_channel();
         let server = self.server.clone();
-        let listen = format!("listen {}", quote(&self.channel));
+        let settings = self.settings.clone();
         tokio::spawn(async move {
             let forward = async {
                 while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
@@ -73,19 +74,33 @@ impl Listener {
                     }
                 }
             };
-            // Dropping the client closes the connection, so the client is kept as long as there is a receiver.
-            let keep_open = async {
-                match client.batch_execute(&listen).await {
-                    Ok(()) => sender.closed().await,
-                    Err(error) => tracing::debug!(%error, "cannot listen for notifications"),
-                }
-            };
+            // Returning drops both halves of the connection, which closes it.
             tokio::select! {
                 () = forward => {}
-                () = keep_open => {}
+                () = keep_listening(&client, &settings) => {}
+                () = sender.closed() => {}
             }
         });
         Ok(receiver)
+    }
+}
+
+/// Listens until the connection is lost or silent. Repeats `listen`, which has no effect except for the server's answer: a
+/// connection that only receives would never notice that the other end is gone.
+async fn keep_listening(client: &Client, settings: &Settings) {
+    let listen = format!("listen {}", quote(&channel(&settings.schema)));
+    loop {
+        match timeout(settings.connect_timeout, client.batch_execute(&listen)).await {
+            Ok(Ok(())) => tokio::time::sleep(settings.listen_check).await,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "cannot listen for notifications");
+                return;
+            }
+            Err(_elapsed) => {
+                tracing::warn!("the connection that listens for notifications is silent; connecting again");
+                return;
+            }
+        }
     }
 }
 
@@ -97,7 +112,7 @@ fn channel(schema: &str) -> String {
 impl PostgresStore {
     /// Sends a notification to the other servers.
     pub(crate) async fn notify(&self, notification: Notification) -> Result<(), Error> {
-        let client = self.pool.get().await.map_err(no_connection)?;
+        let client = self.background.get().await?;
         // One statement for all messages: every committing transaction that notifies takes one lock of the whole cluster.
         let text = "select pg_notify($1, message) from unnest($2::text[]) as message";
         let statement = client.prepare_cached(text).await.map_err(failure)?;

@@ -8,18 +8,18 @@
 
 use crate::bounds::Written;
 use crate::connection::pipeline::{Parameters, Pipeline};
+use crate::connection::{Connection, StatementError};
 use crate::gates::GateRows;
 use crate::records;
 use crate::row::Micros;
 use crate::save_flows::{self, FlowRows};
 use crate::sql;
 use crate::streams;
-use deadpool_postgres::Object;
 use selvedge_core::rows::{Changes, Inserted, KeyRow, ResultChange, TagEntry, Updated};
 use selvedge_core::{FlowId, Name, Session, log};
 use selvedge_store::columns::{self, Fixed, Moving};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, Row};
+use tokio_postgres::Row;
 
 /// The outcome of a committed save.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub struct Saved {
 }
 
 /// The outcome of a save and its commit, or the error because of which the commit had no effect.
-pub type Answer = Result<Saved, Error>;
+pub type Answer = Result<Saved, StatementError>;
 
 /// Statements to send, in order.
 #[derive(Default)]
@@ -58,8 +58,13 @@ impl<'a> Saving<'a> {
     }
 }
 
-/// Saves all changes and commits. An outer error means that nothing was sent and the transaction is still open.
-pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Written]) -> Result<Answer, Error> {
+/// Saves all changes and commits. An outer error means that the transaction may still be open: nothing was sent, or the
+/// connection was silent.
+pub async fn save_and_commit(
+    client: &Connection,
+    changes: &Changes,
+    pairs: &[Written],
+) -> Result<Answer, StatementError> {
     let body = log::pack(&changes.events);
     let inserted: Vec<(Fixed, Moving)> = changes
         .executions
@@ -132,11 +137,15 @@ pub async fn save_and_commit(client: &Object, changes: &Changes, pairs: &[Writte
         pipeline.add(text, parameters).await?;
     }
     pipeline.add("commit", vec![]).await?;
-    Ok(answer(pipeline.run().await, emptying, logging))
+    Ok(answer(pipeline.run().await?, emptying, logging))
 }
 
 /// Reads the answers of the statements, unless one failed.
-fn answer(answers: Vec<Result<Vec<Row>, Error>>, emptying: Option<usize>, logging: Option<usize>) -> Answer {
+fn answer(
+    answers: Vec<Result<Vec<Row>, StatementError>>,
+    emptying: Option<usize>,
+    logging: Option<usize>,
+) -> Answer {
     let mut saved = Saved::default();
     for (index, answer) in answers.into_iter().enumerate() {
         let rows = answer?;

@@ -257,7 +257,8 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        self.writers.close();
-        self.pool.close();
+        for connections in [&self.writers, &self.readers, &self.background] {
+            connections.close();
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! Access for the tests of this crate: every statement by name, a connection that plans like the store's own, and bounds.
 
 use crate::PostgresStore;
-use crate::connection::{Settings, config, failure, preparation};
+use crate::connection::{Settings, config, failure, open, preparation};
 use selvedge_core::{ClassId, Timestamp};
 use selvedge_store::Error;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 /// Returns every statement, by the path of its file: `noun/verb`.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
@@ -13,7 +13,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
 
 /// Opens a connection with the settings of the store's own.
 pub async fn connect(url: &str, settings: &Settings) -> Result<Client, Error> {
-    let (client, connection) = config(url)?.connect(NoTls).await.map_err(failure)?;
+    let (client, connection) = open(&config(url)?, settings).await?;
     tokio::spawn(connection);
     client.batch_execute(&preparation(settings)).await.map_err(failure)?;
     Ok(client)
@@ -24,7 +24,7 @@ pub async fn refresh_bounds(store: &PostgresStore, classes: &[ClassId]) -> Resul
     loop {
         store.bounds.of(classes);
         // A refresh does nothing if the database took too long to return its time.
-        if store.bounds.refresh(&store.pool, store.writers_key).await? {
+        if store.bounds.refresh(&store.background, store.writers_key).await? {
             return Ok(());
         }
     }

@@ -1,20 +1,19 @@
 //! The one guarded transaction helper.
 //!
 //! Two round trips: `begin` and the loads, then the saves and `commit`. Any error in between leaves the transaction
-//! aborted on the server, so the `commit` that is already on the wire ends it without effect. If the future is dropped at
-//! any await, or an answer never arrives, the connection is closed and does not return to the pool: no transaction stays
-//! open.
+//! aborted on the server, so the `commit` that is already on the wire ends it without effect; otherwise it is rolled back,
+//! and the connection is used again. If the future is dropped at any await, or an answer never arrives, the connection is
+//! closed and does not return to the pool: no transaction stays open.
 
-use crate::connection::{failure, is_conflict, no_connection};
+use crate::connection::{Connection, StatementError, Verdict, failure};
+use crate::load::Begin;
 use crate::save::Saved;
 use crate::{PostgresStore, load, save};
-use deadpool_postgres::Object;
 use selvedge_core::{Needs, Rows};
 use selvedge_store::{Decision, Demand, Error, Transaction};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio_postgres::error::SqlState;
 
 /// The number of tries before a transaction fails as contended.
 const TRIES: u32 = 12;
@@ -34,47 +33,22 @@ impl Counters {
     }
 }
 
-/// A connection inside a transaction. Dropping it before the end closes the connection.
-pub struct Guarded {
-    client: Option<Object>,
-    ended: bool,
-}
-
-impl Guarded {
-    fn new(client: Object) -> Self {
-        Guarded { client: Some(client), ended: false }
-    }
-
-    /// Returns the connection.
-    pub fn client(&self) -> &Object {
-        self.client.as_ref().expect("the connection is there until the guard is dropped")
-    }
-
-    /// Marks the transaction as over: the server has answered the last statement, and the connection can be reused.
-    fn end(mut self) {
-        self.ended = true;
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        if let (Some(client), false) = (self.client.take(), self.ended) {
-            drop(Object::take(client));
-        }
-    }
-}
-
 /// The reason why one try failed.
 pub enum Failed {
     /// Another transaction was in the way: retry.
-    Conflict(tokio_postgres::Error),
+    Conflict(StatementError),
     /// A permanent error.
     Error(Error),
 }
 
-impl From<tokio_postgres::Error> for Failed {
-    fn from(error: tokio_postgres::Error) -> Self {
-        if is_conflict(&error) { Failed::Conflict(error) } else { Failed::Error(failure(error)) }
+impl From<StatementError> for Failed {
+    fn from(error: StatementError) -> Self {
+        match error.verdict() {
+            Verdict::Retry | Verdict::Locked => Failed::Conflict(error),
+            Verdict::Halve | Verdict::Unavailable | Verdict::CheckAddress | Verdict::Internal => {
+                Failed::Error(failure(error))
+            }
+        }
     }
 }
 
@@ -87,6 +61,8 @@ impl From<Error> for Failed {
 impl PostgresStore {
     /// Runs a decision, and retries while other transactions are in the way.
     pub(crate) async fn run(&self, mut decision: Box<dyn Decision>) -> Result<Transaction, Error> {
+        // A decision with little patience has waited before.
+        let lock_tries = if decision.patience().is_some() { 1 } else { LOCK_TRIES };
         let (mut again, mut waits) = (0, 0);
         loop {
             match self.attempt(decision.as_mut(), again).await {
@@ -98,9 +74,8 @@ impl PostgresStore {
                     again += 1;
                     self.tries.conflicts.fetch_add(1, Ordering::Relaxed);
                     tracing::debug!(again, %error, "a transaction is begun again");
-                    let waited = error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
-                    waits += u32::from(waited);
-                    if again >= TRIES || waits >= LOCK_TRIES {
+                    waits += u32::from(error.verdict() == Verdict::Locked);
+                    if again >= TRIES || waits >= lock_tries {
                         return Err(Error::Contended(error.to_string()));
                     }
                     // The first retry is immediate, because usually a cached row has changed. Later ones back off.
@@ -114,50 +89,57 @@ impl PostgresStore {
 
     async fn attempt(&self, decision: &mut dyn Decision, again: u32) -> Result<Saved, Failed> {
         let needs = guard_panic(|| decision.begin(again))?;
-        let client = self.writers.get().await.map_err(no_connection)?;
+        let connection = self.writers.get().await?;
+        connection.enter_transaction();
+        let result = self.decide_and_save(&connection, decision, needs).await;
+        if result.is_err() {
+            connection.roll_back().await;
+        }
+        result
+    }
+
+    async fn decide_and_save(
+        &self,
+        connection: &Connection,
+        decision: &mut dyn Decision,
+        needs: Needs,
+    ) -> Result<Saved, Failed> {
         let epoch = self.bounds.epoch();
-        let guarded = Guarded::new(client);
-        let mut rows = self.load(&guarded, &needs, true).await?;
+        let begin = Begin { writers_key: self.writers_key, patience: decision.patience() };
+        let mut rows = self.load(connection, &needs, Some(begin)).await?;
         let began = rows.now;
         loop {
             match guard_panic(|| decision.next(rows))? {
-                Demand::Load(needs) => rows = self.load(&guarded, &needs, false).await?,
-                Demand::Abort(reason) => {
-                    guarded.client().batch_execute("rollback").await?;
-                    guarded.end();
-                    return Err(Error::Failed(reason).into());
-                }
+                Demand::Load(needs) => rows = self.load(connection, &needs, None).await?,
+                Demand::Abort(reason) => return Err(Error::Failed(reason).into()),
                 Demand::Save(changes) if changes.is_empty() => {
-                    guarded.client().batch_execute("rollback").await?;
-                    guarded.end();
+                    connection.roll_back().await;
                     return Ok(Saved::default());
                 }
                 Demand::Save(changes) => {
                     let pairs = self.bounds.to_write(&changes, began);
-                    let answer = save::save_and_commit(guarded.client(), &changes, &pairs).await?;
-                    return match answer {
-                        Ok(saved) => {
-                            guarded.end();
-                            self.bounds.wrote(epoch, pairs);
-                            Ok(saved)
-                        }
-                        // The server has answered with an error: the commit on the wire has ended the transaction without
-                        // effect.
-                        Err(error) if error.code().is_some() => {
-                            guarded.end();
-                            Err(error.into())
-                        }
-                        Err(error) => Err(error.into()),
-                    };
+                    let answer = save::save_and_commit(connection, &changes, &pairs).await?;
+                    // An error that the server has answered: the commit on the wire has ended the transaction without effect.
+                    if answer.as_ref().err().is_none_or(|error| error.code().is_some()) {
+                        connection.leave_transaction();
+                    }
+                    let saved = answer?;
+                    self.bounds.wrote(epoch, pairs);
+                    return Ok(saved);
                 }
             }
         }
     }
 
-    async fn load(&self, guarded: &Guarded, needs: &Needs, begins: bool) -> Result<Rows, Failed> {
-        let rows = load::load(guarded.client(), needs, begins, self.writers_key, &self.bounds).await?;
+    async fn load(
+        &self,
+        connection: &Connection,
+        needs: &Needs,
+        begin: Option<Begin>,
+    ) -> Result<Rows, Failed> {
+        let rows = load::load(connection, needs, begin, self.writers_key, &self.bounds).await?;
         if !needs.queries.candidates.is_empty() {
-            self.bounds.refresh_soon(&self.pool, self.writers_key);
+            self.bounds.refresh_soon(&self.background, self.writers_key);
         }
         Ok(rows)
     }

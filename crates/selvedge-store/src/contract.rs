@@ -20,6 +20,7 @@ use selvedge_core::{
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use uuid::Uuid;
 
 /// A decision over rows, driven by [`Store::transact`]: it names the rows to load until it says what to save.
@@ -29,6 +30,11 @@ pub trait Decision: Send {
     fn begin(&mut self, again: u32) -> Needs;
     /// Takes the loaded rows and returns the next demand: load more rows, save, or abort.
     fn next(&mut self, rows: Rows) -> Demand;
+    /// The time limit of each statement, which includes its waits for locks. None: the limits of the store. A store without
+    /// such limits ignores it.
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// A shared driver: the caller takes its tasks back after the commit.

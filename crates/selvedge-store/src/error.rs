@@ -10,6 +10,9 @@ pub enum Error {
     /// The transaction conflicted with others on every try. Nothing was changed: retry later.
     #[error("the store is contended: {0}")]
     Contended(String),
+    /// A statement took more time or memory than the store grants. Nothing was changed: retry later, or ask for less.
+    #[error("the store took too long: {0}")]
+    TooSlow(String),
     /// The schema was written by a newer version of this program: upgrade.
     #[error(
         "the store's schema is version {found} and needs a reader of at least {minimum}; this program reads up to {known}; upgrade it"
@@ -37,7 +40,7 @@ impl Error {
     /// Returns true if repeating the same call later may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
-            Error::Unavailable(_) | Error::Contended(_) => true,
+            Error::Unavailable(_) | Error::Contended(_) | Error::TooSlow(_) => true,
             Error::SchemaTooNew { .. } | Error::InUse(_) | Error::BadAddress(_) | Error::Failed(_) => false,
         }
     }

@@ -8,10 +8,14 @@ use selvedge_core::driver::{Demand, Driver};
 use selvedge_core::{Needs, Rows};
 use selvedge_store::Decision;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// A batch under way. The store runs one clone; the committer keeps another, to take the tasks back.
 #[derive(Clone)]
-pub struct Batch(Arc<Mutex<Inner>>);
+pub struct Batch {
+    inner: Arc<Mutex<Inner>>,
+    patience: Option<Duration>,
+}
 
 /// A batch after its transaction.
 pub struct FinishedBatch {
@@ -30,14 +34,15 @@ struct Inner {
 }
 
 impl Batch {
-    /// Creates a batch of these tasks.
-    pub fn new(host: EngineHost, tasks: Vec<Box<dyn CommitTask>>) -> Self {
+    /// Creates a batch of these tasks. `patience` limits the time of each statement.
+    pub fn new(host: EngineHost, tasks: Vec<Box<dyn CommitTask>>, patience: Option<Duration>) -> Self {
         let driver = Driver::new(host.clone(), tasks);
-        Batch(Arc::new(Mutex::new(Inner { host, driver, effects: CommitEffects::default() })))
+        let inner = Inner { host, driver, effects: CommitEffects::default() };
+        Batch { inner: Arc::new(Mutex::new(inner)), patience }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        lock(&self.0)
+        lock(&self.inner)
     }
 
     /// Takes the tasks and the effects out after the transaction.
@@ -61,5 +66,9 @@ impl Decision for Batch {
             inner.effects = CommitEffects::of(changes, summary, &inner.host);
         }
         demand
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.patience
     }
 }

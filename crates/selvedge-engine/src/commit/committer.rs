@@ -4,7 +4,8 @@
 //! the next batch. The other half of the writers starts only when [`Schedule::wants_extra_writer`] says that it helps.
 //! Fewer, larger batches beat concurrent ones: the rules of a batch share a commit, and an execution that is submitted
 //! and claimed in the same batch is written once instead of twice. If a batch fails as a whole, it is halved until the
-//! failing rule is alone, so one bad rule never fails its neighbours. Replies are sent after the commit.
+//! failing rule is alone, so one bad rule never fails its neighbours; [`halving`](super::halving) limits the time that this
+//! takes. Replies are sent after the commit.
 //!
 //! The queue has one mutex, which is never held across an await. The number of running writers is counted under it, and
 //! a writer that stops checks the queue under the same lock. So a task that was queued before the check is taken by
@@ -13,6 +14,7 @@
 use super::batch::{Batch, FinishedBatch};
 use super::dispatcher::FollowUp;
 use super::effects::CommitEffects;
+use super::halving::Contention;
 use super::host::EngineHost;
 use super::schedule::{Footprint, QueuedTask, STUCK_AFTER, Schedule};
 use super::task::{CommitTask, new_task, receive};
@@ -27,7 +29,7 @@ use selvedge_store::{Notification, Store, Transaction};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
 /// The parts of the engine that the committer informs after each commit.
@@ -50,6 +52,7 @@ pub struct Committer {
     waiters: Arc<Waiters>,
     sinks: CommitSinks,
     queue: Mutex<Queue>,
+    contention: Contention,
     idle: Notify,
     batches: AtomicU64,
 }
@@ -79,6 +82,7 @@ impl Committer {
             waiters,
             sinks,
             queue: Mutex::default(),
+            contention: Contention::default(),
             idle: Notify::new(),
             batches: AtomicU64::new(0),
         })
@@ -238,11 +242,19 @@ impl Committer {
 
     async fn run_batch(self: &Arc<Self>, batch: Vec<Box<dyn CommitTask>>) {
         let mut batches = vec![batch];
+        let mut halving = self.contention.start();
         while let Some(batch) = batches.pop() {
-            let (mut tasks, result) = self.transact(batch).await;
+            if let Some(error) = halving.is_over() {
+                batch.into_iter().for_each(|task| task.fail(error.clone().into()));
+                continue;
+            }
+            let (mut tasks, result) = self.transact(batch, halving.patience()).await;
             match result {
-                Ok(_) => batches.extend(self.deliver(tasks)),
-                Err(error) if tasks.len() > 1 && !matches!(error, selvedge_store::Error::Unavailable(_)) => {
+                Ok(_) => {
+                    halving.commit();
+                    batches.extend(self.deliver(tasks));
+                }
+                Err(error) if halving.fail(&error) && tasks.len() > 1 => {
                     tracing::warn!(tasks = tasks.len(), %error, "a batch failed as a whole; halving it");
                     let second = tasks.split_off(tasks.len() / 2);
                     batches.push(second);
@@ -258,10 +270,10 @@ impl Committer {
         self: &Arc<Self>,
         tasks: Vec<Box<dyn CommitTask>>,
     ) -> Result<Transaction, selvedge_store::Error> {
-        let (tasks, mut transaction) = self.transact(tasks).await;
+        let (tasks, mut transaction) = self.transact(tasks, None).await;
         if transaction.is_ok() {
             for deferred in self.deliver(tasks) {
-                transaction = self.transact(deferred).await.1;
+                transaction = self.transact(deferred, None).await.1;
             }
         }
         transaction
@@ -295,8 +307,9 @@ impl Committer {
     async fn transact(
         &self,
         tasks: Vec<Box<dyn CommitTask>>,
+        patience: Option<Duration>,
     ) -> (Vec<Box<dyn CommitTask>>, Result<Transaction, selvedge_store::Error>) {
-        let batch = Batch::new(self.host.clone(), tasks);
+        let batch = Batch::new(self.host.clone(), tasks, patience);
         let transaction = self.store.transact(Box::new(batch.clone())).await;
         let FinishedBatch { mut tasks, handed_over, effects } = batch.finish();
         match transaction {

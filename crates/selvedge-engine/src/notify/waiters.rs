@@ -6,7 +6,7 @@
 
 use crate::sync::lock;
 use selvedge_core::{ExecutionId, SessionId};
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::Notify;
 
@@ -19,7 +19,15 @@ enum Key {
 
 /// The waiters of this process.
 #[derive(Default)]
-pub struct Waiters(Mutex<HashMap<Key, Arc<Notify>>>);
+pub struct Waiters(Mutex<HashMap<Key, Entry>>);
+
+/// The waiters of one key. Counted under the lock of the map, so that the last one removes the entry, also if several are
+/// dropped at once.
+#[derive(Default)]
+struct Entry {
+    notify: Arc<Notify>,
+    waiters: usize,
+}
 
 /// A registered waiter; removed when dropped.
 pub struct Waiter {
@@ -45,8 +53,10 @@ impl Waiters {
     }
 
     fn register(self: &Arc<Self>, key: Key) -> Waiter {
-        let notify = lock(&self.0).entry(key).or_default().clone();
-        Waiter { waiters: Arc::downgrade(self), key, notify }
+        let mut entries = lock(&self.0);
+        let entry = entries.entry(key).or_default();
+        entry.waiters += 1;
+        Waiter { waiters: Arc::downgrade(self), key, notify: entry.notify.clone() }
     }
 
     /// Wakes the waiters for the end of an execution, and those for its stream, which ends with it.
@@ -66,15 +76,15 @@ impl Waiters {
     }
 
     fn wake(&self, key: Key) {
-        if let Some(notify) = lock(&self.0).get(&key) {
-            notify.notify_waiters();
+        if let Some(entry) = lock(&self.0).get(&key) {
+            entry.notify.notify_waiters();
         }
     }
 
     /// Wakes every waiter, so that it reads the store again.
     pub fn wake_all(&self) {
-        for notify in lock(&self.0).values() {
-            notify.notify_waiters();
+        for entry in lock(&self.0).values() {
+            entry.notify.notify_waiters();
         }
     }
 }
@@ -88,13 +98,37 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        if let Some(waiters) = self.waiters.upgrade() {
-            // Clones are made under this lock, so the count cannot rise meanwhile.
-            let mut waiters = lock(&waiters.0);
-            // Two references are this waiter's and the map's: no other waiter is left.
-            if Arc::strong_count(&self.notify) <= 2 {
-                waiters.remove(&self.key);
+        let Some(waiters) = self.waiters.upgrade() else { return };
+        if let hash_map::Entry::Occupied(mut entry) = lock(&waiters.0).entry(self.key) {
+            entry.get_mut().waiters -= 1;
+            if entry.get().waiters == 0 {
+                entry.remove();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn waiters_that_are_dropped_at_once_leave_no_entry() {
+        let waiters = Arc::new(Waiters::default());
+        for number in 0..2000 {
+            let id = ExecutionId(uuid::Uuid::from_u128(number));
+            let both = [waiters.register_end(id), waiters.register_end(id)];
+            let start = Barrier::new(both.len());
+            std::thread::scope(|scope| {
+                for waiter in both {
+                    scope.spawn(|| {
+                        start.wait();
+                        drop(waiter);
+                    });
+                }
+            });
+            assert!(lock(&waiters.0).is_empty());
         }
     }
 }

@@ -124,6 +124,26 @@ async fn a_hanging_transaction_does_not_block_the_shutdown_forever() {
 }
 
 #[tokio::test]
+async fn a_shutdown_takes_no_longer_than_the_grace_period_if_nothing_returns() {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let grace = Duration::from_millis(400);
+    let options = Options { reconcilers: true, grace, ..passive_options() };
+    let server = TestServer::new(store.clone(), options).await;
+    store.inject(Call::Due, Fault::Hang);
+    server.submit(Draft { delay: Some(When::AfterMs(1)), ..Draft::new("kind") }).await;
+    until("the tick hangs", async || store.all_faults_occurred()).await;
+    store.inject(Call::Transact, Fault::Hang);
+    store.inject(Call::Overview, Fault::Hang);
+    let stuck = server.clone();
+    let submit = tokio::spawn(async move { stuck.namespace.submit(Draft::new("kind")).await });
+    until("the rest hangs", async || store.all_faults_occurred()).await;
+    let started = Instant::now();
+    assert_eq!(soon(server.engine.shutdown()).await, Aborted(1));
+    assert!(started.elapsed() < grace * 2, "{:?}", started.elapsed());
+    submit.abort();
+}
+
+#[tokio::test]
 async fn a_hanging_query_for_due_rows_does_not_block_the_shutdown_forever() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     store.inject(Call::Overview, Fault::Hang);

@@ -10,6 +10,7 @@ use selvedge_engine::store::{Error, Store};
 use selvedge_engine::{Options, ReconcilerScope};
 use selvedge_memory::MemoryStore;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A draft with a delay of one millisecond.
 fn briefly_delayed() -> Draft {
@@ -63,6 +64,20 @@ async fn reconcilers_continue_after_the_query_for_due_rows_failed_or_panicked() 
         let server = TestServer::new(store.clone(), Options { reconcilers: true, ..passive_options() }).await;
         until("the fault has occurred", async || store.all_faults_occurred()).await;
         assert_reconcilers_run(&server).await;
+        server.engine.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_scan_or_a_query_that_never_returns_is_aborted_and_the_reconcilers_continue() {
+    for call in [Call::Due, Call::Overview] {
+        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        store.inject(call, Fault::Hang);
+        let tick_timeout = Duration::from_millis(50);
+        let options = Options { reconcilers: true, tick_timeout, ..passive_options() };
+        let server = TestServer::new(store.clone(), options).await;
+        assert_reconcilers_run(&server).await;
+        assert!(store.all_faults_occurred(), "{call:?} did not return");
         server.engine.shutdown().await;
     }
 }

@@ -6,19 +6,27 @@
 
 mod failure;
 pub mod pipeline;
+mod pool;
 pub mod schema;
 
-pub use failure::{failure, is_conflict, no_connection};
+pub use failure::{StatementError, Verdict, failure};
+pub use pool::{Abandoned, Connection, Connections};
 
-use crate::bounds::Bounds;
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
 use selvedge_store::Error;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::{Config, NoTls};
+use tokio::time::timeout;
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::{Client, Config, NoTls, Socket};
 
 /// The longest that opening a TCP connection to the server may take.
 const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time without packets after which TCP asks the other end whether it is there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+/// The time between two such questions, and how many may stay unanswered.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+const KEEPALIVE_RETRIES: u32 = 3;
+/// The time after which TCP gives up a connection whose packets are not acknowledged.
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Settings of a store.
 #[derive(Clone, Debug)]
@@ -27,12 +35,32 @@ pub struct Settings {
     pub schema: String,
     /// The number of transactions that can run concurrently, each on a connection of its own. Default: 4.
     pub writers: usize,
-    /// The number of connections for everything outside of transactions. Default: 4.
+    /// The number of connections for reads. Default: 4.
     pub readers: usize,
+    /// The number of connections for reconcilers, notifications and the names of classes. Default: 2.
+    pub background: usize,
     /// The time a statement waits for a lock before its transaction is retried. Default: 1 s.
     pub lock_timeout: Duration,
-    /// The time to wait for a connection of the pool. Default: 5 s.
+    /// The time after which the server cancels a statement, unless `lock_timeout` is longer. Default: 10 s.
+    pub statement_timeout: Duration,
+    /// The time without an answer after which a connection counts as lost, unless the server may take longer for a
+    /// statement. Default: 15 s.
+    pub answer_timeout: Duration,
+    /// The time to wait for a connection, including the time to open it and to set it up. Default: 5 s.
     pub connect_timeout: Duration,
+    /// The time between two checks whether the connection that listens for notifications is alive. Default: 10 s.
+    pub listen_check: Duration,
+}
+
+impl Settings {
+    fn statement_timeout(&self) -> Duration {
+        self.statement_timeout.max(self.lock_timeout)
+    }
+
+    /// The server's own answer, that it has cancelled the statement, must have time to arrive.
+    fn answer_timeout(&self) -> Duration {
+        self.answer_timeout.max(self.statement_timeout() * 5 / 4)
+    }
 }
 
 impl Default for Settings {
@@ -41,8 +69,12 @@ impl Default for Settings {
             schema: "selvedge".into(),
             writers: 4,
             readers: 4,
+            background: 2,
             lock_timeout: Duration::from_secs(1),
+            statement_timeout: Duration::from_secs(10),
+            answer_timeout: Duration::from_secs(15),
             connect_timeout: Duration::from_secs(5),
+            listen_check: Duration::from_secs(10),
         }
     }
 }
@@ -57,11 +89,30 @@ pub fn config(url: &str) -> Result<Config, Error> {
     if config.get_application_name().is_none() {
         config.application_name("selvedge");
     }
-    config.connect_timeout(TCP_CONNECT_TIMEOUT);
+    config
+        .connect_timeout(TCP_CONNECT_TIMEOUT)
+        .keepalives(true)
+        .keepalives_idle(KEEPALIVE_IDLE)
+        .keepalives_interval(KEEPALIVE_INTERVAL)
+        .keepalives_retries(KEEPALIVE_RETRIES)
+        .tcp_user_timeout(TCP_USER_TIMEOUT);
     Ok(config)
 }
 
-/// Returns the statements that set up a new connection.
+/// The half of a connection that exchanges messages with the server while it is polled.
+pub type Exchange = tokio_postgres::Connection<Socket, NoTlsStream>;
+
+/// Opens a connection outside of the pools. The time limit covers the whole handshake.
+pub async fn open(config: &Config, settings: &Settings) -> Result<(Client, Exchange), Error> {
+    let opened = timeout(settings.connect_timeout, config.connect(NoTls)).await;
+    match opened {
+        Ok(opened) => opened.map_err(failure),
+        Err(_elapsed) => Err(failure(StatementError::Silent(settings.connect_timeout))),
+    }
+}
+
+/// Returns the statements that set up a new connection. The server too notices a client that is gone: while it sends, while
+/// it waits inside of a transaction, and, from version 14 on, while it runs a statement.
 pub fn preparation(settings: &Settings) -> String {
     format!(
         "set search_path to {schema}, pg_catalog;
@@ -74,42 +125,23 @@ pub fn preparation(settings: &Settings) -> String {
          set default_transaction_isolation to 'read committed';
          set timezone to 'UTC';
          set lock_timeout to {lock_ms};
-         set statement_timeout to '30s';
-         set idle_in_transaction_session_timeout to '60s';
+         set statement_timeout to {statement_ms};
+         set idle_in_transaction_session_timeout to '15s';
+         set tcp_keepalives_idle to 10;
+         set tcp_keepalives_interval to 2;
+         set tcp_keepalives_count to 3;
+         set tcp_user_timeout to 15000;
+         select set_config('client_connection_check_interval', '1s', false)
+         where current_setting('client_connection_check_interval', true) is not null;
          select set_config('synchronous_commit', 'on', false)
          where current_setting('synchronous_commit') = 'off';",
         schema = quote(&settings.schema),
         lock_ms = settings.lock_timeout.as_millis(),
+        statement_ms = settings.statement_timeout().as_millis(),
     )
 }
 
 /// Quotes a name as an SQL identifier.
 pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// Returns a pool of `size` connections. Every new connection clears the cached bounds: it may lead to another database.
-pub fn pool(config: &Config, settings: &Settings, size: usize, bounds: &Arc<Bounds>) -> Result<Pool, Error> {
-    let manager = Manager::from_config(
-        config.clone(),
-        NoTls,
-        ManagerConfig { recycling_method: RecyclingMethod::Fast },
-    );
-    let prepare = preparation(settings);
-    let bounds = bounds.clone();
-    Pool::builder(manager)
-        .max_size(size)
-        .timeouts(Timeouts {
-            wait: Some(settings.connect_timeout),
-            create: Some(settings.connect_timeout),
-            recycle: Some(settings.connect_timeout),
-        })
-        .runtime(Runtime::Tokio1)
-        .post_create(Hook::async_fn(move |client, _| {
-            let prepare = prepare.clone();
-            bounds.forget();
-            Box::pin(async move { client.batch_execute(&prepare).await.map_err(HookError::Backend) })
-        }))
-        .build()
-        .map_err(|error| Error::Failed(error.to_string()))
 }

@@ -1,9 +1,11 @@
 //! The schema: numbered, append-only migrations, run by the first server that opens the store.
 
-use super::{failure, no_connection, quote};
-use deadpool_postgres::Pool;
+use super::{Connections, Settings, StatementError, failure, open, quote};
 use selvedge_store::Error;
-use tokio_postgres::{Config, NoTls, Transaction};
+use std::future::Future;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_postgres::{Config, Transaction};
 
 /// A migration.
 struct Migration {
@@ -34,33 +36,57 @@ const MIGRATION_LOCK: i64 = 0x5345_4c56_4544_4745;
 /// The upper half of the key of the writers' lock. The lower half is the oid of the schema.
 const WRITERS_LOCK: i64 = 0x5345_4c56;
 
+/// The pause between two attempts to take the lock for migrations.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
 /// Runs the migrations that a schema lacks, in one transaction. Fails if this program is too old for the schema.
-pub async fn migrate(config: &Config, schema: &str) -> Result<(), Error> {
-    let (mut client, connection) = config.connect(NoTls).await.map_err(failure)?;
+///
+/// Every step has a deadline, except the wait for another server that migrates, and the migrations themselves.
+pub async fn migrate(config: &Config, settings: &Settings) -> Result<(), Error> {
+    let (mut client, connection) = open(config, settings).await?;
     let connection = tokio::spawn(connection);
     let result = async {
-        let transaction = client.transaction().await.map_err(failure)?;
-        create(&transaction, schema).await?;
-        run_missing(&transaction).await?;
-        transaction.commit().await.map_err(failure)
+        let transaction = in_time(settings, client.transaction()).await?;
+        take_lock(&transaction, settings).await?;
+        in_time(settings, create(&transaction, &settings.schema)).await?;
+        run_missing(&transaction, settings).await?;
+        in_time(settings, transaction.commit()).await
     }
     .await;
-    drop(client);
-    // The connection ends when its client is dropped.
+    // Closes the connection, also if it is silent.
+    connection.abort();
     let _ = connection.await;
     result
 }
 
-/// Takes the lock for migrations, and creates the schema and the table of its version if they do not exist.
-async fn create(transaction: &Transaction<'_>, schema: &str) -> Result<(), Error> {
-    transaction.execute("select pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK]).await.map_err(failure)?;
+/// Waits for a step, up to the deadline.
+async fn in_time<T>(
+    settings: &Settings,
+    step: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, Error> {
+    let limit = settings.answer_timeout();
+    let answer = timeout(limit, step).await.map_err(|_elapsed| failure(StatementError::Silent(limit)))?;
+    answer.map_err(failure)
+}
+
+/// Takes the lock for migrations. Asks again and again, so that a silent connection is noticed while another server has
+/// the lock.
+async fn take_lock(transaction: &Transaction<'_>, settings: &Settings) -> Result<(), Error> {
+    let text = "select pg_try_advisory_xact_lock($1)";
+    while !in_time(settings, transaction.query_one(text, &[&MIGRATION_LOCK])).await?.get::<_, bool>(0) {
+        tokio::time::sleep(LOCK_PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Creates the schema and the table of its version if they do not exist.
+async fn create(transaction: &Transaction<'_>, schema: &str) -> Result<(), tokio_postgres::Error> {
     let exists = transaction
         .query_opt("select 1 from pg_namespace where nspname = $1", &[&schema])
-        .await
-        .map_err(failure)?;
+        .await?;
     let schema = quote(schema);
     if exists.is_none() {
-        transaction.batch_execute(&format!("create schema {schema}")).await.map_err(failure)?;
+        transaction.batch_execute(&format!("create schema {schema}")).await?;
     }
     transaction
         .batch_execute(&format!(
@@ -71,14 +97,11 @@ async fn create(transaction: &Transaction<'_>, schema: &str) -> Result<(), Error
              );"
         ))
         .await
-        .map_err(failure)
 }
 
-async fn run_missing(transaction: &Transaction<'_>) -> Result<(), Error> {
-    let row = transaction
-        .query_opt("select version, minimum_reader from schema_version", &[])
-        .await
-        .map_err(failure)?;
+async fn run_missing(transaction: &Transaction<'_>, settings: &Settings) -> Result<(), Error> {
+    let text = "select version, minimum_reader from schema_version";
+    let row = in_time(settings, transaction.query_opt(text, &[])).await?;
     let (found, minimum): (i32, i32) = row.map_or((0, 0), |row| (row.get(0), row.get(1)));
     let known = MIGRATIONS.last().map_or(0, |migration| migration.version);
     if minimum > known {
@@ -99,11 +122,10 @@ async fn run_missing(transaction: &Transaction<'_>) -> Result<(), Error> {
 }
 
 /// Returns the key of the advisory lock that the writers of a schema share.
-pub async fn writers_key(pool: &Pool) -> Result<i64, Error> {
-    let client = pool.get().await.map_err(no_connection)?;
-    let row = client
-        .query_one("select oid::bigint from pg_namespace where nspname = current_schema()", &[])
-        .await
-        .map_err(failure)?;
+pub async fn writers_key(connections: &Connections) -> Result<i64, Error> {
+    let client = connections.get().await?;
+    let text = "select oid::bigint from pg_namespace where nspname = current_schema()";
+    let statement = client.prepare_cached(text).await.map_err(failure)?;
+    let row = client.query_one(&statement, &[]).await.map_err(failure)?;
     Ok((WRITERS_LOCK << 32) | row.get::<_, i64>(0))
 }

@@ -12,10 +12,9 @@
 mod window;
 
 use crate::PostgresStore;
-use crate::connection::{failure, no_connection};
+use crate::connection::{Connection, failure};
 use crate::row;
 use crate::sql::{self, NEWEST_LIMIT};
-use deadpool_postgres::Object;
 use selvedge_store::{Entries, Entry, Error};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -57,7 +56,7 @@ fn first_gap(numbers: impl Iterator<Item = i64>, after: i64, settled: i64) -> Op
 impl PostgresStore {
     /// Returns a page of the log after a number. It ends before the first gap that may still be filled.
     pub(crate) async fn read_log(&self, after: i64, limit: u32) -> Result<Entries, Error> {
-        let client = self.pool.get().await.map_err(no_connection)?;
+        let client = self.readers.get().await?;
         if after >= i64::MAX - 1 {
             return self.newest(&client).await;
         }
@@ -84,7 +83,7 @@ impl PostgresStore {
 
     /// Returns the newest number below which no entry can appear any more. Reads only the newest numbers; if there are
     /// more, a gap may lie below them, so it also waits for all current writers, up to the timeout.
-    async fn newest(&self, client: &Object) -> Result<Entries, Error> {
+    async fn newest(&self, client: &Connection) -> Result<Entries, Error> {
         let settled = self.log.upto();
         let mut newest = newest_numbers(client).await?;
         let is_uncertain =
@@ -101,7 +100,7 @@ impl PostgresStore {
     }
 
     /// Waits until every current writer has ended. Returns false if that takes too long.
-    async fn writers_ended(&self, client: &Object) -> Result<bool, Error> {
+    async fn writers_ended(&self, client: &Connection) -> Result<bool, Error> {
         let mut writing = self.writers(client).await?;
         let deadline = tokio::time::Instant::now() + GAP_TIMEOUT;
         let mut pause = FIRST_PAUSE;
@@ -117,7 +116,7 @@ impl PostgresStore {
         Ok(true)
     }
 
-    async fn writers(&self, client: &Object) -> Result<HashSet<String>, Error> {
+    async fn writers(&self, client: &Connection) -> Result<HashSet<String>, Error> {
         let statement = client.prepare_cached(&sql::LOG_LIST_WRITERS).await.map_err(failure)?;
         let rows = client.query(&statement, &[&self.writers_key]).await.map_err(failure)?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
@@ -135,7 +134,7 @@ struct Page {
     dropped: i64,
 }
 
-async fn page(client: &Object, after: i64, limit: u32) -> Result<Page, Error> {
+async fn page(client: &Connection, after: i64, limit: u32) -> Result<Page, Error> {
     let statement = client.prepare_cached(&sql::LOG_LIST).await.map_err(failure)?;
     let rows = client.query(&statement, &[&after, &i64::from(limit)]).await.map_err(failure)?;
     let entry = |row| {
@@ -168,7 +167,7 @@ impl Newest {
     }
 }
 
-async fn newest_numbers(client: &Object) -> Result<Newest, Error> {
+async fn newest_numbers(client: &Connection) -> Result<Newest, Error> {
     let statement = client.prepare_cached(&sql::LOG_LIST_NEWEST).await.map_err(failure)?;
     let rows = client.query(&statement, &[]).await.map_err(failure)?;
     let numbers = rows.iter().rev().filter_map(|row| row.get(0)).collect();

@@ -8,9 +8,8 @@
 //! An entry of a day without a partition goes to the default partition. That day then stays there: its entries are read
 //! like all others, and deleted row by row when they leave the window.
 
-use crate::connection::{failure, no_connection, quote};
+use crate::connection::{Connection, failure, quote};
 use crate::{PostgresStore, sql};
-use deadpool_postgres::Object;
 use selvedge_store::Error;
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
@@ -45,7 +44,7 @@ impl PostgresStore {
     /// entries that were deleted from the default partition count as one day.
     pub(crate) async fn keep_window(&self, keep_ms: i64) -> Result<u64, Error> {
         let keep_ms = keep_ms.clamp(-LONGEST_WINDOW_MS, LONGEST_WINDOW_MS);
-        let client = self.pool.get().await.map_err(no_connection)?;
+        let client = self.background.get().await?;
         let dropped = drop_days(&client, keep_ms).await?;
         let deleted = delete_from_default(&client, keep_ms).await?;
         create_days(&client).await?;
@@ -54,12 +53,12 @@ impl PostgresStore {
 
     /// Creates the partitions of today and the next days.
     pub(crate) async fn create_partitions(&self) -> Result<(), Error> {
-        let client = self.pool.get().await.map_err(no_connection)?;
+        let client = self.background.get().await?;
         create_days(&client).await
     }
 }
 
-async fn drop_days(client: &Object, keep_ms: i64) -> Result<u64, Error> {
+async fn drop_days(client: &Connection, keep_ms: i64) -> Result<u64, Error> {
     let statement = client.prepare_cached(&sql::LOG_LIST_OLD_DAYS).await.map_err(failure)?;
     let mut dropped = 0;
     for row in client.query(&statement, &[&keep_ms]).await.map_err(failure)? {
@@ -78,7 +77,7 @@ async fn drop_days(client: &Object, keep_ms: i64) -> Result<u64, Error> {
 }
 
 /// Deletes the entries that have left the window from the default partition. Reports whether there were any.
-async fn delete_from_default(client: &Object, keep_ms: i64) -> Result<bool, Error> {
+async fn delete_from_default(client: &Connection, keep_ms: i64) -> Result<bool, Error> {
     let statement = client.prepare_cached(&sql::LOG_DELETE_OLD).await.map_err(failure)?;
     let mut any = false;
     loop {
@@ -91,7 +90,7 @@ async fn delete_from_default(client: &Object, keep_ms: i64) -> Result<bool, Erro
     }
 }
 
-async fn create_days(client: &Object) -> Result<(), Error> {
+async fn create_days(client: &Connection) -> Result<(), Error> {
     let skipped = [
         // Another server has created it.
         SqlState::DUPLICATE_TABLE,
@@ -115,7 +114,7 @@ async fn create_days(client: &Object) -> Result<(), Error> {
 
 /// Changes the partitions with one message, and retries while other transactions are in the way. The errors in
 /// `skipped` mean that the change is not needed.
-async fn change(client: &Object, text: &str, skipped: &[SqlState]) -> Result<Change, Error> {
+async fn change(client: &Connection, text: &str, skipped: &[SqlState]) -> Result<Change, Error> {
     let text = text.replace("{wait_ms}", &LOCK_WAIT_MS.to_string());
     for again in 0..TRIES {
         if again > 0 {

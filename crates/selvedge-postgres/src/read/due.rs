@@ -54,7 +54,7 @@ impl PostgresStore {
         let kinds = DueKind::ALL.map(DueKind::code);
         let parameters: [&(dyn ToSql + Sync); 5] =
             [&FORGET_MS, &outbox.as_slice(), &flows.as_slice(), &BEST_EFFORT_MS, &kinds.as_slice()];
-        let rows = self.query(&sql::OVERVIEW_READ, &parameters).await?;
+        let rows = self.query_in_background(&sql::OVERVIEW_READ, &parameters).await?;
         let row = rows.first().ok_or_else(|| Error::Failed("the overview returned no row".into()))?;
         Ok(Overview {
             now: row.get::<_, Micros>(0).time(),
@@ -77,7 +77,7 @@ impl PostgresStore {
     ) -> Result<Vec<DueRow>, Error> {
         let (at, id) = after.map_or(START, |(at, id)| (at.into(), id.0));
         let parameters: [&(dyn ToSql + Sync); 4] = [&kind.code(), &at, &id, &i64::from(limit)];
-        Ok(self.query(&sql::EXECUTIONS_LIST_DUE, &parameters).await?.iter().map(due_row).collect())
+        Ok(self.query_in_background(&sql::EXECUTIONS_LIST_DUE, &parameters).await?.iter().map(due_row).collect())
     }
 
     pub(crate) async fn find_expired_leases(
@@ -86,7 +86,7 @@ impl PostgresStore {
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
         let after = after.map_or(Uuid::nil(), |id| id.0);
-        let rows = self.query(&sql::LEASES_LIST_EXPIRED, &[&after, &i64::from(limit)]).await?;
+        let rows = self.query_in_background(&sql::LEASES_LIST_EXPIRED, &[&after, &i64::from(limit)]).await?;
         Ok(rows.iter().map(due_row).collect())
     }
 
@@ -98,7 +98,7 @@ impl PostgresStore {
     ) -> Result<Vec<DueFlow>, Error> {
         let (at, id) = after.map_or(START, |(at, id)| (at.into(), id.0));
         let parameters: [&(dyn ToSql + Sync); 4] = [&kind.code(), &at, &id, &i64::from(limit)];
-        Ok(self.query(&sql::FLOWS_LIST_DUE, &parameters).await?.iter().map(due_flow).collect())
+        Ok(self.query_in_background(&sql::FLOWS_LIST_DUE, &parameters).await?.iter().map(due_flow).collect())
     }
 
     pub(crate) async fn find_stale_outbox(
@@ -110,7 +110,7 @@ impl PostgresStore {
     ) -> Result<Vec<OutboxRow>, Error> {
         let (at, id) = after.map_or(START, |(at, id)| (at.into(), id));
         let parameters: [&(dyn ToSql + Sync); 5] = [&kind.code(), &stale_ms, &at, &id, &i64::from(limit)];
-        let rows = self.query(&sql::OUTBOX_LIST_STALE, &parameters).await?;
+        let rows = self.query_in_background(&sql::OUTBOX_LIST_STALE, &parameters).await?;
         Ok(rows.iter().map(|row| stale_row(row, kind)).collect())
     }
 
@@ -119,7 +119,7 @@ impl PostgresStore {
         unseen_ms: i64,
         limit: u32,
     ) -> Result<Vec<SessionId>, Error> {
-        let rows = self.query(&sql::SESSIONS_LIST_UNSEEN, &[&unseen_ms, &i64::from(limit)]).await?;
+        let rows = self.query_in_background(&sql::SESSIONS_LIST_UNSEEN, &[&unseen_ms, &i64::from(limit)]).await?;
         Ok(rows.iter().map(|row| SessionId(row.get(0))).collect())
     }
 }

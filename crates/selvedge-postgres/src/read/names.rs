@@ -10,19 +10,19 @@ use tokio_postgres::types::ToSql;
 impl PostgresStore {
     /// Two statements: the first waits for another server that inserts the same name, the second sees the committed row.
     pub(crate) async fn intern_namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
-        self.query(&sql::NAMESPACES_INSERT, &[&name.as_str()]).await?;
-        let rows = self.query(&sql::NAMESPACES_FIND, &[&name.as_str()]).await?;
+        self.query_in_background(&sql::NAMESPACES_INSERT, &[&name.as_str()]).await?;
+        let rows = self.query_in_background(&sql::NAMESPACES_FIND, &[&name.as_str()]).await?;
         let row = rows.first().ok_or_else(|| Error::Failed(format!("namespace {name} does not exist")))?;
         Ok(NamespaceId(row.get(0)))
     }
 
     pub(crate) async fn list_namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
-        let rows = self.query(&sql::NAMESPACES_LIST, &[]).await?;
+        let rows = self.query_in_background(&sql::NAMESPACES_LIST, &[]).await?;
         Ok(rows.iter().map(|row| (NamespaceId(row.get(0)), Name::trusted(row.get(1)))).collect())
     }
 
     pub(crate) async fn read_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
-        let rows = self.query(&sql::NAMESPACES_READ, &[&namespace.0]).await?;
+        let rows = self.query_in_background(&sql::NAMESPACES_READ, &[&namespace.0]).await?;
         let settings = rows.first().map(|row| NamespaceSettings { suspension_timeout_ms: row.get(0) });
         Ok(settings.unwrap_or_default())
     }
@@ -38,24 +38,29 @@ impl PostgresStore {
 
     /// The lock on the table makes the numbers of classes visible in order and without gaps.
     pub(crate) async fn intern_classes(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
-        let mut client = self.client().await?;
-        let transaction = client.transaction().await.map_err(failure)?;
-        transaction.batch_execute("lock table classes in share row exclusive mode").await.map_err(failure)?;
-        let mut interned = Vec::new();
+        let client = self.background.get().await?;
+        let intern = async {
+            client
+                .batch_execute("lock table classes in share row exclusive mode")
+                .await
+                .map_err(failure)?;
+            let insert = client.prepare_cached(&sql::CLASSES_INSERT).await.map_err(failure)?;
+            let find = client.prepare_cached(&sql::CLASSES_FIND).await.map_err(failure)?;
+            let mut interned = Vec::new();
         for class in classes {
             let capabilities: Vec<&str> = class.capabilities.iter().map(Name::as_str).collect();
             let parameters: [&(dyn ToSql + Sync); 4] =
                 [&class.namespace.0, &class.lane.as_str(), &class.kind.as_str(), &capabilities];
-            transaction.execute(sql::CLASSES_INSERT.as_str(), &parameters).await.map_err(failure)?;
-            let row =
-                transaction.query_one(sql::CLASSES_FIND.as_str(), &parameters).await.map_err(failure)?;
+            client.execute(&insert, &parameters).await.map_err(failure)?;
+            let row = client.query_one(&find, &parameters).await.map_err(failure)?;
             interned.push(row::class(&row));
         }
-        transaction.commit().await.map_err(failure)?;
-        Ok(interned)
+            Ok(interned)
+        };
+        client.transaction("begin", intern).await
     }
 
     pub(crate) async fn list_classes(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        Ok(self.query(&sql::CLASSES_LIST, &[&after.0]).await?.iter().map(row::class).collect())
+        Ok(self.query_in_background(&sql::CLASSES_LIST, &[&after.0]).await?.iter().map(row::class).collect())
     }
 }

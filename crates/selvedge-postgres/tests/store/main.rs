@@ -1,5 +1,5 @@
 //! The store itself: opening, statements and their plans, transactions, the log, streams, notifications, unreadable
-//! rows, and races of two servers for one execution.
+//! rows, silent connections, locks held by others, and races of two servers for one execution.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -13,7 +13,9 @@ mod opening;
 mod plan_cases;
 mod plans;
 mod races;
+mod refusals;
 mod retention;
+mod silence;
 mod streams;
 mod transaction;
 mod unreadable;

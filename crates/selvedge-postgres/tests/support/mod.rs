@@ -11,6 +11,7 @@ pub mod gate_load;
 pub mod pages;
 pub mod proxy;
 pub mod server;
+pub mod silence;
 pub mod suspensions;
 #[path = "../../../selvedge-engine/tests/engine/test_server.rs"]
 mod test_server;

@@ -343,10 +343,15 @@ mod tests {
 
     #[test]
     fn a_transient_store_error_asks_to_retry_and_no_store_error_is_shown() {
-        let unavailable = selvedge_engine::store::Error::Unavailable("password=secret".into());
-        let response = Problem::from(Error::from(unavailable)).into_response();
-        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(response.headers()["retry-after"], "1");
+        use selvedge_engine::store::Error as StoreError;
+        let detail = || "password=secret".to_owned();
+        for transient in
+            [StoreError::Unavailable(detail()), StoreError::Contended(detail()), StoreError::TooSlow(detail())]
+        {
+            let response = Problem::from(Error::from(transient)).into_response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(response.headers()["retry-after"], "1");
+        }
         let failed = selvedge_engine::store::Error::Failed("password=secret".into());
         for error in [Error::from(failed), Error::Closed] {
             let mut out = Vec::new();

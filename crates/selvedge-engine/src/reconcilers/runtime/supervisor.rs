@@ -2,7 +2,8 @@
 //!
 //! An idle server sends one cheap query per second. A commit of this process that makes a row due earlier wakes the
 //! supervisor at that time. Each reconciler runs in a task of its own, one tick at a time; a tick that fails or panics
-//! is logged and counted, and the next one runs. Missed ticks are not made up for.
+//! is logged and counted, and the next one runs. Missed ticks are not made up for. A tick, and the query, are aborted after
+//! a time limit, so a call of the store that never returns stops neither a reconciler nor the supervisor.
 
 use super::context::ReconcilerContext;
 use super::quarantine::Quarantine;
@@ -13,12 +14,13 @@ use crate::{Error, Options};
 use selvedge_core::Refusal;
 use selvedge_store::{Overview, Store};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 /// The maximum time between two queries for due rows.
@@ -43,7 +45,9 @@ pub struct Supervisor {
     context: Arc<ReconcilerContext>,
     reconcilers: Vec<Arc<dyn Reconciler>>,
     tallies: Tallies,
-    stop: watch::Sender<bool>,
+    /// The time at which ticks that still run are aborted, once a shutdown has begun.
+    stop: watch::Sender<Option<Instant>>,
+    tick_timeout: Duration,
     task: Mutex<Option<JoinHandle<usize>>>,
     stopped: AtomicBool,
 }
@@ -63,7 +67,7 @@ impl Supervisor {
             quarantine: Quarantine::default(),
             log_window: options.log_window,
         });
-        let (stop, stopping) = watch::channel(false);
+        let (stop, stopping) = watch::channel(None);
         let tallies = Tallies::default();
         let reconcilers = all();
         let task = options.reconcilers.then(|| {
@@ -71,12 +75,13 @@ impl Supervisor {
                 context: context.clone(),
                 tallies: tallies.clone(),
                 slots: reconcilers.iter().map(|reconciler| Slot::new(reconciler.clone())).collect(),
-                grace: options.grace,
+                tick_timeout: options.tick_timeout,
             };
             tokio::spawn(ticker.run(due_in_ms, stopping))
         });
         let stopped = AtomicBool::new(false);
-        Supervisor { context, reconcilers, tallies, stop, task: Mutex::new(task), stopped }
+        let tick_timeout = options.tick_timeout;
+        Supervisor { context, reconcilers, tallies, stop, tick_timeout, task: Mutex::new(task), stopped }
     }
 
     /// The name and the totals of each reconciler.
@@ -91,22 +96,19 @@ impl Supervisor {
         let reconciler = self.reconcilers.iter().find(|reconciler| reconciler.name() == name);
         let reconciler =
             reconciler.ok_or_else(|| Refusal::NotFound { what: "reconciler".into(), id: name.into() })?;
-        tick(reconciler.clone(), self.context.clone(), self.tallies.clone()).await
+        tick(reconciler.clone(), self.context.clone(), self.tallies.clone(), self.tick_timeout).await
     }
 
-    /// Asks the running ticks to finish, waits for the grace period, then aborts them. Returns how many were aborted. A
-    /// second call does nothing.
-    pub async fn shutdown(&self, grace: Duration) -> Aborted {
+    /// Starts no further tick, waits for the running ones until `deadline`, then aborts them. Returns how many were aborted.
+    /// A second call does nothing.
+    pub async fn shutdown(&self, deadline: Instant) -> Aborted {
         if self.stopped.swap(true, Ordering::SeqCst) {
             return Aborted(0);
         }
-        let _ = self.stop.send(true);
+        let _ = self.stop.send(Some(deadline));
         let task = lock(&self.task).take();
         let Some(task) = task else { return Aborted(0) };
-        match tokio::time::timeout(grace * 2, task).await {
-            Ok(Ok(aborted)) => Aborted(aborted),
-            Ok(Err(_)) | Err(_) => Aborted(1),
-        }
+        Aborted(task.await.unwrap_or(1))
     }
 }
 
@@ -115,7 +117,7 @@ struct Ticker {
     context: Arc<ReconcilerContext>,
     tallies: Tallies,
     slots: Vec<Slot>,
-    grace: Duration,
+    tick_timeout: Duration,
 }
 
 /// The schedule of one reconciler.
@@ -139,7 +141,7 @@ impl Ticker {
     async fn run(
         mut self,
         mut due_in_ms: UnboundedReceiver<i64>,
-        mut stopping: watch::Receiver<bool>,
+        mut stopping: watch::Receiver<Option<Instant>>,
     ) -> usize {
         let mut ticks = JoinSet::new();
         let tick_ended = Arc::new(Notify::new());
@@ -148,7 +150,11 @@ impl Ticker {
             tokio::select! {
                 _ = stopping.changed() => break,
                 () = tokio::time::sleep_until(query_at) => {
-                    query_at = match self.query().await {
+                    let overview = tokio::select! {
+                        _ = stopping.changed() => break,
+                        overview = self.query() => overview,
+                    };
+                    query_at = match overview {
                         Some(overview) => self.start_due_ticks(&overview, &mut ticks, &tick_ended),
                         None => Instant::now() + QUERY_RETRY,
                     };
@@ -161,8 +167,9 @@ impl Ticker {
             }
             while ticks.try_join_next().is_some() {}
         }
+        let deadline = stopping.borrow().unwrap_or_else(Instant::now);
         let finish = async { while ticks.join_next().await.is_some() {} };
-        if tokio::time::timeout(self.grace, finish).await.is_err() {
+        if tokio::time::timeout_at(deadline, finish).await.is_err() {
             let aborted = ticks.len();
             ticks.abort_all();
             return aborted;
@@ -173,15 +180,14 @@ impl Ticker {
     /// Queries the store for due rows. A failure is logged.
     async fn query(&self) -> Option<Overview> {
         let store = self.context.store.clone();
-        // In a task of its own, so that a panic in the store does not end the supervisor.
-        match tokio::spawn(async move { store.overview().await }).await {
+        match apart(self.tick_timeout, async move { store.overview().await }).await {
             Ok(Ok(overview)) => Some(overview),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the query for due rows failed");
                 None
             }
-            Err(panic) => {
-                tracing::error!(%panic, "the query for due rows panicked");
+            Err(unfinished) => {
+                tracing::error!(%unfinished, "the query for due rows did not finish");
                 None
             }
         }
@@ -216,10 +222,11 @@ impl Ticker {
                 let (context, tallies) = (self.context.clone(), self.tallies.clone());
                 let running = RunningTick { running: slot.running.clone(), ended: tick_ended.clone() };
                 let no_progress = slot.no_progress.clone();
+                let limit = self.tick_timeout;
                 ticks.spawn(async move {
                     let _running = running;
                     // Errors are logged and counted by `tick`.
-                    let result = tick(reconciler, context, tallies).await;
+                    let result = tick(reconciler, context, tallies, limit).await;
                     let futile = result.is_ok_and(|tally| tally.done == 0 && tally.scanned > 0);
                     no_progress.store(futile, Ordering::SeqCst);
                 });
@@ -242,14 +249,44 @@ impl Drop for RunningTick {
     }
 }
 
-/// Runs one tick in a task of its own. A failure or a panic is logged, counted and returned as an error.
+/// The reason why work did not finish.
+enum Unfinished {
+    Panicked(JoinError),
+    TimedOut(Duration),
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfinished::Panicked(panic) => write!(f, "panicked: {panic}"),
+            Unfinished::TimedOut(limit) => write!(f, "was aborted after {} ms", limit.as_millis()),
+        }
+    }
+}
+
+/// Runs work in a task of its own, so that a panic ends only that. Aborts it after the time limit, or if the caller goes away.
+async fn apart<T: Send + 'static>(
+    limit: Duration,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Unfinished> {
+    let mut task = JoinSet::new();
+    task.spawn(work);
+    match tokio::time::timeout(limit, task.join_next()).await {
+        Ok(Some(Ok(done))) => Ok(done),
+        Ok(Some(Err(panic))) => Err(Unfinished::Panicked(panic)),
+        Ok(None) | Err(_) => Err(Unfinished::TimedOut(limit)),
+    }
+}
+
+/// Runs one tick in a task of its own. A failure, a panic or a timeout is logged, counted and returned as an error.
 async fn tick(
     reconciler: Arc<dyn Reconciler>,
     context: Arc<ReconcilerContext>,
     tallies: Tallies,
+    limit: Duration,
 ) -> Result<Tally, Error> {
     let name = reconciler.name();
-    let result = tokio::spawn(async move { reconciler.tick(&context).await }).await;
+    let result = apart(limit, async move { reconciler.tick(&context).await }).await;
     let (mut tally, error) = match result {
         Ok(Ok(tally)) => (tally, None),
         Ok(Err(Error::Closed)) => (Tally::default(), Some(Error::Closed)),
@@ -257,10 +294,11 @@ async fn tick(
             tracing::warn!(reconciler = name, %error, "a tick failed");
             (Tally { errors: 1, ..Tally::default() }, Some(error))
         }
-        Err(panic) => {
-            tracing::error!(reconciler = name, %panic, "a tick panicked");
-            let error = selvedge_store::Error::Failed(format!("{name} panicked: {panic}"));
-            (Tally { errors: 1, panics: 1, ..Tally::default() }, Some(error.into()))
+        Err(unfinished) => {
+            tracing::error!(reconciler = name, %unfinished, "a tick did not finish");
+            let panics = u64::from(matches!(unfinished, Unfinished::Panicked(_)));
+            let error = selvedge_store::Error::Failed(format!("{name} {unfinished}"));
+            (Tally { errors: 1, panics, ..Tally::default() }, Some(error.into()))
         }
     };
     tally.ticks = 1;

@@ -1,0 +1,286 @@
+//! Pools, and the connections they lend. No call waits for a silent server for longer than a deadline.
+//!
+//! A connection returns to its pool only if the server has answered every statement and no transaction is open. Otherwise
+//! it is closed: a caller that goes away, or a deadline that passes, never leaves a busy connection to the next caller.
+//!
+//! A connection may be swallowed by the network: packets vanish, and no error ever comes. TCP notices that only while the
+//! other end acknowledges nothing. So every statement has a deadline as well, which each answer of a pipeline extends.
+//! One silent connection makes the idle ones suspect too, in all pools: those used before are closed instead of lent. A
+//! connection that was not lent for a while is probed first.
+
+use super::failure::{StatementError, failure, no_connection};
+use super::{Settings, preparation};
+use crate::bounds::Bounds;
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
+};
+use selvedge_store::Error;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Config, NoTls, Row, Statement};
+
+/// The time since its last use after which a connection is probed before it is lent.
+const PROBE_AFTER: Duration = Duration::from_secs(5);
+/// The longest time that a probe, or the request to cancel a statement, may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The last time at which a connection of this store was found to be silent.
+#[derive(Default)]
+pub struct Silence(Mutex<Option<Instant>>);
+
+impl Silence {
+    fn notice(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Reports whether a connection was found to be silent within this time.
+    fn within(&self, time: Duration) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() <= time)
+    }
+}
+
+/// The statements that an abandoned connection leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abandoned {
+    /// A request to the server cancels them: nobody needs their result.
+    Cancelled,
+    /// They are not cancelled. A commit that waits for a standby must not be cut short, which would make it visible.
+    LeftAlone,
+}
+
+/// A pool of connections.
+#[derive(Clone)]
+pub struct Connections {
+    pool: Pool,
+    silence: Arc<Silence>,
+    connect_timeout: Duration,
+    answer_timeout: Duration,
+    abandoned: Abandoned,
+}
+
+impl Connections {
+    /// Returns a pool of `size` connections. Every new connection clears the cached bounds: it may lead to another
+    /// database.
+    pub fn new(
+        config: &Config,
+        settings: &Settings,
+        (size, abandoned): (usize, Abandoned),
+        silence: &Arc<Silence>,
+        bounds: &Arc<Bounds>,
+    ) -> Result<Connections, Error> {
+        let manager = Manager::from_config(
+            config.clone(),
+            NoTls,
+            ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        );
+        let limit = settings.connect_timeout;
+        let pool = Pool::builder(manager)
+            .max_size(size)
+            .timeouts(Timeouts { wait: Some(limit), create: Some(limit), recycle: Some(limit) })
+            .runtime(Runtime::Tokio1)
+            .post_create(set_up(preparation(settings), limit, bounds.clone()))
+            .pre_recycle(check(silence.clone()))
+            .build()
+            .map_err(|error| Error::Failed(error.to_string()))?;
+        Ok(Connections {
+            pool,
+            silence: silence.clone(),
+            connect_timeout: limit,
+            answer_timeout: settings.answer_timeout(),
+            abandoned,
+        })
+    }
+
+    /// Lends a connection. The time limit covers the wait for a free one, and opening and setting up a new one.
+    pub async fn get(&self) -> Result<Connection, Error> {
+        let client = timeout(self.connect_timeout, self.pool.get()).await.map_err(|_elapsed| {
+            let ms = self.connect_timeout.as_millis();
+            Error::Unavailable(format!("no connection to Postgres within {ms} ms"))
+        })?;
+        Ok(Connection {
+            client: Some(client.map_err(no_connection)?),
+            silence: self.silence.clone(),
+            answer_timeout: self.answer_timeout,
+            abandoned: self.abandoned,
+            unanswered: AtomicUsize::new(0),
+            in_transaction: AtomicBool::new(false),
+        })
+    }
+
+    /// Closes the idle connections, and each other one when it returns.
+    pub fn close(&self) {
+        self.pool.close();
+    }
+}
+
+/// Prepares a new connection.
+fn set_up(prepare: String, limit: Duration, bounds: Arc<Bounds>) -> Hook {
+    Hook::async_fn(move |client, _| {
+        let prepare = prepare.clone();
+        bounds.forget();
+        Box::pin(async move {
+            match timeout(limit, client.batch_execute(&prepare)).await {
+                Ok(prepared) => prepared.map_err(HookError::Backend),
+                Err(_elapsed) => Err(HookError::message("a new connection does not answer")),
+            }
+        })
+    })
+}
+
+/// Refuses an idle connection that is probably silent. An unanswered probe makes all others suspect.
+fn check(silence: Arc<Silence>) -> Hook {
+    Hook::async_fn(move |client, metrics| {
+        let silence = silence.clone();
+        Box::pin(async move {
+            let unused = metrics.last_used();
+            if silence.within(unused) {
+                return Err(HookError::message("the connection is suspect"));
+            }
+            if unused < PROBE_AFTER {
+                return Ok(());
+            }
+            match timeout(PROBE_TIMEOUT, client.simple_query("")).await {
+                Ok(answer) => answer.map(drop).map_err(HookError::Backend),
+                Err(_elapsed) => {
+                    silence.notice();
+                    Err(HookError::message("the connection is silent"))
+                }
+            }
+        })
+    })
+}
+
+/// A connection that a pool has lent.
+pub struct Connection {
+    /// Present until the connection is dropped.
+    client: Option<Object>,
+    silence: Arc<Silence>,
+    answer_timeout: Duration,
+    abandoned: Abandoned,
+    /// The number of calls that were begun and have no answer.
+    unanswered: AtomicUsize,
+    in_transaction: AtomicBool,
+}
+
+impl Connection {
+    /// Returns the driver's connection, for [`Connection::answer`].
+    pub fn client(&self) -> &Object {
+        self.client.as_ref().expect("the connection is there until it is dropped")
+    }
+
+    /// Waits for an answer, up to the deadline. If the answer does not come, or the caller goes away, the connection is
+    /// closed when it is dropped.
+    pub async fn answer<T>(&self, answer: impl Future<Output = T>) -> Result<T, StatementError> {
+        self.unanswered.fetch_add(1, Ordering::SeqCst);
+        match timeout(self.answer_timeout, answer).await {
+            Ok(answer) => {
+                self.unanswered.fetch_sub(1, Ordering::SeqCst);
+                Ok(answer)
+            }
+            Err(_elapsed) => {
+                self.silence.notice();
+                Err(StatementError::Silent(self.answer_timeout))
+            }
+        }
+    }
+
+    /// Prepares a statement, unless this connection has prepared it before.
+    pub async fn prepare_cached(&self, text: &str) -> Result<Statement, StatementError> {
+        Ok(self.answer(self.client().prepare_cached(text)).await??)
+    }
+
+    /// Runs a prepared statement and returns its rows.
+    pub async fn query(
+        &self,
+        statement: &Statement,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StatementError> {
+        Ok(self.answer(self.client().query(statement, parameters)).await??)
+    }
+
+    /// Runs a prepared statement that returns one row.
+    pub async fn query_one(
+        &self,
+        statement: &Statement,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, StatementError> {
+        Ok(self.answer(self.client().query_one(statement, parameters)).await??)
+    }
+
+    /// Runs a prepared statement and returns the number of rows that it changed.
+    pub async fn execute(
+        &self,
+        statement: &Statement,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, StatementError> {
+        Ok(self.answer(self.client().execute(statement, parameters)).await??)
+    }
+
+    /// Runs statements without parameters.
+    pub async fn batch_execute(&self, text: &str) -> Result<(), StatementError> {
+        Ok(self.answer(self.client().batch_execute(text)).await??)
+    }
+
+    /// Runs `work` in a transaction that `begin` starts. An error of `work` rolls it back.
+    pub async fn transaction<T>(
+        &self,
+        begin: &str,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.enter_transaction();
+        self.batch_execute(begin).await.map_err(failure)?;
+        match work.await {
+            Ok(done) => {
+                self.batch_execute("commit").await.map_err(failure)?;
+                self.leave_transaction();
+                Ok(done)
+            }
+            Err(error) => {
+                self.roll_back().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Marks the beginning of a transaction: until it is left, dropping the connection closes it.
+    pub fn enter_transaction(&self) {
+        self.in_transaction.store(true, Ordering::SeqCst);
+    }
+
+    /// Marks the end of a transaction, which the server has confirmed.
+    pub fn leave_transaction(&self) {
+        self.in_transaction.store(false, Ordering::SeqCst);
+    }
+
+    /// Rolls the transaction back, unless it is over. If the server does not confirm it, the connection is closed when it is
+    /// dropped.
+    pub async fn roll_back(&self) {
+        let is_silent = self.unanswered.load(Ordering::SeqCst) > 0;
+        let is_over = !self.in_transaction.load(Ordering::SeqCst);
+        if !is_silent && !is_over && self.batch_execute("rollback").await.is_ok() {
+            self.leave_transaction();
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let Some(client) = self.client.take() else { return };
+        let is_busy = *self.unanswered.get_mut() > 0;
+        if !is_busy && !*self.in_transaction.get_mut() {
+            return;
+        }
+        let client = Object::take(client);
+        if is_busy
+            && self.abandoned == Abandoned::Cancelled
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let token = client.cancel_token();
+            runtime.spawn(async move { timeout(PROBE_TIMEOUT, token.cancel_query(NoTls)).await });
+        }
+    }
+}
