@@ -68,9 +68,8 @@ impl PostgresStore {
         schema::migrate(&config, &settings).await?;
         let bounds = Arc::new(bounds::Bounds::default());
         let silence = Arc::default();
-        let pool = |size, abandoned| {
-            Connections::new(&config, &settings, (size, abandoned), &silence, &bounds)
-        };
+        let pool =
+            |size, abandoned| Connections::new(&config, &settings, (size, abandoned), &silence, &bounds);
         let writers = pool(settings.writers, Abandoned::LeftAlone)?;
         let readers = pool(settings.readers, Abandoned::Cancelled)?;
         let background = pool(settings.background, Abandoned::Cancelled)?;

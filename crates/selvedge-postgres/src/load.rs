@@ -123,7 +123,8 @@ pub async fn load(
     if let Some(Begin { writers_key, patience }) = begin {
         asking.add(Asked::Begin, "begin", vec![]);
         if let Some(patience) = patience {
-            let text = "select set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)";
+            let text =
+                "select set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)";
             let ms = |time: Duration| Box::new(time.as_millis().max(1).to_string());
             asking.add(Asked::Begin, text, vec![ms(patience / LOCK_PATIENCE), ms(patience)]);
         }

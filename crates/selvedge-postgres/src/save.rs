@@ -18,8 +18,8 @@ use crate::streams;
 use selvedge_core::rows::{Changes, Inserted, KeyRow, ResultChange, TagEntry, Updated};
 use selvedge_core::{FlowId, Name, Session, log};
 use selvedge_store::columns::{self, Fixed, Moving};
-use tokio_postgres::types::ToSql;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 /// The outcome of a committed save.
 #[derive(Debug, Default)]

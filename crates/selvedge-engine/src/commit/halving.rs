@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The time limit of each statement of a part.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// The time limit of all parts of a batch that met a lock.
-const LOCKED_LIMIT: Duration = Duration::from_secs(2);
+const LOCKED_LIMIT: Duration = Duration::from_millis(1500);
 /// The time limit of all parts of a batch with a statement that took too long.
 const SLOW_LIMIT: Duration = Duration::from_secs(5);
 /// The time for which later batches have less patience too, after a batch of which nothing was committed because of locks:
@@ -66,7 +66,9 @@ impl Halving<'_> {
             Error::Contended(_) => LOCKED_LIMIT,
             Error::TooSlow(_) => SLOW_LIMIT,
             Error::Unavailable(_) => return false,
-            Error::SchemaTooNew { .. } | Error::InUse(_) | Error::BadAddress(_) | Error::Failed(_) => return true,
+            Error::SchemaTooNew { .. } | Error::InUse(_) | Error::BadAddress(_) | Error::Failed(_) => {
+                return true;
+            }
         };
         self.patience = Some(PATIENCE);
         self.waited.get_or_insert_with(|| (Instant::now() + limit, error.clone()));

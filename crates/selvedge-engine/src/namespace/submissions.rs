@@ -6,12 +6,15 @@ use selvedge_core::rule::Rule;
 use selvedge_core::rules::CallKey;
 use selvedge_core::rules::submit::{Submit, SubmitItem, Submitted};
 use selvedge_core::{Class, ClassId, Draft, ExecutionId, Refusal, Submission};
+use selvedge_store::Error as StoreError;
 use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 /// The time for which a submission is retried while the store is unavailable.
 const RETRY_FOR: Duration = Duration::from_secs(5);
+/// The time for which a submission is retried that met other transactions: not after the store has waited for a lock.
+const RETRY_CONTENDED_FOR: Duration = Duration::from_secs(1);
 /// The pause before a retry.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -19,11 +22,11 @@ impl Namespace {
     /// Runs a rule whose ids were minted here, and retries it while the store fails transiently. If the first try
     /// committed and only its reply was lost, the retry finds the rows with these ids. `rule` gets true for a retry.
     pub(super) async fn run_with_retry<R: Rule>(&self, rule: impl Fn(bool) -> R) -> Result<R::Reply, Error> {
-        let deadline = Instant::now() + RETRY_FOR;
+        let started = Instant::now();
         let mut repeated = false;
         loop {
             match self.run(rule(repeated)).await {
-                Err(Error::Store(error)) if error.is_transient() && Instant::now() < deadline => {
+                Err(Error::Store(error)) if started.elapsed() < retry_for(&error) => {
                     tracing::debug!(%error, "retrying a submission");
                     repeated = true;
                     tokio::time::sleep(RETRY_PAUSE).await;
@@ -66,5 +69,18 @@ impl Namespace {
         let actor = self.actor.clone();
         let submit = Submit { namespace: self.id, items, actor, call_key, repeated: false };
         self.run_with_retry(|repeated| Submit { repeated, ..submit.clone() }).await
+    }
+}
+
+/// Returns for how long a submission that failed like this is retried, from its start on.
+fn retry_for(error: &StoreError) -> Duration {
+    match error {
+        StoreError::Unavailable(_) => RETRY_FOR,
+        StoreError::Contended(_) => RETRY_CONTENDED_FOR,
+        StoreError::TooSlow(_)
+        | StoreError::SchemaTooNew { .. }
+        | StoreError::InUse(_)
+        | StoreError::BadAddress(_)
+        | StoreError::Failed(_) => Duration::ZERO,
     }
 }

@@ -81,9 +81,7 @@ async fn take_lock(transaction: &Transaction<'_>, settings: &Settings) -> Result
 
 /// Creates the schema and the table of its version if they do not exist.
 async fn create(transaction: &Transaction<'_>, schema: &str) -> Result<(), tokio_postgres::Error> {
-    let exists = transaction
-        .query_opt("select 1 from pg_namespace where nspname = $1", &[&schema])
-        .await?;
+    let exists = transaction.query_opt("select 1 from pg_namespace where nspname = $1", &[&schema]).await?;
     let schema = quote(schema);
     if exists.is_none() {
         transaction.batch_execute(&format!("create schema {schema}")).await?;

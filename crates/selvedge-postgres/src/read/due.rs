@@ -77,7 +77,12 @@ impl PostgresStore {
     ) -> Result<Vec<DueRow>, Error> {
         let (at, id) = after.map_or(START, |(at, id)| (at.into(), id.0));
         let parameters: [&(dyn ToSql + Sync); 4] = [&kind.code(), &at, &id, &i64::from(limit)];
-        Ok(self.query_in_background(&sql::EXECUTIONS_LIST_DUE, &parameters).await?.iter().map(due_row).collect())
+        Ok(self
+            .query_in_background(&sql::EXECUTIONS_LIST_DUE, &parameters)
+            .await?
+            .iter()
+            .map(due_row)
+            .collect())
     }
 
     pub(crate) async fn find_expired_leases(
@@ -119,7 +124,8 @@ impl PostgresStore {
         unseen_ms: i64,
         limit: u32,
     ) -> Result<Vec<SessionId>, Error> {
-        let rows = self.query_in_background(&sql::SESSIONS_LIST_UNSEEN, &[&unseen_ms, &i64::from(limit)]).await?;
+        let rows =
+            self.query_in_background(&sql::SESSIONS_LIST_UNSEEN, &[&unseen_ms, &i64::from(limit)]).await?;
         Ok(rows.iter().map(|row| SessionId(row.get(0))).collect())
     }
 }

@@ -11,8 +11,8 @@ use crate::connection::pipeline::{Parameters, as_refs};
 use crate::connection::{Connections, failure};
 use selvedge_store::{Error, columns};
 use std::collections::BTreeMap;
-use tokio_postgres::types::ToSql;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 impl PostgresStore {
     /// Runs a statement for a caller and returns its rows.

@@ -40,21 +40,18 @@ impl PostgresStore {
     pub(crate) async fn intern_classes(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         let client = self.background.get().await?;
         let intern = async {
-            client
-                .batch_execute("lock table classes in share row exclusive mode")
-                .await
-                .map_err(failure)?;
+            client.batch_execute("lock table classes in share row exclusive mode").await.map_err(failure)?;
             let insert = client.prepare_cached(&sql::CLASSES_INSERT).await.map_err(failure)?;
             let find = client.prepare_cached(&sql::CLASSES_FIND).await.map_err(failure)?;
             let mut interned = Vec::new();
-        for class in classes {
-            let capabilities: Vec<&str> = class.capabilities.iter().map(Name::as_str).collect();
-            let parameters: [&(dyn ToSql + Sync); 4] =
-                [&class.namespace.0, &class.lane.as_str(), &class.kind.as_str(), &capabilities];
-            client.execute(&insert, &parameters).await.map_err(failure)?;
-            let row = client.query_one(&find, &parameters).await.map_err(failure)?;
-            interned.push(row::class(&row));
-        }
+            for class in classes {
+                let capabilities: Vec<&str> = class.capabilities.iter().map(Name::as_str).collect();
+                let parameters: [&(dyn ToSql + Sync); 4] =
+                    [&class.namespace.0, &class.lane.as_str(), &class.kind.as_str(), &capabilities];
+                client.execute(&insert, &parameters).await.map_err(failure)?;
+                let row = client.query_one(&find, &parameters).await.map_err(failure)?;
+                interned.push(row::class(&row));
+            }
             Ok(interned)
         };
         client.transaction("begin", intern).await

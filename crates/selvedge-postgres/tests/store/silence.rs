@@ -47,15 +47,16 @@ async fn soon<T>(call: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test]
-async fn submissions_and_reads_fail_in_time_when_their_connections_swallow_data_and_the_next_ones_succeed() {
+async fn submissions_and_reads_continue_soon_after_their_connections_swallowed_data() {
     let sandbox = Sandbox::new();
     let (proxy, server) = server_behind(&sandbox, passive_options()).await;
     for _ in 0..2 {
         proxy.swallow_existing();
         let since = Instant::now();
-        let submitted = soon(server.namespace.submit(Draft::new("kind"))).await;
-        assert!(submitted.is_err(), "the connection was silent");
-        let id = server.submit(Draft::new("kind")).await;
+        let opened = proxy.accepted();
+        // The engine retries, on a new connection.
+        let id = soon(server.submit(Draft::new("kind"))).await;
+        assert!(proxy.accepted() > opened, "the connection was silent");
         // The silence of one connection has made all others suspect, those for reads too.
         let state = soon(server.state(id)).await;
         assert_eq!(state, StateName::Waiting);

@@ -345,9 +345,11 @@ mod tests {
     fn a_transient_store_error_asks_to_retry_and_no_store_error_is_shown() {
         use selvedge_engine::store::Error as StoreError;
         let detail = || "password=secret".to_owned();
-        for transient in
-            [StoreError::Unavailable(detail()), StoreError::Contended(detail()), StoreError::TooSlow(detail())]
-        {
+        for transient in [
+            StoreError::Unavailable(detail()),
+            StoreError::Contended(detail()),
+            StoreError::TooSlow(detail()),
+        ] {
             let response = Problem::from(Error::from(transient)).into_response();
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(response.headers()["retry-after"], "1");

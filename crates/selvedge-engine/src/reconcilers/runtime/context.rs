@@ -71,6 +71,8 @@ impl ReconcilerContext {
         for (id, reply) in replies {
             let failure = match receive(reply).await {
                 Err(Error::Closed) => return Err(Error::Closed),
+                // The batch was halved: this row alone takes too long.
+                Err(Error::Store(error @ StoreError::TooSlow(_))) => error.to_string(),
                 Err(Error::Store(error)) if error.is_transient() => return Err(error.into()),
                 Err(error) => error.to_string(),
                 Ok(reply) => match done(reply) {
