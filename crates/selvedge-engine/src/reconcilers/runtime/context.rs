@@ -6,7 +6,7 @@ use crate::commit::{Committer, new_task, receive};
 use crate::reconcilers::{ReconcilerScope, Tally};
 use selvedge_core::Rule;
 use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
-use selvedge_store::{DueRow, Store};
+use selvedge_store::{DueRow, Error as StoreError, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
