@@ -333,16 +333,17 @@ impl Committer {
         if notification.logged {
             self.sinks.tail.wake();
         }
+        // First, so that the claims of a worker that drains or has ended take no wake-up from the others.
+        for key in &notification.sessions {
+            self.waiters.wake_instance(*key);
+            self.host.waiting.wake_instance(*key);
+        }
         self.host.waiting.wake(&notification.ready);
         for id in &notification.ended {
             self.waiters.wake_end(*id);
         }
         for id in &notification.streamed {
             self.waiters.wake_stream(*id);
-        }
-        for key in &notification.sessions {
-            self.waiters.wake_instance(*key);
-            self.host.waiting.wake_instance(*key);
         }
     }
 }
