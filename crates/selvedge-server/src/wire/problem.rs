@@ -126,7 +126,7 @@ impl Code {
             Self::LimitReached => ("limit_reached", 409, "The execution has reached a limit",
                 "The detail names the limit. Continue in another execution."),
             Self::LaneDraining => ("lane_draining", 409, "The lane is draining",
-                "A draining lane accepts no submissions; its waiting executions can still be claimed. Submit to another lane, or make this one active again."),
+                "A draining lane accepts no submissions; its waiting executions can still be claimed. Submit to another lane, or make this one active again with POST /v1/lanes/NAME/resume."),
             Self::CursorExpired => ("cursor_expired", 410, "The cursor is older than the event log",
                 "Start again from the beginning of the log. The events in between have been deleted from it; each execution keeps its own history."),
             Self::PayloadTooLarge => ("payload_too_large", 413, "The payload is too large",
