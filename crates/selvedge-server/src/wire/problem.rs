@@ -130,7 +130,7 @@ impl Code {
             Self::LimitReached => ("limit_reached", 409, "The execution has reached a limit",
                 "The detail names the limit. Continue in another execution."),
             Self::LaneDraining => ("lane_draining", 409, "The lane is draining",
-                "A draining lane accepts no submissions; its waiting executions can still be claimed. Submit to another lane, or make this one active again."),
+                "A draining lane accepts no submissions; its waiting executions can still be claimed. Submit to another lane, or make this one active again with POST /v1/lanes/NAME/resume."),
             Self::Superseded => ("superseded", 409, "A newer process has this worker instance",
                 "Stop this process: its leases were put back, and its calls are refused from now on. Give each process an instance name or an incarnation of its own."),
             Self::CursorExpired => ("cursor_expired", 410, "The cursor is older than the event log",
