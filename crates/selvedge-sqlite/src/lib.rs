@@ -32,7 +32,7 @@ mod transaction;
 pub use sql::all as statements;
 
 use clock::Clock;
-use connection::files::Files;
+use connection::files::{self, Files};
 use connection::job::{self, Job, JobContext};
 use connection::lock::Lock;
 use connection::owner::Epoch;
@@ -75,6 +75,7 @@ impl SqliteStore {
     fn open_blocking(path: &Path) -> Result<SqliteStore, Error> {
         let path: PathBuf = connection::locate(path)?;
         let lock = Lock::acquire(&path)?;
+        files::check_name(&path)?;
         let mut connection = connection::writer(&path).map_err(|error| match error {
             Error::BadAddress(why) => Error::BadAddress(format!("{}: {why}", path.display())),
             other => other,

@@ -1,6 +1,6 @@
 //! One process per SQLite file, whatever path leads to it: a second server is refused, and the first loses nothing.
 
-use crate::support::{Directory, Place, Server, Sqlite, command, state, submit};
+use crate::support::{Directory, Server, Sqlite, command, state, submit};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;

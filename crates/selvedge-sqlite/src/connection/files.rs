@@ -38,6 +38,45 @@ impl FileId {
     }
 }
 
+/// Refuses a name of a database if the write-ahead log of another name in the same directory holds commits: SQLite would
+/// not see them, and later apply them to a changed database.
+pub fn check_name(database: &Path) -> Result<(), Error> {
+    let Ok(metadata) = std::fs::metadata(database) else { return Ok(()) };
+    let Some(id) = FileId::new(&metadata).filter(|_| has_other_names(&metadata)) else { return Ok(()) };
+    let names = database.parent().and_then(|directory| std::fs::read_dir(directory).ok());
+    for entry in names.into_iter().flatten().flatten() {
+        let other = entry.path();
+        let is_same = other != database && FileId::of(&other).is_ok_and(|found| found == Some(id));
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        let log = with_suffix(&other, "-wal");
+        if is_same && !is_link && std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+            let (name, log) = (database.display(), log.display());
+            return Err(Error::BadAddress(format!(
+                "{name} is also {}, and {log} holds commits; open the store under that name",
+                other.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn has_other_names(metadata: &Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::nlink(metadata) > 1
+}
+
+#[cfg(not(unix))]
+fn has_other_names(_: &Metadata) -> bool {
+    false
+}
+
+/// Returns the path of a file beside a database.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
 /// The files of an open database. Empty for a database in memory.
 #[derive(Debug, Default)]
 pub struct Files(Vec<(PathBuf, Option<FileId>)>);
@@ -56,9 +95,7 @@ impl Files {
     /// Returns the files of a database in WAL mode that has been written to.
     pub fn of(database: &Path) -> Result<Files, Error> {
         let ids = ["", "-wal", "-shm"].map(|suffix| {
-            let mut path = database.as_os_str().to_owned();
-            path.push(suffix);
-            let path = PathBuf::from(path);
+            let path = with_suffix(database, suffix);
             let id = FileId::of(&path)
                 .map_err(|error| Error::Unavailable(format!("cannot read {}: {error}", path.display())));
             id.map(|id| (path, id))

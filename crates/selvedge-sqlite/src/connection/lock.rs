@@ -11,13 +11,13 @@
 //! The owner file beside the database names the owner, for the error that a second process gets. It is locked, too: other
 //! systems do not separate the two kinds of locks, and builds before this one know no other lock.
 
-use super::files::FileId;
+use super::files::{FileId, with_suffix};
 use crate::locked;
 use selvedge_store::Error;
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex};
 
 /// The database files that this process has locked.
@@ -81,9 +81,7 @@ struct OwnerFile {
 
 impl OwnerFile {
     fn open(database: &Path) -> Result<OwnerFile, Error> {
-        let mut path = database.as_os_str().to_owned();
-        path.push("-lock");
-        let path = PathBuf::from(path);
+        let path = with_suffix(database, "-lock");
         let file = open_or_create(&path).map_err(|error| cannot_lock(&path, &error))?;
         Ok(OwnerFile { file })
     }

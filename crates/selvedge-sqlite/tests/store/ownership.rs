@@ -4,7 +4,7 @@ use crate::support::{Directory, harness, plain_connection};
 use selvedge_conformance::{Harness, decision_of};
 use selvedge_core::{Draft, Execution};
 use selvedge_sqlite::SqliteStore;
-use selvedge_store::{Decision, Error};
+use selvedge_store::{Decision, Error, Store};
 use std::path::Path;
 
 async fn submission(harness: &Harness) -> Box<dyn Decision> {
@@ -20,6 +20,21 @@ async fn a_hard_link_is_the_same_file_also_in_one_process() {
     let error = SqliteStore::open(&link).await.expect_err("the file is in use");
     assert!(matches!(error, Error::InUse(_)), "{error:?}");
     harness.submit(Draft::new("kind")).await;
+}
+
+#[tokio::test]
+async fn a_name_is_refused_while_the_log_of_another_name_holds_commits() {
+    let directory = Directory::new();
+    let harness = harness(&directory).await;
+    harness.submit(Draft::new("kind")).await;
+    harness.store.close().await;
+    let link = directory.path("link.db");
+    std::fs::hard_link(directory.database(), &link).expect("the link is created");
+    std::fs::write(directory.path("selvedge.db-wal"), "commits").expect("the log is written");
+    let error = SqliteStore::open(&link).await.expect_err("the other name has a log");
+    assert!(error.to_string().ends_with("open the store under that name"), "{error}");
+    SqliteStore::open(&directory.database()).await.expect("the right name is accepted").close().await;
+    SqliteStore::open(&link).await.expect("the log is gone").close().await;
 }
 
 #[tokio::test]
