@@ -136,10 +136,14 @@ impl Writer {
     /// Runs jobs of the group in one transaction until all have run or the transaction is lost, and answers those that
     /// ran.
     fn commit(&self, group: &mut VecDeque<Box<dyn Job>>) {
+        if let Err(lost) = self.check_owned() {
+            // Logged when it was lost.
+            group.drain(..).for_each(|job| job.answer(Err(lost.clone())));
+            return;
+        }
         let mut ran = Vec::with_capacity(group.len());
         let outcome = self
-            .check_owned()
-            .and_then(|()| self.execute("begin immediate"))
+            .execute("begin immediate")
             .and_then(|()| self.check_epoch())
             .and_then(|()| self.run_all(group, &mut ran))
             .and_then(|()| self.execute("commit"));
