@@ -140,7 +140,8 @@ async fn page(client: &Object, after: i64, limit: u32) -> Result<Page, Error> {
     let rows = client.query(&statement, &[&after, &i64::from(limit)]).await.map_err(failure)?;
     let entry = |row| {
         let number = Row::get::<_, Option<i64>>(row, 0)?;
-        Some(Entry { number, body: row::payload(row, 1) })
+        let at = row.get::<_, row::Micros>(3).time();
+        Some(Entry { number, at, body: row::payload(row, 1) })
     };
     Ok(Page {
         entries: rows.iter().filter_map(entry).collect(),
