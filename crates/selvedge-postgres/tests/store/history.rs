@@ -98,12 +98,12 @@ async fn a_server_that_knows_a_class_by_an_id_that_now_is_another_one_does_nothi
     // A lost connection may be noticed only when it is used.
     let is_refused = |error: Error| error.to_string().contains("another history");
     wait_until("submissions are refused", async || {
-        is_refused(server.namespace.submit(in_lane("b")).await.err().expect("the call fails"))
+        is_refused(server.namespace.submit(in_lane("b")).await.expect_err("the call fails"))
     })
     .await;
     wait_until("claims are refused", async || {
         let claimed = server.namespace.claim(claim_wait(claim_from("b"), Duration::ZERO)).await;
-        is_refused(claimed.err().expect("the call fails"))
+        is_refused(claimed.expect_err("the call fails"))
     })
     .await;
     assert!(server.engine.ping().await.is_err(), "the server is not ready");
