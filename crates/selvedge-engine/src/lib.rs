@@ -172,6 +172,11 @@ impl Engine {
         (self.inner.committer.batches(), self.inner.waiting.len())
     }
 
+    /// Returns the number of entries of the event log that readers of this process could not read and passed.
+    pub fn unreadable_entries(&self) -> u64 {
+        self.inner.tail.entries().unreadable()
+    }
+
     /// The name and the totals of each reconciler.
     pub fn reconcilers(&self) -> Vec<(&'static str, Tally)> {
         self.inner.supervisor.tallies()

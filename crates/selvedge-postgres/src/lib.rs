@@ -48,8 +48,9 @@ pub struct PostgresStore {
     /// A random name of this server, by which it ignores its own notifications.
     server: String,
     writers_key: i64,
-    log: log::Settled,
+    log: Arc<log::Settled>,
     bounds: Arc<bounds::Bounds>,
+    history: Arc<connection::history::History>,
     listener: Mutex<Listener>,
     tries: transaction::Counters,
 }
@@ -64,9 +65,10 @@ impl PostgresStore {
     pub async fn connect_with(url: &str, settings: Settings) -> Result<PostgresStore, Error> {
         let config = connection::config(url)?;
         schema::migrate(&config, &settings.schema).await?;
-        let bounds = Arc::new(bounds::Bounds::default());
-        let writers = connection::pool(&config, &settings, settings.writers, &bounds)?;
-        let pool = connection::pool(&config, &settings, settings.readers, &bounds)?;
+        let caches = connection::Caches::default();
+        let writers = connection::pool(&config, &settings, settings.writers, &caches)?;
+        let pool = connection::pool(&config, &settings, settings.readers, &caches)?;
+        let connection::Caches { bounds, log, history, .. } = caches;
         let writers_key = schema::writers_key(&pool).await?;
         let server = uuid::Uuid::new_v4().simple().to_string();
         let store = PostgresStore {
@@ -76,8 +78,9 @@ impl PostgresStore {
             server,
             settings,
             writers_key,
-            log: log::Settled::default(),
+            log,
             bounds,
+            history,
             tries: transaction::Counters::default(),
         };
         store.create_partitions().await?;

@@ -27,6 +27,10 @@ impl Store for PostgresStore {
         Description { name: "postgres", writers: self.settings.writers, shared: true }
     }
 
+    fn history(&self) -> u64 {
+        self.history.number()
+    }
+
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         self.run(decision).await
     }

@@ -1,7 +1,8 @@
 //! Access for the tests of this crate: every statement by name, a connection that plans like the store's own, and bounds.
 
 use crate::PostgresStore;
-use crate::connection::{Settings, config, failure, preparation};
+use crate::connection::{Settings, config, failure, no_connection, preparation};
+use deadpool_postgres::Object;
 use selvedge_core::{ClassId, Timestamp};
 use selvedge_store::Error;
 use tokio_postgres::{Client, NoTls};
@@ -17,6 +18,13 @@ pub async fn connect(url: &str, settings: &Settings) -> Result<Client, Error> {
     tokio::spawn(connection);
     client.batch_execute(&preparation(settings)).await.map_err(failure)?;
     Ok(client)
+}
+
+/// Takes a connection from each pool.
+pub async fn pooled(store: &PostgresStore) -> Result<[Object; 2], Error> {
+    let writer = store.writers.get().await.map_err(no_connection)?;
+    let reader = store.pool.get().await.map_err(no_connection)?;
+    Ok([writer, reader])
 }
 
 /// Raises the bounds of classes, as claims do in the background.

@@ -113,8 +113,9 @@ impl PostgresStore {
     }
 
     async fn attempt(&self, decision: &mut dyn Decision, again: u32) -> Result<Saved, Failed> {
-        let needs = guard_panic(|| decision.begin(again))?;
+        // The decision begins after the connection is there: a new one drops the caches that the decision uses.
         let client = self.writers.get().await.map_err(no_connection)?;
+        let needs = guard_panic(|| decision.begin(again))?;
         let epoch = self.bounds.epoch();
         let guarded = Guarded::new(client);
         let mut rows = self.load(&guarded, &needs, true).await?;
@@ -156,6 +157,7 @@ impl PostgresStore {
 
     async fn load(&self, guarded: &Guarded, needs: &Needs, begins: bool) -> Result<Rows, Failed> {
         let rows = load::load(guarded.client(), needs, begins, self.writers_key, &self.bounds).await?;
+        self.history.learn_classes(&rows.found.classes);
         if !needs.queries.candidates.is_empty() {
             self.bounds.refresh_soon(&self.pool, self.writers_key);
         }

@@ -148,6 +148,8 @@ pub struct Overview {
 pub struct Entry {
     /// The entry's number. Numbers rise and may have gaps.
     pub number: i64,
+    /// The time at which the entry was appended.
+    pub at: Timestamp,
     /// The encoded events of one transaction; decoded by [`unpack`](selvedge_core::log::unpack).
     pub body: Bytes,
 }
@@ -224,6 +226,12 @@ pub struct Description {
 pub trait Store: Send + Sync + 'static {
     /// Returns the properties of this store.
     fn describe(&self) -> Description;
+
+    /// Returns a number that rises whenever the store may have another history than before: rows that were read or written
+    /// earlier may never have existed. Whoever caches rows drops them when the number changes. Default: 0 for ever.
+    fn history(&self) -> u64 {
+        0
+    }
 
     /// Runs a decision in one transaction: loads and locks the rows that it names, in the lock order of
     /// [`Needs`], and saves its changes, all or nothing.

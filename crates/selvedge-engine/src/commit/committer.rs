@@ -305,6 +305,7 @@ impl Committer {
         tasks: Vec<Box<dyn CommitTask>>,
     ) -> (Vec<Box<dyn CommitTask>>, Result<Transaction, selvedge_store::Error>) {
         let batch = Batch::new(self.host.clone(), tasks);
+        let history = self.store.history();
         let transaction = self.store.transact(Box::new(batch.clone())).await;
         self.health.record(&transaction);
         let FinishedBatch { mut tasks, handed_over, effects } = batch.finish();
@@ -316,7 +317,7 @@ impl Committer {
                 if !follow_up.is_empty() {
                     let _ = self.sinks.follow_ups.send(follow_up);
                 }
-                self.apply_effects(effects);
+                self.apply_effects(effects, history);
                 tasks.extend(handed_over);
                 (tasks, Ok(transaction))
             }
@@ -326,8 +327,8 @@ impl Committer {
 
     /// After the commit: fills the lease cache, wakes the waiters of this process, and notifies the other servers. A
     /// crash before this loses only wake-ups: the other servers find the committed rows by polling.
-    fn apply_effects(&self, effects: CommitEffects) {
-        self.host.cache.add(effects.leased);
+    fn apply_effects(&self, effects: CommitEffects, history: u64) {
+        self.host.cache.add(effects.leased, history);
         self.wake_local(&effects.notification);
         if !effects.notification.is_empty() {
             let _ = self.sinks.notifications.send(effects.notification);

@@ -2,16 +2,22 @@
 //!
 //! Plans are part of the contract: each statement is written for one index, and stale or missing statistics must not
 //! make the planner choose another plan. So plans are generic, and hash joins, merge joins, bitmap scans and sequential
-//! scans are disabled where an index serves.
+//! scans are disabled where an index serves. The sizes of tables still matter, so plans are dropped when a table has grown
+//! (`growth`).
 
 mod failure;
+mod growth;
+pub mod history;
 pub mod pipeline;
 pub mod schema;
 
 pub use failure::{failure, is_conflict, no_connection};
 
 use crate::bounds::Bounds;
+use crate::log::Settled;
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use growth::Growth;
+use history::History;
 use selvedge_store::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,15 +94,38 @@ pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Returns a pool of `size` connections. Every new connection clears the cached bounds: it may lead to another database.
-pub fn pool(config: &Config, settings: &Settings, size: usize, bounds: &Arc<Bounds>) -> Result<Pool, Error> {
+/// What a store caches about its database.
+#[derive(Clone, Default)]
+pub struct Caches {
+    /// The positions at which claims start to search.
+    pub bounds: Arc<Bounds>,
+    /// The settled part of the log.
+    pub log: Arc<Settled>,
+    /// The names that the process has learned.
+    pub history: Arc<History>,
+    /// The sizes of the tables.
+    growth: Arc<Growth>,
+}
+
+impl Caches {
+    /// Drops what is cached about rows: a connection is new, and may lead to another history.
+    fn connected(&self) {
+        self.history.connected();
+        self.bounds.forget();
+        self.log.forget();
+    }
+}
+
+/// Returns a pool of `size` connections. Every new connection drops the caches and is compared with the history that this
+/// process knows.
+pub fn pool(config: &Config, settings: &Settings, size: usize, caches: &Caches) -> Result<Pool, Error> {
     let manager = Manager::from_config(
         config.clone(),
         NoTls,
         ManagerConfig { recycling_method: RecyclingMethod::Fast },
     );
     let prepare = preparation(settings);
-    let bounds = bounds.clone();
+    let (caches, growth) = (caches.clone(), caches.growth.clone());
     Pool::builder(manager)
         .max_size(size)
         .timeouts(Timeouts {
@@ -106,9 +135,27 @@ pub fn pool(config: &Config, settings: &Settings, size: usize, bounds: &Arc<Boun
         })
         .runtime(Runtime::Tokio1)
         .post_create(Hook::async_fn(move |client, _| {
-            let prepare = prepare.clone();
-            bounds.forget();
-            Box::pin(async move { client.batch_execute(&prepare).await.map_err(HookError::Backend) })
+            let (prepare, caches) = (prepare.clone(), caches.clone());
+            caches.connected();
+            Box::pin(async move {
+                client.batch_execute(&prepare).await.map_err(HookError::Backend)?;
+                let checked = caches.history.check(client).await.map_err(HookError::Backend)?;
+                checked.map_err(|what| {
+                    tracing::error!(
+                        what,
+                        "the database has another history than this process knows; restart it"
+                    );
+                    HookError::message(format!(
+                        "the database has another history than this process knows: {what}"
+                    ))
+                })
+            })
+        }))
+        .post_recycle(Hook::async_fn(move |client, metrics| {
+            let growth = growth.clone();
+            Box::pin(
+                async move { growth.keep_plans_fresh(client, metrics).await.map_err(HookError::Backend) },
+            )
         }))
         .build()
         .map_err(|error| Error::Failed(error.to_string()))

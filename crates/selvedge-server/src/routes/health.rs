@@ -57,6 +57,9 @@ pub async fn metrics(State(state): State<AppState>) -> Response {
     metric("info", "gauge", "Version and store of this server.", &[(info, 1)]);
     metric("batches_total", "counter", "Committed batches.", &unlabelled(batches));
     metric("waiting_claims", "gauge", "Claims waiting on this server.", &unlabelled(waiting_claims as u64));
+    let unreadable = state.engine.unreadable_entries();
+    let help = "Entries of the event log that this server could not read and passed.";
+    metric("log_unreadable_total", "counter", help, &unlabelled(unreadable));
     let tallies = state.engine.reconcilers();
     for (name, help, value) in RECONCILER_METRICS {
         let samples: Vec<(String, u64)> = tallies
