@@ -40,6 +40,7 @@ pub mod rows;
 pub mod rule;
 pub mod rules;
 pub mod session;
+pub mod stored;
 pub mod stream;
 pub mod suspension;
 pub mod table;

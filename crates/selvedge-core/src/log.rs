@@ -2,10 +2,17 @@
 //!
 //! A cursor identifies one public event: (entry, fact in the entry, event of the fact). The store assigns the number of
 //! an entry after it holds all row locks, so the facts of one execution are in the order of its versions.
+//!
+//! A restored backup, or a failover that lost commits, gives the numbers of lost entries to other entries. So a cursor
+//! also has a check of its entry, and a reader refuses a cursor whose entry has another one.
 
 use crate::{ExecutionId, Fact, FlowId, Name, NamespaceId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The type of the event that stands for an entry which this version cannot read.
+pub const UNREADABLE: &str = "log.unreadable";
 
 /// A fact with everything that event filters match on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,30 +85,90 @@ pub struct Cursor {
     pub entry: i64,
     /// The index of the fact in the entry.
     pub fact: u32,
-    /// The index of the event among those of the fact.
+    /// The index of the event among those of the fact, from 1.
     pub event: u16,
 }
+
+/// What a cursor says about its entry besides the position: so a store with another history is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The check of the entry: see [`check`].
+    pub check: u32,
+    /// True if no event of the cursor's namespace follows in the entry.
+    pub is_last: bool,
+}
+
+/// Returns the check of an entry's body. Entries of different histories that have the same number differ in it.
+pub fn check(body: &[u8]) -> u32 {
+    xxh3_64(body) as u32
+}
+
+/// Returns the position of the last event of a namespace in an entry; none if the entry has none.
+pub fn last_event(entry: i64, events: &[Event], namespace: NamespaceId) -> Option<Cursor> {
+    let in_namespace = events.iter().enumerate().rev().filter(|(_, event)| event.namespace == namespace);
+    let mut counted = in_namespace.map(|(fact, event)| (fact, event.fact.public_events().len()));
+    let (fact, count) = counted.find(|(_, count)| *count > 0)?;
+    Some(Cursor { entry, fact: fact as u32, event: count as u16 })
+}
+
+/// The number of digits of a position.
+const POSITION_DIGITS: usize = 28;
+/// The number of digits of a mark: 8 for the check, 1 for `is_last`.
+const MARK_DIGITS: usize = 9;
 
 impl Cursor {
     /// The position before every event.
     pub const BEGINNING: Cursor = Cursor { entry: 0, fact: 0, event: 0 };
 
-    /// Encodes the cursor as opaque text: a version digit, then the position in hexadecimal.
-    pub fn encode(self) -> String {
-        format!("1{:016x}{:08x}{:04x}", self.entry, self.fact, self.event)
+    /// Returns the position after every event of an entry.
+    pub fn end_of(entry: i64) -> Cursor {
+        Cursor { entry, fact: u32::MAX, event: u16::MAX }
     }
 
-    /// Decodes opaque text; none if it is no cursor.
-    pub fn decode(text: &str) -> Option<Cursor> {
-        let digits = text.strip_prefix('1')?;
-        if digits.len() != 28 || !digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+    /// Returns the position of the one event that stands for an unreadable entry. It follows all events that the entry has
+    /// for a reader that can read it.
+    pub fn unreadable(entry: i64) -> Cursor {
+        Cursor { entry, fact: u32::MAX, event: 0 }
+    }
+
+    /// Encodes the cursor as opaque text: a version digit, then the position in hexadecimal, then the mark. Without a mark
+    /// the text has the form of earlier versions.
+    pub fn encode(self, mark: Option<Mark>) -> String {
+        let Cursor { entry, fact, event } = self;
+        match mark {
+            None => format!("1{entry:016x}{fact:08x}{event:04x}"),
+            Some(Mark { check, is_last }) => {
+                format!("2{entry:016x}{fact:08x}{event:04x}{check:08x}{}", u8::from(is_last))
+            }
+        }
+    }
+
+    /// Decodes opaque text; none if it is no cursor. A cursor of an earlier version has no mark.
+    pub fn decode(text: &str) -> Option<(Cursor, Option<Mark>)> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if !text.bytes().all(is_digit) {
             return None;
         }
-        Some(Cursor {
-            entry: i64::from_str_radix(&digits[..16], 16).ok()?,
-            fact: u32::from_str_radix(&digits[16..24], 16).ok()?,
-            event: u16::from_str_radix(&digits[24..], 16).ok()?,
-        })
+        let (version, digits) = text.split_at_checked(1)?;
+        let (position, mark) = digits.split_at_checked(POSITION_DIGITS)?;
+        let mark = match (version, mark.len()) {
+            ("1", 0) => None,
+            ("2", MARK_DIGITS) => Some(Mark {
+                check: u32::from_str_radix(&mark[..8], 16).ok()?,
+                is_last: match &mark[8..] {
+                    "0" => false,
+                    "1" => true,
+                    _ => return None,
+                },
+            }),
+            _ => return None,
+        };
+        let cursor = Cursor {
+            entry: i64::from_str_radix(&position[..16], 16).ok()?,
+            fact: u32::from_str_radix(&position[16..24], 16).ok()?,
+            event: u16::from_str_radix(&position[24..], 16).ok()?,
+        };
+        Some((cursor, mark))
     }
 }
 
@@ -117,19 +184,33 @@ mod tests {
             Cursor { entry: 1, fact: 9, event: 0 },
             Cursor { entry: 77, fact: 0, event: 0 },
         ];
-        let texts: Vec<String> = cursors.iter().map(|cursor| cursor.encode()).collect();
-        assert!(texts.is_sorted());
-        for (cursor, text) in cursors.iter().zip(&texts) {
-            assert_eq!(Cursor::decode(text), Some(*cursor));
+        let marks =
+            [None, Some(Mark { check: 0xfe, is_last: false }), Some(Mark { check: u32::MAX, is_last: true })];
+        for mark in marks {
+            let texts: Vec<String> = cursors.iter().map(|cursor| cursor.encode(mark)).collect();
+            assert!(texts.is_sorted());
+            for (cursor, text) in cursors.iter().zip(&texts) {
+                assert_eq!(Cursor::decode(text), Some((*cursor, mark)));
+            }
         }
     }
 
     #[test]
     fn a_malformed_cursor_is_refused() {
         for text in
-            ["", "1", "x", "2000", "+1", "1zzzzzzzzzzzzzzzzzzzzzzzzzz", "1ffffffffffffffff000000000000"]
+            ["", "1", "x", "é", "2000", "+1", "1zzzzzzzzzzzzzzzzzzzzzzzzzz", "1ffffffffffffffff000000000000"]
         {
             assert_eq!(Cursor::decode(text), None, "{text}");
         }
+        let marked = Cursor::end_of(7).encode(Some(Mark { check: 1, is_last: true }));
+        for text in [&marked[..marked.len() - 1], &format!("{marked}0"), &format!("1{}", &marked[1..])] {
+            assert_eq!(Cursor::decode(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_of_an_earlier_version_has_no_mark() {
+        let text = "1000000000000004d000000090001";
+        assert_eq!(Cursor::decode(text), Some((Cursor { entry: 77, fact: 9, event: 1 }, None)));
     }
 }

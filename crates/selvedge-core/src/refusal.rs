@@ -148,9 +148,7 @@ pub enum Refusal {
         limit: u64,
     },
     /// The lane is draining and accepts no new executions.
-    #[error(
-        "lane {lane} is draining and accepts no new executions; submit to another lane, or set it to active"
-    )]
+    #[error("lane {lane} is draining and accepts no new executions; submit to another lane, or resume it")]
     LaneDraining {
         /// The lane.
         lane: String,

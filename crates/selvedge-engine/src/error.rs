@@ -20,4 +20,10 @@ pub enum Error {
     /// The cursor is older than the event log. Start at the beginning.
     #[error("the cursor is older than the event log; start at the beginning")]
     CursorExpired,
+    /// The cursor does not belong to the event log: it names an entry that the log does not have, or another one. The store
+    /// was restored from a backup, or lost commits in a failover. Start at the beginning, or now.
+    #[error(
+        "the cursor does not match the event log, which was restored or lost its newest entries; start at the beginning, or now"
+    )]
+    CursorUnknown,
 }

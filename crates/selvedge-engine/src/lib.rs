@@ -176,6 +176,11 @@ impl Engine {
         (self.inner.committer.batches(), self.inner.waiting.len())
     }
 
+    /// Returns the number of entries of the event log that readers of this process could not read and passed.
+    pub fn unreadable_entries(&self) -> u64 {
+        self.inner.tail.entries().unreadable()
+    }
+
     /// The name and the totals of each reconciler.
     pub fn reconcilers(&self) -> Vec<(&'static str, Tally)> {
         self.inner.supervisor.tallies()
@@ -186,9 +191,9 @@ impl Engine {
         self.inner.supervisor.tick(reconciler).await
     }
 
-    /// Checks that the store answers.
+    /// Checks that the store accepts writes: by the last one, or by a small one if the last one was too long ago.
     pub async fn ping(&self) -> Result<(), Error> {
-        Ok(self.inner.store.ping().await?)
+        Ok(self.inner.committer.check_writes().await?)
     }
 
     /// Shuts down: waiting claims return, accepted rules get their replies, and reconcilers finish or are aborted.

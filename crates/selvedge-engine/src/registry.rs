@@ -58,6 +58,11 @@ impl Registry {
         Ok(registry)
     }
 
+    /// Returns the number of the store's history. See [`Store::history`].
+    pub fn history(&self) -> u64 {
+        self.store.history()
+    }
+
     /// Returns the settings of a namespace, if they were read at this time or later.
     pub fn settings_since(
         &self,

@@ -17,7 +17,7 @@ impl Tables {
         let skipped = usize::try_from(from - self.log_dropped).unwrap_or(usize::MAX);
         let bodies = self.log.iter().skip(skipped).take(limit as usize).zip(from + 1..);
         let entries: Vec<Entry> =
-            bodies.map(|((_, body), number)| Entry { number, body: body.clone() }).collect();
+            bodies.map(|((at, body), number)| Entry { number, at: *at, body: body.clone() }).collect();
         Entries {
             upto: entries.last().map_or(after.min(self.newest_entry()), |entry| entry.number),
             entries,

@@ -50,8 +50,9 @@ pub struct PostgresStore {
     /// A random name of this server, by which it ignores its own notifications.
     server: String,
     writers_key: i64,
-    log: log::Settled,
+    log: Arc<log::Settled>,
     bounds: Arc<bounds::Bounds>,
+    history: Arc<connection::history::History>,
     listener: Mutex<Listener>,
     tries: transaction::Counters,
 }
@@ -66,14 +67,15 @@ impl PostgresStore {
     pub async fn connect_with(url: &str, settings: Settings) -> Result<PostgresStore, Error> {
         let config = connection::config(url)?;
         schema::migrate(&config, &settings).await?;
-        let bounds = Arc::new(bounds::Bounds::default());
+        let caches = connection::Caches::default();
         let silence = Arc::default();
         let pool =
-            |size, abandoned| Connections::new(&config, &settings, (size, abandoned), &silence, &bounds);
+            |size, abandoned| Connections::new(&config, &settings, (size, abandoned), &silence, &caches);
         let writers = pool(settings.writers, Abandoned::LeftAlone)?;
         let readers = pool(settings.readers, Abandoned::Cancelled)?;
         let background = pool(settings.background, Abandoned::Cancelled)?;
         let writers_key = schema::writers_key(&background).await?;
+        let connection::Caches { bounds, log, history, .. } = caches;
         let server = uuid::Uuid::new_v4().simple().to_string();
         let store = PostgresStore {
             writers,
@@ -83,8 +85,9 @@ impl PostgresStore {
             server,
             settings,
             writers_key,
-            log: log::Settled::default(),
+            log,
             bounds,
+            history,
             tries: transaction::Counters::default(),
         };
         store.create_partitions().await?;

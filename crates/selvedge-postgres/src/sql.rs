@@ -156,6 +156,7 @@ statements! {
     CLASSES_FIND = "classes/find";
     CLASSES_INSERT = "classes/insert";
     CLASSES_LIST = "classes/list";
+    CLASSES_RESTORE = "classes/restore";
     EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";
     EXECUTIONS_COUNT_HELD = "executions/count_held";
     EXECUTIONS_COUNT_WAITING = "executions/count_waiting";
@@ -230,10 +231,12 @@ statements! {
     LOG_LIST_NEWEST = "log/list_newest";
     LOG_LIST_OLD_DAYS = "log/list_old_days";
     LOG_LIST_WRITERS = "log/list_writers";
+    NAMESPACES_CONTINUE = "namespaces/continue";
     NAMESPACES_FIND = "namespaces/find";
     NAMESPACES_INSERT = "namespaces/insert";
     NAMESPACES_LIST = "namespaces/list";
     NAMESPACES_READ = "namespaces/read";
+    NAMESPACES_RESTORE = "namespaces/restore";
     NAMESPACES_UPDATE = "namespaces/update";
     NODES_DELETE = "nodes/delete";
     NODES_FIND = "nodes/find";
@@ -266,6 +269,7 @@ statements! {
     STREAMS_DELETE = "streams/delete";
     STREAMS_READ = "streams/read";
     STREAMS_UPSERT = "streams/upsert";
+    TABLES_READ_SIZES = "tables/read_sizes";
     TAGS_DELETE = "tags/delete";
     TAGS_INSERT = "tags/insert";
     TOKEN_KEYS_DELETE = "token_keys/delete";

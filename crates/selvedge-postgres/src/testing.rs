@@ -1,9 +1,10 @@
 //! Access for the tests of this crate: every statement by name, a connection that plans like the store's own, and bounds.
 
 use crate::PostgresStore;
-use crate::connection::{Settings, config, failure, open, preparation};
+use crate::connection::{Connection, Settings, config, failure, open, preparation};
 use selvedge_core::{ClassId, Timestamp};
 use selvedge_store::Error;
+use std::ops::Deref;
 use tokio_postgres::Client;
 
 /// Returns every statement, by the path of its file: `noun/verb`.
@@ -17,6 +18,23 @@ pub async fn connect(url: &str, settings: &Settings) -> Result<Client, Error> {
     tokio::spawn(connection);
     client.batch_execute(&preparation(settings)).await.map_err(failure)?;
     Ok(client)
+}
+
+/// A connection that a pool of the store has lent.
+pub struct Pooled(Connection);
+
+impl Deref for Pooled {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        self.0.client()
+    }
+}
+
+/// Takes a connection from each pool.
+pub async fn pooled(store: &PostgresStore) -> Result<[Pooled; 3], Error> {
+    let (writer, reader) = (store.writers.get().await?, store.readers.get().await?);
+    Ok([writer, reader, store.background.get().await?].map(Pooled))
 }
 
 /// Raises the bounds of classes, as claims do in the background.

@@ -88,8 +88,9 @@ impl PostgresStore {
     }
 
     async fn attempt(&self, decision: &mut dyn Decision, again: u32) -> Result<Saved, Failed> {
-        let needs = guard_panic(|| decision.begin(again))?;
+        // The decision begins after the connection is there: a new one drops the caches that the decision uses.
         let connection = self.writers.get().await?;
+        let needs = guard_panic(|| decision.begin(again))?;
         connection.enter_transaction();
         let result = self.decide_and_save(&connection, decision, needs).await;
         if result.is_err() {
@@ -138,6 +139,7 @@ impl PostgresStore {
         begin: Option<Begin>,
     ) -> Result<Rows, Failed> {
         let rows = load::load(connection, needs, begin, self.writers_key, &self.bounds).await?;
+        self.history.learn_classes(&rows.found.classes);
         if !needs.queries.candidates.is_empty() {
             self.bounds.refresh_soon(&self.background, self.writers_key);
         }

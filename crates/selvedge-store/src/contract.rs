@@ -154,6 +154,8 @@ pub struct Overview {
 pub struct Entry {
     /// The entry's number. Numbers rise and may have gaps.
     pub number: i64,
+    /// The time at which the entry was appended.
+    pub at: Timestamp,
     /// The encoded events of one transaction; decoded by [`unpack`](selvedge_core::log::unpack).
     pub body: Bytes,
 }
@@ -230,6 +232,12 @@ pub struct Description {
 pub trait Store: Send + Sync + 'static {
     /// Returns the properties of this store.
     fn describe(&self) -> Description;
+
+    /// Returns a number that rises whenever the store may have another history than before: rows that were read or written
+    /// earlier may never have existed. Whoever caches rows drops them when the number changes. Default: 0 for ever.
+    fn history(&self) -> u64 {
+        0
+    }
 
     /// Runs a decision in one transaction: loads and locks the rows that it names, in the lock order of
     /// [`Needs`], and saves its changes, all or nothing.
@@ -391,7 +399,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns totals for benchmarks, (commits, bytes of write-ahead log), if the store counts them.
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error>;
-    /// Checks that the store answers.
+    /// Checks that the store accepts writes, by a small write that changes no value.
     async fn ping(&self) -> Result<(), Error>;
     /// Releases connections, threads and files. Transactions under way finish; later calls may fail. May be called twice.
     async fn close(&self);

@@ -32,6 +32,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().describe()
     }
 
+    /// See [`Store::history`].
+    fn history(&self) -> u64 {
+        self.inner().history()
+    }
+
     /// See [`Store::transact`].
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
         self.inner().transact(decision).await
@@ -314,6 +319,10 @@ pub trait StoreWrapper: Send + Sync + 'static {
 impl<T: StoreWrapper> Store for T {
     fn describe(&self) -> Description {
         StoreWrapper::describe(self)
+    }
+
+    fn history(&self) -> u64 {
+        StoreWrapper::history(self)
     }
 
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {

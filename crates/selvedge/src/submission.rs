@@ -117,7 +117,8 @@ impl Submission {
         self
     }
 
-    /// Adds a budget that the execution spends from, without reserving anything. Default: none.
+    /// Adds a budget that the execution spends from, without reserving anything. Default: none. A submission that names
+    /// a budget which does not exist is refused.
     pub fn budget(self, name: impl AsRef<str>) -> Self {
         self.budget_reserving(name, [] as [(&str, Amount); 0])
     }
@@ -141,7 +142,8 @@ impl Submission {
         self
     }
 
-    /// Adds a quota, which limits how often executions start and how many are active at once. Default: none.
+    /// Adds a quota, which limits how often executions start and how many are active at once. Default: none. A
+    /// submission that names a quota which does not exist is refused.
     pub fn quota(mut self, name: impl AsRef<str>) -> Self {
         self.draft.required_gates.quotas.push(Name::trusted(name.as_ref()));
         self

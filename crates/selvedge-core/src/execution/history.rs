@@ -60,14 +60,25 @@ impl History {
 
     /// Decodes the lines, oldest first.
     pub fn lines(&self) -> Result<Vec<HistoryLine>, postcard::Error> {
+        let (lines, error) = self.readable_lines();
+        error.map_or(Ok(lines), Err)
+    }
+
+    /// Decodes the lines up to the first one that is damaged or that a newer version wrote, and returns the reason why that
+    /// one is unreadable. The lines behind it cannot be found.
+    pub fn readable_lines(&self) -> (Vec<HistoryLine>, Option<postcard::Error>) {
         let mut rest = self.0.as_slice();
         let mut lines = Vec::new();
         while !rest.is_empty() {
-            let (line, after) = postcard::take_from_bytes(rest)?;
-            lines.push(line);
-            rest = after;
+            match postcard::take_from_bytes(rest) {
+                Ok((line, after)) => {
+                    lines.push(line);
+                    rest = after;
+                }
+                Err(error) => return (lines, Some(error)),
+            }
         }
-        Ok(lines)
+        (lines, None)
     }
 
     /// Removes the older lines if the history exceeds [`IN_ROW_LIMIT`], and returns them as a page.

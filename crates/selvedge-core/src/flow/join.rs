@@ -240,7 +240,7 @@ impl Join {
 
     /// Decodes the bytes of a store.
     pub fn decode(bytes: &[u8]) -> Result<Self, postcard::Error> {
-        postcard::from_bytes(bytes)
+        crate::stored::decode(bytes)
     }
 
     /// Returns the number of edges with this resolution.

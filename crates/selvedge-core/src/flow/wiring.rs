@@ -54,7 +54,7 @@ impl Wiring {
 
     /// Decodes the bytes of a store.
     pub fn decode(bytes: &[u8]) -> Result<Self, postcard::Error> {
-        postcard::from_bytes(bytes)
+        crate::stored::decode(bytes)
     }
 
     /// Reports whether there are neither edges nor children.

@@ -109,7 +109,7 @@ impl GateName {
 
     /// Decodes a name that a store kept.
     pub fn decode(bytes: &[u8]) -> Result<Self, postcard::Error> {
-        postcard::from_bytes(bytes)
+        crate::stored::decode(bytes)
     }
 
     /// Returns the id of the gate.

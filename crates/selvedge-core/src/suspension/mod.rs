@@ -200,7 +200,7 @@ impl Suspension {
 
     /// Decodes the bytes of a store.
     pub fn decode(bytes: &[u8]) -> Result<Self, postcard::Error> {
-        postcard::from_bytes(bytes)
+        crate::stored::decode(bytes)
     }
 
     /// Returns the suspension as the API shows it. Times are in milliseconds; the server formats them as text.

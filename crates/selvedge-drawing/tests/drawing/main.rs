@@ -211,7 +211,7 @@ fn an_edge_is_drawn_by_its_resolution() {
 
 #[test]
 fn conditions_and_policies_are_named_unless_they_are_the_default() {
-    let mut graph = graph(&["a", "b", "c", "d"], &[(0, 3), (1, 3), (2, 3)]);
+    let mut graph = graph(&["a", "b", "c", "d", "e"], &[(0, 3), (1, 3), (2, 3), (4, 3)]);
     let texts = |graph: &FlowGraph| -> Vec<String> {
         parse_xml(&svg(graph, "join")).all("text").iter().map(|text| text.text.clone()).collect()
     };
@@ -220,18 +220,27 @@ fn conditions_and_policies_are_named_unless_they_are_the_default() {
         assert_eq!(drawn, dot.iter().any(|string| string == word), "both forms show {word}, or neither");
         drawn
     };
-    assert!(!named(&graph, "success") && named(&graph, "failure") && named(&graph, "finished"));
+    for (edge, when) in graph.edges.iter_mut().zip([
+        EdgeCondition::Success,
+        EdgeCondition::Failure,
+        EdgeCondition::FailureOrSkipped,
+        EdgeCondition::Finished,
+    ]) {
+        edge.when = when;
+    }
+    assert!(!named(&graph, "success") && named(&graph, "failure"));
+    assert!(named(&graph, "failure_or_skipped") && named(&graph, "finished"));
 
     let on_satisfied = OnSatisfied::CancelRemaining;
     let node = Name::trusted("d");
     let policy = JoinPolicy::AllOf;
     graph.groups =
-        vec![GraphGroup { node, policy, holds: 1, dead: 1, pending: 1, decision: GroupDecision::Pending }];
+        vec![GraphGroup { node, policy, holds: 1, dead: 1, pending: 2, decision: GroupDecision::Pending }];
     assert!(!named(&graph, "all_of"));
     graph.groups[0].policy = JoinPolicy::AnyOf { on_satisfied };
     assert!(named(&graph, "any_of"));
     graph.groups[0].policy = JoinPolicy::Quorum { k: 2, on_satisfied };
-    assert!(named(&graph, "2 of 3"));
+    assert!(named(&graph, "2 of 4"));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use super::batch::{Batch, FinishedBatch};
 use super::dispatcher::FollowUp;
 use super::effects::CommitEffects;
 use super::halving::Contention;
+use super::health::WriteHealth;
 use super::host::EngineHost;
 use super::schedule::{Footprint, QueuedTask, STUCK_AFTER, Schedule};
 use super::task::{CommitTask, new_task, receive};
@@ -55,6 +56,7 @@ pub struct Committer {
     contention: Contention,
     idle: Notify,
     batches: AtomicU64,
+    health: WriteHealth,
 }
 
 #[derive(Default)]
@@ -85,6 +87,7 @@ impl Committer {
             contention: Contention::default(),
             idle: Notify::new(),
             batches: AtomicU64::new(0),
+            health: WriteHealth::default(),
         })
     }
 
@@ -194,6 +197,11 @@ impl Committer {
     /// Returns how many batches were committed.
     pub fn batches(&self) -> u64 {
         self.batches.load(Ordering::Relaxed)
+    }
+
+    /// Fails if the store does not accept writes.
+    pub async fn check_writes(&self) -> Result<(), selvedge_store::Error> {
+        self.health.check(&*self.store).await
     }
 
     /// Reports whether new rules are refused.
@@ -310,7 +318,9 @@ impl Committer {
         patience: Option<Duration>,
     ) -> (Vec<Box<dyn CommitTask>>, Result<Transaction, selvedge_store::Error>) {
         let batch = Batch::new(self.host.clone(), tasks, patience);
+        let history = self.store.history();
         let transaction = self.store.transact(Box::new(batch.clone())).await;
+        self.health.record(&transaction);
         let FinishedBatch { mut tasks, handed_over, effects } = batch.finish();
         match transaction {
             Ok(transaction) => {
@@ -320,7 +330,7 @@ impl Committer {
                 if !follow_up.is_empty() {
                     let _ = self.sinks.follow_ups.send(follow_up);
                 }
-                self.apply_effects(effects);
+                self.apply_effects(effects, history);
                 tasks.extend(handed_over);
                 (tasks, Ok(transaction))
             }
@@ -330,8 +340,8 @@ impl Committer {
 
     /// After the commit: fills the lease cache, wakes the waiters of this process, and notifies the other servers. A
     /// crash before this loses only wake-ups: the other servers find the committed rows by polling.
-    fn apply_effects(&self, effects: CommitEffects) {
-        self.host.cache.add(effects.leased);
+    fn apply_effects(&self, effects: CommitEffects, history: u64) {
+        self.host.cache.add(effects.leased, history);
         self.wake_local(&effects.notification);
         if !effects.notification.is_empty() {
             let _ = self.sinks.notifications.send(effects.notification);
@@ -346,16 +356,17 @@ impl Committer {
         if notification.logged {
             self.sinks.tail.wake();
         }
+        // First, so that the claims of a worker that drains or has ended take no wake-up from the others.
+        for key in &notification.sessions {
+            self.waiters.wake_instance(*key);
+            self.host.waiting.wake_instance(*key);
+        }
         self.host.waiting.wake(&notification.ready);
         for id in &notification.ended {
             self.waiters.wake_end(*id);
         }
         for id in &notification.streamed {
             self.waiters.wake_stream(*id);
-        }
-        for key in &notification.sessions {
-            self.waiters.wake_instance(*key);
-            self.host.waiting.wake_instance(*key);
         }
     }
 }

@@ -45,7 +45,7 @@ impl Host for EngineHost {
     }
 
     fn take_cached(&self, id: ExecutionId) -> Option<Execution> {
-        self.cache.take(id)
+        self.cache.take(id, self.registry.history())
     }
 
     fn take_waiting_claims(

@@ -2,6 +2,9 @@
 //!
 //! A cached row may be out of date. It is saved only if the store still has its version; otherwise the transaction
 //! begins again with the row read from the store. The cache is bounded; a miss costs one read.
+//!
+//! If the store has lost commits, it may have another change with the version of a cached row. So all rows belong to one
+//! history of the store (see [`Store::history`](selvedge_store::Store::history)), and are dropped when it changes.
 
 use crate::sync::lock;
 use selvedge_core::{ClassId, Execution, ExecutionId, FlowId};
@@ -17,15 +20,35 @@ const HISTORY_LIMIT: usize = 2048;
 /// Cached rows, and the ids of unreadable rows, so that each of those is logged once.
 #[derive(Default)]
 pub struct LeaseCache {
-    rows: Mutex<HashMap<ExecutionId, Execution>>,
+    rows: Mutex<Rows>,
     unreadable: Mutex<HashSet<ExecutionId>>,
     hits: AtomicU64,
 }
 
+/// The cached rows of one history of the store.
+#[derive(Default)]
+struct Rows {
+    history: u64,
+    by_id: HashMap<ExecutionId, Execution>,
+}
+
+impl Rows {
+    /// Drops the rows of earlier histories.
+    fn drop_earlier(&mut self, history: u64) {
+        if self.history < history {
+            self.by_id.clear();
+            self.history = history;
+        }
+    }
+}
+
 impl LeaseCache {
-    /// Takes a row out of the cache. If the transaction changes the row and it stays active, the commit adds it again.
-    pub fn take(&self, id: ExecutionId) -> Option<Execution> {
-        let row = lock(&self.rows).remove(&id)?;
+    /// Takes a row out of the cache, if it is of this history of the store or a later one. If the transaction changes the
+    /// row and it stays active, the commit adds it again.
+    pub fn take(&self, id: ExecutionId, history: u64) -> Option<Execution> {
+        let mut cached = lock(&self.rows);
+        cached.drop_earlier(history);
+        let row = cached.by_id.remove(&id)?;
         self.hits.fetch_add(1, Ordering::Relaxed);
         Some(row)
     }
@@ -37,20 +60,26 @@ impl LeaseCache {
 
     /// The flow of a cached row.
     pub fn flow_of(&self, id: ExecutionId) -> Option<FlowId> {
-        lock(&self.rows).get(&id)?.flow
+        lock(&self.rows).by_id.get(&id)?.flow
     }
 
     /// The class of a cached row.
     pub fn class_of(&self, id: ExecutionId) -> Option<ClassId> {
-        Some(lock(&self.rows).get(&id)?.class)
+        Some(lock(&self.rows).by_id.get(&id)?.class)
     }
 
-    /// Adds rows after their commit. If they exceed the capacity, the cache is cleared first.
-    pub fn add(&self, rows: Vec<Execution>) {
+    /// Adds rows after their commit, which began in this history of the store. If they exceed the capacity, the cache is
+    /// cleared first.
+    pub fn add(&self, rows: Vec<Execution>, history: u64) {
         if rows.is_empty() {
             return;
         }
         let mut cached = lock(&self.rows);
+        cached.drop_earlier(history);
+        if cached.history > history {
+            return;
+        }
+        let cached = &mut cached.by_id;
         if cached.len() + rows.len() > CAPACITY {
             cached.clear();
         }

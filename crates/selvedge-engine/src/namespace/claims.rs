@@ -76,13 +76,18 @@ impl Namespace {
                 match self.after_asking(&claim, claims, deadline, woken) {
                     Next::Return(result) => return Ok(result),
                     Next::ReturnDraining => {
-                        if !woken {
-                            self.delay_drain(&claim, deadline).await;
+                        match woken {
+                            true => self.pass_wake_up_on(&claim),
+                            false => self.delay_drain(&claim, deadline).await,
                         }
                         return Ok(ClaimResult { drain: true, ..ClaimResult::default() });
                     }
                     Next::BeginIncarnation => {
-                        self.begin_incarnation(&claim).await?;
+                        let begun = self.begin_incarnation(&claim).await;
+                        if begun.is_err() && woken {
+                            self.pass_wake_up_on(&claim);
+                        }
+                        begun?;
                         continue;
                     }
                     Next::WaitUntil(at) => until = at,
@@ -120,6 +125,9 @@ impl Namespace {
             Some(Nothing::Draining) => return Next::ReturnDraining,
             Some(Nothing::NewIncarnation) => return Next::BeginIncarnation,
             Some(Nothing::Answered | Nothing::Ended) => {
+                if woken {
+                    self.pass_wake_up_on(claim);
+                }
                 return Next::Return(ClaimResult { claimed, drain, duplicate });
             }
             Some(Nothing::OpensInMs(ms)) => {
@@ -131,10 +139,15 @@ impl Namespace {
             return Next::WaitUntil(until);
         }
         if woken && claimed.len() == claim.max as usize {
-            // More executions may be claimable than this claim could take: wake the next one.
-            self.inner().waiting.wake(&self.inner().registry.covered(&claim.scope));
+            // More executions may be claimable than this claim could take.
+            self.pass_wake_up_on(claim);
         }
         Next::Return(ClaimResult { claimed, drain, duplicate })
+    }
+
+    /// Wakes the next waiting claim of each class: this one was woken and leaves executions that the others may take.
+    pub(super) fn pass_wake_up_on(&self, claim: &Claim) {
+        self.inner().waiting.wake(&self.inner().registry.covered(&claim.scope));
     }
 
     /// Registers the incarnation that a claim names, and puts the leases of its predecessor back. Refuses a superseded

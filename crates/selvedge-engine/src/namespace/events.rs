@@ -1,13 +1,14 @@
 //! Pages of the event log, as public events.
 
 use super::Namespace;
+use super::executions::ReadHistory;
 use crate::Error;
-use crate::notify::ENTRIES_PER_READ;
+use crate::notify::{ENTRIES_PER_READ, Position, ReadEntry};
 use selvedge_core::fact::EVENT_TYPES;
-use selvedge_core::history::HistoryLine;
-use selvedge_core::log::{Cursor, Event, unpack};
-use selvedge_core::{Execution, ExecutionId, FlowId, Name, NamespaceId, Timestamp};
-use serde_json::Value;
+use selvedge_core::log::{Cursor, Event, Mark, UNREADABLE, check, last_event};
+use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Timestamp};
+use selvedge_store::Entries;
+use serde_json::{Value, json};
 
 /// The maximum time by which two consecutive entries may be out of order, in milliseconds.
 const OUT_OF_ORDER_MS: i64 = 60_000;
@@ -114,76 +115,72 @@ impl Namespace {
         loop {
             let page = self.entries_from(after).await?;
             let fetched = page.entries.len();
-            let mut advanced = false;
-            for (number, events) in page.entries {
-                for event in selection.public_events(number, &events, after, self.name()) {
+            let before = after.cursor;
+            for entry in page.entries {
+                for event in selection.public_events(&entry, after.cursor, self.name()) {
                     let cursor = event.cursor.clone();
                     items.push(event);
                     if items.len() == limit {
                         return Ok(EventPage { items, next: Some(cursor), at_end: false });
                     }
                 }
-                advanced |= end_of(number) > after;
-                after = after.max(end_of(number));
+                after.pass(&entry);
             }
             scanned += fetched as u32;
-            let at_end = fetched < ENTRIES_PER_READ as usize || !advanced;
+            let at_end = fetched < ENTRIES_PER_READ as usize || after.cursor == before;
             if at_end || scanned >= SCAN_MAX {
-                let next = (after != Cursor::BEGINNING).then(|| after.encode());
+                let next = (after.cursor != Cursor::BEGINNING).then(|| after.encode());
                 return Ok(EventPage { items, next, at_end });
             }
         }
     }
 
-    /// Returns the cursor to start from, and the time before which events are left out.
-    pub(crate) async fn resolve_start(&self, from: From) -> Result<(Cursor, Option<Timestamp>), Error> {
+    /// Returns the position to start from, and the time before which events are left out.
+    pub(crate) async fn resolve_start(&self, from: From) -> Result<(Position, Option<Timestamp>), Error> {
         match from {
             From::Cursor(text) => {
-                let cursor = Cursor::decode(&text).ok_or(Error::InvalidCursor)?;
+                let (cursor, mark) = Cursor::decode(&text).ok_or(Error::InvalidCursor)?;
+                let position = Position { cursor, mark };
                 let page = self.inner().store.log_after(before_entry(cursor), 1).await?;
-                check_not_expired(page.oldest, cursor)?;
-                Ok((cursor, None))
+                check_position(&page, position)?;
+                Ok((position, None))
             }
-            From::Beginning => Ok((Cursor::BEGINNING, None)),
-            From::Time(time) => Ok((self.cursor_before(time).await?, Some(time))),
-            From::Now => Ok((end_of(self.newest_entry().await?), None)),
+            From::Beginning => Ok((Position::BEGINNING, None)),
+            From::Time(time) => Ok((self.position_before(time).await?, Some(time))),
+            From::Now => Ok((self.inner().tail.end_of_log().await?, None)),
         }
     }
 
     /// Reads entries starting with the cursor's own entry: the reader may have stopped in the middle of it.
-    pub(crate) async fn entries_from(&self, after: Cursor) -> Result<UnpackedPage, Error> {
-        let page = self.inner().store.log_after(before_entry(after), ENTRIES_PER_READ).await?;
-        check_not_expired(page.oldest, after)?;
-        let unpacked = |entry: selvedge_store::Entry| match unpack(&entry.body) {
-            Ok(events) => Ok((entry.number, events)),
-            Err(error) => {
-                let detail = format!("log entry {}: {error}", entry.number);
-                Err(selvedge_store::Error::Failed(detail).into())
-            }
-        };
-        let entries = page.entries.into_iter().map(unpacked).collect::<Result<_, Error>>()?;
-        Ok(UnpackedPage { entries, newest_dropped: (page.oldest - 1).max(0) })
+    pub(crate) async fn entries_from(&self, after: Position) -> Result<UnpackedPage, Error> {
+        let page = self.inner().store.log_after(before_entry(after.cursor), ENTRIES_PER_READ).await?;
+        check_position(&page, after)?;
+        let reader = self.inner().tail.entries();
+        let entries = page.entries.into_iter().map(|entry| reader.read(entry)).collect();
+        Ok(UnpackedPage { entries, newest_dropped: newest_dropped(page.oldest) })
     }
 
-    /// Returns a cursor before every event with this time or a later one, by bisection. Entries of concurrent
-    /// transactions may be out of order by the duration of a transaction, so the cursor is placed a little earlier.
-    async fn cursor_before(&self, time: Timestamp) -> Result<Cursor, Error> {
+    /// Returns a position before every event with this time or a later one, by bisection. Entries of concurrent
+    /// transactions may be out of order by the duration of a transaction, so the position is a little earlier.
+    async fn position_before(&self, time: Timestamp) -> Result<Position, Error> {
         let store = &self.inner().store;
         let time = time.minus_ms(OUT_OF_ORDER_MS);
+        // Before the first entry of the log nothing is missing, even if older entries were dropped.
+        let mut position = Position::BEGINNING;
         let (mut before, mut end) = (0, self.newest_entry().await?);
         while before < end {
             let middle = before + (end - before) / 2;
             let page = store.log_after(middle, 1).await?;
-            let entry = page.entries.first();
-            // An unreadable entry counts as not earlier: the cursor then lies before it.
-            let at = entry.and_then(|entry| Some((entry.number, unpack(&entry.body).ok()?.first()?.at)));
-            match at {
-                Some((number, at)) if at < time => before = number,
+            let entry = page.entries.into_iter().next().map(|entry| self.inner().tail.entries().read(entry));
+            match entry {
+                Some(entry) if entry.at < time => {
+                    before = entry.number;
+                    position = Position::after(&entry);
+                }
                 Some(_) | None => end = middle,
             }
         }
-        // Before the first entry of the log nothing is missing, even if older entries were dropped.
-        Ok(if before == 0 { Cursor::BEGINNING } else { end_of(before) })
+        Ok(position)
     }
 
     /// Returns the number of the newest entry whose predecessors are all final.
@@ -193,14 +190,15 @@ impl Namespace {
 
     /// Returns the public events of an execution's own history.
     pub async fn execution_events(&self, id: ExecutionId) -> Result<Vec<PublicEvent>, Error> {
-        let (view, lines) = self.history(id).await?;
-        Ok(self.public_history(&view.stored.execution, &lines))
+        Ok(self.public_history(&self.read_history(id).await?))
     }
 
-    /// Returns the public events of history lines, with the cursors of the history itself.
-    pub(super) fn public_history(&self, row: &Execution, lines: &[HistoryLine]) -> Vec<PublicEvent> {
+    /// Returns the public events of a history, with the cursors of the history itself. One event stands for the lines that
+    /// are missing at a gap.
+    pub(super) fn public_history(&self, history: &ReadHistory) -> Vec<PublicEvent> {
+        let row = &history.view.stored.execution;
         let mut events = Vec::new();
-        for line in lines {
+        for line in &history.lines {
             for (index, (kind, data)) in line.fact.public_events().into_iter().enumerate() {
                 events.push(PublicEvent {
                     cursor: format!("{:08x}{index:02x}", line.version),
@@ -215,6 +213,18 @@ impl Namespace {
                 });
             }
         }
+        events.extend(history.gaps.iter().map(|gap| PublicEvent {
+            cursor: format!("{:08x}ff", gap.after),
+            kind: UNREADABLE,
+            at: gap.at,
+            namespace: self.name().clone(),
+            execution: Some(row.id),
+            flow: Some(row.flow()),
+            version: None,
+            actor: None,
+            data: json!({}),
+        }));
+        events.sort_by(|one, other| one.cursor.cmp(&other.cursor));
         events
     }
 }
@@ -222,14 +232,9 @@ impl Namespace {
 /// A page of the log with unpacked entries.
 pub(crate) struct UnpackedPage {
     /// The entries, in order.
-    pub entries: Vec<(i64, Vec<Event>)>,
+    pub entries: Vec<ReadEntry>,
     /// The highest number that was dropped from the log; zero if none was.
     pub newest_dropped: i64,
-}
-
-/// Returns the cursor after the last event of an entry.
-pub(crate) fn end_of(entry: i64) -> Cursor {
-    Cursor { entry, fact: u32::MAX, event: u16::MAX }
 }
 
 /// Returns the number before the cursor's entry.
@@ -237,10 +242,32 @@ fn before_entry(cursor: Cursor) -> i64 {
     cursor.entry.saturating_sub(1).max(0)
 }
 
-/// Refuses a cursor if entries after its own were dropped from the log.
-fn check_not_expired(oldest: i64, cursor: Cursor) -> Result<(), Error> {
-    let missing = cursor != Cursor::BEGINNING && oldest > cursor.entry + 1;
-    if missing { Err(Error::CursorExpired) } else { Ok(()) }
+/// Returns the highest number that was dropped from the log, given the oldest one that is kept; zero if none was.
+fn newest_dropped(oldest: i64) -> i64 {
+    (oldest - 1).max(0)
+}
+
+/// Refuses a position that the log cannot continue from. `page` begins with the entry of the position, if the log has it.
+///
+/// A position has expired if events after it were dropped. It is unknown if its entry has another check or does not exist:
+/// an entry is never removed from the middle of the log, so the position comes from another history. A position without a
+/// mark is only known to be beyond the end.
+fn check_position(page: &Entries, position: Position) -> Result<(), Error> {
+    let Position { cursor, mark } = position;
+    let dropped = newest_dropped(page.oldest);
+    if cursor == Cursor::BEGINNING || (cursor.entry == 0 && dropped == 0) {
+        return Ok(());
+    }
+    if cursor.entry <= dropped {
+        let is_passed = cursor == Cursor::end_of(cursor.entry) || mark.is_some_and(|mark| mark.is_last);
+        return if cursor.entry == dropped && is_passed { Ok(()) } else { Err(Error::CursorExpired) };
+    }
+    let known = match (page.entries.first(), mark) {
+        (Some(found), Some(mark)) => found.number == cursor.entry && check(&found.body) == mark.check,
+        (Some(_), None) => true,
+        (None, _) => false,
+    };
+    if known { Ok(()) } else { Err(Error::CursorUnknown) }
 }
 
 /// The events that a reader gets.
@@ -255,13 +282,11 @@ pub(crate) struct EventSelection<'a> {
 
 impl EventSelection<'_> {
     /// Returns the selected public events of an entry that come after a cursor.
-    pub fn public_events(
-        &self,
-        number: i64,
-        events: &[Event],
-        after: Cursor,
-        namespace: &Name,
-    ) -> Vec<PublicEvent> {
+    pub fn public_events(&self, entry: &ReadEntry, after: Cursor, namespace: &Name) -> Vec<PublicEvent> {
+        let Some(events) = &entry.events else {
+            return self.unreadable(entry, after, namespace).into_iter().collect();
+        };
+        let last = last_event(entry.number, events, self.namespace);
         let mut selected = Vec::new();
         for (fact, event) in events.iter().enumerate() {
             let matches = event.namespace == self.namespace
@@ -271,25 +296,48 @@ impl EventSelection<'_> {
                 continue;
             }
             for (index, (kind, data)) in event.fact.public_events().into_iter().enumerate() {
-                let cursor = Cursor { entry: number, fact: fact as u32, event: index as u16 + 1 };
+                let cursor = Cursor { entry: entry.number, fact: fact as u32, event: index as u16 + 1 };
                 if cursor > after && self.filter.matches_type(kind) {
-                    selected.push(public_event(cursor, kind, data, event, namespace));
+                    let mark = Mark { check: entry.check, is_last: last == Some(cursor) };
+                    let position = Position { cursor, mark: Some(mark) };
+                    selected.push(public_event(position, kind, data, event, namespace));
                 }
             }
         }
         selected
     }
+
+    /// Returns the event that stands for an unreadable entry. It may hide events of any execution, flow and tag, so these
+    /// conditions do not exclude it. A list of types does, unless it names the type.
+    fn unreadable(&self, entry: &ReadEntry, after: Cursor, namespace: &Name) -> Option<PublicEvent> {
+        let cursor = Cursor::unreadable(entry.number);
+        let is_selected = cursor > after
+            && self.filter.matches_type(UNREADABLE)
+            && self.since.is_none_or(|since| entry.at >= since);
+        let mark = Mark { check: entry.check, is_last: true };
+        is_selected.then(|| PublicEvent {
+            cursor: cursor.encode(Some(mark)),
+            kind: UNREADABLE,
+            at: entry.at,
+            namespace: namespace.clone(),
+            execution: None,
+            flow: None,
+            version: None,
+            actor: None,
+            data: json!({}),
+        })
+    }
 }
 
 fn public_event(
-    cursor: Cursor,
+    position: Position,
     kind: &'static str,
     data: Value,
     event: &Event,
     namespace: &Name,
 ) -> PublicEvent {
     PublicEvent {
-        cursor: cursor.encode(),
+        cursor: position.encode(),
         kind,
         at: event.at,
         namespace: namespace.clone(),

@@ -108,6 +108,25 @@ pub struct Ended {
     pub error: Option<Failure>,
 }
 
+/// The history of an execution, as far as it can be read.
+pub(super) struct ReadHistory {
+    pub view: View,
+    /// The lines, oldest first.
+    pub lines: Vec<HistoryLine>,
+    /// The places where unreadable lines are missing.
+    pub gaps: Vec<HistoryGap>,
+}
+
+/// A place in a history where unreadable lines are missing.
+pub(super) struct HistoryGap {
+    /// The version of the line before the gap.
+    pub after: u32,
+    /// The time of the line before the gap.
+    pub at: Timestamp,
+    /// The reason why the first missing line is unreadable.
+    pub detail: String,
+}
+
 impl Namespace {
     /// Returns one execution.
     pub async fn get(&self, id: ExecutionId) -> Result<View, Error> {
@@ -253,22 +272,35 @@ impl Namespace {
         }
     }
 
-    /// Returns an execution and its whole history, oldest line first.
+    /// Returns an execution and its whole history, oldest line first. An unreadable line fails the call.
     pub async fn history(&self, id: ExecutionId) -> Result<(View, Vec<HistoryLine>), Error> {
+        let ReadHistory { view, lines, gaps } = self.read_history(id).await?;
+        match gaps.into_iter().next() {
+            None => Ok((view, lines)),
+            Some(gap) => Err(Refusal::Unreadable { execution: id, detail: gap.detail }.into()),
+        }
+    }
+
+    /// Returns an execution and the readable lines of its history.
+    pub(super) async fn read_history(&self, id: ExecutionId) -> Result<ReadHistory, Error> {
         let view = self.get(id).await?;
-        let unreadable = |error: String| Refusal::Unreadable { execution: id, detail: error };
-        let mut lines = Vec::new();
+        let mut pages = Vec::new();
         if view.stored.execution.detail.history_pages > 0 {
-            for page in self.inner().store.history_pages(id).await? {
-                let page =
-                    History::from_bytes(page).lines().map_err(|error| unreadable(error.to_string()))?;
-                lines.extend(page);
+            pages = self.inner().store.history_pages(id).await?;
+        }
+        let pages = pages.into_iter().map(History::from_bytes);
+        let (mut lines, mut gaps) = (Vec::new(), Vec::new());
+        for page in pages.chain([view.stored.execution.history.clone()]) {
+            let (readable, error) = page.readable_lines();
+            let last = readable.last().or(lines.last()).map(|line: &HistoryLine| (line.version, line.at));
+            lines.extend(readable);
+            if let Some(error) = error {
+                let (after, at) = last.unwrap_or((0, view.stored.execution.submitted_at));
+                gaps.push(HistoryGap { after, at, detail: error.to_string() });
             }
         }
-        let newest = view.stored.execution.history.lines().map_err(|error| unreadable(error.to_string()))?;
-        lines.extend(newest);
         lines.sort_by_key(|line| line.version);
-        Ok((view, lines))
+        Ok(ReadHistory { view, lines, gaps })
     }
 
     /// Returns the attempts of an execution, oldest first.

@@ -6,8 +6,9 @@
 
 use super::{Namespace, PublicEvent};
 use crate::Error;
+use crate::notify::ReadEntry;
 use selvedge_core::history::HistoryLine;
-use selvedge_core::log::{Cursor, Event, unpack};
+use selvedge_core::log::{Cursor, Event, Mark, check, last_event, unpack};
 use selvedge_core::{ExecutionId, Timestamp};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,8 +28,16 @@ const LOG_PAUSE: Duration = Duration::from_millis(10);
 /// The number of digits of a cursor of the history itself: 8 for the version, 2 for the event of that version.
 const OWN_DIGITS: usize = 10;
 
-/// The number of an entry, and the index of a fact in it.
-type Place = (i64, u32);
+/// The place of a fact in the log.
+#[derive(Clone, Copy)]
+struct Place {
+    entry: i64,
+    fact: u32,
+    /// The check of the entry.
+    check: u32,
+    /// The last event of the namespace in the entry.
+    last: Option<Cursor>,
+}
 
 impl Namespace {
     /// Returns a page of an execution's own history, oldest first, and the cursor of the next page. The events have the
@@ -39,8 +48,9 @@ impl Namespace {
         after: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<PublicEvent>, Option<String>), Error> {
-        let (view, mut lines) = self.history(id).await?;
-        let mut events = self.public_history(&view.stored.execution, &lines);
+        let history = self.read_history(id).await?;
+        let mut events = self.public_history(&history);
+        let mut lines = history.lines;
         if let Some(after) = after {
             let after = self.own_cursor(id, after).await?;
             events.retain(|event| event.cursor > after);
@@ -52,8 +62,10 @@ impl Namespace {
         let places = self.find_lines(id, &lines).await?;
         for event in &mut events {
             let index = u16::from_str_radix(&event.cursor[OWN_DIGITS - 2..], 16).unwrap_or_default();
-            if let Some((entry, fact)) = event.version.and_then(|version| places.get(&version)).copied() {
-                event.cursor = Cursor { entry, fact, event: index + 1 }.encode();
+            let place = event.version.and_then(|version| places.get(&version)).copied();
+            if let Some(Place { entry, fact, check, last }) = place {
+                let cursor = Cursor { entry, fact, event: index + 1 };
+                event.cursor = cursor.encode(Some(Mark { check, is_last: last == Some(cursor) }));
             }
         }
         Ok((events, next))
@@ -65,13 +77,17 @@ impl Namespace {
         if cursor.len() == OWN_DIGITS && cursor.bytes().all(is_digit) {
             return Ok(cursor.to_owned());
         }
-        let Cursor { entry, fact, event } = Cursor::decode(cursor).ok_or(Error::InvalidCursor)?;
+        let (Cursor { entry, fact, event }, mark) = Cursor::decode(cursor).ok_or(Error::InvalidCursor)?;
         let page = self.inner().store.log_after(entry.saturating_sub(1).max(0), 1).await?;
         if page.oldest > entry {
             return Err(Error::CursorExpired);
         }
         let found = page.entries.first().filter(|found| found.number == entry);
-        let events = found.and_then(|found| unpack(&found.body).ok()).unwrap_or_default();
+        let Some(found) = found.filter(|found| mark.is_none_or(|mark| mark.check == check(&found.body)))
+        else {
+            return Err(Error::CursorUnknown);
+        };
+        let events = unpack(&found.body).unwrap_or_default();
         let of_this = events.get(fact as usize).filter(|event| event.execution == Some(id));
         match (of_this.and_then(|event| event.version), event.checked_sub(1)) {
             (Some(version), Some(index)) => Ok(format!("{version:08x}{index:02x}")),
@@ -104,7 +120,7 @@ impl Namespace {
                 tokio::time::sleep(LOG_PAUSE).await;
             };
             if let Some(place) = place {
-                previous = place.0;
+                previous = place.entry;
                 found.insert(line.version, place);
             }
         }
@@ -129,7 +145,7 @@ impl Namespace {
                     return Ok(Some(place));
                 }
                 match window.entries.last() {
-                    Some((last, _)) => after = *last,
+                    Some(last) => after = last.number,
                     None => break,
                 }
             }
@@ -157,22 +173,21 @@ impl Namespace {
     /// Returns the number and time of the first entry after a number.
     async fn entry_time(&self, after: i64) -> Result<Option<(i64, Timestamp)>, Error> {
         let page = self.inner().store.log_after(after.max(0), 1).await?;
-        let entry = page.entries.first();
-        Ok(entry.and_then(|entry| Some((entry.number, unpack(&entry.body).ok()?.first()?.at))))
+        let entry = page.entries.into_iter().next().map(|entry| self.inner().tail.entries().read(entry));
+        Ok(entry.map(|entry| (entry.number, entry.at)))
     }
 
     async fn read_window(&self, after: i64) -> Result<Window, Error> {
         let page = self.inner().store.log_after(after, ENTRIES_PER_READ).await?;
-        // An unreadable entry hides only its own events.
-        let unpacked = |entry: selvedge_store::Entry| (entry.number, unpack(&entry.body).unwrap_or_default());
-        Ok(Window { entries: page.entries.into_iter().map(unpacked).collect() })
+        let reader = self.inner().tail.entries();
+        Ok(Window { entries: page.entries.into_iter().map(|entry| reader.read(entry)).collect() })
     }
 }
 
 /// Entries of the log that were read together.
 #[derive(Default)]
 struct Window {
-    entries: Vec<(i64, Vec<Event>)>,
+    entries: Vec<ReadEntry>,
 }
 
 impl Window {
@@ -181,8 +196,12 @@ impl Window {
             (event.execution, event.version, event.at) == (Some(id), Some(line.version), line.at)
                 && event.fact == line.fact
         };
-        self.entries
-            .iter()
-            .find_map(|(number, events)| Some((*number, events.iter().position(is_line)? as u32)))
+        self.entries.iter().find_map(|entry| {
+            // An unreadable entry hides only its own events.
+            let events = entry.events.as_ref()?;
+            let fact = events.iter().position(is_line)?;
+            let last = last_event(entry.number, events, events[fact].namespace);
+            Some(Place { entry: entry.number, fact: fact as u32, check: entry.check, last })
+        })
     }
 }

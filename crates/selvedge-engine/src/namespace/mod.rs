@@ -20,8 +20,8 @@ mod submissions;
 mod workers;
 
 pub use claims::{ClaimResult, ClaimWait};
+pub(crate) use events::EventSelection;
 pub use events::{EventFilter, EventPage, From, PublicEvent};
-pub(crate) use events::{EventSelection, end_of};
 pub use executions::{Ended, HeldReason, Spent, View};
 pub use flows::{FlowEnded, FlowView, GrownFlow};
 pub use gates::GateView;

@@ -88,25 +88,29 @@ impl Namespaces {
             };
             if round.claimed.is_empty() && !round.unregistered.is_empty() {
                 for index in round.unregistered {
-                    self.members[index].0.begin_incarnation(&claims[index]).await?;
+                    let begun = self.members[index].0.begin_incarnation(&claims[index]).await;
+                    if begun.is_err() && woken {
+                        self.pass_wake_up_on(&claims);
+                    }
+                    begun?;
                 }
                 continue;
             }
+            let drains = round.draining == claims.len();
             if !round.claimed.is_empty() || round.ended || Instant::now() >= deadline {
-                if woken && round.claimed.len() == wanted.claim.max as usize {
-                    // More executions may be claimable than this claim could take: wake the next one.
-                    let covered =
-                        claims.iter().flat_map(|claim| self.engine.inner.registry.covered(&claim.scope));
-                    waiting.wake(&covered.collect::<Vec<_>>());
+                if woken && (round.ended || drains || round.claimed.len() == wanted.claim.max as usize) {
+                    // More executions may be claimable than this claim could take.
+                    self.pass_wake_up_on(&claims);
                 }
                 return Ok(round.claimed);
             }
             let (Some((first, _)), Some(claim)) = (self.members.first(), claims.first()) else {
                 return Ok(Vec::new());
             };
-            if round.draining == claims.len() {
-                if !woken {
-                    first.delay_drain(claim, deadline).await;
+            if drains {
+                match woken {
+                    true => self.pass_wake_up_on(&claims),
+                    false => first.delay_drain(claim, deadline).await,
                 }
                 return Ok(Vec::new());
             }
@@ -122,6 +126,13 @@ impl Namespaces {
                 Ok(false) => return Ok(Vec::new()),
                 Err(_) | Ok(true) => {}
             }
+        }
+    }
+
+    /// Wakes the next waiting claim of each class.
+    fn pass_wake_up_on(&self, claims: &[Claim]) {
+        for (claim, (member, _)) in claims.iter().zip(&self.members) {
+            member.pass_wake_up_on(claim);
         }
     }
 

@@ -2,12 +2,14 @@
 //!
 //! All of it is best effort. Every waiter also has a timer, so a lost notification only delays it.
 
+mod entries;
 mod heartbeat_throttle;
 mod notifications;
 mod subscriptions;
 mod tail;
 mod waiters;
 
+pub use entries::{Position, ReadEntry};
 pub use heartbeat_throttle::HeartbeatThrottle;
 pub use notifications::NotificationTasks;
 pub use subscriptions::{Notice, Subscription};

@@ -3,11 +3,11 @@
 //! A subscriber that is behind reads the log itself until it has caught up, and then follows the tail of this process.
 //! A slow subscriber falls behind and reads the log again; it never delays the tail or another subscriber.
 
+use super::entries::{Position, ReadEntry};
 use super::tail::{ENTRIES_PER_READ, Segment};
-use crate::namespace::{EventSelection, end_of};
+use crate::namespace::EventSelection;
 use crate::{Error, EventFilter, From, Namespace, PublicEvent};
 use selvedge_core::Timestamp;
-use selvedge_core::log::{Cursor, Event};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +37,8 @@ pub struct Subscription {
     namespace: Namespace,
     filter: EventFilter,
     since: Option<Timestamp>,
-    /// Everything up to this cursor has been read and is either in `pending` or was already returned or filtered out.
-    after: Cursor,
+    /// Everything up to this position has been read and is either in `pending` or was already returned or filtered out.
+    after: Position,
     /// Events that were read and not yet returned.
     pending: VecDeque<PublicEvent>,
     segments: Receiver<Arc<Segment>>,
@@ -52,7 +52,7 @@ pub struct Subscription {
 }
 
 impl Namespace {
-    /// Subscribes to events. A cursor that is malformed or older than the log is refused at once.
+    /// Subscribes to events. A cursor that is malformed, older than the log or not of this log is refused at once.
     pub async fn subscribe(&self, filter: EventFilter, from: From) -> Result<Subscription, Error> {
         // Subscribes to the tail before it determines the start, so that no entry falls in between.
         let segments = self.inner().tail.subscribe();
@@ -78,8 +78,8 @@ impl Subscription {
         if self.pending.is_empty() { self.after.encode() } else { self.returned.clone() }
     }
 
-    /// Returns the next notice. None once the engine has shut down, or once the log has dropped the next entries, which
-    /// a [`Notice::Break`] announces. Dropping the future loses no event.
+    /// Returns the next notice. None once the engine has shut down, or once the log has dropped the next entries or has lost
+    /// the last one that was read, which a [`Notice::Break`] announces. Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Notice> {
         loop {
             if let Some(event) = self.pending.pop_front() {
@@ -101,7 +101,7 @@ impl Subscription {
                     if self.behind {
                         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
                     }
-                    self.over = matches!(error, Error::CursorExpired);
+                    self.over = matches!(error, Error::CursorExpired | Error::CursorUnknown);
                     return Some(Notice::Break { cursor: self.cursor(), detail: error.to_string() });
                 }
             }
@@ -113,18 +113,18 @@ impl Subscription {
         let read_by_tail = self.namespace.inner().tail.read_upto();
         let page = self.namespace.entries_from(self.after).await?;
         self.pause = FIRST_PAUSE;
-        let before = self.after;
+        let before = self.after.cursor;
         let full = page.entries.len() == ENTRIES_PER_READ as usize;
-        for (number, events) in page.entries {
-            self.take(number, &events);
+        for entry in &page.entries {
+            self.take(entry);
         }
-        if page.newest_dropped > 0 {
-            self.after = self.after.max(end_of(page.newest_dropped));
+        if page.newest_dropped > self.after.cursor.entry {
+            self.after = Position::after_dropped(page.newest_dropped);
         }
         // The page may end before a number whose transaction had not ended yet, although the tail has read past it.
-        let short = self.after.entry < read_by_tail;
+        let short = self.after.cursor.entry < read_by_tail;
         self.behind = full || short;
-        if short && self.after == before {
+        if short && self.after.cursor == before {
             tokio::time::sleep(FIRST_PAUSE).await;
         }
         Ok(())
@@ -135,15 +135,17 @@ impl Subscription {
         match self.segments.recv().await {
             Ok(segment) => match segment.as_ref() {
                 // The entries in between were committed before the tail began to read.
-                Segment::Read { after, .. } if *after > self.after.entry => {
+                Segment::Read { after, .. } if *after > self.after.cursor.entry => {
                     self.behind = true;
                     Ok(())
                 }
-                Segment::Read { upto, entries, .. } => {
-                    for (number, events) in entries {
-                        self.take(*number, events);
-                    }
-                    self.after = self.after.max(end_of(*upto));
+                Segment::Read { entries, .. } => {
+                    entries.iter().for_each(|entry| self.take(entry));
+                    Ok(())
+                }
+                // The subscriber compares its own position with the log.
+                Segment::OtherHistory => {
+                    self.behind = true;
                     Ok(())
                 }
                 // The tail resumes after the last entry it read, so none is missed.
@@ -159,11 +161,11 @@ impl Subscription {
     }
 
     /// Adds the events of an entry that the subscription selects, and moves the cursor behind the entry.
-    fn take(&mut self, number: i64, events: &[Event]) {
+    fn take(&mut self, entry: &ReadEntry) {
         let selection =
             EventSelection { namespace: self.namespace.id(), filter: &self.filter, since: self.since };
-        let selected = selection.public_events(number, events, self.after, self.namespace.name());
+        let selected = selection.public_events(entry, self.after.cursor, self.namespace.name());
         self.pending.extend(selected);
-        self.after = self.after.max(end_of(number));
+        self.after.pass(entry);
     }
 }

@@ -2,8 +2,13 @@
 //!
 //! It is woken by the commits of this process, by notifications from other servers, and by a timer, so a lost
 //! notification only delays it. While there are no subscribers it reads nothing.
+//!
+//! Every read begins with the last entry of the previous one. If that entry is missing or is another one, the store has lost
+//! its newest entries and numbers new ones as it numbered those. Then the tail begins again at the end of the log, and every
+//! subscriber compares its own position with the log.
 
-use selvedge_core::log::{Event, unpack};
+use super::entries::{EntryReader, Position, ReadEntry};
+use selvedge_core::log::{Cursor, check};
 use selvedge_store::{Error, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,6 +27,8 @@ const READ_INTERVAL_UNNOTIFIED: Duration = Duration::from_millis(200);
 
 /// Follows the event log.
 pub struct Tail {
+    store: Arc<dyn Store>,
+    entries: EntryReader,
     segments: broadcast::Sender<Arc<Segment>>,
     read_upto: AtomicI64,
     wake: Notify,
@@ -30,15 +37,15 @@ pub struct Tail {
 
 /// A part of the log, or the reason why there is none.
 pub enum Segment {
-    /// All entries with numbers in the range `after < number <= upto`.
+    /// All entries after a number, up to the last one read.
     Read {
-        /// The lower bound, exclusive.
+        /// The number.
         after: i64,
-        /// The upper bound, inclusive.
-        upto: i64,
-        /// The entries of the range, in order.
-        entries: Vec<(i64, Vec<Event>)>,
+        /// The entries, in order.
+        entries: Vec<ReadEntry>,
     },
+    /// The log has another history than the entries that were read before.
+    OtherHistory,
     /// Reading failed, for this reason, and is retried. Sent once per failure, however many retries fail.
     Broken(String),
     /// The engine shuts down; no further segment is sent.
@@ -66,10 +73,12 @@ impl Tail {
     pub fn start(store: Arc<dyn Store>, notifications: bool) -> (Arc<Tail>, TailTask) {
         let (segments, _) = broadcast::channel(SEGMENTS);
         let (wake, subscribed) = (Notify::new(), Notify::new());
-        let tail = Arc::new(Tail { segments, read_upto: AtomicI64::new(0), wake, subscribed });
         let unnotified = store.describe().shared && !notifications;
         let interval = if unnotified { READ_INTERVAL_UNNOTIFIED } else { READ_INTERVAL };
-        let task = tokio::spawn(follow(tail.clone(), store, interval));
+        let entries = EntryReader::default();
+        let tail =
+            Arc::new(Tail { store, entries, segments, read_upto: AtomicI64::new(0), wake, subscribed });
+        let task = tokio::spawn(follow(tail.clone(), interval));
         (tail, TailTask(task))
     }
 
@@ -85,7 +94,23 @@ impl Tail {
         receiver
     }
 
-    /// The highest entry number that was ever read.
+    /// The reader that unpacks entries.
+    pub fn entries(&self) -> &EntryReader {
+        &self.entries
+    }
+
+    /// Returns the position after the newest entry whose predecessors are all final.
+    pub async fn end_of_log(&self) -> Result<Position, Error> {
+        let newest = self.store.log_after(i64::MAX - 1, 1).await?.upto;
+        let page = self.store.log_after((newest - 1).max(0), 1).await?;
+        let found = page.entries.into_iter().next().filter(|entry| entry.number == newest);
+        Ok(match found {
+            Some(entry) => Position::after(&self.entries.read(entry)),
+            None => Position::after_dropped(newest),
+        })
+    }
+
+    /// The highest entry number that was read in the present history.
     pub fn read_upto(&self) -> i64 {
         self.read_upto.load(Ordering::Acquire)
     }
@@ -101,7 +126,7 @@ impl Tail {
     }
 }
 
-async fn follow(tail: Arc<Tail>, store: Arc<dyn Store>, interval: Duration) {
+async fn follow(tail: Arc<Tail>, interval: Duration) {
     let mut after = None;
     let mut broken = false;
     loop {
@@ -109,24 +134,38 @@ async fn follow(tail: Arc<Tail>, store: Arc<dyn Store>, interval: Duration) {
             (after, broken) = (None, false);
             tail.subscribed.notified().await;
         }
-        match read(store.as_ref(), after).await {
-            Ok(ReadRange { after: before, upto, entries }) => {
+        match tail.read(after).await {
+            Ok(Read::Entries { after: before, position, entries }) => {
                 broken = false;
-                tail.read_upto.fetch_max(upto, Ordering::AcqRel);
+                let upto = position.cursor.entry;
                 let more = entries.len() == ENTRIES_PER_READ as usize;
                 // The first segment is empty. It marks where the tail begins: a subscriber that has not read up to
                 // there must read the log itself.
-                if upto > before || after.is_none() {
-                    tail.send(Segment::Read { after: before, upto, entries });
+                if after.is_none() {
+                    tail.read_upto.store(upto, Ordering::Release);
+                } else {
+                    tail.read_upto.fetch_max(upto, Ordering::AcqRel);
                 }
-                after = Some(upto);
+                if upto > before || after.is_none() {
+                    tail.send(Segment::Read { after: before, entries });
+                }
+                after = Some(position);
                 if more {
                     continue;
                 }
             }
-            Err(detail) if !broken => {
+            Ok(Read::OtherHistory) => {
+                tracing::warn!(
+                    "the event log has lost entries that were read before; subscriptions after them end"
+                );
+                after = None;
+                tail.read_upto.store(0, Ordering::Release);
+                tail.send(Segment::OtherHistory);
+                continue;
+            }
+            Err(error) if !broken => {
                 broken = true;
-                tail.send(Segment::Broken(detail));
+                tail.send(Segment::Broken(error.to_string()));
             }
             Err(_already_sent) => {}
         }
@@ -134,29 +173,47 @@ async fn follow(tail: Arc<Tail>, store: Arc<dyn Store>, interval: Duration) {
     }
 }
 
-/// The result of one read; see [`Segment::Read`].
-struct ReadRange {
-    after: i64,
-    upto: i64,
-    entries: Vec<(i64, Vec<Event>)>,
+/// The result of one read.
+enum Read {
+    /// Entries; see [`Segment::Read`]. The position is behind the last one.
+    Entries { after: i64, position: Position, entries: Vec<ReadEntry> },
+    /// The log does not have the entry that the read should continue after.
+    OtherHistory,
 }
 
-/// Reads the entries after a number. Without a number it reads none and returns the end of the log. An error is
-/// returned as text.
-async fn read(store: &dyn Store, after: Option<i64>) -> Result<ReadRange, String> {
-    let text = |error: Error| error.to_string();
-    let Some(after) = after else {
-        let newest = store.log_after(i64::MAX - 1, 1).await.map_err(text)?.upto;
-        return Ok(ReadRange { after: newest, upto: newest, entries: Vec::new() });
-    };
-    let page = store.log_after(after, ENTRIES_PER_READ).await.map_err(text)?;
-    let mut entries = Vec::with_capacity(page.entries.len());
-    for entry in page.entries {
-        let events = unpack(&entry.body).map_err(|error| format!("log entry {}: {error}", entry.number))?;
-        entries.push((entry.number, events));
+impl Tail {
+    /// Reads the entries after a position. Without a position it reads none and returns the end of the log.
+    async fn read(&self, after: Option<Position>) -> Result<Read, Error> {
+        let Some(mut position) = after else {
+            let position = self.end_of_log().await?;
+            return Ok(Read::Entries { after: position.cursor.entry, position, entries: Vec::new() });
+        };
+        let number = position.cursor.entry;
+        // With the last entry that was read, if it is known, to compare it.
+        let begins_before = i64::from(position.mark.is_some());
+        let limit = ENTRIES_PER_READ + begins_before as u32;
+        let page = self.store.log_after(number - begins_before, limit).await?;
+        let dropped = (page.oldest - 1).max(0);
+        let mut entries = page.entries;
+        if let Some(mark) = position.mark.filter(|_| number > dropped) {
+            let is_same = entries
+                .first()
+                .is_some_and(|entry| entry.number == number && check(&entry.body) == mark.check);
+            if !is_same {
+                return Ok(Read::OtherHistory);
+            }
+            entries.remove(0);
+        }
+        let entries: Vec<ReadEntry> = entries.into_iter().map(|entry| self.entries.read(entry)).collect();
+        // Entries that were dropped from the log unread are outside of the range: a subscriber that needs them then reads
+        // the log itself and gets an error instead of a silent gap.
+        let after = number.max(dropped);
+        if Cursor::end_of(after) > position.cursor {
+            position = Position::after_dropped(after);
+        }
+        if let Some(last) = entries.last() {
+            position.pass(last);
+        }
+        Ok(Read::Entries { after, position, entries })
     }
-    // Entries that were dropped from the log unread are outside of the range: a subscriber that needs them then reads
-    // the log itself and gets an error instead of a silent gap.
-    let after = after.max(page.oldest - 1);
-    Ok(ReadRange { after, upto: page.upto.max(after), entries })
 }

@@ -1,6 +1,7 @@
 //! Tests of the engine on the memory store, most of them on a clock that only the test advances.
 
 mod admission;
+mod altered_log;
 mod cancel;
 mod explain;
 mod faulty_store;

@@ -264,3 +264,17 @@ async fn the_slow_poll_finds_executions_without_a_wake_up() {
     let id = other.submit(Draft::new("kind")).await;
     assert_eq!(ids(&soon(claim).await.expect("the task does not panic")), [id]);
 }
+
+#[tokio::test]
+async fn a_claim_whose_worker_departed_on_another_server_leaves_its_execution_to_the_next_claim() {
+    let store = Arc::new(MemoryStore::new());
+    let here = TestServer::new(store.clone(), test_server::passive_options()).await;
+    let other = TestServer::new(store, test_server::passive_options()).await;
+    let gone = here.claim_waiting(claim_of("gone", 1), 1).await;
+    let active = here.claim_waiting(claim_of("active", 1), 2).await;
+    other.namespace.remove_worker("gone", None).await.expect("the worker is known");
+    // The submission is offered to the claim that has waited longest, which may take nothing.
+    let id = here.submit(Draft::new("kind")).await;
+    assert!(soon(gone).await.expect("the task does not panic").is_empty());
+    assert_eq!(ids(&soon(active).await.expect("the task does not panic")), [id]);
+}

@@ -2,9 +2,12 @@
 //!
 //! Plans are part of the contract: each statement is written for one index, and stale or missing statistics must not
 //! make the planner choose another plan. So plans are generic, and hash joins, merge joins, bitmap scans and sequential
-//! scans are disabled where an index serves.
+//! scans are disabled where an index serves. The sizes of tables still matter, so plans are dropped when a table has grown
+//! (`growth`).
 
 mod failure;
+mod growth;
+pub mod history;
 pub mod pipeline;
 mod pool;
 pub mod schema;
@@ -12,7 +15,12 @@ pub mod schema;
 pub use failure::{StatementError, Verdict, failure};
 pub use pool::{Abandoned, Connection, Connections};
 
+use crate::bounds::Bounds;
+use crate::log::Settled;
+use growth::Growth;
+use history::History;
 use selvedge_store::Error;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::tls::NoTlsStream;
@@ -144,4 +152,26 @@ pub fn preparation(settings: &Settings) -> String {
 /// Quotes a name as an SQL identifier.
 pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// What a store caches about its database.
+#[derive(Clone, Default)]
+pub struct Caches {
+    /// The positions at which claims start to search.
+    pub bounds: Arc<Bounds>,
+    /// The settled part of the log.
+    pub log: Arc<Settled>,
+    /// The names that the process has learned.
+    pub history: Arc<History>,
+    /// The sizes of the tables.
+    growth: Arc<Growth>,
+}
+
+impl Caches {
+    /// Drops what is cached about rows: a connection is new, and may lead to another history.
+    fn connected(&self) {
+        self.history.connected();
+        self.bounds.forget();
+        self.log.forget();
+    }
 }

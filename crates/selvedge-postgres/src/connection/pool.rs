@@ -9,8 +9,8 @@
 //! connection that was not lent for a while is probed first.
 
 use super::failure::{StatementError, failure, no_connection};
-use super::{Settings, preparation};
-use crate::bounds::Bounds;
+use super::growth::Growth;
+use super::{Caches, Settings, preparation};
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
 };
@@ -63,14 +63,14 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Returns a pool of `size` connections. Every new connection clears the cached bounds: it may lead to another
-    /// database.
+    /// Returns a pool of `size` connections. Every new connection drops the caches and is compared with the history that
+    /// this process knows.
     pub fn new(
         config: &Config,
         settings: &Settings,
         (size, abandoned): (usize, Abandoned),
         silence: &Arc<Silence>,
-        bounds: &Arc<Bounds>,
+        caches: &Caches,
     ) -> Result<Connections, Error> {
         let manager = Manager::from_config(
             config.clone(),
@@ -82,8 +82,9 @@ impl Connections {
             .max_size(size)
             .timeouts(Timeouts { wait: Some(limit), create: Some(limit), recycle: Some(limit) })
             .runtime(Runtime::Tokio1)
-            .post_create(set_up(preparation(settings), limit, bounds.clone()))
+            .post_create(set_up(preparation(settings), limit, caches.clone()))
             .pre_recycle(check(silence.clone()))
+            .post_recycle(refresh_plans(caches.growth.clone()))
             .build()
             .map_err(|error| Error::Failed(error.to_string()))?;
         Ok(Connections {
@@ -117,17 +118,33 @@ impl Connections {
     }
 }
 
-/// Prepares a new connection.
-fn set_up(prepare: String, limit: Duration, bounds: Arc<Bounds>) -> Hook {
+/// Prepares a new connection, and compares its database with the history that this process knows.
+fn set_up(prepare: String, limit: Duration, caches: Caches) -> Hook {
     Hook::async_fn(move |client, _| {
-        let prepare = prepare.clone();
-        bounds.forget();
+        let (prepare, caches) = (prepare.clone(), caches.clone());
+        caches.connected();
         Box::pin(async move {
-            match timeout(limit, client.batch_execute(&prepare)).await {
-                Ok(prepared) => prepared.map_err(HookError::Backend),
-                Err(_elapsed) => Err(HookError::message("a new connection does not answer")),
-            }
+            let set_up = async {
+                client.batch_execute(&prepare).await?;
+                caches.history.check(client).await
+            };
+            let Ok(checked) = timeout(limit, set_up).await else {
+                return Err(HookError::message("a new connection does not answer"));
+            };
+            checked.map_err(HookError::Backend)?.map_err(|what| {
+                let text = "the database has another history than this process knows";
+                tracing::error!(what, "{text}; restart it");
+                HookError::message(format!("{text}: {what}"))
+            })
         })
+    })
+}
+
+/// Drops the plans of a connection that is lent again, if they were made for smaller tables.
+fn refresh_plans(growth: Arc<Growth>) -> Hook {
+    Hook::async_fn(move |client, metrics| {
+        let growth = growth.clone();
+        Box::pin(async move { growth.keep_plans_fresh(client, metrics).await.map_err(HookError::Backend) })
     })
 }
 

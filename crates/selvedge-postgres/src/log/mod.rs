@@ -39,6 +39,11 @@ impl Settled {
     fn raise(&self, upto: i64) {
         self.0.fetch_max(upto, Ordering::AcqRel);
     }
+
+    /// Forgets the number: in another history of the database, entries below it may still appear.
+    pub fn forget(&self) {
+        self.0.store(0, Ordering::Release);
+    }
 }
 
 /// Returns the first number above `settled` that is missing in a run that should begin after `after`.
@@ -57,6 +62,7 @@ impl PostgresStore {
     /// Returns a page of the log after a number. It ends before the first gap that may still be filled.
     pub(crate) async fn read_log(&self, after: i64, limit: u32) -> Result<Entries, Error> {
         let client = self.readers.get().await?;
+        let history = self.history.number();
         if after >= i64::MAX - 1 {
             return self.newest(&client).await;
         }
@@ -72,7 +78,9 @@ impl PostgresStore {
             // appear.
             settled = settled.max(entries.last().map_or(after, |entry| entry.number));
             Page { entries, dropped } = page(&client, after, limit).await?;
-            self.log.raise(settled);
+            if self.history.number() == history {
+                self.log.raise(settled);
+            }
         }
         if let Some(gap) = first_gap(numbers(&entries).into_iter(), after.max(dropped), settled) {
             entries.retain(|entry| entry.number < gap);
@@ -84,15 +92,18 @@ impl PostgresStore {
     /// Returns the newest number below which no entry can appear any more. Reads only the newest numbers; if there are
     /// more, a gap may lie below them, so it also waits for all current writers, up to the timeout.
     async fn newest(&self, client: &Connection) -> Result<Entries, Error> {
-        let settled = self.log.upto();
+        let (mut settled, history) = (self.log.upto(), self.history.number());
         let mut newest = newest_numbers(client).await?;
         let is_uncertain =
             newest.first_gap(settled).is_some() || newest.before() > newest.dropped.max(settled);
         if is_uncertain && self.writers_ended(client).await? {
-            self.log.raise(newest.numbers.last().copied().unwrap_or(0));
+            settled = settled.max(newest.numbers.last().copied().unwrap_or(0));
+            if self.history.number() == history {
+                self.log.raise(settled);
+            }
             newest = newest_numbers(client).await?;
         }
-        let upto = match newest.first_gap(self.log.upto()) {
+        let upto = match newest.first_gap(settled) {
             Some(gap) => gap - 1,
             None => newest.numbers.last().copied().unwrap_or(newest.dropped),
         };
@@ -139,7 +150,8 @@ async fn page(client: &Connection, after: i64, limit: u32) -> Result<Page, Error
     let rows = client.query(&statement, &[&after, &i64::from(limit)]).await.map_err(failure)?;
     let entry = |row| {
         let number = Row::get::<_, Option<i64>>(row, 0)?;
-        Some(Entry { number, body: row::payload(row, 1) })
+        let at = row.get::<_, row::Micros>(3).time();
+        Some(Entry { number, at, body: row::payload(row, 1) })
     };
     Ok(Page {
         entries: rows.iter().filter_map(entry).collect(),

@@ -5,6 +5,7 @@ use crate::row;
 use crate::{PostgresStore, sql};
 use selvedge_core::{Class, ClassId, Name, NamespaceId};
 use selvedge_store::{Error, NamespaceSettings};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 impl PostgresStore {
@@ -13,12 +14,17 @@ impl PostgresStore {
         self.query_in_background(&sql::NAMESPACES_INSERT, &[&name.as_str()]).await?;
         let rows = self.query_in_background(&sql::NAMESPACES_FIND, &[&name.as_str()]).await?;
         let row = rows.first().ok_or_else(|| Error::Failed(format!("namespace {name} does not exist")))?;
-        Ok(NamespaceId(row.get(0)))
+        let id = NamespaceId(row.get(0));
+        self.history.learn_namespaces([(id, name.clone())].iter());
+        Ok(id)
     }
 
     pub(crate) async fn list_namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
         let rows = self.query_in_background(&sql::NAMESPACES_LIST, &[]).await?;
-        Ok(rows.iter().map(|row| (NamespaceId(row.get(0)), Name::trusted(row.get(1)))).collect())
+        let namespace = |row: &Row| (NamespaceId(row.get(0)), Name::trusted(row.get(1)));
+        let namespaces: Vec<(NamespaceId, Name)> = rows.iter().map(namespace).collect();
+        self.history.learn_namespaces(namespaces.iter());
+        Ok(namespaces)
     }
 
     pub(crate) async fn read_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
@@ -54,10 +60,15 @@ impl PostgresStore {
             }
             Ok(interned)
         };
-        client.transaction("begin", intern).await
+        let interned = client.transaction("begin", intern).await?;
+        self.history.learn_classes(&interned);
+        Ok(interned)
     }
 
     pub(crate) async fn list_classes(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        Ok(self.query_in_background(&sql::CLASSES_LIST, &[&after.0]).await?.iter().map(row::class).collect())
+        let rows = self.query_in_background(&sql::CLASSES_LIST, &[&after.0]).await?;
+        let classes: Vec<(ClassId, Class)> = rows.iter().map(row::class).collect();
+        self.history.learn_classes(&classes);
+        Ok(classes)
     }
 }

@@ -95,6 +95,40 @@ where
 }
 
 #[tokio::test]
+async fn a_claim_that_commits_after_its_lane_was_limited_is_counted_later() {
+    let sandbox = Sandbox::with_own_database().await;
+    let contenders = [contender(&sandbox, "a", 4).await, contender(&sandbox, "b", 4).await];
+    let (a, b, plain) = (&contenders[0].server, &contenders[1].server, sandbox.plain().await);
+    a.submit_many(vec![Draft::new("kind"); 3]).await;
+    let first = fence(&a.claim_one("one").await);
+    a.complete(first).await.expect("the lease is held");
+    // A claim with another scope writes its session. It has read the lane when it waits for the row of the session.
+    plain.lock_sessions().await;
+    let mut other_scope = claim_of("one", 1);
+    other_scope.kinds = Some(vec!["kind".into()]);
+    let claim = in_background!(a => a.claim_as(other_scope));
+    sandbox.waits_for_lock("a", 1).await;
+    configure(b, GateKind::Lane, "default", concurrency_limit(1)).await;
+    plain.release().await;
+    let claimed = joined(claim).await;
+    assert_eq!(claimed[0].execution.detail.slots.lane, None, "it began before the limit was set");
+    let lane = async || b.namespace.gate(GateKind::Lane, "default").await.expect("the lane exists").gate;
+    assert_eq!(lane().await.active, 0);
+    wait_until("the lane has counted once more", async || {
+        b.tick("gate_release").await;
+        lane().await.state.adoption.is_none()
+    })
+    .await;
+    assert_eq!(lane().await.active, 1);
+    assert!(b.claim("two", 5).await.is_empty());
+    a.complete(fence(&claimed[0])).await.expect("the lease is held");
+    assert_eq!(b.claim("two", 5).await.len(), 1);
+    let broken = invariants::check(&*contenders[0].store).await;
+    assert!(broken.is_empty(), "invariants are broken: {broken:#?}");
+    stop(contenders.iter().map(|contender| &contender.server.engine)).await;
+}
+
+#[tokio::test]
 async fn a_completion_and_a_cancel_of_the_same_lease_do_not_deadlock_at_its_gate() {
     let sandbox = Sandbox::with_own_database().await;
     let contenders = [contender(&sandbox, "a", 4).await, contender(&sandbox, "b", 4).await];

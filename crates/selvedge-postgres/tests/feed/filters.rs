@@ -163,6 +163,8 @@ async fn run_suspensions(server: &Server) {
     let suspended = server.report(held, suspend).await.expect("the lease is held");
     let open = suspended.waitpoints.last().expect("there is one per draft");
     server.namespace.revoke_waitpoint(open.id, &operator()).await.expect("the revocation succeeds");
+    let reissued = server.namespace.reissue_waitpoint(open.id, None, &operator()).await;
+    reissued.expect("a new token is issued");
     server.operate(id, Action::Resume).await.expect("the execution is suspended");
     wait_until("the timeout and the expiry have acted", async || {
         let row = server.row(id).await;

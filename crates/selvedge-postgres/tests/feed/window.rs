@@ -39,7 +39,7 @@ async fn age(plain: &PlainConnection, upto: i64, days: i64, own_partition: bool)
 }
 
 fn entry(cursor: &str) -> i64 {
-    Cursor::decode(cursor).expect("the text is a cursor").entry
+    Cursor::decode(cursor).expect("the text is a cursor").0.entry
 }
 
 async fn submitted(server: &Server, count: usize) -> Vec<ExecutionId> {

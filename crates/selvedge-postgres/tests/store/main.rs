@@ -6,6 +6,7 @@ mod support;
 
 mod bounds;
 mod fixtures;
+mod history;
 mod log;
 mod log_window;
 mod notifications;

@@ -2,10 +2,11 @@
 //! the planner has: none, those of empty tables, or correct ones.
 
 use super::plan_cases::{Case, cases};
-use crate::support::Sandbox;
-use selvedge_postgres::testing;
+use crate::support::{LONG, Sandbox};
+use selvedge_postgres::{Settings, testing};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
+use std::time::Instant;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// The rows among which the statements run.
@@ -26,6 +27,14 @@ begin
   end loop;
 end
 $$;
+";
+
+/// Deletes all rows. Unlike `truncate` and `vacuum`, this makes no connection drop its plans.
+const EMPTY: &str = "
+delete from ledger; delete from gates; delete from waitpoints; delete from steps; delete from signals; delete from outbox;
+delete from flow_tags; delete from flows; delete from nodes; delete from frames; delete from streams; delete from log;
+delete from history_pages; delete from keys; delete from sessions; delete from tags; delete from class_priorities;
+delete from executions;
 ";
 
 /// Statements whose index already has the requested order.
@@ -242,21 +251,104 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "bounds/find_oldest_writer",
             "class_priorities/upsert",
             "classes/find",
+            "classes/restore",
             "flows/lock_growth",
             "log/append",
             "log/list_missing_days",
             "log/list_old_days",
             "log/list_writers",
+            "namespaces/continue",
             "namespaces/find",
             "namespaces/list",
             "namespaces/read",
+            "namespaces/restore",
             "namespaces/update",
             "outbox/upsert",
             "sessions/list",
             "sessions/upsert",
+            "tables/read_sizes",
             "token_keys/delete",
             "token_keys/list",
             "token_keys/upsert"
         ]
     );
+}
+
+/// Prepares and plans every statement on a connection.
+async fn prepare_all(client: &Client) {
+    let statements: HashMap<_, _> = testing::statements().into_iter().collect();
+    for (index, case) in cases().iter().enumerate() {
+        let prepare = format!("prepare case_{index} as {}", statements[case.name]);
+        client.batch_execute(&prepare).await.unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
+        let plan = format!("explain {}", execution(index, case));
+        client.batch_execute(&plan).await.unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
+    }
+}
+
+/// Returns the text that runs a prepared statement.
+fn execution(index: usize, case: &Case) -> String {
+    match case.arguments.as_str() {
+        "" => format!("execute case_{index}"),
+        arguments => format!("execute case_{index}({arguments})"),
+    }
+}
+
+/// Runs a statement that the connection has prepared, rolls it back, and returns its plan.
+async fn execute_prepared(client: &Client, index: usize, case: &Case) -> Plan {
+    let execute = execution(index, case);
+    let text = format!("begin; explain (analyze, buffers, timing off, format json) {execute}; rollback");
+    let answers = client.simple_query(&text).await;
+    let answers = answers.unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
+    let row = answers.iter().find_map(|answer| match answer {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    Plan::of(&serde_json::from_str(&row.expect("there is a plan")).expect("a plan is JSON"))
+}
+
+/// Returns the prepared statements that read too many pages.
+async fn slow(client: &Client) -> Vec<String> {
+    let mut slow = Vec::new();
+    for (index, case) in cases().iter().enumerate() {
+        let plan = execute_prepared(client, index, case).await;
+        if plan.pages > case.pages {
+            slow.push(format!("{} reads {} pages, not {}", case.name, plan.pages, case.pages));
+        }
+    }
+    slow
+}
+
+#[tokio::test]
+async fn open_connections_drop_the_plans_that_they_made_while_the_tables_were_small() {
+    let sandbox = Sandbox::new();
+    let settings = Settings { writers: 1, readers: 1, ..sandbox.settings() };
+    let store = sandbox.store_with("store", settings).await;
+    let plain = sandbox.plain().await;
+    // The plans are made while statistics say that the tables have twenty rows, which is what they have.
+    let few = [", 100000)", ", 50000)", ", 20000)", ", 1000)"].iter();
+    let few = few.fold(FILL.to_owned(), |text, count| text.replace(count, ", 20)"));
+    for text in [NO_AUTOVACUUM, &few, ANALYSE] {
+        plain.run(text).await;
+    }
+    let unpooled = testing::connect(&sandbox.url("unpooled"), &sandbox.settings()).await;
+    let unpooled = unpooled.expect("the connection opens");
+    prepare_all(&unpooled).await;
+    for pooled in testing::pooled(&store).await.expect("the connections open") {
+        prepare_all(&pooled).await;
+    }
+    plain.run(EMPTY).await;
+    plain.run(FILL).await;
+    let kept = slow(&unpooled).await;
+    assert!(!kept.is_empty(), "a connection that keeps its plans is slow, so the test would see it");
+    let deadline = Instant::now() + LONG;
+    loop {
+        let mut left = Vec::new();
+        for pooled in testing::pooled(&store).await.expect("the connections are open") {
+            left.extend(slow(&pooled).await);
+        }
+        if left.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}", left.join("\n"));
+    }
 }

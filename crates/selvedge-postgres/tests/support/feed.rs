@@ -3,7 +3,7 @@
 use super::{PlainConnection, Sandbox};
 use selvedge_engine::PublicEvent;
 use selvedge_engine::core::ExecutionId;
-use selvedge_engine::core::log::{Cursor, unpack};
+use selvedge_engine::core::log::{Cursor, Mark, check, last_event, unpack};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio_postgres::Row;
 
@@ -74,7 +74,9 @@ fn public_events(row: &Row) -> Vec<SeenEvent> {
     let mut seen = Vec::new();
     for (fact, event) in events.iter().enumerate() {
         for (index, (kind, _)) in event.fact.public_events().into_iter().enumerate() {
-            let cursor = Cursor { entry, fact: fact as u32, event: index as u16 + 1 }.encode();
+            let cursor = Cursor { entry, fact: fact as u32, event: index as u16 + 1 };
+            let is_last = last_event(entry, &events, event.namespace) == Some(cursor);
+            let cursor = cursor.encode(Some(Mark { check: check(&body), is_last }));
             seen.push(SeenEvent { cursor, kind, execution: event.execution, version: event.version });
         }
     }

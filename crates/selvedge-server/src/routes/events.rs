@@ -13,6 +13,7 @@ use crate::wire::query::Query;
 use crate::wire::views;
 use axum::http::{HeaderMap, StatusCode};
 use selvedge_core::fact::EVENT_TYPES;
+use selvedge_core::log::UNREADABLE;
 use selvedge_core::{ExecutionId, FlowId, Refusal};
 use selvedge_engine::{EventFilter, From, Notice, Subscription};
 
@@ -62,7 +63,8 @@ fn read_filter(query: &mut Query) -> Result<EventFilter, Refusal> {
     let types = query.text("types")?.unwrap_or_default();
     let types = types.split(',').map(str::trim).filter(|word| !word.is_empty());
     let types: Vec<String> = types.map(str::to_owned).collect();
-    let is_known = |word: &str| EVENT_TYPES.contains(&word) || RESERVED_TYPES.contains(&word);
+    let is_known =
+        |word: &str| EVENT_TYPES.contains(&word) || RESERVED_TYPES.contains(&word) || word == UNREADABLE;
     if let Some(unknown) = types.iter().find(|word| !is_known(word)) {
         let detail = format!("has {unknown:?}; there are {}", EVENT_TYPES.join(", "));
         return Err(Refusal::field("/query/types", detail));
@@ -82,7 +84,7 @@ impl Source for EventFeed {
         match self.0.next().await {
             None => Chunk::End,
             Some(Notice::Break { .. }) => Chunk::Comment(
-                "the event log cannot be read at the moment; the feed continues without gaps".into(),
+                "the event log cannot be read at the moment; the feed continues without gaps, or ends".into(),
             ),
             Some(Notice::Event(event)) => {
                 let (cursor, kind) = (event.cursor.clone(), event.kind);

@@ -34,6 +34,7 @@ pub enum Code {
     LaneDraining,
     Superseded,
     CursorExpired,
+    CursorUnknown,
     PayloadTooLarge,
     InvalidField,
     UnknownField,
@@ -62,7 +63,7 @@ pub struct CodeInfo {
 
 impl Code {
     /// Every code, ordered by status.
-    pub const ALL: [Code; 30] = [
+    pub const ALL: [Code; 31] = [
         Self::InvalidJson,
         Self::InvalidCursor,
         Self::InvalidToken,
@@ -81,6 +82,7 @@ impl Code {
         Self::LaneDraining,
         Self::Superseded,
         Self::CursorExpired,
+        Self::CursorUnknown,
         Self::PayloadTooLarge,
         Self::InvalidField,
         Self::UnknownField,
@@ -130,11 +132,13 @@ impl Code {
             Self::LimitReached => ("limit_reached", 409, "The execution has reached a limit",
                 "The detail names the limit. Continue in another execution."),
             Self::LaneDraining => ("lane_draining", 409, "The lane is draining",
-                "A draining lane accepts no submissions; its waiting executions can still be claimed. Submit to another lane, or make this one active again."),
+                "A draining lane accepts no submissions; its waiting executions can still be claimed. Submit to another lane, or make this one active again with POST /v1/lanes/NAME/resume."),
             Self::Superseded => ("superseded", 409, "A newer process has this worker instance",
                 "Stop this process: its leases were put back, and its calls are refused from now on. Give each process an instance name or an incarnation of its own."),
             Self::CursorExpired => ("cursor_expired", 410, "The cursor is older than the event log",
                 "Start again from the beginning of the log. The events in between have been deleted from it; each execution keeps its own history."),
+            Self::CursorUnknown => ("cursor_unknown", 410, "The cursor does not match the event log",
+                "The store was restored from a backup, or lost its newest commits in a failover. Start again from the beginning of the log, or now, and read again what you keep about executions."),
             Self::PayloadTooLarge => ("payload_too_large", 413, "The payload is too large",
                 "Keep an input or result within 1 MiB, a frame or the payload of a signal within 256 KiB, and a flow, batch or report within 32 MiB; store larger data elsewhere and pass a reference."),
             Self::InvalidField => ("invalid_field", 422, "A field is invalid",
@@ -301,6 +305,7 @@ impl From<Error> for Problem {
             ),
             Error::InvalidCursor => Problem::new(Code::InvalidCursor, error.to_string()),
             Error::CursorExpired => Problem::new(Code::CursorExpired, error.to_string()),
+            Error::CursorUnknown => Problem::new(Code::CursorUnknown, error.to_string()),
             Error::Store(error) if error.is_transient() => {
                 tracing::warn!(%error, "a request failed because the store is unavailable");
                 let detail = "the store cannot be reached or is too busy; repeating the request is safe";

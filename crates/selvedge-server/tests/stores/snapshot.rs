@@ -73,7 +73,10 @@ pub async fn read(server: &Server) -> Snapshot {
         }
         snapshot.insert(path, names);
     }
-    take(server, "/v1/workers".into(), &mut snapshot).await;
+    // Workers that have ended are listed for a while.
+    let (status, mut workers) = server.call("GET", "/v1/workers", None, None).await;
+    workers["items"].as_array_mut().expect("items is an array").retain(|worker| worker["live"] == true);
+    snapshot.insert("/v1/workers".into(), json!([status, workers]));
     snapshot.insert("/v1/events".into(), json!(log));
     snapshot
 }

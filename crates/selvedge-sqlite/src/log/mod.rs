@@ -11,7 +11,7 @@ pub fn log_after(connection: &Connection, after: i64, limit: u32) -> rusqlite::R
     let entries: Vec<Entry> = connection
         .prepare_cached(&sql::LOG_LIST)?
         .query_map([after, i64::from(limit)], |found| {
-            Ok(Entry { number: found.get(0)?, body: row::bytes(found, 1)? })
+            Ok(Entry { number: found.get(0)?, body: row::bytes(found, 1)?, at: row::time(found, 2)? })
         })?
         .collect::<rusqlite::Result<_>>()?;
     let number = |statement: &str| -> rusqlite::Result<i64> {

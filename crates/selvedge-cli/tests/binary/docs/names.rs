@@ -234,6 +234,7 @@ fn every_field_of_a_response_is_documented() {
     let call = |path: &str, body: Value| post(&format!("{url}/{path}"), &body).1;
     let mut responses = vec![
         put("lanes/n", json!({"concurrency": 9, "rate": {"count": 9, "window_ms": 1000}})),
+        put("admin/namespaces/n", json!({"suspension_timeout_ms": 1000})),
         put("quotas/n", json!({"concurrency": 1})),
         put("budgets/n", json!({"limits": {"tokens": {"hard": 10, "soft": 5}}, "scope": "lane"})),
     ];

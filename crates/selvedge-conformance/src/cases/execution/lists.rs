@@ -40,7 +40,7 @@ fn picked(rows: &[Execution], pick: impl Fn(&Execution) -> bool) -> Vec<Executio
 /// Returns a history with a claim by one of three workers, for every other row.
 fn claimed_by(index: usize, at: Timestamp) -> History {
     let mut history = History::default();
-    if index % 2 == 0 {
+    if index.is_multiple_of(2) {
         let name = |prefix: &str| Name::trusted(&format!("{prefix}{}", index % 3));
         let (worker, instance) = (name("worker"), name("instance"));
         let lease = LeaseRef { id: LeaseId(Uuid::new_v4()), epoch: 1, worker, instance };
@@ -53,7 +53,7 @@ fn claimed_by(index: usize, at: Timestamp) -> History {
 /// Returns an error for every third row.
 fn error(index: usize) -> Option<Failure> {
     let class = FailureClass::Transient;
-    (index % 3 == 0).then(|| Failure { message: format!("Connection to host-{index} refused"), class })
+    index.is_multiple_of(3).then(|| Failure { message: format!("Connection to host-{index} refused"), class })
 }
 
 /// Inserts rows of two classes, in many states, with and without flows and tags, some with equal times.

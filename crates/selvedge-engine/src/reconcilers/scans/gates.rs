@@ -71,6 +71,8 @@ impl Reconciler for GateScan {
                         adopt_active(&*context.store, &context.committer, &gate.name, count).await?;
                 }
             }
+            // A lane holds no execution. Locking it among other gates would break the order: lanes come before them.
+            gates.retain(|gate| gate.name.kind != GateKind::Lane);
             tally += release(context, gates).await?;
             if found < PAGE as usize || after.is_none() {
                 break;

@@ -68,6 +68,49 @@ async fn a_reader_that_resumes_at_its_cursor_sees_every_event_once() {
 }
 
 #[tokio::test]
+async fn a_cursor_of_another_history_of_the_log_is_unknown() {
+    let (server, restored) = (Server::start().await, Server::start().await);
+    submit_and_complete(&server, json!({ "kind": "k" })).await;
+    let page = server.get("/v1/events").await.json();
+    let items = page["items"].as_array().expect("items is an array").clone();
+    let cursors: Vec<String> = items.iter().map(|event| text_of(&event["cursor"])).collect();
+    let first = cursors.first().expect("the log has events");
+    let end = text_of(&page["resume_cursor"]);
+    // The other store has nothing, then other entries with the same numbers.
+    for _ in 0..2 {
+        for cursor in [first, &end] {
+            let reply = restored.get(&format!("/v1/events?after={cursor}")).await;
+            assert_eq!(reply.problem(), (410, "cursor_unknown".into(), String::new()));
+            let headers = [("accept", "text/event-stream"), ("last-event-id", cursor.as_str())];
+            let reply = restored.send("GET", "/v1/events", &headers, Vec::new()).await;
+            assert_eq!(reply.problem(), (410, "cursor_unknown".into(), String::new()));
+        }
+        submit_and_complete(&restored, json!({ "kind": "k" })).await;
+    }
+    let id = text_of(&items[0]["execution"]);
+    let restored_id = restored.submit(json!({ "kind": "k" })).await;
+    let path = format!("/v1/executions/{restored_id}/events?cursor={first}");
+    assert_eq!(restored.get(&path).await.problem().1, "cursor_unknown");
+    // In its own store every cursor is good, also the one at the end.
+    for cursor in cursors.iter().chain([&end]) {
+        assert_eq!(server.get(&format!("/v1/events?after={cursor}")).await.status, 200);
+    }
+    // A cursor of an earlier version has no check of its entry.
+    let unchecked = format!("1{}", &first[1..29]);
+    let page = server.get(&format!("/v1/events?execution={id}&after={unchecked}")).await.json();
+    assert_eq!(types(&page), COMPLETED_EVENTS[1..]);
+}
+
+#[tokio::test]
+async fn a_filter_and_the_metrics_know_unreadable_entries() {
+    let server = Server::start().await;
+    let page = server.get("/v1/events?types=log.unreadable").await.json();
+    assert_eq!(page["items"], json!([]));
+    let metrics = String::from_utf8(server.get("/metrics").await.body).expect("metrics are text");
+    assert!(metrics.contains("\nselvedge_log_unreadable_total 0\n"), "{metrics}");
+}
+
+#[tokio::test]
 async fn events_are_filtered() {
     let server = Server::start().await;
     let first = submit_and_complete(&server, json!({ "kind": "k", "tags": { "a": "1" } })).await;

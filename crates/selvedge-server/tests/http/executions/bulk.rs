@@ -49,7 +49,7 @@ async fn a_dry_run_reports_what_the_action_would_do_and_changes_nothing() {
     let expected = |count: &str| {
         json!({
             "matched": 4, count: 2, "unchanged": 1, "refused": refused, "not_found": [],
-            "ids": newest_first(&ids[1..]),
+            "ids": newest_first(&ids[1..]), "duplicate": false,
         })
     };
     assert_eq!(without_detail(rehearsed), expected("would_change"));
@@ -69,6 +69,7 @@ async fn a_bulk_action_by_ids_names_those_that_do_not_exist() {
         let result = bulk(&server, request.clone()).await;
         let expected = json!({
             "matched": 2, "done": done, "unchanged": unchanged, "refused": [], "not_found": [unknown], "ids": changed,
+            "duplicate": false,
         });
         assert_eq!(result, expected, "an id that is given twice counts once");
     }

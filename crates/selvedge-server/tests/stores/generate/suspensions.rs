@@ -82,7 +82,7 @@ async fn steps(driver: &Driver) {
     driver.complete(&driver.claim_one("steps").await, json!("all steps")).await;
 }
 
-/// Waitpoints that were delivered, revoked and expired.
+/// Waitpoints that were delivered, revoked, issued again and expired.
 async fn waitpoints(driver: &mut Driver) {
     let id = driver.submit(111, "waitpoints", json!({})).await;
     let claim = driver.claim_one("waitpoints").await;
@@ -94,12 +94,12 @@ async fn waitpoints(driver: &mut Driver) {
             &claim,
             json!({
                 "condition": { "count": { "n": 2, "of": ["used", "second"], "distinct": "waitpoints" } },
-                "waitpoints": ["used", { "name": "second", "source": "bob" }, "revoked"],
+                "waitpoints": ["used", { "name": "second", "source": "bob" }, "revoked", "reissued"],
             }),
         )
         .await;
     driver.server.tick("waitpoint_expiry", 1).await;
-    let [used, second, revoked] = [0, 1, 2].map(|index| suspended["waitpoints"][index].clone());
+    let [used, second, revoked, reissued] = [0, 1, 2, 3].map(|index| suspended["waitpoints"][index].clone());
     for waitpoint in [&used, &second] {
         let path = format!("/v1/waitpoints/{}/signal", text(&waitpoint["id"]));
         let body = json!({ "token": waitpoint["token"], "payload": { "approved": true } });
@@ -109,6 +109,8 @@ async fn waitpoints(driver: &mut Driver) {
         .server
         .call_ok("POST", &format!("/v1/waitpoints/{}/revoke", text(&revoked["id"])), json!({}))
         .await;
+    let path = format!("/v1/waitpoints/{}/reissue", text(&reissued["id"]));
+    driver.server.call_ok("POST", &path, json!({})).await;
     driver.notes.add("used_waitpoint", used);
     driver.notes.add("revoked_waitpoint", revoked);
     driver.complete(&driver.claim_one("waitpoints").await, json!("approved twice")).await;

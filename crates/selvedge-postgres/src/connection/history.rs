@@ -1,0 +1,142 @@
+//! The history of the database that connections lead to.
+//!
+//! After a failover that lost commits, or after a backup was restored, the database gives the ids of lost classes and
+//! namespaces to others, and rows that this process has cached may never have been written. Only a new connection can lead
+//! there: a session ends with its server. So every new connection, before it is used,
+//!
+//! - drops everything that is cached about rows: bounds, the settled part of the log, and the leases of the engine, which
+//!   compares [`History::number`];
+//! - compares all classes and namespaces that this process knows with those of the database. Missing ones are inserted
+//!   again with their ids: nobody has them yet. If an id stands for something else, the connection is refused: this process
+//!   would claim the work of one lane or tenant as that of another. Every call then fails as unavailable, until the process
+//!   is started again and reads the names anew.
+//!
+//! Namespaces and classes are never deleted, so otherwise every known one is found.
+
+use crate::{row, sql};
+use selvedge_core::{Class, ClassId, Name, NamespaceId};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio_postgres::{Client, Error};
+
+/// The names that this process has learned from the database.
+#[derive(Default)]
+pub struct History {
+    number: AtomicU64,
+    known: Mutex<Known>,
+}
+
+#[derive(Clone, Default)]
+struct Known {
+    namespaces: HashMap<i32, Name>,
+    classes: BTreeMap<i32, Class>,
+}
+
+/// The result of a comparison.
+#[derive(Debug, PartialEq, Eq)]
+enum Comparison {
+    /// The database has all known names.
+    Same,
+    /// The database lacks names.
+    Missing,
+    /// An id stands for something else.
+    Other(String),
+}
+
+impl History {
+    /// Returns a number that rises whenever cached rows may have become wrong.
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// Notes that a connection is new.
+    pub fn connected(&self) {
+        self.number.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Remembers namespaces that were read or written.
+    pub fn learn_namespaces<'a>(&self, namespaces: impl Iterator<Item = &'a (NamespaceId, Name)>) {
+        let namespaces = namespaces.map(|(id, name)| (id.0, name.clone()));
+        self.known().namespaces.extend(namespaces);
+    }
+
+    /// Remembers classes that were read or written.
+    pub fn learn_classes(&self, classes: &[(ClassId, Class)]) {
+        if !classes.is_empty() {
+            self.known().classes.extend(classes.iter().map(|(id, class)| (id.0, class.clone())));
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compares the known names with the database of a new connection, and inserts missing ones. Returns the reason if the
+    /// connection must not be used.
+    pub async fn check(&self, client: &mut Client) -> Result<Result<(), String>, Error> {
+        let known = self.known().clone();
+        if known.namespaces.is_empty() && known.classes.is_empty() {
+            return Ok(Ok(()));
+        }
+        let mut comparison = known.compare(client).await?;
+        if comparison == Comparison::Missing {
+            tracing::warn!("the database has lost classes or namespaces; they are inserted again");
+            known.restore(client).await?;
+            comparison = known.compare(client).await?;
+        }
+        Ok(match comparison {
+            Comparison::Same => Ok(()),
+            Comparison::Missing => Err("classes or namespaces are missing in the database".to_owned()),
+            Comparison::Other(what) => Err(what),
+        })
+    }
+}
+
+impl Known {
+    async fn compare(&self, client: &Client) -> Result<Comparison, Error> {
+        let rows = client.query(sql::NAMESPACES_LIST.as_str(), &[]).await?;
+        let namespaces: HashMap<i32, &str> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let rows = client.query(sql::CLASSES_LIST.as_str(), &[&0_i32]).await?;
+        let classes: HashMap<i32, Class> =
+            rows.iter().map(row::class).map(|(id, class)| (id.0, class)).collect();
+        let mut missing = false;
+        for (id, name) in &self.namespaces {
+            match namespaces.get(id) {
+                Some(found) if *found == name.as_str() => {}
+                Some(found) => {
+                    return Ok(Comparison::Other(format!("namespace {id} is {found}, not {name}")));
+                }
+                None => missing = true,
+            }
+        }
+        for (id, class) in &self.classes {
+            match classes.get(id) {
+                Some(found) if found == class => {}
+                Some(_) => return Ok(Comparison::Other(format!("class {id} is another one"))),
+                None => missing = true,
+            }
+        }
+        Ok(if missing { Comparison::Missing } else { Comparison::Same })
+    }
+
+    /// Inserts the missing names with their ids. Names or ids that exist are left alone.
+    async fn restore(&self, client: &mut Client) -> Result<(), Error> {
+        let transaction = client.transaction().await?;
+        transaction.batch_execute("lock table namespaces, classes in share row exclusive mode").await?;
+        for (id, name) in &self.namespaces {
+            transaction.execute(sql::NAMESPACES_RESTORE.as_str(), &[id, &name.as_str()]).await?;
+        }
+        transaction.query(sql::NAMESPACES_CONTINUE.as_str(), &[]).await?;
+        for (id, class) in &self.classes {
+            let capabilities: Vec<&str> = class.capabilities.iter().map(Name::as_str).collect();
+            transaction
+                .execute(
+                    sql::CLASSES_RESTORE.as_str(),
+                    &[id, &class.namespace.0, &class.lane.as_str(), &class.kind.as_str(), &capabilities],
+                )
+                .await?;
+        }
+        transaction.commit().await
+    }
+}
