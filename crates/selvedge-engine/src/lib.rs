@@ -182,9 +182,9 @@ impl Engine {
         self.inner.supervisor.tick(reconciler).await
     }
 
-    /// Checks that the store answers.
+    /// Checks that the store accepts writes: by the last one, or by a small one if the last one was too long ago.
     pub async fn ping(&self) -> Result<(), Error> {
-        Ok(self.inner.store.ping().await?)
+        Ok(self.inner.committer.check_writes().await?)
     }
 
     /// Shuts down: waiting claims return, accepted rules get their replies, and reconcilers finish or are aborted.

@@ -1,8 +1,8 @@
 //! The embedded store: one SQLite file, one engine process, one writer thread.
 //!
-//! - `connection/`: the file. `lock` keeps other processes out, `schema` migrates it, `writer` is the thread that owns
-//!   the one writing connection and commits everything that is queued at once, `readers` are a few connections that
-//!   only read;
+//! - `connection/`: the file. `lock` and `owner` keep other processes out, `damage` and `files` find damaged and replaced
+//!   files, `schema` migrates, `writer` is the thread that owns the one writing connection and commits everything that is
+//!   queued at once, `readers` are a few connections that only read;
 //! - `transaction`, `load`, `save`, `save_flow`: a decision in a transaction;
 //! - `streams`, `record`, `gates`: streams with their frames; signals, steps and waitpoints; gates with the executions
 //!   that they hold, and the ledger: each read, loaded and saved;
@@ -32,11 +32,13 @@ mod transaction;
 pub use sql::all as statements;
 
 use clock::Clock;
+use connection::files::{self, Files};
 use connection::job::{self, Job, JobContext};
 use connection::lock::Lock;
+use connection::owner::Epoch;
 use connection::readers::Readers;
 use connection::schema;
-use connection::writer::{Figures, Writer};
+use connection::writer::{Claim, Figures, Writer};
 use selvedge_store::Error;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -51,7 +53,7 @@ pub struct SqliteStore {
     readers: Arc<Readers>,
     figures: Arc<Figures>,
     writer: Mutex<Option<WriterThread>>,
-    lock: Mutex<Option<Lock>>,
+    lock: Mutex<Option<Arc<Lock>>>,
 }
 
 /// The writer's thread and the queue of its jobs.
@@ -73,35 +75,41 @@ impl SqliteStore {
     fn open_blocking(path: &Path) -> Result<SqliteStore, Error> {
         let path: PathBuf = connection::locate(path)?;
         let lock = Lock::acquire(&path)?;
+        files::check_name(&path)?;
         let mut connection = connection::writer(&path).map_err(|error| match error {
             Error::BadAddress(why) => Error::BadAddress(format!("{}: {why}", path.display())),
             other => other,
         })?;
         schema::migrate(&mut connection)?;
+        let claim = Claim { epoch: Epoch::raise(&mut connection)?, files: Files::of(&path)? };
         let floor = connection
             .query_row(&sql::CLOCK_READ_FLOOR, (), |row| row.get(0))
             .map_err(connection::failure::failure)?;
         let clock = Arc::new(Clock::starting_at(floor));
         let figures = Arc::new(Figures::default());
-        let writer = Writer::new(connection, clock.clone(), figures.clone())?;
+        let writer = Writer::new(connection, claim, clock.clone(), figures.clone())?;
         let (jobs, queue) = channel();
+        let held = lock.clone();
         let thread = std::thread::Builder::new()
             .name("selvedge-sqlite".into())
-            .spawn(move || writer.run(&queue))
+            .spawn(move || {
+                writer.run(&queue);
+                drop(held);
+            })
             .map_err(|error| Error::Unavailable(format!("the writer's thread did not start: {error}")))?;
         Ok(SqliteStore {
             clock,
-            readers: Readers::new(path),
+            readers: Readers::new(path, lock.clone()),
             figures,
             writer: Mutex::new(Some(WriterThread { jobs, thread })),
             lock: Mutex::new(Some(lock)),
         })
     }
 
-    /// Writes the address at which this process listens to the lock file, for the error that another process gets when it
+    /// Writes the address at which this process listens to the owner file, for the error that another process gets when it
     /// tries to open the store.
     pub fn set_address(&self, address: &str) {
-        if let Some(lock) = locked(&self.lock).as_mut() {
+        if let Some(lock) = locked(&self.lock).as_ref() {
             lock.write_owner(Some(address));
         }
     }

@@ -1,6 +1,7 @@
 //! The contract of a store, fulfilled: changes go to the writer, reads to a reader.
 
 use crate::connection::failure::failure;
+use crate::connection::owner::Epoch;
 use crate::read::{due, flows, list, names};
 use crate::transaction::decide;
 use crate::{SqliteStore, gates, locked, read, record, sql, streams, wait_for};
@@ -289,7 +290,11 @@ impl Store for SqliteStore {
     }
 
     async fn ping(&self) -> Result<(), Error> {
-        self.readers.read(|connection| connection.query_row("select 1", (), |_| Ok(()))).await
+        self.write(|context| {
+            let written = Epoch::read(context.connection).and_then(|epoch| epoch.write(context.connection));
+            written.map_err(failure)
+        })
+        .await
     }
 
     async fn close(&self) {

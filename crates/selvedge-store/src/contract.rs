@@ -385,7 +385,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns totals for benchmarks, (commits, bytes of write-ahead log), if the store counts them.
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error>;
-    /// Checks that the store answers.
+    /// Checks that the store accepts writes, by a small write that changes no value.
     async fn ping(&self) -> Result<(), Error>;
     /// Releases connections, threads and files. Transactions under way finish; later calls may fail. May be called twice.
     async fn close(&self);

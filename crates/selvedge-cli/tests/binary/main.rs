@@ -1,9 +1,13 @@
 //! Tests of the real binary: it is started, called with `curl`, stopped and killed.
 
+mod backup;
 mod crash;
 mod dev;
 mod docs;
 mod feed;
+mod files;
+mod ownership;
+mod readiness;
 mod refusals;
 mod reservations;
 mod secret;

@@ -13,6 +13,7 @@
 use super::batch::{Batch, FinishedBatch};
 use super::dispatcher::FollowUp;
 use super::effects::CommitEffects;
+use super::health::WriteHealth;
 use super::host::EngineHost;
 use super::schedule::{Footprint, QueuedTask, STUCK_AFTER, Schedule};
 use super::task::{CommitTask, new_task, receive};
@@ -52,6 +53,7 @@ pub struct Committer {
     queue: Mutex<Queue>,
     idle: Notify,
     batches: AtomicU64,
+    health: WriteHealth,
 }
 
 #[derive(Default)]
@@ -81,6 +83,7 @@ impl Committer {
             queue: Mutex::default(),
             idle: Notify::new(),
             batches: AtomicU64::new(0),
+            health: WriteHealth::default(),
         })
     }
 
@@ -192,6 +195,11 @@ impl Committer {
         self.batches.load(Ordering::Relaxed)
     }
 
+    /// Fails if the store does not accept writes.
+    pub async fn check_writes(&self) -> Result<(), selvedge_store::Error> {
+        self.health.check(&*self.store).await
+    }
+
     /// Reports whether new rules are refused.
     pub fn is_closed(&self) -> bool {
         self.queue().closed
@@ -298,6 +306,7 @@ impl Committer {
     ) -> (Vec<Box<dyn CommitTask>>, Result<Transaction, selvedge_store::Error>) {
         let batch = Batch::new(self.host.clone(), tasks);
         let transaction = self.store.transact(Box::new(batch.clone())).await;
+        self.health.record(&transaction);
         let FinishedBatch { mut tasks, handed_over, effects } = batch.finish();
         match transaction {
             Ok(transaction) => {

@@ -2,13 +2,14 @@
 //!
 //! A rule passes through these files in order: `task` (the rule with the channel for its reply), `schedule` (the
 //! queue), `committer` (the writers), `batch` and `host` (the batch as the store and the transaction driver see it),
-//! `effects` (everything to do after the commit). `waiting_claims` and `lease_cache` are state that transactions share
+//! `effects` (everything to do after the commit). `health` remembers the result of the last one. `waiting_claims` and `lease_cache` are state that transactions share
 //! within this process. `dispatcher` runs the work that a commit left in the outbox.
 
 mod batch;
 mod committer;
 pub mod dispatcher;
 mod effects;
+mod health;
 mod host;
 mod lease_cache;
 mod schedule;

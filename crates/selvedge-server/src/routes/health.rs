@@ -11,7 +11,7 @@ use selvedge_engine::Tally;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The longest time that the store may take to respond to a ping before the server counts as not ready.
+/// The longest time that the store may take to write before the server counts as not ready.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// `GET /healthz`: succeeds while the process responds.
@@ -22,7 +22,7 @@ pub async fn healthz() -> Response {
     })
 }
 
-/// `GET /readyz`: succeeds if the store responds and the server is not shutting down.
+/// `GET /readyz`: succeeds if the store accepts writes and the server is not shutting down.
 pub async fn readyz(State(state): State<AppState>) -> HandlerResult {
     if state.shutdown.is_shutting_down() {
         return Err(selvedge_engine::Error::Closed.into());
@@ -38,7 +38,7 @@ pub async fn readyz(State(state): State<AppState>) -> HandlerResult {
         Ok(Err(error)) => error.to_string(),
         Err(_elapsed) => format!("no response within {} s", PING_TIMEOUT.as_secs()),
     };
-    let detail = format!("the {store} store does not respond: {cause}");
+    let detail = format!("the {store} store does not accept writes: {cause}");
     Err(Problem::new(Code::StoreUnavailable, detail))
 }
 

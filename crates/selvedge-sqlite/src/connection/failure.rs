@@ -1,5 +1,6 @@
 //! The store's errors for SQLite's, and unreadable values as SQLite's errors.
 
+use crate::connection::damage::damaged;
 use rusqlite::ErrorCode;
 use rusqlite::types::Type;
 use selvedge_store::Error;
@@ -19,11 +20,10 @@ pub fn failure(error: rusqlite::Error) -> Error {
             | ErrorCode::FileLockingProtocolFailed,
         ) => Error::Unavailable(error.to_string()),
         Some(ErrorCode::NotADatabase) => {
-            Error::BadAddress("the file is not a database; name another path for the store".into())
+            let advice = "restore it from a backup, or name another path for the store";
+            Error::BadAddress(format!("the file is not a database, or its first page is damaged; {advice}"))
         }
-        Some(ErrorCode::DatabaseCorrupt) => {
-            Error::Failed(format!("the file is damaged: {error}; restore it from a backup"))
-        }
+        Some(ErrorCode::DatabaseCorrupt) => damaged(&error.to_string()),
         _ => Error::Failed(error.to_string()),
     }
 }

@@ -1,89 +1,137 @@
-//! One process per file: a lock file beside the database, whose lock the operating system releases when the process ends.
+//! One process per file: a lock of the operating system on the database file itself, until the process ends.
 //!
-//! The lock file names its owner, for the error that a second process gets. It is never deleted: otherwise two processes
-//! could hold locks on two different files of the same name.
+//! The lock belongs to the file and not to a path, so a second process finds it through a hard link, a bind mount or a
+//! linked directory, and whatever happened to the files beside the database. It is an `flock`. On Linux that does not
+//! interact with SQLite's own `fcntl` locks, so other programs can read the file and back it up.
+//!
+//! When a process closes any descriptor of a file, it loses all its `fcntl` locks on that file. So this descriptor is
+//! opened before SQLite opens the file, and closed after all connections are. For the same reason a second store in the
+//! same process is refused before it opens the file.
+//!
+//! The owner file beside the database names the owner, for the error that a second process gets. It is locked, too: other
+//! systems do not separate the two kinds of locks, and builds before this one know no other lock.
 
+use super::files::{FileId, with_suffix};
+use crate::locked;
 use selvedge_store::Error;
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex};
 
-/// The exclusive right to use a database, until it is dropped.
+/// The database files that this process has locked.
+static OPEN: LazyLock<Mutex<HashSet<FileId>>> = LazyLock::new(Mutex::default);
+
+/// The exclusive right to use a database, until it is dropped. Every connection keeps it alive.
 #[derive(Debug)]
 pub struct Lock {
-    file: File,
+    owner: OwnerFile,
+    /// None while it is dropped.
+    database: Option<File>,
+    id: Option<FileId>,
 }
 
 impl Lock {
-    /// Acquires the lock of the database at `database`, or fails with an error that names its owner.
-    pub fn acquire(database: &Path) -> Result<Lock, Error> {
-        let path = lock_file(database);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(|error| cannot_open(&path, &error))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(in_use(database, &mut file)),
-            Err(TryLockError::Error(error)) => return Err(cannot_open(&path, &error)),
+    /// Acquires the lock of the database at `path`, which is created if it does not exist, or fails with an error that names
+    /// its owner.
+    pub fn acquire(path: &Path) -> Result<Arc<Lock>, Error> {
+        let mut open = locked(&OPEN);
+        let owner = OwnerFile::open(path)?;
+        if FileId::of(path).is_ok_and(|id| id.is_some_and(|id| open.contains(&id))) {
+            return Err(owner.in_use(path));
         }
-        let mut lock = Lock { file };
+        take(&owner.file, path, &owner)?;
+        let database = open_or_create(path).map_err(|error| cannot_lock(path, &error))?;
+        if cfg!(target_os = "linux") {
+            take(&database, path, &owner)?;
+        }
+        let id = FileId::of_file(&database).map_err(|error| cannot_lock(path, &error))?;
+        open.extend(id);
+        let lock = Lock { owner, database: Some(database), id };
         lock.write_owner(None);
-        Ok(lock)
+        Ok(Arc::new(lock))
     }
 
-    /// Writes this process, and the address at which it listens, to the lock file.
-    pub fn write_owner(&mut self, address: Option<&str>) {
+    /// Writes this process, and the address at which it listens, to the owner file.
+    pub fn write_owner(&self, address: Option<&str>) {
         let owner = format!("{}\n{}\n", std::process::id(), address.unwrap_or_default());
-        self.write(&owner);
-    }
-
-    /// Replaces the text of the lock file. A failure is only logged: the lock holds without it.
-    fn write(&mut self, text: &str) {
-        let written = self
-            .file
-            .set_len(0)
-            .and_then(|()| self.file.seek(SeekFrom::Start(0)))
-            .and_then(|_| self.file.write_all(text.as_bytes()));
-        if let Err(error) = written {
-            tracing::warn!(%error, "the owner could not be written to the lock file");
-        }
+        self.owner.write(&owner);
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        self.write("");
+        self.owner.write("");
+        // Closed before another store of this process may open the file: later, the close would release its locks.
+        let mut open = locked(&OPEN);
+        drop(self.database.take());
+        if let Some(id) = self.id {
+            open.remove(&id);
+        }
     }
 }
 
-/// Returns the path of a database's lock file.
-fn lock_file(database: &Path) -> PathBuf {
-    let mut path = database.as_os_str().to_owned();
-    path.push("-lock");
-    path.into()
+/// The file beside a database that names its owner. It is never deleted: otherwise two processes could hold locks on two
+/// different files of the same name.
+#[derive(Debug)]
+struct OwnerFile {
+    file: File,
 }
 
-fn cannot_open(path: &Path, error: &std::io::Error) -> Error {
+impl OwnerFile {
+    fn open(database: &Path) -> Result<OwnerFile, Error> {
+        let path = with_suffix(database, "-lock");
+        let file = open_or_create(&path).map_err(|error| cannot_lock(&path, &error))?;
+        Ok(OwnerFile { file })
+    }
+
+    /// Replaces the text of the file. A failure is only logged: the lock holds without it.
+    fn write(&self, text: &str) {
+        let mut file = &self.file;
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.seek(SeekFrom::Start(0)))
+            .and_then(|_| file.write_all(text.as_bytes()));
+        if let Err(error) = written {
+            tracing::warn!(%error, "the owner could not be written to the lock file");
+        }
+    }
+
+    /// Returns the error for a database that another store has locked.
+    fn in_use(&self, database: &Path) -> Error {
+        let mut owner = String::new();
+        // An unreadable file only makes the message shorter.
+        let _ = (&self.file).read_to_string(&mut owner);
+        let mut lines = owner.lines().map(str::trim);
+        let process = match lines.next().filter(|line| !line.is_empty()) {
+            Some(pid) => format!("process {pid}"),
+            None => "another process".into(),
+        };
+        let advice = match lines.next().filter(|line| !line.is_empty()) {
+            Some(address) => format!(", which listens on {address}; connect to it, or stop it first"),
+            None => "; stop it first, or use another path".into(),
+        };
+        Error::InUse(format!("{} is already open in {process}{advice}", database.display()))
+    }
+}
+
+/// Locks a file, or fails with an error that names the owner of the database.
+fn take(file: &File, database: &Path, owner: &OwnerFile) -> Result<(), Error> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(owner.in_use(database)),
+        Err(TryLockError::Error(error)) => Err(cannot_lock(database, &error)),
+    }
+}
+
+fn open_or_create(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+fn cannot_lock(path: &Path, error: &std::io::Error) -> Error {
     let path = path.display();
-    Error::Unavailable(format!("cannot lock {path}: {error}; the store needs a directory it may write to"))
-}
-
-fn in_use(database: &Path, file: &mut File) -> Error {
-    let mut owner = String::new();
-    // An unreadable lock file only makes the message shorter.
-    let _ = file.read_to_string(&mut owner);
-    let mut lines = owner.lines().map(str::trim);
-    let process = match lines.next().filter(|line| !line.is_empty()) {
-        Some(pid) => format!("process {pid}"),
-        None => "another process".into(),
-    };
-    let advice = match lines.next().filter(|line| !line.is_empty()) {
-        Some(address) => format!(", which listens on {address}; connect to it, or stop it first"),
-        None => "; stop it first, or use another path".into(),
-    };
-    Error::InUse(format!("{} is already open in {process}{advice}", database.display()))
+    Error::Unavailable(format!(
+        "cannot lock {path}: {error}; the store needs a directory on a local disk that it may write to"
+    ))
 }

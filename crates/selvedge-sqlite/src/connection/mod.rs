@@ -1,8 +1,11 @@
 //! Connections to the file: its path, and the settings of the writing and the reading connections.
 
+pub mod damage;
 pub mod failure;
+pub mod files;
 pub mod job;
 pub mod lock;
+pub mod owner;
 pub mod readers;
 pub mod schema;
 pub mod writer;
@@ -19,8 +22,8 @@ const PREPARED_STATEMENTS: usize = 256;
 /// example a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the canonical path of a store, so that two names of one file have the same lock. Fails if the path cannot be a
-/// store.
+/// Returns the canonical path of a store, so that the files beside the database have the same names in every process. Fails
+/// if the path cannot be a store.
 pub fn locate(path: &Path) -> Result<PathBuf, Error> {
     let shown = path.display();
     if path.as_os_str().is_empty() || path == Path::new(":memory:") {
@@ -51,11 +54,12 @@ pub fn locate(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// Opens the writing connection. Commits wait for the disk. A database of another program is refused before it is
-/// changed.
+/// Opens the writing connection. Commits wait for the disk. A database of another program, and a damaged one, is refused
+/// before it is changed.
 pub fn writer(path: &Path) -> Result<Connection, Error> {
-    let connection = open(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+    let mut connection = open(path, OpenFlags::SQLITE_OPEN_CREATE)?;
     schema::check(&connection)?;
+    damage::check(&mut connection, damage::CHECK_LIMIT)?;
     // The writer checkpoints by itself. The log is cut to 64 MiB after a checkpoint; the page cache has 64 MiB.
     let settings = "
         pragma journal_mode = wal;

@@ -3,6 +3,7 @@
 //! Each call is a read transaction that starts after the call was made, so it sees everything that was answered before.
 
 use crate::connection::failure::failure;
+use crate::connection::lock::Lock;
 use crate::{connection, locked};
 use rusqlite::Connection;
 use selvedge_store::Error;
@@ -17,17 +18,28 @@ const READERS: u32 = 4;
 #[derive(Debug)]
 pub struct Readers {
     path: PathBuf,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<Reader>>,
     permits: Arc<Semaphore>,
+    /// None after the close.
+    lock: Mutex<Option<Arc<Lock>>>,
+}
+
+/// A reading connection.
+#[derive(Debug)]
+struct Reader {
+    // Closed before the lock is released.
+    connection: Connection,
+    _lock: Option<Arc<Lock>>,
 }
 
 impl Readers {
-    /// Returns a pool for the file at `path`, without connections yet.
-    pub fn new(path: PathBuf) -> Arc<Readers> {
+    /// Returns a pool for the file at `path`, without connections yet. Each of them keeps the lock alive.
+    pub fn new(path: PathBuf, lock: Arc<Lock>) -> Arc<Readers> {
         Arc::new(Readers {
             path,
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(READERS as usize)),
+            lock: Mutex::new(Some(lock)),
         })
     }
 
@@ -49,13 +61,19 @@ impl Readers {
 
     fn read_blocking<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         let idle = locked(&self.idle).pop();
-        let mut connection = match idle {
-            Some(connection) => connection,
-            None => connection::reader(&self.path)?,
+        let mut reader = match idle {
+            Some(reader) => reader,
+            None => self.open()?,
         };
-        let outcome = connection.transaction().and_then(|transaction| work(&transaction)).map_err(failure);
-        locked(&self.idle).push(connection);
+        let outcome =
+            reader.connection.transaction().and_then(|transaction| work(&transaction)).map_err(failure);
+        locked(&self.idle).push(reader);
         outcome
+    }
+
+    fn open(&self) -> Result<Reader, Error> {
+        let lock = locked(&self.lock).clone();
+        Ok(Reader { connection: connection::reader(&self.path)?, _lock: lock })
     }
 
     /// Waits for running reads, refuses further ones, and closes the connections.
@@ -65,5 +83,6 @@ impl Readers {
             drop(all);
         }
         locked(&self.idle).clear();
+        locked(&self.lock).take();
     }
 }

@@ -6,16 +6,24 @@
 //!
 //! If SQLite rolls back the whole transaction in the middle (a full disk), the jobs that had run in it get an error and
 //! the others run in a new transaction. The thread ends when the store is closed or dropped, after all queued jobs.
+//!
+//! A commit counts only if this process still owns the file: the epoch of the owner is compared in the transaction, and
+//! the identity of the files after the commit, before the answers. Both cost microseconds, the sync of the disk hundreds.
+//! A writer that has lost its file refuses everything from then on.
 
 use super::job::{Job, JobContext};
 use crate::clock::Clock;
 use crate::connection::failure::failure;
+use crate::connection::files::{Files, Loss};
+use crate::connection::owner::Epoch;
 use rusqlite::Connection;
 use selvedge_store::Error;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 /// The most jobs that share one commit.
 const GROUP: usize = 64;
@@ -23,6 +31,8 @@ const GROUP: usize = 64;
 const CHECKPOINT_PAGES: i64 = 4096;
 /// The size of a page of the write-ahead log with its header, in bytes.
 const FRAME_BYTES: i64 = 4096 + 24;
+/// The interval at which an idle writer checks its files.
+const IDLE_CHECK: Duration = Duration::from_secs(1);
 
 /// Counters of commits and written bytes.
 #[derive(Debug, Default)]
@@ -52,14 +62,33 @@ impl Figures {
 /// The writing connection and everything else that the thread owns.
 pub struct Writer {
     connection: Connection,
+    claim: Claim,
     clock: Arc<Clock>,
     figures: Arc<Figures>,
+    /// Why this process no longer owns the file.
+    lost: RefCell<Option<Lost>>,
+}
+
+/// The proof that this process owns the file.
+pub struct Claim {
+    /// The epoch of this opening.
+    pub epoch: Epoch,
+    /// The files that were opened.
+    pub files: Files,
+}
+
+/// The end of the ownership.
+struct Lost {
+    error: Error,
+    /// True if other files are at the paths. Closing the connection would delete the write-ahead log there.
+    replaced: bool,
 }
 
 impl Writer {
     /// Returns a writer on this connection that counts its commits in `figures`.
     pub fn new(
         mut connection: Connection,
+        claim: Claim,
         clock: Arc<Clock>,
         figures: Arc<Figures>,
     ) -> Result<Writer, Error> {
@@ -69,20 +98,34 @@ impl Writer {
             Ok(())
         };
         connection.wal_hook(Some(hook)).map_err(failure)?;
-        Ok(Writer { connection, clock, figures })
+        Ok(Writer { connection, claim, clock, figures, lost: RefCell::default() })
     }
 
     /// Runs jobs until all senders are dropped and the queue is empty.
     pub fn run(self, jobs: &Receiver<Box<dyn Job>>) {
-        while let Ok(first) = jobs.recv() {
+        loop {
+            let first = match jobs.recv_timeout(IDLE_CHECK) {
+                Ok(first) => first,
+                Err(RecvTimeoutError::Timeout) => {
+                    // Logged by the check.
+                    let _ = self.check_files();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             let mut group = VecDeque::from([first]);
             group.extend(jobs.try_iter().take(GROUP - 1));
             while !group.is_empty() {
                 self.commit(&mut group);
             }
-            if self.figures.pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
+            if self.figures.pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES && self.check_owned().is_ok() {
                 self.checkpoint("pragma wal_checkpoint(passive)");
             }
+        }
+        if self.lost.borrow().as_ref().is_some_and(|lost| lost.replaced) {
+            // Not closed: that would delete the write-ahead log of the files that are at the paths now.
+            std::mem::forget(self.connection);
+            return;
         }
         self.checkpoint("pragma busy_timeout = 1000; pragma wal_checkpoint(truncate)");
         if let Err((_, error)) = self.connection.close() {
@@ -93,15 +136,23 @@ impl Writer {
     /// Runs jobs of the group in one transaction until all have run or the transaction is lost, and answers those that
     /// ran.
     fn commit(&self, group: &mut VecDeque<Box<dyn Job>>) {
+        if let Err(lost) = self.check_owned() {
+            // Logged when it was lost.
+            group.drain(..).for_each(|job| job.answer(Err(lost.clone())));
+            return;
+        }
         let mut ran = Vec::with_capacity(group.len());
         let outcome = self
             .execute("begin immediate")
+            .and_then(|()| self.check_epoch())
             .and_then(|()| self.run_all(group, &mut ran))
             .and_then(|()| self.execute("commit"));
         if let Err(error) = &outcome {
             tracing::error!(%error, "a transaction failed");
             self.roll_back();
         }
+        // After the commit: a log that was deleted before it has swallowed it.
+        let outcome = outcome.and_then(|()| self.check_files());
         if ran.is_empty() {
             // The transaction could not be begun, so every job of the group fails.
             ran.extend(group.drain(..));
@@ -109,6 +160,47 @@ impl Writer {
         for job in ran {
             job.answer(outcome.clone());
         }
+    }
+
+    /// Fails if the ownership has been lost before.
+    fn check_owned(&self) -> Result<(), Error> {
+        self.lost.borrow().as_ref().map_or(Ok(()), |lost| Err(lost.error.clone()))
+    }
+
+    /// Fails if another process has opened the file since. Called in a transaction.
+    fn check_epoch(&self) -> Result<(), Error> {
+        let found = Epoch::read(&self.connection).map_err(failure)?;
+        if found == self.claim.epoch {
+            return Ok(());
+        }
+        let why =
+            "another process has opened the file, so this one writes nothing more; stop one of them".into();
+        self.lose(Lost { error: Error::Unavailable(why), replaced: false })
+    }
+
+    /// Fails if a file was deleted or replaced. If only the write-ahead log is missing, its commits are saved first.
+    fn check_files(&self) -> Result<(), Error> {
+        self.check_owned()?;
+        let Some(Loss { path, is_log_missing }) = self.claim.files.loss() else {
+            return Ok(());
+        };
+        let path = path.display();
+        let (event, advice) = if is_log_missing {
+            self.checkpoint("pragma wal_checkpoint(full)");
+            ("deleted", "its commits were copied to the database; restart the server")
+        } else {
+            ("deleted or replaced", "stop the server, restore the files, and start it again")
+        };
+        let why =
+            format!("{path} was {event} while the store was open, so nothing more is written; {advice}");
+        tracing::error!("{why}");
+        self.lose(Lost { error: Error::Unavailable(why), replaced: !is_log_missing })
+    }
+
+    fn lose(&self, lost: Lost) -> Result<(), Error> {
+        let error = lost.error.clone();
+        self.lost.replace(Some(lost));
+        Err(error)
     }
 
     fn run_all(&self, group: &mut VecDeque<Box<dyn Job>>, ran: &mut Vec<Box<dyn Job>>) -> Result<(), Error> {
@@ -167,7 +259,9 @@ mod tests {
         let connection = Connection::open_in_memory().expect("an in-memory database opens");
         connection.execute_batch(schema).expect("the schema is created");
         let clock = Arc::new(Clock::starting_at(0));
-        Writer::new(connection, clock, Arc::default()).expect("the writer is created")
+        let claim =
+            Claim { epoch: Epoch::read(&connection).expect("the epoch is read"), files: Files::default() };
+        Writer::new(connection, claim, clock, Arc::default()).expect("the writer is created")
     }
 
     /// A job that inserts a row of so many bytes.

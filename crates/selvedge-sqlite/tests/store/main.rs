@@ -9,6 +9,7 @@ mod flows;
 mod gates;
 mod log_window;
 mod opening;
+mod ownership;
 mod plans;
 mod records;
 mod streams;

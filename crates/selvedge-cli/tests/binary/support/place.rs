@@ -42,11 +42,21 @@ impl Sqlite {
     pub fn new() -> Self {
         Sqlite(Directory::new())
     }
+
+    /// Returns the path of a file in the directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Returns the path of the database.
+    pub fn database(&self) -> PathBuf {
+        self.path("selvedge.db")
+    }
 }
 
 impl Place for Sqlite {
     fn store(&self) -> String {
-        format!("sqlite:{}", self.0.path().join("selvedge.db").display())
+        format!("sqlite:{}", self.database().display())
     }
 }
 
@@ -65,6 +75,22 @@ impl Postgres {
         let database = format!("selvedge_test_{}", Uuid::new_v4().simple());
         run(&server, &format!("create database {database}"));
         Postgres { server, database }
+    }
+
+    /// Returns the path of a file for a backup.
+    pub fn backup(&self) -> String {
+        std::env::temp_dir().join(format!("{}.backup", self.database)).display().to_string()
+    }
+
+    /// Makes the transactions of all sessions of the database read-only, or ends that, and closes the connections of servers.
+    pub fn set_read_only(&self, read_only: bool) {
+        let database = &self.database;
+        run(
+            &self.server,
+            &format!("alter database {database} set default_transaction_read_only = {read_only}"),
+        );
+        let close = "select pg_terminate_backend(pid) from pg_stat_activity";
+        run(&self.server, &format!("{close} where datname = '{database}'"));
     }
 
     /// Returns the address of the store with a password, which the Postgres server ignores.
