@@ -5,7 +5,7 @@
 //! at the head of a class and priority (a *pair*) but at its **bound**: a `ready_order` below which the pair has no waiting row, and
 //! will have none. Each server keeps bounds in memory only. Without a bound a claim starts at the head.
 //!
-//! How a bound is found. Every transaction of ours first takes the writers' shared advisory lock, reads its time after that, and
+//! Finding a bound: every transaction of ours first takes the writers' shared advisory lock, reads its time after that, and
 //! holds the lock until it ends. Rows that it makes waiting have that time, or a later one, as their `ready_order`. Three statements,
 //! each with a snapshot of its own, run in this order:
 //!

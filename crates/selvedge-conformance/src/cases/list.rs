@@ -439,6 +439,16 @@ macro_rules! conformance_cases {
                 slots_given_back_without_loading_the_gate_are_found
                 a_quota_without_limits_holds_nothing
             }
+            gates::breaches: {
+                an_attempt_that_a_budget_suspended_may_be_ended_until_the_next_claim
+                an_attempt_that_a_budget_failed_stays_failed
+                an_exhausted_budget_may_let_active_executions_continue
+                an_exhausted_budget_may_fail_active_executions
+                an_exhausted_budget_may_suspend_active_executions_until_there_is_room
+                an_execution_suspended_by_a_budget_may_be_resumed_by_an_operator
+                executions_to_be_stopped_are_not_forgotten_when_another_ends
+                a_breach_that_is_over_stops_nothing
+            }
             gates::budgets: {
                 a_claim_is_admitted_while_usage_and_reservations_leave_room
                 reservations_count_like_usage
@@ -450,8 +460,6 @@ macro_rules! conformance_cases {
                 a_submission_that_names_an_unknown_budget_or_quota_is_refused
                 usage_of_a_deleted_execution_is_counted_without_it
                 usage_says_which_hard_limits_are_reached
-                an_attempt_that_a_budget_suspended_may_be_ended_until_the_next_claim
-                an_attempt_that_a_budget_failed_stays_failed
                 a_reached_limit_is_logged_once
                 a_budget_per_flow_counts_each_flow_separately
                 the_members_of_a_flow_share_its_part_of_a_budget
@@ -460,12 +468,6 @@ macro_rules! conformance_cases {
                 a_manual_reset_begins_a_period_and_releases
                 a_raised_or_removed_limit_releases
                 a_removed_unused_budget_leaves_nothing
-                an_exhausted_budget_may_let_active_executions_continue
-                an_exhausted_budget_may_fail_active_executions
-                an_exhausted_budget_may_suspend_active_executions_until_there_is_room
-                an_execution_suspended_by_a_budget_may_be_resumed_by_an_operator
-                executions_to_be_stopped_are_not_forgotten_when_another_ends
-                a_breach_that_is_over_stops_nothing
                 the_usage_of_a_deleted_execution_is_kept
                 the_part_of_a_budget_for_a_flow_is_deleted_with_the_flow
                 several_budgets_are_all_checked_and_the_first_that_refuses_holds

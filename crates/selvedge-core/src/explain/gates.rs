@@ -96,12 +96,8 @@ fn refusal(name: &GateName, shut: &Shut) -> Reason {
         HoldReason::Counting => (Code::LaneCounting, shut.describe(name), None),
         HoldReason::Concurrency { .. } => (Code::ConcurrencyLimit, shut.describe(name), None),
         HoldReason::Rate(_) => (Code::RateLimit, shut.describe(name), finite),
-        HoldReason::Budget { dimension, wanted, hard, .. } if wanted > hard => {
-            let message = format!(
-                "it reserves {wanted} {dimension}, and {name} allows {hard}; it can never start unless the limit is \
-                 raised"
-            );
-            (Code::ReserveExceedsLimit, message, None)
+        HoldReason::Budget { wanted, hard, .. } if wanted > hard => {
+            (Code::ReserveExceedsLimit, shut.describe(name), None)
         }
         HoldReason::Budget { hard, .. } => {
             (Code::BudgetLimit, shut.describe(name), finite.filter(|_| !hard.is_zero()))

@@ -1,4 +1,4 @@
-//! How a flow ends: which members count as failed, and whether a failure was handled.
+//! The outcome of a flow: decides which members count as failed, and whether a failure was handled.
 //!
 //! A flow fails if one of its members failed and nothing handled that failure. A failure is handled in exactly two ways:
 //! a downstream behind a `failure` or `failure_or_skipped` edge of the member completed, or every edge group that the

@@ -3,6 +3,7 @@
 //! Each operation is a struct that implements [`Rule`](crate::rule::Rule): `profile`, `needs` and `decide`. A refused
 //! operation changes nothing.
 
+mod carried;
 pub mod claim;
 pub mod dispatch;
 pub mod flow;

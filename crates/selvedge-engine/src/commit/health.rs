@@ -1,4 +1,4 @@
-//! Whether the store accepts writes: the result of the last write, renewed by a small one while nothing else is written.
+//! The health of writes: remembers the result of the last write, and renews it by a small one while nothing else is written.
 
 use crate::sync::lock;
 use selvedge_store::{Error, Store, Transaction};

@@ -65,7 +65,7 @@ impl Namespace {
         Ok(self.keyed(None).operate(execution, action, if_version, actor).await?.done)
     }
 
-    /// Applies an action to many executions, each independently. More than [`BULK_MAX`] are refused before any changes.
+    /// Applies an action to many executions, each independently. More than 10 000 are refused before any changes.
     pub async fn bulk(&self, bulk: Bulk, actor: &Name) -> Result<BulkResult, Error> {
         Ok(self.keyed(None).bulk(bulk, actor).await?.done)
     }

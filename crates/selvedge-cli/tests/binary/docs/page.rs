@@ -5,12 +5,11 @@
 //! | info string | meaning |
 //! | --- | --- |
 //! | `sh no-test: REASON` | does not run, for the reason given |
-//! | `sh pending: FEATURE` | does not run, because the feature does not exist yet |
 //! | `sh problem: CODE` | a request of the block is refused with this code |
 //! | `sh file: NAME`, `python file: NAME` | is the content of a file in the directory of the script |
 //! | `json output`, `text output` | is the output of the block before; `…` stands for any text |
 //!
-//! Markers are separated by semicolons. With `SELVEDGE_TEST_PENDING=1` in the environment, pending blocks run, too.
+//! Markers are separated by semicolons.
 //!
 //! Every line of the script has the number of its line in the page, so the line of an error is that of the page.
 
@@ -125,17 +124,15 @@ impl Role {
     fn with(self, marker: &str) -> Result<Role, String> {
         let (name, value) = marker.split_once(':').map_or((marker, ""), |(name, value)| (name, value.trim()));
         match (name, value, self) {
-            ("no-test" | "pending" | "problem" | "file", "", _) => {
+            ("no-test" | "problem" | "file", "", _) => {
                 Err(format!("the marker {name} needs a value: write {name}: VALUE"))
             }
             ("no-test", _, _) => Ok(Role::Skip),
-            ("pending", _, role) if std::env::var_os("SELVEDGE_TEST_PENDING").is_some() => Ok(role),
-            ("pending", _, _) => Ok(Role::Skip),
             ("problem", code, Role::Run { problem: None }) => Ok(Role::Run { problem: Some(code.into()) }),
             ("file", name, _) => Ok(Role::File(name.into())),
             ("output", "", Role::Skip) => Ok(Role::Output),
             _ => Err(format!(
-                "the marker {marker:?} does not apply; there are no-test, pending, problem, file and output"
+                "the marker {marker:?} does not apply; there are no-test, problem, file and output"
             )),
         }
     }

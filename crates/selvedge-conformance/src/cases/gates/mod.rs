@@ -1,5 +1,6 @@
 //! Gates: lanes, quotas, concurrency keys, budgets and fair shares.
 
+pub mod breaches;
 pub mod budgets;
 pub mod changes;
 pub mod fairness;

@@ -42,7 +42,7 @@ pub fn release_opened(work: &mut Work) {
 /// again soon: the released executions may wait long for a worker, which should not delay the others. A full gate
 /// is not checked: the transaction that gives a slot or an amount back releases executions.
 ///
-/// What a released execution needs is promised to it for [`PROMISE_MS`], so that no later execution takes it first. When a
+/// Promises each released execution its slot or amount for [`PROMISE_MS`], so that no later execution takes it first. When a
 /// promise ends unused, the gate releases the next execution.
 ///
 /// A `thorough` release also scans a gate whose recorded bounds say that nothing can be released. Only callers that are
@@ -106,7 +106,7 @@ struct Scanned {
     enough: bool,
     /// Nothing can be released until a slot or an amount is given back, or a promise ends.
     full: bool,
-    /// What is promised to the released executions.
+    /// The promises to the released executions.
     promises: Vec<Promise>,
 }
 

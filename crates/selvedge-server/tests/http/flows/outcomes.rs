@@ -1,4 +1,4 @@
-//! What makes a flow fail, what handles a failure, and how the flow explains it.
+//! The outcome of a flow: failures that fail it, failures that are handled, and its explanation.
 
 use crate::support::{Server, text_of};
 use serde_json::{Value, json};

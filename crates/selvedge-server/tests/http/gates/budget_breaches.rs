@@ -201,7 +201,7 @@ async fn a_result_is_accepted_with_the_usage_that_fails_the_execution_and_not_la
     let refused = server.report("i", done(&claim)).await["error"].clone();
     assert_eq!((&refused["code"], &refused["outcome"]), (&json!("stale_lease"), &json!("failed")));
     assert_eq!(server.execution(&id).await["outcome"], "failed");
-    // What it spent is counted, also after its end.
+    // Usage is counted, also after the end of its execution.
     let late = server.report("i", usage(&claim)).await;
     assert_eq!((&late["ok"], &late["state"]), (&json!(true), &json!("failed")));
     assert_eq!(server.read("budgets/month").await["usage"], json!({ "tokens": 20 }));

@@ -167,7 +167,7 @@ async fn a_reserve_above_the_hard_limit_is_held_and_explained_as_never() {
     let reason = reasons.iter().find(|reason| reason["code"] == "reserve_exceeds_limit");
     let reason = reason.unwrap_or_else(|| panic!("{explained}"));
     assert_eq!(reason["until_at"], json!(null));
-    assert!(text_of(&reason["message"]).contains("it reserves 101 tokens"), "{reason}");
+    assert!(text_of(&reason["message"]).contains("allows 100 tokens and it asks for 101"), "{reason}");
     server.patch("/v1/budgets/month", json!({ "limits": { "tokens": { "hard": 101 }, "cost": null } })).await;
     assert_eq!(server.claim("i", 1).await.len(), 1);
 }
