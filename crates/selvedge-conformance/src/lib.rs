@@ -17,9 +17,10 @@
 //! graphs, and [`gate_model::run`] drives it through random admissions.
 //!
 //! [`fixtures`] finds the stores that earlier builds wrote; [`copy`](mod@copy) and [`complete`] check that this build reads
-//! and rewrites them without loss.
+//! and rewrites them without loss. [`fault_proxy`] injects faults of a network.
 
 pub mod cases;
+pub mod fault_proxy;
 pub mod fixtures;
 mod harness;
 pub mod invariants;

@@ -155,6 +155,7 @@ statements! {
     CLASS_PRIORITIES_UPSERT = "class_priorities/upsert";
     CLASSES_FIND = "classes/find";
     CLASSES_INSERT = "classes/insert";
+    CLASSES_LAST = "classes/last";
     CLASSES_LIST = "classes/list";
     CLASSES_RESTORE = "classes/restore";
     EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";
@@ -247,6 +248,7 @@ statements! {
     OUTBOX_LOCK = "outbox/lock";
     OUTBOX_UPSERT = "outbox/upsert";
     OVERVIEW_READ = "overview/read";
+    SERVER_IDENTIFY = "server/identify";
     SESSIONS_DELETE = "sessions/delete";
     SESSIONS_LIST = "sessions/list";
     SESSIONS_LIST_UNSEEN = "sessions/list_unseen";

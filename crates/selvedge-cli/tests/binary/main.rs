@@ -4,6 +4,7 @@ mod backup;
 mod crash;
 mod dev;
 mod docs;
+mod faults;
 mod feed;
 mod files;
 mod ownership;

@@ -12,20 +12,24 @@ use std::time::{Duration, Instant};
 
 /// The time limit of each statement of a part.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The time limit of all parts of a batch that met a lock.
-const LOCKED_LIMIT: Duration = Duration::from_millis(1500);
+/// The time limit of all parts of a batch that met a lock. Stores wait for a lock for a fifth of their patience, so ten parts
+/// can fail.
+const LOCKED_LIMIT: Duration = Duration::from_secs(1);
+/// The same for a batch that may have waited behind such a one.
+const CONTENDED_LOCKED_LIMIT: Duration = Duration::from_millis(500);
 /// The time limit of all parts of a batch with a statement that took too long.
 const SLOW_LIMIT: Duration = Duration::from_secs(5);
 /// The time for which later batches have less patience too, after a batch of which nothing was committed because of locks:
 /// they may have waited behind it.
 const CONTENDED_FOR: Duration = Duration::from_secs(1);
 /// The time limit of each statement of those batches.
-const CONTENDED_PATIENCE: Duration = Duration::from_millis(2500);
+const CONTENDED_PATIENCE: Duration = Duration::from_millis(1500);
 
 /// The parts of one batch.
 pub struct Halving<'a> {
     contention: &'a Contention,
     patience: Option<Duration>,
+    locked_limit: Duration,
     /// The end of the time limit, and the error of a part that waited.
     waited: Option<(Instant, Error)>,
     committed: bool,
@@ -39,8 +43,11 @@ impl Contention {
     /// Starts a batch.
     pub fn start(&self) -> Halving<'_> {
         let is_contended = lock(&self.0).is_some_and(|until| Instant::now() < until);
-        let patience = is_contended.then_some(CONTENDED_PATIENCE);
-        Halving { contention: self, patience, waited: None, committed: false }
+        let (patience, locked_limit) = match is_contended {
+            true => (Some(CONTENDED_PATIENCE), CONTENDED_LOCKED_LIMIT),
+            false => (None, LOCKED_LIMIT),
+        };
+        Halving { contention: self, patience, locked_limit, waited: None, committed: false }
     }
 }
 
@@ -63,7 +70,7 @@ impl Halving<'_> {
     /// Takes note of a failure. Reports whether it helps to halve the part.
     pub fn fail(&mut self, error: &Error) -> bool {
         let limit = match error {
-            Error::Contended(_) => LOCKED_LIMIT,
+            Error::Contended(_) => self.locked_limit,
             Error::TooSlow(_) => SLOW_LIMIT,
             Error::Unavailable(_) => return false,
             Error::SchemaTooNew { .. } | Error::InUse(_) | Error::BadAddress(_) | Error::Failed(_) => {

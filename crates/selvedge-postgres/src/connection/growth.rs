@@ -2,8 +2,8 @@
 //!
 //! Every connection plans a statement once, generically, with the sizes that the tables have at that time, and keeps the plan.
 //! A plan that was made for a small table may choose an index that is much too slow for a large one; nothing replaces it
-//! before the table is analysed. So once a second the sizes are read, by a connection that is taken from a pool. If a table
-//! has grown fourfold, every connection drops its plans when it is taken the next time.
+//! before the table is analysed. So once a second the numbers of rows are read, by a connection that is taken from a pool. If
+//! a table has grown fourfold, every connection drops its plans when it is taken the next time.
 
 use crate::sql;
 use deadpool_postgres::Metrics;
@@ -15,10 +15,10 @@ use tokio_postgres::{Client, Error};
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The factor by which a table must grow.
 const FACTOR: i64 = 4;
-/// The size up to which a table counts as small, in bytes: 8 pages. Plans for smaller tables do not matter.
-const SMALL: i64 = 8 * 8192;
+/// The number of rows up to which a table counts as small. Plans for smaller tables do not matter.
+const SMALL: i64 = 200;
 
-/// The sizes of the tables, and the time at which one of them was last seen to have grown.
+/// The sizes of the tables in rows, and the time at which one of them was last seen to have grown.
 #[derive(Default)]
 pub struct Growth(Mutex<Seen>);
 

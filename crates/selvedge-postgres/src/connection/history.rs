@@ -1,15 +1,18 @@
 //! The history of the database that connections lead to.
 //!
 //! After a failover that lost commits, or after a backup was restored, the database gives the ids of lost classes and
-//! namespaces to others, and rows that this process has cached may never have been written. Only a new connection can lead
-//! there: a session ends with its server. So every new connection, before it is used,
+//! namespaces to others, and rows that this process has cached may never have been written. Only another server process, or
+//! another database, can have another history. So every new connection, before it is used, is compared with what this
+//! process knows:
 //!
-//! - drops everything that is cached about rows: bounds, the settled part of the log, and the leases of the engine, which
-//!   compares [`History::number`];
-//! - compares all classes and namespaces that this process knows with those of the database. Missing ones are inserted
-//!   again with their ids: nobody has them yet. If an id stands for something else, the connection is refused: this process
-//!   would claim the work of one lane or tenant as that of another. Every call then fails as unavailable, until the process
-//!   is started again and reads the names anew.
+//! - If the server was started at another time than the one known so far, or names are missing, everything that is cached
+//!   about rows is dropped: bounds, the settled part of the log, and the leases of the engine, which compares
+//!   [`History::number`]. Connections that were opened before are closed instead of lent again.
+//! - All classes and namespaces that this process knows are compared with those of the database. Missing ones are inserted
+//!   again with their ids, as long as nobody has later ones: other processes learn new classes by the order of their ids.
+//!   Otherwise, or if an id stands for something else, the connection is refused: this process would claim the work of one
+//!   lane or tenant as that of another. Every call then fails as unavailable, until the process is started again and reads
+//!   the names anew.
 //!
 //! Namespaces and classes are never deleted, so otherwise every known one is found.
 
@@ -18,13 +21,24 @@ use selvedge_core::{Class, ClassId, Name, NamespaceId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tokio_postgres::{Client, Error};
 
-/// The names that this process has learned from the database.
+/// The server that this process has met, and the names that it has learned from the database.
 #[derive(Default)]
 pub struct History {
     number: AtomicU64,
+    server: Mutex<Server>,
     known: Mutex<Known>,
+}
+
+/// The server that the latest connection led to.
+#[derive(Default)]
+struct Server {
+    /// Its start and the database. None before the first connection.
+    identity: Option<String>,
+    /// The time at which it was first met instead of another one.
+    changed_at: Option<Instant>,
 }
 
 #[derive(Clone, Default)]
@@ -50,9 +64,26 @@ impl History {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Notes that a connection is new.
-    pub fn connected(&self) {
+    /// Notes that rows which were read before may never have been written.
+    pub fn changed(&self) {
+        self.server().changed_at = Some(Instant::now());
         self.number.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Reports whether a connection that was opened at this time may lead to another history than the latest one.
+    pub fn is_older(&self, opened_at: Instant) -> bool {
+        self.server().changed_at.is_some_and(|changed_at| opened_at < changed_at)
+    }
+
+    /// Reads which server a new connection leads to. Reports whether it is another one than before.
+    pub async fn is_other_server(&self, client: &Client) -> Result<bool, Error> {
+        let row = client.query_one(sql::SERVER_IDENTIFY.as_str(), &[]).await?;
+        let previous = self.server().identity.replace(row.get(0));
+        Ok(previous.is_some_and(|previous| previous != row.get::<_, String>(0)))
+    }
+
+    fn server(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers namespaces that were read or written.
@@ -72,23 +103,25 @@ impl History {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compares the known names with the database of a new connection, and inserts missing ones. Returns the reason if the
-    /// connection must not be used.
-    pub async fn check(&self, client: &mut Client) -> Result<Result<(), String>, Error> {
+    /// Compares the known names with the database of a new connection, and inserts missing ones. Returns whether names were
+    /// missing, or the reason why the connection must not be used.
+    pub async fn check(&self, client: &mut Client) -> Result<Result<bool, String>, Error> {
         let known = self.known().clone();
         if known.namespaces.is_empty() && known.classes.is_empty() {
-            return Ok(Ok(()));
+            return Ok(Ok(false));
         }
-        let mut comparison = known.compare(client).await?;
-        if comparison == Comparison::Missing {
-            tracing::warn!("the database has lost classes or namespaces; they are inserted again");
-            known.restore(client).await?;
-            comparison = known.compare(client).await?;
-        }
-        Ok(match comparison {
-            Comparison::Same => Ok(()),
-            Comparison::Missing => Err("classes or namespaces are missing in the database".to_owned()),
+        Ok(match known.compare(client).await? {
+            Comparison::Same => Ok(false),
             Comparison::Other(what) => Err(what),
+            Comparison::Missing => {
+                tracing::warn!("the database has lost classes or namespaces; they are inserted again");
+                known.restore(client).await?;
+                match known.compare(client).await? {
+                    Comparison::Same => Ok(true),
+                    Comparison::Missing => Err("classes were lost, and later ones exist".to_owned()),
+                    Comparison::Other(what) => Err(what),
+                }
+            }
         })
     }
 }
@@ -120,7 +153,8 @@ impl Known {
         Ok(if missing { Comparison::Missing } else { Comparison::Same })
     }
 
-    /// Inserts the missing names with their ids. Names or ids that exist are left alone.
+    /// Inserts the missing names with their ids. Names or ids that exist are left alone, and so are classes before the last one
+    /// of the database: nobody would learn them.
     async fn restore(&self, client: &mut Client) -> Result<(), Error> {
         let transaction = client.transaction().await?;
         transaction.batch_execute("lock table namespaces, classes in share row exclusive mode").await?;
@@ -128,7 +162,8 @@ impl Known {
             transaction.execute(sql::NAMESPACES_RESTORE.as_str(), &[id, &name.as_str()]).await?;
         }
         transaction.query(sql::NAMESPACES_CONTINUE.as_str(), &[]).await?;
-        for (id, class) in &self.classes {
+        let last: i32 = transaction.query_one(sql::CLASSES_LAST.as_str(), &[]).await?.get(0);
+        for (id, class) in self.classes.range(last + 1..) {
             let capabilities: Vec<&str> = class.capabilities.iter().map(Name::as_str).collect();
             transaction
                 .execute(

@@ -168,9 +168,22 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Drops what is cached about rows: a connection is new, and may lead to another history.
-    fn connected(&self) {
-        self.history.connected();
+    /// Compares a new connection with what is cached, and drops what is cached about rows if it leads to another history.
+    /// Returns the reason if the connection must not be used.
+    async fn connected(&self, client: &mut Client) -> Result<Result<(), String>, tokio_postgres::Error> {
+        let is_other = self.history.is_other_server(client).await?;
+        if is_other {
+            self.forget_rows();
+        }
+        Ok(self.history.check(client).await?.map(|names_were_missing| {
+            if names_were_missing {
+                self.forget_rows();
+            }
+        }))
+    }
+
+    fn forget_rows(&self) {
+        self.history.changed();
         self.bounds.forget();
         self.log.forget();
     }

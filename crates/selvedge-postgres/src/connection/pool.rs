@@ -10,6 +10,7 @@
 
 use super::failure::{StatementError, failure, no_connection};
 use super::growth::Growth;
+use super::history::History;
 use super::{Caches, Settings, preparation};
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
@@ -63,8 +64,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Returns a pool of `size` connections. Every new connection drops the caches and is compared with the history that
-    /// this process knows.
+    /// Returns a pool of `size` connections. Every new connection is compared with the history that this process knows.
     pub fn new(
         config: &Config,
         settings: &Settings,
@@ -83,7 +83,7 @@ impl Connections {
             .timeouts(Timeouts { wait: Some(limit), create: Some(limit), recycle: Some(limit) })
             .runtime(Runtime::Tokio1)
             .post_create(set_up(preparation(settings), limit, caches.clone()))
-            .pre_recycle(check(silence.clone()))
+            .pre_recycle(check(silence.clone(), caches.history.clone()))
             .post_recycle(refresh_plans(caches.growth.clone()))
             .build()
             .map_err(|error| Error::Failed(error.to_string()))?;
@@ -122,11 +122,10 @@ impl Connections {
 fn set_up(prepare: String, limit: Duration, caches: Caches) -> Hook {
     Hook::async_fn(move |client, _| {
         let (prepare, caches) = (prepare.clone(), caches.clone());
-        caches.connected();
         Box::pin(async move {
             let set_up = async {
                 client.batch_execute(&prepare).await?;
-                caches.history.check(client).await
+                caches.connected(client).await
             };
             let Ok(checked) = timeout(limit, set_up).await else {
                 return Err(HookError::message("a new connection does not answer"));
@@ -148,11 +147,15 @@ fn refresh_plans(growth: Arc<Growth>) -> Hook {
     })
 }
 
-/// Refuses an idle connection that is probably silent. An unanswered probe makes all others suspect.
-fn check(silence: Arc<Silence>) -> Hook {
+/// Refuses an idle connection that is probably silent, or may lead to a server of the past. An unanswered probe makes all
+/// others suspect.
+fn check(silence: Arc<Silence>, history: Arc<History>) -> Hook {
     Hook::async_fn(move |client, metrics| {
-        let silence = silence.clone();
+        let (silence, history) = (silence.clone(), history.clone());
         Box::pin(async move {
+            if history.is_older(metrics.created) {
+                return Err(HookError::message("the connection may lead to another server"));
+            }
             let unused = metrics.last_used();
             if silence.within(unused) {
                 return Err(HookError::message("the connection is suspect"));

@@ -5,6 +5,7 @@
 mod support;
 
 mod bounds;
+mod failover;
 mod fixtures;
 mod history;
 mod log;

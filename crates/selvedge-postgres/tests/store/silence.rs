@@ -1,9 +1,9 @@
 //! Connections that swallow data: no call hangs, and the next one gets a connection that works.
 
 use crate::support::server::{Server, passive_options};
-use crate::support::silence::SilentProxy;
 use crate::support::{LONG, Sandbox, wait_until};
 use futures_util::future::join_all;
+use selvedge_conformance::fault_proxy::{Fault, FaultProxy, Reach};
 use selvedge_engine::Options;
 use selvedge_engine::core::Draft;
 use selvedge_engine::core::state::StateName;
@@ -29,15 +29,15 @@ fn impatient(sandbox: &Sandbox) -> Settings {
 /// The longest that a call or a recovery may take with these settings, on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
-async fn store_behind(proxy: &SilentProxy, sandbox: &Sandbox) -> Arc<PostgresStore> {
-    let store = PostgresStore::connect_with(proxy.url(), impatient(sandbox)).await;
+async fn store_behind(url: &str, sandbox: &Sandbox) -> Arc<PostgresStore> {
+    let store = PostgresStore::connect_with(url, impatient(sandbox)).await;
     Arc::new(store.expect("the store opens"))
 }
 
 /// Starts a server behind a proxy, with several open connections.
-async fn server_behind(sandbox: &Sandbox, options: Options) -> (SilentProxy, Server) {
-    let proxy = SilentProxy::start(&sandbox.url("proxied")).await;
-    let server = Server::new(store_behind(&proxy, sandbox).await, options).await;
+async fn server_behind(sandbox: &Sandbox, options: Options) -> (FaultProxy, Server) {
+    let (proxy, url) = FaultProxy::start_for(&sandbox.url("proxied")).await;
+    let server = Server::new(store_behind(&url, sandbox).await, options).await;
     join_all((0..20).map(|_| server.submit(Draft::new("kind")))).await;
     (proxy, server)
 }
@@ -51,7 +51,7 @@ async fn submissions_and_reads_continue_soon_after_their_connections_swallowed_d
     let sandbox = Sandbox::new();
     let (proxy, server) = server_behind(&sandbox, passive_options()).await;
     for _ in 0..2 {
-        proxy.swallow_existing();
+        proxy.inject(Fault::Swallow, Reach::Existing);
         let since = Instant::now();
         let opened = proxy.accepted();
         // The engine retries, on a new connection.
@@ -68,10 +68,10 @@ async fn submissions_and_reads_continue_soon_after_their_connections_swallowed_d
 #[tokio::test]
 async fn a_read_alone_notices_that_its_connection_swallows_data() {
     let sandbox = Sandbox::new();
-    let proxy = SilentProxy::start(&sandbox.url("proxied")).await;
-    let store = store_behind(&proxy, &sandbox).await;
+    let (proxy, url) = FaultProxy::start_for(&sandbox.url("proxied")).await;
+    let store = store_behind(&url, &sandbox).await;
     store.ping().await.expect("the store answers");
-    proxy.swallow_existing();
+    proxy.inject(Fault::Swallow, Reach::Existing);
     let answer = soon(store.ping()).await;
     assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
     soon(store.ping()).await.expect("a new connection answers");
@@ -81,19 +81,19 @@ async fn a_read_alone_notices_that_its_connection_swallows_data() {
 #[tokio::test]
 async fn a_connection_that_cannot_be_set_up_is_given_up_in_time() {
     let sandbox = Sandbox::new();
-    let proxy = SilentProxy::start(&sandbox.url("proxied")).await;
-    let store = store_behind(&proxy, &sandbox).await;
-    proxy.swallow_all();
+    let (proxy, url) = FaultProxy::start_for(&sandbox.url("proxied")).await;
+    let store = store_behind(&url, &sandbox).await;
+    proxy.inject(Fault::Swallow, Reach::All);
     // The first call finds the silent connection, the others cannot open a new one.
     for _ in 0..6 {
         let answer = soon(store.ping()).await;
         assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
     }
-    proxy.swallow_existing();
+    proxy.inject(Fault::Swallow, Reach::Existing);
     soon(store.ping()).await.expect("a new connection answers");
     let opened = soon(async {
-        proxy.swallow_all();
-        PostgresStore::connect_with(proxy.url(), impatient(&sandbox)).await
+        proxy.inject(Fault::Swallow, Reach::All);
+        PostgresStore::connect_with(&url, impatient(&sandbox)).await
     })
     .await;
     assert!(matches!(opened.err(), Some(Error::Unavailable(_))), "a store does not open on it");
@@ -127,8 +127,8 @@ async fn a_call_that_finds_no_free_connection_is_refused_in_time() {
 #[tokio::test]
 async fn a_listener_whose_connection_swallows_data_listens_again() {
     let sandbox = Sandbox::new();
-    let proxy = SilentProxy::start(&sandbox.url("proxied")).await;
-    let (sender, receiver) = (sandbox.store("sender").await, store_behind(&proxy, &sandbox).await);
+    let (proxy, url) = FaultProxy::start_for(&sandbox.url("proxied")).await;
+    let (sender, receiver) = (sandbox.store("sender").await, store_behind(&url, &sandbox).await);
     let notification = Notification { logged: true, ..Notification::default() };
     for _ in 0..2 {
         let received = tokio::spawn({
@@ -140,7 +140,7 @@ async fn a_listener_whose_connection_swallows_data_listens_again() {
             received.is_finished()
         })
         .await;
-        proxy.swallow_existing();
+        proxy.inject(Fault::Swallow, Reach::Existing);
     }
     receiver.close().await;
     sender.close().await;
@@ -152,7 +152,7 @@ async fn reconcilers_continue_soon_after_their_connections_swallowed_data() {
     let options = Options { reconcilers: true, ..passive_options() };
     let (proxy, server) = server_behind(&sandbox, options).await;
     let id = server.submit(Draft { delay: Some(When::AfterMs(1500)), ..Draft::new("kind") }).await;
-    proxy.swallow_existing();
+    proxy.inject(Fault::Swallow, Reach::Existing);
     let observer = sandbox.server("observer").await;
     let since = Instant::now();
     wait_until("the delay is over", async || observer.state(id).await == StateName::Waiting).await;
@@ -166,12 +166,12 @@ async fn a_shutdown_ends_within_its_grace_period_although_all_connections_swallo
     let sandbox = Sandbox::new();
     let grace = Duration::from_secs(1);
     let settings = Settings { answer_timeout: LONG, ..impatient(&sandbox) };
-    let proxy = SilentProxy::start(&sandbox.url("proxied")).await;
-    let store = PostgresStore::connect_with(proxy.url(), settings).await.expect("the store opens");
+    let (proxy, url) = FaultProxy::start_for(&sandbox.url("proxied")).await;
+    let store = PostgresStore::connect_with(&url, settings).await.expect("the store opens");
     let options = Options { reconcilers: true, notifications: true, grace, ..passive_options() };
     let server = Server::new(Arc::new(store), options).await;
     server.submit(Draft::new("kind")).await;
-    proxy.swallow_all();
+    proxy.inject(Fault::Swallow, Reach::All);
     let stuck = server.clone();
     let submit = tokio::spawn(async move { stuck.namespace.submit(Draft::new("kind")).await });
     tokio::task::yield_now().await;

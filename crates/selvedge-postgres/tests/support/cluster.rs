@@ -24,6 +24,27 @@ pub struct Cluster {
 impl Cluster {
     /// Creates the data directory and starts the server.
     pub fn start() -> Cluster {
+        let cluster = Cluster::in_new_directory();
+        run(cluster.tool("initdb").args(["-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8"]));
+        cluster.start_again();
+        cluster
+    }
+
+    /// Starts a standby that follows this server.
+    pub fn standby(&self) -> Cluster {
+        let standby = Cluster::in_new_directory();
+        let copy = ["-h", "127.0.0.1", "-U", "postgres", "-R", "-X", "stream", "-c", "fast"];
+        run(standby.tool("pg_basebackup").args(copy).args(["-p", &self.port()]));
+        standby.start_again();
+        standby
+    }
+
+    /// Ends the recovery of a standby: from now on it accepts writes.
+    pub fn promote(&self) {
+        run(self.tool("pg_ctl").args(["promote", "-w", "-s"]));
+    }
+
+    fn in_new_directory() -> Cluster {
         let name = format!("selvedge-cluster.{}", uuid::Uuid::new_v4().simple());
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir(&directory).expect("the directory is created");
@@ -36,14 +57,17 @@ impl Cluster {
             let chown = std::os::unix::fs::chown(&cluster.directory, Some(owner), None);
             chown.expect("root can change the owner");
         }
-        run(cluster.tool("initdb").args(["-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8"]));
-        cluster.start_again();
         cluster
     }
 
     /// Returns the address of a database.
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+        format!("postgres://postgres@{}/{database}", self.address())
+    }
+
+    /// Returns the host and the port of the server.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// Ends the server with SIGKILL. Its child processes notice and end.

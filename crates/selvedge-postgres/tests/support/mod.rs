@@ -11,7 +11,6 @@ pub mod gate_load;
 pub mod pages;
 pub mod proxy;
 pub mod server;
-pub mod silence;
 pub mod suspensions;
 #[path = "../../../selvedge-engine/tests/engine/test_server.rs"]
 mod test_server;
@@ -219,7 +218,8 @@ impl Drop for Sandbox {
 pub struct PlainConnection(Client);
 
 impl PlainConnection {
-    async fn connect(url: &str, schema: &str) -> PlainConnection {
+    /// Opens a connection to a database.
+    pub async fn connect(url: &str, schema: &str) -> PlainConnection {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the connection opens");
         tokio::spawn(connection);
         let plain = PlainConnection(client);

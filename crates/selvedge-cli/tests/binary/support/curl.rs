@@ -19,6 +19,12 @@ pub fn start_call(method: &str, url: &str, body: Option<&Value>) -> Call {
 }
 
 impl Call {
+    /// Gives up on the response.
+    pub fn abandon(mut self) {
+        self.0.kill().expect("curl runs");
+        self.0.wait().expect("curl exits");
+    }
+
     /// Waits for the response. Returns its status and body.
     pub fn response(self) -> (u16, Value) {
         let output = self.0.wait_with_output().expect("curl exits");

@@ -4,7 +4,7 @@ mod curl;
 mod place;
 mod server;
 
-pub use curl::{get, post, start_call};
+pub use curl::{Call, get, post, start_call};
 pub use place::{Directory, Place, Postgres, Sqlite};
 pub use server::{Server, command};
 
