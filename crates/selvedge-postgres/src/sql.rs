@@ -155,7 +155,6 @@ statements! {
     CLASS_PRIORITIES_UPSERT = "class_priorities/upsert";
     CLASSES_FIND = "classes/find";
     CLASSES_INSERT = "classes/insert";
-    CLASSES_LAST = "classes/last";
     CLASSES_LIST = "classes/list";
     CLASSES_RESTORE = "classes/restore";
     EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";

@@ -14,4 +14,5 @@ mod reservations;
 mod secret;
 mod servers;
 mod support;
+mod versions;
 mod worker;

@@ -9,10 +9,10 @@
 //!   about rows is dropped: bounds, the settled part of the log, and the leases of the engine, which compares
 //!   [`History::number`]. Connections that were opened before are closed instead of lent again.
 //! - All classes and namespaces that this process knows are compared with those of the database. Missing ones are inserted
-//!   again with their ids, as long as nobody has later ones: other processes learn new classes by the order of their ids.
-//!   Otherwise, or if an id stands for something else, the connection is refused: this process would claim the work of one
-//!   lane or tenant as that of another. Every call then fails as unavailable, until the process is started again and reads
-//!   the names anew.
+//!   again with their ids: nobody has them yet. Processes learn classes in the order of their ids, so each knows all up to
+//!   some id, and none is inserted behind one that others have learned. If an id stands for something else, the connection
+//!   is refused: this process would claim the work of one lane or tenant as that of another. Every call then fails as
+//!   unavailable, until the process is started again and reads the names anew.
 //!
 //! Namespaces and classes are never deleted, so otherwise every known one is found.
 
@@ -118,7 +118,9 @@ impl History {
                 known.restore(client).await?;
                 match known.compare(client).await? {
                     Comparison::Same => Ok(true),
-                    Comparison::Missing => Err("classes were lost, and later ones exist".to_owned()),
+                    Comparison::Missing => {
+                        Err("classes or namespaces are missing in the database".to_owned())
+                    }
                     Comparison::Other(what) => Err(what),
                 }
             }
@@ -153,8 +155,7 @@ impl Known {
         Ok(if missing { Comparison::Missing } else { Comparison::Same })
     }
 
-    /// Inserts the missing names with their ids. Names or ids that exist are left alone, and so are classes before the last one
-    /// of the database: nobody would learn them.
+    /// Inserts the missing names with their ids. Names or ids that exist are left alone.
     async fn restore(&self, client: &mut Client) -> Result<(), Error> {
         let transaction = client.transaction().await?;
         transaction.batch_execute("lock table namespaces, classes in share row exclusive mode").await?;
@@ -162,8 +163,7 @@ impl Known {
             transaction.execute(sql::NAMESPACES_RESTORE.as_str(), &[id, &name.as_str()]).await?;
         }
         transaction.query(sql::NAMESPACES_CONTINUE.as_str(), &[]).await?;
-        let last: i32 = transaction.query_one(sql::CLASSES_LAST.as_str(), &[]).await?.get(0);
-        for (id, class) in self.classes.range(last + 1..) {
+        for (id, class) in &self.classes {
             let capabilities: Vec<&str> = class.capabilities.iter().map(Name::as_str).collect();
             transaction
                 .execute(
