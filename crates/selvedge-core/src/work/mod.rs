@@ -492,7 +492,8 @@ impl Work {
         let row = &mut entry.row;
         let (version, at) = (row.version, self.now);
         if fact.is_history() {
-            row.history.push(&HistoryLine { version, at, actor: actor.clone(), fact: fact.clone() });
+            let fact = fact.clone().shortened();
+            row.history.push(&HistoryLine { version, at, actor: actor.clone(), fact });
             if let Some(lines) = row.history.spill() {
                 self.history_pages.push(HistoryPage { execution: id, page: row.detail.history_pages, lines });
                 row.detail.history_pages += 1;

@@ -305,8 +305,8 @@ impl Namespace {
 
     /// Returns the attempts of an execution, oldest first.
     pub async fn attempts(&self, id: ExecutionId) -> Result<Vec<Attempt>, Error> {
-        let (_, lines) = self.history(id).await?;
-        Ok(attempts(&lines))
+        let (view, lines) = self.history(id).await?;
+        Ok(attempts(&lines, view.stored.execution.detail.error.as_ref()))
     }
 
     /// Returns the amounts that an execution spent, by budget and period. A deleted budget is still named if the

@@ -108,12 +108,8 @@ fn write_result(out: &mut Vec<u8>, (index, result): (usize, Result<(View, bool),
 
 /// Reads the submissions of a batch. An invalid one is refused on its own.
 fn read_batch(mut fields: Fields<'_>) -> Result<Vec<Result<Draft, Refusal>>, Refusal> {
-    let items = fields.array("executions")?;
+    let items = fields.array_of_at_most("executions", BATCH_MAX)?;
     let items = fields.require("executions", items)?;
-    if items.len() > BATCH_MAX {
-        let detail = format!("has {} entries; at most {BATCH_MAX} are allowed", items.len());
-        return Err(fields.refuse("executions", detail));
-    }
     fields.finish()?;
     let parse = |raw| Fields::from_value(raw, "").and_then(read_submission);
     Ok(items.into_iter().map(parse).collect())
