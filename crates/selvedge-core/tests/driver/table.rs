@@ -140,7 +140,7 @@ impl Table {
         let readable = asked.difference(&self.unreadable);
         rows.executions.extend(readable.filter_map(|id| self.executions.get(id).cloned()));
         let inputs = rows.found.candidates.iter().chain(needs.inputs.keys());
-        rows.inputs.extend(inputs.map(|id| (*id, Bytes::from_static(b"null"))));
+        rows.inputs.extend(inputs.map(|id| (*id, Bytes::from_static(b"null").into())));
         let gates: Vec<GateId> =
             needs.lanes.keys().chain(needs.gates.keys()).chain(needs.parts.keys()).copied().collect();
         rows.gates.extend(self.gates.iter().filter(|gate| gates.contains(&gate.id())).cloned());
