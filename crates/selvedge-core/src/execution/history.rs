@@ -318,8 +318,12 @@ mod tests {
         let (mut history, mut pages, mut largest) = (History::default(), Vec::new(), 0);
         let name = Name::trusted("w");
         for epoch in 1..=attempts {
-            let lease =
-                LeaseRef { id: crate::LeaseId(uuid::Uuid::nil()), epoch, worker: name.clone(), instance: name.clone() };
+            let lease = LeaseRef {
+                id: crate::LeaseId(uuid::Uuid::nil()),
+                epoch,
+                worker: name.clone(),
+                instance: name.clone(),
+            };
             let error = Failure { message: "x".repeat(bytes), class: crate::FailureClass::Transient };
             let next = Next::Delayed(Timestamp::from_micros(1));
             let claimed = Fact::Claimed { lease: lease.clone(), ttl_ms: 1, after: None };

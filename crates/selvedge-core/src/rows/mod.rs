@@ -14,8 +14,8 @@ use crate::outbox::OutboxRow;
 use crate::stream::Stream;
 use crate::token::TokenKey;
 use crate::{
-    Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session, SessionId, Signal,
-    Step, Timestamp, Waitpoint,
+    Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session, SessionId,
+    Signal, Step, Timestamp, Waitpoint,
 };
 use bytes::Bytes;
 use uuid::Uuid;

@@ -25,8 +25,8 @@ use crate::history::HistoryLine;
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxRow};
 use crate::rows::{
-    HeldLease, HistoryPage, KeyName, KeyRow, KeySubject, Members, Needs, NodeEntry, Payload, Relative, ResultChange,
-    Rows, StoredRelative, TagEntry,
+    HeldLease, HistoryPage, KeyName, KeyRow, KeySubject, Members, Needs, NodeEntry, Payload, Relative,
+    ResultChange, Rows, StoredRelative, TagEntry,
 };
 use crate::state::StateName;
 use crate::stream::{Frame, Stream, StreamName};

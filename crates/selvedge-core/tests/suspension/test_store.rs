@@ -114,7 +114,8 @@ impl TestStore {
         for id in needs.inputs.keys() {
             rows.inputs.extend(self.inputs.get(id).map(|input| (*id, input.clone().into())));
         }
-        rows.relatives.extend(needs.relatives.keys().filter_map(|id| self.relative(*id)).map(StoredRelative::whole));
+        rows.relatives
+            .extend(needs.relatives.keys().filter_map(|id| self.relative(*id)).map(StoredRelative::whole));
         // No gate is configured, and none holds anything.
         rows.found.held.extend(needs.queries.held.iter().map(|asked| (*asked, Vec::new())));
         rows.outbox.extend(needs.outbox.keys().filter_map(|name| self.outbox.get(name).cloned()));

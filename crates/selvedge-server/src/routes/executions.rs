@@ -15,6 +15,7 @@ use crate::wire::views::{self, Include};
 use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use selvedge_core::filter::Payloads;
 use selvedge_core::rules::submit::Submitted;
 use selvedge_core::{Draft, Execution, Refusal};
 use selvedge_engine::{Error, Namespace, View};
@@ -125,7 +126,7 @@ async fn submitted_view(namespace: &Namespace, submitted: Submitted) -> Result<V
 
 /// Reads the current view of an execution. If it has been deleted since, returns its last known row without payloads.
 pub async fn current_view(namespace: &Namespace, last_known: Execution) -> Result<View, Error> {
-    match namespace.get(last_known.id).await {
+    match namespace.get_with(last_known.id, Payloads::NONE).await {
         Err(Error::Refused(Refusal::NotFound { .. })) => {
             namespace.view(views::without_result(last_known, Bytes::new())).await
         }

@@ -197,9 +197,8 @@ pub fn claim(out: &mut Vec<u8>, claim: &ClaimView) {
         object.value("attempt", &view.stored.execution.attempt());
         lease(object, view);
         object.object("upstream", |object| {
-            let has_result = |upstream: &&Relative| {
-                upstream.outcome == Some(Outcome::Completed) && !upstream.left_out
-            };
+            let has_result =
+                |upstream: &&Relative| upstream.outcome == Some(Outcome::Completed) && !upstream.left_out;
             for upstream in claim.upstreams.iter().filter(has_result) {
                 json::raw(object.entry(&upstream.name), upstream.result.as_deref());
             }
