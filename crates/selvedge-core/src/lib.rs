@@ -44,6 +44,7 @@ pub mod stored;
 pub mod stream;
 pub mod suspension;
 pub mod table;
+pub mod text;
 pub mod time;
 pub mod work;
 

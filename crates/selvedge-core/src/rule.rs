@@ -29,6 +29,10 @@ pub trait Rule: Send + 'static {
     /// finds that a version has changed.
     fn decide(&self, work: &mut Work) -> Self::Reply;
 
+    /// Adds the payloads that the reply carries to it, as far as they are loaded, and asks for the others. Called after
+    /// all decisions, again after every load, until it asks for nothing new. Only for claims. Default: does nothing.
+    fn carry(&self, _reply: &mut Self::Reply, _work: &Work, _needs: &mut Needs) {}
+
     /// Returns the leases to put back if the caller disconnects before the reply arrives. Default: none.
     fn undelivered(_reply: Self::Reply) -> Vec<PutBack> {
         Vec::new()
@@ -184,6 +188,8 @@ pub trait Task: Send {
     fn needs(&self, work: &Work, needs: &mut Needs);
     /// Decides, and keeps the reply until the transaction has committed. Replaces the reply of an earlier try.
     fn decide(&mut self, work: &mut Work);
+    /// Adds payloads to the reply; see [`Rule::carry`].
+    fn carry(&mut self, work: &Work, needs: &mut Needs);
     /// Drops the reply of an earlier try.
     fn reset(&mut self);
     /// Reports whether there is a reply. After a commit, a task without a reply was deferred.
@@ -202,6 +208,9 @@ impl<T: Task + ?Sized> Task for Box<T> {
     }
     fn decide(&mut self, work: &mut Work) {
         (**self).decide(work);
+    }
+    fn carry(&mut self, work: &Work, needs: &mut Needs) {
+        (**self).carry(work, needs);
     }
     fn reset(&mut self) {
         (**self).reset();
@@ -243,6 +252,11 @@ impl<R: Rule> Task for Envelope<R> {
     }
     fn decide(&mut self, work: &mut Work) {
         self.reply = Some(self.rule.decide(work));
+    }
+    fn carry(&mut self, work: &Work, needs: &mut Needs) {
+        if let Some(reply) = &mut self.reply {
+            self.rule.carry(reply, work, needs);
+        }
     }
     fn reset(&mut self) {
         self.reply = None;

@@ -24,6 +24,9 @@ impl Task for SuiteTask {
     fn decide(&mut self, work: &mut Work) {
         self.0.decide(work);
     }
+    fn carry(&mut self, work: &Work, needs: &mut Needs) {
+        self.0.carry(work, needs);
+    }
     fn reset(&mut self) {
         self.0.reset();
     }

@@ -5,7 +5,7 @@ use selvedge_core::execution::ROOT;
 use selvedge_core::filter::{ListPosition, tag_text};
 use selvedge_core::flow::{Counts, FlowFilter, FlowListPosition};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::rows::{Members, NodeEntry, Relative};
+use selvedge_core::rows::{Members, NodeEntry, Relative, StoredRelative};
 use selvedge_core::{Changes, Execution, ExecutionId, Flow, FlowId, Name, Needs, Rows, Timestamp};
 use selvedge_store::{DueFlow, FlowDue};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -114,7 +114,13 @@ impl Tables {
         rows.found.members =
             needs.queries.members.iter().map(|page| (*page, self.member_ids(*page))).collect();
         rows.outbox = needs.outbox.keys().filter_map(|name| self.outbox.get(name).cloned()).collect();
-        rows.relatives = needs.relatives.keys().filter_map(|id| self.relative(*id)).collect();
+        let limit = needs.inline_relatives();
+        let relatives = needs.relatives.keys().map(|id| (id, limit));
+        let whole = needs.whole_relatives.keys().map(|id| (id, usize::MAX));
+        rows.relatives = relatives
+            .chain(whole)
+            .filter_map(|(id, limit)| Some(StoredRelative::whole(self.relative(*id)?).within(limit)))
+            .collect();
     }
 
     fn relative(&self, id: ExecutionId) -> Option<Relative> {
@@ -122,7 +128,7 @@ impl Tables {
         let outcome = execution.state.outcome();
         let name = Name::trusted(execution.node().unwrap_or(ROOT));
         let error = execution.detail.error.clone().filter(|_| outcome.is_some());
-        Some(Relative { execution: id, name, outcome, error, result: result.clone() })
+        Some(Relative { execution: id, name, outcome, error, result: result.clone(), left_out: false })
     }
 
     pub fn member_ids(&self, page: Members) -> Vec<ExecutionId> {

@@ -152,8 +152,16 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.classes_after(after))
     }
 
-    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
-        self.read(|tables, _| tables.fetch(ids))
+    async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
+        self.read(|tables, _| tables.fetch(ids, payloads))
+    }
+
+    async fn payload_sizes(
+        &self,
+        ids: &[ExecutionId],
+        payloads: Payloads,
+    ) -> Result<Vec<(ExecutionId, u64)>, Error> {
+        self.read(|tables, _| tables.payload_sizes(ids, payloads))
     }
 
     async fn list(

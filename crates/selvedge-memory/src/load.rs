@@ -2,7 +2,7 @@
 //! the same.
 
 use crate::tables::Tables;
-use selvedge_core::rows::{Candidates, HeldLease};
+use selvedge_core::rows::{Candidates, HeldLease, Payload};
 use selvedge_core::{Execution, ExecutionId, Needs, Rows, Session, Timestamp};
 use std::collections::{BTreeSet, HashSet};
 
@@ -17,8 +17,13 @@ impl Tables {
         self.load_sessions(needs, &mut rows);
         let inputs = rows.found.candidates.iter().chain(needs.inputs.keys());
         let inputs: BTreeSet<ExecutionId> = inputs.copied().collect();
-        rows.inputs =
-            inputs.into_iter().filter_map(|id| Some((id, self.executions.get(&id)?.input.clone()))).collect();
+        let limit = needs.inline_inputs();
+        let inputs = inputs.into_iter().map(|id| (id, limit));
+        let whole = needs.whole_inputs.keys().map(|id| (*id, usize::MAX));
+        rows.inputs = inputs
+            .chain(whole)
+            .filter_map(|(id, limit)| Some((id, Payload::within(limit, &self.executions.get(&id)?.input))))
+            .collect();
         let streams = needs.streams.keys().chain(needs.summaries.keys());
         rows.streams = streams.filter_map(|name| self.streams.get(name).cloned()).collect();
         self.records.load(needs, &mut rows);

@@ -3,7 +3,7 @@
 use crate::tables::Tables;
 use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameRange, Stream, StreamName};
 use selvedge_core::{ExecutionId, Timestamp};
-use selvedge_store::{Entries, Entry};
+use selvedge_store::{Entries, Entry, within_page};
 
 impl Tables {
     /// Returns the number of the newest entry.
@@ -73,7 +73,7 @@ impl Tables {
                 && !(range.durable && frame.best_effort)
                 && !is_old(frame, now)
         };
-        from.filter(wanted).take(limit as usize).cloned().collect()
+        within_page(from.filter(wanted).take(limit as usize), |frame| frame.data.len()).cloned().collect()
     }
 
     pub fn has_old_frames(&self, now: Timestamp) -> bool {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::{DueKind, Execution, ExecutionId, NamespaceId, Session, SessionId, Timestamp};
-use selvedge_store::{DueRow, FlowDue, ListPage, ListScan, Overview, PayloadScan, Stored};
+use selvedge_store::{DueRow, FlowDue, ListPage, ListScan, Overview, Stored};
 use std::ops::Bound::{Excluded, Unbounded};
 
 impl Tables {
@@ -20,8 +20,10 @@ impl Tables {
         }
     }
 
-    pub fn fetch(&self, ids: &[ExecutionId]) -> Vec<Stored> {
-        self.fetch_with(ids, Payloads::ALL)
+    pub fn payload_sizes(&self, ids: &[ExecutionId], payloads: Payloads) -> Vec<(ExecutionId, u64)> {
+        let size = |stored: Stored| stored.input.len() + stored.result.map_or(0, |result| result.len());
+        let rows = self.fetch(ids, payloads).into_iter();
+        rows.map(|stored| (stored.execution.id, size(stored) as u64)).collect()
     }
 
     /// Returns the records of the narrowest index, newest first: that of the first tag, or that of the namespace.
@@ -51,21 +53,20 @@ impl Tables {
                 self.indexed(filter, after).take(count as usize).map(|record| listed(&record.execution));
             let entries: Vec<Listed> = entries.collect();
             let mut groups = scan.groups(&entries).into_iter();
-            if !groups.any(|ids| scan.add(self.fetch_with(&ids, Payloads::NONE))) {
+            if !groups.any(|ids| scan.add(self.fetch(&ids, Payloads::NONE))) {
                 scan.advance(&entries);
             }
         }
         if payloads == Payloads::NONE {
             return scan.page();
         }
-        let mut payload_scan = PayloadScan::new(filter, scan.page());
-        while let Some(ids) = payload_scan.next_group() {
-            payload_scan.add(self.fetch_with(&ids, payloads));
-        }
-        payload_scan.page()
+        let mut page = scan.page();
+        let ids: Vec<ExecutionId> = page.rows.iter().map(|stored| stored.execution.id).collect();
+        let ids = page.cut(&self.payload_sizes(&ids, payloads));
+        page.with_rows(filter, self.fetch(&ids, payloads))
     }
 
-    fn fetch_with(&self, ids: &[ExecutionId], payloads: Payloads) -> Vec<Stored> {
+    pub fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Vec<Stored> {
         let records = ids.iter().filter_map(|id| self.executions.get(id));
         records.map(|record| self.stored(record, payloads)).collect()
     }

@@ -44,7 +44,8 @@ enum Asked {
     Held,
     FoundHeld,
     Inputs,
-    Relatives,
+    /// The upstreams and children, up to this size.
+    Relatives(usize),
     Streams,
     Signals,
     Steps,
@@ -108,6 +109,9 @@ pub struct Begin {
     pub patience: Option<Duration>,
 }
 
+/// A size that no payload reaches: it is read whole.
+const WHOLE: usize = usize::MAX;
+
 /// The part of its patience that a transaction has for a lock.
 const LOCK_PATIENCE: u32 = 5;
 
@@ -159,6 +163,7 @@ pub async fn load(
 fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     let Needs { growing, nodes, executions, inputs, relatives, keys, outbox, lanes, gates, parts, .. } =
         needs;
+    let Needs { whole_inputs, whole_relatives, .. } = needs;
     let Needs { flows, sessions, streams, summaries, steps, queries, .. } = needs;
     asking.lock(growing, Asked::Lock, &sql::FLOWS_LOCK_GROWTH, |flows| growth(flows, writers_key));
     asking.read(nodes, Asked::Nodes, &sql::NODES_FIND, node_names);
@@ -179,7 +184,7 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.read(gates, Asked::Gates, &sql::GATES_READ, gates::ids);
     asking.lock(lanes, Asked::Gates, &sql::GATES_LOCK_LANES, gates::ids);
     asking.about(&queries.candidates, Asked::Candidates, &sql::EXECUTIONS_LOCK_CANDIDATES, |wanted| {
-        candidates(wanted, &queries.except, bounds)
+        candidates(wanted, &queries.except, bounds, needs.inline_inputs())
     });
     asking.lock(gates, Asked::Gates, &sql::GATES_LOCK, gates::ids);
     asking.lock(parts, Asked::Gates, &sql::GATES_LOCK, gates::ids);
@@ -187,8 +192,13 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(&queries.held, Asked::FoundHeld, &sql::EXECUTIONS_FIND_HELD, gates::held);
     asking.lock(flows, Asked::Flows, &sql::FLOWS_LOCK, flow_ids);
     asking.read(executions, Asked::Executions, &sql::EXECUTIONS_READ, ids);
-    asking.read(inputs, Asked::Inputs, &sql::EXECUTIONS_READ_INPUTS, ids);
-    asking.read(relatives, Asked::Relatives, &sql::EXECUTIONS_READ_RELATIVES, ids);
+    for (inputs, limit) in [(inputs, needs.inline_inputs()), (whole_inputs, WHOLE)] {
+        asking.read(inputs, Asked::Inputs, &sql::EXECUTIONS_READ_INPUTS, |some| ids_within(some, limit));
+    }
+    for (relatives, limit) in [(relatives, needs.inline_relatives()), (whole_relatives, WHOLE)] {
+        let asked = Asked::Relatives(limit);
+        asking.read(relatives, asked, &sql::EXECUTIONS_READ_RELATIVES, |some| ids_within(some, limit));
+    }
     for (streams, whole) in [(streams, false), (summaries, true)] {
         asking.read(streams, Asked::Streams, &sql::STREAMS_READ, |names| streams::names(names, whole));
     }
@@ -235,16 +245,17 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
             for answer in answer {
                 if let Some(id) = gather_execution(answer, rows) {
                     rows.found.candidates.push(id);
-                    rows.inputs.push((id, row::payload(answer, sql::EXECUTION_COLUMN_COUNT)));
+                    rows.inputs.push((id, row::sized_payload(answer, sql::EXECUTION_COLUMN_COUNT)));
                 }
             }
         }
         Asked::Inputs => {
-            rows.inputs.extend(answer.iter().map(|row| (ExecutionId(row.get(0)), row::payload(row, 1))));
+            let input = |row: &Row| (ExecutionId(row.get(0)), row::sized_payload(row, 1));
+            rows.inputs.extend(answer.iter().map(input));
         }
-        Asked::Relatives => {
+        Asked::Relatives(limit) => {
             for answer in answer {
-                match row::relative(answer) {
+                match row::relative(answer, *limit) {
                     Ok(relative) => rows.relatives.push(relative),
                     Err(unreadable) => rows.unreadable.push(unreadable),
                 }
@@ -330,8 +341,14 @@ fn in_claim_order(rows: &Rows) -> Vec<ExecutionId> {
     candidates
 }
 
-/// Returns the parameters of the search for candidates of all claims, each class from its bound on.
-fn candidates(wanted: &[Candidates], except: &[ExecutionId], bounds: &Bounds) -> Parameters<'static> {
+/// Returns the parameters of the search for candidates of all claims, each class from its bound on, with inputs up to this
+/// size.
+fn candidates(
+    wanted: &[Candidates],
+    except: &[ExecutionId],
+    bounds: &Bounds,
+    inline_inputs: usize,
+) -> Parameters<'static> {
     let all: Vec<ClassId> = wanted.iter().flat_map(|one| one.classes.iter().copied()).collect();
     let passed = bounds.of(&all);
     let each = wanted.iter().zip(1_i32..);
@@ -350,7 +367,7 @@ fn candidates(wanted: &[Candidates], except: &[ExecutionId], bounds: &Bounds) ->
         Box::new(asks),
         Box::new(limits),
     ];
-    parameters.extend(ids(except));
+    parameters.extend(ids_within(except, inline_inputs));
     parameters
 }
 
@@ -392,6 +409,13 @@ fn outbox_names(names: &[OutboxName]) -> Parameters<'static> {
 
 fn ids(ids: &[ExecutionId]) -> Parameters<'static> {
     vec![Box::new(ids.iter().map(|id| id.0).collect::<Vec<Uuid>>())]
+}
+
+/// Returns ids, and a size up to which payloads are read.
+fn ids_within(some: &[ExecutionId], limit: usize) -> Parameters<'static> {
+    let mut parameters = ids(some);
+    parameters.push(Box::new(i32::try_from(limit).unwrap_or(i32::MAX)));
+    parameters
 }
 
 fn flow_ids(ids: &[FlowId]) -> Parameters<'static> {

@@ -4,13 +4,13 @@ use crate::sql::FLOW_COLUMN_COUNT;
 use bytes::{Bytes, BytesMut};
 use selvedge_core::filter::ListPosition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::rows::{HeldLease, Relative};
+use selvedge_core::rows::{HeldLease, Payload, StoredRelative};
 use selvedge_core::{
     ClaimScope, Class, ClassId, Execution, ExecutionId, Flow, LeaseId, Name, NamespaceId, Session, SessionId,
     Timestamp,
 };
 use selvedge_store::Error;
-use selvedge_store::columns::{self, COUNTED, Fixed, FlowColumns, Moving};
+use selvedge_store::columns::{self, COUNTED, Fixed, FlowColumns, Moving, RelativeColumns};
 use std::error::Error as StdError;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
@@ -158,6 +158,14 @@ pub fn payload(row: &Row, index: usize) -> Bytes {
     Bytes::copy_from_slice(row.get::<_, &[u8]>(index))
 }
 
+/// Reads the size of a payload, and behind it the payload, which is null if it is too large.
+pub fn sized_payload(row: &Row, index: usize) -> Payload {
+    match some_payload(row, index + 1) {
+        Some(payload) => Payload::Whole(payload),
+        None => Payload::Size(row.get::<_, i32>(index) as usize),
+    }
+}
+
 /// Reads a payload that may be null.
 pub fn some_payload(row: &Row, index: usize) -> Option<Bytes> {
     row.get::<_, Option<&[u8]>>(index).map(Bytes::copy_from_slice)
@@ -216,8 +224,16 @@ pub fn class(row: &Row) -> (ClassId, Class) {
 }
 
 /// Reads the relative in a row of `executions/read_relatives`. The error names an unreadable execution and the reason.
-pub fn relative(row: &Row) -> Result<Relative, (ExecutionId, String)> {
-    let id = row.get(0);
-    let (spec, state, detail): (Option<&str>, i16, Option<&str>) = (row.get(1), row.get(2), row.get(3));
-    columns::relative(id, spec, state, detail, some_payload(row, 4)).map_err(|error| (ExecutionId(id), error))
+/// `limit` is the size up to which it was read.
+pub fn relative(row: &Row, limit: usize) -> Result<StoredRelative, (ExecutionId, String)> {
+    let columns = RelativeColumns {
+        id: row.get(0),
+        spec: row.get(1),
+        state: row.get(2),
+        bytes: row.get::<_, i32>(3) as usize,
+        detail: row.get(4),
+        result: some_payload(row, 5),
+    };
+    let id = ExecutionId(columns.id);
+    columns::relative(columns, limit).map_err(|error| (id, error))
 }

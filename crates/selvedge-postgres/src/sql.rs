@@ -180,6 +180,7 @@ statements! {
     EXECUTIONS_READ = "executions/read";
     EXECUTIONS_READ_INPUTS = "executions/read_inputs";
     EXECUTIONS_READ_RELATIVES = "executions/read_relatives";
+    EXECUTIONS_READ_SIZES = "executions/read_sizes";
     EXECUTIONS_REWIRE = "executions/rewire";
     EXECUTIONS_UPDATE = "executions/update";
     FLOW_TAGS_DELETE = "flow_tags/delete";

@@ -63,8 +63,16 @@ impl Store for PostgresStore {
         self.list_classes(after).await
     }
 
-    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
-        self.read_executions(ids).await
+    async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
+        self.read_executions(ids, payloads).await
+    }
+
+    async fn payload_sizes(
+        &self,
+        ids: &[ExecutionId],
+        payloads: Payloads,
+    ) -> Result<Vec<(ExecutionId, u64)>, Error> {
+        self.read_sizes(ids, payloads).await
     }
 
     async fn list(

@@ -19,7 +19,7 @@ struct Head {
     place: i64,
 }
 
-/// Loads the candidates of every request, each once, with their inputs.
+/// Loads the candidates of every request, each once, with their small inputs.
 pub fn candidates(connection: &Connection, needs: &Needs, rows: &mut Rows) -> rusqlite::Result<()> {
     if needs.queries.candidates.is_empty() {
         return Ok(());
@@ -27,7 +27,7 @@ pub fn candidates(connection: &Connection, needs: &Needs, rows: &mut Rows) -> ru
     let mut passed: HashSet<ExecutionId> = needs.queries.except.iter().copied().collect();
     let mut found: BTreeSet<Head> = BTreeSet::new();
     for ask in &needs.queries.candidates {
-        find(connection, ask, &mut passed, &mut found, rows)?;
+        find(connection, (needs, ask), &mut passed, &mut found, rows)?;
     }
     rows.found.candidates.extend(found.iter().map(|head| head.id));
     Ok(())
@@ -37,19 +37,20 @@ pub fn candidates(connection: &Connection, needs: &Needs, rows: &mut Rows) -> ru
 /// replaced by the next ones.
 fn find(
     connection: &Connection,
-    ask: &Candidates,
+    (needs, ask): (&Needs, &Candidates),
     passed: &mut HashSet<ExecutionId>,
     found: &mut BTreeSet<Head>,
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(&sql::EXECUTIONS_READ_CANDIDATE)?;
+    let inline_inputs = needs.inline_inputs();
     loop {
         let mut all_readable = true;
         for head in first(connection, &ask.classes, ask.limit as usize, passed)? {
             if found.contains(&head) {
                 continue;
             }
-            match read(&mut statement, head, rows)? {
+            match read(&mut statement, head, inline_inputs, rows)? {
                 true => found.insert(head),
                 false => {
                     all_readable = false;
@@ -94,11 +95,17 @@ fn first(
     Ok(heads.into_sorted_vec())
 }
 
-/// Loads one candidate. Reports whether it was readable.
-fn read(statement: &mut Statement<'_>, head: Head, rows: &mut Rows) -> rusqlite::Result<bool> {
+/// Loads one candidate, with its input up to a size. Reports whether it was readable.
+fn read(
+    statement: &mut Statement<'_>,
+    head: Head,
+    inline_inputs: usize,
+    rows: &mut Rows,
+) -> rusqlite::Result<bool> {
     let read = statement
-        .query_row([head.place], |found| {
-            Ok((row::execution(found)?, row::bytes(found, sql::EXECUTION_COLUMN_COUNT)))
+        .query_row([head.place, inline_inputs as i64], |found| {
+            let input = row::sized_payload(found, sql::EXECUTION_COLUMN_COUNT, inline_inputs);
+            Ok((row::execution(found)?, input))
         })
         .optional()?;
     match read {

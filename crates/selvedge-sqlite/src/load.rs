@@ -8,7 +8,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use selvedge_core::outbox::OutboxName;
 use selvedge_core::rows::{KeyName, Members, Needs, Rows};
 use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Session, SessionId, Timestamp};
-use selvedge_store::columns;
+use selvedge_store::columns::{self, RelativeColumns};
+
+/// A size that no payload reaches: it is read whole.
+const WHOLE: usize = i64::MAX as usize;
 
 /// Loads everything that `needs` names.
 pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite::Result<Rows> {
@@ -21,8 +24,10 @@ pub fn load(connection: &Connection, needs: &Needs, now: Timestamp) -> rusqlite:
     rows.flows = crate::read::flows::fetch(connection, needs.flows.keys())?;
     candidates(connection, needs, &mut rows)?;
     crate::gates::load(connection, needs, &mut rows)?;
-    inputs(connection, needs.inputs.keys(), &mut rows)?;
-    relatives(connection, needs.relatives.keys(), &mut rows)?;
+    inputs(connection, needs.inputs.keys(), needs.inline_inputs(), &mut rows)?;
+    inputs(connection, needs.whole_inputs.keys(), WHOLE, &mut rows)?;
+    relatives(connection, needs.relatives.keys(), needs.inline_relatives(), &mut rows)?;
+    relatives(connection, needs.whole_relatives.keys(), WHOLE, &mut rows)?;
     for name in needs.streams.keys().chain(needs.summaries.keys()) {
         rows.streams.extend(crate::streams::read(connection, *name)?);
     }
@@ -84,12 +89,15 @@ fn executions<'a>(
 fn inputs<'a>(
     connection: &Connection,
     ids: impl Iterator<Item = &'a ExecutionId>,
+    limit: usize,
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
     for id in ids {
         let input = connection
             .prepare_cached(&sql::EXECUTIONS_READ_INPUTS)?
-            .query_row([id.0.as_bytes()], |found| Ok(row::bytes(found, 0)))
+            .query_row(params![id.0.as_bytes(), limit as i64], |found| {
+                Ok(row::sized_payload(found, 0, limit))
+            })
             .optional()?;
         match input {
             Some(Ok(input)) => rows.inputs.push((*id, input)),
@@ -103,16 +111,23 @@ fn inputs<'a>(
 fn relatives<'a>(
     connection: &Connection,
     ids: impl Iterator<Item = &'a ExecutionId>,
+    limit: usize,
     rows: &mut Rows,
 ) -> rusqlite::Result<()> {
     for id in ids {
         let relative = connection
             .prepare_cached(&sql::EXECUTIONS_READ_RELATIVES)?
-            .query_row([id.0.as_bytes()], |found| {
-                let (spec, state, detail): (Option<String>, i16, Option<String>) =
-                    (found.get(0)?, found.get(1)?, found.get(2)?);
-                let result = row::optional_bytes(found, 3)?;
-                Ok(columns::relative(id.0, spec.as_deref(), state, detail.as_deref(), result))
+            .query_row(params![id.0.as_bytes(), limit as i64], |found| {
+                let (spec, detail): (Option<String>, Option<String>) = (found.get(0)?, found.get(3)?);
+                let columns = RelativeColumns {
+                    id: id.0,
+                    spec: spec.as_deref(),
+                    state: found.get(1)?,
+                    bytes: found.get::<_, i64>(2)? as usize,
+                    detail: detail.as_deref(),
+                    result: row::optional_bytes(found, 4)?,
+                };
+                Ok(columns::relative(columns, limit))
             })
             .optional()?;
         match relative {

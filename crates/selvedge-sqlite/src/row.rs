@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rusqlite::Row;
 use rusqlite::types::{FromSql, Type};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::rows::{HeldLease, KeyName, KeyRow, KeySubject};
+use selvedge_core::rows::{HeldLease, KeyName, KeyRow, KeySubject, Payload};
 use selvedge_core::{
     ClaimScope, Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session,
     SessionId, Timestamp,
@@ -198,6 +198,14 @@ pub fn optional_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Ti
 /// Reads a payload.
 pub fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
     row.get::<_, Vec<u8>>(column).map(Bytes::from)
+}
+
+/// Reads the size of a payload, and behind it the payload, which is null if it is larger than `limit`.
+pub fn sized_payload(row: &Row<'_>, column: usize, limit: usize) -> rusqlite::Result<Payload> {
+    match row.get::<_, i64>(column)? as usize {
+        size if size > limit => Ok(Payload::Size(size)),
+        _ => bytes(row, column + 1).map(Payload::Whole),
+    }
 }
 
 /// Reads a payload that may be null.

@@ -54,6 +54,10 @@ const TOKEN_KEY: &str = "id, fingerprint, created_at, retires_at";
 const WAITPOINT: &str = "execution, number, id, namespace, name, source, key, created_at, expires_at, state, signal, effect, \
     signals, prompt, issue";
 
+/// The size of the input of an execution, in bytes. Does not read the input.
+const INPUT_BYTES: &str =
+    "ifnull(length(input), (select length(body) from inputs where inputs.execution = executions.id))";
+
 /// Every placeholder with its text.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
@@ -63,6 +67,7 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("columns", EXECUTION);
     add("flow", &format!("{FLOW}, {}", COUNTED.map(|(column, _)| column).join(", ")));
     add("gate", GATE);
+    add("input_bytes", INPUT_BYTES);
     add("ledger", LEDGER);
     add("outbox", OUTBOX);
     add("session", SESSION);
@@ -138,6 +143,7 @@ statements! {
     EXECUTIONS_READ_CANDIDATE = "executions/read_candidate";
     EXECUTIONS_READ_INPUTS = "executions/read_inputs";
     EXECUTIONS_READ_RELATIVES = "executions/read_relatives";
+    EXECUTIONS_READ_SIZES = "executions/read_sizes";
     EXECUTIONS_REWIRE = "executions/rewire";
     EXECUTIONS_UPDATE = "executions/update";
     FLOW_TAGS_DELETE = "flow_tags/delete";

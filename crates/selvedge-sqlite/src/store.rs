@@ -66,9 +66,18 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| names::classes_after(connection, after)).await
     }
 
-    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
+    async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
         let ids = ids.to_vec();
-        self.readers.read(move |connection| read::fetch(connection, &ids)).await
+        self.readers.read(move |connection| read::fetch(connection, &ids, payloads)).await
+    }
+
+    async fn payload_sizes(
+        &self,
+        ids: &[ExecutionId],
+        payloads: Payloads,
+    ) -> Result<Vec<(ExecutionId, u64)>, Error> {
+        let ids = ids.to_vec();
+        self.readers.read(move |connection| read::payload_sizes(connection, &ids, payloads)).await
     }
 
     async fn list(

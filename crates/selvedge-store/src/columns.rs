@@ -9,7 +9,7 @@ use selvedge_core::fact::Failure;
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::gate::GateName;
 use selvedge_core::history::newest_claim;
-use selvedge_core::rows::Relative;
+use selvedge_core::rows::{Relative, StoredRelative};
 use selvedge_core::session::SessionDetail;
 use selvedge_core::state::StateName;
 use selvedge_core::wiring::Node;
@@ -159,14 +159,25 @@ pub fn tags(text: Option<&str>) -> Result<BTreeMap<String, String>, String> {
     text.map_or(Ok(BTreeMap::new()), |text| from_json("tags", text))
 }
 
-/// Decodes the part of an upstream or a child that a claim carries.
-pub fn relative(
-    id: Uuid,
-    spec: Option<&str>,
-    state: i16,
-    detail: Option<&str>,
-    result: Option<Bytes>,
-) -> Result<Relative, String> {
+/// The columns of an upstream or a child.
+pub struct RelativeColumns<'a> {
+    /// The id.
+    pub id: Uuid,
+    /// The column `spec`.
+    pub spec: Option<&'a str>,
+    /// The column `state`.
+    pub state: i16,
+    /// The size of the columns `detail` and `result`, in bytes.
+    pub bytes: usize,
+    /// The column `detail`; none if the two are larger than the limit of the read.
+    pub detail: Option<&'a str>,
+    /// The column `result`; none if the two are larger than the limit of the read.
+    pub result: Option<Bytes>,
+}
+
+/// Decodes the part of an upstream or a child that a claim carries. `limit` is the limit of the read, in bytes.
+pub fn relative(columns: RelativeColumns<'_>, limit: usize) -> Result<StoredRelative, String> {
+    let RelativeColumns { id, spec, state, bytes, detail, result } = columns;
     #[derive(Default, Deserialize)]
     struct Named {
         node: Option<Node>,
@@ -178,13 +189,17 @@ pub fn relative(
     let named: Named = spec.map_or(Ok(Named::default()), |text| from_json("spec", text))?;
     let failed: Failed = detail.map_or(Ok(Failed::default()), |text| from_json("detail", text))?;
     let outcome = StateName::from_code(state).ok_or_else(|| format!("unknown state {state}"))?.outcome();
-    Ok(Relative {
+    let relative = Relative {
         execution: ExecutionId(id),
         name: named.node.map_or_else(|| Name::trusted(ROOT), |node| node.name),
         outcome,
         error: failed.error.filter(|_| outcome.is_some()),
         result,
-    })
+        left_out: outcome.is_some() && bytes > limit,
+    };
+    // A live execution has neither a result nor an error.
+    let bytes = if outcome.is_some() { bytes } else { 0 };
+    Ok(StoredRelative { relative, bytes })
 }
 
 /// Reports whether `detail` contains a cancellation request.

@@ -69,9 +69,9 @@ pub struct Transaction {
 pub struct Stored {
     /// The execution's row.
     pub execution: Execution,
-    /// The execution's input; empty in a list that did not ask for it.
+    /// The execution's input; empty in a read that did not ask for it.
     pub input: Bytes,
-    /// The execution's result, if it has one and a list asked for it.
+    /// The execution's result, if it has one and the read asked for it.
     pub result: Option<Bytes>,
     /// The last renewal of the session that holds the lease; none without a lease or a renewal.
     pub renewed_at: Option<Timestamp>,
@@ -268,8 +268,16 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the classes with ids greater than `after`, in ascending order.
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error>;
 
-    /// Returns executions by id, in no particular order; unknown ids are omitted. An unreadable row fails the call.
-    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error>;
+    /// Returns executions by id with the payloads asked for, in no particular order; unknown ids are omitted. An unreadable
+    /// row fails the call.
+    async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error>;
+    /// Returns the size of the payloads asked for of executions, in bytes, without reading them. In no particular order;
+    /// unknown ids are omitted.
+    async fn payload_sizes(
+        &self,
+        ids: &[ExecutionId],
+        payloads: Payloads,
+    ) -> Result<Vec<(ExecutionId, u64)>, Error>;
     /// Returns a page of the executions that match, newest first, with the payloads asked for. Unreadable rows are omitted. A
     /// page may end before it is full; it then says where to continue. See [`ListScan`](crate::ListScan).
     async fn list(
@@ -301,7 +309,8 @@ pub trait Store: Send + Sync + 'static {
     /// Returns a page of a flow's members in the order of their submission, without payloads. Unreadable rows are omitted.
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error>;
 
-    /// Returns the first `limit` frames of a range of a stream, in order. Best-effort frames past their lifetime are omitted.
+    /// Returns the first `limit` frames of a range of a stream, in order, and fewer if they are large: those up to the one
+    /// with which they have [`PAGE_BYTES`](crate::PAGE_BYTES). Best-effort frames past their lifetime are omitted.
     async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error>;
     /// Returns a stream with its summary; none if nothing was appended to it.
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error>;

@@ -21,6 +21,6 @@ pub use contract::{
     Overview, Store, Stored, Transaction,
 };
 pub use error::Error;
-pub use list::{ListPage, ListScan, PayloadScan, SCAN_MAX};
+pub use list::{ListPage, ListScan, PAGE_BYTES, SCAN_MAX, within_page};
 pub use selvedge_core::Demand;
 pub use wrapper::StoreWrapper;

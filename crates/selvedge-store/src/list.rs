@@ -3,24 +3,36 @@
 //! A store scans the index that is narrowest for a filter, reads the rows whose columns can match, and keeps those that
 //! do. [`ListScan`] says what to scan and to read next, and when the page ends: when it is full, at the end of the list,
 //! or after [`SCAN_MAX`] entries of the index, so that a filter with few matches never scans a whole table in one call.
-//! The page then says where to continue. Rows are read without payloads; the payloads that were asked for are read at
-//! the end, for the rows of the page.
+//! The page then says where to continue. A page also ends when its rows have [`PAGE_BYTES`]. Rows are read without payloads;
+//! the payloads that were asked for are read at the end, for the rows of the page of which they fit.
 
 use crate::Stored;
-use selvedge_core::ExecutionId;
 use selvedge_core::filter::{Filter, ListPosition, Listed};
+use selvedge_core::{Execution, ExecutionId};
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 /// The most entries of an index that one page scans, unless the page has room for more rows than that.
 pub const SCAN_MAX: usize = 10_000;
-/// The size of all payloads from which on a page ends, in bytes.
-const PAGE_BYTES: usize = 8 * 1024 * 1024;
-/// The number of rows whose payloads are read at a time: together at most 32 MiB.
-const PAYLOAD_ROWS: usize = 16;
+/// The size from which on a page ends, in bytes: of its rows, and of their payloads.
+pub const PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// The smallest and largest number of entries per scan. The first scans are small, because most filters match often.
 const CHUNK: (usize, usize) = (100, 4000);
 /// The smallest and largest number of rows that are read at a time.
-const GROUP: (usize, usize) = (16, 500);
+const GROUP: (usize, usize) = (16, 128);
+
+/// Returns the first items, up to the one with which they have [`PAGE_BYTES`] together.
+pub fn within_page<T>(
+    items: impl IntoIterator<Item = T>,
+    size: impl Fn(&T) -> usize,
+) -> impl Iterator<Item = T> {
+    let mut bytes = 0_usize;
+    items.into_iter().take_while(move |item| {
+        let fits = bytes < PAGE_BYTES;
+        bytes = bytes.saturating_add(size(item));
+        fits
+    })
+}
 
 /// A page of a list.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +41,27 @@ pub struct ListPage {
     pub rows: Vec<Stored>,
     /// The position to continue from, if the page ended before the list did.
     pub next: Option<ListPosition>,
+}
+
+impl ListPage {
+    /// Drops the rows whose payloads do not fit on the page, and returns the ids of the others. `sizes` are the sizes of
+    /// the payloads.
+    pub fn cut(&mut self, sizes: &[(ExecutionId, u64)]) -> Vec<ExecutionId> {
+        let sizes: HashMap<ExecutionId, u64> = sizes.iter().copied().collect();
+        let size = |id: &ExecutionId| sizes.get(id).map_or(0, |size| *size as usize);
+        let ids: Vec<ExecutionId> = self.rows.iter().map(|stored| stored.execution.id).collect();
+        let ids: Vec<ExecutionId> = within_page(ids, size).collect();
+        if ids.len() < self.rows.len() {
+            self.rows.truncate(ids.len());
+            self.next = self.rows.last().map(position);
+        }
+        ids
+    }
+
+    /// Replaces the rows by these, which were read again with their payloads. Rows that no longer match are left out.
+    pub fn with_rows(self, filter: &Filter, rows: Vec<Stored>) -> ListPage {
+        ListPage { rows: matching(filter, rows), ..self }
+    }
 }
 
 /// The state of a list while it is read.
@@ -40,6 +73,8 @@ pub struct ListScan<'a> {
     scanned: usize,
     chunk: usize,
     page: ListPage,
+    /// The size of the rows of the page.
+    bytes: usize,
     ended: bool,
 }
 
@@ -48,7 +83,8 @@ impl<'a> ListScan<'a> {
     pub fn new(filter: &'a Filter, after: Option<ListPosition>, limit: u32) -> Self {
         let limit = limit as usize;
         let chunk = limit.clamp(CHUNK.0, CHUNK.1);
-        ListScan { filter, limit, after, scanned: 0, chunk, page: ListPage::default(), ended: limit == 0 }
+        let page = ListPage::default();
+        ListScan { filter, limit, after, scanned: 0, chunk, page, bytes: 0, ended: limit == 0 }
     }
 
     /// Returns true if the page is complete.
@@ -73,11 +109,14 @@ impl<'a> ListScan<'a> {
 
     /// Adds the matching rows of a group. Returns true if the page is full.
     pub fn add(&mut self, rows: Vec<Stored>) -> bool {
-        let room = self.limit - self.page.rows.len();
-        self.page.rows.extend(matching(self.filter, rows).into_iter().take(room));
-        if self.page.rows.len() == self.limit {
-            self.page.next = self.page.rows.last().map(position);
-            self.ended = true;
+        for stored in matching(self.filter, rows) {
+            self.bytes += size(&stored);
+            self.page.rows.push(stored);
+            if self.page.rows.len() == self.limit || self.bytes >= PAGE_BYTES {
+                self.page.next = self.page.rows.last().map(position);
+                self.ended = true;
+                break;
+            }
         }
         self.ended
     }
@@ -102,56 +141,21 @@ impl<'a> ListScan<'a> {
     }
 }
 
-/// A page whose payloads are being read.
-pub struct PayloadScan<'a> {
-    filter: &'a Filter,
-    /// The positions of the rows whose payloads were not read yet, oldest first.
-    left: Vec<ListPosition>,
-    /// The last position of the latest group.
-    last: Option<ListPosition>,
-    bytes: usize,
-    page: ListPage,
-}
-
-impl<'a> PayloadScan<'a> {
-    /// Starts to read the payloads of a page.
-    pub fn new(filter: &'a Filter, page: ListPage) -> Self {
-        let left = page.rows.iter().rev().map(position).collect();
-        let page = ListPage { rows: Vec::new(), next: page.next };
-        PayloadScan { filter, left, last: None, bytes: 0, page }
-    }
-
-    /// Returns the rows whose payloads are read next; none at the end of the page.
-    pub fn next_group(&mut self) -> Option<Vec<ExecutionId>> {
-        if !self.left.is_empty() && self.bytes >= PAGE_BYTES {
-            self.page.next = self.last;
-            return None;
-        }
-        let group = self.left.split_off(self.left.len().saturating_sub(PAYLOAD_ROWS));
-        self.last = group.first().copied();
-        self.last?;
-        Some(group.into_iter().rev().map(|position| position.id).collect())
-    }
-
-    /// Adds the rows of a group. A row that no longer matches is left out.
-    pub fn add(&mut self, rows: Vec<Stored>) {
-        let rows = matching(self.filter, rows);
-        let size = |stored: &Stored| stored.input.len() + stored.result.as_ref().map_or(0, bytes::Bytes::len);
-        self.bytes += rows.iter().map(size).sum::<usize>();
-        self.page.rows.extend(rows);
-    }
-
-    /// Returns the page with its payloads.
-    pub fn page(self) -> ListPage {
-        self.page
-    }
-}
-
 /// Returns the rows that match, newest first.
 fn matching(filter: &Filter, mut rows: Vec<Stored>) -> Vec<Stored> {
     rows.retain(|stored| filter.matches(&stored.execution));
     rows.sort_by_key(|stored| Reverse(position(stored)));
     rows
+}
+
+/// Returns the size of a row without its payloads, as far as callers determine it, in bytes.
+fn size(stored: &Stored) -> usize {
+    let Execution { detail, history, tags, .. } = &stored.execution;
+    let error = detail.error.as_ref().map_or(0, |error| error.message.len());
+    let progress =
+        detail.progress.as_ref().and_then(|progress| progress.message.as_ref()).map_or(0, String::len);
+    let tags: usize = tags.iter().map(|(name, value)| name.len() + value.len()).sum();
+    error + progress + tags + history.as_bytes().len()
 }
 
 fn position(stored: &Stored) -> ListPosition {

@@ -77,8 +77,17 @@ pub trait StoreWrapper: Send + Sync + 'static {
     }
 
     /// See [`Store::fetch`].
-    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
-        self.inner().fetch(ids).await
+    async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
+        self.inner().fetch(ids, payloads).await
+    }
+
+    /// See [`Store::payload_sizes`].
+    async fn payload_sizes(
+        &self,
+        ids: &[ExecutionId],
+        payloads: Payloads,
+    ) -> Result<Vec<(ExecutionId, u64)>, Error> {
+        self.inner().payload_sizes(ids, payloads).await
     }
 
     /// See [`Store::list`].
@@ -357,8 +366,16 @@ impl<T: StoreWrapper> Store for T {
         StoreWrapper::classes_after(self, after).await
     }
 
-    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
-        StoreWrapper::fetch(self, ids).await
+    async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
+        StoreWrapper::fetch(self, ids, payloads).await
+    }
+
+    async fn payload_sizes(
+        &self,
+        ids: &[ExecutionId],
+        payloads: Payloads,
+    ) -> Result<Vec<(ExecutionId, u64)>, Error> {
+        StoreWrapper::payload_sizes(self, ids, payloads).await
     }
 
     async fn list(

@@ -1,7 +1,7 @@
 //! The kinds that the built-in worker handles: small tasks to try the engine with.
 
 use crate::secret;
-use selvedge::{Context, Failure, FailureClass, Return, SignalWaitResult, Worker};
+use selvedge::{Context, Failure, FailureClass, Outcome, Return, SignalWaitResult, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::process::Stdio;
@@ -33,7 +33,10 @@ async fn echo(ctx: Context) -> Result<Return, Failure> {
     }
     let mut upstreams = Map::new();
     for upstream in ctx.upstreams() {
-        let result: Option<Value> = upstream.result.as_deref().map(serde_json::from_slice).transpose()?;
+        let result: Option<Value> = match upstream.outcome == Some(Outcome::Completed) {
+            true => Some(ctx.fetch_upstream(&upstream.name).await?),
+            false => None,
+        };
         let error =
             upstream.error.as_ref().map(|error| json!({"message": error.message, "class": error.class}));
         let outcome = upstream.outcome.map(|outcome| outcome.as_str());

@@ -50,6 +50,13 @@ macro_rules! conformance_cases {
                 a_submission_and_a_claim_share_one_transaction
                 concurrent_claims_take_every_execution_exactly_once
             }
+            execution::payloads: {
+                a_large_input_comes_as_its_size_unless_it_is_asked_for_whole
+                a_claim_of_large_inputs_hands_out_as_many_as_fit_and_each_whole
+                a_join_carries_results_up_to_a_bound_and_names_the_others
+                children_share_the_bound_of_a_claim_with_upstreams
+                large_steps_are_carried_whole_and_count_against_the_bound
+            }
             execution::keys: {
                 a_key_is_read_back_with_every_field
                 a_key_is_removed_only_if_it_belongs_to_that_execution

@@ -15,6 +15,7 @@ pub use worker::Worker;
 
 use crate::invariants::read_log;
 use runner::{PendingReply, RuleGroup, RuleRunner, StoreRunner, decision, load_rows, run_with};
+use selvedge_core::filter::Payloads;
 use selvedge_core::log::Event;
 use selvedge_core::rules::claim::{Claim, Claimed, Claims};
 use selvedge_core::rules::operator::{Action, Operate};
@@ -291,7 +292,7 @@ impl Harness {
 
     /// Returns an execution with its payloads, if it exists.
     pub async fn find(&self, id: ExecutionId) -> Option<Stored> {
-        let mut found = self.store.fetch(&[id]).await.expect("executions are read");
+        let mut found = self.store.fetch(&[id], Payloads::ALL).await.expect("executions are read");
         assert!(found.len() <= 1, "one id names one execution");
         found.pop()
     }

@@ -46,6 +46,9 @@ impl<R: Rule> Task for SharedTask<R> {
     fn decide(&mut self, work: &mut Work) {
         self.with(|envelope| envelope.decide(work));
     }
+    fn carry(&mut self, work: &Work, needs: &mut Needs) {
+        self.with(|envelope| envelope.carry(work, needs));
+    }
     fn reset(&mut self) {
         self.with(Envelope::reset);
     }
@@ -228,6 +231,9 @@ impl<R: Rule> Rule for WithDownstreams<R> {
     fn decide(&self, work: &mut Work) -> Self::Reply {
         self.rule.decide(work)
     }
+    fn carry(&self, reply: &mut Self::Reply, work: &Work, needs: &mut Needs) {
+        self.rule.carry(reply, work, needs);
+    }
 }
 
 /// A rule that is decided on the cached row of an execution, regardless of its own profile.
@@ -249,6 +255,9 @@ impl<R: Rule> Rule for WithCachedRow<R> {
     }
     fn decide(&self, work: &mut Work) -> Self::Reply {
         self.rule.decide(work)
+    }
+    fn carry(&self, reply: &mut Self::Reply, work: &Work, needs: &mut Needs) {
+        self.rule.carry(reply, work, needs);
     }
 }
 

@@ -27,6 +27,11 @@ pub struct Search {
 }
 
 impl Search {
+    /// Returns a search that goes on behind these unreadable executions.
+    pub fn behind(unreadable: impl Iterator<Item = ExecutionId>) -> Search {
+        Search { unreadable: unreadable.collect(), ..Search::default() }
+    }
+
     /// Drops the classes that were requested before, and raises the limits of claims that share classes.
     pub fn only_new(&mut self, candidates: &mut Vec<Candidates>) {
         for asked in candidates.iter_mut() {

@@ -5,10 +5,12 @@
 //! A transaction has two parts. In the first, every rule but the claims is decided, completions are propagated to their
 //! downstreams, and opened gates release held executions. After that all waiting executions are known. In the second
 //! part, waiting claims of this process join the transaction, the rows that claims carry are loaded, and the claims are
-//! decided. The time of the transaction is fixed between the parts, and the second part takes no locks.
+//! decided. The time of the transaction is fixed between the parts, and the second part takes no locks. Large payloads
+//! are loaded last, for the executions that the claims hand out.
 //!
 //! A transaction is retried when the store finds that the version of a row has changed. A retry uses no cached rows; it
-//! reads all of them.
+//! reads all of them. If a payload of an execution that a claim hands out is unreadable, the transaction is decided again
+//! without that execution.
 
 mod cached;
 mod candidates;
@@ -61,6 +63,8 @@ pub struct Driver<H: Host> {
     stay_leased: HashSet<ExecutionId>,
     /// The rows that were requested last.
     asked: Needs,
+    /// Executions that claims would have handed out although a part of them is unreadable, with the reason.
+    damaged: Vec<(ExecutionId, String)>,
     part: Part,
     summary: Summary,
 }
@@ -72,6 +76,8 @@ enum Part {
     Loading,
     /// All rules but the claims are decided.
     Claiming,
+    /// All rules are decided, and the large payloads that claims carry are loaded.
+    Carrying,
 }
 
 /// Facts about a decided transaction that are not part of its changes.
@@ -101,6 +107,7 @@ impl<H: Host> Driver<H> {
             if_free: HashSet::new(),
             stay_leased: HashSet::new(),
             asked: Needs::default(),
+            damaged: Vec::new(),
             part: Part::Loading,
             summary: Summary::default(),
         }
@@ -133,7 +140,11 @@ impl<H: Host> Driver<H> {
             repeated: again > 0,
             lanes: self.admission.lanes,
         });
-        (self.part, self.search) = (Part::Loading, Search::default());
+        if again == 0 {
+            self.damaged.clear();
+        }
+        self.work.add_unreadable(self.damaged.iter().cloned());
+        (self.part, self.search) = (Part::Loading, Search::behind(self.damaged.iter().map(|(id, _)| *id)));
         let offered = self.tasks.iter().flat_map(|task| task.profile().makes_ready.iter().copied());
         self.offer(offered.collect());
         if again == 0 {
@@ -159,6 +170,10 @@ impl<H: Host> Driver<H> {
     /// Adds loaded rows, and returns the next step.
     pub fn next(&mut self, mut rows: Rows) -> Demand {
         self.inform_host(&mut rows);
+        if let Some(damaged) = self.damaged_in(&rows) {
+            self.damaged.extend(damaged);
+            return Demand::Load(self.begin(1));
+        }
         let late_candidates = self.search.record(&rows);
         self.work.load(&std::mem::take(&mut self.asked), rows);
         for id in late_candidates {
@@ -182,8 +197,14 @@ impl<H: Host> Driver<H> {
             if let Some(needs) = self.loading.next(needs)? {
                 return Ok(self.load(needs));
             }
-            if self.part == Part::Claiming {
-                return self.finish().map(|changes| Demand::Save(Box::new(changes)));
+            match self.part {
+                Part::Loading => {}
+                Part::Claiming => {
+                    self.decide(|phase| phase == Phase::Claims);
+                    self.part = Part::Carrying;
+                    continue;
+                }
+                Part::Carrying => return self.finish().map(|changes| Demand::Save(Box::new(changes))),
             }
             if let Some(needs) = self.search.further(self.wanted(), &self.work) {
                 let needs = self.loading.candidates_again(needs)?;
@@ -201,6 +222,17 @@ impl<H: Host> Driver<H> {
             self.part = Part::Claiming;
             self.offer(self.work.newly_waiting_classes());
         }
+    }
+
+    /// Returns the executions that claims hand out and of which these rows say that a part is unreadable.
+    fn damaged_in(&self, rows: &Rows) -> Option<Vec<(ExecutionId, String)>> {
+        if self.part != Part::Carrying {
+            return None;
+        }
+        let Needs { whole_inputs, queries, .. } = &self.asked;
+        let carried: HashSet<&ExecutionId> = whole_inputs.keys().chain(&queries.records).collect();
+        let damaged = rows.unreadable.iter().filter(|(id, _)| carried.contains(id));
+        Some(damaged.cloned().collect()).filter(|damaged: &Vec<_>| !damaged.is_empty())
     }
 
     /// Remembers the requested rows, and demands them.
@@ -254,6 +286,12 @@ impl<H: Host> Driver<H> {
             Part::Claiming => {
                 let claims = self.all().filter(|task| task.phase() == Phase::Claims);
                 claims.for_each(|task| task.needs(&self.work, &mut needs));
+            }
+            Part::Carrying => {
+                let all = self.tasks.iter_mut().chain(&mut self.handed);
+                let claims = all.filter(|task| task.phase() == Phase::Claims);
+                claims.for_each(|task| task.carry(&self.work, &mut needs));
+                return needs;
             }
             Part::Loading => {
                 let defers = |task: &&H::Task| matches!(task.profile().if_locked, IfLocked::Defer(_));
@@ -347,9 +385,8 @@ impl<H: Host> Driver<H> {
         }
     }
 
-    /// Decides the claims, and returns the changes to save.
+    /// Returns the changes to save.
     fn finish(&mut self) -> Result<Changes, Violation> {
-        self.decide(|phase| phase == Phase::Claims);
         self.host.keep_lane_shares(self.work.shares());
         self.summary = Summary {
             now: self.work.now(),

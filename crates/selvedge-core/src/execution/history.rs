@@ -3,17 +3,23 @@
 //! Lines are appended as bytes without decoding the earlier ones. Attempts and the receipts of worker reports are
 //! derived from the history, so no second table can disagree with it. When the part in the row exceeds
 //! [`IN_ROW_LIMIT`], the older lines move to a page of their own ([`History::spill`]), so the cost of a change does not
-//! grow with the execution's age.
+//! grow with the execution's age. Every change writes the row, so the row keeps few bytes of history: long messages are
+//! shortened ([`Fact::shortened`]), and a line that is too long moves to a page at once.
 
-use crate::fact::{Fact, LeaseRef, Next};
+use crate::fact::{Fact, Failure, LeaseRef, Next};
+use crate::text::shortened;
 use crate::{Name, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The most bytes of history in a row; beyond it, older lines move to a page.
 pub const IN_ROW_LIMIT: usize = 8 * 1024;
-/// The number of newest lines that stay in the row. The newest claim always stays too, so pages and row are merged by
-/// the versions of their lines.
+/// The number of newest lines that stay in the row, and the most bytes that they have. The newest claim and the newest
+/// end of an attempt always stay too: a repeated report finds its receipt there. So pages and row are merged by the
+/// versions of their lines.
 const KEPT_LINES: usize = 16;
+const KEPT_BYTES: usize = IN_ROW_LIMIT / 2;
+/// The longest message in a line, in bytes. The execution's row has the latest error whole, and the event log all.
+pub const LINE_MESSAGE_LIMIT: usize = 1024;
 
 /// A change of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +58,13 @@ impl History {
         &self.0
     }
 
+    /// Returns a history of one line.
+    fn of(line: &HistoryLine) -> Self {
+        let mut history = History::default();
+        history.push(line);
+        history
+    }
+
     /// Appends a line.
     pub fn push(&mut self, line: &HistoryLine) {
         self.0 =
@@ -88,12 +101,20 @@ impl History {
         }
         let lines = self.lines().ok()?;
         let claimed = lines.iter().rposition(|line| matches!(line.fact, Fact::Claimed { .. }));
-        let cut = lines.len().saturating_sub(KEPT_LINES);
+        let ended = lines.iter().rposition(|line| attempt_end(&line.fact).is_some());
+        let encoded: Vec<History> = lines.iter().map(History::of).collect();
+        let mut bytes = 0;
+        let newest = encoded.iter().rev().take(KEPT_LINES).take_while(|line| {
+            bytes += line.0.len();
+            bytes <= KEPT_BYTES
+        });
+        let cut = lines.len() - newest.count();
         let mut page = History::default();
         let mut kept = History::default();
-        for (index, line) in lines.iter().enumerate() {
-            let stays = index >= cut || Some(index) == claimed;
-            if stays { kept.push(line) } else { page.push(line) }
+        for (index, line) in encoded.iter().enumerate() {
+            let stays = index >= cut || [claimed, ended].contains(&Some(index));
+            let part = if stays { &mut kept } else { &mut page };
+            part.0.extend_from_slice(&line.0);
         }
         if page.0.is_empty() {
             return None;
@@ -206,11 +227,12 @@ pub struct Attempt {
     /// The public name of its outcome.
     pub outcome: Option<&'static str>,
     /// The reported error, if it failed.
-    pub error: Option<crate::fact::Failure>,
+    pub error: Option<Failure>,
 }
 
-/// Returns the attempts in these lines, oldest first.
-pub fn attempts(lines: &[HistoryLine]) -> Vec<Attempt> {
+/// Returns the attempts in these lines, oldest first. `latest` is the error in the execution's row: the newest attempt that
+/// failed with it has it whole, the others have shortened messages.
+pub fn attempts(lines: &[HistoryLine], latest: Option<&Failure>) -> Vec<Attempt> {
     let mut attempts: Vec<Attempt> = Vec::new();
     for line in lines {
         if let Fact::Claimed { lease, .. } = &line.fact {
@@ -230,6 +252,13 @@ pub fn attempts(lines: &[HistoryLine]) -> Vec<Attempt> {
                 attempt.error = Some(error.clone());
             }
         }
+    }
+    let newest = attempts.iter_mut().rev().find_map(|attempt| attempt.error.as_mut());
+    if let (Some(error), Some(latest)) = (newest, latest)
+        && error.class == latest.class
+        && error.message == shortened(latest.message.clone(), LINE_MESSAGE_LIMIT)
+    {
+        error.message.clone_from(&latest.message);
     }
     attempts
 }
@@ -282,6 +311,64 @@ mod tests {
             versions.extend(page.lines().expect("decodes").iter().map(|line| line.version));
         }
         assert_eq!(versions, (1..=500).collect::<Vec<_>>());
+    }
+
+    /// A history after many attempts that failed with a long message, with all lines in order.
+    fn failed(attempts: u32, bytes: usize) -> (History, Vec<HistoryLine>, usize) {
+        let (mut history, mut pages, mut largest) = (History::default(), Vec::new(), 0);
+        let name = Name::trusted("w");
+        for epoch in 1..=attempts {
+            let lease = LeaseRef {
+                id: crate::LeaseId(uuid::Uuid::nil()),
+                epoch,
+                worker: name.clone(),
+                instance: name.clone(),
+            };
+            let error = Failure { message: "x".repeat(bytes), class: crate::FailureClass::Transient };
+            let next = Next::Delayed(Timestamp::from_micros(1));
+            let claimed = Fact::Claimed { lease: lease.clone(), ttl_ms: 1, after: None };
+            let failed = Fact::Failed { lease, error, next, digest: epoch.into() };
+            for (index, fact) in [claimed, failed, Fact::DelayOver].into_iter().enumerate() {
+                let version = epoch * 3 + index as u32;
+                let at = Timestamp::from_micros(1);
+                history.push(&HistoryLine { version, at, actor: None, fact: fact.shortened() });
+                pages.extend(history.spill());
+                largest = largest.max(history.as_bytes().len());
+            }
+        }
+        let mut lines = Vec::new();
+        for page in pages.into_iter().map(History::from_bytes).chain([history.clone()]) {
+            lines.extend(page.lines().expect("decodes"));
+        }
+        lines.sort_by_key(|line: &HistoryLine| line.version);
+        (history, lines, largest)
+    }
+
+    #[test]
+    fn a_row_keeps_few_bytes_of_history_however_long_its_errors_are() {
+        for bytes in [10, 1000, 30_000, 64 * 1024] {
+            let (history, lines, largest) = failed(200, bytes);
+            assert!(largest <= IN_ROW_LIMIT, "{largest} bytes in the row with errors of {bytes} bytes");
+            let versions: Vec<u32> = lines.iter().map(|line| line.version).collect();
+            assert_eq!(versions, (3..603).collect::<Vec<_>>());
+            let in_row = history.lines().expect("decodes");
+            let end = end_of_attempt(&in_row, 199).expect("the receipt of the latest report is in the row");
+            assert_eq!(end.digest, Some(200));
+            assert!(lease_of(&in_row, 199).is_some(), "the latest claim is in the row");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_leaves_the_row_at_once_and_the_receipts_stay() {
+        let (mut history, _, _) = failed(3, 10);
+        let set = (0..64).map(|number| (format!("tag {number}"), "x".repeat(500))).collect();
+        let fact = Fact::Tagged { set, remove: vec![] };
+        history.push(&HistoryLine { version: 99, at: Timestamp::from_micros(1), actor: None, fact });
+        let page = History::from_bytes(history.spill().expect("a page"));
+        assert!(page.lines().expect("decodes").iter().any(|line| line.version == 99));
+        assert!(history.as_bytes().len() < KEPT_BYTES);
+        let in_row = history.lines().expect("decodes");
+        assert!(end_of_attempt(&in_row, 2).is_some() && lease_of(&in_row, 2).is_some());
     }
 
     #[test]

@@ -14,10 +14,12 @@ pub use public::{EVENT_TYPES, EventBody};
 use crate::amount::Amount;
 use crate::flow::{CancelMode, FlowState};
 use crate::gate::{Amounts, GateName};
+use crate::history::LINE_MESSAGE_LIMIT;
 use crate::join::{Edge, GroupDecision, JoinPolicy};
 use crate::signal::Effect;
 use crate::step::StepKind;
 use crate::suspension::{OnTimeout, ResumedBy};
+use crate::text::shortened;
 use crate::token::TokenKeyId;
 use crate::{
     ExecutionId, FailureClass, LeaseId, Name, Outcome, Suspension, Timestamp, WaitpointId, transition::Cause,
@@ -516,6 +518,11 @@ pub enum Fact {
     },
 }
 
+/// Shortens a message for a history line.
+fn shorten(message: &mut String) {
+    *message = shortened(std::mem::take(message), LINE_MESSAGE_LIMIT);
+}
+
 impl Fact {
     /// Returns the cause of the change; none for facts that are not about one execution.
     pub fn cause(&self) -> Option<Cause> {
@@ -574,6 +581,22 @@ impl Fact {
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. } => return None,
         })
+    }
+
+    /// Returns the fact as the execution's history keeps it: with at most [`LINE_MESSAGE_LIMIT`] bytes of each message.
+    pub fn shortened(mut self) -> Fact {
+        match &mut self {
+            Fact::Failed { error: Failure { message, .. }, .. } => shorten(message),
+            Fact::CancelAcknowledged { reason, message, .. } => {
+                reason.iter_mut().chain(message).for_each(shorten);
+            }
+            Fact::Revoked { reason, .. }
+            | Fact::Cancelled { reason, .. }
+            | Fact::CancelRequested { reason, .. } => reason.iter_mut().for_each(shorten),
+            // No other fact has a message.
+            _ => {}
+        }
+        self
     }
 
     /// Reports whether the fact is a line of the execution's history. Left out are facts that can occur thousands of

@@ -3,18 +3,19 @@
 
 mod changes;
 mod needs;
+mod payload;
 
 pub use changes::{Changes, UnreadWrites};
 pub use needs::{Candidates, HeldBy, Members, Needs, Queries};
+pub use payload::{Payload, Relative, StoredRelative, inline_limit};
 
-use crate::fact::Failure;
 use crate::gate::Gate;
 use crate::outbox::OutboxRow;
 use crate::stream::Stream;
 use crate::token::TokenKey;
 use crate::{
-    Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Outcome, Session,
-    SessionId, Signal, Step, Timestamp, Waitpoint,
+    Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session, SessionId,
+    Signal, Step, Timestamp, Waitpoint,
 };
 use bytes::Bytes;
 use uuid::Uuid;
@@ -31,10 +32,10 @@ pub struct Rows {
     pub skipped: Vec<ExecutionId>,
     /// Executions whose rows are unreadable, with the reason.
     pub unreadable: Vec<(ExecutionId, String)>,
-    /// Inputs of the requested executions and of all candidates.
-    pub inputs: Vec<(ExecutionId, Bytes)>,
-    /// Names and results of executions.
-    pub relatives: Vec<Relative>,
+    /// Inputs of the requested executions and of all candidates, or their sizes.
+    pub inputs: Vec<(ExecutionId, Payload)>,
+    /// Names and results of executions, or the sizes of the results.
+    pub relatives: Vec<StoredRelative>,
     /// Nodes of flows.
     pub nodes: Vec<(FlowId, Name, ExecutionId)>,
     /// Keys.
@@ -77,21 +78,6 @@ pub struct Found {
     pub leases: Vec<HeldLease>,
     /// Classes that were interned after the requested one.
     pub classes: Vec<(ClassId, Class)>,
-}
-
-/// An upstream or a child of a claimed execution, as the claim carries it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Relative {
-    /// The execution.
-    pub execution: ExecutionId,
-    /// The name of its node in the flow.
-    pub name: Name,
-    /// The outcome; none while the execution is live.
-    pub outcome: Option<Outcome>,
-    /// The error, if the execution ended with one.
-    pub error: Option<Failure>,
-    /// The result, if the execution has one.
-    pub result: Option<Bytes>,
 }
 
 /// A lease as a heartbeat reads it.

@@ -3,7 +3,7 @@
 use crate::execution::ClaimOrder;
 use crate::gate::GateId;
 use crate::outbox::OutboxName;
-use crate::rows::KeyName;
+use crate::rows::{KeyName, inline_limit};
 use crate::stream::StreamName;
 use crate::table::Request;
 use crate::{ClassId, ExecutionId, FlowId, Name, NamespaceId, SessionId};
@@ -18,10 +18,15 @@ pub struct Needs {
     pub nodes: Request<(FlowId, Name)>,
     /// Executions.
     pub executions: Request<ExecutionId>,
-    /// Inputs of executions.
+    /// Inputs of executions. Of an input larger than [`inline_inputs`](Needs::inline_inputs), only the size is read.
     pub inputs: Request<ExecutionId>,
-    /// Names and results of executions: the [`Relative`](super::Relative) rows that a claim carries.
+    /// Inputs of executions, of any size.
+    pub whole_inputs: Request<ExecutionId>,
+    /// Names and results of executions: the [`Relative`](super::Relative) rows that a claim carries. Of a result and an
+    /// error larger than [`inline_relatives`](Needs::inline_relatives), only the size is read.
     pub relatives: Request<ExecutionId>,
+    /// Names and results of executions, of any size.
+    pub whole_relatives: Request<ExecutionId>,
     /// Keys.
     pub keys: Request<KeyName>,
     /// Outbox rows.
@@ -48,6 +53,17 @@ pub struct Needs {
 }
 
 impl Needs {
+    /// Returns the size up to which the inputs of candidates and of [`inputs`](Needs::inputs) are read, in bytes.
+    pub fn inline_inputs(&self) -> usize {
+        let candidates: usize = self.queries.candidates.iter().map(|asked| asked.limit as usize).sum();
+        inline_limit(candidates.saturating_add(self.inputs.len()))
+    }
+
+    /// Returns the size up to which the results and errors of [`relatives`](Needs::relatives) are read, in bytes.
+    pub fn inline_relatives(&self) -> usize {
+        inline_limit(self.relatives.len())
+    }
+
     /// Reports whether sessions are locked: by id, or all of an instance.
     pub fn locks_sessions(&self) -> bool {
         self.sessions.has_locks() || !self.queries.instances.is_empty()
@@ -60,7 +76,9 @@ impl Needs {
             nodes,
             executions,
             inputs,
+            whole_inputs,
             relatives,
+            whole_relatives,
             keys,
             outbox,
             lanes,
@@ -77,7 +95,9 @@ impl Needs {
             && nodes.is_empty()
             && executions.is_empty()
             && inputs.is_empty()
+            && whole_inputs.is_empty()
             && relatives.is_empty()
+            && whole_relatives.is_empty()
             && keys.is_empty()
             && outbox.is_empty()
             && lanes.is_empty()
@@ -99,7 +119,9 @@ impl Needs {
             nodes,
             executions,
             inputs,
+            whole_inputs,
             relatives,
+            whole_relatives,
             keys,
             outbox,
             lanes,
@@ -116,7 +138,9 @@ impl Needs {
         nodes.only_new(&mut loaded.nodes);
         executions.only_new(&mut loaded.executions);
         inputs.only_new(&mut loaded.inputs);
+        whole_inputs.only_new(&mut loaded.whole_inputs);
         relatives.only_new(&mut loaded.relatives);
+        whole_relatives.only_new(&mut loaded.whole_relatives);
         keys.only_new(&mut loaded.keys);
         outbox.only_new(&mut loaded.outbox);
         lanes.only_new(&mut loaded.lanes);

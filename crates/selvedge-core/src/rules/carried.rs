@@ -1,7 +1,10 @@
 //! The rows that a claim carries with each execution: its input, the ends of its upstreams and children, the signals that
 //! resumed it, and its recorded steps.
+//!
+//! Input, signals and steps have limits of their own. Upstreams and children have none: an execution carries their
+//! results and errors up to [`RELATIVES_BYTES`], in their order, and the rest is left out.
 
-use crate::rows::{Needs, Relative};
+use crate::rows::{Needs, Payload, Relative, StoredRelative};
 use crate::signal::{ENGINE, Effect, Signal, TIMEOUT};
 use crate::step::{Step, StepKind, WaitResult};
 use crate::suspension::ResumedBy;
@@ -9,6 +12,12 @@ use crate::{Execution, ExecutionId, Name, Work};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+/// Size of the results and errors of upstreams and children that a claimed execution carries, in bytes.
+pub const RELATIVES_BYTES: usize = 4 * 1024 * 1024;
+/// Number of upstreams and children that a transaction reads for its claims. An execution beyond it stays for the next
+/// transaction, except the first one.
+const RELATIVES_MAX: usize = 20_000;
 
 /// A claimed execution.
 #[derive(Clone, Debug)]
@@ -28,29 +37,73 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// Returns the size of all payloads together.
-    pub(super) fn bytes(&self) -> usize {
-        let relatives = self.upstreams.iter().chain(&self.children);
-        let results = relatives.filter_map(|one| one.result.as_ref()).map(Bytes::len);
-        let steps = self.steps.iter().filter_map(|step| step.result.as_ref()).map(Bytes::len);
-        let signals = self.signals.iter().filter_map(|signal| signal.payload.as_ref()).map(Bytes::len);
-        self.input.len() + results.chain(steps).chain(signals).sum::<usize>()
+    /// Returns a leased execution that does not carry anything yet.
+    pub(super) fn new(execution: Execution) -> Claimed {
+        Claimed {
+            execution,
+            input: Bytes::new(),
+            upstreams: Vec::new(),
+            children: Vec::new(),
+            signals: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+
+    /// Adds the rows that a claim carries, as far as they are loaded, and asks for the others.
+    pub(super) fn carry(&mut self, work: &Work, needs: &mut Needs) {
+        let row = &self.execution;
+        match work.input(row.id) {
+            Some(Payload::Whole(input)) => self.input = input.clone(),
+            Some(Payload::Size(_)) | None => needs.whole_inputs.read([row.id]),
+        }
+        if work.has_whole_record(row.id) {
+            self.signals = resuming_signals(row, work);
+            self.steps = recorded_steps(row, work);
+        } else {
+            needs.queries.records.push(row.id);
+        }
+        let wiring = row.wiring();
+        let mut room = RELATIVES_BYTES;
+        let upstreams = wiring.upstreams.iter().map(|one| one.execution);
+        self.upstreams = relatives_within(&mut room, upstreams, work, needs);
+        let children = wiring.children.iter().map(|one| one.execution);
+        self.children = relatives_within(&mut room, children, work, needs);
     }
 }
 
-/// Returns a leased execution with the rows that a claim carries.
-pub(super) fn claimed(row: &Execution, work: &Work) -> Claimed {
+/// Returns upstreams or children with their results and errors as far as there is room, and asks for those that are not
+/// loaded.
+fn relatives_within(
+    room: &mut usize,
+    ids: impl Iterator<Item = ExecutionId>,
+    work: &Work,
+    needs: &mut Needs,
+) -> Vec<Relative> {
+    let relatives = ids.filter_map(|id| work.relative(id));
+    let carried = relatives.map(|stored| match room.checked_sub(stored.bytes) {
+        None => stored.within(0).relative,
+        Some(left) => {
+            *room = left;
+            let StoredRelative { relative, .. } = stored;
+            needs.whole_relatives.read(relative.left_out.then_some(relative.execution));
+            relative
+        }
+    });
+    carried.collect()
+}
+
+/// Returns the upstreams and children of an execution.
+fn relatives_of(row: &Execution) -> impl Iterator<Item = ExecutionId> {
     let wiring = row.wiring();
-    let upstreams = wiring.upstreams.iter().filter_map(|one| work.relative(one.execution));
-    let children = wiring.children.iter().filter_map(|one| work.relative(one.execution));
-    Claimed {
-        execution: row.clone(),
-        input: work.input(row.id).cloned().unwrap_or_default(),
-        upstreams: upstreams.collect(),
-        children: children.collect(),
-        signals: resuming_signals(row, work),
-        steps: recorded_steps(row, work),
-    }
+    let upstreams = wiring.upstreams.iter().map(|one| one.execution);
+    upstreams.chain(wiring.children.iter().map(|one| one.execution))
+}
+
+/// Returns the size of all payloads that a claim of an execution carries, in bytes.
+pub(super) fn carried_bytes(row: &Execution, work: &Work) -> usize {
+    let input = work.input(row.id).map_or(0, Payload::bytes);
+    let relatives: usize = relatives_of(row).map(|id| work.relative_bytes(id)).sum();
+    input + relatives.min(RELATIVES_BYTES) + row.detail.record.bytes as usize
 }
 
 /// Returns the signals by which the latest suspension ended, with a `timeout` signal of the engine if it timed out.
@@ -129,18 +182,15 @@ impl<'a> TakenSignal<'a> {
     }
 }
 
-/// Asks for the rows that a claim of an execution carries: its input, its upstreams and children, its steps and
-/// signals.
+/// Asks for the sizes of what a claim of an execution carries, its input and its upstreams and children, and for those that
+/// are small.
 pub fn needs_carried(id: ExecutionId, work: &Work, needs: &mut Needs) {
     if work.input(id).is_none() {
         needs.inputs.read([id]);
     }
     let Ok(Some(row)) = work.find(id) else { return };
-    let wiring = row.wiring();
-    let upstreams = wiring.upstreams.iter().map(|one| one.execution);
-    let children = wiring.children.iter().map(|one| one.execution);
-    needs.relatives.read(upstreams.chain(children).filter(|id| !work.has_end_of(*id)));
-    if row.detail.record.is_carried() && !work.has_whole_record(id) {
-        needs.queries.records.push(id);
+    let known = work.relative_count() + needs.relatives.len();
+    if known == 0 || known + relatives_of(row).count() <= RELATIVES_MAX {
+        needs.relatives.read(relatives_of(row).filter(|id| !work.has_end_of(*id)));
     }
 }

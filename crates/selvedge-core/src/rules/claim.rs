@@ -1,8 +1,8 @@
 //! Claims: a worker gets waiting executions under new leases, in claim order.
 
 use super::CallKey;
-use super::carried::claimed;
-pub use super::carried::{Claimed, TakenSignal, needs_carried};
+use super::carried::carried_bytes;
+pub use super::carried::{Claimed, RELATIVES_BYTES, TakenSignal, needs_carried};
 use super::gates::hold::hold;
 use super::gates::lines;
 use super::gates::take::{lanes_open_at, refusal, take};
@@ -29,8 +29,8 @@ pub const TTL_MIN_MS: i64 = 500;
 pub const TTL_MAX_MS: i64 = 3_600_000;
 /// Maximum number of executions in one claim.
 pub const CLAIM_MAX: u32 = 1000;
-/// Size of all payloads of a claim, in bytes, at which the claim takes no more executions.
-const CLAIM_BYTES: usize = 32 * 1024 * 1024;
+/// Size of all payloads of a claim, in bytes, at which the claim takes no more executions. It takes at least one.
+pub const CLAIM_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum number of lanes or kinds that a worker may name.
 const NAMES_MAX: usize = 1000;
 
@@ -185,7 +185,7 @@ impl Rule for Claim {
         }
     }
 
-    /// Reads the session, locks the lanes, and locks waiting executions, and reads the rows that a claim carries. For a
+    /// Reads the session, locks the lanes, and locks waiting executions, and reads the sizes of what a claim carries. For a
     /// call with an idempotency key that was made before, reads the executions it got.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         let namespace = self.scope.namespace;
@@ -229,6 +229,13 @@ impl Rule for Claim {
         let nothing = claimed.is_empty().then(|| self.reason_for_nothing(duplicate, work));
         let live = work.session(self.session()).filter(|session| !session.has_ended());
         Ok(Claims { nothing, claimed, drain, duplicate, life: live.map(|session| session.life) })
+    }
+
+    /// Adds the payloads of the claimed executions.
+    fn carry(&self, reply: &mut Self::Reply, work: &Work, needs: &mut Needs) {
+        if let Ok(claims) = reply {
+            claims.claimed.iter_mut().for_each(|one| one.carry(work, needs));
+        }
     }
 
     /// Puts back all leases: a worker that disconnected does not know of them.
@@ -287,10 +294,14 @@ impl Claim {
     fn claim(&self, classes: &[ClassId], work: &mut Work) -> Result<Vec<Claimed>, Refusal> {
         let Some(call_key) = &self.call_key else { return Ok(self.take_executions(classes, work)) };
         if let Some(Answer(earlier)) = call_key.stored(self.scope.namespace, work)? {
-            return Ok(earlier
-                .into_iter()
-                .filter_map(|(id, epoch)| self.still_held(id, epoch, work))
-                .collect());
+            let held = earlier.into_iter().filter_map(|(id, epoch)| self.still_held(id, epoch, work));
+            let mut bytes = 0;
+            let fits = |one: &Claimed| {
+                let fits = bytes < CLAIM_BYTES;
+                bytes += carried_bytes(&one.execution, work);
+                fits
+            };
+            return Ok(held.take_while(fits).collect());
         }
         let claimed = self.take_executions(classes, work);
         if !claimed.is_empty() {
@@ -334,7 +345,7 @@ impl Claim {
     /// Returns an execution of an earlier answer if it is still active under the same epoch.
     fn still_held(&self, id: ExecutionId, epoch: u32, work: &Work) -> Option<Claimed> {
         let row = work.execution(self.scope.namespace, id).ok()?;
-        (row.epoch == epoch && row.state.lease().is_some()).then(|| claimed(row, work))
+        (row.epoch == epoch && row.state.lease().is_some()).then(|| Claimed::new(row.clone()))
     }
 
     /// Leases executions of these classes, in the order of the lanes' fair share, and holds those that a gate refuses.
@@ -353,9 +364,8 @@ impl Claim {
             let Ok(Some(row)) = work.find(id) else { break };
             if lane.is_none() && row.spec.required_gates.is_empty() {
                 // Fast path for the most frequent case: no gate to pass, and no copy of the row.
-                let one = self.lease(id, Slots::default(), work);
-                bytes += one.bytes();
-                claimed.push(one);
+                bytes += carried_bytes(row, work);
+                claimed.push(self.lease(id, Slots::default(), work));
                 continue;
             }
             let row = row.clone();
@@ -368,9 +378,8 @@ impl Claim {
                 continue;
             }
             let slots = take(&row, lane.as_ref(), work);
-            let one = self.lease(id, slots, work);
-            bytes += one.bytes();
-            claimed.push(one);
+            bytes += carried_bytes(&row, work);
+            claimed.push(self.lease(id, slots, work));
             if let Some(line) = fairness_line_of(&row) {
                 lines::move_up(work, &line);
             }
@@ -441,7 +450,7 @@ impl Claim {
             row.started_at = row.started_at.or(Some(now));
             row.detail.slots = slots;
         });
-        claimed(work.find(id).ok().flatten().expect("the execution was leased just now"), work)
+        Claimed::new(work.find(id).ok().flatten().expect("the execution was leased just now").clone())
     }
 }
 

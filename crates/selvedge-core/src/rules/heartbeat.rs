@@ -18,6 +18,9 @@ use crate::state::StateName;
 use crate::{Execution, Name, NamespaceId, Refusal, Session, SessionId, Timestamp, Work};
 use std::collections::{BTreeSet, HashMap};
 
+/// Maximum number of leases that one heartbeat names.
+pub const LEASES_MAX: usize = 10_000;
+
 /// A heartbeat.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {

@@ -26,6 +26,8 @@ use crate::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+/// Maximum number of operations in one report.
+pub const OPS_MAX: usize = 1000;
 /// The longest error or progress message, in bytes.
 pub const MESSAGE_LIMIT: usize = 64 * 1024;
 

@@ -234,7 +234,7 @@ fn check_children(row: &Execution, work: &Work) -> Result<(), Refusal> {
 /// Reports whether all attached children have ended.
 fn children_have_ended(row: &Execution, work: &Work) -> bool {
     let mut attached = row.wiring().children.iter().filter(|child| !child.detached);
-    attached.all(|child| work.relative(child.execution).is_some_and(|child| child.outcome.is_some()))
+    attached.all(|child| work.relative(child.execution).is_some_and(|child| child.relative.outcome.is_some()))
 }
 
 /// Saves a partly fulfilled suspension, or resumes the execution if one of its waits holds now.

@@ -17,8 +17,8 @@ impl Work {
         classes.iter().filter_map(|class| self.ready.get(class)).flatten().map(|(_, id)| *id)
     }
 
-    /// Returns the first execution, in claim order, that a claim on these classes can take. Skips executions of which a
-    /// row that the claim carries is not loaded.
+    /// Returns the first execution, in claim order, that a claim on these classes can take. Skips executions of which the
+    /// size of what the claim carries is not known.
     pub fn next_claimable(&self, classes: &[ClassId]) -> Option<ExecutionId> {
         classes
             .iter()
@@ -31,19 +31,20 @@ impl Work {
             .map(|(_, id)| *id)
     }
 
-    /// Reports whether all rows that a claim carries are loaded (input, upstreams, children, steps and signals) and all
-    /// gates were requested.
+    /// Reports whether the sizes of the payloads that a claim carries are known and all gates were requested. The row
+    /// itself has the size of its steps and signals.
     fn is_claimable(&self, entry: &Entry<Execution>) -> bool {
         let wiring = entry.row.wiring();
         let upstreams = wiring.upstreams.iter().map(|upstream| upstream.execution);
         let children = wiring.children.iter().map(|child| child.execution);
         entry.extra.input.is_some()
-            && self.has_whole_record(entry.row.id)
+            && !self.unreadable.contains_key(&entry.row.id)
             && self.has_requested_gates_of(&entry.row)
             && upstreams.chain(children).all(|id| self.has_end_of(id))
     }
 
-    /// Reports whether the outcome of an execution, or that it has none, is known, with the result if it completed.
+    /// Reports whether the outcome of an execution, or that it has none, is known, with the result or its size if it
+    /// completed.
     pub fn has_end_of(&self, id: ExecutionId) -> bool {
         let known = |entry: &Entry<Execution>| {
             entry.row.state.outcome() != Some(Outcome::Completed) || entry.extra.result != ResultChange::Keep
@@ -51,6 +52,20 @@ impl Work {
         self.relatives.contains_key(&id)
             || self.unreadable.contains_key(&id)
             || self.executions.entry(&id).is_some_and(known)
+    }
+
+    /// Returns the size of the result and the error of an upstream or a child, in bytes; 0 if it is not loaded.
+    pub fn relative_bytes(&self, id: ExecutionId) -> usize {
+        let unchanged = |entry: &Entry<Execution>| entry.is_unchanged();
+        match self.relatives.get(&id) {
+            Some(loaded) if self.executions.entry(&id).is_none_or(unchanged) => loaded.bytes,
+            Some(_) | None => self.relative(id).map_or(0, |relative| relative.bytes),
+        }
+    }
+
+    /// Returns the number of upstreams and children that are loaded.
+    pub fn relative_count(&self) -> usize {
+        self.relatives.len()
     }
 
     /// Returns the classes of the executions that became waiting in this transaction and whose gates were requested,

@@ -4,7 +4,7 @@ use super::Work;
 use crate::ExecutionId;
 use crate::flow::Counts;
 use crate::outbox::OutboxKind;
-use crate::rows::{Changes, Inserted, ResultChange, UnreadWrites, Updated};
+use crate::rows::{Changes, Inserted, Payload, ResultChange, UnreadWrites, Updated};
 use crate::table::{Entries, Guarded, Table};
 use crate::{Execution, Flow, FlowId, Session, SessionId};
 use std::collections::{BTreeMap, HashSet};
@@ -70,7 +70,7 @@ fn executions(table: Table<Execution>) -> Guarded<Inserted, Updated, ExecutionId
             (None, true) => {}
             (None, false) => writes.inserted.push(Inserted {
                 execution: entry.row,
-                input: entry.extra.input.unwrap_or_default(),
+                input: entry.extra.input.as_ref().and_then(Payload::whole).cloned().unwrap_or_default(),
                 result: match entry.extra.result {
                     ResultChange::Set(result) => Some(result),
                     ResultChange::Keep | ResultChange::Clear => None,

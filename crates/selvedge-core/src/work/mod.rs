@@ -25,8 +25,8 @@ use crate::history::HistoryLine;
 use crate::log::Event;
 use crate::outbox::{OutboxKind, OutboxRow};
 use crate::rows::{
-    HeldLease, HistoryPage, KeyName, KeyRow, KeySubject, Members, Needs, NodeEntry, Relative, ResultChange,
-    Rows, TagEntry,
+    HeldLease, HistoryPage, KeyName, KeyRow, KeySubject, Members, Needs, NodeEntry, Payload, Relative,
+    ResultChange, Rows, StoredRelative, TagEntry,
 };
 use crate::state::StateName;
 use crate::stream::{Frame, Stream, StreamName};
@@ -57,7 +57,7 @@ pub struct Work {
     /// Executions that were to be locked if free and that another transaction has locked.
     skipped: HashSet<ExecutionId>,
     unreadable: HashMap<ExecutionId, String>,
-    relatives: HashMap<ExecutionId, Relative>,
+    relatives: HashMap<ExecutionId, StoredRelative>,
     /// The loaded waiting executions of each class, in claim order.
     ready: HashMap<ClassId, BTreeSet<ClaimOrder>>,
     /// Number of executions that became waiting in this transaction. Gives each its own position in the claim order.
@@ -208,11 +208,13 @@ impl Work {
         executions.into_iter().for_each(|row| self.load_execution(row));
         found.candidates.into_iter().for_each(|id| self.offer(id));
         for (id, input) in inputs {
-            if let Some(entry) = self.executions.entry_mut(&id) {
+            if let Some(entry) = self.executions.entry_mut(&id)
+                && entry.extra.input.as_ref().and_then(Payload::whole).is_none()
+            {
                 entry.extra.input = Some(input);
             }
         }
-        self.relatives.extend(relatives.into_iter().map(|relative| (relative.execution, relative)));
+        self.relatives.extend(relatives.into_iter().map(|row| (row.relative.execution, row)));
         self.nodes.extend(nodes.into_iter().map(|(flow, name, execution)| ((flow, name), execution)));
         self.members.extend(found.members);
         for key in keys {
@@ -249,6 +251,11 @@ impl Work {
         // Gates that are only read may not be changed, so they do not count as requested.
         gates.extend(asked.lanes.keys().chain(asked.gates.iter(Access::Lock)).chain(asked.parts.keys()));
         instances.extend(asked.queries.instances.iter().cloned());
+    }
+
+    /// Adds executions of which a part was found to be unreadable. No claim takes them.
+    pub fn add_unreadable(&mut self, unreadable: impl IntoIterator<Item = (ExecutionId, String)>) {
+        self.unreadable.extend(unreadable);
     }
 
     /// Adds a row from the lease cache. The save fails if the store no longer has this version.
@@ -298,8 +305,8 @@ impl Work {
         Ok(self.executions.get(&id))
     }
 
-    /// Returns the input of an execution, if it is loaded.
-    pub fn input(&self, id: ExecutionId) -> Option<&Bytes> {
+    /// Returns the input of an execution, or its size, if it is loaded.
+    pub fn input(&self, id: ExecutionId) -> Option<&Payload> {
         self.executions.entry(&id)?.extra.input.as_ref()
     }
 
@@ -313,7 +320,7 @@ impl Work {
             self.name_node(flow, &row);
         }
         let bare = !row.detail.record.is_carried();
-        let extra = ExecutionExtra { input: Some(input), bare, ..ExecutionExtra::default() };
+        let extra = ExecutionExtra { input: Some(input.into()), bare, ..ExecutionExtra::default() };
         if let Some(stored) = self.executions.insert(row, extra) {
             self.replaced.push((id, stored));
         }
@@ -452,14 +459,15 @@ impl Work {
 
     /// Returns the node name, outcome and result of an upstream or a child: as changed by this transaction, otherwise
     /// as stored.
-    pub fn relative(&self, id: ExecutionId) -> Option<Relative> {
+    pub fn relative(&self, id: ExecutionId) -> Option<StoredRelative> {
         let loaded = self.relatives.get(&id);
         let entry = self.executions.entry(&id);
         let Some(entry) = entry.filter(|entry| !entry.is_unchanged() || loaded.is_none()) else {
             return loaded.cloned();
         };
         let outcome = entry.row.state.outcome();
-        Some(Relative {
+        let kept = loaded.filter(|_| entry.extra.result == ResultChange::Keep);
+        let relative = Relative {
             execution: id,
             name: Name::trusted(entry.row.node()?),
             outcome,
@@ -467,8 +475,14 @@ impl Work {
             result: match &entry.extra.result {
                 ResultChange::Set(result) => Some(result.clone()),
                 ResultChange::Clear => None,
-                ResultChange::Keep => loaded.and_then(|loaded| loaded.result.clone()),
+                ResultChange::Keep => kept.and_then(|kept| kept.relative.result.clone()),
             },
+            left_out: false,
+        };
+        let whole = StoredRelative::whole(relative);
+        Some(match kept.filter(|kept| kept.relative.left_out) {
+            Some(kept) => StoredRelative { bytes: kept.bytes, ..whole }.within(0),
+            None => whole,
         })
     }
 
@@ -492,7 +506,8 @@ impl Work {
         let row = &mut entry.row;
         let (version, at) = (row.version, self.now);
         if fact.is_history() {
-            row.history.push(&HistoryLine { version, at, actor: actor.clone(), fact: fact.clone() });
+            let fact = fact.clone().shortened();
+            row.history.push(&HistoryLine { version, at, actor: actor.clone(), fact });
             if let Some(lines) = row.history.spill() {
                 self.history_pages.push(HistoryPage { execution: id, page: row.detail.history_pages, lines });
                 row.detail.history_pages += 1;

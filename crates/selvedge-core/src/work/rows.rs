@@ -3,18 +3,17 @@
 
 use crate::gate::{Gate, GateId};
 use crate::outbox::{OutboxName, OutboxRow};
-use crate::rows::{KeyName, KeyRow, ResultChange};
+use crate::rows::{KeyName, KeyRow, Payload, ResultChange};
 use crate::stream::{Stream, StreamName};
 use crate::table::Row;
 use crate::token::{TokenKey, TokenKeyId};
 use crate::{Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Waitpoint};
-use bytes::Bytes;
 
 /// State that a transaction keeps about an execution besides its row.
 #[derive(Debug)]
 pub(crate) struct ExecutionExtra {
-    /// The input, if it is loaded.
-    pub input: Option<Bytes>,
+    /// The input, or its size, if it is loaded.
+    pub input: Option<Payload>,
     /// The change to the result.
     pub result: ResultChange,
     /// The flow or the wiring changed. They are written only if this is set.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use selvedge_core::GateId;
 use selvedge_core::driver::{Alone, Demand, Driver};
 use selvedge_core::flow::FlowCancel;
-use selvedge_core::rows::Relative;
+use selvedge_core::rows::{Relative, StoredRelative};
 use selvedge_core::rule::Envelope;
 use selvedge_core::table::Access;
 use selvedge_core::{Changes, Class, Execution, ExecutionId, Flow, Name, Needs, Rows, Rule, State};
@@ -62,8 +62,8 @@ impl Scene<'_> {
         asked.extend(rows.found.members.iter().flat_map(|(_, members)| members));
         rows.executions.extend(asked.iter().filter_map(|id| self.execution(*id)));
         let inputs = rows.found.candidates.iter().chain(needs.inputs.keys());
-        rows.inputs.extend(inputs.map(|id| (*id, Bytes::from_static(b"null"))));
-        rows.relatives.extend(needs.relatives.keys().map(|id| self.relative(*id)));
+        rows.inputs.extend(inputs.map(|id| (*id, Bytes::from_static(b"null").into())));
+        rows.relatives.extend(needs.relatives.keys().map(|id| StoredRelative::whole(self.relative(*id))));
         let gates: Vec<GateId> =
             needs.lanes.keys().chain(needs.gates.keys()).chain(needs.parts.keys()).copied().collect();
         if matches!(self.command, Command::Adopt) {
@@ -122,7 +122,8 @@ impl Scene<'_> {
             Command::DispatchToParent(outcome) if execution == CHILD => *outcome,
             _ => None,
         };
-        Relative { execution, name: Name::trusted("relative"), outcome, error: None, result: None }
+        let (name, left_out) = (Name::trusted("relative"), false);
+        Relative { execution, name, outcome, error: None, result: None, left_out }
     }
 
     /// Returns the flow. For a command that cancels its members, the flow is cancelled.

@@ -9,6 +9,7 @@ mod gates;
 mod hand_over;
 mod loads;
 mod lock_order;
+mod payloads;
 mod phases;
 mod process;
 mod rules;

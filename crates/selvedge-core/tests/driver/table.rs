@@ -5,7 +5,7 @@ use selvedge_core::driver::{Demand, Driver, Host};
 use selvedge_core::execution::{Detail, Spec};
 use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy};
-use selvedge_core::rows::{Candidates, HeldBy, Updated};
+use selvedge_core::rows::{Candidates, HeldBy, Payload, Updated};
 use selvedge_core::table::Access;
 use selvedge_core::wiring::{Downstream, Node, Upstream};
 use selvedge_core::{
@@ -110,6 +110,10 @@ pub struct Table {
     pub locked: BTreeSet<ExecutionId>,
     /// Executions whose rows cannot be read.
     pub unreadable: BTreeSet<ExecutionId>,
+    /// The sizes of large inputs. All others are `null`.
+    pub large: BTreeMap<ExecutionId, usize>,
+    /// Executions whose large inputs cannot be read.
+    pub unreadable_inputs: BTreeSet<ExecutionId>,
 }
 
 impl Table {
@@ -140,7 +144,13 @@ impl Table {
         let readable = asked.difference(&self.unreadable);
         rows.executions.extend(readable.filter_map(|id| self.executions.get(id).cloned()));
         let inputs = rows.found.candidates.iter().chain(needs.inputs.keys());
-        rows.inputs.extend(inputs.map(|id| (*id, Bytes::from_static(b"null"))));
+        rows.inputs.extend(inputs.map(|id| (*id, self.input(id))));
+        for id in needs.whole_inputs.keys() {
+            match self.unreadable_inputs.contains(id) {
+                true => rows.unreadable.push((*id, "a bit has flipped".to_owned())),
+                false => rows.inputs.push((*id, Bytes::from(vec![b'1'; self.large[id]]).into())),
+            }
+        }
         let gates: Vec<GateId> =
             needs.lanes.keys().chain(needs.gates.keys()).chain(needs.parts.keys()).copied().collect();
         rows.gates.extend(self.gates.iter().filter(|gate| gates.contains(&gate.id())).cloned());
@@ -149,6 +159,11 @@ impl Table {
             .classes
             .extend(needs.queries.classes_after.filter(|after| *after < CLASS).map(|_| (CLASS, class())));
         rows
+    }
+
+    fn input(&self, id: &ExecutionId) -> Payload {
+        let large = self.large.get(id).map(|size| Payload::Size(*size));
+        large.unwrap_or_else(|| Bytes::from_static(b"null").into())
     }
 
     /// Returns the first waiting executions that no other transaction has locked, in claim order.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use selvedge_core::driver::{Alone, Demand, Driver};
 use selvedge_core::log::Event;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
-use selvedge_core::rows::{Candidates, Relative, ResultChange};
+use selvedge_core::rows::{Candidates, Relative, ResultChange, StoredRelative};
 use selvedge_core::rule::Envelope;
 use selvedge_core::rules::claim::{Claim, Claimed};
 use selvedge_core::rules::dispatch::{Dispatch, Dispatched};
@@ -108,13 +108,14 @@ impl TestStore {
             for row in self.candidates(asked, &needs.queries.except) {
                 rows.executions.push(row.clone());
                 rows.found.candidates.push(row.id);
-                rows.inputs.push((row.id, self.inputs[&row.id].clone()));
+                rows.inputs.push((row.id, self.inputs[&row.id].clone().into()));
             }
         }
         for id in needs.inputs.keys() {
-            rows.inputs.extend(self.inputs.get(id).map(|input| (*id, input.clone())));
+            rows.inputs.extend(self.inputs.get(id).map(|input| (*id, input.clone().into())));
         }
-        rows.relatives.extend(needs.relatives.keys().filter_map(|id| self.relative(*id)));
+        rows.relatives
+            .extend(needs.relatives.keys().filter_map(|id| self.relative(*id)).map(StoredRelative::whole));
         // No gate is configured, and none holds anything.
         rows.found.held.extend(needs.queries.held.iter().map(|asked| (*asked, Vec::new())));
         rows.outbox.extend(needs.outbox.keys().filter_map(|name| self.outbox.get(name).cloned()));
@@ -168,7 +169,8 @@ impl TestStore {
     fn relative(&self, id: ExecutionId) -> Option<Relative> {
         let row = self.executions.get(&id)?;
         let (error, result) = (row.detail.error.clone(), self.results.get(&id).cloned());
-        Some(Relative { execution: id, name: name(row.node()?), outcome: row.state.outcome(), error, result })
+        let (name, outcome) = (name(row.node()?), row.state.outcome());
+        Some(Relative { execution: id, name, outcome, error, result, left_out: false })
     }
 
     /// Saves changes unless a row has changed meanwhile. Returns true if they were saved.

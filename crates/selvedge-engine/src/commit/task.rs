@@ -46,6 +46,9 @@ impl<R: Rule> Task for RuleTask<R> {
     fn decide(&mut self, work: &mut Work) {
         self.envelope.decide(work);
     }
+    fn carry(&mut self, work: &Work, needs: &mut Needs) {
+        self.envelope.carry(work, needs);
+    }
     fn reset(&mut self) {
         self.envelope.reset();
     }

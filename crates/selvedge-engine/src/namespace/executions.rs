@@ -9,7 +9,7 @@ use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::gate::{GateId, GateKind, GateName, HoldReason, LedgerEntry, Shut};
 use selvedge_core::history::{Attempt, HistoryLine, attempts};
 use selvedge_core::state::StateName;
-use selvedge_core::{Class, ExecutionId, History, Name, Outcome, Refusal, State, Timestamp};
+use selvedge_core::{Class, Execution, ExecutionId, History, Name, Outcome, Refusal, State, Timestamp};
 use selvedge_store::{ListPage, Stored};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -128,15 +128,25 @@ pub(super) struct HistoryGap {
 }
 
 impl Namespace {
-    /// Returns one execution.
+    /// Returns one execution with its payloads.
     pub async fn get(&self, id: ExecutionId) -> Result<View, Error> {
-        let mut view = self.view_row(self.stored(id).await?).await?;
+        self.get_with(id, Payloads::ALL).await
+    }
+
+    /// Returns one execution with the payloads asked for.
+    pub async fn get_with(&self, id: ExecutionId, payloads: Payloads) -> Result<View, Error> {
+        let mut view = self.view_row(self.stored(id, payloads).await?).await?;
         self.load_lane_pauses(std::slice::from_mut(&mut view)).await?;
         Ok(view)
     }
 
-    async fn stored(&self, id: ExecutionId) -> Result<Stored, Error> {
-        let stored = self.inner().store.fetch(&[id]).await?.pop();
+    /// Returns the row of one execution, without payloads.
+    pub(super) async fn row(&self, id: ExecutionId) -> Result<Execution, Error> {
+        Ok(self.stored(id, Payloads::NONE).await?.execution)
+    }
+
+    async fn stored(&self, id: ExecutionId, payloads: Payloads) -> Result<Stored, Error> {
+        let stored = self.inner().store.fetch(&[id], payloads).await?.pop();
         let ours = stored.filter(|stored| stored.execution.namespace == self.id());
         ours.ok_or_else(|| Refusal::no_execution(id).into())
     }
@@ -283,7 +293,7 @@ impl Namespace {
 
     /// Returns an execution and the readable lines of its history.
     pub(super) async fn read_history(&self, id: ExecutionId) -> Result<ReadHistory, Error> {
-        let view = self.get(id).await?;
+        let view = self.get_with(id, Payloads::NONE).await?;
         let mut pages = Vec::new();
         if view.stored.execution.detail.history_pages > 0 {
             pages = self.inner().store.history_pages(id).await?;
@@ -305,14 +315,14 @@ impl Namespace {
 
     /// Returns the attempts of an execution, oldest first.
     pub async fn attempts(&self, id: ExecutionId) -> Result<Vec<Attempt>, Error> {
-        let (_, lines) = self.history(id).await?;
-        Ok(attempts(&lines))
+        let (view, lines) = self.history(id).await?;
+        Ok(attempts(&lines, view.stored.execution.detail.error.as_ref()))
     }
 
     /// Returns the amounts that an execution spent, by budget and period. A deleted budget is still named if the
     /// execution draws on it.
     pub async fn spent_by(&self, id: ExecutionId) -> Result<Vec<Spent>, Error> {
-        let view = self.get(id).await?;
+        let view = self.get_with(id, Payloads::NONE).await?;
         let store = &self.inner().store;
         let entries = store.ledger_of(id).await?;
         let mut ids: Vec<GateId> = entries.iter().map(|entry| entry.gate).collect();
@@ -338,7 +348,7 @@ impl Namespace {
             let woken = waiter.woken();
             tokio::pin!(woken);
             woken.as_mut().enable();
-            let stored = self.stored(id).await?;
+            let stored = self.stored(id, Payloads { input: false, result: true }).await?;
             if let Some(outcome) = stored.execution.state.outcome() {
                 let error = stored.execution.detail.error;
                 return Ok(Some(Ended { outcome, result: stored.result, error }));

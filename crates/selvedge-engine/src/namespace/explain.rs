@@ -37,7 +37,7 @@ const ACTIVE_MAX: u32 = 500;
 impl Namespace {
     /// Explains why an execution does not run, and when that may change.
     pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Error> {
-        let view = self.get(id).await?;
+        let view = self.get_with(id, Payloads::NONE).await?;
         let store = &self.inner().store;
         let row = &view.stored.execution;
         let sessions = store.sessions(Some(self.id())).await?;
@@ -111,7 +111,7 @@ impl Namespace {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = self.inner().store.fetch(ids).await?;
+        let rows = self.inner().store.fetch(ids, Payloads::NONE).await?;
         let mut rows: Vec<Execution> = rows.into_iter().map(|stored| stored.execution).collect();
         rows.sort_by_key(|row| ids.iter().position(|id| *id == row.id));
         Ok(rows)

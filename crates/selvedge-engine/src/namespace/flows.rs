@@ -3,6 +3,7 @@
 use super::{Ended, Namespace, WAIT_MAX};
 use crate::Error;
 use selvedge_core::execution::ROOT;
+use selvedge_core::filter::Payloads;
 use selvedge_core::flow::{Counts, FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::graph::FlowGraph;
 use selvedge_core::plan::{GraphDraft, GraphPlan, GraphTarget};
@@ -16,6 +17,7 @@ use selvedge_core::rules::keyed::{Answered, Keyed};
 use selvedge_core::rules::report::Op;
 use selvedge_core::rules::submit_flow::{FlowDraft, SubmitFlow};
 use selvedge_core::{Execution, ExecutionId, Flow, FlowId, Name, Outcome, Refusal};
+use selvedge_store::within_page;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -54,7 +56,12 @@ pub struct FlowEnded {
     pub flow: Flow,
     /// The ends of the nodes without downstreams, by name; at most 100.
     pub results: Vec<(Name, Ended)>,
+    /// The nodes among them whose results were left out, because all of them together are too large.
+    pub left_out: Vec<(Name, ExecutionId)>,
 }
+
+/// The ends of nodes, and the executions whose results were left out.
+type NodeResults = (Vec<(Name, Ended)>, Vec<(Name, ExecutionId)>);
 
 pub(super) fn no_flow(id: FlowId) -> Error {
     Refusal::NotFound { what: "flow".into(), id: id.to_string() }.into()
@@ -150,9 +157,9 @@ impl Namespace {
 
     /// Returns the execution that has the id of a flow. If it is alone, it is its own flow.
     pub(super) async fn same_id_execution(&self, id: FlowId) -> Result<Execution, Error> {
-        match self.get(ExecutionId(id.0)).await {
+        match self.row(ExecutionId(id.0)).await {
             Err(Error::Refused(_)) => Err(no_flow(id)),
-            found => Ok(found?.stored.execution),
+            found => found,
         }
     }
 
@@ -208,8 +215,8 @@ impl Namespace {
             woken.as_mut().enable();
             let FlowView { flow, .. } = self.flow(id).await?;
             if flow.state != FlowState::Running {
-                let results = self.results(id).await?;
-                return Ok(Some(FlowEnded { flow, results }));
+                let (results, left_out) = self.results(id).await?;
+                return Ok(Some(FlowEnded { flow, results, left_out }));
             }
             if Instant::now() >= deadline || self.inner().committer.is_closed() {
                 return Ok(None);
@@ -221,17 +228,26 @@ impl Namespace {
         }
     }
 
-    /// Returns the ends of the nodes without downstreams.
-    async fn results(&self, flow: FlowId) -> Result<Vec<(Name, Ended)>, Error> {
+    /// Returns the ends of the nodes without downstreams, and those whose results are left out: each page of results is
+    /// bounded in bytes.
+    async fn results(&self, flow: FlowId) -> Result<NodeResults, Error> {
         let mut members = self.members(flow).await?;
         if members.is_empty() {
-            members.push(self.get(ExecutionId(flow.0)).await?.stored.execution);
+            members.push(self.row(ExecutionId(flow.0)).await?);
         }
         let last = members.iter().filter(|row| row.wiring().downstreams.is_empty());
         let named: Vec<(ExecutionId, Name)> =
             last.map(|row| (row.id, Name::trusted(row.node().unwrap_or(ROOT)))).take(RESULTS_MAX).collect();
         let ids: Vec<ExecutionId> = named.iter().map(|(id, _)| *id).collect();
-        let stored = self.inner().store.fetch(&ids).await?;
+        let (store, results) = (&self.inner().store, Payloads { input: false, result: true });
+        let sizes: HashMap<ExecutionId, u64> =
+            store.payload_sizes(&ids, results).await?.into_iter().collect();
+        let size = |id: &&ExecutionId| sizes.get(*id).map_or(0, |size| *size as usize);
+        let (whole, others) = ids.split_at(within_page(&ids, size).count());
+        let mut stored = store.fetch(whole, results).await?;
+        stored.extend(store.fetch(others, Payloads::NONE).await?);
+        let left_out = named[whole.len()..].iter().filter(|(id, _)| size(&id) > 0);
+        let left_out = left_out.map(|(id, name)| (name.clone(), *id)).collect();
         let mut ended: HashMap<ExecutionId, Ended> = stored
             .into_iter()
             .filter_map(|stored| {
@@ -240,13 +256,13 @@ impl Namespace {
                 Some((stored.execution.id, Ended { outcome, result: stored.result, error }))
             })
             .collect();
-        Ok(named.into_iter().filter_map(|(id, name)| Some((name, ended.remove(&id)?))).collect())
+        let ends = named.into_iter().filter_map(|(id, name)| Some((name, ended.remove(&id)?)));
+        Ok((ends.collect(), left_out))
     }
 
     /// Returns the executions that a replay of this one would reopen, nearest first.
     pub async fn would_reopen(&self, id: ExecutionId) -> Result<Vec<ExecutionId>, Error> {
-        let view = self.get(id).await?;
-        let Some(flow) = view.stored.execution.flow else { return Ok(Vec::new()) };
+        let Some(flow) = self.row(id).await?.flow else { return Ok(Vec::new()) };
         let members = self.members(flow).await?.into_iter().map(|row| (row.id, row)).collect();
         Ok(would_reopen(&members, id))
     }

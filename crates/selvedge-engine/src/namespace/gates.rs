@@ -110,7 +110,7 @@ impl Namespace {
         let budget = Name::parse("/budget", budget, NAME_LIMIT)?;
         let dedup_key = dedup_key.map(|key| Name::parse("/dedup_key", key, KEY_LIMIT)).transpose()?;
         if let Some(id) = execution {
-            self.get(id).await?;
+            self.row(id).await?;
         }
         let spend = Spend { namespace: self.id(), budget, usage, dedup_key, execution };
         spend.check()?;

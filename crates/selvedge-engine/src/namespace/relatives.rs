@@ -3,12 +3,14 @@
 use super::Namespace;
 use crate::Error;
 use selvedge_core::ExecutionId;
-use selvedge_store::Stored;
+use selvedge_core::filter::Payloads;
+use selvedge_store::{PAGE_BYTES, Stored, within_page};
+use std::collections::HashMap;
 
 /// The number of relatives that are read at once.
-const CHUNK: usize = 16;
-/// The size of inputs and results, in bytes, at which a page ends early.
-const PAGE_BYTES: usize = 8 * 1024 * 1024;
+const CHUNK: usize = 100;
+/// Relatives are read with their results.
+const RESULTS: Payloads = Payloads { input: false, result: true };
 
 /// A relation between two executions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,27 +31,34 @@ impl Namespace {
         after: u32,
         limit: u32,
     ) -> Result<(Vec<Stored>, Option<u32>), Error> {
-        let view = self.get(id).await?;
-        let wiring = view.stored.execution.wiring();
+        let row = self.row(id).await?;
+        let wiring = row.wiring();
         let ids: Vec<ExecutionId> = match relation {
             Relation::Upstream => wiring.upstreams.iter().map(|upstream| upstream.execution).collect(),
             Relation::Child => wiring.children.iter().map(|child| child.execution).collect(),
         };
+        let store = &self.inner().store;
         let mut next = (after as usize).min(ids.len());
-        let (last, mut bytes) = (ids.len().min(next + limit as usize), 0);
-        let mut found = Vec::new();
-        while next < last && bytes < PAGE_BYTES {
-            let chunk = &ids[next..last.min(next + CHUNK)];
-            let mut rows = self.inner().store.fetch(chunk).await?;
+        let page = &ids[next..ids.len().min(next + limit as usize)];
+        let sizes: HashMap<ExecutionId, u64> =
+            store.payload_sizes(page, RESULTS).await?.into_iter().collect();
+        let size = |id: &&ExecutionId| sizes.get(*id).map_or(0, |size| *size as usize);
+        let page: Vec<ExecutionId> = within_page(page, size).copied().collect();
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        for chunk in page.chunks(CHUNK) {
+            let mut rows = store.fetch(chunk, RESULTS).await?;
             rows.sort_by_key(|row| chunk.iter().position(|id| *id == row.execution.id));
-            bytes += rows.iter().map(size).sum::<usize>();
+            bytes += rows.iter().map(error_size).sum::<usize>();
             found.extend(rows);
             next += chunk.len();
+            if bytes >= PAGE_BYTES {
+                break;
+            }
         }
         Ok((found, (next < ids.len()).then_some(next as u32)))
     }
 }
 
-fn size(row: &Stored) -> usize {
-    row.input.len() + row.result.as_ref().map_or(0, |result| result.len())
+fn error_size(row: &Stored) -> usize {
+    row.execution.detail.error.as_ref().map_or(0, |error| error.message.len())
 }

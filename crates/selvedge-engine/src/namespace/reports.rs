@@ -101,6 +101,6 @@ impl Namespace {
     async fn stop_and_read(&self, breach: Breach) -> Result<StateName, Error> {
         let id = breach.execution;
         self.run(breach).await??;
-        Ok(self.get(id).await?.stored.execution.state.name())
+        Ok(self.row(id).await?.state.name())
     }
 }

@@ -208,19 +208,19 @@ impl Namespace {
 
     /// Returns the signals of an execution after this number, oldest first.
     pub async fn signals(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
-        self.get(id).await?;
+        self.row(id).await?;
         Ok(self.inner().store.signals(id, after, limit).await?)
     }
 
     /// Returns the steps of an execution after this number, in the order in which they began.
     pub async fn steps(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<Step>, Error> {
-        self.get(id).await?;
+        self.row(id).await?;
         Ok(self.inner().store.steps(id, after, limit).await?)
     }
 
     /// Returns the waitpoints of an execution after this number, in the order of their creation.
     pub async fn waitpoints(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
-        self.get(id).await?;
+        self.row(id).await?;
         Ok(self.inner().store.waitpoints(id, after, limit).await?)
     }
 }

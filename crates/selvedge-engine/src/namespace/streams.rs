@@ -4,11 +4,12 @@ use super::Namespace;
 use crate::Error;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::{Execution, ExecutionId, Refusal};
+use selvedge_store::PAGE_BYTES;
 use std::time::Duration;
 
 /// The maximum time between two reads of a live reader, in case the notification of a frame is lost.
 const READ_INTERVAL: Duration = Duration::from_millis(250);
-/// The maximum number of frames per read: together at most 25 MiB.
+/// The maximum number of frames per read.
 const FRAMES_PER_READ: u32 = 100;
 
 /// Frames of one attempt.
@@ -20,6 +21,8 @@ pub struct Frames {
     pub frames: Vec<Frame>,
     /// The frame number to continue from.
     pub next: u32,
+    /// True if the range may have further frames now: there are as many as asked for, or these are large.
+    pub more: bool,
     /// True if the attempt has ended and these are the last frames of the range.
     pub closed: bool,
 }
@@ -48,11 +51,12 @@ impl Namespace {
 
     async fn frames_of(&self, name: StreamName, range: FrameRange, limit: u32) -> Result<Frames, Error> {
         // Checked before the frames are read: no frame is appended once the attempt has ended, so the read is complete.
-        let ended = attempt_has_ended(&self.get(name.execution).await?.stored.execution, name.attempt);
+        let ended = attempt_has_ended(&self.row(name.execution).await?, name.attempt);
         let frames = self.inner().store.frames(name, range, limit).await?;
         let next = frames.last().map_or(range.from, |frame| frame.number + 1);
-        let closed = ended && frames.len() < limit as usize;
-        Ok(Frames { attempt: name.attempt, frames, next, closed })
+        let bytes: usize = frames.iter().map(|frame| frame.data.len()).sum();
+        let more = frames.len() == limit as usize || bytes >= PAGE_BYTES;
+        Ok(Frames { attempt: name.attempt, frames, next, more, closed: ended && !more })
     }
 
     /// Follows a range of the stream of an attempt, or all from a number on. Default attempt: the newest.
@@ -75,7 +79,7 @@ impl Namespace {
     }
 
     async fn stream_name(&self, execution: ExecutionId, attempt: Option<u32>) -> Result<StreamName, Error> {
-        let newest = self.get(execution).await?.stored.execution.attempt();
+        let newest = self.row(execution).await?.attempt();
         match attempt {
             Some(attempt) if newest.is_some_and(|newest| attempt <= newest) => {
                 Ok(StreamName { execution, attempt })

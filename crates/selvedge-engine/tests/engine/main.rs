@@ -11,6 +11,7 @@ mod handover;
 mod keys;
 mod lists;
 mod namespaces;
+mod payloads;
 mod replay;
 mod retention;
 mod shutdown;

@@ -6,7 +6,7 @@ use crate::{PostgresStore, sql};
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::state::StateName;
 use selvedge_core::{ClassId, Execution, ExecutionId, NamespaceId, Session};
-use selvedge_store::{Error, ListPage, ListScan, PayloadScan, Stored};
+use selvedge_store::{Error, ListPage, ListScan, Stored};
 use std::cmp::Reverse;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -39,8 +39,23 @@ fn listed(row: &Row) -> Result<Listed, Error> {
 }
 
 impl PostgresStore {
-    pub(crate) async fn read_executions(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
-        self.fetch_rows(ids, Payloads::ALL).await?.iter().map(stored).collect()
+    pub(crate) async fn read_executions(
+        &self,
+        ids: &[ExecutionId],
+        payloads: Payloads,
+    ) -> Result<Vec<Stored>, Error> {
+        self.fetch_rows(ids, payloads).await?.iter().map(stored).collect()
+    }
+
+    pub(crate) async fn read_sizes(
+        &self,
+        ids: &[ExecutionId],
+        payloads: Payloads,
+    ) -> Result<Vec<(ExecutionId, u64)>, Error> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+        let rows =
+            self.query(&sql::EXECUTIONS_READ_SIZES, &[&ids, &payloads.input, &payloads.result]).await?;
+        Ok(rows.iter().map(|row| (ExecutionId(row.get(0)), row.get::<_, i64>(1) as u64)).collect())
     }
 
     async fn fetch_rows(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Row>, Error> {
@@ -85,11 +100,10 @@ impl PostgresStore {
         if payloads == Payloads::NONE {
             return Ok(scan.page());
         }
-        let mut payload_scan = PayloadScan::new(filter, scan.page());
-        while let Some(ids) = payload_scan.next_group() {
-            payload_scan.add(self.fetch_readable(&ids, payloads).await?);
-        }
-        Ok(payload_scan.page())
+        let mut page = scan.page();
+        let ids: Vec<ExecutionId> = page.rows.iter().map(|stored| stored.execution.id).collect();
+        let ids = page.cut(&self.read_sizes(&ids, payloads).await?);
+        Ok(page.with_rows(filter, self.fetch_readable(&ids, payloads).await?))
     }
 
     /// Returns the next `count` entries of the indexes that serve a filter.

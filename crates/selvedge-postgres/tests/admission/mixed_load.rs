@@ -9,6 +9,7 @@ use crate::support::gate_load::{
 use crate::support::server::{Server, claim_of, claim_wait, complete_op, fail_op, fence, operator};
 use selvedge_conformance::Sketch;
 use selvedge_engine::Error;
+use selvedge_engine::core::filter::Payloads;
 use selvedge_engine::core::gate::{Config, GateKind, RequiredGates};
 use selvedge_engine::core::policy::{Backoff, Retry};
 use selvedge_engine::core::rules::claim::Claimed;
@@ -116,7 +117,7 @@ async fn rows(
     ids: impl Iterator<Item = ExecutionId>,
 ) -> BTreeMap<ExecutionId, Execution> {
     let ids: Vec<ExecutionId> = ids.collect();
-    let fetched = store.fetch(&ids).await.expect("the read succeeds");
+    let fetched = store.fetch(&ids, Payloads::NONE).await.expect("the read succeeds");
     fetched.into_iter().map(|stored| (stored.execution.id, stored.execution)).collect()
 }
 

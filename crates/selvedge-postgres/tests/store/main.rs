@@ -1,5 +1,5 @@
 //! The store itself: opening, statements and their plans, transactions, the log, streams, notifications, unreadable
-//! rows, silent connections, locks held by others, and races of two servers for one execution.
+//! rows, the size of rows, silent connections, locks held by others, and races of two servers for one execution.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -17,6 +17,7 @@ mod plans;
 mod races;
 mod refusals;
 mod retention;
+mod row_sizes;
 mod silence;
 mod streams;
 mod transaction;

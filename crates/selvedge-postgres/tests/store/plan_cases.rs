@@ -50,13 +50,13 @@ fn claim_cases() -> Vec<Case> {
     vec![
         case(
             "executions/lock_candidates",
-            format!("'{{1}}', {BOUNDS}, '{{1}}', '{{10}}', '{{}}'"),
+            format!("'{{1}}', {BOUNDS}, '{{1}}', '{{10}}', '{{}}', 1000"),
             CLAIM,
             120,
         ),
         case(
             "executions/lock_candidates",
-            format!("'{{1,4,7,11,12}}', {BOUNDS}, '{{1,1,1,2,2}}', '{{10,10,10,10,10}}', '{{}}'"),
+            format!("'{{1,4,7,11,12}}', {BOUNDS}, '{{1,1,1,2,2}}', '{{10,10,10,10,10}}', '{{}}', 1000"),
             CLAIM,
             400,
         ),
@@ -168,8 +168,9 @@ fn execution_cases() -> Vec<Case> {
         case("executions/lock_available", SOME.into(), &["executions_pkey"], 60),
         case("executions/read", SOME.into(), &["executions_pkey"], 60),
         case("executions/fetch", format!("{SOME}, true, false"), &["executions_pkey", "sessions_pkey"], 60),
-        case("executions/read_inputs", SOME.into(), &["executions_pkey"], 60),
-        case("executions/read_relatives", SOME.into(), &["executions_pkey"], 60),
+        case("executions/read_sizes", format!("{SOME}, true, true"), &["executions_pkey"], 60),
+        case("executions/read_inputs", format!("{SOME}, 1000"), &["executions_pkey"], 60),
+        case("executions/read_relatives", format!("{SOME}, 1000"), &["executions_pkey"], 60),
         case("executions/rewire", format!("{SOME}, {SOME}, '{{\"\",\"\",\"\"}}'"), &["executions_pkey"], 150),
         case("executions/delete", format!("{SOME}, '{{3,3,3}}'"), &["executions_pkey"], 100),
         case("executions/update", update(), &["executions_pkey"], 300),
@@ -299,13 +300,14 @@ fn stream_cases() -> Vec<Case> {
         case("frames/delete", "'{00000000-0000-7000-8000-0000000000ff}'".into(), &["frames_pkey"], 60),
         case(
             "frames/list",
-            "'00000000-0000-7000-8000-000000000007', 1, 50000, 2147483647, false, 600000, 100".into(),
+            "'00000000-0000-7000-8000-000000000007', 1, 50000, 2147483647, false, 600000, 100, 1000000"
+                .into(),
             &["frames_pkey"],
             60,
         ),
         case(
             "frames/list",
-            "'00000000-0000-7000-8000-000000000007', 1, 50000, 60000, true, 600000, 100".into(),
+            "'00000000-0000-7000-8000-000000000007', 1, 50000, 60000, true, 600000, 100, 1000000".into(),
             &["frames_pkey"],
             60,
         ),

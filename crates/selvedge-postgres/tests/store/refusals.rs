@@ -6,6 +6,7 @@ use crate::support::{LONG, PlainConnection, Sandbox};
 use futures_util::future::join_all;
 use selvedge_conformance::{Harness, run_rule};
 use selvedge_engine::Error as EngineError;
+use selvedge_engine::core::filter::Payloads;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Fence;
 use selvedge_engine::core::{ClassId, Draft, ExecutionId};
@@ -148,7 +149,7 @@ async fn a_read_whose_caller_gave_up_is_cancelled_and_its_connection_is_not_lent
     plain.run("begin; lock table executions in access exclusive mode").await;
     let read = tokio::spawn({
         let store = store.clone();
-        async move { store.fetch(&[ExecutionId(uuid::Uuid::nil())]).await }
+        async move { store.fetch(&[ExecutionId(uuid::Uuid::nil())], Payloads::ALL).await }
     });
     sandbox.waits_for_lock("store", 1).await;
     read.abort();

@@ -4,6 +4,7 @@ use super::server::{Server, claim_of, claim_wait, fence};
 use super::{PlainConnection, wait_until};
 use selvedge_conformance::{Sketch, invariants};
 use selvedge_engine::GrownFlow;
+use selvedge_engine::core::filter::Payloads;
 use selvedge_engine::core::flow::FlowState;
 use selvedge_engine::core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_engine::core::plan::GraphDraft;
@@ -156,7 +157,8 @@ impl Flow {
     /// Returns the states of its nodes: `a:completed b:waiting`.
     pub async fn states(&self) -> String {
         let ids: Vec<ExecutionId> = self.nodes.values().copied().collect();
-        let stored = self.server.engine.store().fetch(&ids).await.expect("the nodes are read");
+        let stored =
+            self.server.engine.store().fetch(&ids, Payloads::NONE).await.expect("the nodes are read");
         let states: BTreeMap<ExecutionId, &str> =
             stored.iter().map(|one| (one.execution.id, one.execution.state.name().as_str())).collect();
         let words: Vec<String> =

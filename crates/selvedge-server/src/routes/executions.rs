@@ -15,6 +15,7 @@ use crate::wire::views::{self, Include};
 use axum::http::StatusCode;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use selvedge_core::filter::Payloads;
 use selvedge_core::rules::submit::Submitted;
 use selvedge_core::{Draft, Execution, Refusal};
 use selvedge_engine::{Error, Namespace, View};
@@ -108,12 +109,8 @@ fn write_result(out: &mut Vec<u8>, (index, result): (usize, Result<(View, bool),
 
 /// Reads the submissions of a batch. An invalid one is refused on its own.
 fn read_batch(mut fields: Fields<'_>) -> Result<Vec<Result<Draft, Refusal>>, Refusal> {
-    let items = fields.array("executions")?;
+    let items = fields.array_of_at_most("executions", BATCH_MAX)?;
     let items = fields.require("executions", items)?;
-    if items.len() > BATCH_MAX {
-        let detail = format!("has {} entries; at most {BATCH_MAX} are allowed", items.len());
-        return Err(fields.refuse("executions", detail));
-    }
     fields.finish()?;
     let parse = |raw| Fields::from_value(raw, "").and_then(read_submission);
     Ok(items.into_iter().map(parse).collect())
@@ -129,7 +126,7 @@ async fn submitted_view(namespace: &Namespace, submitted: Submitted) -> Result<V
 
 /// Reads the current view of an execution. If it has been deleted since, returns its last known row without payloads.
 pub async fn current_view(namespace: &Namespace, last_known: Execution) -> Result<View, Error> {
-    match namespace.get(last_known.id).await {
+    match namespace.get_with(last_known.id, Payloads::NONE).await {
         Err(Error::Refused(Refusal::NotFound { .. })) => {
             namespace.view(views::without_result(last_known, Bytes::new())).await
         }

@@ -169,9 +169,9 @@ pub async fn result(caller: Caller, PathFlow(id): PathFlow, mut query: Query) ->
         Some(ended) => ended?,
         None => namespace.flow_result(id, Duration::ZERO).await?,
     };
-    let (status, flow, results) = match ended {
-        Some(ended) => (StatusCode::OK, ended.flow, ended.results),
-        None => (StatusCode::ACCEPTED, namespace.flow(id).await?.flow, Vec::new()),
+    let (status, flow, results, left_out) = match ended {
+        Some(ended) => (StatusCode::OK, ended.flow, ended.results, ended.left_out),
+        None => (StatusCode::ACCEPTED, namespace.flow(id).await?.flow, Vec::new(), Vec::new()),
     };
     let view = FlowView { flow, namespace: namespace.name().clone() };
     Ok(json::response(status, |object| {
@@ -185,6 +185,11 @@ pub async fn result(caller: Caller, PathFlow(id): PathFlow, mut query: Query) ->
                     object.raw("result", ended.result.as_deref());
                     views::failure(object, ended.error.as_ref());
                 });
+            }
+        });
+        object.object("result_refs", |object| {
+            for (name, execution) in &left_out {
+                json::value(object.entry(name), execution);
             }
         });
     }))

@@ -12,6 +12,7 @@ use crate::wire::problem::Problem;
 use crate::wire::views::{self, Include};
 use axum::http::StatusCode;
 use axum::response::Response;
+use selvedge_core::filter::Payloads;
 use selvedge_core::name::LABEL_LIMIT;
 use selvedge_core::rules::CallKey;
 use selvedge_core::rules::keyed::Answered;
@@ -84,7 +85,7 @@ pub async fn replay(caller: Caller, PathExecution(id): PathExecution, body: Requ
     }
     let if_version = fields.count("if_version")?;
     fields.finish()?;
-    let view = caller.namespace.get(id).await?;
+    let view = caller.namespace.get_with(id, Payloads::NONE).await?;
     check_replay(&view, if_version)?;
     let would_reopen = caller.namespace.would_reopen(id).await?;
     Ok(json::response(StatusCode::OK, |object| {

@@ -13,7 +13,7 @@ use crate::wire::problem::Problem;
 use crate::wire::views;
 use axum::http::StatusCode;
 use selvedge_core::rules::gates::budget::Spend;
-use selvedge_core::rules::report::{Op, Reported};
+use selvedge_core::rules::report::{OPS_MAX, Op, Reported};
 use selvedge_core::{ExecutionId, Refusal};
 use selvedge_engine::{ClaimResult, ClaimWait, Error, Namespace, ReportItem};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub async fn report(
     body: RequestBody<LARGE_BODY>,
 ) -> HandlerResult {
     let mut fields = body.fields()?;
-    let ops = fields.array("ops")?;
+    let ops = fields.array_of_at_most("ops", OPS_MAX)?;
     let ops = fields.require("ops", ops)?;
     let next_claim = fields.object("claim")?;
     let next_claim = next_claim.map(|fields| read_claim(fields, instance)).transpose()?;

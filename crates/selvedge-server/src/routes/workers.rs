@@ -14,6 +14,7 @@ use crate::wire::views::{self, ClaimView};
 use axum::http::StatusCode;
 use selvedge_core::Refusal;
 use selvedge_core::rules::claim::{ClaimDraft, Claimed};
+use selvedge_core::rules::heartbeat::LEASES_MAX;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::report::Fence;
 use selvedge_engine::{ClaimResult, ClaimWait, Error, HeartbeatResult, Namespace, WorkerView};
@@ -80,7 +81,7 @@ pub async fn heartbeat(
     body: RequestBody<LARGE_BODY>,
 ) -> HandlerResult {
     let mut fields = body.fields()?;
-    let leases = fields.array("leases")?;
+    let leases = fields.array_of_at_most("leases", LEASES_MAX)?;
     let leases: Vec<Fence> = fields
         .require("leases", leases)?
         .into_iter()

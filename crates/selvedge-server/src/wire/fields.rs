@@ -11,7 +11,7 @@ use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::submission::{When, check_payload};
 use selvedge_core::{Name, Refusal, Timestamp};
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -209,20 +209,34 @@ impl<'a> Fields<'a> {
         self.read(name, "an array")
     }
 
-    /// Takes an array of at most `limit` items, each with its JSON pointer. The items are counted before they are
-    /// parsed, so refusing a far too long array is cheap.
+    /// Takes an array of at most `limit` items, unparsed. The items beyond are only counted, so refusing a far too long
+    /// array is cheap.
+    pub fn array_of_at_most(
+        &mut self,
+        name: &'static str,
+        limit: usize,
+    ) -> Result<Option<Vec<&'a RawValue>>, Refusal> {
+        let Some(raw) = self.non_null(name) else {
+            return Ok(None);
+        };
+        let read = serde_json::Deserializer::from_str(raw.get()).deserialize_seq(AtMost(limit));
+        let (items, count) = read.map_err(|_| wrong_type(&self.pointer(name), "an array", raw.get()))?;
+        if count > limit {
+            let detail = format!("has {count} entries; at most {limit} are allowed");
+            return Err(self.refuse(name, detail));
+        }
+        Ok(Some(items))
+    }
+
+    /// Takes an array of at most `limit` items, each with its JSON pointer.
     pub fn bounded_array(
         &mut self,
         name: &'static str,
         limit: usize,
     ) -> Result<Option<Vec<(String, &'a RawValue)>>, Refusal> {
-        let Some(items) = self.array(name)? else {
+        let Some(items) = self.array_of_at_most(name, limit)? else {
             return Ok(None);
         };
-        if items.len() > limit {
-            let detail = format!("has {} entries; at most {limit} are allowed", items.len());
-            return Err(self.refuse(name, detail));
-        }
         let at = self.pointer(name);
         Ok(Some(items.into_iter().enumerate().map(|(index, raw)| (format!("{at}/{index}"), raw)).collect()))
     }
@@ -358,6 +372,32 @@ pub fn wrong_type(pointer: &str, expected: &str, json: &str) -> Refusal {
         _ => format!("must be {expected}, not {found}"),
     };
     Refusal::field(pointer, detail)
+}
+
+/// Reads the first items of an array, as many as the limit says, and counts all of them.
+struct AtMost(usize);
+
+impl<'de> Visitor<'de> for AtMost {
+    type Value = (Vec<&'de RawValue>, usize);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+        let mut items = Vec::new();
+        while items.len() < self.0 {
+            match array.next_element()? {
+                Some(item) => items.push(item),
+                None => break,
+            }
+        }
+        let mut count = items.len();
+        while array.next_element::<IgnoredAny>()?.is_some() {
+            count += 1;
+        }
+        Ok((items, count))
+    }
 }
 
 /// The entries of an object in the order of the request, values unparsed.

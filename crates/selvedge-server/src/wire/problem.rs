@@ -8,10 +8,16 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use selvedge_core::Refusal;
 use selvedge_core::refusal::{StaleLease, TokenReason};
+use selvedge_core::text::{cut, shortened};
 use selvedge_engine::Error;
 
 /// Delay after which a caller should retry when the store is unavailable, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1000;
+
+/// The longest detail of a problem, in bytes. A longer one is shortened: a refusal quotes what the caller sent.
+const DETAIL_MAX: usize = 4000;
+/// The longest pointer of a problem, in bytes. A longer one ends at the parent of the field that it names.
+const POINTER_MAX: usize = 500;
 
 /// The stable code of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +191,7 @@ impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Problem {
             code,
-            detail: detail.into(),
+            detail: shortened(detail.into(), DETAIL_MAX),
             pointer: None,
             retry_after_ms: None,
             stale_lease: None,
@@ -225,7 +231,7 @@ impl Problem {
             Some(_) | None => refusal.to_string(),
         };
         let mut problem = Problem::new(code, detail);
-        problem.pointer = refusal.pointer().map(str::to_owned);
+        problem.pointer = refusal.pointer().map(|pointer| within(pointer, POINTER_MAX).to_owned());
         if let Refusal::StaleLease(stale) = refusal {
             problem.stale_lease = Some(stale);
         }
@@ -278,6 +284,14 @@ pub fn write_stale_lease(object: &mut Object<'_>, stale: &StaleLease) {
             object.value("epoch", &holder.epoch);
             object.time("claimed_at", Some(holder.claimed_at));
         }),
+    }
+}
+
+/// Returns the pointer, or that of its nearest parent that is not longer than `limit`.
+fn within(pointer: &str, limit: usize) -> &str {
+    match pointer.len() <= limit {
+        true => pointer,
+        false => cut(pointer, limit).rsplit_once('/').map_or("", |(parent, _)| parent),
     }
 }
 
@@ -366,6 +380,26 @@ mod tests {
             let text = String::from_utf8_lossy(&out).into_owned();
             assert!(!text.contains("secret"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_problem_quotes_only_a_part_of_long_text() {
+        let long = "é".repeat(100_000);
+        let cases = [
+            Refusal::field("/kind", format!("is {long:?}; it must be a name")),
+            Refusal::UnknownField {
+                pointer: format!("/ops/7/{long}"),
+                detail: "there is no such field".into(),
+            },
+        ];
+        for refusal in cases {
+            let problem = Problem::from(refusal);
+            let mut out = Vec::new();
+            problem.write(&mut out);
+            assert!(out.len() < 6000, "{} bytes", out.len());
+        }
+        let unknown = Refusal::UnknownField { pointer: format!("/ops/7/{long}"), detail: String::new() };
+        assert_eq!(Problem::from(unknown).pointer.as_deref(), Some("/ops/7"));
     }
 
     #[test]

@@ -197,11 +197,13 @@ pub fn claim(out: &mut Vec<u8>, claim: &ClaimView) {
         object.value("attempt", &view.stored.execution.attempt());
         lease(object, view);
         object.object("upstream", |object| {
-            let completed = |upstream: &&Relative| upstream.outcome == Some(Outcome::Completed);
-            for upstream in claim.upstreams.iter().filter(completed) {
+            let has_result =
+                |upstream: &&Relative| upstream.outcome == Some(Outcome::Completed) && !upstream.left_out;
+            for upstream in claim.upstreams.iter().filter(has_result) {
                 json::raw(object.entry(&upstream.name), upstream.result.as_deref());
             }
         });
+        object.object("upstream_refs", |object| references(object, &claim.upstreams));
         object.object("upstream_outcomes", |object| {
             for upstream in &claim.upstreams {
                 json::object(object.entry(&upstream.name), |object| {
@@ -211,13 +213,14 @@ pub fn claim(out: &mut Vec<u8>, claim: &ClaimView) {
             }
         });
         object.object("children", |object| {
-            for child in &claim.children {
+            for child in claim.children.iter().filter(|child| !child.left_out) {
                 json::object(object.entry(&child.name), |object| {
                     object.value("outcome", &child.outcome);
                     object.raw("result", child.result.as_deref());
                 });
             }
         });
+        object.object("children_refs", |object| references(object, &claim.children));
         object.array("signals", &claim.signals, |out, signal| json::value(out, &TakenSignal::of(signal)));
         object.object("steps", |object| {
             for step in &claim.steps {
@@ -227,6 +230,13 @@ pub fn claim(out: &mut Vec<u8>, claim: &ClaimView) {
         let resumed_by = view.stored.execution.detail.record.resumed_by;
         object.value("resumed_by", &resumed_by.map(ResumedBy::as_str));
     });
+}
+
+/// Writes the executions whose results were left out of a claim, by the names of their nodes.
+fn references(object: &mut Object<'_>, relatives: &[Relative]) {
+    for relative in relatives.iter().filter(|relative| relative.left_out) {
+        json::value(object.entry(&relative.name), &relative.execution);
+    }
 }
 
 /// Writes the fields of a fence.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, Row, params_from_iter};
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::state::StateName;
 use selvedge_core::{ClassId, ExecutionId, Timestamp};
-use selvedge_store::{ListPage, ListScan, PayloadScan};
+use selvedge_store::{ListPage, ListScan};
 use std::cmp::Reverse;
 use uuid::Uuid;
 
@@ -52,11 +52,10 @@ pub fn list(
     if payloads == Payloads::NONE {
         return Ok(scan.page());
     }
-    let mut payload_scan = PayloadScan::new(filter, scan.page());
-    while let Some(ids) = payload_scan.next_group() {
-        payload_scan.add(read::fetch_readable(connection, &ids, payloads)?);
-    }
-    Ok(payload_scan.page())
+    let mut page = scan.page();
+    let ids: Vec<ExecutionId> = page.rows.iter().map(|stored| stored.execution.id).collect();
+    let ids = page.cut(&read::payload_sizes(connection, &ids, payloads)?);
+    Ok(page.with_rows(filter, read::fetch_readable(connection, &ids, payloads)?))
 }
 
 /// Returns the next `count` entries of the indexes that serve these filters. Classes are not compared, and states only

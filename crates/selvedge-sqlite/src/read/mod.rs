@@ -24,12 +24,32 @@ pub fn all<T>(
     connection.prepare_cached(statement)?.query_map(parameters, read)?.collect()
 }
 
-/// Returns executions by id, in the order of `ids`. Ids that do not exist are left out.
-pub fn fetch(connection: &Connection, ids: &[ExecutionId]) -> rusqlite::Result<Vec<Stored>> {
-    fetch_each(connection, ids, Payloads::ALL)?
+/// Returns executions by id, in the order of `ids`, with the payloads asked for. Ids that do not exist are left out.
+pub fn fetch(
+    connection: &Connection,
+    ids: &[ExecutionId],
+    payloads: Payloads,
+) -> rusqlite::Result<Vec<Stored>> {
+    fetch_each(connection, ids, payloads)?
         .into_iter()
         .map(|read| read.map_err(|why| not_understood(&why)))
         .collect()
+}
+
+/// Returns the size of the payloads asked for of executions, in the order of `ids`. Ids that do not exist are left out.
+pub fn payload_sizes(
+    connection: &Connection,
+    ids: &[ExecutionId],
+    payloads: Payloads,
+) -> rusqlite::Result<Vec<(ExecutionId, u64)>> {
+    let mut statement = connection.prepare_cached(&sql::EXECUTIONS_READ_SIZES)?;
+    let mut sizes = Vec::with_capacity(ids.len());
+    for id in ids {
+        let parameters = params![id.0.as_bytes(), payloads.input, payloads.result];
+        let size = statement.query_row(parameters, |found| found.get::<_, Option<i64>>(0)).optional()?;
+        sizes.extend(size.map(|size| (*id, size.unwrap_or_default() as u64)));
+    }
+    Ok(sizes)
 }
 
 /// Returns executions by id, in the order of `ids`, with the payloads asked for. Ids that do not exist and unreadable rows

@@ -368,7 +368,7 @@ async fn slow_a_claim_takes_as_many_steps_among_a_million_held_as_among_one() {
     let claim = || {
         [
             steps(&connection, "executions/find_candidates", [1]),
-            steps(&connection, "executions/read_candidate", [place]),
+            steps(&connection, "executions/read_candidate", [place, 1000]),
             steps(&connection, "executions/count_ahead", params![1, 6, b"", 100]),
             steps(&connection, "gates/read", [1]),
             steps(&connection, "gates/give_back", [1, 0, 9]),

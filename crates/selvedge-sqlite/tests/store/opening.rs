@@ -6,7 +6,7 @@ use selvedge_conformance::Harness;
 use selvedge_core::fact::LeaseRef;
 use selvedge_core::flow::Counts;
 use selvedge_core::gate::{GateKind, GateName};
-use selvedge_core::rows::{Candidates, HeldBy, ResultChange, Updated};
+use selvedge_core::rows::{Candidates, HeldBy, Payload, ResultChange, Updated};
 use selvedge_core::rows::{Queries, UnreadWrites};
 use selvedge_core::state::StateName;
 use selvedge_core::table::Guarded;
@@ -322,7 +322,7 @@ async fn a_file_of_the_schema_before_admission_is_migrated_with_its_rows() {
         },
         ..Needs::default()
     });
-    assert_eq!(found.await.inputs, [(ready, b"3"[..].into())]);
+    assert_eq!(found.await.inputs, [(ready, Payload::Whole(b"3"[..].into()))]);
 
     let gate = GateName::new(waits.namespace, GateKind::Key, Name::trusted("tenant"));
     let held = Execution { state: State::Held(gate.clone().into()), version: 3, ..waits };

@@ -61,7 +61,7 @@ struct Case {
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 74] = [
+const CASES: [Case; 75] = [
     Case {
         statement: "executions/find_candidates",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
@@ -130,6 +130,13 @@ const CASES: [Case; 74] = [
     Case {
         statement: "executions/rewire",
         uses: &["SEARCH executions USING INDEX sqlite_autoindex_executions_1 (id=?)"],
+    },
+    Case {
+        statement: "executions/read_sizes",
+        uses: &[
+            "SEARCH executions USING INDEX sqlite_autoindex_executions_1 (id=?)",
+            "SEARCH inputs USING INDEX sqlite_autoindex_inputs_1 (execution=?)",
+        ],
     },
     Case {
         statement: "executions/read_relatives",

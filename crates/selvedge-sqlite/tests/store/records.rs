@@ -205,7 +205,7 @@ async fn slow_a_claim_takes_as_many_steps_among_a_million_suspended_as_among_one
     let claim = || {
         [
             steps(&connection, "executions/find_candidates", [1]),
-            steps(&connection, "executions/read_candidate", [place]),
+            steps(&connection, "executions/read_candidate", [place, 1000]),
             steps(&connection, "executions/count_ahead", params![1, 6, b"", 100]),
             steps(&connection, "leases/list_expired", params![9, b"", 100]),
             steps(&connection, "executions/list_due", params![5, 9, -1, b"", 100]),

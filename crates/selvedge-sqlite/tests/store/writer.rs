@@ -3,6 +3,7 @@
 use crate::support::{Directory, harness};
 use rusqlite::Connection;
 use selvedge_conformance::{Harness, decision, decision_of};
+use selvedge_core::filter::Payloads;
 use selvedge_core::rows::Queries;
 use selvedge_core::rows::{Candidates, Inserted};
 use selvedge_core::table::Guarded;
@@ -133,7 +134,7 @@ async fn an_unreadable_row_is_no_candidate_and_does_not_take_the_place_of_others
     assert_eq!(found.unreadable.len(), 1);
     assert_eq!(found.unreadable[0].0, bad);
     assert!(found.unreadable[0].1.contains("detail"), "{}", found.unreadable[0].1);
-    let error = harness.store.fetch(&[bad]).await.expect_err("the row is unreadable");
+    let error = harness.store.fetch(&[bad], Payloads::ALL).await.expect_err("the row is unreadable");
     assert!(error.to_string().contains(&bad.to_string()), "{error}");
     assert_eq!(harness.claim(9).await.len(), 2);
 }

@@ -80,6 +80,9 @@ pub struct FlowResult {
     pub state: FlowState,
     /// The ends of the nodes that have no downstream, by node name; at most the first hundred.
     pub results: BTreeMap<String, Ended>,
+    /// The executions of the nodes among them whose results were left out, because all of them together are larger than
+    /// 8 MiB. [`Namespace::result`] reads each of them.
+    pub left_out: BTreeMap<String, ExecutionId>,
 }
 
 impl FlowResult {
@@ -91,6 +94,11 @@ impl FlowResult {
             let detail = format!("is not among the results; there are results of {}", names.join(", "));
             return Err(Refusal::field(&pointer, detail).into());
         };
+        if let Some(execution) = self.left_out.get(node) {
+            let detail =
+                format!("was left out because it is large; read the result of execution {execution}");
+            return Err(Refusal::field(&pointer, detail).into());
+        }
         let Some(result) = &ended.result else {
             let detail = format!("has no result, because the node ended as {}", ended.outcome.as_str());
             return Err(Refusal::field(&pointer, detail).into());
@@ -103,6 +111,6 @@ impl FlowResult {
 impl From<FlowEnded> for FlowResult {
     fn from(ended: FlowEnded) -> FlowResult {
         let results = ended.results.into_iter().map(|(name, ended)| (name.to_string(), ended)).collect();
-        FlowResult { state: ended.flow.state, results }
+        FlowResult { state: ended.flow.state, results, left_out: by_name(ended.left_out).collect() }
     }
 }

@@ -133,14 +133,35 @@ impl Context {
     }
 
     /// Returns the upstreams in the order of their edges, each with its outcome and its error or JSON result. An
-    /// upstream that the join did not need may not have ended.
+    /// upstream that the join did not need may not have ended. Errors and results beyond 4 MiB together are
+    /// [left out](Relative::left_out); [`fetch_upstream`](Context::fetch_upstream) reads them one by one.
     pub fn upstreams(&self) -> &[Relative] {
         &self.attempt.claimed.upstreams
     }
 
-    /// Deserialises the result of an upstream. A missing result, or one of another type, is a permanent failure.
+    /// Deserialises the result of an upstream. A missing result, one of another type, or one that was
+    /// [left out](Relative::left_out) is a permanent failure.
     pub fn upstream<T: DeserializeOwned>(&self, name: &str) -> Result<T, Failure> {
-        self.result_of("upstream", self.upstreams(), name)
+        self.read_result("upstream", self.relative("upstream", self.upstreams(), name)?)
+    }
+
+    /// Deserialises the result of an upstream like [`upstream`](Context::upstream). A result that was
+    /// [left out](Relative::left_out) is read from the store.
+    ///
+    /// ```
+    /// use selvedge::{Context, Failure};
+    ///
+    /// async fn total(ctx: Context) -> Result<usize, Failure> {
+    ///     let mut bytes = 0;
+    ///     for upstream in ctx.upstreams() {
+    ///         bytes += ctx.fetch_upstream::<String>(&upstream.name).await?.len();
+    ///     }
+    ///     Ok(bytes)
+    /// }
+    /// ```
+    pub async fn fetch_upstream<T: DeserializeOwned>(&self, name: &str) -> Result<T, Failure> {
+        let found = self.relative("upstream", self.upstreams(), name)?;
+        self.read_result("upstream", &self.whole(found).await?)
     }
 
     /// Returns the outcome of an upstream, or none if the upstream has not ended or does not exist.
@@ -164,25 +185,47 @@ impl Context {
         &self.attempt.claimed.children
     }
 
-    /// Deserialises the result of a child. A missing result, or one of another type, is a permanent failure.
+    /// Deserialises the result of a child. A missing result, one of another type, or one that was
+    /// [left out](Relative::left_out) is a permanent failure.
     pub fn child<T: DeserializeOwned>(&self, name: &str) -> Result<T, Failure> {
-        self.result_of("child", self.children(), name)
+        self.read_result("child", self.relative("child", self.children(), name)?)
     }
 
-    fn result_of<T: DeserializeOwned>(
+    /// Deserialises the result of a child like [`child`](Context::child). A result that was
+    /// [left out](Relative::left_out) is read from the store.
+    pub async fn fetch_child<T: DeserializeOwned>(&self, name: &str) -> Result<T, Failure> {
+        let found = self.relative("child", self.children(), name)?;
+        self.read_result("child", &self.whole(found).await?)
+    }
+
+    fn relative<'a>(
         &self,
         role: &str,
-        relatives: &[Relative],
+        relatives: &'a [Relative],
         name: &str,
-    ) -> Result<T, Failure> {
-        match relatives.iter().find(|relative| relative.name.as_str() == name) {
-            Some(relative) => self.read_result(role, relative),
-            None => Err(Failure::permanent(format!("{} has no {role} {name:?}", self.kind()))),
+    ) -> Result<&'a Relative, Failure> {
+        let found = relatives.iter().find(|relative| relative.name.as_str() == name);
+        found.ok_or_else(|| Failure::permanent(format!("{} has no {role} {name:?}", self.kind())))
+    }
+
+    /// Returns a relative with its error and its result, which are read if they were left out. A failed read is a
+    /// transient failure.
+    async fn whole(&self, relative: &Relative) -> Result<Relative, Failure> {
+        if !relative.left_out {
+            return Ok(relative.clone());
         }
+        let ended = self.attempt.namespace.result(relative.execution, Duration::ZERO).await?;
+        let (outcome, error, result) =
+            ended.map_or((None, None, None), |ended| (Some(ended.outcome), ended.error, ended.result));
+        Ok(Relative { outcome, error, result, left_out: false, ..relative.clone() })
     }
 
     fn read_result<T: DeserializeOwned>(&self, role: &str, relative: &Relative) -> Result<T, Failure> {
         let name = &relative.name;
+        if relative.left_out {
+            let detail = format!("the result of {role} {name:?} was left out of the claim; use fetch_{role}");
+            return Err(Failure::permanent(detail));
+        }
         let Some(result) = &relative.result else {
             let end = relative
                 .outcome

@@ -6,6 +6,7 @@ use crate::{FailureClass, When};
 use bytes::Bytes;
 use selvedge_core::rules::report::{MESSAGE_LIMIT, Op};
 use selvedge_core::submission::check_payload;
+use selvedge_core::text::cut;
 use serde::Serialize;
 use std::fmt;
 use std::future::Future;
@@ -176,10 +177,7 @@ pub(super) fn op(returned: Result<Return, Failure>) -> Op {
 
 /// Truncates a message to the limit, at a character boundary.
 fn truncated(mut message: String) -> String {
-    if message.len() > MESSAGE_LIMIT {
-        let end = (0..=MESSAGE_LIMIT).rev().find(|end| message.is_char_boundary(*end));
-        message.truncate(end.expect("0 is a character boundary"));
-    }
+    message.truncate(cut(&message, MESSAGE_LIMIT).len());
     message
 }
 

@@ -249,3 +249,32 @@ async fn a_flow_grows_while_it_runs_and_can_be_cancelled() {
     worker.drain().await;
     engine.shutdown().await;
 }
+
+/// Returns the total length of the results of its upstreams, which are read one by one if the claim left them out.
+async fn total(ctx: Context) -> Result<Value, Failure> {
+    let mut bytes = 0;
+    for upstream in ctx.upstreams() {
+        bytes += ctx.fetch_upstream::<String>(&upstream.name).await?.len();
+    }
+    let left_out = ctx.upstreams().iter().filter(|upstream| upstream.left_out);
+    let refused = left_out.clone().filter(|upstream| ctx.upstream::<String>(&upstream.name).is_err());
+    Ok(json!({ "bytes": bytes, "left_out": left_out.count(), "refused": refused.count() }))
+}
+
+#[tokio::test]
+async fn results_that_do_not_fit_into_the_claim_are_read_one_by_one() {
+    const LARGE: usize = 1_000_000;
+    let (engine, namespace) = engine().await;
+    let worker = Worker::new(namespace.clone(), "w")
+        .handler("large", |_: Context| async { Ok::<_, Failure>("x".repeat(LARGE)) })
+        .handler("total", total)
+        .start()
+        .expect("the worker starts");
+    let names: Vec<String> = (0..7).map(|number| format!("n{number}")).collect();
+    let flow = names.iter().fold(Flow::new(), |flow, name| flow.node(name, "large"));
+    let flow = submit(&namespace, flow.node("total", "total").after("total", &names)).await;
+    let total = result(&flow).await.of::<Value>("total").expect("the result is an object");
+    assert_eq!(total, json!({ "bytes": 7 * LARGE, "left_out": 3, "refused": 3 }));
+    worker.drain().await;
+    engine.shutdown().await;
+}

@@ -4,8 +4,7 @@
 use crate::harness::runner::RulePair;
 use crate::harness::{Harness, Worker};
 use crate::harness::{by_hand, concurrently};
-use selvedge_core::rows::Candidates;
-use selvedge_core::rows::Queries;
+use selvedge_core::rows::{Candidates, Payload, Queries};
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::submission::When;
@@ -144,7 +143,7 @@ pub async fn candidates_are_the_first_of_their_classes_except_those_to_skip(harn
         let executions: BTreeSet<ExecutionId> = found.executions.iter().map(|row| row.id).collect();
         assert_eq!(executions, found.found.candidates.iter().copied().collect());
         assert_eq!(found.inputs.len(), found.found.candidates.len());
-        assert!(found.inputs.iter().all(|(_, input)| input == by_hand::INPUT));
+        assert!(found.inputs.iter().all(|(_, input)| *input == Payload::Whole(by_hand::INPUT.into())));
     }
     let found = harness.load(needs(3, &[order[0], order[2], rows[3].id])).await;
     assert_eq!(found.found.candidates, [order[1], order[3], order[4]]);

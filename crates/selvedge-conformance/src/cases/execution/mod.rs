@@ -11,6 +11,7 @@ pub mod life;
 pub mod lists;
 pub mod liveness;
 pub mod log_window;
+pub mod payloads;
 pub mod rows;
 pub mod sessions;
 pub mod streams;

@@ -383,7 +383,8 @@ pub async fn results_are_loaded_if_requested(harness: &Harness) {
     let relatives = vec![row.id, without.id, ExecutionId(Uuid::now_v7())];
     let shown =
         harness.load(Needs { relatives: Request::reading(relatives), ..Needs::default() }).await.relatives;
-    let mut shown: Vec<_> = shown.into_iter().map(|one| (one.execution, one.outcome, one.result)).collect();
+    let shown = shown.into_iter().map(|stored| stored.relative);
+    let mut shown: Vec<_> = shown.map(|one| (one.execution, one.outcome, one.result)).collect();
     shown.sort();
     let mut expected = vec![(row.id, None, Some("\"a result\"".into())), (without.id, None, None)];
     expected.sort();

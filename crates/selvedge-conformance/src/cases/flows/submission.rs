@@ -129,6 +129,7 @@ pub async fn a_claim_carries_results_outcomes_and_errors_of_upstreams_by_name(ha
         outcome: Some(outcome),
         error: None,
         result: None,
+        left_out: false,
     };
     let error = flow.row("b").await.detail.error;
     assert!(error.as_ref().is_some_and(|error| error.message == "b broke"));

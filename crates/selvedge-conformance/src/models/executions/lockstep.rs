@@ -14,6 +14,7 @@ use crate::harness::runner::{PendingReply, RuleList};
 use crate::harness::signals::secret;
 use crate::harness::subject::Advance;
 use crate::harness::worker::Worker;
+use selvedge_core::filter::Payloads;
 use selvedge_core::rules::claim::{Claimed, Claims};
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::report::Fence;
@@ -65,7 +66,8 @@ impl<'a> Lockstep<'a> {
     /// Returns true if history was moved out of a row: receipts of old reports may then be unavailable, so the sequence
     /// ends.
     pub async fn has_moved_history(&self) -> bool {
-        let rows = self.harness.store.fetch(&self.submitted).await.expect("executions are read");
+        let rows =
+            self.harness.store.fetch(&self.submitted, Payloads::ALL).await.expect("executions are read");
         rows.iter().any(|stored| stored.execution.detail.history_pages > 0)
     }
 
@@ -272,7 +274,8 @@ impl<'a> Lockstep<'a> {
 
     /// Compares every row with the model.
     async fn compare(&mut self) -> Comparison {
-        let found = self.harness.store.fetch(&self.submitted).await.expect("executions are read");
+        let found =
+            self.harness.store.fetch(&self.submitted, Payloads::ALL).await.expect("executions are read");
         let rows = found.into_iter().map(|stored| (stored.execution.id, stored)).collect();
         compare(&mut self.reference, self.start, &rows)?;
         self.compare_records().await

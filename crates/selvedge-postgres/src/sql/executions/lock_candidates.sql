@@ -1,6 +1,7 @@
 -- Returns the first waiting executions of some classes, by rank: a limit for each request, which names one or more
 -- classes. If a request has several pairs of class and priority, a first search finds how many of its executions are of
--- each pair; then that many of each pair are locked, skipping those that another transaction has locked.
+-- each pair; then that many of each pair are locked, skipping those that another transaction has locked. Each comes with
+-- the size of its input, and with the input up to a size of $8.
 -- Locks: the returned executions. Index: class_priorities_pkey; executions_claim, once or twice per pair, from its
 -- bound on.
 with pair as materialized (
@@ -40,7 +41,7 @@ with pair as materialized (
 select taken.*
 from share
 cross join lateral (
-  select {columns}, input
+  select {columns}, octet_length(input), case when octet_length(input) <= $8 then input end
   from executions
   where executions.class = share.class
     and executions.claim_priority = share.priority

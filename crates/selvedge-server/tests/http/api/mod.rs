@@ -1,6 +1,7 @@
-//! Tests that concern the whole API: invalid input, problems, HTML pages, and shutdown.
+//! Tests that concern the whole API: invalid input, limits, problems, HTML pages, and shutdown.
 
 mod invalid_input;
+mod limits;
 mod pages;
 mod problems;
 mod shutdown;

@@ -276,3 +276,32 @@ async fn a_frame_shows_the_correlation_id_that_it_was_sent_with() {
     let refused = server.report("i", op_with("frame", &claim, fields)).await;
     assert_eq!(refused["error"]["pointer"], "/ops/0/correlation_id");
 }
+
+#[tokio::test]
+async fn a_page_of_large_frames_is_bounded_in_bytes_and_ends_only_with_the_last_frame() {
+    let server = Server::start().await;
+    let (id, claim) = server.submit_and_claim().await;
+    let large = "x".repeat(250_000);
+    for first in [0, 30] {
+        let frame = |number: usize| {
+            op_with("frame", &claim, json!({ "kind": "stdout", "data": format!("{number} {large}") }))
+        };
+        let ops: Vec<Value> = (first..first + 30).map(frame).collect();
+        assert_eq!(server.post("/v1/workers/i/report", json!({ "ops": ops })).await.status, 200);
+    }
+    assert_eq!(server.report("i", op("complete", &claim)).await["ok"], true);
+    let (mut numbers, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = server.get(&format!("/v1/executions/{id}/stream?limit=500{after}")).await;
+        assert!(page.body.len() < 9 * 1024 * 1024, "{} bytes", page.body.len());
+        let page = page.json();
+        let items = page["items"].as_array().expect("items is an array");
+        numbers.extend(items.iter().map(|item| item["number"].as_u64().expect("a number")));
+        assert_eq!(page["closed"], page["next_cursor"].is_null());
+        match page["next_cursor"].as_str() {
+            Some(cursor) => after = format!("&after={cursor}"),
+            None => break,
+        }
+    }
+    assert_eq!(numbers, (0..60).collect::<Vec<u64>>());
+}

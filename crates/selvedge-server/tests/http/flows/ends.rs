@@ -15,7 +15,9 @@ async fn the_result_of_a_flow_can_be_waited_for() {
     let path = format!("/v1/flows/{id}/result");
     let reply = server.get(&path).await;
     assert_eq!(reply.status, 202);
-    let running = json!({ "outcome": null, "state": "running", "flow": response["flow"], "results": {} });
+    let running = json!({
+        "outcome": null, "state": "running", "flow": response["flow"], "results": {}, "result_refs": {},
+    });
     assert_eq!(reply.json(), running);
     let work = async {
         for result in ["\"first\"", r#"{"n": 1.50,  "é": "\u00e9"}"#] {

@@ -72,3 +72,73 @@ async fn children_are_listed_with_outcome_and_result_and_a_page_is_bounded_in_by
     assert_eq!(listed, names);
     assert!(children.iter().all(|child| child["outcome"] == "completed" && child["result"] == json!(large)));
 }
+
+#[tokio::test]
+async fn a_claim_names_the_upstreams_whose_results_do_not_fit_and_they_are_read_in_pages() {
+    let server = Server::start().await;
+    let names: Vec<String> = (0..10).map(|number| format!("n{number}")).collect();
+    let mut nodes: Vec<Value> = names.iter().map(|name| json!({ "name": name, "kind": "k" })).collect();
+    nodes.push(json!({ "name": "join", "kind": "k" }));
+    let edges: Vec<Value> = names.iter().map(|name| json!({ "from": name, "to": "join" })).collect();
+    let flow = server.submit_flow(json!({ "nodes": nodes, "edges": edges })).await;
+    let ids = flow["executions"].clone();
+    let large = "x".repeat(1_000_000);
+    for claim in server.claim("i", 10).await {
+        server.complete("i", &claim, json!(large)).await;
+    }
+    let claim = server.claim_one("i").await;
+    assert!(claim.to_string().len() < 5 * 1024 * 1024, "{} bytes", claim.to_string().len());
+    let upstream = claim["upstream"].as_object().expect("upstream is an object");
+    let references = claim["upstream_refs"].as_object().expect("upstream_refs is an object");
+    assert_eq!((upstream.len(), references.len()), (4, 6));
+    assert_eq!(claim["upstream_outcomes"].as_object().map(|outcomes| outcomes.len()), Some(10));
+    for (number, name) in names.iter().enumerate() {
+        assert_eq!(claim["upstream_outcomes"][name]["outcome"], "completed");
+        match number < 4 {
+            true => assert!(upstream[name] == json!(large) && !references.contains_key(name)),
+            false => assert!(references[name] == ids[name] && !upstream.contains_key(name)),
+        }
+    }
+    assert_eq!((&claim["children"], &claim["children_refs"]), (&json!({}), &json!({})));
+    let path = format!("executions/{}/upstreams", text_of(&ids["join"]));
+    let listed = all(&server, &path, 500).await;
+    let shown: Vec<String> = listed.iter().map(|item| text_of(&item["node"])).collect();
+    assert_eq!(shown, names);
+    assert!(listed.iter().all(|item| item["result"] == json!(large) && item["outcome"] == "completed"));
+
+    // Children are left out alike; what fits is carried.
+    let mut spawn = op("spawn", &claim);
+    let children: Vec<String> = (0..3).map(|number| format!("c{number}")).collect();
+    spawn["nodes"] = children.iter().map(|name| json!({ "name": name, "kind": "k" })).collect();
+    let spawned = server.report("i", spawn).await["executions"].clone();
+    let results = [json!(large), json!("small"), json!(large)];
+    for (child, result) in server.claim("i", 3).await.iter().zip(&results) {
+        server.complete("i", child, result.clone()).await;
+    }
+    assert_eq!(server.report("i", op("release", &claim)).await["ok"], true);
+    let claim = server.claim_one("i").await;
+    assert_eq!(claim["children_refs"], json!({ "c0": spawned["c0"], "c2": spawned["c2"] }));
+    assert_eq!(claim["children"], json!({ "c1": { "outcome": "completed", "result": "small" } }));
+}
+
+#[tokio::test]
+async fn the_result_of_a_flow_is_bounded_in_bytes() {
+    let server = Server::start().await;
+    let names: Vec<String> = (0..20).map(|number| format!("n{number:02}")).collect();
+    let nodes: Vec<Value> = names.iter().map(|name| json!({ "name": name, "kind": "k" })).collect();
+    let flow = server.submit_flow(json!({ "nodes": nodes })).await;
+    let large = "x".repeat(1_000_000);
+    for claim in server.claim("i", 20).await {
+        server.complete("i", &claim, json!(large)).await;
+    }
+    let ended = server.flow_result(&text_of(&flow["flow"]["id"])).await;
+    assert!(ended.to_string().len() < 10 * 1024 * 1024, "{} bytes", ended.to_string().len());
+    assert_eq!(ended["outcome"], "completed");
+    let references = ended["result_refs"].as_object().expect("result_refs is an object");
+    let whole = names.iter().filter(|name| ended["results"][name.as_str()]["result"] == json!(large));
+    assert_eq!(whole.count() + references.len(), 20);
+    for (name, id) in references {
+        assert_eq!((id, &ended["results"][name]["result"]), (&flow["executions"][name], &Value::Null));
+        assert_eq!(ended["results"][name]["outcome"], "completed");
+    }
+}
