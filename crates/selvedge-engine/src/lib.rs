@@ -20,7 +20,7 @@ pub use error::Error;
 pub use namespace::{
     Bulk, BulkResult, BulkTarget, ClaimResult, ClaimWait, Ended, EventFilter, EventPage, FlowEnded, FlowView,
     Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason, KeyedCalls, Namespace, Namespaces,
-    PublicEvent, Relation, ReportItem, Spent, StreamTail, View, WorkerView,
+    PublicEvent, RecordPage, Relation, ReportItem, Spent, StreamTail, View, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, ReconcilerScope, Tally};

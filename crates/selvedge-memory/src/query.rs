@@ -5,7 +5,7 @@ use bytes::Bytes;
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::{DueKind, Execution, ExecutionId, NamespaceId, Session, SessionId, Timestamp};
-use selvedge_store::{DueRow, FlowDue, ListPage, ListScan, Overview, PayloadScan, Stored};
+use selvedge_store::{DueRow, FlowDue, Head, ListPage, ListScan, Overview, PayloadScan, Stored};
 use std::ops::Bound::{Excluded, Unbounded};
 
 impl Tables {
@@ -22,6 +22,11 @@ impl Tables {
 
     pub fn fetch(&self, ids: &[ExecutionId]) -> Vec<Stored> {
         self.fetch_with(ids, Payloads::ALL)
+    }
+
+    pub fn head(&self, id: ExecutionId) -> Option<Head> {
+        let row = &self.executions.get(&id)?.execution;
+        Some(Head { namespace: row.namespace, epoch: row.epoch, state: row.state.name() })
     }
 
     /// Returns the records of the narrowest index, newest first: that of the first tag, or that of the namespace.

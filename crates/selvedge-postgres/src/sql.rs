@@ -178,6 +178,7 @@ statements! {
     EXECUTIONS_LOCK_CANDIDATES = "executions/lock_candidates";
     EXECUTIONS_LOCK_HELD = "executions/lock_held";
     EXECUTIONS_READ = "executions/read";
+    EXECUTIONS_READ_HEAD = "executions/read_head";
     EXECUTIONS_READ_INPUTS = "executions/read_inputs";
     EXECUTIONS_READ_RELATIVES = "executions/read_relatives";
     EXECUTIONS_REWIRE = "executions/rewire";

@@ -136,6 +136,7 @@ statements! {
     EXECUTIONS_LIST_LONE = "executions/list_lone";
     EXECUTIONS_READ = "executions/read";
     EXECUTIONS_READ_CANDIDATE = "executions/read_candidate";
+    EXECUTIONS_READ_HEAD = "executions/read_head";
     EXECUTIONS_READ_INPUTS = "executions/read_inputs";
     EXECUTIONS_READ_RELATIVES = "executions/read_relatives";
     EXECUTIONS_REWIRE = "executions/rewire";

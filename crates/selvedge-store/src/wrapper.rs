@@ -2,8 +2,8 @@
 //! benchmarks.
 
 use crate::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
-    Notification, Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, ListPage, LogLimit,
+    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
@@ -79,6 +79,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::fetch`].
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
         self.inner().fetch(ids).await
+    }
+
+    /// See [`Store::head`].
+    async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
+        self.inner().head(id).await
     }
 
     /// See [`Store::list`].
@@ -279,9 +284,9 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().delete_expired_keys(limit).await
     }
 
-    /// See [`Store::log_after`].
-    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
-        self.inner().log_after(after, limit).await
+    /// See [`Store::log_page`].
+    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
+        self.inner().log_page(after, limit).await
     }
 
     /// See [`Store::drop_old_log`].
@@ -359,6 +364,10 @@ impl<T: StoreWrapper> Store for T {
 
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
         StoreWrapper::fetch(self, ids).await
+    }
+
+    async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
+        StoreWrapper::head(self, id).await
     }
 
     async fn list(
@@ -527,8 +536,8 @@ impl<T: StoreWrapper> Store for T {
         StoreWrapper::delete_expired_keys(self, limit).await
     }
 
-    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
-        StoreWrapper::log_after(self, after, limit).await
+    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
+        StoreWrapper::log_page(self, after, limit).await
     }
 
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {

@@ -6,6 +6,7 @@ mod dev;
 mod docs;
 mod feed;
 mod files;
+mod memory;
 mod ownership;
 mod readiness;
 mod refusals;

@@ -81,8 +81,8 @@ pub fn instance_key(namespace: NamespaceId, instance: &str) -> SessionId {
     SessionId::of(namespace, instance, 0)
 }
 
-/// Adds the wake-ups that an event causes: for an end, for a lease that its worker did not end itself, and for a
-/// request to drain.
+/// Adds the wake-ups that an event causes: for an end, for the end of an attempt, for a lease that its worker did not end
+/// itself, and for a request to drain.
 fn add_event(notification: &mut Notification, event: &Event) {
     if let Fact::DrainRequested { instance } = &event.fact {
         notification.sessions.push(instance_key(event.namespace, instance));
@@ -93,6 +93,9 @@ fn add_event(notification: &mut Notification, event: &Event) {
     let Some(execution) = event.execution else { return };
     if ends_execution(&event.fact) {
         notification.ended.push(execution);
+    } else if attempt_end(&event.fact).is_some() {
+        // The stream of the attempt ends, too.
+        notification.streamed.push(execution);
     }
     let lost_by = match &event.fact {
         Fact::TimedOut { lease, .. }

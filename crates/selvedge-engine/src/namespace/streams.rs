@@ -1,15 +1,22 @@
 //! Streams of executions: frames by range, a live tail, and the summary document.
 
 use super::Namespace;
+use super::record_pages::{PageReader, RecordLimit, RecordPage};
 use crate::Error;
+use selvedge_core::state::StateName;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
-use selvedge_core::{Execution, ExecutionId, Refusal};
+use selvedge_core::{ExecutionId, Refusal};
+use selvedge_store::Head;
 use std::time::Duration;
 
 /// The maximum time between two reads of a live reader, in case the notification of a frame is lost.
-const READ_INTERVAL: Duration = Duration::from_millis(250);
-/// The maximum number of frames per read: together at most 25 MiB.
-const FRAMES_PER_READ: u32 = 100;
+const READ_INTERVAL: Duration = Duration::from_secs(10);
+/// The maximum time between two reads of a live reader if commits of other servers are not notified.
+const READ_INTERVAL_UNNOTIFIED: Duration = Duration::from_millis(250);
+/// The limit of a read of a live reader.
+const TAIL_LIMIT: RecordLimit = RecordLimit { records: 100, bytes: 256 * 1024 };
+/// The total size of frames at which a page ends, in bytes.
+const PAGE_BYTES: usize = 1024 * 1024;
 
 /// Frames of one attempt.
 #[derive(Clone, Debug)]
@@ -18,6 +25,8 @@ pub struct Frames {
     pub attempt: u32,
     /// The frames, in order.
     pub frames: Vec<Frame>,
+    /// True if there are fewer frames than the limit because they are large: more may follow.
+    pub is_cut: bool,
     /// The frame number to continue from.
     pub next: u32,
     /// True if the attempt has ended and these are the last frames of the range.
@@ -31,6 +40,8 @@ pub struct StreamTail {
     /// The frames that were not returned yet.
     range: FrameRange,
     closed: bool,
+    /// The maximum time between two reads.
+    interval: Duration,
 }
 
 impl Namespace {
@@ -43,16 +54,27 @@ impl Namespace {
         limit: u32,
     ) -> Result<Frames, Error> {
         let name = self.stream_name(id, attempt).await?;
-        self.frames_of(name, range.into(), limit).await
+        self.frames_of(name, range.into(), RecordLimit { records: limit, bytes: PAGE_BYTES }).await
     }
 
-    async fn frames_of(&self, name: StreamName, range: FrameRange, limit: u32) -> Result<Frames, Error> {
+    async fn frames_of(
+        &self,
+        name: StreamName,
+        range: FrameRange,
+        limit: RecordLimit,
+    ) -> Result<Frames, Error> {
         // Checked before the frames are read: no frame is appended once the attempt has ended, so the read is complete.
-        let ended = attempt_has_ended(&self.get(name.execution).await?.stored.execution, name.attempt);
-        let frames = self.inner().store.frames(name, range, limit).await?;
-        let next = frames.last().map_or(range.from, |frame| frame.number + 1);
-        let closed = ended && frames.len() < limit as usize;
-        Ok(Frames { attempt: name.attempt, frames, next, closed })
+        let ended = attempt_has_ended(self.head(name.execution).await?, name.attempt);
+        let next_after = |last: Option<&Frame>| last.map_or(range.from, |frame| frame.number + 1);
+        let mut page = PageReader::new(limit);
+        while let Some(wanted) = page.wanted() {
+            let rest = FrameRange { from: next_after(page.last()), ..range };
+            page.add(self.inner().store.frames(name, rest, wanted).await?, |frame| frame.data.len());
+        }
+        let RecordPage { items: frames, is_cut } = page.finish();
+        let next = next_after(frames.last());
+        let closed = ended && !is_cut && frames.len() < limit.records as usize;
+        Ok(Frames { attempt: name.attempt, frames, is_cut, next, closed })
     }
 
     /// Follows a range of the stream of an attempt, or all from a number on. Default attempt: the newest.
@@ -63,7 +85,9 @@ impl Namespace {
         range: impl Into<FrameRange>,
     ) -> Result<StreamTail, Error> {
         let name = self.stream_name(id, attempt).await?;
-        Ok(StreamTail { namespace: self.clone(), name, range: range.into(), closed: false })
+        let unnotified = self.inner().store.describe().shared && !self.inner().options.notifications;
+        let interval = if unnotified { READ_INTERVAL_UNNOTIFIED } else { READ_INTERVAL };
+        Ok(StreamTail { namespace: self.clone(), name, range: range.into(), closed: false, interval })
     }
 
     /// Returns the stream of an attempt with its summary document. Default attempt: the newest. A stream without a
@@ -75,7 +99,7 @@ impl Namespace {
     }
 
     async fn stream_name(&self, execution: ExecutionId, attempt: Option<u32>) -> Result<StreamName, Error> {
-        let newest = self.get(execution).await?.stored.execution.attempt();
+        let newest = self.head(execution).await?.epoch.checked_sub(1);
         match attempt {
             Some(attempt) if newest.is_some_and(|newest| attempt <= newest) => {
                 Ok(StreamName { execution, attempt })
@@ -89,9 +113,10 @@ impl Namespace {
     }
 }
 
-fn attempt_has_ended(row: &Execution, attempt: u32) -> bool {
-    row.attempt().is_some_and(|newest| attempt < newest || row.state.lease().is_none())
-        || row.state.outcome().is_some()
+fn attempt_has_ended(head: Head, attempt: u32) -> bool {
+    let newest = head.epoch.checked_sub(1);
+    newest.is_some_and(|newest| attempt < newest || head.state != StateName::Active)
+        || head.state.outcome().is_some()
 }
 
 impl StreamTail {
@@ -115,14 +140,14 @@ impl StreamTail {
             let woken = waiter.woken();
             tokio::pin!(woken);
             woken.as_mut().enable();
-            let page = self.namespace.frames_of(self.name, self.range, FRAMES_PER_READ).await?;
+            let page = self.namespace.frames_of(self.name, self.range, TAIL_LIMIT).await?;
             self.closed = page.closed;
             self.range.from = page.next;
             if !page.frames.is_empty() {
                 return Ok(Some(page.frames));
             }
             if !self.closed {
-                let _ = tokio::time::timeout(READ_INTERVAL, woken).await;
+                let _ = tokio::time::timeout(self.interval, woken).await;
             }
         }
     }

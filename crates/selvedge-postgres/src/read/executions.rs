@@ -6,7 +6,7 @@ use crate::{PostgresStore, sql};
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::state::StateName;
 use selvedge_core::{ClassId, Execution, ExecutionId, NamespaceId, Session};
-use selvedge_store::{Error, ListPage, ListScan, PayloadScan, Stored};
+use selvedge_store::{Error, Head, ListPage, ListScan, PayloadScan, Stored};
 use std::cmp::Reverse;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -41,6 +41,18 @@ fn listed(row: &Row) -> Result<Listed, Error> {
 impl PostgresStore {
     pub(crate) async fn read_executions(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
         self.fetch_rows(ids, Payloads::ALL).await?.iter().map(stored).collect()
+    }
+
+    pub(crate) async fn read_head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
+        let rows = self.query(&sql::EXECUTIONS_READ_HEAD, &[&id.0]).await?;
+        let head = |row: &Row| {
+            let (namespace, epoch, code) = (row.get(0), row.get::<_, i32>(1), row.get(2));
+            let state = StateName::from_code(code);
+            let state =
+                state.ok_or_else(|| Error::Failed(format!("execution {id} has the unknown state {code}")))?;
+            Ok(Head { namespace: NamespaceId(namespace), epoch: epoch as u32, state })
+        };
+        rows.first().map(head).transpose()
     }
 
     async fn fetch_rows(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Row>, Error> {
