@@ -17,8 +17,9 @@ use crate::sql;
 use crate::streams;
 use crate::transaction::Failed;
 use selvedge_core::filter::ListPosition;
+use selvedge_core::gate::GateName;
 use selvedge_core::outbox::OutboxName;
-use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, KeySubject, Members};
+use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, KeySubject, Members, Queries, mention};
 use selvedge_core::table::{Access, Request};
 use selvedge_core::{ClassId, ExecutionId, FlowId, Name, NamespaceId, Needs, Rows, SessionId};
 use selvedge_store::Error;
@@ -41,6 +42,7 @@ enum Asked {
     Flows,
     Gates,
     Candidates,
+    Passing,
     Held,
     FoundHeld,
     Inputs,
@@ -181,6 +183,11 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(&queries.candidates, Asked::Candidates, &sql::EXECUTIONS_LOCK_CANDIDATES, |wanted| {
         candidates(wanted, &queries.except, bounds)
     });
+    if !queries.refusing.is_empty() {
+        asking.about(&queries.candidates, Asked::Passing, &sql::EXECUTIONS_LOCK_PASSING, |wanted| {
+            passing(wanted, queries, bounds)
+        });
+    }
     asking.lock(gates, Asked::Gates, &sql::GATES_LOCK, gates::ids);
     asking.lock(parts, Asked::Gates, &sql::GATES_LOCK, gates::ids);
     asking.about(&queries.held, Asked::Held, &sql::EXECUTIONS_LOCK_HELD, |held| gates::held_but(held, &[]));
@@ -238,6 +245,11 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
                     rows.inputs.push((id, row::payload(answer, sql::EXECUTION_COLUMN_COUNT)));
                 }
             }
+        }
+        Asked::Passing => {
+            let passing = answer.iter().filter_map(|row| gather_execution(row, rows));
+            let passing: Vec<ExecutionId> = passing.collect();
+            rows.found.candidates.extend(passing);
         }
         Asked::Inputs => {
             rows.inputs.extend(answer.iter().map(|row| (ExecutionId(row.get(0)), row::payload(row, 1))));
@@ -351,6 +363,17 @@ fn candidates(wanted: &[Candidates], except: &[ExecutionId], bounds: &Bounds) ->
         Box::new(limits),
     ];
     parameters.extend(ids(except));
+    parameters
+}
+
+/// Returns the parameters of the search for executions that name no refusing gate.
+fn passing(wanted: &[Candidates], queries: &Queries, bounds: &Bounds) -> Parameters<'static> {
+    let mut parameters = candidates(wanted, &queries.except, bounds);
+    let pattern = |gate: &GateName| {
+        let escaped = mention(gate).replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+        format!("%{escaped}%")
+    };
+    parameters.push(Box::new(queries.refusing.iter().map(pattern).collect::<Vec<String>>()));
     parameters
 }
 

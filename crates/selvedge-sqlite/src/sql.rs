@@ -135,6 +135,7 @@ statements! {
     EXECUTIONS_LIST_DUE = "executions/list_due";
     EXECUTIONS_LIST_LONE = "executions/list_lone";
     EXECUTIONS_READ = "executions/read";
+    EXECUTIONS_FIND_PASSING = "executions/find_passing";
     EXECUTIONS_READ_CANDIDATE = "executions/read_candidate";
     EXECUTIONS_READ_HEAD = "executions/read_head";
     EXECUTIONS_READ_INPUTS = "executions/read_inputs";

@@ -47,6 +47,7 @@ macro_rules! conformance_cases {
                 a_claim_takes_at_most_its_maximum_and_carries_the_inputs
                 a_claim_takes_only_waiting_executions_of_its_classes
                 candidates_are_the_first_of_their_classes_except_those_to_skip
+                candidates_behind_those_that_name_a_refusing_gate_are_found_too
                 a_submission_and_a_claim_share_one_transaction
                 concurrent_claims_take_every_execution_exactly_once
             }

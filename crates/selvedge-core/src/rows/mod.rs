@@ -5,7 +5,7 @@ mod changes;
 mod needs;
 
 pub use changes::{Changes, UnreadWrites};
-pub use needs::{Candidates, HeldBy, Members, Needs, Queries};
+pub use needs::{Candidates, HeldBy, Members, Needs, PASSED_MAX, Queries, mention};
 
 use crate::fact::Failure;
 use crate::gate::Gate;

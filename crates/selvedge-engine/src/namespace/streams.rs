@@ -9,8 +9,10 @@ use selvedge_core::{ExecutionId, Refusal};
 use selvedge_store::Head;
 use std::time::Duration;
 
-/// The maximum time between two reads of a live reader, in case the notification of a frame is lost.
+/// The maximum time between two reads of a live reader, in case a wake-up is lost.
 const READ_INTERVAL: Duration = Duration::from_secs(10);
+/// The same if other servers use the store: they notify of frames, but not of the end of an attempt.
+const READ_INTERVAL_SHARED: Duration = Duration::from_secs(2);
 /// The maximum time between two reads of a live reader if commits of other servers are not notified.
 const READ_INTERVAL_UNNOTIFIED: Duration = Duration::from_millis(250);
 /// The limit of a read of a live reader.
@@ -85,8 +87,11 @@ impl Namespace {
         range: impl Into<FrameRange>,
     ) -> Result<StreamTail, Error> {
         let name = self.stream_name(id, attempt).await?;
-        let unnotified = self.inner().store.describe().shared && !self.inner().options.notifications;
-        let interval = if unnotified { READ_INTERVAL_UNNOTIFIED } else { READ_INTERVAL };
+        let interval = match (self.inner().store.describe().shared, self.inner().options.notifications) {
+            (false, _) => READ_INTERVAL,
+            (true, true) => READ_INTERVAL_SHARED,
+            (true, false) => READ_INTERVAL_UNNOTIFIED,
+        };
         Ok(StreamTail { namespace: self.clone(), name, range: range.into(), closed: false, interval })
     }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use selvedge_engine::core::stream::{Frame, FrameRange, StreamName};
 use selvedge_engine::core::{DueKind, ExecutionId, Timestamp};
 use selvedge_engine::store::{
-    Decision, DueRow, Entries, Error, LogLimit, Overview, Store, StoreWrapper, Transaction,
+    Decision, DueRow, Entries, Error, LogLimit, Overview, Store, StoreWrapper, Stored, Transaction,
 };
 use selvedge_memory::MemoryStore;
 use std::sync::Mutex;
@@ -49,6 +49,7 @@ pub struct FaultyStore {
     may_return: watch::Sender<bool>,
     log_reads: AtomicU64,
     frame_reads: AtomicU64,
+    row_reads: AtomicU64,
 }
 
 impl FaultyStore {
@@ -56,7 +57,8 @@ impl FaultyStore {
     pub fn new(store: MemoryStore) -> FaultyStore {
         let (may_begin, may_return) = (watch::channel(true).0, watch::channel(true).0);
         let (faults, log_reads, frame_reads) = (Mutex::default(), AtomicU64::new(0), AtomicU64::new(0));
-        FaultyStore { store, faults, may_begin, may_return, log_reads, frame_reads }
+        let row_reads = AtomicU64::new(0);
+        FaultyStore { store, faults, may_begin, may_return, log_reads, frame_reads, row_reads }
     }
 
     /// Makes the next such call faulty.
@@ -104,6 +106,11 @@ impl FaultyStore {
         self.frame_reads.load(Ordering::SeqCst)
     }
 
+    /// Returns how often executions were read with their payloads.
+    pub fn row_reads(&self) -> u64 {
+        self.row_reads.load(Ordering::SeqCst)
+    }
+
     /// Applies the next fault of this kind of call, except [`Fault::FindNothing`].
     async fn apply_fault(&self, call: Call) -> Result<(), Error> {
         self.finds_entries(call).await.map(drop)
@@ -138,6 +145,11 @@ impl StoreWrapper for FaultyStore {
         let transaction = self.store.transact(decision).await;
         let _ = self.may_return.subscribe().wait_for(|open| *open).await;
         transaction
+    }
+
+    async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {
+        self.row_reads.fetch_add(1, Ordering::SeqCst);
+        self.store.fetch(ids).await
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

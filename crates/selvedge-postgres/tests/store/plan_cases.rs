@@ -60,6 +60,12 @@ fn claim_cases() -> Vec<Case> {
             CLAIM,
             400,
         ),
+        case(
+            "executions/lock_passing",
+            format!("'{{1}}', {BOUNDS}, '{{1}}', '{{10}}', '{{}}', '{{%none%}}'"),
+            &["class_priorities_pkey", "executions_claim", "executions_pkey"],
+            200,
+        ),
         case("bounds/find_first_waiting", format!("'{{1,4,7,11,12}}', {BOUNDS}"), CLAIM, 200),
         case(
             "executions/count_ahead",

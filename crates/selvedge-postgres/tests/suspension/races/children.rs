@@ -51,7 +51,7 @@ async fn late_row(race: &Race, end: Op) -> (Family, OutboxRow) {
     let row = parent_row(race, family.parent).await.expect("the suspension has enqueued it");
     assert_eq!(dispatch(&race.b, &row).await, advanced(0), "the end of the child is awaited");
     assert!(parent_row(race, family.parent).await.is_none());
-    race.a.send(family.parent, "go").await;
+    race.a.send(family.parent, "go").await.expect("the signal is delivered");
     let lease = fence(&race.a.claim_again(family.parent).await);
     race.b.report(family.children[0], end).await.expect("the lease is held");
     let row = parent_row(race, family.parent).await.expect("the outbox has a row for the parent");
