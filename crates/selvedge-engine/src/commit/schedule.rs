@@ -9,14 +9,11 @@ use super::task::CommitTask;
 use crate::registry::Registry;
 use selvedge_core::rule::Profile;
 use selvedge_core::{ClassId, FlowId};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 /// The maximum weight of a batch.
 const BATCH_WEIGHT: usize = 512;
-/// The weight of the tasks of one flow at which a batch takes no more of them. The tasks of a flow run one batch after the
-/// other, so the last upstream of a join waits for one such batch before its own. Larger batches would save few commits.
-const FLOW_WEIGHT: usize = 128;
 /// Age of a queued task at which the running batches count as stuck.
 pub const STUCK_AFTER: Duration = Duration::from_millis(50);
 /// The maximum number of queued tasks searched for one that may run.
@@ -97,17 +94,15 @@ impl Schedule {
     pub fn take(&mut self) -> Option<(Vec<Box<dyn CommitTask>>, Footprint)> {
         let mut batch = Vec::new();
         let mut occupied: Option<Footprint> = None;
-        let mut flow_weights = FlowWeights::default();
         let (mut index, mut weight) = (0, 0);
         for _ in 0..SCAN_LIMIT {
             let Some(queued) = self.queue.get(index) else { break };
             let fits = occupied.as_ref().is_none_or(|batch| batch.runs_alone == queued.footprint.runs_alone);
-            let task_weight = queued.task.profile().weight;
-            if !fits || !self.may_run(queued) || !flow_weights.admit(&queued.footprint.flows, task_weight) {
+            if !fits || !self.may_run(queued) {
                 index += 1;
                 continue;
             }
-            weight += task_weight;
+            weight += queued.task.profile().weight;
             if weight > BATCH_WEIGHT && !batch.is_empty() {
                 break;
             }
@@ -146,22 +141,6 @@ impl Schedule {
         let gates_busy = footprint.shared_gates && self.gates_occupied;
         let flow_busy = footprint.flows.iter().any(|flow| self.occupied_flows.contains(flow));
         !gates_busy && !flow_busy
-    }
-}
-
-/// The weights of the flows of a batch.
-#[derive(Default)]
-struct FlowWeights(HashMap<FlowId, usize>);
-
-impl FlowWeights {
-    /// Counts a task, unless one of its flows has enough weight in the batch. No later task of its flows is then admitted,
-    /// so that the tasks of a flow keep their order.
-    fn admit(&mut self, flows: &[FlowId], weight: usize) -> bool {
-        let is_full = flows.iter().any(|flow| self.0.get(flow).is_some_and(|sum| *sum >= FLOW_WEIGHT));
-        for flow in flows {
-            *self.0.entry(*flow).or_default() += if is_full { FLOW_WEIGHT } else { weight };
-        }
-        !is_full
     }
 }
 
@@ -225,18 +204,6 @@ mod tests {
         let mut schedule = Schedule::default();
         schedule.add((0..BATCH_WEIGHT + 3).map(|_| queued(Footprint::default())));
         assert_eq!((take(&mut schedule).0, take(&mut schedule).0), (BATCH_WEIGHT, 3));
-    }
-
-    #[test]
-    fn a_batch_takes_a_limited_weight_of_one_flow_and_fills_up_with_others() {
-        let mut schedule = Schedule::default();
-        schedule.add((0..FLOW_WEIGHT + 3).map(|_| of_flow(1)));
-        schedule.add([of_flow(2), of_flow(2)]);
-        let (size, running) = take(&mut schedule);
-        assert_eq!(size, FLOW_WEIGHT + 2);
-        assert!(!schedule.has_runnable_task(), "the rest of the flow waits for the batch");
-        schedule.release(&running);
-        assert_eq!(take(&mut schedule).0, 3);
     }
 
     #[test]
