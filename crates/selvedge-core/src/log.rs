@@ -65,17 +65,51 @@ pub enum Unreadable {
 
 /// Decodes the facts of an entry.
 pub fn unpack(body: &[u8]) -> Result<Vec<Event>, Unreadable> {
-    let [FORMAT, rest @ ..] = body else {
-        return Err(Unreadable::Format(body.first().copied()));
-    };
+    let (mut place, mut rest) = PackedFacts::begin(body)?;
     let mut events = Vec::new();
-    let (at, mut rest) = postcard::take_from_bytes::<Timestamp>(rest)?;
-    while !rest.is_empty() {
-        let (event, after) = postcard::take_from_bytes::<Event>(rest)?;
-        events.push(Event { at, ..event });
-        rest = after;
+    while let Some(event) = place.take(&mut rest)? {
+        events.push(event);
     }
     Ok(events)
+}
+
+/// Decodes the facts of an entry one by one: an unpacked entry needs several times the memory of its body.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedFacts {
+    at: Timestamp,
+    next: u32,
+}
+
+impl PackedFacts {
+    /// Begins with the first fact. Returns the rest of the body, which holds the facts.
+    pub fn begin(body: &[u8]) -> Result<(PackedFacts, &[u8]), Unreadable> {
+        let [FORMAT, rest @ ..] = body else {
+            return Err(Unreadable::Format(body.first().copied()));
+        };
+        let (at, rest) = postcard::take_from_bytes::<Timestamp>(rest)?;
+        Ok((PackedFacts { at, next: 0 }, rest))
+    }
+
+    /// The time of the transaction.
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// The index of the next fact.
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Takes the next fact from the rest of the body; none at its end.
+    pub fn take(&mut self, rest: &mut &[u8]) -> Result<Option<Event>, Unreadable> {
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let (event, after) = postcard::take_from_bytes::<Event>(rest)?;
+        *rest = after;
+        self.next += 1;
+        Ok(Some(Event { at: self.at, ..event }))
+    }
 }
 
 /// The position of a public event in the log. Cursors have the order of the log.
@@ -105,10 +139,14 @@ pub fn check(body: &[u8]) -> u32 {
 
 /// Returns the position of the last event of a namespace in an entry; none if the entry has none.
 pub fn last_event(entry: i64, events: &[Event], namespace: NamespaceId) -> Option<Cursor> {
-    let in_namespace = events.iter().enumerate().rev().filter(|(_, event)| event.namespace == namespace);
-    let mut counted = in_namespace.map(|(fact, event)| (fact, event.fact.public_events().len()));
-    let (fact, count) = counted.find(|(_, count)| *count > 0)?;
-    Some(Cursor { entry, fact: fact as u32, event: count as u16 })
+    let mut last = events.iter().enumerate().rev();
+    last.find_map(|(fact, event)| last_of_fact(entry, fact as u32, event, namespace))
+}
+
+/// Returns the position of the last event of a fact; none if the fact has no event or belongs to another namespace.
+pub fn last_of_fact(entry: i64, fact: u32, event: &Event, namespace: NamespaceId) -> Option<Cursor> {
+    let count = if event.namespace == namespace { event.fact.public_events().len() } else { 0 };
+    (count > 0).then_some(Cursor { entry, fact, event: count as u16 })
 }
 
 /// The number of digits of a position.
@@ -123,6 +161,11 @@ impl Cursor {
     /// Returns the position after every event of an entry.
     pub fn end_of(entry: i64) -> Cursor {
         Cursor { entry, fact: u32::MAX, event: u16::MAX }
+    }
+
+    /// Returns the position after every event of a fact.
+    pub fn end_of_fact(entry: i64, fact: u32) -> Cursor {
+        Cursor { entry, fact, event: u16::MAX }
     }
 
     /// Returns the position of the one event that stands for an unreadable entry. It follows all events that the entry has

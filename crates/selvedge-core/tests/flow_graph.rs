@@ -21,6 +21,7 @@ fn member(number: usize, name: Option<&str>, state: State) -> Execution {
         name: Name::trusted(name),
         depth: 0,
         parent: None,
+        tells_if_awaited: false,
         delay: None,
         flow_deadline_at: None,
     });

@@ -20,7 +20,7 @@ pub use error::Error;
 pub use namespace::{
     Bulk, BulkResult, BulkTarget, ClaimResult, ClaimWait, Ended, EventFilter, EventPage, FlowEnded, FlowView,
     Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason, KeyedCalls, Namespace, Namespaces,
-    PublicEvent, Relation, ReportItem, Spent, StreamTail, View, WorkerView,
+    PublicEvent, RecordPage, Relation, ReportItem, Spent, StreamTail, View, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, ReconcilerScope, Tally};
@@ -114,7 +114,12 @@ impl Engine {
         let (follow_ups, follow_up_receiver) = mpsc::unbounded_channel();
         let (tail, tail_task) = Tail::start(store.clone(), options.notifications);
         let sinks = CommitSinks { notifications, due_in_ms, follow_ups, tail: tail.clone() };
-        let host = EngineHost { registry: registry.clone(), cache: Arc::default(), waiting: waiting.clone() };
+        let host = EngineHost {
+            registry: registry.clone(),
+            cache: Arc::default(),
+            waiting: waiting.clone(),
+            refusals: Arc::default(),
+        };
         let committer = Committer::new(store.clone(), host, waiters.clone(), sinks);
         if options.dispatch {
             tokio::spawn(dispatcher::run(Arc::downgrade(&committer), follow_up_receiver));

@@ -31,8 +31,8 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
-    Notification, Overview, Store, Stored, Transaction,
+    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, ListPage, LogLimit,
+    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -162,6 +162,10 @@ impl Store for MemoryStore {
         payloads: Payloads,
     ) -> Result<Vec<(ExecutionId, u64)>, Error> {
         self.read(|tables, _| tables.payload_sizes(ids, payloads))
+    }
+
+    async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
+        self.read(|tables, _| tables.head(id))
     }
 
     async fn list(
@@ -340,8 +344,8 @@ impl Store for MemoryStore {
         Ok(tables.delete_expired_keys(now, limit))
     }
 
-    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
-        self.read(|tables, _| tables.log_after(after, limit))
+    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
+        self.read(|tables, _| tables.log_page(after, limit))
     }
 
     async fn notify(&self, _notification: Notification) -> Result<(), Error> {

@@ -2,7 +2,8 @@
 //! the same.
 
 use crate::tables::Tables;
-use selvedge_core::rows::{Candidates, HeldLease, Payload};
+use selvedge_core::gate::GateName;
+use selvedge_core::rows::{Candidates, HeldLease, PASSED_MAX, Payload};
 use selvedge_core::{Execution, ExecutionId, Needs, Rows, Session, Timestamp};
 use std::collections::{BTreeSet, HashSet};
 
@@ -60,6 +61,34 @@ impl Tables {
                 rows.found.candidates.push(id);
             }
         }
+        for asked in &needs.queries.candidates {
+            for id in self.passing(asked, &needs.queries.refusing, &skipped) {
+                skipped.insert(id);
+                rows.found.candidates.push(id);
+            }
+        }
+    }
+
+    /// Returns the first waiting executions of the requested classes that name none of these gates; none without gates.
+    fn passing(
+        &self,
+        asked: &Candidates,
+        refusing: &[GateName],
+        skipped: &HashSet<ExecutionId>,
+    ) -> Vec<ExecutionId> {
+        if refusing.is_empty() {
+            return Vec::new();
+        }
+        let names = |id: &ExecutionId| {
+            let row = self.executions.get(id).map(|record| &record.execution);
+            row.is_some_and(|row| refusing.iter().any(|gate| row.spec.required_gates.names(&gate.name)))
+        };
+        let of_class = asked.classes.iter().filter_map(|class| self.claimable.get(class));
+        let first = of_class.flat_map(|claimable| claimable.iter().take(PASSED_MAX as usize));
+        let mut passing: Vec<_> =
+            first.filter(|(_, id)| !skipped.contains(id) && !names(id)).copied().collect();
+        passing.sort_unstable();
+        passing.into_iter().take(asked.limit as usize).map(|(_, id)| id).collect()
     }
 
     /// Returns the first waiting executions of the requested classes, in claim order.

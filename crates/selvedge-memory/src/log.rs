@@ -3,7 +3,7 @@
 use crate::tables::Tables;
 use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameRange, Stream, StreamName};
 use selvedge_core::{ExecutionId, Timestamp};
-use selvedge_store::{Entries, Entry, within_page};
+use selvedge_store::{Entries, Entry, LogLimit};
 
 impl Tables {
     /// Returns the number of the newest entry.
@@ -12,13 +12,15 @@ impl Tables {
     }
 
     /// Returns a page of the log. A reader that continues after `upto` misses nothing.
-    pub fn log_after(&self, after: i64, limit: u32) -> Entries {
+    pub fn log_page(&self, after: i64, limit: LogLimit) -> Entries {
         let from = after.max(self.log_dropped);
         let skipped = usize::try_from(from - self.log_dropped).unwrap_or(usize::MAX);
-        let bodies = self.log.iter().skip(skipped).take(limit as usize).zip(from + 1..);
+        let (count, is_full) = limit.cut(self.log.iter().skip(skipped).map(|(_, body)| body.len()));
+        let bodies = self.log.iter().skip(skipped).take(count).zip(from + 1..);
         let entries: Vec<Entry> =
             bodies.map(|((at, body), number)| Entry { number, at: *at, body: body.clone() }).collect();
         Entries {
+            is_full,
             upto: entries.last().map_or(after.min(self.newest_entry()), |entry| entry.number),
             entries,
             oldest: if self.log_dropped == 0 { 0 } else { self.log_dropped + 1 },
@@ -73,7 +75,7 @@ impl Tables {
                 && !(range.durable && frame.best_effort)
                 && !is_old(frame, now)
         };
-        within_page(from.filter(wanted).take(limit as usize), |frame| frame.data.len()).cloned().collect()
+        from.filter(wanted).take(limit as usize).cloned().collect()
     }
 
     pub fn has_old_frames(&self, now: Timestamp) -> bool {

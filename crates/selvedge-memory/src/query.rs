@@ -5,7 +5,7 @@ use bytes::Bytes;
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::{DueKind, Execution, ExecutionId, NamespaceId, Session, SessionId, Timestamp};
-use selvedge_store::{DueRow, FlowDue, ListPage, ListScan, Overview, Stored};
+use selvedge_store::{DueRow, FlowDue, Head, ListPage, ListScan, Overview, Stored};
 use std::ops::Bound::{Excluded, Unbounded};
 
 impl Tables {
@@ -24,6 +24,11 @@ impl Tables {
         let size = |stored: Stored| stored.input.len() + stored.result.map_or(0, |result| result.len());
         let rows = self.fetch(ids, payloads).into_iter();
         rows.map(|stored| (stored.execution.id, size(stored) as u64)).collect()
+    }
+
+    pub fn head(&self, id: ExecutionId) -> Option<Head> {
+        let row = &self.executions.get(&id)?.execution;
+        Some(Head { namespace: row.namespace, epoch: row.epoch, state: row.state.name() })
     }
 
     /// Returns the records of the narrowest index, newest first: that of the first tag, or that of the namespace.

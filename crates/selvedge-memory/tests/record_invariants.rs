@@ -368,6 +368,10 @@ async fn a_parent_that_is_not_notified_of_the_end_of_its_children_is_found() {
     );
     let name = OutboxName { id: parent.execution.id.0, kind: OutboxKind::Parent };
     let lost = Changes { outbox: Entries::removing([name]), ..Changes::default() };
-    assert_found(&harness, "its children have ended, and the outbox has no row that will notify it", lost)
-        .await;
+    assert_found(
+        &harness,
+        "waits for its children, and neither the outbox nor a live child will tell it",
+        lost,
+    )
+    .await;
 }

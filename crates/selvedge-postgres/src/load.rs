@@ -17,8 +17,9 @@ use crate::sql;
 use crate::streams;
 use crate::transaction::Failed;
 use selvedge_core::filter::ListPosition;
+use selvedge_core::gate::GateName;
 use selvedge_core::outbox::OutboxName;
-use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, KeySubject, Members};
+use selvedge_core::rows::{Candidates, KeyName, KeyRow, KeyScope, KeySubject, Members, Queries, mention};
 use selvedge_core::table::{Access, Request};
 use selvedge_core::{ClassId, ExecutionId, FlowId, Name, NamespaceId, Needs, Rows, SessionId};
 use selvedge_store::Error;
@@ -41,6 +42,7 @@ enum Asked {
     Flows,
     Gates,
     Candidates,
+    Passing,
     Held,
     FoundHeld,
     Inputs,
@@ -186,6 +188,11 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     asking.about(&queries.candidates, Asked::Candidates, &sql::EXECUTIONS_LOCK_CANDIDATES, |wanted| {
         candidates(wanted, &queries.except, bounds, needs.inline_inputs())
     });
+    if !queries.refusing.is_empty() {
+        asking.about(&queries.candidates, Asked::Passing, &sql::EXECUTIONS_LOCK_PASSING, |wanted| {
+            passing(wanted, queries, bounds, needs.inline_inputs())
+        });
+    }
     asking.lock(gates, Asked::Gates, &sql::GATES_LOCK, gates::ids);
     asking.lock(parts, Asked::Gates, &sql::GATES_LOCK, gates::ids);
     asking.about(&queries.held, Asked::Held, &sql::EXECUTIONS_LOCK_HELD, |held| gates::held_but(held, &[]));
@@ -241,7 +248,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
                 gather_execution(row, rows);
             });
         }
-        Asked::Candidates => {
+        Asked::Candidates | Asked::Passing => {
             for answer in answer {
                 if let Some(id) = gather_execution(answer, rows) {
                     rows.found.candidates.push(id);
@@ -368,6 +375,22 @@ fn candidates(
         Box::new(limits),
     ];
     parameters.extend(ids_within(except, inline_inputs));
+    parameters
+}
+
+/// Returns the parameters of the search for executions that name no refusing gate.
+fn passing(
+    wanted: &[Candidates],
+    queries: &Queries,
+    bounds: &Bounds,
+    inline_inputs: usize,
+) -> Parameters<'static> {
+    let mut parameters = candidates(wanted, &queries.except, bounds, inline_inputs);
+    let pattern = |gate: &GateName| {
+        let escaped = mention(gate).replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+        format!("%{escaped}%")
+    };
+    parameters.push(Box::new(queries.refusing.iter().map(pattern).collect::<Vec<String>>()));
     parameters
 }
 

@@ -8,6 +8,7 @@
 use selvedge_core::execution::AGEING_MS;
 use selvedge_core::flow::FlowState;
 use selvedge_core::gate::GateKind;
+use selvedge_core::rows::PASSED_MAX;
 use selvedge_core::state::StateName;
 use selvedge_store::FlowDue;
 use std::sync::LazyLock;
@@ -98,6 +99,7 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("live", LIVE);
     add("most", MOST);
     add("newest_limit", &NEWEST_LIMIT.to_string());
+    add("passed_max", &PASSED_MAX.to_string());
     add("outbox", OUTBOX);
     add("pair_key", &format!("(pair.class * {PRIORITIES_PER_CLASS}::bigint + pair.priority)"));
     add("session", SESSION);
@@ -178,6 +180,8 @@ statements! {
     EXECUTIONS_LOCK_CANDIDATES = "executions/lock_candidates";
     EXECUTIONS_LOCK_HELD = "executions/lock_held";
     EXECUTIONS_READ = "executions/read";
+    EXECUTIONS_LOCK_PASSING = "executions/lock_passing";
+    EXECUTIONS_READ_HEAD = "executions/read_head";
     EXECUTIONS_READ_INPUTS = "executions/read_inputs";
     EXECUTIONS_READ_RELATIVES = "executions/read_relatives";
     EXECUTIONS_READ_SIZES = "executions/read_sizes";

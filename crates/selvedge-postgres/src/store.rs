@@ -16,8 +16,8 @@ use selvedge_core::{
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
-    Notification, Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, ListPage, LogLimit,
+    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -73,6 +73,10 @@ impl Store for PostgresStore {
         payloads: Payloads,
     ) -> Result<Vec<(ExecutionId, u64)>, Error> {
         self.read_sizes(ids, payloads).await
+    }
+
+    async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
+        self.read_head(id).await
     }
 
     async fn list(
@@ -241,7 +245,7 @@ impl Store for PostgresStore {
         self.execute(&sql::KEYS_DELETE_EXPIRED, &[&i64::from(limit)]).await
     }
 
-    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
+    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
         self.read_log(after, limit).await
     }
 

@@ -7,7 +7,7 @@ use crate::{PostgresStore, sql};
 use selvedge_core::rows::Changes;
 use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameKind, FrameRange, Stream, StreamName};
 use selvedge_core::{ExecutionId, Name};
-use selvedge_store::{Error, PAGE_BYTES};
+use selvedge_store::Error;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -21,7 +21,7 @@ impl PostgresStore {
     ) -> Result<Vec<Frame>, Error> {
         let Ok(from) = i32::try_from(range.from) else { return Ok(Vec::new()) };
         let before = range.before.and_then(|before| i32::try_from(before).ok()).unwrap_or(i32::MAX);
-        let parameters: [&(dyn ToSql + Sync); 8] = [
+        let parameters: [&(dyn ToSql + Sync); 7] = [
             &stream.execution.0,
             &(stream.attempt as i32),
             &from,
@@ -29,7 +29,6 @@ impl PostgresStore {
             &range.durable,
             &BEST_EFFORT_MS,
             &i64::from(limit),
-            &(PAGE_BYTES as i64),
         ];
         self.query(&sql::FRAMES_LIST, &parameters).await?.iter().map(|row| frame(row, stream)).collect()
     }

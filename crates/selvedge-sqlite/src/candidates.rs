@@ -6,7 +6,7 @@
 
 use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, Statement};
-use selvedge_core::rows::{Candidates, Needs, Rows};
+use selvedge_core::rows::{Candidates, Needs, PASSED_MAX, Rows, mention};
 use selvedge_core::{ClassId, ExecutionId};
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
 use uuid::Uuid;
@@ -28,6 +28,17 @@ pub fn candidates(connection: &Connection, needs: &Needs, rows: &mut Rows) -> ru
     let mut found: BTreeSet<Head> = BTreeSet::new();
     for ask in &needs.queries.candidates {
         find(connection, (needs, ask), &mut passed, &mut found, rows)?;
+    }
+    if !needs.queries.refusing.is_empty() {
+        let mentions: Vec<String> = needs.queries.refusing.iter().map(mention).collect();
+        let mut statement = connection.prepare_cached(&sql::EXECUTIONS_READ_CANDIDATE)?;
+        for ask in &needs.queries.candidates {
+            for head in passing(connection, ask, &mentions, &passed)? {
+                if !found.contains(&head) && read(&mut statement, head, needs.inline_inputs(), rows)? {
+                    found.insert(head);
+                }
+            }
+        }
     }
     rows.found.candidates.extend(found.iter().map(|head| head.id));
     Ok(())
@@ -93,6 +104,35 @@ fn first(
         }
     }
     Ok(heads.into_sorted_vec())
+}
+
+/// Returns the first waiting executions of a request whose specification has none of these texts.
+fn passing(
+    connection: &Connection,
+    ask: &Candidates,
+    mentions: &[String],
+    passed: &HashSet<ExecutionId>,
+) -> rusqlite::Result<Vec<Head>> {
+    let mut statement = connection.prepare_cached(&sql::EXECUTIONS_FIND_PASSING)?;
+    let mut heads: Vec<Head> = Vec::new();
+    for class in &ask.classes {
+        let mut range = statement.query([i64::from(class.0), i64::from(PASSED_MAX)])?;
+        let mut of_class = 0;
+        while of_class < ask.limit
+            && let Some(row) = range.next()?
+        {
+            let spec: Option<String> = row.get(3)?;
+            let id = ExecutionId(Uuid::from_bytes(row.get(1)?));
+            let names_one = spec.is_some_and(|spec| mentions.iter().any(|mention| spec.contains(mention)));
+            if !names_one && !passed.contains(&id) {
+                heads.push(Head { rank: row.get(0)?, id, place: row.get(2)? });
+                of_class += 1;
+            }
+        }
+    }
+    heads.sort_unstable();
+    heads.truncate(ask.limit as usize);
+    Ok(heads)
 }
 
 /// Loads one candidate, with its input up to a size. Reports whether it was readable.

@@ -140,7 +140,9 @@ statements! {
     EXECUTIONS_LIST_DUE = "executions/list_due";
     EXECUTIONS_LIST_LONE = "executions/list_lone";
     EXECUTIONS_READ = "executions/read";
+    EXECUTIONS_FIND_PASSING = "executions/find_passing";
     EXECUTIONS_READ_CANDIDATE = "executions/read_candidate";
+    EXECUTIONS_READ_HEAD = "executions/read_head";
     EXECUTIONS_READ_INPUTS = "executions/read_inputs";
     EXECUTIONS_READ_RELATIVES = "executions/read_relatives";
     EXECUTIONS_READ_SIZES = "executions/read_sizes";

@@ -20,8 +20,8 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
-    Notification, Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, ListPage, LogLimit,
+    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -78,6 +78,10 @@ impl Store for SqliteStore {
     ) -> Result<Vec<(ExecutionId, u64)>, Error> {
         let ids = ids.to_vec();
         self.readers.read(move |connection| read::payload_sizes(connection, &ids, payloads)).await
+    }
+
+    async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
+        self.readers.read(move |connection| read::head(connection, id)).await
     }
 
     async fn list(
@@ -277,8 +281,8 @@ impl Store for SqliteStore {
         .await
     }
 
-    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
-        self.readers.read(move |connection| read::log_after(connection, after, limit)).await
+    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
+        self.readers.read(move |connection| read::log_page(connection, after, limit)).await
     }
 
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {

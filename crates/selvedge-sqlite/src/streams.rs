@@ -6,7 +6,6 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use selvedge_core::rows::Changes;
 use selvedge_core::stream::{BEST_EFFORT_MS, Frame, FrameKind, FrameRange, Stream, StreamName};
 use selvedge_core::{ExecutionId, Name, Timestamp};
-use selvedge_store::within_page;
 
 /// Returns a stream with its summary, or none if nothing was appended to it.
 pub fn read(connection: &Connection, name: StreamName) -> rusqlite::Result<Option<Stream>> {
@@ -25,8 +24,7 @@ pub fn read(connection: &Connection, name: StreamName) -> rusqlite::Result<Optio
         .optional()
 }
 
-/// Returns the first frames of a range of a stream, in order, without best-effort frames that are too old at `now`, up to
-/// the size of a page.
+/// Returns the first frames of a range of a stream, in order, without best-effort frames that are too old at `now`.
 pub fn frames(
     connection: &Connection,
     stream: StreamName,
@@ -38,10 +36,10 @@ pub fn frames(
     // All best-effort frames count as old where only durable ones are wanted.
     let old = if range.durable { i64::MAX } else { now.minus_ms(BEST_EFFORT_MS).micros() };
     let (execution, attempt) = (stream.execution.0.as_bytes(), stream.attempt);
-    let mut statement = connection.prepare_cached(&sql::FRAMES_LIST)?;
-    let parameters = params![execution, attempt, range.from, before, old, limit];
-    let frames = statement.query_map(parameters, |found| frame(found, stream))?;
-    within_page(frames, |frame| frame.as_ref().map_or(0, |frame| frame.data.len())).collect()
+    connection
+        .prepare_cached(&sql::FRAMES_LIST)?
+        .query_map(params![execution, attempt, range.from, before, old, limit], |found| frame(found, stream))?
+        .collect()
 }
 
 fn frame(found: &Row<'_>, stream: StreamName) -> rusqlite::Result<Frame> {

@@ -9,6 +9,7 @@ use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
+use selvedge_core::state::StateName;
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::submission::check_duration;
@@ -169,6 +170,51 @@ pub struct Entries {
     pub upto: i64,
     /// The smallest number that is retained; a cursor before it has expired. 0 if no entry was dropped.
     pub oldest: i64,
+    /// True if the page ends because of its limit: more entries may follow at once.
+    pub is_full: bool,
+}
+
+/// The part of an execution's row that says whose it is and which attempt it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The namespace.
+    pub namespace: NamespaceId,
+    /// The number of leases so far.
+    pub epoch: u32,
+    /// The state.
+    pub state: StateName,
+}
+
+/// The limit of a page of the event log. A page ends with the entry that reaches one of the two.
+///
+/// The first entry does not count in bytes: a reader compares it with the one that it read last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogLimit {
+    /// The maximum number of entries.
+    pub entries: u32,
+    /// The total size of the bodies behind the first entry, in bytes.
+    pub bytes: u32,
+}
+
+impl LogLimit {
+    /// A limit on the number of entries alone.
+    pub fn entries(entries: u32) -> LogLimit {
+        LogLimit { entries, bytes: u32::MAX }
+    }
+
+    /// Returns how many of these entries a page has, and whether the limit is reached, given the sizes of their bodies.
+    pub fn cut(self, sizes: impl Iterator<Item = usize>) -> (usize, bool) {
+        let (mut count, mut bytes) = (0, 0);
+        for size in sizes {
+            let is_full = count >= self.entries as usize || bytes >= self.bytes as usize;
+            if is_full {
+                return (count, true);
+            }
+            bytes += if count == 0 { 0 } else { size };
+            count += 1;
+        }
+        (count, count >= self.entries as usize || bytes >= self.bytes as usize)
+    }
 }
 
 /// The settings of a namespace.
@@ -278,6 +324,8 @@ pub trait Store: Send + Sync + 'static {
         ids: &[ExecutionId],
         payloads: Payloads,
     ) -> Result<Vec<(ExecutionId, u64)>, Error>;
+    /// Returns the head of an execution, without reading the rest of its row.
+    async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error>;
     /// Returns a page of the executions that match, newest first, with the payloads asked for. Unreadable rows are omitted. A
     /// page may end before it is full; it then says where to continue. See [`ListScan`](crate::ListScan).
     async fn list(
@@ -309,8 +357,7 @@ pub trait Store: Send + Sync + 'static {
     /// Returns a page of a flow's members in the order of their submission, without payloads. Unreadable rows are omitted.
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error>;
 
-    /// Returns the first `limit` frames of a range of a stream, in order, and fewer if they are large: those up to the one
-    /// with which they have [`PAGE_BYTES`](crate::PAGE_BYTES). Best-effort frames past their lifetime are omitted.
+    /// Returns the first `limit` frames of a range of a stream, in order. Best-effort frames past their lifetime are omitted.
     async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error>;
     /// Returns a stream with its summary; none if nothing was appended to it.
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error>;
@@ -394,7 +441,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns a page of event log entries with numbers greater than `after`. `after` may exceed every number; `upto` is then
     /// the number of the newest entry.
-    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error>;
+    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error>;
+    /// [`Store::log_page`] with a limit on the number of entries alone.
+    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
+        self.log_page(after, LogLimit::entries(limit)).await
+    }
 
     /// Drops whole periods of the event log whose entries are all older than `keep_ms` milliseconds, prepares periods to come,
     /// and returns how many periods were dropped. Gives up after a short wait instead of blocking writers; the next call

@@ -17,8 +17,8 @@ mod list;
 mod wrapper;
 
 pub use contract::{
-    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, NamespaceSettings, Notification,
-    Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Head, LogLimit, NamespaceSettings,
+    Notification, Overview, Store, Stored, Transaction,
 };
 pub use error::Error;
 pub use list::{ListPage, ListScan, PAGE_BYTES, SCAN_MAX, within_page};

@@ -2,8 +2,8 @@
 //! benchmarks.
 
 use crate::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
-    Notification, Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, ListPage, LogLimit,
+    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
@@ -88,6 +88,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
         payloads: Payloads,
     ) -> Result<Vec<(ExecutionId, u64)>, Error> {
         self.inner().payload_sizes(ids, payloads).await
+    }
+
+    /// See [`Store::head`].
+    async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
+        self.inner().head(id).await
     }
 
     /// See [`Store::list`].
@@ -288,9 +293,9 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().delete_expired_keys(limit).await
     }
 
-    /// See [`Store::log_after`].
-    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
-        self.inner().log_after(after, limit).await
+    /// See [`Store::log_page`].
+    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
+        self.inner().log_page(after, limit).await
     }
 
     /// See [`Store::drop_old_log`].
@@ -376,6 +381,10 @@ impl<T: StoreWrapper> Store for T {
         payloads: Payloads,
     ) -> Result<Vec<(ExecutionId, u64)>, Error> {
         StoreWrapper::payload_sizes(self, ids, payloads).await
+    }
+
+    async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
+        StoreWrapper::head(self, id).await
     }
 
     async fn list(
@@ -544,8 +553,8 @@ impl<T: StoreWrapper> Store for T {
         StoreWrapper::delete_expired_keys(self, limit).await
     }
 
-    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
-        StoreWrapper::log_after(self, after, limit).await
+    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
+        StoreWrapper::log_page(self, after, limit).await
     }
 
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {

@@ -14,6 +14,7 @@ mod refusals;
 mod reservations;
 mod secret;
 mod servers;
+mod subscribers;
 mod support;
 mod versions;
 mod worker;

@@ -47,6 +47,7 @@ macro_rules! conformance_cases {
                 a_claim_takes_at_most_its_maximum_and_carries_the_inputs
                 a_claim_takes_only_waiting_executions_of_its_classes
                 candidates_are_the_first_of_their_classes_except_those_to_skip
+                candidates_behind_those_that_name_a_refusing_gate_are_found_too
                 a_submission_and_a_claim_share_one_transaction
                 concurrent_claims_take_every_execution_exactly_once
             }
@@ -110,6 +111,8 @@ macro_rules! conformance_cases {
                 events_of_one_transaction_are_logged_in_their_order
                 a_renewal_is_logged_and_a_new_session_is_not
                 the_log_is_read_in_pages
+                a_page_of_the_log_is_bounded_in_bytes
+                the_head_of_an_execution_is_read_alone
                 a_reader_that_follows_concurrent_writers_sees_every_entry_once_and_in_order
             }
             execution::log_window: {
@@ -381,6 +384,9 @@ macro_rules! conformance_cases {
             suspension::children: {
                 a_parent_resumes_when_its_last_child_has_ended_and_sees_them_all
                 children_that_ended_before_the_suspension_resume_at_once
+                the_end_of_a_child_that_nobody_awaits_enqueues_nothing
+                a_child_that_reopens_is_awaited_again
+                a_parent_looks_at_its_children_a_few_times_in_whatever_order_they_end
                 the_end_of_a_child_is_not_missed_in_any_order_of_dispatches
                 one_dispatch_covers_all_children_that_have_ended
                 every_outcome_of_a_child_counts_as_its_end

@@ -229,8 +229,8 @@ async fn check_reads(store: &dyn Store, id: ExecutionId, tables: &Tables) -> Vec
     violations
 }
 
-/// Checks that a suspended execution whose children have all ended has been notified of that, or will be by an outbox
-/// row.
+/// Checks that an execution which is suspended until its children have ended will learn of that: by an outbox row, or by
+/// the end of a live child that it awaits.
 async fn check_parents(store: &dyn Store, rows: &BTreeMap<ExecutionId, Execution>) -> Vec<String> {
     let mut to_be_notified: BTreeSet<Uuid> = BTreeSet::new();
     let mut after: Option<(Timestamp, Uuid)> = None;
@@ -240,17 +240,25 @@ async fn check_parents(store: &dyn Store, rows: &BTreeMap<ExecutionId, Execution
         after = Some((last.at, last.name.id));
         to_be_notified.extend(page.iter().map(|row| row.name.id));
     }
+    let tells = |child: &Execution| {
+        let node = child.spec.node.as_ref();
+        let always = node.is_some_and(|node| !node.tells_if_awaited);
+        child.state.outcome().is_none() && (always || child.detail.end_awaited)
+    };
     let waits = |row: &&Execution| {
         let attached = row.wiring().children.iter().filter(|child| !child.detached);
         let mut children = attached.filter_map(|child| rows.get(&child.execution));
         row.state.suspension().is_some_and(|suspension| suspension.waits_for_children())
-            && children.all(|child| child.state.outcome().is_some())
+            && !children.any(tells)
             && !to_be_notified.contains(&row.id.0)
     };
     let unnotified = rows.values().filter(waits);
     unnotified
         .map(|row| {
-            format!("{}: its children have ended, and the outbox has no row that will notify it", row.id)
+            format!(
+                "{}: waits for its children, and neither the outbox nor a live child will tell it",
+                row.id
+            )
         })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! The process around a transaction: the state that the driver uses besides the rows it loads.
 
 use crate::class::{Class, Classes};
-use crate::gate::{Gate, GateId};
+use crate::gate::{Gate, GateId, GateName};
 use crate::rule::Task;
 use crate::work::LaneShares;
 use crate::{ClassId, Execution, ExecutionId};
@@ -61,6 +61,11 @@ pub trait Host: Send {
     /// Returns the state of the fair share between lanes. Default: the initial state.
     fn lane_shares(&self) -> LaneShares {
         LaneShares::default()
+    }
+
+    /// Returns the gates that have lately refused many executions of these classes. Default: none.
+    fn refusing_gates(&self, _classes: &BTreeSet<ClassId>) -> Vec<GateName> {
+        Vec::new()
     }
 
     /// Stores the state of the fair share between lanes. Default: drops it.

@@ -30,7 +30,7 @@ use crate::work::Context;
 use crate::{ClassId, Entropy, Execution, ExecutionId, Timestamp, Work};
 use cached::Cached;
 use candidates::Search;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The next step of a decision. Created a few times per transaction, so its size does not matter.
 #[allow(clippy::large_enum_variant)]
@@ -164,6 +164,7 @@ impl<H: Host> Driver<H> {
         });
         // The first load cannot violate the lock order.
         self.asked = self.loading.next(needs).ok().flatten().unwrap_or_default();
+        self.pass_refusing_gates();
         self.asked.clone()
     }
 
@@ -195,7 +196,9 @@ impl<H: Host> Driver<H> {
         loop {
             let needs = self.needs();
             if let Some(needs) = self.loading.next(needs)? {
-                return Ok(self.load(needs));
+                self.asked = needs;
+                self.pass_refusing_gates();
+                return Ok(Demand::Load(self.asked.clone()));
             }
             match self.part {
                 Part::Loading => {}
@@ -233,6 +236,17 @@ impl<H: Host> Driver<H> {
         let carried: HashSet<&ExecutionId> = whole_inputs.keys().chain(&queries.records).collect();
         let damaged = rows.unreadable.iter().filter(|(id, _)| carried.contains(id));
         Some(damaged.cloned().collect()).filter(|damaged: &Vec<_>| !damaged.is_empty())
+    }
+
+    /// Names the gates that refuse many candidates of the first search, so that the search also finds executions behind
+    /// those. Their gates are locked together with the others.
+    fn pass_refusing_gates(&mut self) {
+        let queries = &mut self.asked.queries;
+        if !queries.candidates.is_empty() && self.admission.gates {
+            let classes: BTreeSet<ClassId> =
+                queries.candidates.iter().flat_map(|asked| asked.classes.iter().copied()).collect();
+            queries.refusing = self.host.refusing_gates(&classes);
+        }
     }
 
     /// Remembers the requested rows, and demands them.

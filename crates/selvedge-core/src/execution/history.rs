@@ -210,7 +210,8 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::Spent { .. }
         | Fact::LimitReached { .. }
         | Fact::BudgetReset { .. }
-        | Fact::Adopted { .. } => return None,
+        | Fact::Adopted { .. }
+        | Fact::EndAwaited => return None,
     };
     Some((attempt, AttemptEnd { digest, next }))
 }

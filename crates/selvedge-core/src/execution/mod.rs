@@ -148,6 +148,9 @@ pub struct Detail {
     /// it, because lines take turns regardless of priority; none for all other executions. Stored as `head`.
     #[serde(rename = "head", skip_serializing_if = "Option::is_none")]
     pub own_priority: Option<i16>,
+    /// True if its parent awaits its end: see `rules/children.rs`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub end_awaited: bool,
 }
 
 /// The slots and reservations that a claim took.
@@ -327,6 +330,14 @@ impl Execution {
             Some(node) => Some(&node.name),
             None => self.flow.map(|_| ROOT),
         }
+    }
+
+    /// Reports whether its end or its reopening, which has just happened, is enqueued for its parent. A parent that looks
+    /// through many children in several transactions must learn that one of them reopened.
+    pub(crate) fn tells_parent(&self) -> bool {
+        let node = self.spec.node.as_ref().filter(|node| node.parent.is_some());
+        let reopened = self.state.outcome().is_none();
+        node.is_some_and(|node| reopened || self.detail.end_awaited || !node.tells_if_awaited)
     }
 
     /// Returns its edges and children.

@@ -84,11 +84,13 @@ pub enum Cause {
     Breach,
     /// Its lane has a new limit and counts it.
     Adopt,
+    /// Its parent awaits its end.
+    Await,
 }
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Cause; 35] = [
+    pub const ALL: [Cause; 36] = [
         Cause::Submit,
         Cause::DelayOver,
         Cause::Claim,
@@ -124,6 +126,7 @@ impl Cause {
         Cause::Admit,
         Cause::Breach,
         Cause::Adopt,
+        Cause::Await,
     ];
 }
 
@@ -186,6 +189,7 @@ pub const TABLE: &[Transition] = &[
     Transition { cause: Cause::Admit, from: &[Held], to: &[Waiting] },
     Transition { cause: Cause::Breach, from: &[Active], to: &[Suspended, Failed, Cancelled] },
     Transition { cause: Cause::Adopt, from: &[Active], to: &[] },
+    Transition { cause: Cause::Await, from: LIVE, to: &[] },
 ];
 
 /// Reports whether `cause` may take an execution from `from` to `to`. `from` is none for an execution that does not

@@ -516,6 +516,8 @@ pub enum Fact {
         /// The time at which it expires; none if it does not.
         expires_at: Option<Timestamp>,
     },
+    /// Its parent is suspended until its children have ended, and awaits the end of this one.
+    EndAwaited,
 }
 
 /// Shortens a message for a history line.
@@ -567,6 +569,7 @@ impl Fact {
             Fact::Admitted { .. } => Cause::Admit,
             Fact::Breached { .. } => Cause::Breach,
             Fact::Adopted { .. } => Cause::Adopt,
+            Fact::EndAwaited => Cause::Await,
             Fact::Renewed { .. }
             | Fact::DrainRequested { .. }
             | Fact::FlowSubmitted { .. }
@@ -601,7 +604,7 @@ impl Fact {
 
     /// Reports whether the fact is a line of the execution's history. Left out are facts that can occur thousands of
     /// times: progress, undecided changes of upstreams, and signals, waitpoints and steps, which have rows of their
-    /// own.
+    /// own; and that a parent awaits its end, which changes nothing for the execution itself.
     pub fn is_history(&self) -> bool {
         self.cause().is_some()
             && !matches!(
@@ -611,6 +614,7 @@ impl Fact {
                     | Fact::Signalled { .. }
                     | Fact::WaitpointCreated { .. }
                     | Fact::Stepped { .. }
+                    | Fact::EndAwaited
             )
     }
 }

@@ -268,6 +268,7 @@ impl Fact {
                 });
                 vec![(if *hard { "budget.hard_breach" } else { "budget.soft_breach" }, data)]
             }
+            Fact::EndAwaited => Vec::new(),
             Fact::Adopted { gate } => vec![("execution.adopted", json!({ "gate": gate_data(gate) }))],
             Fact::BudgetReset { gate, period } => {
                 vec![("budget.reset", json!({ "gate": gate_data(gate), "period": period }))]

@@ -17,7 +17,7 @@ pub enum OutboxKind {
     Children,
     /// Cancel the members of a cancelled flow.
     Flow,
-    /// Update the suspension of an execution whose children ended.
+    /// Update an execution that is suspended until its children have ended: await the end of one, or resume it.
     Parent,
 }
 

@@ -79,6 +79,10 @@ pub struct Node {
     /// The execution that spawned it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ExecutionId>,
+    /// True if its end is enqueued for its parent only if the parent awaits it. False for children that an earlier version
+    /// has spawned: their ends are always enqueued.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tells_if_awaited: bool,
     /// A delay, counted from the time at which the node could otherwise be claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<When>,

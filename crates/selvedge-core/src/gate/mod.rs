@@ -538,6 +538,13 @@ impl RequiredGates {
         *self == RequiredGates::default()
     }
 
+    /// Reports whether a gate of this name is among them.
+    pub fn names(&self, name: &Name) -> bool {
+        self.budgets.iter().any(|(budget, _)| budget == name)
+            || self.quotas.contains(name)
+            || self.concurrency.as_ref().is_some_and(|(key, _)| key == name)
+    }
+
     /// Reports whether a claim takes slots or reserves amounts, which the end of the attempt gives back.
     pub fn takes(&self) -> bool {
         !self.budgets.is_empty() || !self.quotas.is_empty() || self.concurrency.is_some()

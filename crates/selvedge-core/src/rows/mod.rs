@@ -6,7 +6,7 @@ mod needs;
 mod payload;
 
 pub use changes::{Changes, UnreadWrites};
-pub use needs::{Candidates, HeldBy, Members, Needs, Queries};
+pub use needs::{Candidates, HeldBy, Members, Needs, PASSED_MAX, Queries, mention};
 pub use payload::{Payload, Relative, StoredRelative, inline_limit};
 
 use crate::gate::Gate;

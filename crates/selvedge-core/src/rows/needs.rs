@@ -1,7 +1,7 @@
 //! The rows that a decision needs: requests by key, and queries.
 
 use crate::execution::ClaimOrder;
-use crate::gate::GateId;
+use crate::gate::{GateId, GateName};
 use crate::outbox::OutboxName;
 use crate::rows::{KeyName, inline_limit};
 use crate::stream::StreamName;
@@ -164,6 +164,11 @@ pub struct Queries {
     pub candidates: Vec<Candidates>,
     /// Executions to exclude from the candidates.
     pub except: Vec<ExecutionId>,
+    /// Gates that refuse many of the first candidates. For each query for candidates, a store also locks the first
+    /// executions whose specification names none of these gates, among the first [`PASSED_MAX`]. They may be found behind
+    /// thousands that the gates refuse, and it would take many transactions to hold those. A store may leave out others
+    /// that have the same text: nothing depends on this search, because claims hold what a gate refuses.
+    pub refusing: Vec<GateName>,
     /// Executions that gates hold, to lock, skipping those that another transaction has locked.
     pub held: Vec<HeldBy>,
     /// Executions of which to read all steps and signals, with their payloads.
@@ -189,6 +194,7 @@ impl Queries {
             members,
             candidates,
             except,
+            refusing: _,
             held,
             records,
             untaken,
@@ -227,6 +233,7 @@ impl Queries {
             members,
             candidates: _,
             except: _,
+            refusing: _,
             held,
             records,
             untaken,
@@ -260,6 +267,15 @@ pub struct Members {
     pub skip: u32,
     /// Maximum number of members to return.
     pub limit: u32,
+}
+
+/// The maximum number of waiting executions of a class and priority among which a store looks for some that name no refusing
+/// gate.
+pub const PASSED_MAX: u32 = 20_000;
+
+/// Returns the text by which a stored specification names a gate.
+pub fn mention(gate: &GateName) -> String {
+    serde_json::to_string(gate.name.as_str()).unwrap_or_default()
 }
 
 /// A query for the first waiting executions of some classes, in claim order.

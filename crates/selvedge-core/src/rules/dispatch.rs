@@ -4,6 +4,7 @@
 //! Each kind of work decides by the current state of the rows that it changes, with all of them locked. So any server
 //! can do it, repeatedly and at any later time.
 
+use super::children::{self, Look};
 use super::join::{CHUNK, UpstreamChange, update_downstream};
 use super::{cancel_now, operator, suspend};
 use crate::flow::CancelMode;
@@ -58,8 +59,9 @@ impl Rule for Dispatch {
                 needs.executions.lock([self.execution()]);
                 if work.was_requested(self.execution()) {
                     needs.outbox.lock([self.name()]);
+                    self.needs_children(work, needs);
                 }
-                return self.needs_children(work, needs);
+                return;
             }
             OutboxKind::Flow => {
                 needs.queries.members.push(self.members());
@@ -108,8 +110,7 @@ impl Rule for Dispatch {
             return Ok(Dispatched::Nothing);
         };
         if self.row.name.kind == OutboxKind::Parent {
-            let changed = suspend::notice_children(&row, work)?;
-            return Ok(self.advance(stored, 0, false, changed.into(), work));
+            return self.update_parent(&row, stored, work);
         }
         let chunk = self.chunk(&row);
         if self.only_close && !chunk.is_empty() {
@@ -151,14 +152,39 @@ impl Dispatch {
         Members { flow: FlowId(self.row.name.id), skip: self.row.position, limit: CHUNK as u32 }
     }
 
-    /// Reads the children once the parent and the outbox row are locked: a child that ends after that writes the outbox
-    /// row again.
+    /// Reads children once the parent and the outbox row are locked: an awaited child that ends after that, and any child
+    /// that reopens, writes the outbox row again.
     fn needs_children(&self, work: &Work, needs: &mut Needs) {
         let Ok(Some(row)) = work.find(self.execution()) else { return };
         if row.state.suspension().is_some_and(|suspension| suspension.waits_for_children()) {
             suspend::needs(row, needs);
-            suspend::needs_children(row, work, needs);
+            children::needs_to_await(row, self.row.position, work, needs);
         }
+    }
+
+    /// Awaits the end of a child of a suspended parent, or resumes the parent if all children have ended.
+    fn update_parent(
+        &self,
+        row: &Execution,
+        stored: OutboxRow,
+        work: &mut Work,
+    ) -> Result<Dispatched, Refusal> {
+        let Some(suspension) = row.state.suspension().filter(|one| one.waits_for_children()) else {
+            return Ok(self.advance(stored, 0, false, 0, work));
+        };
+        let position = self.row.position;
+        let looked = children::look(row, position, CHUNK, work)?;
+        let (position, more, changed) = match looked {
+            Look::Ended => {
+                suspend::notice_children(row, suspension, work);
+                (0, false, 1)
+            }
+            Look::Live(child) if children::await_end(child, work) => (0, false, 0),
+            Look::EndedBefore(position) => (position, true, 0),
+            // Another transaction has locked the child or ended it meanwhile: look again.
+            Look::Live(_) | Look::Unread(_) => (position, true, 0),
+        };
+        Ok(self.advance(stored, position, more, changed, work))
     }
 
     /// Returns the executions of this chunk, each with its index in the list that the outbox row's position refers to.

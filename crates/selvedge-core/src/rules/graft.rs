@@ -227,6 +227,7 @@ impl Graft<'_> {
             name: planned.name.clone(),
             depth,
             parent: self.parent.map(|(parent, _)| parent),
+            tells_if_awaited: self.parent.is_some(),
             delay: planned.submission.delay,
             flow_deadline_at: self.deadline_at,
         };

@@ -4,6 +4,7 @@
 //! operation changes nothing.
 
 mod carried;
+pub mod children;
 pub mod claim;
 pub mod dispatch;
 pub mod flow;

@@ -4,9 +4,11 @@
 //! out with the action `resume`. The first transaction that finds this ends the suspension with the row locked;
 //! afterwards the row is no longer suspended, so it cannot end twice.
 
+use super::children::{self, Look};
 use super::follow;
 use super::waitpoint::{WaitpointDraft, create};
 use crate::fact::{Fact, Failure, Next, SuspensionNotice};
+use crate::outbox::OutboxKind;
 use crate::rows::Needs;
 use crate::state::State;
 use crate::step::{Step, StepKind, WaitResult};
@@ -60,7 +62,7 @@ impl Suspend {
     }
 
     /// Needs its waitpoints and steps. Once the row is loaded and the fence is current, also the signals that no wait
-    /// has taken, and the children.
+    /// has taken, and the children, if it waits for them: until one is found that has not ended.
     pub fn needs(&self, execution: ExecutionId, held: Option<&Execution>, work: &Work, needs: &mut Needs) {
         if !self.waitpoints.is_empty() {
             needs.queries.waitpoints.push(execution);
@@ -72,7 +74,13 @@ impl Suspend {
         if row.detail.record.untaken > 0 {
             needs.queries.untaken.push(row.id);
         }
-        needs_children(row, work, needs);
+        if self.waits_for_children() {
+            children::needs_to_suspend(row, work, needs);
+        }
+    }
+
+    fn waits_for_children(&self) -> bool {
+        self.waits.iter().any(|wait| wait.condition.waits_for_children())
     }
 
     /// Ends the lease. Returns the state that follows (waiting, if the suspension is fulfilled at once) and the
@@ -84,9 +92,8 @@ impl Suspend {
         work: &mut Work,
     ) -> Result<(Next, Vec<Waitpoint>), Refusal> {
         let lease = row.lease_ref().ok_or_else(|| row.stale())?;
-        if self.waits.iter().any(|wait| wait.condition.waits_for_children()) {
-            check_children(row, work)?;
-        }
+        let children_ended =
+            self.waits_for_children() && children::look(row, 0, usize::MAX, work)? == Look::Ended;
         let (id, attempt) = (row.id, lease.attempt());
         let (opened, steps) = self.open_steps(row, attempt, work)?;
         let waitpoints = create(work, row, &self.waitpoints, self.fingerprint)
@@ -118,8 +125,7 @@ impl Suspend {
         }
         suspension.pass_times(work.now());
         let suspended = Arc::new(suspension.clone());
-        let children =
-            !suspension.holds() && suspension.waits_for_children() && children_have_ended(row, work);
+        let children = !suspension.holds() && suspension.waits_for_children() && children_ended;
         if children {
             suspension.children_ended();
         }
@@ -145,6 +151,8 @@ impl Suspend {
             Next::Suspended if children => {
                 notice(work, id, suspension, (SuspensionNotice::Children, ResumedBy::Condition), None);
             }
+            // The dispatch awaits the end of a child.
+            Next::Suspended if suspension.waits_for_children() => work.enqueue(OutboxKind::Parent, id),
             Next::Suspended | Next::Delayed(_) | Next::Terminal(_) => {}
         }
         Ok((next, waitpoints))
@@ -216,25 +224,6 @@ pub fn needs(row: &Execution, needs: &mut Needs) {
     let Some(suspension) = row.state.suspension() else { return };
     let steps = suspension.waits.iter().filter_map(|wait| wait.step.clone());
     needs.steps.read(steps.map(|name| (row.id, name)));
-}
-
-/// Needs the outcomes of the attached children of an execution.
-pub fn needs_children(row: &Execution, work: &Work, needs: &mut Needs) {
-    let attached = row.wiring().children.iter().filter(|child| !child.detached);
-    needs.relatives.read(attached.map(|child| child.execution).filter(|id| !work.has_end_of(*id)));
-}
-
-/// Refuses if a child cannot be read: it is then unknown whether the children have ended, and nothing would resume the
-/// execution later.
-fn check_children(row: &Execution, work: &Work) -> Result<(), Refusal> {
-    let mut attached = row.wiring().children.iter().filter(|child| !child.detached);
-    attached.try_for_each(|child| work.find(child.execution).map(drop))
-}
-
-/// Reports whether all attached children have ended.
-fn children_have_ended(row: &Execution, work: &Work) -> bool {
-    let mut attached = row.wiring().children.iter().filter(|child| !child.detached);
-    attached.all(|child| work.relative(child.execution).is_some_and(|child| child.relative.outcome.is_some()))
 }
 
 /// Saves a partly fulfilled suspension, or resumes the execution if one of its waits holds now.
@@ -340,17 +329,9 @@ pub fn resume_by_operator(row: &Execution, suspension: &Suspension, actor: Name,
     }
 }
 
-/// Updates a suspension that waits for children. Returns true if it waited for them and all have ended.
-pub fn notice_children(row: &Execution, work: &mut Work) -> Result<bool, Refusal> {
-    let Some(suspension) = row.state.suspension().filter(|one| one.waits_for_children()) else {
-        return Ok(false);
-    };
-    check_children(row, work)?;
-    if !children_have_ended(row, work) {
-        return Ok(false);
-    }
-    let mut suspension = Suspension::clone(suspension);
+/// Updates a suspension whose children have ended.
+pub fn notice_children(row: &Execution, suspension: &Suspension, work: &mut Work) {
+    let mut suspension = suspension.clone();
     suspension.children_ended();
     notice(work, row.id, suspension, (SuspensionNotice::Children, ResumedBy::Condition), None);
-    Ok(true)
 }

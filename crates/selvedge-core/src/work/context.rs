@@ -60,6 +60,11 @@ impl Work {
         self.skipped.contains(&id)
     }
 
+    /// Reports whether an execution was to be locked if free, and is locked.
+    pub fn is_locked_if_free(&self, id: ExecutionId) -> bool {
+        self.requested.if_free.contains(&id) && !self.is_skipped(id)
+    }
+
     /// Reports whether an execution was requested by id, whether it was found or not.
     pub fn was_requested(&self, id: ExecutionId) -> bool {
         self.requested.executions.contains(&id)

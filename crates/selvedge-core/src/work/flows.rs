@@ -126,7 +126,7 @@ impl Work {
         self.put_outbox(OutboxRow { name: OutboxName { id: id.0, kind }, at, position: 0, namespace, tags });
     }
 
-    /// Enqueues an update of the parent of an ended execution: the parent may be suspended until its children end.
+    /// Enqueues an update of the parent of an execution: the parent may be suspended until its children have ended.
     pub(super) fn enqueue_parent(&mut self, id: ExecutionId) {
         let Some(row) = self.executions.entry(&id).map(|entry| &entry.row) else { return };
         let Some(parent) = row.spec.node.as_ref().and_then(|node| node.parent) else { return };

@@ -91,6 +91,8 @@ pub struct Work {
 #[derive(Debug, Default)]
 struct Requested {
     executions: HashSet<ExecutionId>,
+    /// Executions to be locked if free.
+    if_free: HashSet<ExecutionId>,
     gates: HashSet<GateId>,
     instances: HashSet<(NamespaceId, Name)>,
 }
@@ -245,7 +247,8 @@ impl Work {
 
     /// Records the keys that were requested.
     fn record_request(&mut self, asked: &Needs) {
-        let Requested { executions, gates, instances } = &mut self.requested;
+        let Requested { executions, if_free, gates, instances } = &mut self.requested;
+        if_free.extend(asked.executions.iter(Access::LockIfFree));
         let named = [Access::Lock, Access::Read].map(|access| asked.executions.iter(access));
         executions.extend(named.into_iter().flatten());
         // Gates that are only read may not be changed, so they do not count as requested.
@@ -352,6 +355,8 @@ impl Work {
         if ended_or_reopened {
             row.ended_at = row.state.outcome().map(|_| now);
         }
+        let tells_parent = ended_or_reopened && row.tells_parent();
+        row.detail.end_awaited &= row.state.outcome().is_none();
         if to == StateName::Active || row.state.outcome().is_some() {
             row.detail.breached = None;
         }
@@ -399,7 +404,7 @@ impl Work {
         if ended_or_reopened && has_children && outcome.is_some_and(|outcome| outcome != Outcome::Completed) {
             self.enqueue(OutboxKind::Children, id);
         }
-        if ended_or_reopened && outcome.is_some() {
+        if tells_parent {
             self.enqueue_parent(id);
         }
         if let Some((row, slots)) = slots {
@@ -582,6 +587,7 @@ fn becomes_waiting(cause: crate::transition::Cause) -> bool {
             | Cause::Wire
             | Cause::Signal
             | Cause::Waitpoint
+            | Cause::Await
     )
 }
 

@@ -10,7 +10,7 @@ pub use rows::rows;
 use bytes::Bytes;
 use gated::{gates, limited_lane};
 use record::{EARLY, GO, NEVER, fingerprint, secret, waitpoints, waitpoints_of};
-use rows::{CLASS, FLOW, ID, LEASE, NAMESPACE, NODE, TTL_MS, UPSTREAMS, now, session};
+use rows::{CLASS, FLOW, ID, LEASE, NAMESPACE, NODE, PARENT, TTL_MS, UPSTREAMS, now, session};
 use scene::Scene;
 use selvedge_core::fact::Fact;
 use selvedge_core::flow::CancelMode;
@@ -77,6 +77,8 @@ pub enum Command {
     Token(usize),
     /// Propagates from a child, which has this outcome or is live.
     DispatchToParent(Option<Outcome>),
+    /// Updates a parent of the execution that is suspended until its children have ended.
+    UpdateParent,
     /// Releases executions that a gate holds.
     CheckGate(GateName),
     /// Stops the execution if a budget is exhausted.
@@ -168,6 +170,7 @@ pub fn commands(cause: Cause) -> Vec<Command> {
         Cause::Admit => looks(),
         Cause::Breach => gates().iter().cloned().map(Command::Breach).collect(),
         Cause::Adopt => vec![Command::Adopt],
+        Cause::Await => vec![Command::UpdateParent],
     }
 }
 
@@ -290,6 +293,10 @@ fn state_between(fact: &Fact, from: Option<StateName>) -> StateName {
 /// Reports whether nothing is saved apart from bookkeeping: the processed outbox row of a dispatch, the flow whose
 /// members it cancelled, and the next time a gate is checked.
 fn saves_nothing(changes: &Changes, command: &Command) -> bool {
+    if matches!(command, Command::UpdateParent) {
+        // It may resume the parent.
+        return changes.executions.updated.iter().all(|row| row.execution.id != ID);
+    }
     if matches!(command, Command::CheckGate(_)) {
         return Changes { gates: Guarded::default(), ..changes.clone() }.is_empty();
     }
@@ -305,6 +312,7 @@ fn outbox_row(command: &Command) -> Option<OutboxRow> {
         Command::Dispatch(index, ..) => (UPSTREAMS[*index].0, OutboxKind::Edges),
         Command::CancelMembers(_) => (FLOW.0, OutboxKind::Flow),
         Command::DispatchToParent(_) => (ID.0, OutboxKind::Parent),
+        Command::UpdateParent => (PARENT.0, OutboxKind::Parent),
         _ => return None,
     };
     let name = OutboxName { id, kind };
@@ -382,6 +390,11 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
             let (submitted, changes) =
                 scene.run(SubmitFlow { namespace, id, submission, planned, actor: None, call_key, repeated });
             (submitted.is_ok_and(|done| !done.duplicate), changes)
+        }
+        Command::UpdateParent => {
+            let row = outbox_row(scene.command).expect("it processes an outbox row");
+            let (dispatched, changes) = scene.run(Dispatch { row, only_close: false });
+            (matches!(dispatched, Ok(Dispatched::Advanced { changed: 0, .. })), changes)
         }
         Command::Dispatch(..) | Command::CancelMembers(_) | Command::DispatchToParent(_) => {
             let row = outbox_row(scene.command).expect("it processes an outbox row");

@@ -2,18 +2,18 @@
 
 use super::Row;
 use super::gated::{gated_rows, open_key};
-use super::record::{recorded_rows, waitpoints, waits_for_a_signal};
+use super::record::{CHILD, recorded_rows, waitpoints, waits_for_a_signal};
 use selvedge_core::execution::{CancelRequest, Detail, RecordSummary, Spec};
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::state::StateName;
 use selvedge_core::submission::When;
-use selvedge_core::wiring::{Downstream, Node, Upstream};
+use selvedge_core::wiring::{Child, Downstream, Node, Upstream};
 use selvedge_core::{
     Backoff, ClaimScope, ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name,
     NamespaceId, Outcome, Policy, Retry, Session, SessionId, State, Timestamp, Wiring,
 };
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
 /// The namespace of every row.
@@ -28,6 +28,8 @@ pub const LEASE: LeaseId = LeaseId(Uuid::from_u128(2));
 pub const UPSTREAMS: [ExecutionId; 2] = [ExecutionId(Uuid::from_u128(3)), ExecutionId(Uuid::from_u128(4))];
 /// The flow of every row that has upstreams.
 pub const FLOW: FlowId = FlowId(Uuid::from_u128(5));
+/// The id of a parent of the execution.
+pub const PARENT: ExecutionId = ExecutionId(Uuid::from_u128(6));
 /// The name of such a row in its flow.
 pub const NODE: &str = "node";
 /// The time to live of the lease, in milliseconds.
@@ -206,7 +208,7 @@ fn wired_rows() -> Vec<Execution> {
 }
 
 fn wired(state: State, join: Join, delay: Option<When>) -> Execution {
-    let node = Node { name: Name::trusted(NODE), depth: 1, parent: None, delay, flow_deadline_at: None };
+    let node = Node { delay, ..node(NODE, None) };
     let upstreams = UPSTREAMS.map(|execution| Upstream { execution, when: EdgeCondition::Success });
     let row = row(state, Policy::default(), 0, None);
     Execution {
@@ -216,6 +218,32 @@ fn wired(state: State, join: Join, delay: Option<When>) -> Execution {
         join: Some(join),
         ..row
     }
+}
+
+/// Returns a node that an earlier version may have added.
+fn node(name: &str, parent: Option<ExecutionId>) -> Node {
+    let (name, tells_if_awaited) = (Name::trusted(name), false);
+    Node { name, depth: 1, parent, tells_if_awaited, delay: None, flow_deadline_at: None }
+}
+
+/// Returns the child of the execution, with this outcome or live. Its end is always enqueued.
+pub fn child(outcome: Option<Outcome>) -> Execution {
+    let state = outcome.map_or(State::Waiting, State::Terminal);
+    let spec = Arc::new(Spec { node: Some(node("child", Some(ID))), ..Spec::default() });
+    Execution { id: CHILD, spec, flow: Some(FLOW), ..row(state, Policy::default(), 0, None) }
+}
+
+/// Returns a parent of the execution that is suspended until its children have ended.
+pub fn parent() -> Execution {
+    static ROW: LazyLock<Execution> = LazyLock::new(|| {
+        let waits = |row: &Execution| row.state.suspension().is_some_and(|one| one.waits_for_children());
+        let row =
+            rows().into_iter().flatten().find(waits).expect("there is a row that waits for its children");
+        let child = Child { execution: ID, detached: false };
+        let wiring = Wiring { children: vec![child], ..Wiring::default() };
+        Execution { id: PARENT, wiring: Some(Arc::new(wiring)), ..row }
+    });
+    ROW.clone()
 }
 
 /// Returns the upstream at this index in this generation, with this outcome or live.

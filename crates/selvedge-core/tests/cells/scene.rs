@@ -2,7 +2,9 @@
 
 use super::gated::{gate_rows, held_by, limited_lane};
 use super::record::{CHILD, signals_of, token_keys, waitpoints_of};
-use super::rows::{CLASS, FLOW, ID, NAMESPACE, NODE, UPSTREAMS, flow, now, session, upstream};
+use super::rows::{
+    CLASS, FLOW, ID, NAMESPACE, NODE, PARENT, UPSTREAMS, child, flow, now, parent, session, upstream,
+};
 use super::{Command, Row, outbox_row};
 use bytes::Bytes;
 use selvedge_core::GateId;
@@ -111,19 +113,17 @@ impl Scene<'_> {
             Command::Dispatch(index, generation, outcome) if id == UPSTREAMS[*index] => {
                 Some(upstream(*index, *generation, *outcome))
             }
+            Command::DispatchToParent(outcome) if id == CHILD => Some(child(*outcome)),
+            Command::UpdateParent if id == PARENT => Some(parent()),
+            _ if id == CHILD && self.row.as_ref().is_some_and(is_parent) => Some(child(None)),
             _ => self.row.clone().filter(|row| row.id == id),
         }
     }
 
-    /// Returns an upstream or a child as a claim or a suspension sees it. It is live unless the command gives its
-    /// outcome.
+    /// Returns an upstream or a child as a claim sees it.
     fn relative(&self, execution: ExecutionId) -> Relative {
-        let outcome = match self.command {
-            Command::DispatchToParent(outcome) if execution == CHILD => *outcome,
-            _ => None,
-        };
         let (name, left_out) = (Name::trusted("relative"), false);
-        Relative { execution, name, outcome, error: None, result: None, left_out }
+        Relative { execution, name, outcome: None, error: None, result: None, left_out }
     }
 
     /// Returns the flow. For a command that cancels its members, the flow is cancelled.
@@ -135,6 +135,10 @@ impl Scene<'_> {
         }
         flow
     }
+}
+
+fn is_parent(row: &Execution) -> bool {
+    !row.wiring().children.is_empty()
 }
 
 /// Returns the class of every row.

@@ -79,8 +79,14 @@ pub fn active(number: u128) -> Execution {
 
 /// Returns an active execution of a flow, and its downstream, which waits for it to complete.
 pub fn joined(upstream: u128, downstream: u128) -> [Execution; 2] {
-    let node =
-        |text: &str| Node { name: name(text), depth: 0, parent: None, delay: None, flow_deadline_at: None };
+    let node = |text: &str| Node {
+        name: name(text),
+        depth: 0,
+        parent: None,
+        tells_if_awaited: false,
+        delay: None,
+        flow_deadline_at: None,
+    };
     let spec = |text: &str| Arc::new(Spec { node: Some(node(text)), ..Spec::default() });
     let below = Downstream { execution: id(downstream), edge: 0 };
     let above = Upstream { execution: id(upstream), when: EdgeCondition::Success };

@@ -255,7 +255,14 @@ pub fn execution(number: u128, state: State) -> Execution {
 /// Returns a member of a flow with this node name.
 pub fn member(number: u128, node: &str, state: State) -> Execution {
     let mut row = execution(number, state);
-    let node = Node { name: name(node), depth: 0, parent: None, delay: None, flow_deadline_at: None };
+    let node = Node {
+        name: name(node),
+        depth: 0,
+        parent: None,
+        tells_if_awaited: false,
+        delay: None,
+        flow_deadline_at: None,
+    };
     Arc::make_mut(&mut row.spec).node = Some(node);
     Execution { flow: Some(FlowId(Uuid::from_u128(2))), ..row }
 }

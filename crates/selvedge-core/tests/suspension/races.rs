@@ -316,8 +316,14 @@ fn family(detached: bool) -> (TestStore, ExecutionId, ExecutionId) {
     let children = vec![Child { execution: child, detached }];
     *row = Execution { flow, wiring: Some(Wiring { children, ..Wiring::default() }.into()), ..row.clone() };
     let row = store.executions.get_mut(&child).expect("it exists");
-    let node =
-        Node { name: name("child"), depth: 1, parent: Some(parent), delay: None, flow_deadline_at: None };
+    let node = Node {
+        name: name("child"),
+        depth: 1,
+        parent: Some(parent),
+        tells_if_awaited: false,
+        delay: None,
+        flow_deadline_at: None,
+    };
     row.flow = flow;
     Arc::make_mut(&mut row.spec).node = Some(node);
     (store, parent, child)

@@ -343,6 +343,7 @@ impl Committer {
     fn apply_effects(&self, effects: CommitEffects, history: u64) {
         self.host.cache.add(effects.leased, history);
         self.wake_local(&effects.notification);
+        effects.ended_attempts.iter().for_each(|id| self.waiters.wake_stream(*id));
         if !effects.notification.is_empty() {
             let _ = self.sinks.notifications.send(effects.notification);
         }

@@ -15,6 +15,9 @@ use selvedge_store::Notification;
 pub struct CommitEffects {
     /// The notification for waiters here and for other servers.
     pub notification: Notification,
+    /// Executions of which an attempt ended, and with it its stream. Only readers of this process are woken: to notify other
+    /// servers would cost more than the looks of their readers.
+    pub ended_attempts: Vec<ExecutionId>,
     /// Rows of active executions, for the lease cache.
     pub leased: Vec<Execution>,
     /// Outbox rows that the batch wrote.
@@ -35,6 +38,7 @@ impl CommitEffects {
         registry.learn_gates(changes.gates.written());
         if registry.has_gates() {
             registry.learn_gated_classes(rows());
+            host.refusals.learn(changes.executions.updated.iter().map(|row| &row.execution));
         }
         let mut ready = summary.ready;
         for lane in summary.opened_lanes {
@@ -62,8 +66,10 @@ impl CommitEffects {
         notification.sessions.dedup();
         let live_due = rows().filter(|row| row.state.outcome().is_none()).filter_map(|row| row.due());
         let gates_due = changes.gates.written().filter_map(|gate| gate.due_at);
+        let ended_attempts = changes.events.iter().filter(|event| attempt_end(&event.fact).is_some());
         CommitEffects {
             notification,
+            ended_attempts: ended_attempts.filter_map(|event| event.execution).collect(),
             leased: rows().filter(|row| matches!(row.state, State::Active(_))).cloned().collect(),
             outbox: changes.outbox.written.clone(),
             next_due: live_due.map(|due| due.at).chain(gates_due).min().map(|at| (at, summary.now)),

@@ -1,10 +1,12 @@
 //! The engine as the host of the transaction driver: its interned names, its lease cache and its waiting claims.
 
 use super::lease_cache::LeaseCache;
+use super::refusals::Refusals;
 use super::task::CommitTask;
 use super::waiting_claims::WaitingClaims;
 use crate::registry::Registry;
 use selvedge_core::driver::{Admission, Host};
+use selvedge_core::gate::GateName;
 use selvedge_core::work::LaneShares;
 use selvedge_core::{Class, ClassId, Classes, Execution, ExecutionId, Gate, GateId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +21,8 @@ pub struct EngineHost {
     pub cache: Arc<LeaseCache>,
     /// Claims that wait for work.
     pub waiting: Arc<WaitingClaims>,
+    /// Gates that have lately refused many executions.
+    pub refusals: Arc<Refusals>,
 }
 
 impl Host for EngineHost {
@@ -62,6 +66,10 @@ impl Host for EngineHost {
 
     fn lane_shares(&self) -> LaneShares {
         self.registry.lane_shares()
+    }
+
+    fn refusing_gates(&self, classes: &BTreeSet<ClassId>) -> Vec<GateName> {
+        self.refusals.of(classes)
     }
 
     fn keep_lane_shares(&self, shares: &LaneShares) {

@@ -3,7 +3,7 @@
 //! A rule passes through these files in order: `task` (the rule with the channel for its reply), `schedule` (the
 //! queue), `committer` (the writers), `batch` and `host` (the batch as the store and the transaction driver see it),
 //! `effects` (everything to do after the commit). `health` remembers the result of the last one, and `halving` limits the
-//! time of a batch that failed. `waiting_claims` and `lease_cache` are state that transactions share
+//! time of a batch that failed. `waiting_claims`, `lease_cache` and `refusals` are state that transactions share
 //! within this process. `dispatcher` runs the work that a commit left in the outbox.
 
 mod batch;
@@ -14,6 +14,7 @@ mod halving;
 mod health;
 mod host;
 mod lease_cache;
+mod refusals;
 mod schedule;
 mod task;
 mod waiting_claims;

@@ -3,17 +3,20 @@
 use super::Namespace;
 use super::executions::ReadHistory;
 use crate::Error;
-use crate::notify::{ENTRIES_PER_READ, Position, ReadEntry};
+use crate::notify::{BACKLOG_BYTES, Backlog, ENTRIES_PER_READ, Position, Step};
 use selvedge_core::fact::EVENT_TYPES;
-use selvedge_core::log::{Cursor, Event, Mark, UNREADABLE, check, last_event};
+use selvedge_core::log::{Cursor, Event, Mark, UNREADABLE, check};
 use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Timestamp};
-use selvedge_store::Entries;
+use selvedge_store::{Entries, LogLimit};
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 
 /// The maximum time by which two consecutive entries may be out of order, in milliseconds.
 const OUT_OF_ORDER_MS: i64 = 60_000;
 /// The maximum number of entries scanned per page, so that a filter without matches still returns soon.
 const SCAN_MAX: u32 = 20_000;
+/// The total size of the facts at which a page ends, in bytes. The text of an event is a few times as long.
+const PAGE_BYTES: usize = 1024 * 1024;
 
 /// Selects events. All conditions that are set must match. Default: every event.
 #[derive(Clone, Debug, Default)]
@@ -102,32 +105,37 @@ impl EventFilter {
 }
 
 impl Namespace {
-    /// Returns a page of at most `limit` events.
+    /// Returns a page of at most `limit` events. It is shorter if the events are large.
     pub async fn events(&self, filter: &EventFilter, from: From, limit: usize) -> Result<EventPage, Error> {
         let now = matches!(from, From::Now);
         let (mut after, since) = self.resolve_start(from).await?;
         if now {
             return Ok(EventPage { items: Vec::new(), next: Some(after.encode()), at_end: true });
         }
-        let selection = EventSelection { namespace: self.id(), filter, since };
-        let mut items = Vec::new();
+        let selection = EventSelection { namespace: self.id(), name: self.name(), filter, since };
+        let (mut items, mut item_bytes) = (Vec::new(), 0);
         let mut scanned = 0;
+        let mut events = VecDeque::new();
         loop {
-            let page = self.entries_from(after).await?;
-            let fetched = page.entries.len();
+            let mut page = self.read_log_from(after).await?;
             let before = after.cursor;
-            for entry in page.entries {
-                for event in selection.public_events(&entry, after.cursor, self.name()) {
+            while let Step::Passed(size) =
+                page.backlog.step(&selection, self.inner().tail.entries(), &mut after, &mut events)
+            {
+                item_bytes += if events.is_empty() { 0 } else { size };
+                for event in events.drain(..) {
                     let cursor = event.cursor.clone();
                     items.push(event);
                     if items.len() == limit {
                         return Ok(EventPage { items, next: Some(cursor), at_end: false });
                     }
                 }
-                after.pass(&entry);
+                if item_bytes >= PAGE_BYTES {
+                    return Ok(EventPage { items, next: Some(after.encode()), at_end: false });
+                }
             }
-            scanned += fetched as u32;
-            let at_end = fetched < ENTRIES_PER_READ as usize || after.cursor == before;
+            scanned += page.entries;
+            let at_end = !page.backlog.more || after.cursor == before;
             if at_end || scanned >= SCAN_MAX {
                 let next = (after.cursor != Cursor::BEGINNING).then(|| after.encode());
                 return Ok(EventPage { items, next, at_end });
@@ -151,13 +159,15 @@ impl Namespace {
         }
     }
 
-    /// Reads entries starting with the cursor's own entry: the reader may have stopped in the middle of it.
-    pub(crate) async fn entries_from(&self, after: Position) -> Result<UnpackedPage, Error> {
-        let page = self.inner().store.log_after(before_entry(after.cursor), ENTRIES_PER_READ).await?;
+    /// Reads the log behind a position, starting with the cursor's own entry: the reader may have stopped in the middle
+    /// of it.
+    pub(crate) async fn read_log_from(&self, after: Position) -> Result<LogPage, Error> {
+        let limit = LogLimit { entries: ENTRIES_PER_READ, bytes: BACKLOG_BYTES as u32 };
+        let page = self.inner().store.log_page(before_entry(after.cursor), limit).await?;
         check_position(&page, after)?;
-        let reader = self.inner().tail.entries();
-        let entries = page.entries.into_iter().map(|entry| reader.read(entry)).collect();
-        Ok(UnpackedPage { entries, newest_dropped: newest_dropped(page.oldest) })
+        let (newest_dropped, entries) = (newest_dropped(page.oldest), page.entries.len() as u32);
+        let backlog = Backlog::new(page, after, self.id(), self.inner().tail.entries());
+        Ok(LogPage { backlog, entries, newest_dropped })
     }
 
     /// Returns a position before every event with this time or a later one, by bisection. Entries of concurrent
@@ -175,7 +185,7 @@ impl Namespace {
             match entry {
                 Some(entry) if entry.at < time => {
                     before = entry.number;
-                    position = Position::after(&entry);
+                    position = Position::after(entry.number, entry.check);
                 }
                 Some(_) | None => end = middle,
             }
@@ -229,10 +239,12 @@ impl Namespace {
     }
 }
 
-/// A page of the log with unpacked entries.
-pub(crate) struct UnpackedPage {
-    /// The entries, in order.
-    pub entries: Vec<ReadEntry>,
+/// A page of the log.
+pub(crate) struct LogPage {
+    /// The entries behind the position.
+    pub backlog: Backlog,
+    /// The number of entries that were read.
+    pub entries: u32,
     /// The highest number that was dropped from the log; zero if none was.
     pub newest_dropped: i64,
 }
@@ -274,34 +286,44 @@ fn check_position(page: &Entries, position: Position) -> Result<(), Error> {
 pub(crate) struct EventSelection<'a> {
     /// Only events of this namespace.
     pub namespace: NamespaceId,
+    /// The name of the namespace.
+    pub name: &'a Name,
     /// Only events that match.
     pub filter: &'a EventFilter,
     /// Only events with this time or a later one.
     pub since: Option<Timestamp>,
 }
 
+/// The place of a fact in the log.
+#[derive(Clone, Copy)]
+pub(crate) struct FactPlace {
+    /// The number of the entry.
+    pub entry: i64,
+    /// The check of the entry.
+    pub check: u32,
+    /// The position of the last event of the namespace in the entry.
+    pub last: Option<Cursor>,
+    /// The index of the fact in the entry.
+    pub fact: u32,
+}
+
 impl EventSelection<'_> {
-    /// Returns the selected public events of an entry that come after a cursor.
-    pub fn public_events(&self, entry: &ReadEntry, after: Cursor, namespace: &Name) -> Vec<PublicEvent> {
-        let Some(events) = &entry.events else {
-            return self.unreadable(entry, after, namespace).into_iter().collect();
-        };
-        let last = last_event(entry.number, events, self.namespace);
+    /// Returns the selected public events of a fact that come after a cursor.
+    pub fn of_fact(&self, place: FactPlace, event: &Event, after: Cursor) -> Vec<PublicEvent> {
+        let FactPlace { entry, check, last, fact } = place;
+        let matches = event.namespace == self.namespace
+            && after < Cursor::end_of_fact(entry, fact)
+            && self.filter.matches(event)
+            && self.since.is_none_or(|since| event.at >= since);
+        if !matches {
+            return Vec::new();
+        }
         let mut selected = Vec::new();
-        for (fact, event) in events.iter().enumerate() {
-            let matches = event.namespace == self.namespace
-                && self.filter.matches(event)
-                && self.since.is_none_or(|since| event.at >= since);
-            if !matches {
-                continue;
-            }
-            for (index, (kind, data)) in event.fact.public_events().into_iter().enumerate() {
-                let cursor = Cursor { entry: entry.number, fact: fact as u32, event: index as u16 + 1 };
-                if cursor > after && self.filter.matches_type(kind) {
-                    let mark = Mark { check: entry.check, is_last: last == Some(cursor) };
-                    let position = Position { cursor, mark: Some(mark) };
-                    selected.push(public_event(position, kind, data, event, namespace));
-                }
+        for (index, (kind, data)) in event.fact.public_events().into_iter().enumerate() {
+            let cursor = Cursor { entry, fact, event: index as u16 + 1 };
+            if cursor > after && self.filter.matches_type(kind) {
+                let position = Position { cursor, mark: Some(Mark { check, is_last: last == Some(cursor) }) };
+                selected.push(public_event(position, kind, data, event, self.name));
             }
         }
         selected
@@ -309,17 +331,16 @@ impl EventSelection<'_> {
 
     /// Returns the event that stands for an unreadable entry. It may hide events of any execution, flow and tag, so these
     /// conditions do not exclude it. A list of types does, unless it names the type.
-    fn unreadable(&self, entry: &ReadEntry, after: Cursor, namespace: &Name) -> Option<PublicEvent> {
-        let cursor = Cursor::unreadable(entry.number);
+    pub fn unreadable(&self, entry: i64, check: u32, at: Timestamp, after: Cursor) -> Option<PublicEvent> {
+        let cursor = Cursor::unreadable(entry);
         let is_selected = cursor > after
             && self.filter.matches_type(UNREADABLE)
-            && self.since.is_none_or(|since| entry.at >= since);
-        let mark = Mark { check: entry.check, is_last: true };
+            && self.since.is_none_or(|since| at >= since);
         is_selected.then(|| PublicEvent {
-            cursor: cursor.encode(Some(mark)),
+            cursor: cursor.encode(Some(Mark { check, is_last: true })),
             kind: UNREADABLE,
-            at: entry.at,
-            namespace: namespace.clone(),
+            at,
+            namespace: self.name.clone(),
             execution: None,
             flow: None,
             version: None,

@@ -10,7 +10,7 @@ use selvedge_core::gate::{GateId, GateKind, GateName, HoldReason, LedgerEntry, S
 use selvedge_core::history::{Attempt, HistoryLine, attempts};
 use selvedge_core::state::StateName;
 use selvedge_core::{Class, Execution, ExecutionId, History, Name, Outcome, Refusal, State, Timestamp};
-use selvedge_store::{ListPage, Stored};
+use selvedge_store::{Head, ListPage, Stored};
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -143,6 +143,12 @@ impl Namespace {
     /// Returns the row of one execution, without payloads.
     pub(super) async fn row(&self, id: ExecutionId) -> Result<Execution, Error> {
         Ok(self.stored(id, Payloads::NONE).await?.execution)
+    }
+
+    /// Returns the head of an execution.
+    pub(super) async fn head(&self, id: ExecutionId) -> Result<Head, Error> {
+        let head = self.inner().store.head(id).await?.filter(|head| head.namespace == self.id());
+        head.ok_or_else(|| Refusal::no_execution(id).into())
     }
 
     async fn stored(&self, id: ExecutionId, payloads: Payloads) -> Result<Stored, Error> {

@@ -10,6 +10,7 @@ use crate::notify::ReadEntry;
 use selvedge_core::history::HistoryLine;
 use selvedge_core::log::{Cursor, Event, Mark, check, last_event, unpack};
 use selvedge_core::{ExecutionId, Timestamp};
+use selvedge_store::LogLimit;
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -21,6 +22,8 @@ const OUT_OF_ORDER_MS: i64 = 60_000;
 const AROUND: [i64; 3] = [100, 2_000, 20_000];
 /// The number of entries per read.
 const ENTRIES_PER_READ: u32 = 500;
+/// The size of the entries per read, in bytes.
+const BYTES_PER_READ: u32 = 256 * 1024;
 /// The longest time that a line waits for the log: an entry is readable once all entries before it are.
 const LOG_WAIT: Duration = Duration::from_secs(1);
 /// The pause between two searches for a line that is newer than the log.
@@ -178,7 +181,8 @@ impl Namespace {
     }
 
     async fn read_window(&self, after: i64) -> Result<Window, Error> {
-        let page = self.inner().store.log_after(after, ENTRIES_PER_READ).await?;
+        let limit = LogLimit { entries: ENTRIES_PER_READ, bytes: BYTES_PER_READ };
+        let page = self.inner().store.log_page(after, limit).await?;
         let reader = self.inner().tail.entries();
         Ok(Window { entries: page.entries.into_iter().map(|entry| reader.read(entry)).collect() })
     }

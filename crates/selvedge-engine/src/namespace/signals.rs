@@ -1,7 +1,9 @@
 //! Signals, waitpoints with their tokens, and the steps of executions.
 
+use super::record_pages::{PageReader, RecordLimit, RecordPage};
 use super::{KeyedCalls, Namespace};
 use crate::{Engine, Error};
+use bytes::Bytes;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::report::Op;
@@ -18,6 +20,8 @@ use std::cmp::Reverse;
 
 /// The length of a generated secret, in bytes.
 const SECRET_BYTES: usize = 32;
+/// The total size of payloads at which a page of signals or steps ends, in bytes.
+const PAGE_BYTES: usize = 1024 * 1024;
 
 /// Returns the root secret: the configured one, or else the one kept in the store, which is generated if there is none.
 pub(crate) async fn load_secret(store: &dyn Store, configured: Option<Secret>) -> Result<Secret, Error> {
@@ -207,20 +211,37 @@ impl Namespace {
     }
 
     /// Returns the signals of an execution after this number, oldest first.
-    pub async fn signals(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
-        self.row(id).await?;
-        Ok(self.inner().store.signals(id, after, limit).await?)
+    pub async fn signals(
+        &self,
+        id: ExecutionId,
+        after: u32,
+        limit: u32,
+    ) -> Result<RecordPage<Signal>, Error> {
+        self.head(id).await?;
+        let mut page: PageReader<Signal> = PageReader::new(RecordLimit { records: limit, bytes: PAGE_BYTES });
+        while let Some(wanted) = page.wanted() {
+            let after = page.last().map_or(after, |last| last.number);
+            let found = self.inner().store.signals(id, after, wanted).await?;
+            page.add(found, |signal| signal.payload.as_ref().map_or(0, Bytes::len));
+        }
+        Ok(page.finish())
     }
 
     /// Returns the steps of an execution after this number, in the order in which they began.
-    pub async fn steps(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<Step>, Error> {
-        self.row(id).await?;
-        Ok(self.inner().store.steps(id, after, limit).await?)
+    pub async fn steps(&self, id: ExecutionId, after: u32, limit: u32) -> Result<RecordPage<Step>, Error> {
+        self.head(id).await?;
+        let mut page: PageReader<Step> = PageReader::new(RecordLimit { records: limit, bytes: PAGE_BYTES });
+        while let Some(wanted) = page.wanted() {
+            let after = page.last().map_or(after, |last| last.number);
+            let found = self.inner().store.steps(id, after, wanted).await?;
+            page.add(found, |step| step.result.as_ref().map_or(0, Bytes::len));
+        }
+        Ok(page.finish())
     }
 
     /// Returns the waitpoints of an execution after this number, in the order of their creation.
     pub async fn waitpoints(&self, id: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
-        self.row(id).await?;
+        self.head(id).await?;
         Ok(self.inner().store.waitpoints(id, after, limit).await?)
     }
 }

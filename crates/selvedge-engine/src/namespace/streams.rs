@@ -1,16 +1,24 @@
 //! Streams of executions: frames by range, a live tail, and the summary document.
 
 use super::Namespace;
+use super::record_pages::{PageReader, RecordLimit, RecordPage};
 use crate::Error;
+use selvedge_core::state::StateName;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
-use selvedge_core::{Execution, ExecutionId, Refusal};
-use selvedge_store::PAGE_BYTES;
+use selvedge_core::{ExecutionId, Refusal};
+use selvedge_store::Head;
 use std::time::Duration;
 
-/// The maximum time between two reads of a live reader, in case the notification of a frame is lost.
-const READ_INTERVAL: Duration = Duration::from_millis(250);
-/// The maximum number of frames per read.
-const FRAMES_PER_READ: u32 = 100;
+/// The maximum time between two reads of a live reader, in case a wake-up is lost.
+const READ_INTERVAL: Duration = Duration::from_secs(10);
+/// The same if other servers use the store: they notify of frames, but not of the end of an attempt.
+const READ_INTERVAL_SHARED: Duration = Duration::from_secs(2);
+/// The maximum time between two reads of a live reader if commits of other servers are not notified.
+const READ_INTERVAL_UNNOTIFIED: Duration = Duration::from_millis(250);
+/// The limit of a read of a live reader.
+const TAIL_LIMIT: RecordLimit = RecordLimit { records: 100, bytes: 256 * 1024 };
+/// The total size of frames at which a page ends, in bytes.
+const PAGE_BYTES: usize = 1024 * 1024;
 
 /// Frames of one attempt.
 #[derive(Clone, Debug)]
@@ -19,10 +27,10 @@ pub struct Frames {
     pub attempt: u32,
     /// The frames, in order.
     pub frames: Vec<Frame>,
+    /// True if there are fewer frames than the limit because they are large: more may follow.
+    pub is_cut: bool,
     /// The frame number to continue from.
     pub next: u32,
-    /// True if the range may have further frames now: there are as many as asked for, or these are large.
-    pub more: bool,
     /// True if the attempt has ended and these are the last frames of the range.
     pub closed: bool,
 }
@@ -34,6 +42,8 @@ pub struct StreamTail {
     /// The frames that were not returned yet.
     range: FrameRange,
     closed: bool,
+    /// The maximum time between two reads.
+    interval: Duration,
 }
 
 impl Namespace {
@@ -46,17 +56,27 @@ impl Namespace {
         limit: u32,
     ) -> Result<Frames, Error> {
         let name = self.stream_name(id, attempt).await?;
-        self.frames_of(name, range.into(), limit).await
+        self.frames_of(name, range.into(), RecordLimit { records: limit, bytes: PAGE_BYTES }).await
     }
 
-    async fn frames_of(&self, name: StreamName, range: FrameRange, limit: u32) -> Result<Frames, Error> {
+    async fn frames_of(
+        &self,
+        name: StreamName,
+        range: FrameRange,
+        limit: RecordLimit,
+    ) -> Result<Frames, Error> {
         // Checked before the frames are read: no frame is appended once the attempt has ended, so the read is complete.
-        let ended = attempt_has_ended(&self.row(name.execution).await?, name.attempt);
-        let frames = self.inner().store.frames(name, range, limit).await?;
-        let next = frames.last().map_or(range.from, |frame| frame.number + 1);
-        let bytes: usize = frames.iter().map(|frame| frame.data.len()).sum();
-        let more = frames.len() == limit as usize || bytes >= PAGE_BYTES;
-        Ok(Frames { attempt: name.attempt, frames, next, more, closed: ended && !more })
+        let ended = attempt_has_ended(self.head(name.execution).await?, name.attempt);
+        let next_after = |last: Option<&Frame>| last.map_or(range.from, |frame| frame.number + 1);
+        let mut page = PageReader::new(limit);
+        while let Some(wanted) = page.wanted() {
+            let rest = FrameRange { from: next_after(page.last()), ..range };
+            page.add(self.inner().store.frames(name, rest, wanted).await?, |frame| frame.data.len());
+        }
+        let RecordPage { items: frames, is_cut } = page.finish();
+        let next = next_after(frames.last());
+        let closed = ended && !is_cut && frames.len() < limit.records as usize;
+        Ok(Frames { attempt: name.attempt, frames, is_cut, next, closed })
     }
 
     /// Follows a range of the stream of an attempt, or all from a number on. Default attempt: the newest.
@@ -67,7 +87,12 @@ impl Namespace {
         range: impl Into<FrameRange>,
     ) -> Result<StreamTail, Error> {
         let name = self.stream_name(id, attempt).await?;
-        Ok(StreamTail { namespace: self.clone(), name, range: range.into(), closed: false })
+        let interval = match (self.inner().store.describe().shared, self.inner().options.notifications) {
+            (false, _) => READ_INTERVAL,
+            (true, true) => READ_INTERVAL_SHARED,
+            (true, false) => READ_INTERVAL_UNNOTIFIED,
+        };
+        Ok(StreamTail { namespace: self.clone(), name, range: range.into(), closed: false, interval })
     }
 
     /// Returns the stream of an attempt with its summary document. Default attempt: the newest. A stream without a
@@ -79,7 +104,7 @@ impl Namespace {
     }
 
     async fn stream_name(&self, execution: ExecutionId, attempt: Option<u32>) -> Result<StreamName, Error> {
-        let newest = self.row(execution).await?.attempt();
+        let newest = self.head(execution).await?.epoch.checked_sub(1);
         match attempt {
             Some(attempt) if newest.is_some_and(|newest| attempt <= newest) => {
                 Ok(StreamName { execution, attempt })
@@ -93,9 +118,10 @@ impl Namespace {
     }
 }
 
-fn attempt_has_ended(row: &Execution, attempt: u32) -> bool {
-    row.attempt().is_some_and(|newest| attempt < newest || row.state.lease().is_none())
-        || row.state.outcome().is_some()
+fn attempt_has_ended(head: Head, attempt: u32) -> bool {
+    let newest = head.epoch.checked_sub(1);
+    newest.is_some_and(|newest| attempt < newest || head.state != StateName::Active)
+        || head.state.outcome().is_some()
 }
 
 impl StreamTail {
@@ -119,14 +145,14 @@ impl StreamTail {
             let woken = waiter.woken();
             tokio::pin!(woken);
             woken.as_mut().enable();
-            let page = self.namespace.frames_of(self.name, self.range, FRAMES_PER_READ).await?;
+            let page = self.namespace.frames_of(self.name, self.range, TAIL_LIMIT).await?;
             self.closed = page.closed;
             self.range.from = page.next;
             if !page.frames.is_empty() {
                 return Ok(Some(page.frames));
             }
             if !self.closed {
-                let _ = tokio::time::timeout(READ_INTERVAL, woken).await;
+                let _ = tokio::time::timeout(self.interval, woken).await;
             }
         }
     }

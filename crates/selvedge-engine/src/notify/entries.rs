@@ -5,7 +5,7 @@
 
 use crate::sync::lock;
 use selvedge_core::Timestamp;
-use selvedge_core::log::{Cursor, Event, Mark, check, unpack};
+use selvedge_core::log::{Cursor, Event, Mark, Unreadable, check, unpack};
 use selvedge_store::Entry;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -15,10 +15,10 @@ const REMEMBERED: usize = 10_000;
 
 /// Unpacks entries and counts the unreadable ones.
 #[derive(Default)]
-pub struct EntryReader(Mutex<Unreadable>);
+pub struct EntryReader(Mutex<UnreadableEntries>);
 
 #[derive(Default)]
-struct Unreadable {
+struct UnreadableEntries {
     count: u64,
     numbers: BTreeSet<i64>,
 }
@@ -46,16 +46,21 @@ impl EntryReader {
                 ReadEntry { number, check, at, events: Some(events) }
             }
             Err(error) => {
-                let mut unreadable = lock(&self.0);
-                if unreadable.numbers.insert(number) {
-                    unreadable.count += 1;
-                    tracing::error!(entry = number, %error, "an entry of the log is unreadable; its readers pass it");
-                }
-                if unreadable.numbers.len() > REMEMBERED {
-                    unreadable.numbers.pop_first();
-                }
+                self.count_unreadable(number, &error);
                 ReadEntry { number, check, at, events: None }
             }
+        }
+    }
+
+    /// Counts and logs an unreadable entry, once.
+    pub fn count_unreadable(&self, number: i64, error: &Unreadable) {
+        let mut unreadable = lock(&self.0);
+        if unreadable.numbers.insert(number) {
+            unreadable.count += 1;
+            tracing::error!(entry = number, %error, "an entry of the log is unreadable; its readers pass it");
+        }
+        if unreadable.numbers.len() > REMEMBERED {
+            unreadable.numbers.pop_first();
         }
     }
 
@@ -79,10 +84,9 @@ impl Position {
     /// The position before every event.
     pub const BEGINNING: Position = Position { cursor: Cursor::BEGINNING, mark: None };
 
-    /// Returns the position after every event of an entry.
-    pub fn after(entry: &ReadEntry) -> Position {
-        let mark = Mark { check: entry.check, is_last: true };
-        Position { cursor: Cursor::end_of(entry.number), mark: Some(mark) }
+    /// Returns the position after every event of an entry with this number and check.
+    pub fn after(number: i64, check: u32) -> Position {
+        Position { cursor: Cursor::end_of(number), mark: Some(Mark { check, is_last: true }) }
     }
 
     /// Returns the position after an entry that is no longer in the log.
@@ -90,11 +94,10 @@ impl Position {
         Position { cursor: Cursor::end_of(entry), mark: None }
     }
 
-    /// Moves the position behind an entry, unless it already is.
-    pub fn pass(&mut self, entry: &ReadEntry) {
-        let after = Position::after(entry);
-        if after.cursor > self.cursor {
-            *self = after;
+    /// Moves the position to a later one. Does nothing if it already is behind that.
+    pub fn pass(&mut self, later: Position) {
+        if later.cursor > self.cursor {
+            *self = later;
         }
     }
 

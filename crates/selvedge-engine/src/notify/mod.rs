@@ -2,6 +2,7 @@
 //!
 //! All of it is best effort. Every waiter also has a timer, so a lost notification only delays it.
 
+mod backlog;
 mod entries;
 mod heartbeat_throttle;
 mod notifications;
@@ -9,6 +10,7 @@ mod subscriptions;
 mod tail;
 mod waiters;
 
+pub use backlog::{BACKLOG_BYTES, Backlog, Step};
 pub use entries::{Position, ReadEntry};
 pub use heartbeat_throttle::HeartbeatThrottle;
 pub use notifications::NotificationTasks;

@@ -3,13 +3,14 @@
 //! A subscriber that is behind reads the log itself until it has caught up, and then follows the tail of this process.
 //! A slow subscriber falls behind and reads the log again; it never delays the tail or another subscriber.
 
-use super::entries::{Position, ReadEntry};
-use super::tail::{ENTRIES_PER_READ, Segment};
-use crate::namespace::EventSelection;
+use super::backlog::{Backlog, RunReader, Step};
+use super::entries::Position;
+use super::tail::Segment;
+use crate::namespace::{EventSelection, LogPage};
 use crate::{Error, EventFilter, From, Namespace, PublicEvent};
 use selvedge_core::Timestamp;
+use selvedge_core::log::Cursor;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
@@ -39,16 +40,39 @@ pub struct Subscription {
     since: Option<Timestamp>,
     /// Everything up to this position has been read and is either in `pending` or was already returned or filtered out.
     after: Position,
-    /// Events that were read and not yet returned.
+    /// Events of one fact that were not returned yet.
     pending: VecDeque<PublicEvent>,
-    segments: Receiver<Arc<Segment>>,
+    unread: Unread,
+    segments: Receiver<Segment>,
     /// True while the subscriber reads the log itself.
     behind: bool,
+    /// True if the last page had nothing, although there is more: pause before the next.
+    stalled: bool,
     pause: Duration,
     /// The cursor of the event that was returned last.
     returned: String,
     /// True once no further event can follow.
     over: bool,
+}
+
+/// The part of the log that was read and not yet passed.
+enum Unread {
+    Nothing,
+    /// A page that the subscriber has read itself.
+    Page(Box<Page>),
+    /// A run of the tail.
+    Run(RunReader),
+}
+
+/// A page of the log that a subscriber which is behind has read.
+struct Page {
+    backlog: Backlog,
+    /// The highest number that was dropped from the log.
+    newest_dropped: i64,
+    /// The number up to which the tail had read the log when the page was read.
+    read_by_tail: i64,
+    /// The position of the subscriber before the page.
+    after: Cursor,
 }
 
 impl Namespace {
@@ -63,8 +87,10 @@ impl Namespace {
             since,
             after,
             pending: VecDeque::new(),
+            unread: Unread::Nothing,
             segments,
             behind: true,
+            stalled: false,
             pause: FIRST_PAUSE,
             returned: after.encode(),
             over: false,
@@ -89,6 +115,9 @@ impl Subscription {
             if self.over || self.namespace.inner().committer.is_closed() {
                 return None;
             }
+            if self.read_on() {
+                continue;
+            }
             let result = if self.behind { self.catch_up().await } else { self.follow().await };
             match result {
                 Ok(()) => {}
@@ -110,37 +139,28 @@ impl Subscription {
 
     /// Reads a page of the log.
     async fn catch_up(&mut self) -> Result<(), Error> {
-        let read_by_tail = self.namespace.inner().tail.read_upto();
-        let page = self.namespace.entries_from(self.after).await?;
-        self.pause = FIRST_PAUSE;
-        let before = self.after.cursor;
-        let full = page.entries.len() == ENTRIES_PER_READ as usize;
-        for entry in &page.entries {
-            self.take(entry);
-        }
-        if page.newest_dropped > self.after.cursor.entry {
-            self.after = Position::after_dropped(page.newest_dropped);
-        }
-        // The page may end before a number whose transaction had not ended yet, although the tail has read past it.
-        let short = self.after.cursor.entry < read_by_tail;
-        self.behind = full || short;
-        if short && self.after.cursor == before {
+        if std::mem::take(&mut self.stalled) {
             tokio::time::sleep(FIRST_PAUSE).await;
         }
+        let read_by_tail = self.namespace.inner().tail.read_upto();
+        let LogPage { backlog, newest_dropped, .. } = self.namespace.read_log_from(self.after).await?;
+        self.pause = FIRST_PAUSE;
+        self.unread =
+            Unread::Page(Box::new(Page { backlog, newest_dropped, read_by_tail, after: self.after.cursor }));
         Ok(())
     }
 
     /// Waits for the next segment of the tail.
     async fn follow(&mut self) -> Result<(), Error> {
         match self.segments.recv().await {
-            Ok(segment) => match segment.as_ref() {
+            Ok(segment) => match segment {
                 // The entries in between were committed before the tail began to read.
-                Segment::Read { after, .. } if *after > self.after.cursor.entry => {
+                Segment::Read { after, .. } if after > self.after.cursor.entry => {
                     self.behind = true;
                     Ok(())
                 }
-                Segment::Read { entries, .. } => {
-                    entries.iter().for_each(|entry| self.take(entry));
+                Segment::Read { run, .. } => {
+                    self.unread = Unread::Run(RunReader::new(run));
                     Ok(())
                 }
                 // The subscriber compares its own position with the log.
@@ -149,7 +169,9 @@ impl Subscription {
                     Ok(())
                 }
                 // The tail resumes after the last entry it read, so none is missed.
-                Segment::Broken(detail) => Err(selvedge_store::Error::Unavailable(detail.clone()).into()),
+                Segment::Broken(detail) => {
+                    Err(selvedge_store::Error::Unavailable(detail.as_ref().to_owned()).into())
+                }
                 Segment::Over => Err(Error::Closed),
             },
             Err(RecvError::Lagged(_)) => {
@@ -160,12 +182,40 @@ impl Subscription {
         }
     }
 
-    /// Adds the events of an entry that the subscription selects, and moves the cursor behind the entry.
-    fn take(&mut self, entry: &ReadEntry) {
-        let selection =
-            EventSelection { namespace: self.namespace.id(), filter: &self.filter, since: self.since };
-        let selected = selection.public_events(entry, self.after.cursor, self.namespace.name());
-        self.pending.extend(selected);
-        self.after.pass(entry);
+    /// Passes what was read, up to the next fact with events that the subscription selects. Returns false if there is none.
+    fn read_on(&mut self) -> bool {
+        let namespace = &self.namespace;
+        let selection = EventSelection {
+            namespace: namespace.id(),
+            name: namespace.name(),
+            filter: &self.filter,
+            since: self.since,
+        };
+        let reader = namespace.inner().tail.entries();
+        while self.pending.is_empty() {
+            let step = match &mut self.unread {
+                Unread::Nothing => return false,
+                Unread::Page(page) => {
+                    Some(page.backlog.step(&selection, reader, &mut self.after, &mut self.pending))
+                }
+                Unread::Run(run) => run.read(&selection, &mut self.after, &mut self.pending),
+            };
+            match step {
+                Some(Step::Passed(_)) => continue,
+                Some(Step::End) => {}
+                // The tail has dropped the run.
+                None => self.behind = true,
+            }
+            if let Unread::Page(page) = std::mem::replace(&mut self.unread, Unread::Nothing) {
+                if page.newest_dropped > self.after.cursor.entry {
+                    self.after = Position::after_dropped(page.newest_dropped);
+                }
+                // The page may end before a number whose transaction had not ended yet, although the tail has read past it.
+                let short = self.after.cursor.entry < page.read_by_tail;
+                self.behind = page.backlog.more || short;
+                self.stalled = short && self.after.cursor == page.after;
+            }
+        }
+        true
     }
 }

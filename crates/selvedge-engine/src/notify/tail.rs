@@ -7,11 +7,14 @@
 //! its newest entries and numbers new ones as it numbered those. Then the tail begins again at the end of the log, and every
 //! subscriber compares its own position with the log.
 
+use super::backlog::BACKLOG_BYTES;
 use super::entries::{EntryReader, Position, ReadEntry};
+use crate::sync::lock;
 use selvedge_core::log::{Cursor, check};
-use selvedge_store::{Error, Store};
-use std::sync::Arc;
+use selvedge_store::{Entry, Error, LogLimit, Store};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinHandle;
@@ -20,6 +23,12 @@ use tokio::task::JoinHandle;
 pub const ENTRIES_PER_READ: u32 = 256;
 /// The number of segments that a subscriber may fall behind before it must read the log itself.
 const SEGMENTS: usize = 64;
+/// The total size of the bodies of entries that are kept unpacked for subscribers, in bytes. Unpacked they need several
+/// times as much.
+const RECENT_BYTES: usize = 2 * 1024 * 1024;
+/// The maximum size of the body of an entry that is unpacked for all subscribers, in bytes. Of a larger one, each subscriber
+/// unpacks one fact at a time.
+const UNPACKED_BYTES: usize = 256 * 1024;
 /// The maximum time between two reads if every commit is notified.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum time between two reads if commits of other servers are not notified.
@@ -29,27 +38,54 @@ const READ_INTERVAL_UNNOTIFIED: Duration = Duration::from_millis(200);
 pub struct Tail {
     store: Arc<dyn Store>,
     entries: EntryReader,
-    segments: broadcast::Sender<Arc<Segment>>,
+    segments: broadcast::Sender<Segment>,
+    recent: Mutex<RecentRuns>,
     read_upto: AtomicI64,
     wake: Notify,
     subscribed: Notify,
 }
 
 /// A part of the log, or the reason why there is none.
+#[derive(Clone)]
 pub enum Segment {
     /// All entries after a number, up to the last one read.
     Read {
         /// The number.
         after: i64,
-        /// The entries, in order.
-        entries: Vec<ReadEntry>,
+        /// The entries. The tail alone keeps them: a subscriber that is too slow to find them reads the log itself.
+        run: Weak<EntryRun>,
     },
     /// The log has another history than the entries that were read before.
     OtherHistory,
     /// Reading failed, for this reason, and is retried. Sent once per failure, however many retries fail.
-    Broken(String),
+    Broken(Arc<str>),
     /// The engine shuts down; no further segment is sent.
     Over,
+}
+
+/// Unpacked entries without a gap.
+pub struct EntryRun {
+    /// The entries, in order.
+    pub entries: Vec<ReadEntry>,
+}
+
+/// The newest runs, for all subscribers together.
+#[derive(Default)]
+struct RecentRuns {
+    /// The runs, oldest first, each with the size of its bodies.
+    runs: VecDeque<(Arc<EntryRun>, usize)>,
+    bytes: usize,
+}
+
+impl RecentRuns {
+    fn add(&mut self, run: Arc<EntryRun>, bytes: usize) {
+        self.runs.push_back((run, bytes));
+        self.bytes += bytes;
+        while self.runs.len() > SEGMENTS || (self.bytes > RECENT_BYTES && self.runs.len() > 1) {
+            let Some((_, bytes)) = self.runs.pop_front() else { break };
+            self.bytes -= bytes;
+        }
+    }
 }
 
 /// The task that follows the log. Aborted when stopped or dropped.
@@ -76,8 +112,15 @@ impl Tail {
         let unnotified = store.describe().shared && !notifications;
         let interval = if unnotified { READ_INTERVAL_UNNOTIFIED } else { READ_INTERVAL };
         let entries = EntryReader::default();
-        let tail =
-            Arc::new(Tail { store, entries, segments, read_upto: AtomicI64::new(0), wake, subscribed });
+        let tail = Arc::new(Tail {
+            store,
+            entries,
+            segments,
+            recent: Mutex::default(),
+            read_upto: AtomicI64::new(0),
+            wake,
+            subscribed,
+        });
         let task = tokio::spawn(follow(tail.clone(), interval));
         (tail, TailTask(task))
     }
@@ -88,7 +131,7 @@ impl Tail {
     }
 
     /// Subscribes to every segment read from now on.
-    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Segment>> {
+    pub fn subscribe(&self) -> broadcast::Receiver<Segment> {
         let receiver = self.segments.subscribe();
         self.subscribed.notify_one();
         receiver
@@ -105,7 +148,7 @@ impl Tail {
         let page = self.store.log_after((newest - 1).max(0), 1).await?;
         let found = page.entries.into_iter().next().filter(|entry| entry.number == newest);
         Ok(match found {
-            Some(entry) => Position::after(&self.entries.read(entry)),
+            Some(entry) => Position::after(entry.number, check(&entry.body)),
             None => Position::after_dropped(newest),
         })
     }
@@ -122,7 +165,33 @@ impl Tail {
 
     fn send(&self, segment: Segment) {
         // Sending fails only if there are no subscribers.
-        let _ = self.segments.send(Arc::new(segment));
+        let _ = self.segments.send(segment);
+    }
+
+    /// Sends entries to all subscribers, in runs: an entry that is too large is left out, and so ends a run. A subscriber
+    /// that has not read it then reads the log itself.
+    fn send_entries(&self, mut after: i64, entries: Vec<Entry>) {
+        let (mut run, mut bytes) = (Vec::new(), 0);
+        for entry in entries {
+            let size = entry.body.len();
+            if size <= UNPACKED_BYTES {
+                bytes += size;
+                run.push(self.entries.read(entry));
+                continue;
+            }
+            if !run.is_empty() {
+                self.send_run(after, std::mem::take(&mut run), std::mem::take(&mut bytes));
+            }
+            after = entry.number;
+        }
+        self.send_run(after, run, bytes);
+    }
+
+    fn send_run(&self, after: i64, entries: Vec<ReadEntry>, bytes: usize) {
+        let run = Arc::new(EntryRun { entries });
+        let segment = Segment::Read { after, run: Arc::downgrade(&run) };
+        lock(&self.recent).add(run, bytes);
+        self.send(segment);
     }
 }
 
@@ -132,13 +201,13 @@ async fn follow(tail: Arc<Tail>, interval: Duration) {
     loop {
         if tail.segments.receiver_count() == 0 {
             (after, broken) = (None, false);
+            *lock(&tail.recent) = RecentRuns::default();
             tail.subscribed.notified().await;
         }
         match tail.read(after).await {
-            Ok(Read::Entries { after: before, position, entries }) => {
+            Ok(Read::Entries { after: before, position, entries, more }) => {
                 broken = false;
                 let upto = position.cursor.entry;
-                let more = entries.len() == ENTRIES_PER_READ as usize;
                 // The first segment is empty. It marks where the tail begins: a subscriber that has not read up to
                 // there must read the log itself.
                 if after.is_none() {
@@ -147,7 +216,7 @@ async fn follow(tail: Arc<Tail>, interval: Duration) {
                     tail.read_upto.fetch_max(upto, Ordering::AcqRel);
                 }
                 if upto > before || after.is_none() {
-                    tail.send(Segment::Read { after: before, entries });
+                    tail.send_entries(before, entries);
                 }
                 after = Some(position);
                 if more {
@@ -165,7 +234,7 @@ async fn follow(tail: Arc<Tail>, interval: Duration) {
             }
             Err(error) if !broken => {
                 broken = true;
-                tail.send(Segment::Broken(error.to_string()));
+                tail.send(Segment::Broken(error.to_string().into()));
             }
             Err(_already_sent) => {}
         }
@@ -175,8 +244,8 @@ async fn follow(tail: Arc<Tail>, interval: Duration) {
 
 /// The result of one read.
 enum Read {
-    /// Entries; see [`Segment::Read`]. The position is behind the last one.
-    Entries { after: i64, position: Position, entries: Vec<ReadEntry> },
+    /// Entries; see [`Segment::Read`]. The position is behind the last one, and there may be more.
+    Entries { after: i64, position: Position, entries: Vec<Entry>, more: bool },
     /// The log does not have the entry that the read should continue after.
     OtherHistory,
 }
@@ -186,14 +255,16 @@ impl Tail {
     async fn read(&self, after: Option<Position>) -> Result<Read, Error> {
         let Some(mut position) = after else {
             let position = self.end_of_log().await?;
-            return Ok(Read::Entries { after: position.cursor.entry, position, entries: Vec::new() });
+            let after = position.cursor.entry;
+            return Ok(Read::Entries { after, position, entries: Vec::new(), more: false });
         };
         let number = position.cursor.entry;
         // With the last entry that was read, if it is known, to compare it.
         let begins_before = i64::from(position.mark.is_some());
-        let limit = ENTRIES_PER_READ + begins_before as u32;
-        let page = self.store.log_after(number - begins_before, limit).await?;
-        let dropped = (page.oldest - 1).max(0);
+        let entries = ENTRIES_PER_READ + begins_before as u32;
+        let limit = LogLimit { entries, bytes: BACKLOG_BYTES as u32 };
+        let page = self.store.log_page(number - begins_before, limit).await?;
+        let (dropped, more) = ((page.oldest - 1).max(0), page.is_full);
         let mut entries = page.entries;
         if let Some(mark) = position.mark.filter(|_| number > dropped) {
             let is_same = entries
@@ -204,7 +275,6 @@ impl Tail {
             }
             entries.remove(0);
         }
-        let entries: Vec<ReadEntry> = entries.into_iter().map(|entry| self.entries.read(entry)).collect();
         // Entries that were dropped from the log unread are outside of the range: a subscriber that needs them then reads
         // the log itself and gets an error instead of a silent gap.
         let after = number.max(dropped);
@@ -212,8 +282,8 @@ impl Tail {
             position = Position::after_dropped(after);
         }
         if let Some(last) = entries.last() {
-            position.pass(last);
+            position.pass(Position::after(last.number, check(&last.body)));
         }
-        Ok(Read::Entries { after, position, entries })
+        Ok(Read::Entries { after, position, entries, more })
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use selvedge_engine::core::Draft;
 use selvedge_engine::core::log::{Cursor, Mark};
-use selvedge_engine::store::{Entries, Error as StoreError, Store, StoreWrapper};
+use selvedge_engine::store::{Entries, Error as StoreError, LogLimit, Store, StoreWrapper};
 use selvedge_engine::{Error, EventFilter, From, Notice, PublicEvent, Subscription};
 use selvedge_memory::MemoryStore;
 use std::collections::BTreeMap;
@@ -36,8 +36,8 @@ impl StoreWrapper for AlteredLog {
         &self.store
     }
 
-    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, StoreError> {
-        let mut page = self.store.log_after(after, limit).await?;
+    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, StoreError> {
+        let mut page = self.store.log_page(after, limit).await?;
         let bodies = self.bodies.lock().expect("the mutex is not poisoned").clone();
         let end = *self.end.lock().expect("the mutex is not poisoned");
         for entry in &mut page.entries {

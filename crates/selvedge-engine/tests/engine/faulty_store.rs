@@ -1,9 +1,12 @@
 //! A memory store with injectable faults: the next call of a kind fails, panics or never returns.
 
 use async_trait::async_trait;
+use selvedge_engine::core::filter::Payloads;
 use selvedge_engine::core::stream::{Frame, FrameRange, StreamName};
 use selvedge_engine::core::{DueKind, ExecutionId, Timestamp};
-use selvedge_engine::store::{Decision, DueRow, Entries, Error, Overview, Store, StoreWrapper, Transaction};
+use selvedge_engine::store::{
+    Decision, DueRow, Entries, Error, LogLimit, Overview, Store, StoreWrapper, Stored, Transaction,
+};
 use selvedge_memory::MemoryStore;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +21,9 @@ pub enum Call {
     Overview,
     /// [`Store::due`].
     Due,
-    /// [`Store::log_after`].
+    /// [`Store::log_page`].
     LogAfter,
-    /// [`Store::log_after`] of the first entry.
+    /// [`Store::log_page`] of the first entry.
     LogBeginning,
     /// [`Store::frames`].
     Frames,
@@ -46,13 +49,17 @@ pub struct FaultyStore {
     may_begin: watch::Sender<bool>,
     may_return: watch::Sender<bool>,
     log_reads: AtomicU64,
+    frame_reads: AtomicU64,
+    row_reads: AtomicU64,
 }
 
 impl FaultyStore {
     /// Creates a store without faults.
     pub fn new(store: MemoryStore) -> FaultyStore {
         let (may_begin, may_return) = (watch::channel(true).0, watch::channel(true).0);
-        FaultyStore { store, faults: Mutex::default(), may_begin, may_return, log_reads: AtomicU64::new(0) }
+        let (faults, log_reads, frame_reads) = (Mutex::default(), AtomicU64::new(0), AtomicU64::new(0));
+        let row_reads = AtomicU64::new(0);
+        FaultyStore { store, faults, may_begin, may_return, log_reads, frame_reads, row_reads }
     }
 
     /// Makes the next such call faulty.
@@ -95,6 +102,16 @@ impl FaultyStore {
         self.log_reads.load(Ordering::SeqCst)
     }
 
+    /// Returns how often frames were read.
+    pub fn frame_reads(&self) -> u64 {
+        self.frame_reads.load(Ordering::SeqCst)
+    }
+
+    /// Returns how often executions were read with their payloads.
+    pub fn row_reads(&self) -> u64 {
+        self.row_reads.load(Ordering::SeqCst)
+    }
+
     /// Applies the next fault of this kind of call, except [`Fault::FindNothing`].
     async fn apply_fault(&self, call: Call) -> Result<(), Error> {
         self.finds_entries(call).await.map(drop)
@@ -131,6 +148,11 @@ impl StoreWrapper for FaultyStore {
         transaction
     }
 
+    async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
+        self.row_reads.fetch_add(1, Ordering::SeqCst);
+        self.store.fetch(ids, payloads).await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         self.apply_fault(Call::Overview).await?;
         self.store.overview().await
@@ -146,17 +168,18 @@ impl StoreWrapper for FaultyStore {
         self.store.due(kind, after, limit).await
     }
 
-    async fn log_after(&self, after: i64, limit: u32) -> Result<Entries, Error> {
+    async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
         self.log_reads.fetch_add(1, Ordering::SeqCst);
         let found = self.finds_entries(Call::LogAfter).await?
             && (after > 0 || self.finds_entries(Call::LogBeginning).await?);
         match found {
-            true => self.store.log_after(after, limit).await,
+            true => self.store.log_page(after, limit).await,
             false => Ok(Entries { upto: after, ..Entries::default() }),
         }
     }
 
     async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
+        self.frame_reads.fetch_add(1, Ordering::SeqCst);
         self.apply_fault(Call::Frames).await?;
         self.store.frames(stream, range, limit).await
     }

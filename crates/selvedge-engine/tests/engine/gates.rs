@@ -1,6 +1,6 @@
 //! Gates on several servers with different reconciler scopes, and budgets with many parts.
 
-use crate::test_server::{TestServer, fence, ids, operator, passive_options};
+use crate::test_server::{TestServer, claim_of, fence, ids, operator, passive_options};
 use crate::{manual_clock, memory_server, soon};
 use selvedge_engine::core::amount::Amount;
 use selvedge_engine::core::gate::{
@@ -11,7 +11,7 @@ use selvedge_engine::core::rules::gates::budget::Spend;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::{Draft, ExecutionId, Name};
-use selvedge_engine::{EventFilter, From, Options, ReconcilerScope};
+use selvedge_engine::{ClaimWait, EventFilter, From, Options, ReconcilerScope};
 use selvedge_memory::{Clock, MemoryStore};
 use std::sync::Arc;
 use std::time::Duration;
@@ -223,4 +223,29 @@ async fn spending_by_an_execution_is_among_its_events() {
         soon(server.namespace.events(&filter, From::Beginning, 100)).await.expect("the events are read");
     let used = page.items.iter().filter(|event| event.kind == "budget.used").count();
     assert_eq!(used, 1, "its own spending and no other");
+}
+
+#[tokio::test]
+async fn a_claim_behind_thousands_that_a_gate_refuses_takes_a_few_transactions() {
+    let (server, _) = memory_server().await;
+    let quota = |name: &str| {
+        let quotas = vec![Name::trusted(name)];
+        Draft { required_gates: RequiredGates { quotas, ..RequiredGates::default() }, ..Draft::new("kind") }
+    };
+    for (name, limit) in [("full", 1), ("free", 10)] {
+        configure(&server, GateKind::Quota, name, Config { concurrency: Some(limit), ..Config::default() })
+            .await;
+    }
+    server.submit(quota("full")).await;
+    server.claim_one("first").await;
+    for _ in 0..5 {
+        server.submit_many(vec![quota("full"); 1000]).await;
+    }
+    let behind = server.submit(quota("free")).await;
+    let before = server.engine.activity().0;
+    let claim = ClaimWait { claim: claim_of("second", 1), wait: Duration::from_secs(20), call_key: None };
+    let claimed = soon(server.namespace.claim(claim)).await.expect("the claim is answered");
+    assert_eq!(ids(&claimed), [behind]);
+    let transactions = server.engine.activity().0 - before;
+    assert!(transactions <= 3, "{transactions} transactions: 5000 in front of it, 500 held in each");
 }

@@ -2,7 +2,7 @@
 
 use crate::faulty_store::{Call, Fault};
 use crate::test_server::{TestServer, fail_op, fence};
-use crate::{draft_with, faulty_server, memory_server, soon};
+use crate::{draft_with, faulty_server, memory_server, soon, until};
 use selvedge_engine::core::rules::claim::Claimed;
 use selvedge_engine::core::rules::report::{Fence, Op, Reported};
 use selvedge_engine::core::stream::{
@@ -13,6 +13,7 @@ use selvedge_engine::core::{Backoff, Changes, Draft, ExecutionId, Needs, Policy,
 use selvedge_engine::store::{Decision, Demand, Error as StoreError};
 use selvedge_engine::{Error, Frames};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 fn frame(mode: FrameMode, data: &Value) -> Op {
     Op::Frame { kind: FrameKind::Event, mode, data: data.to_string().into(), correlation_id: None }
@@ -346,4 +347,43 @@ async fn a_live_reader_continues_after_the_store_failed_and_ends_with_the_engine
         (None, false),
         "the attempt has not ended"
     );
+}
+
+#[tokio::test]
+async fn an_idle_live_reader_waits_for_a_notification_and_ends_with_the_attempt() {
+    let (server, store, _) = faulty_server().await;
+    let (id, fence) = server.start_execution().await;
+    let mut tail = server.namespace.tail_frames(id, None, 0).await.expect("the stream is followed");
+    let waiting = tokio::spawn(async move { tail.next().await.expect("the tail reads") });
+    until("the frames are read", async || store.frame_reads() == 1).await;
+    // The time that a reader which looks four times a second would need for several looks.
+    let started = Instant::now();
+    until("a second has passed", async || started.elapsed() >= Duration::from_secs(1)).await;
+    assert_eq!(store.frame_reads(), 1, "nothing has changed");
+    server.report(fence, Op::Release).await.expect("the report is accepted");
+    assert_eq!(soon(waiting).await.expect("the task does not panic"), None, "the attempt has ended");
+    assert!(started.elapsed() < Duration::from_secs(8), "the end of the attempt wakes the reader");
+}
+
+#[tokio::test]
+async fn a_page_of_frames_is_bounded_in_bytes() {
+    const FRAMES: usize = 30;
+    let (server, _) = memory_server().await;
+    let (id, fence) = server.start_execution().await;
+    for _ in 0..FRAMES {
+        server.append(fence, durable("x".repeat(FRAME_LIMIT - 2))).await;
+    }
+    server.complete(fence).await.expect("the report is accepted");
+    let (mut from, mut read) = (0, 0);
+    loop {
+        let page = server.namespace.frames(id, None, from, 500).await.expect("the frames are read");
+        let bytes: usize = page.frames.iter().map(|frame| frame.data.len()).sum();
+        assert!(bytes <= 1024 * 1024 + FRAME_LIMIT, "{bytes}");
+        assert_eq!(page.closed, !page.is_cut);
+        (from, read) = (page.next, read + page.frames.len());
+        if page.closed {
+            break;
+        }
+    }
+    assert_eq!(read, FRAMES);
 }

@@ -1,7 +1,7 @@
 //! Suspension through the engine: signals and times resume an execution, in one commit with its claim if one waits.
 
 use crate::test_server::{TestServer, claim_of, fence, ids};
-use crate::{memory_server, soon};
+use crate::{faulty_server, memory_server, soon};
 use bytes::Bytes;
 use selvedge_engine::Error;
 use selvedge_engine::core::rules::claim::Claimed;
@@ -140,4 +140,19 @@ async fn a_token_delivers_once_and_a_repeat_returns_the_first_reply() {
     assert_eq!(server.row(id).await.detail.record.signals, 1);
     let events = server.events(id).await;
     assert!(events.contains(&"execution.resumed"), "{events:?}");
+}
+
+#[tokio::test]
+async fn lists_of_records_do_not_read_the_execution() {
+    let (server, store, _) = faulty_server().await;
+    let (id, _) = submit_and_claim(&server).await;
+    send(&server, id, "go", "1").await.expect("the signal is delivered");
+    let before = store.row_reads();
+    assert_eq!(server.namespace.signals(id, 0, 10).await.expect("signals are listed").items.len(), 1);
+    assert_eq!(server.namespace.steps(id, 0, 10).await.expect("steps are listed").items.len(), 0);
+    assert_eq!(server.namespace.waitpoints(id, 0, 10).await.expect("waitpoints are listed").len(), 0);
+    assert_eq!(server.namespace.frames(id, None, 0, 10).await.expect("frames are listed").frames.len(), 0);
+    assert_eq!(store.row_reads(), before, "an execution may have an input of 1 MiB");
+    let unknown = server.namespace.signals(ExecutionId(uuid::Uuid::from_u128(7)), 0, 10).await;
+    assert!(matches!(unknown, Err(Error::Refused(Refusal::NotFound { .. }))), "{unknown:?}");
 }

@@ -15,7 +15,7 @@ use crate::PostgresStore;
 use crate::connection::{Connection, failure};
 use crate::row;
 use crate::sql::{self, NEWEST_LIMIT};
-use selvedge_store::{Entries, Entry, Error};
+use selvedge_store::{Entries, Entry, Error, LogLimit};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn first_gap(numbers: impl Iterator<Item = i64>, after: i64, settled: i64) -> Op
 
 impl PostgresStore {
     /// Returns a page of the log after a number. It ends before the first gap that may still be filled.
-    pub(crate) async fn read_log(&self, after: i64, limit: u32) -> Result<Entries, Error> {
+    pub(crate) async fn read_log(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
         let client = self.readers.get().await?;
         let history = self.history.number();
         if after >= i64::MAX - 1 {
@@ -86,7 +86,8 @@ impl PostgresStore {
             entries.retain(|entry| entry.number < gap);
         }
         let upto = entries.last().map_or(after.max(dropped), |entry| entry.number);
-        Ok(Entries { entries, upto, oldest: oldest(dropped) })
+        let is_full = limit.cut(entries.iter().map(|entry| entry.body.len())).1;
+        Ok(Entries { entries, upto, oldest: oldest(dropped), is_full })
     }
 
     /// Returns the newest number below which no entry can appear any more. Reads only the newest numbers; if there are
@@ -107,7 +108,7 @@ impl PostgresStore {
             Some(gap) => gap - 1,
             None => newest.numbers.last().copied().unwrap_or(newest.dropped),
         };
-        Ok(Entries { entries: Vec::new(), upto, oldest: oldest(newest.dropped) })
+        Ok(Entries { entries: Vec::new(), upto, oldest: oldest(newest.dropped), is_full: false })
     }
 
     /// Waits until every current writer has ended. Returns false if that takes too long.
@@ -145,9 +146,10 @@ struct Page {
     dropped: i64,
 }
 
-async fn page(client: &Connection, after: i64, limit: u32) -> Result<Page, Error> {
+async fn page(client: &Connection, after: i64, limit: LogLimit) -> Result<Page, Error> {
     let statement = client.prepare_cached(&sql::LOG_LIST).await.map_err(failure)?;
-    let rows = client.query(&statement, &[&after, &i64::from(limit)]).await.map_err(failure)?;
+    let limits = (i64::from(limit.entries), i64::from(limit.bytes));
+    let rows = client.query(&statement, &[&after, &limits.0, &limits.1]).await.map_err(failure)?;
     let entry = |row| {
         let number = Row::get::<_, Option<i64>>(row, 0)?;
         let at = row.get::<_, row::Micros>(3).time();

@@ -6,7 +6,7 @@ use crate::{PostgresStore, sql};
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::state::StateName;
 use selvedge_core::{ClassId, Execution, ExecutionId, NamespaceId, Session};
-use selvedge_store::{Error, ListPage, ListScan, Stored};
+use selvedge_store::{Error, Head, ListPage, ListScan, Stored};
 use std::cmp::Reverse;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -56,6 +56,18 @@ impl PostgresStore {
         let rows =
             self.query(&sql::EXECUTIONS_READ_SIZES, &[&ids, &payloads.input, &payloads.result]).await?;
         Ok(rows.iter().map(|row| (ExecutionId(row.get(0)), row.get::<_, i64>(1) as u64)).collect())
+    }
+
+    pub(crate) async fn read_head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
+        let rows = self.query(&sql::EXECUTIONS_READ_HEAD, &[&id.0]).await?;
+        let head = |row: &Row| {
+            let (namespace, epoch, code) = (row.get(0), row.get::<_, i32>(1), row.get(2));
+            let state = StateName::from_code(code);
+            let state =
+                state.ok_or_else(|| Error::Failed(format!("execution {id} has the unknown state {code}")))?;
+            Ok(Head { namespace: NamespaceId(namespace), epoch: epoch as u32, state })
+        };
+        rows.first().map(head).transpose()
     }
 
     async fn fetch_rows(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Row>, Error> {

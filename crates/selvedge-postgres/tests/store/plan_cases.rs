@@ -60,6 +60,12 @@ fn claim_cases() -> Vec<Case> {
             CLAIM,
             400,
         ),
+        case(
+            "executions/lock_passing",
+            format!("'{{1}}', {BOUNDS}, '{{1}}', '{{10}}', '{{}}', 1000, '{{%none%}}'"),
+            &["class_priorities_pkey", "executions_claim", "executions_pkey"],
+            200,
+        ),
         case("bounds/find_first_waiting", format!("'{{1,4,7,11,12}}', {BOUNDS}"), CLAIM, 200),
         case(
             "executions/count_ahead",
@@ -168,6 +174,12 @@ fn execution_cases() -> Vec<Case> {
         case("executions/lock_available", SOME.into(), &["executions_pkey"], 60),
         case("executions/read", SOME.into(), &["executions_pkey"], 60),
         case("executions/fetch", format!("{SOME}, true, false"), &["executions_pkey", "sessions_pkey"], 60),
+        case(
+            "executions/read_head",
+            "'00000000-0000-7000-8000-000000000007'".into(),
+            &["executions_pkey"],
+            20,
+        ),
         case("executions/read_sizes", format!("{SOME}, true, true"), &["executions_pkey"], 60),
         case("executions/read_inputs", format!("{SOME}, 1000"), &["executions_pkey"], 60),
         case("executions/read_relatives", format!("{SOME}, 1000"), &["executions_pkey"], 60),
@@ -191,8 +203,8 @@ fn other_cases() -> Vec<Case> {
         case("keys/read", "'{1,1}', '{1,3}', '{key2,key3}'".into(), &["keys_pkey"], 30),
         case("keys/delete", "'{1}', '{1}', '{key2}', '{null}'".into(), &["keys_pkey"], 60),
         case("keys/delete_expired", "50".into(), &["keys_expired", "keys_pkey"], 1_000),
-        case("log/list", "7, 100".into(), &["log_window_pkey", "log_number"], 60),
-        case("log/list", "12345, 100".into(), &["log_window_pkey", "log_number"], 60),
+        case("log/list", "7, 100, 65536".into(), &["log_window_pkey", "log_number"], 60),
+        case("log/list", "12345, 100, 65536".into(), &["log_window_pkey", "log_number"], 60),
         case("log/list_newest", "".into(), &["log_window_pkey", "log_number"], 60),
         case("log/delete_old", "600000, 100".into(), &["log_default_at", "log_window_pkey"], 60),
         case("sessions/read", "'{1,2}'".into(), &["sessions_pkey"], 20),
@@ -300,14 +312,13 @@ fn stream_cases() -> Vec<Case> {
         case("frames/delete", "'{00000000-0000-7000-8000-0000000000ff}'".into(), &["frames_pkey"], 60),
         case(
             "frames/list",
-            "'00000000-0000-7000-8000-000000000007', 1, 50000, 2147483647, false, 600000, 100, 1000000"
-                .into(),
+            "'00000000-0000-7000-8000-000000000007', 1, 50000, 2147483647, false, 600000, 100".into(),
             &["frames_pkey"],
             60,
         ),
         case(
             "frames/list",
-            "'00000000-0000-7000-8000-000000000007', 1, 50000, 60000, true, 600000, 100, 1000000".into(),
+            "'00000000-0000-7000-8000-000000000007', 1, 50000, 60000, true, 600000, 100".into(),
             &["frames_pkey"],
             60,
         ),

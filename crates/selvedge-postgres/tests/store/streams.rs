@@ -45,7 +45,7 @@ async fn an_append_touches_as_many_pages_for_the_first_frame_as_for_the_hundred_
         ("streams/read", "'{ID}', '{1}', false"),
         ("streams/upsert", "'{ID}', '{1}', '{NEXT}', '{7}', '{7}', '{0}', '{null}'"),
         ("frames/insert", "'{ID}', '{1}', '{NEXT}', '{1}', '{true}', '{2026-01-01}', '{1}', '{null}'"),
-        ("frames/list", "'ID', 1, NEXT - 1, 2147483647, false, 600000, 1, 1000000"),
+        ("frames/list", "'ID', 1, NEXT - 1, 2147483647, false, 600000, 1"),
     ] {
         let of = |number, next: &str| {
             arguments.replace("ID", &id(number).to_string()).replace("NEXT - 1", next).replace("NEXT", next)

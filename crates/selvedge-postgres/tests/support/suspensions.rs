@@ -153,12 +153,12 @@ impl Server {
 
     /// Returns all signals of an execution.
     pub async fn signals(&self, id: ExecutionId) -> Vec<Signal> {
-        self.namespace.signals(id, 0, ALL).await.expect("the signals are read")
+        self.namespace.signals(id, 0, ALL).await.expect("the signals are read").items
     }
 
     /// Returns all steps of an execution.
     pub async fn steps(&self, id: ExecutionId) -> Vec<Step> {
-        self.namespace.steps(id, 0, ALL).await.expect("the steps are read")
+        self.namespace.steps(id, 0, ALL).await.expect("the steps are read").items
     }
 
     /// Returns all waitpoints of an execution.

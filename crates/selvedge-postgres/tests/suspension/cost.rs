@@ -183,7 +183,7 @@ async fn suspended_parent(server: &Server) -> (ExecutionId, Vec<Fence>) {
 }
 
 #[tokio::test]
-async fn an_end_that_commits_while_the_parent_is_updated_for_another_is_noticed() {
+async fn an_end_that_commits_while_the_parent_looks_for_a_live_child_is_noticed() {
     let sandbox = Sandbox::new();
     let options = || Options { dispatch: false, ..passive_options() };
     let a = sandbox.server_with("a", options()).await;
@@ -192,22 +192,19 @@ async fn an_end_that_commits_while_the_parent_is_updated_for_another_is_noticed(
     let (parent, children) = suspended_parent(&a).await;
     a.complete(children[0]).await.expect("the lease is held");
     age_outbox(&plain).await;
-    // The second child ends: its row and the outbox row are written, and the commit is blocked.
+    // The second child ends: its row is written, and the commit is blocked.
     plain.block_commits().await;
     let second = tokio::spawn({
         let (b, child) = (b.clone(), children[1]);
         async move { b.complete(child).await }
     });
     sandbox.waits_for_lock("b", 1).await;
-    // The dispatch for the first child waits for the outbox row and reads the children after that.
-    let dispatched = tokio::spawn({
-        let a = a.clone();
-        async move { a.tick("dependency").await }
-    });
-    sandbox.waits_for_lock("a", 1).await;
+    // The dispatch of the suspension finds the second child locked, and leaves the outbox row to the next one.
+    a.tick("dependency").await;
     plain.release().await;
     second.await.expect("the task does not panic").expect("the lease is held");
-    assert_eq!(dispatched.await.expect("the task does not panic").done, 1);
+    assert_eq!(a.state(parent).await, StateName::Suspended);
+    a.reconcile(&plain).await;
     assert_eq!(a.state(parent).await, StateName::Waiting);
     let left = a.outbox().await.into_iter().filter(|row| row.name.kind == OutboxKind::Parent);
     assert_eq!(left.count(), 0);
@@ -223,9 +220,15 @@ async fn an_end_after_the_children_were_read_is_propagated_again() {
     let plain = sandbox.plain().await;
     let (parent, children) = suspended_parent(&a).await;
     a.complete(children[0]).await.expect("the lease is held");
-    age_outbox(&plain).await;
-    // As if a dispatch had read the children and were about to delete the outbox row.
-    plain.run("begin; delete from outbox").await;
+    a.reconcile(&plain).await;
+    assert_eq!(a.state(parent).await, StateName::Suspended);
+    // As if another dispatch had read the children and were about to delete the outbox row.
+    let other = format!(
+        "begin; insert into outbox (id, kind, at, position, namespace, tags) values ('{}', 5, now(), 0, 1, '{{}}'); \
+         delete from outbox",
+        parent.0
+    );
+    plain.run(&other).await;
     let second = tokio::spawn({
         let (b, child) = (b.clone(), children[1]);
         async move { b.complete(child).await }

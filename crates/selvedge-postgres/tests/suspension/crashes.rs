@@ -433,6 +433,11 @@ async fn the_end_of_a_child_and_the_update_of_its_parent_survive_a_crash_at_ever
         let suspended =
             test.other.suspend(lease, recorded_as("join", wait)).await.expect("the lease is held");
         assert_eq!(suspended.state, StateName::Suspended);
+        let text = "select count(*) from outbox where id = $1";
+        wait_until("the end of the child is awaited", async || {
+            test.plain.number(text, &[&parent.0]).await == 0
+        })
+        .await;
         let kind = ClaimDraft { kinds: Some(vec!["kind".into()]), ..claim_of("child", 1) };
         let child = fence(&test.dying.claim_as(kind).await[0]);
         (parent, child)

@@ -68,7 +68,7 @@ pub fn point_to_header(error: Error, key_is_header: bool) -> Error {
 pub async fn list(caller: Caller, PathExecution(id): PathExecution, query: Query) -> HandlerResult {
     let page = NumberPage::read(query)?;
     let signals = caller.namespace.signals(id, page.after, page.load_limit()).await?;
-    Ok(page.response(signals, |signal| signal.number, write))
+    Ok(page.record_response(signals, |signal| signal.number, write))
 }
 
 fn write(out: &mut Vec<u8>, signal: &Signal) {

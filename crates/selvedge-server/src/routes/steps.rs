@@ -12,7 +12,7 @@ use selvedge_core::Step;
 pub async fn list(caller: Caller, PathExecution(id): PathExecution, query: Query) -> HandlerResult {
     let page = NumberPage::read(query)?;
     let steps = caller.namespace.steps(id, page.after, page.load_limit()).await?;
-    Ok(page.response(steps, |step| step.number, write))
+    Ok(page.record_response(steps, |step| step.number, write))
 }
 
 fn write(out: &mut Vec<u8>, step: &Step) {

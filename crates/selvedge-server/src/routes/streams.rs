@@ -32,7 +32,7 @@ pub async fn page(caller: Caller, PathExecution(id): PathExecution, mut query: Q
     query.finish()?;
     let range = FrameRange { from, before, durable };
     let mut page = caller.namespace.frames(id, attempt, range, limit + 1).await?;
-    let more = page.frames.len() > limit as usize || page.more;
+    let more = page.is_cut || page.frames.len() > limit as usize;
     page.frames.truncate(limit as usize);
     let last_cursor = page.frames.last().map(|frame| frame.number.to_string());
     Ok(json::response(StatusCode::OK, |object| {

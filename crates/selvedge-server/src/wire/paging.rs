@@ -6,6 +6,7 @@ use crate::wire::query::Query;
 use axum::response::Response;
 use selvedge_core::filter::ListPosition;
 use selvedge_core::{ExecutionId, Timestamp};
+use selvedge_engine::RecordPage;
 use uuid::Uuid;
 
 /// A page of a list ordered by name: workers, lanes, quotas or budgets. The cursor is the last name in hexadecimal, so
@@ -73,11 +74,22 @@ impl NumberPage {
     /// Writes the page of the loaded `items`.
     pub fn response<T>(
         self,
-        mut items: Vec<T>,
+        items: Vec<T>,
         number: impl Fn(&T) -> u32,
         write: fn(&mut Vec<u8>, &T),
     ) -> Response {
-        let more = items.len() > self.limit as usize;
+        self.record_response(RecordPage { items, is_cut: false }, number, write)
+    }
+
+    /// Writes the page of the loaded `records`, which may be shorter because they are large.
+    pub fn record_response<T>(
+        self,
+        records: RecordPage<T>,
+        number: impl Fn(&T) -> u32,
+        write: fn(&mut Vec<u8>, &T),
+    ) -> Response {
+        let RecordPage { mut items, is_cut } = records;
+        let more = is_cut || items.len() > self.limit as usize;
         items.truncate(self.limit as usize);
         let next_cursor = items.last().filter(|_| more).map(|item| number(item).to_string());
         json::page(&items, next_cursor, write)

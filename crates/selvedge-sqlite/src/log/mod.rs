@@ -4,16 +4,22 @@ mod window;
 
 use crate::{row, sql};
 use rusqlite::Connection;
-use selvedge_store::{Entries, Entry};
+use selvedge_store::{Entries, Entry, LogLimit};
 
 /// Returns a page of the log. One writer draws the numbers and commits in their order, so every visible entry is final.
-pub fn log_after(connection: &Connection, after: i64, limit: u32) -> rusqlite::Result<Entries> {
-    let entries: Vec<Entry> = connection
-        .prepare_cached(&sql::LOG_LIST)?
-        .query_map([after, i64::from(limit)], |found| {
-            Ok(Entry { number: found.get(0)?, body: row::bytes(found, 1)?, at: row::time(found, 2)? })
-        })?
-        .collect::<rusqlite::Result<_>>()?;
+pub fn log_page(connection: &Connection, after: i64, limit: LogLimit) -> rusqlite::Result<Entries> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut statement = connection.prepare_cached(&sql::LOG_LIST)?;
+    let mut found = statement.query([after, i64::from(limit.entries)])?;
+    let mut bytes = 0;
+    while bytes < limit.bytes as usize
+        && let Some(found) = found.next()?
+    {
+        let entry = Entry { number: found.get(0)?, body: row::bytes(found, 1)?, at: row::time(found, 2)? };
+        bytes += if entries.is_empty() { 0 } else { entry.body.len() };
+        entries.push(entry);
+    }
+    let is_full = limit.cut(entries.iter().map(|entry| entry.body.len())).1;
     let number = |statement: &str| -> rusqlite::Result<i64> {
         connection.prepare_cached(statement)?.query_row((), |found| found.get(0))
     };
@@ -25,5 +31,5 @@ pub fn log_after(connection: &Connection, after: i64, limit: u32) -> rusqlite::R
         0 => 0,
         dropped => dropped + 1,
     };
-    Ok(Entries { entries, upto, oldest })
+    Ok(Entries { entries, upto, oldest, is_full })
 }

@@ -5,14 +5,15 @@ pub mod flows;
 pub mod list;
 pub mod names;
 
-pub use crate::log::log_after;
+pub use crate::log::log_page;
 
 use crate::connection::failure::not_understood;
 use crate::{row, sql};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use selvedge_core::filter::Payloads;
+use selvedge_core::state::StateName;
 use selvedge_core::{Execution, ExecutionId, NamespaceId, Session};
-use selvedge_store::Stored;
+use selvedge_store::{Head, Stored};
 
 /// Returns all rows of a statement.
 pub fn all<T>(
@@ -50,6 +51,19 @@ pub fn payload_sizes(
         sizes.extend(size.map(|size| (*id, size.unwrap_or_default() as u64)));
     }
     Ok(sizes)
+}
+
+/// Returns the head of an execution.
+pub fn head(connection: &Connection, id: ExecutionId) -> rusqlite::Result<Option<Head>> {
+    let mut statement = connection.prepare_cached(&sql::EXECUTIONS_READ_HEAD)?;
+    let head = |found: &Row<'_>| {
+        let code = found.get(2)?;
+        let state = StateName::from_code(code);
+        let state =
+            state.ok_or_else(|| not_understood(&format!("execution {id} has the unknown state {code}")))?;
+        Ok(Head { namespace: NamespaceId(found.get(0)?), epoch: found.get(1)?, state })
+    };
+    statement.query_row([id.0.as_bytes()], head).optional()
 }
 
 /// Returns executions by id, in the order of `ids`, with the payloads asked for. Ids that do not exist and unreadable rows

@@ -68,7 +68,7 @@ async fn signal_or_sleep(ctx: Context, counts: Counts) -> Result<Value, Failure>
 }
 
 async fn recorded_steps(env: &ManualClockEnv, id: ExecutionId) -> Vec<(String, StepKind)> {
-    let steps = env.namespace.steps(id, 0, 100).await.expect("the steps are listed");
+    let steps = env.namespace.steps(id, 0, 100).await.expect("the steps are listed").items;
     let recorded = steps.into_iter().filter(|step| step.recorded_at.is_some());
     recorded.map(|step| (step.name.to_string(), step.kind)).collect()
 }

@@ -126,7 +126,7 @@ async fn a_step_is_recorded_when_it_returns_and_listed_with_its_timing() {
     let worker = Worker::new(namespace.clone(), "w")
         .handler("k", |ctx: Context| async move {
             let value: u32 = ctx.step("first", || async { Ok(7) }).await?;
-            let steps = ctx.namespace().steps(ctx.execution(), 0, 10).await?;
+            let steps = ctx.namespace().steps(ctx.execution(), 0, 10).await?.items;
             assert_eq!(steps.len(), 1);
             let step = &steps[0];
             assert_eq!((step.number, step.name.as_str(), step.kind), (1, "first", StepKind::Step));
@@ -204,7 +204,7 @@ async fn a_step_that_fails_is_not_recorded_and_may_be_retried_in_the_same_attemp
     let id = submit(&namespace, Submission::new("k").max_retries(0)).await;
     assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!("done")));
     assert_eq!(effects.all(), ["failed", "done"]);
-    let steps = namespace.steps(id, 0, 10).await.expect("the steps are listed");
+    let steps = namespace.steps(id, 0, 10).await.expect("the steps are listed").items;
     assert_eq!(steps.len(), 1);
     worker.drain().await;
     engine.shutdown().await;
@@ -240,7 +240,7 @@ async fn runs_once_despite_an_outage(link: Link) {
     let id = submit(&namespace, Submission::new("k")).await;
     assert_eq!(wait_for_end(&namespace, id).await, (Outcome::Completed, json!(0)));
     assert_eq!(effects.all(), ["a"]);
-    let steps = namespace.steps(id, 0, 10).await.expect("the steps are listed");
+    let steps = namespace.steps(id, 0, 10).await.expect("the steps are listed").items;
     assert_eq!(steps.len(), 1);
     worker.drain().await;
     engine.shutdown().await;

@@ -4,11 +4,13 @@
 use crate::harness::runner::RulePair;
 use crate::harness::{Harness, Worker};
 use crate::harness::{by_hand, concurrently};
+use selvedge_core::execution::Spec;
+use selvedge_core::gate::{GateKind, GateName, RequiredGates};
 use selvedge_core::rows::{Candidates, Payload, Queries};
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::submission::When;
-use selvedge_core::{Draft, Execution, ExecutionId, Needs, State, Timestamp};
+use selvedge_core::{Draft, Execution, ExecutionId, Name, Needs, State, Timestamp};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -147,6 +149,51 @@ pub async fn candidates_are_the_first_of_their_classes_except_those_to_skip(harn
     }
     let found = harness.load(needs(3, &[order[0], order[2], rows[3].id])).await;
     assert_eq!(found.found.candidates, [order[1], order[3], order[4]]);
+}
+
+pub async fn candidates_behind_those_that_name_a_refusing_gate_are_found_too(harness: &Harness) {
+    let class = harness.class("a", "kind").await;
+    let row = |quota: Option<&str>, at| {
+        let quotas = quota.map(Name::trusted).into_iter().collect();
+        let required_gates = RequiredGates { quotas, ..RequiredGates::default() };
+        Execution {
+            spec: Arc::new(Spec { required_gates, ..Spec::default() }),
+            ready_order: Timestamp::from_micros(at),
+            ..by_hand::row(harness, class, Timestamp::from_micros(1))
+        }
+    };
+    let full = "f\"u%l_l\\";
+    let rows = [
+        row(Some(full), 1),
+        row(Some(full), 2),
+        row(Some("other"), 3),
+        row(Some(full), 4),
+        row(None, 5),
+        row(Some("f\"uxlyl"), 6),
+    ];
+    by_hand::insert(harness, &rows).await;
+    let needs = |limit, refusing: &[&str], except: &[ExecutionId]| Needs {
+        queries: Queries {
+            candidates: vec![Candidates { classes: vec![class], limit }],
+            refusing: refusing
+                .iter()
+                .map(|name| GateName::new(harness.namespace, GateKind::Quota, Name::trusted(name)))
+                .collect(),
+            except: except.to_vec(),
+            ..Queries::default()
+        },
+        ..Needs::default()
+    };
+    let found = async |needs| -> Vec<usize> {
+        let found = harness.load(needs).await.found.candidates;
+        found.iter().map(|id| rows.iter().position(|row| row.id == *id).expect("it is known")).collect()
+    };
+    assert_eq!(found(needs(1, &[], &[])).await, [0]);
+    assert_eq!(found(needs(1, &[full], &[])).await, [0, 2], "the first, and the first that may pass");
+    assert_eq!(found(needs(2, &[full], &[])).await, [0, 1, 2, 4]);
+    assert_eq!(found(needs(3, &[full], &[])).await, [0, 1, 2, 4, 5], "each is found once");
+    assert_eq!(found(needs(1, &[full, "other"], &[])).await, [0, 4]);
+    assert_eq!(found(needs(1, &[full], &[rows[0].id, rows[2].id])).await, [1, 4]);
 }
 
 pub async fn a_submission_and_a_claim_share_one_transaction(harness: &Harness) {

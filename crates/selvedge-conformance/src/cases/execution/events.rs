@@ -3,13 +3,15 @@
 
 use crate::harness::concurrently;
 use crate::harness::runner::RulePair;
-use crate::harness::{Harness, Worker};
+use crate::harness::{Harness, Worker, new_id};
 use selvedge_core::Draft;
 use selvedge_core::rules::heartbeat::Heartbeat;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::rules::worker::Depart;
+use selvedge_core::state::StateName;
 use selvedge_core::transition::Cause;
 use selvedge_core::{ExecutionId, Fact, Name};
+use selvedge_store::{Head, LogLimit};
 use std::time::{Duration, Instant};
 
 pub async fn every_transaction_that_changes_an_execution_writes_one_entry(harness: &Harness) {
@@ -95,6 +97,37 @@ pub async fn the_log_is_read_in_pages(harness: &Harness) {
     let second = whole.entries[1].number;
     let rest = harness.store.log_after(second, 100).await.expect("the log is read");
     assert_eq!(rest.entries, whole.entries[2..]);
+}
+
+pub async fn a_page_of_the_log_is_bounded_in_bytes(harness: &Harness) {
+    for _ in 0..7 {
+        harness.submit(Draft::new("kind")).await;
+    }
+    let whole = harness.store.log_after(0, 100).await.expect("the log is read");
+    assert!(!whole.is_full);
+    let size = whole.entries[0].body.len() as u32;
+    assert!(whole.entries.iter().all(|entry| entry.body.len() as u32 == size), "all entries are alike");
+    // The first entry does not count. A page ends with the entry that reaches the limit.
+    for (bytes, expected, is_full) in
+        [(1, 2, true), (size, 2, true), (size + 1, 3, true), (3 * size, 4, true), (6 * size + 1, 7, false)]
+    {
+        let limit = LogLimit { entries: 100, bytes };
+        let page = harness.store.log_page(0, limit).await.expect("the log is read");
+        assert_eq!(page.entries, whole.entries[..expected], "{bytes} of {size}");
+        assert_eq!((page.upto, page.is_full), (whole.entries[expected - 1].number, is_full));
+    }
+    let limit = LogLimit { entries: 3, bytes: 100 * size };
+    let page = harness.store.log_page(0, limit).await.expect("the log is read");
+    assert_eq!((page.entries.len(), page.is_full), (3, true));
+}
+
+pub async fn the_head_of_an_execution_is_read_alone(harness: &Harness) {
+    let claimed = harness.leased(Draft::new("kind")).await;
+    let head = harness.store.head(claimed.execution.id).await.expect("the head is read");
+    let expected = Head { namespace: harness.namespace, epoch: 1, state: StateName::Active };
+    assert_eq!(head, Some(expected));
+    let unknown = harness.store.head(new_id()).await.expect("the head is read");
+    assert_eq!(unknown, None);
 }
 
 /// Follows the log until `expected` entries were read, for at most 30 seconds.

@@ -182,6 +182,7 @@ pub async fn a_row_with_every_rare_field_is_read_back_equal(harness: &Harness) {
             }),
             place: Some(now.minus_ms(9)),
             own_priority: None,
+            end_awaited: true,
         },
         ..by_hand::row(harness, class, now.minus_ms(1_000_000))
     };

@@ -82,6 +82,7 @@ async fn node(harness: &Harness, flow: FlowId, name: &str) -> Execution {
         name: Name::trusted(name),
         depth: 7,
         parent: Some(other()),
+        tells_if_awaited: true,
         delay: Some(When::AfterMs(9)),
         flow_deadline_at: Some(row.submitted_at.plus_ms(10_000_000)),
     };

@@ -155,6 +155,7 @@ impl Replay {
             | Fact::WaitpointExpired { .. }
             | Fact::WaitpointRevoked { .. }
             | Fact::Adopted { .. }
+            | Fact::EndAwaited
             | Fact::WaitpointReissued { .. }
             | Fact::Stepped { .. } => return self.state,
             Fact::Suspended { next: Next::Terminal(outcome), .. } => Next::Terminal(*outcome),
@@ -264,6 +265,7 @@ impl Replay {
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. }
             | Fact::Adopted { .. }
+            | Fact::EndAwaited
             | Fact::Reopened { .. }
             | Fact::ReplayedWaitingDependencies { .. } => Ended::No,
         };
@@ -352,6 +354,7 @@ impl Replay {
             | Fact::Spent { .. }
             | Fact::LimitReached { .. }
             | Fact::Adopted { .. }
+            | Fact::EndAwaited
             | Fact::BudgetReset { .. } => {}
         }
     }

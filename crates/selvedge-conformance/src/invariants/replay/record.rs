@@ -162,6 +162,7 @@ impl Recorded {
             | Fact::LimitReached { .. }
             | Fact::BudgetReset { .. }
             | Fact::Adopted { .. }
+            | Fact::EndAwaited
             | Fact::Claimed { .. }
             | Fact::Completed { .. }
             | Fact::Failed { .. }

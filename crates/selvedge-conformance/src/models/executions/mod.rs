@@ -43,7 +43,7 @@ where
     ModelWaitpoint: Future<Output = Given>,
     Given: Into<Subject>,
 {
-    let of_flows = [Cause::UpstreamChange, Cause::Join, Cause::Reopen, Cause::Wire];
+    let of_flows = [Cause::UpstreamChange, Cause::Join, Cause::Reopen, Cause::Wire, Cause::Await];
     let of_gates = [Cause::Hold, Cause::Admit, Cause::Breach, Cause::Adopt];
     let has_another_model = |cause: &Cause| of_flows.contains(cause) || of_gates.contains(cause);
     let causes = Cause::ALL.into_iter().filter(|cause| !has_another_model(cause)).collect();

@@ -181,15 +181,21 @@ impl Reference {
             ReportKind::AwaitChildren if self.children_ended(at) => {
                 self.node_mut(at).state = NodeState::Waiting
             }
-            ReportKind::AwaitChildren => self.node_mut(at).state = NodeState::Suspended,
+            ReportKind::AwaitChildren => {
+                self.node_mut(at).state = NodeState::Suspended;
+                self.outbox.insert((OutboxKind::Parent, at));
+            }
         }
         self.commit_one(at, propagate);
     }
 
-    /// Notifies a node that children have ended.
+    /// Awaits the end of a child of a suspended node, or resumes the node if all children have ended.
     fn notify_parent(&mut self, at: NodeRef) -> BTreeSet<NodeRef> {
-        if self.node(at).state == NodeState::Suspended && self.children_ended(at) {
-            self.node_mut(at).state = NodeState::Waiting;
+        if self.node(at).state == NodeState::Suspended {
+            match self.live_child(at) {
+                Some(child) => self.node_mut(child).end_awaited = true,
+                None => self.node_mut(at).state = NodeState::Waiting,
+            }
         }
         BTreeSet::from([at])
     }

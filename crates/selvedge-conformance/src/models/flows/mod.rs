@@ -47,6 +47,7 @@ where
         Cause::DelayOver,
         Cause::Suspend,
         Cause::Resume,
+        Cause::Await,
     ];
     let runs = ModelRuns {
         seed: SEED,

@@ -8,6 +8,7 @@ use super::command::{NodeSpec, PolicySpec};
 use selvedge_core::flow::FlowState;
 use selvedge_core::join::EdgeCondition;
 use selvedge_core::outbox::OutboxKind;
+use selvedge_core::rules::children::look_key;
 use selvedge_core::rules::report::Fence;
 use selvedge_core::{ExecutionId, FlowId, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +55,8 @@ pub struct Node {
     pub downstreams: Vec<usize>,
     pub children: Vec<(usize, bool)>,
     pub parent: Option<usize>,
+    /// True if its suspended parent awaits its end.
+    pub end_awaited: bool,
     pub state: NodeState,
     pub generation: u32,
     pub started: bool,
@@ -208,6 +211,7 @@ impl Reference {
             downstreams: Vec::new(),
             children: Vec::new(),
             parent: None,
+            end_awaited: false,
             state,
             generation: 0,
             started: false,
@@ -216,12 +220,14 @@ impl Reference {
         }
     }
 
-    /// Ends a node. Enqueues the notification of its parent and, unless it completed, the cancellation of its children.
+    /// Ends a node. Enqueues the notification of its parent, if that awaits it, and, unless it completed, the cancellation
+    /// of its children.
     pub fn end(&mut self, at: NodeRef, outcome: Outcome) {
         let node = self.node_mut(at);
         node.state = NodeState::Ended(outcome);
         let orphans = node.children.iter().any(|(_, detached)| !detached);
-        let parent = node.parent.map(|parent| (OutboxKind::Parent, (at.0, parent)));
+        let is_awaited = std::mem::take(&mut node.end_awaited);
+        let parent = node.parent.filter(|_| is_awaited).map(|parent| (OutboxKind::Parent, (at.0, parent)));
         self.changed.insert(at);
         self.outbox.extend(parent);
         if orphans && outcome != Outcome::Completed {
@@ -231,8 +237,14 @@ impl Reference {
 
     /// Returns true if all attached children of a node have ended.
     pub fn children_ended(&self, at: NodeRef) -> bool {
-        let mut attached = self.node(at).children.iter().filter(|(_, detached)| !detached);
-        attached.all(|(child, _)| !self.node((at.0, *child)).is_live())
+        self.live_child(at).is_none()
+    }
+
+    /// Returns the live attached child of a node that comes first in the order in which children are looked at.
+    pub fn live_child(&self, at: NodeRef) -> Option<NodeRef> {
+        let attached = self.node(at).children.iter().filter(|(_, detached)| !detached);
+        let live = attached.map(|(child, _)| (at.0, *child)).filter(|child| self.node(*child).is_live());
+        live.min_by_key(|child| look_key(self.node(*child).id))
     }
 
     /// Reopens an ended node in a new generation.
@@ -242,7 +254,9 @@ impl Reference {
         node.generation += 1;
         node.started = false;
         node.by_operator = false;
+        let parent = node.parent.map(|parent| (OutboxKind::Parent, (at.0, parent)));
         self.changed.insert(at);
+        self.outbox.extend(parent);
     }
 
     /// Applies edge updates to a node and decides its join. Reopens a skipped node that is no longer impossible;

@@ -41,9 +41,28 @@ async fn parent_row(race: &Race, parent: ExecutionId) -> Option<OutboxRow> {
     rows.into_iter().find(|row| row.name.kind == OutboxKind::Parent && row.name.id == parent.0)
 }
 
-/// Checks that the parent was resumed once and that its claim carries the outcomes of its children, and ends everything.
+/// Returns a parent that is active again after a signal, and whose child has ended since: the child was awaited, so the
+/// outbox has a row for the parent.
+async fn late_row(race: &Race, end: Op) -> (Family, OutboxRow) {
+    let family = family(&race.a, &race.b, "child").await;
+    let go = Condition::signal(crate::support::suspensions::name("go"));
+    let either = WaitDraft::new(Condition::Any(vec![go, Condition::children()]));
+    race.a.suspend(family.lease, either).await.expect("the lease is held");
+    let row = parent_row(race, family.parent).await.expect("the suspension has enqueued it");
+    assert_eq!(dispatch(&race.b, &row).await, advanced(0), "the end of the child is awaited");
+    assert!(parent_row(race, family.parent).await.is_none());
+    race.a.send(family.parent, "go").await.expect("the signal is delivered");
+    let lease = fence(&race.a.claim_again(family.parent).await);
+    race.b.report(family.children[0], end).await.expect("the lease is held");
+    let row = parent_row(race, family.parent).await.expect("the outbox has a row for the parent");
+    (Family { lease, ..family }, row)
+}
+
+/// Checks that each suspension of the parent was resumed once and that its claim carries the outcomes of its children, and
+/// ends everything.
 async fn resumes(race: &Race, parent: ExecutionId, outcomes: &[Outcome]) {
-    assert_eq!(race.a.count_events(parent, "execution.resumed").await, 1);
+    let suspensions = race.a.row(parent).await.detail.record.suspensions;
+    assert_eq!(race.a.count_events(parent, "execution.resumed").await, suspensions as usize);
     let claimed = race.b.claim_again(parent).await;
     let seen: Vec<Outcome> = claimed.children.iter().filter_map(|child| child.outcome).collect();
     assert_eq!(seen, outcomes);
@@ -80,9 +99,7 @@ async fn a_child_whose_end_is_uncommitted_while_its_parent_suspends_is_propagate
 async fn a_parent_that_is_updated_before_it_suspends_is_waiting_at_once() {
     let race = Race::new().await;
     for at_once in [false, true] {
-        let family = family(&race.a, &race.b, "child").await;
-        race.b.report(family.children[0], permanent_failure()).await.expect("the lease is held");
-        let row = parent_row(&race, family.parent).await.expect("the outbox has a row for the parent");
+        let (family, row) = late_row(&race, permanent_failure()).await;
         let dispatching = dispatch(&race.b, &row);
         let suspend = race.a.suspend(family.lease, children());
         let (dispatched, suspended) = if at_once {
@@ -101,9 +118,7 @@ async fn a_parent_that_is_updated_before_it_suspends_is_waiting_at_once() {
 #[tokio::test]
 async fn a_parent_that_suspends_before_it_is_updated_sees_the_end_itself() {
     let race = Race::new().await;
-    let family = family(&race.a, &race.b, "child").await;
-    race.b.complete(family.children[0]).await.expect("the lease is held");
-    let row = parent_row(&race, family.parent).await.expect("the outbox has a row for the parent");
+    let (family, row) = late_row(&race, Op::Complete { result: "1".into() }).await;
     let suspend = ("a", race.a.suspend(family.lease, children()));
     let dispatching = ("b", dispatch(&race.b, &row));
     let (suspended, dispatched) = race.in_turn(Block::Row(family.parent), suspend, dispatching).await;
@@ -153,7 +168,7 @@ async fn two_last_children_that_end_at_once_on_two_servers_resume_their_parent_o
     race.check_and_stop().await;
 }
 
-/// The dispatchers of both servers run: each processes the outbox row of its own commit.
+/// The dispatchers of both servers run: that of the server which ends the awaited child processes the outbox row.
 #[tokio::test]
 async fn two_last_children_that_end_at_once_are_propagated_by_the_dispatchers() {
     let sandbox = Sandbox::new();
@@ -161,6 +176,8 @@ async fn two_last_children_that_end_at_once_are_propagated_by_the_dispatchers() 
     for at_row in [true, false] {
         let family = family(&a, &b, "first second").await;
         a.suspend(family.lease, children()).await.expect("the lease is held");
+        wait_until("the end of a child is awaited", async || a.outbox().await.is_empty()).await;
+        let first_is_awaited = a.row(family.children[0].execution).await.detail.end_awaited;
         if at_row {
             plain.lock_execution(family.parent).await
         } else {
@@ -172,8 +189,12 @@ async fn two_last_children_that_end_at_once_are_propagated_by_the_dispatchers() 
             first.and(second).expect("both leases are held");
         };
         let release = async {
-            sandbox.waits_for_lock("a", 1).await;
-            sandbox.waits_for_lock("b", 1).await;
+            if first_is_awaited || !at_row {
+                sandbox.waits_for_lock("a", 1).await;
+            }
+            if !first_is_awaited || !at_row {
+                sandbox.waits_for_lock("b", 1).await;
+            }
             plain.release().await;
         };
         tokio::join!(complete, release);

@@ -137,3 +137,25 @@ async fn a_delivery_emits_an_event_without_the_payload() {
     assert_eq!((&event["execution"], &event["data"]), (&json!(id), &data));
     assert!(!events.text().contains("for its claim only"));
 }
+
+#[tokio::test]
+async fn a_page_of_large_signals_is_short_and_names_the_next_one() {
+    const SIGNALS: u64 = 12;
+    let server = Server::start().await;
+    let id = server.submit(json!({ "kind": "k" })).await;
+    for _ in 0..SIGNALS {
+        server.signal(&id, json!({ "name": "go", "payload": "x".repeat(250_000) })).await;
+    }
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = server.get(&format!("/v1/executions/{id}/signals?limit=500{cursor}")).await.json();
+        let items = page["items"].as_array().expect("there are items");
+        assert!(items.len() <= 5, "{} signals of 250 kB in one page", items.len());
+        seen.extend(items.iter().map(|signal| signal["number"].as_u64().expect("a number")));
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, (1..=SIGNALS).collect::<Vec<_>>());
+}
