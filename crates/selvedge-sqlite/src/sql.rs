@@ -7,11 +7,12 @@
 //!
 //! No statement locks rows: one thread writes, and readers see snapshots.
 
+use selvedge_core::class::UNPOOLED;
 use selvedge_core::execution::AGEING_MS;
 use selvedge_core::flow::FlowState;
 use selvedge_core::gate::GateKind;
 use selvedge_core::state::StateName;
-use selvedge_store::FlowDue;
+use selvedge_store::{COUNT_SCAN_MAX, FlowDue};
 use selvedge_store::columns::COUNTED;
 use std::sync::LazyLock;
 
@@ -69,6 +70,8 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("signal", SIGNAL);
     add("step", STEP);
     add("token_key", TOKEN_KEY);
+    add("count_scan", &COUNT_SCAN_MAX.to_string());
+    add("unpooled", &UNPOOLED.to_string());
     add("waitpoint", WAITPOINT);
     for state in StateName::ALL {
         add(state.as_str(), &state.code().to_string());
@@ -116,16 +119,21 @@ macro_rules! statements {
 }
 
 statements! {
-    CLASSES_FIND = "classes/find";
+    CLASSES_DELETE = "classes/delete";
     CLASSES_INSERT = "classes/insert";
     CLASSES_LIST = "classes/list";
+    CLASSES_LIST_UNUSED = "classes/list_unused";
     CLOCK_READ_FLOOR = "clock/read_floor";
+    EXECUTIONS_COUNT_ACTIVE = "executions/count_active";
     EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";
     EXECUTIONS_COUNT_HELD = "executions/count_held";
+    EXECUTIONS_COUNT_POOLED = "executions/count_pooled";
+    EXECUTIONS_COUNT_WAITING = "executions/count_waiting";
     EXECUTIONS_DELETE = "executions/delete";
     EXECUTIONS_FETCH = "executions/fetch";
     EXECUTIONS_FIND_CANDIDATES = "executions/find_candidates";
     EXECUTIONS_FIND_HELD = "executions/find_held";
+    EXECUTIONS_FIND_POOLED = "executions/find_pooled";
     EXECUTIONS_FIND_NEXT_DUE = "executions/find_next_due";
     EXECUTIONS_INSERT = "executions/insert";
     EXECUTIONS_LIST = "executions/list";
@@ -133,6 +141,8 @@ statements! {
     EXECUTIONS_LIST_BY_STATE = "executions/list_by_state";
     EXECUTIONS_LIST_BY_TAG = "executions/list_by_tag";
     EXECUTIONS_LIST_DUE = "executions/list_due";
+    EXECUTIONS_LIST_OLDEST = "executions/list_oldest";
+    EXECUTIONS_LIST_NEWEST = "executions/list_newest";
     EXECUTIONS_LIST_LONE = "executions/list_lone";
     EXECUTIONS_READ = "executions/read";
     EXECUTIONS_READ_CANDIDATE = "executions/read_candidate";

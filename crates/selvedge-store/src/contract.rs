@@ -171,6 +171,15 @@ pub struct Entries {
     pub oldest: i64,
 }
 
+/// The number of executions in a lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneCounts {
+    /// Executions that are waiting, whether the lane is paused or not.
+    pub waiting: u64,
+    /// Executions that are active.
+    pub active: u64,
+}
+
 /// The settings of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceSettings {
@@ -262,11 +271,19 @@ pub trait Store: Send + Sync + 'static {
         namespace: NamespaceId,
         settings: NamespaceSettings,
     ) -> Result<(), Error>;
-    /// Returns the ids of classes in the order of the argument; missing classes are created. Writers of classes exclude each
-    /// other, so ids become visible in ascending order: a reader that sees an id has seen all smaller ones.
+    /// Returns the ids of classes in the order of the argument; missing classes are created, and the use of all of them is
+    /// recorded. Writers of classes exclude each other, so ids become visible in ascending order: a reader that sees an id has
+    /// seen all smaller ones. The first [`UNPOOLED`](selvedge_core::class::UNPOOLED) classes of a lane and capability set have
+    /// no pool, later ones share one.
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error>;
     /// Returns the classes with ids greater than `after`, in ascending order.
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error>;
+
+    /// Removes up to `limit` classes that were not used for `unused_ms` milliseconds and that no execution refers to, and
+    /// returns how many were removed. Their ids are never used again. Bounded work: a class may stay although it could be
+    /// removed. Callers use the id of a class only for [`USED_EVERY_MS`](selvedge_core::class::USED_EVERY_MS) after they
+    /// interned it.
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error>;
 
     /// Returns executions by id, in no particular order; unknown ids are omitted. An unreadable row fails the call.
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error>;
@@ -279,8 +296,18 @@ pub trait Store: Send + Sync + 'static {
         limit: u32,
         payloads: Payloads,
     ) -> Result<ListPage, Error>;
-    /// Returns the number of executions that match, or `bound` if there are more.
+    /// Returns the number of executions that match, or `bound` if there are more. Where no index has a condition, only
+    /// the newest [`COUNT_SCAN_MAX`](crate::COUNT_SCAN_MAX) executions of the namespace are counted.
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error>;
+    /// Counts the waiting and the active executions of lanes of a namespace, in the order of the argument, which has the
+    /// classes without a pool and the pools of each lane. Waiting ones are counted up to `bound` per lane, and at most
+    /// 100 000 active executions of the namespace are looked at.
+    async fn count_lanes(
+        &self,
+        namespace: NamespaceId,
+        lanes: &[Vec<ClassId>],
+        bound: u64,
+    ) -> Result<Vec<LaneCounts>, Error>;
     /// Returns the pages of an execution's history that were moved out of its row, oldest first.
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error>;
     /// Returns the number of waiting executions of the same class that precede this waiting execution in claim order, or

@@ -17,10 +17,10 @@ mod list;
 mod wrapper;
 
 pub use contract::{
-    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, NamespaceSettings, Notification,
-    Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, LaneCounts, NamespaceSettings,
+    Notification, Overview, Store, Stored, Transaction,
 };
 pub use error::Error;
-pub use list::{ListPage, ListScan, PayloadScan, SCAN_MAX};
+pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PayloadScan, SCAN_MAX};
 pub use selvedge_core::Demand;
 pub use wrapper::StoreWrapper;

@@ -13,6 +13,8 @@ use std::cmp::Reverse;
 
 /// The most entries of an index that one page scans, unless the page has room for more rows than that.
 pub const SCAN_MAX: usize = 10_000;
+/// The most executions that a count visits where no index has its conditions: the newest ones.
+pub const COUNT_SCAN_MAX: usize = 20_000;
 /// The size of all payloads from which on a page ends, in bytes.
 const PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// The number of rows whose payloads are read at a time: together at most 32 MiB.

@@ -2,7 +2,7 @@
 //! benchmarks.
 
 use crate::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, ListPage, NamespaceSettings,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, LaneCounts, ListPage, NamespaceSettings,
     Notification, Overview, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
@@ -74,6 +74,21 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::classes_after`].
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
         self.inner().classes_after(after).await
+    }
+
+    /// See [`Store::remove_unused_classes`].
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
+        self.inner().remove_unused_classes(unused_ms, limit).await
+    }
+
+    /// See [`Store::count_lanes`].
+    async fn count_lanes(
+        &self,
+        namespace: NamespaceId,
+        lanes: &[Vec<ClassId>],
+        bound: u64,
+    ) -> Result<Vec<LaneCounts>, Error> {
+        self.inner().count_lanes(namespace, lanes, bound).await
     }
 
     /// See [`Store::fetch`].
@@ -355,6 +370,19 @@ impl<T: StoreWrapper> Store for T {
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
         StoreWrapper::classes_after(self, after).await
+    }
+
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
+        StoreWrapper::remove_unused_classes(self, unused_ms, limit).await
+    }
+
+    async fn count_lanes(
+        &self,
+        namespace: NamespaceId,
+        lanes: &[Vec<ClassId>],
+        bound: u64,
+    ) -> Result<Vec<LaneCounts>, Error> {
+        StoreWrapper::count_lanes(self, namespace, lanes, bound).await
     }
 
     async fn fetch(&self, ids: &[ExecutionId]) -> Result<Vec<Stored>, Error> {

@@ -139,5 +139,5 @@ impl Scene<'_> {
 /// Returns the class of every row.
 fn class() -> Class {
     let [lane, kind] = ["default", "kind"].map(Name::trusted);
-    Class { namespace: NAMESPACE, lane, kind, capabilities: Default::default() }
+    Class { namespace: NAMESPACE, lane, kind, capabilities: Default::default(), pool: None }
 }

@@ -19,6 +19,7 @@ mod retention;
 mod runtime;
 mod scans;
 mod suspension_timeout;
+mod unused_classes;
 mod waitpoint_expiry;
 mod worker_liveness;
 
@@ -55,6 +56,7 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(worker_liveness::WorkerLiveness),
         Arc::new(retention::Retention),
         Arc::new(log_window::LogWindow::default()),
+        Arc::new(unused_classes::UnusedClasses::default()),
     ]
 }
 

@@ -14,7 +14,7 @@ const FILL: &str = include_str!("plans_fill.sql");
 
 /// Updates the statistics.
 const ANALYSE: &str = "analyze executions, class_priorities, tags, sessions, keys, history_pages, log, nodes, flows, flow_tags, \
-                       outbox, streams, frames, signals, steps, waitpoints, gates, ledger";
+                       outbox, streams, frames, signals, steps, waitpoints, gates, ledger, classes";
 
 /// Disables autovacuum, so that the statistics stay as each test needs them.
 const NO_AUTOVACUUM: &str = "
@@ -34,7 +34,7 @@ const EMPTY: &str = "
 delete from ledger; delete from gates; delete from waitpoints; delete from steps; delete from signals; delete from outbox;
 delete from flow_tags; delete from flows; delete from nodes; delete from frames; delete from streams; delete from log;
 delete from history_pages; delete from keys; delete from sessions; delete from tags; delete from class_priorities;
-delete from executions;
+delete from executions; delete from classes; delete from namespaces;
 ";
 
 /// Statements whose index already has the requested order.
@@ -250,7 +250,8 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
         [
             "bounds/find_oldest_writer",
             "class_priorities/upsert",
-            "classes/find",
+            "classes/mark_removal",
+            "classes/read_removal",
             "classes/restore",
             "flows/lock_growth",
             "log/append",

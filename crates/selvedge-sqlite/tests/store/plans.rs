@@ -61,10 +61,43 @@ struct Case {
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 74] = [
+const CASES: [Case; 81] = [
     Case {
         statement: "executions/find_candidates",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
+    },
+    Case {
+        statement: "executions/find_pooled",
+        uses: &["SEARCH executions USING COVERING INDEX executions_claim_pool (pool=?)"],
+    },
+    Case {
+        statement: "executions/count_waiting",
+        uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
+    },
+    Case {
+        statement: "executions/count_pooled",
+        uses: &["SEARCH executions USING COVERING INDEX executions_claim_pool (pool=?)"],
+    },
+    // Active executions are few.
+    Case {
+        statement: "executions/count_active",
+        uses: &[
+            "SEARCH executions USING INDEX executions_by_state (namespace=? AND state=?)",
+            "USE TEMP B-TREE FOR GROUP BY",
+            "SCAN ",
+        ],
+    },
+    Case {
+        statement: "executions/list_newest",
+        uses: &["SEARCH executions USING INDEX executions_list (namespace=? AND ", "SCAN "],
+    },
+    Case {
+        statement: "executions/list_oldest",
+        uses: &["SEARCH executions USING INDEX executions_list (namespace=? AND submitted_at<?)"],
+    },
+    Case {
+        statement: "classes/list_unused",
+        uses: &["SEARCH classes USING INDEX classes_used (used_at<?)"],
     },
     Case {
         statement: "executions/count_ahead",
