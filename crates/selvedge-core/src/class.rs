@@ -179,8 +179,8 @@ impl Classes {
 
     /// Returns the id of a class, if it is in the cache.
     pub fn find(&self, class: &Class) -> Option<ClassId> {
-        let identity = class.identity();
-        self.tables().into_iter().find_map(|table| table.by_class.get(&identity)).copied()
+        let of = |class: &Class| self.tables().into_iter().find_map(|table| table.by_class.get(class)).copied();
+        if class.pool.is_none() { of(class) } else { of(&class.identity()) }
     }
 
     /// Returns the classes with ids greater than `after`.

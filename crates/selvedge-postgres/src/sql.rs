@@ -78,6 +78,8 @@ const BOUND: &str = "case when ($2::bigint[])[width_bucket({pair_key}, $2)] = {p
     then ($4::timestamptz[])[width_bucket({pair_key}, $2)] \
     else '-infinity' end";
 
+/// The most sessions that `overview/glance` returns.
+pub const REGISTERED_LIMIT: usize = 1000;
 /// The most numbers that `log/list_newest` returns.
 pub const NEWEST_LIMIT: usize = 1000;
 
@@ -105,6 +107,7 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("signal", SIGNAL);
     add("step", STEP);
     add("count_scan", &COUNT_SCAN_MAX.to_string());
+    add("registered_limit", &REGISTERED_LIMIT.to_string());
     add("unpooled", &UNPOOLED.to_string());
     add("waitpoint", WAITPOINT);
     for state in StateName::ALL {
@@ -227,6 +230,7 @@ statements! {
     KEYS_DELETE_EXPIRED = "keys/delete_expired";
     KEYS_INSERT = "keys/insert";
     KEYS_READ = "keys/read";
+    LEASES_CHECK = "leases/check";
     LEASES_LIST = "leases/list";
     LEASES_LIST_EXPIRED = "leases/list_expired";
     LEDGER_ADD = "ledger/add";
@@ -255,6 +259,7 @@ statements! {
     OUTBOX_LIST_STALE = "outbox/list_stale";
     OUTBOX_LOCK = "outbox/lock";
     OUTBOX_UPSERT = "outbox/upsert";
+    OVERVIEW_GLANCE = "overview/glance";
     OVERVIEW_READ = "overview/read";
     SESSIONS_DELETE = "sessions/delete";
     SESSIONS_LIST = "sessions/list";

@@ -225,6 +225,10 @@ impl Store for PostgresStore {
         self.read_overview().await
     }
 
+    async fn glance(&self) -> Result<Overview, Error> {
+        self.read_glance().await
+    }
+
     async fn due(
         &self,
         kind: DueKind,

@@ -243,6 +243,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().ledger_of(execution).await
     }
 
+    /// See [`Store::glance`].
+    async fn glance(&self) -> Result<Overview, Error> {
+        self.inner().glance().await
+    }
+
     /// See [`Store::overview`].
     async fn overview(&self) -> Result<Overview, Error> {
         self.inner().overview().await
@@ -509,6 +514,10 @@ impl<T: StoreWrapper> Store for T {
 
     async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
         StoreWrapper::ledger_of(self, execution).await
+    }
+
+    async fn glance(&self) -> Result<Overview, Error> {
+        StoreWrapper::glance(self).await
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

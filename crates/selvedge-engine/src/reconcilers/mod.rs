@@ -38,6 +38,8 @@ use std::time::Duration;
 const PAGE: u32 = 500;
 /// The maximum number of pages per tick.
 const PAGES: u32 = 20;
+/// The time after which a tick that deletes rows begins no further page. The next tick continues at once.
+const DELETE_FOR: Duration = Duration::from_secs(5);
 
 /// All reconcilers.
 fn all() -> Vec<Arc<dyn Reconciler>> {

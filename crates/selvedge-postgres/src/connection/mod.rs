@@ -16,6 +16,7 @@ pub use failure::{StatementError, Verdict, failure};
 pub use pool::{Abandoned, Connection, Connections};
 
 use crate::bounds::Bounds;
+use crate::read::glance::Glances;
 use crate::log::Settled;
 use growth::Growth;
 use history::History;
@@ -159,6 +160,8 @@ pub fn quote(name: &str) -> String {
 pub struct Caches {
     /// The positions at which claims start to search.
     pub bounds: Arc<Bounds>,
+    /// The times at which searches for due rows start.
+    pub glances: Arc<Glances>,
     /// The settled part of the log.
     pub log: Arc<Settled>,
     /// The names that the process has learned.
@@ -172,6 +175,7 @@ impl Caches {
     fn connected(&self) {
         self.history.connected();
         self.bounds.forget();
+        self.glances.forget();
         self.log.forget();
     }
 }

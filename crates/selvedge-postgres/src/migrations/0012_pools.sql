@@ -61,3 +61,6 @@ where state = 0 -- waiting
 -- Claims of any kind: the first waiting executions (state 0) of a pool.
 create index executions_claim_pool on executions (pool, claim_priority desc, ready_order, id)
 where state = 0 and pool is not null;
+
+-- New sessions. The time changes only when a session begins again, so a renewal stays a heap-only update.
+create index sessions_registered on sessions (registered_at);

@@ -1,6 +1,7 @@
 //! Everything outside of transactions: reads, scans and interning.
 
 mod due;
+pub mod glance;
 mod executions;
 mod flows;
 pub mod list;

@@ -6,6 +6,7 @@ use crate::{PostgresStore, sql};
 use selvedge_core::class::USED_EVERY_MS;
 use selvedge_core::{Class, ClassId, Name, NamespaceId};
 use selvedge_store::{Error, NamespaceSettings};
+use std::collections::BTreeSet;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -85,7 +86,9 @@ impl PostgresStore {
             let removed: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
             if !removed.is_empty() {
                 let pairs = client.prepare_cached(&sql::CLASS_PRIORITIES_DELETE).await.map_err(failure)?;
-                client.execute(&pairs, &[&removed]).await.map_err(failure)?;
+                let pools: BTreeSet<i32> = rows.iter().filter_map(|row| row.get(1)).collect();
+                let pools: Vec<i32> = pools.into_iter().collect();
+                client.execute(&pairs, &[&removed, &pools]).await.map_err(failure)?;
             }
             Ok(removed)
         };

@@ -5,7 +5,9 @@
 mod support;
 
 mod bounds;
+mod crowds;
 mod fixtures;
+mod glances;
 mod history;
 mod log;
 mod log_window;

@@ -49,7 +49,37 @@ pub fn cases() -> Vec<Case> {
 /// Statements that find executions for claims and reconcilers.
 fn claim_cases() -> Vec<Case> {
     let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
+    let since = |count: usize| format!("array_fill('2026-11-01'::timestamptz, array[{count}])");
     vec![
+        case(
+            "overview/glance",
+            format!(
+                "600000, 3000, '{{1,2,3,4,5,6}}', {}, '{{1,2,3,4,5}}', {}, '{{1,2}}', {}, '2026-01-01', {}, now(), 1",
+                since(6),
+                since(5),
+                since(2),
+                since(2)
+            ),
+            &[
+                "executions_due",
+                "outbox_waiting",
+                "flows_due",
+                "gates_due",
+                "keys_expired",
+                "frames_old",
+                "sessions_registered",
+                "classes_pkey",
+                "gates_configured",
+                "pg_database_datname_index",
+            ],
+            400,
+        ),
+        case(
+            "leases/check",
+            "'{1,2,3}', '{2026-01-01,2026-01-01,2026-01-01}'".into(),
+            &["sessions_pkey", "executions_lease"],
+            100,
+        ),
         case(
             "executions/lock_candidates",
             format!("'{{1}}', {BOUNDS}, '{{1}}', '{{10}}', '{{}}'"),
@@ -227,7 +257,7 @@ fn other_cases() -> Vec<Case> {
         ),
         case(
             "class_priorities/delete",
-            "'{1,2}'".into(),
+            "'{1,2}', '{-2,-7}'".into(),
             &["class_priorities_pkey", "classes_in_pool"],
             100,
         ),

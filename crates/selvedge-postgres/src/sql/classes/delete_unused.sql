@@ -58,4 +58,4 @@ where id in (
     and unused.id not in (select class from old)
     and unused.id not in (select class from leased)
 )
-returning id
+returning id, pool
