@@ -179,7 +179,8 @@ impl Classes {
 
     /// Returns the id of a class, if it is in the cache.
     pub fn find(&self, class: &Class) -> Option<ClassId> {
-        let of = |class: &Class| self.tables().into_iter().find_map(|table| table.by_class.get(class)).copied();
+        let of =
+            |class: &Class| self.tables().into_iter().find_map(|table| table.by_class.get(class)).copied();
         if class.pool.is_none() { of(class) } else { of(&class.identity()) }
     }
 
@@ -283,7 +284,10 @@ mod tests {
         ]);
         assert_eq!(covered(&classes, &["a"], None, &[]), [ClassId(1), ClassId(5)]);
         assert_eq!(covered(&classes, &["a"], Some(&["k"]), &["gpu"]), [ClassId(1), ClassId(2)]);
-        assert_eq!(covered(&classes, &["a", "b"], Some(&["k"]), &["gpu", "eu", "x"]), [1, 2, 3, 4].map(ClassId));
+        assert_eq!(
+            covered(&classes, &["a", "b"], Some(&["k"]), &["gpu", "eu", "x"]),
+            [1, 2, 3, 4].map(ClassId)
+        );
         assert_eq!(covered(&classes, &["c"], None, &[]), []);
     }
 

@@ -31,8 +31,8 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, LaneCounts, ListPage, NamespaceSettings,
-    Notification, Overview, Store, Stored, Transaction,
+    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, LaneCounts, ListPage,
+    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -238,7 +238,8 @@ impl Tables {
             (other.namespace, &other.lane, &other.capabilities)
                 == (class.namespace, &class.lane, &class.capabilities)
         };
-        let others: Vec<&Class> = self.classes.values().map(|(other, _)| other).filter(shares_claims).collect();
+        let others: Vec<&Class> =
+            self.classes.values().map(|(other, _)| other).filter(shares_claims).collect();
         let is_pooled = others.iter().filter(|other| other.pool.is_none()).count() >= UNPOOLED;
         let pool = others.iter().find_map(|other| other.pool).unwrap_or(ClassId(-id.0));
         let interned = Class { pool: is_pooled.then_some(pool), ..class.clone() };
@@ -249,8 +250,10 @@ impl Tables {
 
     /// Removes classes that were not used since `before` and that no execution refers to.
     pub fn remove_unused_classes(&mut self, before: Timestamp, limit: u32) -> u64 {
-        let referred: HashSet<ClassId> = self.executions.values().map(|record| record.execution.class).collect();
-        let unused = self.classes.iter().filter(|(id, (_, used_at))| *used_at < before && !referred.contains(id));
+        let referred: HashSet<ClassId> =
+            self.executions.values().map(|record| record.execution.class).collect();
+        let unused =
+            self.classes.iter().filter(|(id, (_, used_at))| *used_at < before && !referred.contains(id));
         let unused: Vec<ClassId> = unused.map(|(id, _)| *id).take(limit as usize).collect();
         for id in &unused {
             self.classes.remove(id);
@@ -275,12 +278,7 @@ impl Tables {
     }
 
     /// Counts the waiting and active executions of lanes, each given by its classes and pools.
-    pub fn count_lanes(
-        &self,
-        namespace: NamespaceId,
-        lanes: &[Vec<ClassId>],
-        bound: u64,
-    ) -> Vec<LaneCounts> {
+    pub fn count_lanes(&self, namespace: NamespaceId, lanes: &[Vec<ClassId>], bound: u64) -> Vec<LaneCounts> {
         let mut active: HashMap<ClassId, u64> = HashMap::new();
         let leased = self.first_terms.iter().filter_map(|(_, id)| self.executions.get(id));
         for row in leased.map(|record| &record.execution).filter(|row| row.namespace == namespace) {

@@ -200,6 +200,7 @@ statements! {
     FLOWS_DELETE = "flows/delete";
     FLOWS_INSERT = "flows/insert";
     FLOWS_LIST = "flows/list";
+    FLOWS_LIST_BY_NAME = "flows/list_by_name";
     FLOWS_LIST_BY_STATE = "flows/list_by_state";
     FLOWS_LIST_BY_TAG = "flows/list_by_tag";
     FLOWS_LIST_DUE = "flows/list_due";

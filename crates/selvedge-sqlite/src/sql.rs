@@ -12,8 +12,8 @@ use selvedge_core::execution::AGEING_MS;
 use selvedge_core::flow::FlowState;
 use selvedge_core::gate::GateKind;
 use selvedge_core::state::StateName;
-use selvedge_store::{COUNT_SCAN_MAX, FlowDue};
 use selvedge_store::columns::COUNTED;
+use selvedge_store::{COUNT_SCAN_MAX, FlowDue};
 use std::sync::LazyLock;
 
 /// The columns of an execution.
@@ -157,6 +157,7 @@ statements! {
     FLOWS_FIND_NEXT_DUE = "flows/find_next_due";
     FLOWS_INSERT = "flows/insert";
     FLOWS_LIST = "flows/list";
+    FLOWS_LIST_BY_NAME = "flows/list_by_name";
     FLOWS_LIST_BY_STATE = "flows/list_by_state";
     FLOWS_LIST_BY_TAG = "flows/list_by_tag";
     FLOWS_LIST_DUE = "flows/list_due";

@@ -34,8 +34,8 @@ use crate::table::{Access, Table};
 use crate::transition::allowed;
 use crate::wiring::Wiring;
 use crate::{
-    Classes, Entropy, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Outcome, Refusal,
-    Session, State, Timestamp,
+    Classes, Entropy, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Outcome, Refusal, Session,
+    State, Timestamp,
 };
 use bytes::Bytes;
 use rows::ExecutionExtra;

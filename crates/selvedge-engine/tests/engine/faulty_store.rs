@@ -131,6 +131,10 @@ impl StoreWrapper for FaultyStore {
         transaction
     }
 
+    async fn glance(&self) -> Result<Overview, Error> {
+        StoreWrapper::overview(self).await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         self.apply_fault(Call::Overview).await?;
         self.store.overview().await

@@ -82,7 +82,9 @@ async fn the_lanes_of_a_page_are_counted_by_one_call() {
     let (views, more) = server.namespace.gates(GateKind::Lane, None, 100).await.expect("the page is read");
     assert_eq!((views.len(), more), (100, true));
     assert_eq!((views[7].active, views[7].waiting), (40, (UNPOOLED + 11 - 40) as u64));
-    assert!(views.iter().enumerate().all(|(index, view)| index == 7 || (view.active, view.waiting) == (0, 1)));
+    assert!(
+        views.iter().enumerate().all(|(index, view)| index == 7 || (view.active, view.waiting) == (0, 1))
+    );
     assert_eq!(store.counts.load(Ordering::Relaxed), 1);
     let after = views.last().map(|view| view.gate.name.name.clone());
     let (views, more) =

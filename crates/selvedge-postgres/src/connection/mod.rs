@@ -16,8 +16,8 @@ pub use failure::{StatementError, Verdict, failure};
 pub use pool::{Abandoned, Connection, Connections};
 
 use crate::bounds::Bounds;
-use crate::read::glance::Glances;
 use crate::log::Settled;
+use crate::read::glance::Glances;
 use growth::Growth;
 use history::History;
 use selvedge_store::Error;

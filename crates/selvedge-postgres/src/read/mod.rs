@@ -1,9 +1,9 @@
 //! Everything outside of transactions: reads, scans and interning.
 
 mod due;
-pub mod glance;
 mod executions;
 mod flows;
+pub mod glance;
 pub mod list;
 mod names;
 

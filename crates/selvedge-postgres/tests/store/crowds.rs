@@ -45,7 +45,8 @@ async fn a_claim_among_40_000_kinds_reads_at_most_twice_the_pages_of_one_among_f
     plain.run("analyze executions, class_priorities").await;
     let mut classes = Classes::default();
     classes.add(store.classes_after(ClassId(0)).await.expect("classes are read"));
-    let client = testing::connect(&sandbox.url("plans"), &sandbox.settings()).await.expect("the connection opens");
+    let client =
+        testing::connect(&sandbox.url("plans"), &sandbox.settings()).await.expect("the connection opens");
     let statements: std::collections::HashMap<_, _> = testing::statements().into_iter().collect();
     let mut pages = Vec::new();
     for lane in ["few", "crowded"] {
@@ -59,8 +60,9 @@ async fn a_claim_among_40_000_kinds_reads_at_most_twice_the_pages_of_one_among_f
         assert!(covered.len() <= UNPOOLED + 1, "{covered:?}");
         let (asks, limits) = (vec![1; covered.len()], vec![20_i64; covered.len()]);
         let none = "'{}'::bigint[], '{}'::bigint[], '{}'::timestamptz[]";
-        let arguments =
-            format!("array{covered:?}::integer[], {none}, array{asks:?}::integer[], array{limits:?}::bigint[], '{{}}'");
+        let arguments = format!(
+            "array{covered:?}::integer[], {none}, array{asks:?}::integer[], array{limits:?}::bigint[], '{{}}'"
+        );
         let plan = explain(&client, statements["executions/lock_candidates"], &arguments).await;
         assert!(plan.text.contains("executions_claim"), "{}", plan.text);
         pages.push(plan.pages);
@@ -93,9 +95,7 @@ async fn a_server_that_knows_a_removed_class_goes_on_and_interns_it_again() {
     let in_lane = || Draft { lane: "rare".into(), ..Draft::new("kind") };
     first.submit(in_lane()).await;
     first.submit(Draft::new("kind")).await;
-    let class_of = async || {
-        plain.number("select id::bigint from classes where lane = 'rare'", &[]).await
-    };
+    let class_of = async || plain.number("select id::bigint from classes where lane = 'rare'", &[]).await;
     let removed = class_of().await;
     // Knows the class, and has not used it.
     let server = sandbox.server("server").await;
@@ -108,7 +108,10 @@ async fn a_server_that_knows_a_removed_class_goes_on_and_interns_it_again() {
 
     let name = format!("{}_server", sandbox.schema);
     plain
-        .number("select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = $1", &[&name])
+        .number(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = $1",
+            &[&name],
+        )
         .await;
     let claim = || selvedge_engine::core::rules::claim::ClaimDraft {
         lanes: vec!["rare".into()],

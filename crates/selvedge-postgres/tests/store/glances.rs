@@ -16,7 +16,8 @@ const PAGES: i64 = 150;
 
 /// Returns the number of pages that the next glance and the complete overview touch.
 async fn pages(sandbox: &Sandbox, store: &PostgresStore) -> (i64, i64) {
-    let client = testing::connect(&sandbox.url("plans"), &sandbox.settings()).await.expect("the connection opens");
+    let client =
+        testing::connect(&sandbox.url("plans"), &sandbox.settings()).await.expect("the connection opens");
     let statements: HashMap<_, _> = testing::statements().into_iter().collect();
     let glance = explain(&client, statements["overview/glance"], &testing::glance_arguments(store)).await;
     let complete = "3600000, '{1,2,3,4,5}', '{1,2}', 600000, '{1,2,3,4,5,6}'";

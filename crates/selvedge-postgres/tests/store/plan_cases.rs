@@ -108,12 +108,7 @@ fn claim_cases() -> Vec<Case> {
         ),
         case("executions/count_waiting", "'{1,4,7,-2}', 100".into(), WAITING, 300),
         case("executions/count_by_range", "'{1,4,7,-2}', 100".into(), WAITING, 600),
-        case(
-            "executions/count_active",
-            "2, 100".into(),
-            &["sessions_instance", "executions_lease"],
-            400,
-        ),
+        case("executions/count_active", "2, 100".into(), &["sessions_instance", "executions_lease"], 400),
         case(
             "executions/list_due",
             "1::smallint, '2026-01-01', '00000000-0000-0000-0000-000000000000', 100".into(),
@@ -276,6 +271,13 @@ fn flow_cases() -> Vec<Case> {
         case("flows/read", SOME.into(), &["flows_pkey"], 30),
         case("flows/list", format!("{PAGE}, null, 50"), &["flows_list"], 60),
         case("flows/list", format!("{PAGE}, 'even', 50"), &["flows_list"], 100),
+        case(
+            "flows/list_by_name",
+            format!("{PAGE}, 'even', 50, '{{0,1,2,3}}'"),
+            &["flows_list_by_name"],
+            400,
+        ),
+        case("flows/list_by_name", format!("{PAGE}, 'rare', 50, '{{0,2}}'"), &["flows_list_by_name"], 20),
         case("flows/list_by_state", format!("{PAGE}, null, 50, '{{0,2}}'"), &["flows_list_by_state"], 200),
         case(
             "flows/list_by_tag",

@@ -2,6 +2,7 @@
 
 use crate::support::server::{Server, complete_op, fence};
 use crate::support::{Sandbox, wait_until};
+use selvedge_engine::Options;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::rules::signal::SignalDraft;
@@ -9,7 +10,6 @@ use selvedge_engine::core::rules::step::StepDraft;
 use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
 use selvedge_engine::core::step::StepKind;
 use selvedge_engine::core::stream::{FrameKind, FrameMode};
-use selvedge_engine::Options;
 use selvedge_engine::core::{Draft, Name, Policy};
 use std::time::{Duration, Instant};
 

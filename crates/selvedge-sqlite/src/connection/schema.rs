@@ -33,7 +33,7 @@ const MIGRATIONS: [Migration; 18] = [
     lives(include_str!("../migrations/0015_frames.sql")),
     lives(include_str!("../migrations/0016_namespaces.sql")),
     waitpoints(include_str!("../migrations/0017_waitpoints.sql")),
-    pools(include_str!("../migrations/0018_pools.sql")),
+    pools(include_str!("../migrations/0018_large_tables.sql")),
 ];
 
 /// A migration for pools: a program that does not know them would insert executions that claims do not find.

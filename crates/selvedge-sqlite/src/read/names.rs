@@ -60,7 +60,8 @@ pub fn intern_classes(
         let capabilities = to_json(&class.capabilities)?;
         let (lane, kind) = (class.lane.as_str(), class.kind.as_str());
         let columns = params![class.namespace.0, lane, kind, capabilities, now.micros()];
-        let (id, pool): (i64, Option<i32>) = insert.query_row(columns, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let (id, pool): (i64, Option<i32>) =
+            insert.query_row(columns, |row| Ok((row.get(0)?, row.get(1)?)))?;
         let id = i32::try_from(id).map_err(|_| not_understood("there are too many classes"))?;
         interned.push((ClassId(id), Class { pool: pool.map(ClassId), ..class }));
     }

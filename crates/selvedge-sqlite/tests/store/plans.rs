@@ -61,7 +61,7 @@ struct Case {
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 81] = [
+const CASES: [Case; 82] = [
     Case {
         statement: "executions/find_candidates",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
@@ -95,10 +95,7 @@ const CASES: [Case; 81] = [
         statement: "executions/list_oldest",
         uses: &["SEARCH executions USING INDEX executions_list (namespace=? AND submitted_at<?)"],
     },
-    Case {
-        statement: "classes/list_unused",
-        uses: &["SEARCH classes USING INDEX classes_used (used_at<?)"],
-    },
+    Case { statement: "classes/list_unused", uses: &["SEARCH classes USING INDEX classes_used (used_at<?)"] },
     Case {
         statement: "executions/count_ahead",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=? AND (rank,id)<(?,?))"],
@@ -189,6 +186,10 @@ const CASES: [Case; 81] = [
     Case {
         statement: "flows/list_by_state",
         uses: &["SEARCH flows USING INDEX flows_by_state (namespace=? AND state=? AND "],
+    },
+    Case {
+        statement: "flows/list_by_name",
+        uses: &["SEARCH flows USING COVERING INDEX flows_by_name (namespace=? AND name=? AND state=? AND "],
     },
     Case {
         statement: "flows/list_by_tag",

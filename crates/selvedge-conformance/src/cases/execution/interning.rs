@@ -136,7 +136,11 @@ pub async fn the_first_classes_of_a_lane_have_no_pool_and_later_ones_share_one(h
     let others = [of_kind(0, &["gpu"]), class(namespace, "other", "kind", &[])];
     let others = harness.store.intern(&others).await.expect("classes are interned");
     assert!(others.iter().all(|(_, class)| class.pool.is_none()));
-    assert_eq!(harness.store.intern(&classes).await.expect("classes are interned"), interned, "the same again");
+    assert_eq!(
+        harness.store.intern(&classes).await.expect("classes are interned"),
+        interned,
+        "the same again"
+    );
     let read = classes_after(harness, ClassId(0)).await;
     assert!(interned.iter().all(|one| read.contains(one)));
 }

@@ -28,7 +28,8 @@ pub async fn lanes_are_counted_by_their_waiting_and_active_executions(harness: &
     let count = async |bound| {
         harness.store.count_lanes(harness.namespace, &ranges, bound).await.expect("lanes are counted")
     };
-    let counts = |waiting: usize, active: usize| LaneCounts { waiting: waiting as u64, active: active as u64 };
+    let counts =
+        |waiting: usize, active: usize| LaneCounts { waiting: waiting as u64, active: active as u64 };
     assert_eq!(
         count(1_000).await,
         [counts(1, 0), counts(kinds, 0), counts(1, kinds - 1), counts(0, 0)],

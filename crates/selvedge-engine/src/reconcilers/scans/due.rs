@@ -50,11 +50,7 @@ pub async fn scan(context: &ReconcilerContext, kind: DueKind) -> Result<Tally, E
 }
 
 /// Runs a tick for every execution that is due for this reason, and begins pages until this time.
-pub async fn scan_until(
-    context: &ReconcilerContext,
-    kind: DueKind,
-    until: Instant,
-) -> Result<Tally, Error> {
+pub async fn scan_until(context: &ReconcilerContext, kind: DueKind, until: Instant) -> Result<Tally, Error> {
     scan_while(context, kind, || Instant::now() < until).await
 }
 

@@ -43,3 +43,8 @@ where state < 10 -- not terminal
 create index executions_claim_pool
 on executions (pool, rank, id)
 where state = 0 and pool is not null;
+
+-- Lists of flows by name.
+create index flows_by_name
+on flows (namespace, name, state, submitted_at, id)
+where name is not null;

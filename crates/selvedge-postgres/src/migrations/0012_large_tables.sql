@@ -64,3 +64,8 @@ where state = 0 and pool is not null;
 
 -- New sessions. The time changes only when a session begins again, so a renewal stays a heap-only update.
 create index sessions_registered on sessions (registered_at);
+
+-- Lists of flows by name, newest first. Namespace and name are one value, so that the planner cannot take another index of
+-- the namespace and compare the name row by row.
+create index flows_list_by_name on flows ((namespace::text || '/' || name), state, submitted_at, id)
+where name is not null;
