@@ -155,7 +155,8 @@ impl Store for MemoryStore {
 
     async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
         let mut tables = self.tables();
-        Ok(tables.remove_unused_classes(self.clock.now().minus_ms(unused_ms), limit))
+        let now = self.clock.now();
+        Ok(tables.remove_unused_classes(now.minus_ms(unused_ms), now, limit))
     }
 
     async fn count_lanes(

@@ -248,18 +248,25 @@ impl Tables {
         (id, interned)
     }
 
-    /// Removes classes that were not used since `before` and that no execution refers to.
-    pub fn remove_unused_classes(&mut self, before: Timestamp, limit: u32) -> u64 {
+    /// Looks at classes that were not used since `before`, longest unused first. Removes those that no execution refers to;
+    /// the others count as used.
+    pub fn remove_unused_classes(&mut self, before: Timestamp, now: Timestamp, limit: u32) -> u64 {
         let referred: HashSet<ClassId> =
             self.executions.values().map(|record| record.execution.class).collect();
-        let unused =
-            self.classes.iter().filter(|(id, (_, used_at))| *used_at < before && !referred.contains(id));
-        let unused: Vec<ClassId> = unused.map(|(id, _)| *id).take(limit as usize).collect();
-        for id in &unused {
-            self.classes.remove(id);
+        let unused = self.classes.iter().filter(|(_, (_, used_at))| *used_at < before);
+        let mut unused: Vec<(Timestamp, ClassId)> = unused.map(|(id, (_, at))| (*at, *id)).collect();
+        unused.sort_unstable();
+        unused.truncate(limit as usize);
+        let before = self.classes.len();
+        for (_, id) in unused {
+            if !referred.contains(&id) {
+                self.classes.remove(&id);
+            } else if let Some((_, used_at)) = self.classes.get_mut(&id) {
+                *used_at = now;
+            }
         }
         self.class_ids.retain(|_, id| self.classes.contains_key(id));
-        unused.len() as u64
+        (before - self.classes.len()) as u64
     }
 
     pub fn classes_after(&self, after: ClassId) -> Vec<(ClassId, Class)> {

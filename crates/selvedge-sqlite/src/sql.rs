@@ -123,6 +123,7 @@ statements! {
     CLASSES_INSERT = "classes/insert";
     CLASSES_LIST = "classes/list";
     CLASSES_LIST_UNUSED = "classes/list_unused";
+    CLASSES_TOUCH = "classes/touch";
     CLOCK_READ_FLOOR = "clock/read_floor";
     EXECUTIONS_COUNT_ACTIVE = "executions/count_active";
     EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";

@@ -279,9 +279,9 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the classes with ids greater than `after`, in ascending order.
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error>;
 
-    /// Removes up to `limit` classes that were not used for `unused_ms` milliseconds and that no execution refers to, and
-    /// returns how many were removed. Their ids are never used again. Bounded work: a class may stay although it could be
-    /// removed. Callers use the id of a class only for [`USED_EVERY_MS`](selvedge_core::class::USED_EVERY_MS) after they
+    /// Looks at up to `limit` classes that were not used for `unused_ms` milliseconds, removes those that no execution refers
+    /// to, and returns how many were removed. The others count as used, so that they do not hide the classes behind them.
+    /// Bounded work: a class may stay although it could be removed. Ids are never used again. Callers use the id of a class only for [`USED_EVERY_MS`](selvedge_core::class::USED_EVERY_MS) after they
     /// interned it.
     async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error>;
 

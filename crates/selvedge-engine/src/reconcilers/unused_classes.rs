@@ -44,7 +44,7 @@ impl Reconciler for UnusedClasses {
         for _ in 0..PAGES {
             let page = context.store.remove_unused_classes(UNUSED_MS, PAGE).await?;
             removed += page;
-            if page < u64::from(PAGE) {
+            if page == 0 {
                 break;
             }
         }

@@ -18,7 +18,6 @@
 //! whose time has come are looked at, so each costs one search per time to live.
 
 use super::due::first_of;
-use crate::connection::failure;
 use crate::row::Micros;
 use crate::{PostgresStore, sql};
 use selvedge_core::outbox::OutboxKind;
@@ -27,6 +26,7 @@ use selvedge_core::{DueKind, Timestamp};
 use selvedge_store::{Error, FlowDue, Overview};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 /// How far ahead due times are returned, in milliseconds: more than the time between two calls.
@@ -198,102 +198,152 @@ impl Glances {
     }
 }
 
+/// The times from which on the searches of one call start.
+struct Starts {
+    settled: i64,
+    registered: Micros,
+    due: Vec<Micros>,
+    outbox: Vec<Micros>,
+    flows: Vec<Micros>,
+    gates: Micros,
+    /// Keys, and best-effort frames.
+    others: Vec<Micros>,
+}
+
+/// The answer to a call.
+struct Found {
+    now: Micros,
+    next: Vec<Option<Micros>>,
+    outbox: Vec<Option<Micros>>,
+    flows: Vec<Option<Micros>>,
+    gates: Option<Micros>,
+    keys: Option<Micros>,
+    frames: Option<Micros>,
+    newest_class: i32,
+    lanes: bool,
+    registered: Vec<i64>,
+    begun: Option<Micros>,
+    registered_upto: Option<Micros>,
+}
+
+impl Found {
+    /// Reads the row of `overview/glance`.
+    fn of(row: &Row) -> Found {
+        Found {
+            now: row.get(0),
+            next: row.get(1),
+            outbox: row.get(2),
+            flows: row.get(3),
+            gates: row.get(4),
+            keys: row.get(5),
+            frames: row.get(6),
+            newest_class: row.get(7),
+            lanes: row.get(8),
+            registered: row.get(9),
+            begun: row.get(10),
+            registered_upto: row.get(11),
+        }
+    }
+}
+
+impl Known {
+    fn starts(&self) -> Starts {
+        Starts {
+            settled: self.settled,
+            registered: Micros(self.registered_since),
+            due: DueKind::ALL.map(|kind| self.since(Head::Due(kind))).into(),
+            outbox: OutboxKind::ALL.map(|kind| self.since(Head::Outbox(kind))).into(),
+            flows: FlowDue::ALL.map(|kind| self.since(Head::Flow(kind))).into(),
+            gates: self.since(Head::Gates),
+            others: vec![self.since(Head::Keys), self.since(Head::Frames)],
+        }
+    }
+
+    /// Takes in the answer to a call that began with `settled`.
+    fn learn(&mut self, found: &Found, settled: i64) {
+        for (kind, first) in DueKind::ALL.into_iter().zip(&found.next) {
+            self.found(Head::Due(kind), *first, settled);
+        }
+        for (kind, first) in OutboxKind::ALL.into_iter().zip(&found.outbox) {
+            self.found(Head::Outbox(kind), *first, settled);
+        }
+        for (kind, first) in FlowDue::ALL.into_iter().zip(&found.flows) {
+            self.found(Head::Flow(kind), *first, settled);
+        }
+        self.found(Head::Gates, found.gates, settled);
+        self.found(Head::Keys, found.keys, settled);
+        // The head of the frames is as far behind as their lifetime.
+        self.found(Head::Frames, found.frames, settled.saturating_sub(BEST_EFFORT_MS * 1000));
+        // The times of this call hold from the next one on: its snapshot is newer.
+        self.settled = found.begun.map_or(found.now.0, |begun| begun.0.min(found.now.0));
+        for id in &found.registered {
+            if !self.sessions.contains_key(id) {
+                self.schedule(*id, Session::default());
+            }
+        }
+        self.registered_since = match found.registered_upto {
+            Some(upto) if found.registered.len() >= sql::REGISTERED_LIMIT => upto.0,
+            Some(_) | None => settled.saturating_sub(MARGIN),
+        };
+    }
+}
+
 impl PostgresStore {
     pub(crate) async fn read_glance(&self) -> Result<Overview, Error> {
-        let client = self.background.get().await?;
-        let statement = client.prepare_cached(&sql::OVERVIEW_GLANCE).await.map_err(failure)?;
+        let starts = self.glances.known().starts();
         let (outbox, flows) = (OutboxKind::ALL.map(OutboxKind::code), FlowDue::ALL.map(FlowDue::code));
         let kinds = DueKind::ALL.map(DueKind::code);
-        let (settled, registered_since, due_since, outbox_since, flows_since, gates_since, others_since) = {
-            let known = self.glances.known();
-            (
-                known.settled,
-                Micros(known.registered_since),
-                DueKind::ALL.map(|kind| known.since(Head::Due(kind))),
-                OutboxKind::ALL.map(|kind| known.since(Head::Outbox(kind))),
-                FlowDue::ALL.map(|kind| known.since(Head::Flow(kind))),
-                known.since(Head::Gates),
-                [known.since(Head::Keys), known.since(Head::Frames)],
-            )
-        };
         let parameters: [&(dyn ToSql + Sync); 12] = [
             &BEST_EFFORT_MS,
             &AHEAD_MS,
             &kinds.as_slice(),
-            &due_since.as_slice(),
+            &starts.due,
             &outbox.as_slice(),
-            &outbox_since.as_slice(),
+            &starts.outbox,
             &flows.as_slice(),
-            &flows_since.as_slice(),
-            &gates_since,
-            &others_since.as_slice(),
-            &registered_since,
+            &starts.flows,
+            &starts.gates,
+            &starts.others,
+            &starts.registered,
             &self.writers_key,
         ];
-        let row = client.query_one(&statement, &parameters).await.map_err(failure)?;
-        let now: Micros = row.get(0);
-        let (next, outbox, flows): (Vec<Option<Micros>>, Vec<Option<Micros>>, Vec<Option<Micros>>) =
-            (row.get(1), row.get(2), row.get(3));
-        let (gates, keys, frames): (Option<Micros>, Option<Micros>, Option<Micros>) =
-            (row.get(4), row.get(5), row.get(6));
-        let begun = row.get::<_, Option<Micros>>(10).map_or(now.0, |begun| begun.0);
-        let ids: Vec<i64> = row.get(9);
-        let (due, since) = {
-            let mut known = self.glances.known();
-            // The times of this call hold from the next one on: its snapshot is newer.
-            for (kind, first) in DueKind::ALL.into_iter().zip(&next) {
-                known.found(Head::Due(kind), *first, settled);
-            }
-            for (kind, first) in OutboxKind::ALL.into_iter().zip(&outbox) {
-                known.found(Head::Outbox(kind), *first, settled);
-            }
-            for (kind, first) in FlowDue::ALL.into_iter().zip(&flows) {
-                known.found(Head::Flow(kind), *first, settled);
-            }
-            known.found(Head::Gates, gates, settled);
-            known.found(Head::Keys, keys, settled);
-            let old = settled.saturating_sub(BEST_EFFORT_MS * 1000);
-            known.found(Head::Frames, frames, old);
-            known.settled = begun.min(now.0);
-            for id in &ids {
-                if !known.sessions.contains_key(id) {
-                    known.schedule(*id, Session::default());
-                }
-            }
-            known.registered_since = match row.get::<_, Option<Micros>>(11) {
-                Some(upto) if ids.len() >= sql::REGISTERED_LIMIT => upto.0,
-                Some(_) | None => settled.saturating_sub(MARGIN),
-            };
-            known.due_sessions(now.0)
-        };
-        let mut expired_leases = false;
-        if !due.is_empty() {
-            let statement = client.prepare_cached(&sql::LEASES_CHECK).await.map_err(failure)?;
-            let rows = client.query(&statement, &[&due, &since]).await.map_err(failure)?;
-            let mut known = self.glances.known();
-            let settled = known.settled;
-            for row in &rows {
-                let ttl_ms: Option<i64> = row.get(1);
-                let micros = |index| row.get::<_, Option<Micros>>(index).map(|at: Micros| at.0);
-                let checked = Checked {
-                    id: row.get(0),
-                    ttl: ttl_ms.map(|ms| ms.saturating_mul(1000)),
-                    renewed_at: micros(2),
-                    first_term: micros(3),
-                };
-                expired_leases |= known.checked(&checked, now.0, settled);
-            }
-        }
+        let rows = self.query_in_background(&sql::OVERVIEW_GLANCE, &parameters).await?;
+        let row = rows.first().ok_or_else(|| Error::Failed("the overview returned no row".into()))?;
+        let found = Found::of(row);
+        self.glances.known().learn(&found, starts.settled);
         Ok(Overview {
-            now: now.time(),
-            next: first_of(DueKind::ALL, next),
-            outbox: first_of(OutboxKind::ALL, outbox),
-            flows: first_of(FlowDue::ALL, flows),
-            expired_leases,
-            stale: keys.is_some() || frames.is_some(),
-            gates: gates.map(Micros::time),
-            lanes: row.get(8),
-            newest_class: row.get(7),
+            now: found.now.time(),
+            expired_leases: self.look_at_sessions(found.now).await?,
+            next: first_of(DueKind::ALL, found.next),
+            outbox: first_of(OutboxKind::ALL, found.outbox),
+            flows: first_of(FlowDue::ALL, found.flows),
+            stale: found.keys.is_some() || found.frames.is_some(),
+            gates: found.gates.map(Micros::time),
+            lanes: found.lanes,
+            newest_class: found.newest_class,
         })
+    }
+
+    /// Looks at the sessions whose time has come. Reports whether a lease of one has expired.
+    async fn look_at_sessions(&self, now: Micros) -> Result<bool, Error> {
+        let (due, since) = self.glances.known().due_sessions(now.0);
+        if due.is_empty() {
+            return Ok(false);
+        }
+        let rows = self.query_in_background(&sql::LEASES_CHECK, &[&due, &since]).await?;
+        let mut known = self.glances.known();
+        let settled = known.settled;
+        let mut has_expired = false;
+        for row in &rows {
+            let micros = |index| row.get::<_, Option<Micros>>(index).map(|at: Micros| at.0);
+            let session = Checked {
+                id: row.get(0),
+                ttl: row.get::<_, Option<i64>>(1).map(|ms| ms.saturating_mul(1000)),
+                renewed_at: micros(2),
+                first_term: micros(3),
+            };
+            has_expired |= known.checked(&session, now.0, settled);
+        }
+        Ok(has_expired)
     }
 }

@@ -67,6 +67,7 @@ async fn a_claim_among_40_000_kinds_reads_at_most_twice_the_pages_of_one_among_f
         assert!(plan.text.contains("executions_claim"), "{}", plan.text);
         pages.push(plan.pages);
     }
+    println!("pages of a claim: {} among {UNPOOLED} kinds, {} among 40 000", pages[0], pages[1]);
     assert!(pages[1] <= 2 * pages[0], "{} pages among many kinds, {} among few", pages[1], pages[0]);
 
     // A server of this database claims them in order.

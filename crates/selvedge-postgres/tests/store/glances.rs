@@ -59,6 +59,7 @@ async fn a_glance_costs_the_same_with_4000_sessions() {
     let overview = store.glance().await.expect("the glance succeeds");
     assert!(!overview.expired_leases, "all sessions were renewed");
     let (glance, complete) = pages(&sandbox, &store).await;
+    println!("4 000 sessions: {glance} pages, the complete overview {complete}");
     assert!(complete > 4_000, "the complete overview visits every session: {complete} pages");
     assert!(glance <= PAGES, "{glance} pages");
     plain.run("update sessions set renewed_at = now() - interval '1 min' where id = 7").await;
@@ -94,7 +95,8 @@ async fn a_glance_costs_the_same_under_an_old_snapshot() {
         pages(&sandbox, &store).await.0 <= PAGES
     })
     .await;
-    let (_, complete) = pages(&sandbox, &store).await;
+    let (glance, complete) = pages(&sandbox, &store).await;
+    println!("60 000 dead entries: {glance} pages, the complete overview {complete}");
     assert!(complete > 1_000, "the complete overview visits dead entries: {complete} pages");
     old.release().await;
 }

@@ -70,7 +70,7 @@ pub fn intern_classes(
 
 /// Removes unused classes. An execution is submitted at most [`USED_EVERY_MS`] and the time of a call after the last
 /// recorded use of its class. So only executions that old can refer to an unused class, and those are looked at, oldest
-/// first, up to a bound.
+/// first, up to a bound. Classes that are referred to, or may be, count as used.
 pub fn remove_unused_classes(
     connection: &Connection,
     now: Timestamp,
@@ -90,6 +90,7 @@ pub fn remove_unused_classes(
     }
     let mut oldest = connection.prepare_cached(&sql::EXECUTIONS_LIST_OLDEST)?;
     let mut delete = connection.prepare_cached(&sql::CLASSES_DELETE)?;
+    let mut touch = connection.prepare_cached(&sql::CLASSES_TOUCH)?;
     let mut removed = 0;
     for (namespace, upto) in affected {
         let old = oldest.query_map(params![namespace, upto, OLDEST_LOOKED_AT], |row| {
@@ -100,8 +101,14 @@ pub fn remove_unused_classes(
         let looked_at = if all { i64::MAX } else { old.last().map_or(0, |(at, _)| *at) };
         let referred: HashSet<i32> = old.into_iter().map(|(_, class)| class).collect();
         for (id, of, upto) in &unused {
-            if *of == namespace && *upto < looked_at && !referred.contains(id) {
+            if *of != namespace {
+                continue;
+            }
+            if *upto < looked_at && !referred.contains(id) {
                 removed += delete.execute([id])? as u64;
+            } else {
+                // So that it does not hide the classes behind it.
+                touch.execute((id, now.micros()))?;
             }
         }
     }

@@ -154,9 +154,14 @@ pub async fn unused_classes_are_removed_and_their_ids_are_not_used_again(harness
         harness.store.remove_unused_classes(unused_ms, limit).await.expect("classes are removed")
     };
     assert_eq!(remove(3_600_000, 10).await, 0, "all were used within the hour");
-    // Whatever was used before the next second.
-    assert_eq!(remove(-1_000, 2).await, 2);
-    assert_eq!(remove(-1_000, 10).await, 1);
+    // Whatever was used before the next second. The one with an execution does not hide the others.
+    let mut removed = 0;
+    for _ in 0..4 {
+        let page = remove(-1_000, 1).await;
+        assert!(page <= 1);
+        removed += page;
+    }
+    assert_eq!(removed, 3);
     assert_eq!(remove(-1_000, 10).await, 0);
     let left: Vec<ClassId> = classes_after(harness, ClassId(0)).await.into_iter().map(|(id, _)| id).collect();
     assert_eq!(left, [used]);

@@ -1,8 +1,8 @@
--- Deletes up to $3 classes that were not used for $1 milliseconds and that no execution refers to, longest unused first,
--- and returns them. An execution is submitted at most $2 milliseconds after the last recorded use of its class. So only
--- executions that old can refer to an unused class: up to $4 of each namespace are looked at, oldest first, and up to $4
--- active ones. Classes that were used later than the last of these are left for the next time. The caller holds a lock
--- on the table of classes.
+-- Looks at up to $3 classes that were not used for $1 milliseconds, longest unused first. Deletes and returns those that no
+-- execution refers to, and records that the others are in use, so that they do not hide the classes behind them. An
+-- execution is submitted at most $2 milliseconds after the last recorded use of its class. So only executions that old can
+-- refer to an unused class: up to $4 of each namespace are looked at, oldest first, and up to $4 active ones. Classes that
+-- were used later than the last of these count as used. The caller holds a lock on the table of classes.
 -- Locks: the classes. Index: classes_used; executions_list, sessions_instance and executions_lease, once per namespace;
 -- classes_pkey.
 with unused as materialized (
@@ -48,14 +48,19 @@ with unused as materialized (
       else 'infinity'
     end::timestamptz as upto
   from affected
-)
-delete from classes
-where id in (
+), doomed as materialized (
   select unused.id
   from unused
   join looked_at on looked_at.namespace = unused.namespace
   where unused.upto < looked_at.upto
     and unused.id not in (select class from old)
     and unused.id not in (select class from leased)
+), kept as (
+  update classes
+  set used_at = clock_timestamp()
+  where id in (select id from unused)
+    and id not in (select id from doomed)
 )
+delete from classes
+where id in (select id from doomed)
 returning id, pool

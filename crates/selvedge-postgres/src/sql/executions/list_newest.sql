@@ -3,7 +3,7 @@
 -- Locks: none. Index: executions_list, backwards.
 select {listed}
 from (
-  select *
+  select {listed}
   from executions
   where namespace = $1
     and state <> {active}

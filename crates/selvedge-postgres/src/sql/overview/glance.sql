@@ -2,8 +2,8 @@
 -- sessions nor on the age of the oldest snapshot: each index is read from a time below which it has only dead entries, and
 -- up to $2 milliseconds ahead. Sessions that registered since $11 are returned instead of being searched. `begun` is the
 -- start of the oldest transaction that holds the writers' advisory lock $12, null if there is none.
--- Parameters: $1 the lifetime of best-effort frames in milliseconds, $3 and $4 kinds of due executions with their times, $5 and $6 those of
--- the outbox, $7 and $8 those of flows, $9 the time of gates, $10 the times of keys and of frames.
+-- Parameters: $1 the lifetime of best-effort frames in milliseconds, $3 and $4 kinds of due executions with their times, $5
+-- and $6 those of the outbox, $7 and $8 those of flows, $9 the time of gates, $10 the times of keys and of frames.
 -- Locks: none. Index: executions_due, outbox_waiting and flows_due once per kind; gates_due; keys_expired; frames_old;
 -- sessions_registered; classes_pkey; gates_configured.
 with clock as materialized (
