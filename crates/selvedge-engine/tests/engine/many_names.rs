@@ -63,7 +63,7 @@ async fn start() -> (TestServer, Arc<CountingStore>) {
 }
 
 fn draft(lane: &str, kind: usize) -> Draft {
-    Draft { lane: lane.into(), ..Draft::new(&format!("kind {kind}")) }
+    Draft { lane: lane.into(), ..Draft::new(format!("kind {kind}")) }
 }
 
 #[tokio::test]
