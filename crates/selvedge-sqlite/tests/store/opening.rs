@@ -372,7 +372,7 @@ with recursive numbers (n) as (select 1 union all select n + 1 from numbers wher
 insert into executions (
   id, partition, namespace, class, submitted_at, version, state, priority, ready_order, epoch, history, input
 )
-select randomblob(16), 0, 1, n, n, 1, 0, 0, 100 - n, 0, x'', '1' from numbers;
+select randomblob(16), 0, 1, n, n, 1, 0, 0, 100 - n, 0, x'', x'31' from numbers;
 ";
     drop(file_of(&directory, 11, rows));
     let store = SqliteStore::open(&directory.database()).await.expect("the store opens");
