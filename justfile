@@ -16,6 +16,10 @@ quick:
 dev *arguments:
     cargo run -- dev {{arguments}}
 
+# Run a mixed load for ten minutes and fail if anything grows without bound: just soak --minutes 10.
+soak *arguments:
+    scripts/soak {{arguments}}
+
 # Run a benchmark on a private PostgreSQL: just bench queue.
 bench *arguments:
     cargo build --release

@@ -13,11 +13,11 @@ use crate::{ClassId, Execution, ExecutionId, FlowId, Name, NamespaceId, Timestam
 pub struct Filter {
     /// The namespace.
     pub namespace: NamespaceId,
-    /// The classes; none means all. The engine derives them from lane and kind.
+    /// The classes, in id order; none means all. The engine derives them from lane and kind.
     pub classes: Option<Vec<ClassId>>,
     /// The public states; empty means all.
     pub states: Vec<StateName>,
-    /// The classes whose lane is paused. Their waiting executions count as held.
+    /// The classes whose lane is paused, in id order. Their waiting executions count as held.
     pub paused: Vec<ClassId>,
     /// The flow.
     pub flow: Option<FlowId>,
@@ -106,7 +106,7 @@ impl Filter {
     /// Reports whether an execution with these columns can match: its class, state and end do.
     pub fn may_match(&self, listed: &Listed) -> bool {
         let Listed { class, state, ended_at, .. } = listed;
-        self.classes.as_ref().is_none_or(|classes| classes.contains(class))
+        self.classes.as_ref().is_none_or(|classes| contains(classes, *class))
             && (self.states.is_empty() || self.states.contains(&self.public_state(*state, *class)))
             && self.ended_after.is_none_or(|from| ended_at.is_some_and(|at| at >= from))
             && self.ended_before.is_none_or(|until| ended_at.is_some_and(|at| at < until))
@@ -136,14 +136,14 @@ impl Filter {
         if asks(StateName::Waiting) == asks(StateName::Held) || self.paused.is_empty() {
             return vec![stored];
         }
-        let is_paused = |class: &ClassId| self.paused.contains(class);
+        let is_paused = |class: &ClassId| contains(&self.paused, *class);
         let waiting = |classes: Vec<ClassId>| Filter {
             states: vec![StateName::Waiting],
             classes: Some(classes),
             ..stored.clone()
         };
         if asks(StateName::Held) {
-            let asked = |class: &&ClassId| self.classes.as_ref().is_none_or(|asked| asked.contains(class));
+            let asked = |class: &&ClassId| self.classes.as_ref().is_none_or(|asked| contains(asked, **class));
             let paused = self.paused.iter().filter(asked).copied().collect();
             return vec![waiting(paused), stored];
         }
@@ -159,11 +159,16 @@ impl Filter {
 
     /// Returns the public state: waiting executions of paused lanes are held.
     fn public_state(&self, state: StateName, class: ClassId) -> StateName {
-        match state == StateName::Waiting && self.paused.contains(&class) {
+        match state == StateName::Waiting && contains(&self.paused, class) {
             true => StateName::Held,
             false => state,
         }
     }
+}
+
+/// Searches a class in a list in id order, which may have many thousands.
+fn contains(classes: &[ClassId], class: ClassId) -> bool {
+    classes.binary_search(&class).is_ok()
 }
 
 fn has_error(row: &Execution, text: &str) -> bool {

@@ -1,19 +1,23 @@
 //! The registry: namespaces and claim classes that this process has interned, and what it knows about lanes and gates.
 //!
-//! Names are only ever added, and the flags about lanes and gates are only ever set. So a reader may use an older
-//! state: the flags decide which rows a transaction locks in advance, and a transaction that meets a gate it did not
-//! expect sets the flag.
+//! The flags about lanes and gates are only ever set. So a reader may use an older state: the flags decide which rows a
+//! transaction locks in advance, and a transaction that meets a gate it did not expect sets the flag.
+//!
+//! The store removes classes that were not used for days. So a submission uses the id of a class only for an hour after
+//! this process has interned it, and interns it again afterwards, which records the use. Removed classes are forgotten
+//! when the registry reads all of them again.
 
 use crate::Error;
 use crate::sync::{lock, read, write};
-use selvedge_core::class::ClaimScope;
+use selvedge_core::class::{ClaimScope, USED_EVERY_MS};
 use selvedge_core::gate::{Gate, GateKind};
 use selvedge_core::work::LaneShares;
 use selvedge_core::{Class, ClassId, Classes, Execution, Name, NamespaceId};
 use selvedge_store::{NamespaceSettings, Store};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// The maximum number of lanes per namespace that are read when the engine starts.
@@ -28,10 +32,12 @@ pub struct Registry {
     has_lane_limits: AtomicBool,
     has_lanes: AtomicBool,
     has_gates: AtomicBool,
-    /// Classes whose executions pass gates that many executions share.
+    /// Classes, with their pools, whose executions pass gates that many executions share.
     gated: RwLock<HashSet<ClassId>>,
     /// The settings of namespaces, with the time at which they were read.
     settings: RwLock<HashMap<NamespaceId, (Instant, NamespaceSettings)>>,
+    /// The time at which this process began to intern a class last.
+    interned: RwLock<HashMap<ClassId, Instant>>,
 }
 
 impl Registry {
@@ -50,6 +56,7 @@ impl Registry {
             has_gates: AtomicBool::new(false),
             gated: RwLock::default(),
             settings: RwLock::default(),
+            interned: RwLock::default(),
         };
         for namespace in namespaces.into_keys() {
             let lanes = registry.store.list_gates(namespace, GateKind::Lane, None, LANES_MAX).await?;
@@ -78,29 +85,45 @@ impl Registry {
         write(&self.settings).insert(namespace, (read_at, settings));
     }
 
-    /// Returns the ids of these classes, interning the new ones.
+    /// Returns the ids of these classes. Interns those that this process has not interned for an hour.
     pub async fn intern(&self, wanted: &[Class]) -> Result<Vec<ClassId>, Error> {
-        let missing: Vec<Class> = {
-            let known = read(&self.classes);
-            let mut missing: Vec<Class> =
-                wanted.iter().filter(|class| known.find(class).is_none()).cloned().collect();
-            missing.sort();
-            missing.dedup();
-            missing
-        };
-        if !missing.is_empty() {
-            self.store.intern(&missing).await?;
-            // Reads all new classes and not only ours: refreshes start after the newest known class, so classes of
-            // other servers with lower ids would never be read otherwise.
-            self.refresh_classes().await?;
+        if let Some(ids) = self.recently_interned(wanted) {
+            return Ok(ids);
         }
-        let known = read(&self.classes);
-        let find = |class| {
-            known.find(class).ok_or(
-                selvedge_store::Error::Failed("an interned class is missing in the store".into()).into(),
-            )
-        };
-        wanted.iter().map(find).collect()
+        let mut wanted_once = wanted.to_vec();
+        wanted_once.sort();
+        wanted_once.dedup();
+        wanted_once.retain(|class| self.recently_interned(std::slice::from_ref(class)).is_none());
+        let now = Instant::now();
+        let interned = self.store.intern(&wanted_once).await?;
+        // Reads all new classes and not only ours: refreshes start after the newest known class, so classes of
+        // other servers with lower ids would never be read otherwise.
+        self.refresh_classes().await?;
+        write(&self.interned).extend(interned.into_iter().map(|(id, _)| (id, now)));
+        self.recently_interned(wanted).ok_or_else(|| {
+            selvedge_store::Error::Failed("an interned class is missing in the store".into()).into()
+        })
+    }
+
+    /// Returns the ids of these classes, if this process has interned all of them within the last hour.
+    fn recently_interned(&self, wanted: &[Class]) -> Option<Vec<ClassId>> {
+        let (known, interned) = (read(&self.classes), read(&self.interned));
+        let used_every = Duration::from_millis(USED_EVERY_MS as u64);
+        let is_recent = |id: &ClassId| interned.get(id).is_some_and(|at| at.elapsed() < used_every);
+        wanted.iter().map(|class| known.find(class).filter(is_recent)).collect()
+    }
+
+    /// Reads all classes again, and so forgets removed ones.
+    pub async fn reload_classes(&self) -> Result<(), Error> {
+        let mut classes = Classes::default();
+        classes.add(self.store.classes_after(ClassId(0)).await?);
+        let mut known = write(&self.classes);
+        // Classes that were interned meanwhile.
+        classes.add(known.after(classes.newest()));
+        write(&self.interned).retain(|id, _| classes.get(*id).is_some());
+        write(&self.gated).retain(|id| classes.lane_of(*id).is_some());
+        *known = Arc::new(classes);
+        Ok(())
     }
 
     /// Sets the flags about lanes and gates from gates that a transaction read or wrote.
@@ -156,7 +179,9 @@ impl Registry {
         let new: Vec<ClassId> =
             rows.filter(is_gated).map(|row| row.class).filter(|class| !self.is_gated(*class)).collect();
         if !new.is_empty() {
-            write(&self.gated).extend(new);
+            let known = self.classes();
+            let pools = new.iter().filter_map(|class| known.pool_of(*class));
+            write(&self.gated).extend(new.iter().copied().chain(pools));
         }
     }
 
@@ -180,17 +205,9 @@ impl Registry {
         read(&self.classes).clone()
     }
 
-    /// The lanes of a namespace to which an execution was ever submitted.
-    pub fn lanes_of(&self, namespace: NamespaceId) -> Vec<Name> {
-        let known = read(&self.classes);
-        let mut lanes: Vec<Name> = known
-            .of(namespace, None, None)
-            .into_iter()
-            .filter_map(|id| Some(known.get(id)?.lane.clone()))
-            .collect();
-        lanes.sort();
-        lanes.dedup();
-        lanes
+    /// The lanes of a namespace that have classes: an execution was submitted to them, and they are in use.
+    pub fn lanes_of(&self, namespace: NamespaceId) -> BTreeSet<Name> {
+        read(&self.classes).lanes(namespace)
     }
 
     /// Adds classes that a transaction read.

@@ -31,8 +31,8 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, ListPage, LogLimit,
-    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
+    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage,
+    LogLimit, NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -145,11 +145,27 @@ impl Store for MemoryStore {
     }
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
-        Ok(self.tables().intern_classes(classes))
+        let mut tables = self.tables();
+        Ok(tables.intern_classes(classes, self.clock.now()))
     }
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
         self.read(|tables, _| tables.classes_after(after))
+    }
+
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
+        let mut tables = self.tables();
+        let now = self.clock.now();
+        Ok(tables.remove_unused_classes(now.minus_ms(unused_ms), now, limit))
+    }
+
+    async fn count_lanes(
+        &self,
+        namespace: NamespaceId,
+        lanes: &[Vec<ClassId>],
+        bound: u64,
+    ) -> Result<Vec<LaneCounts>, Error> {
+        self.read(|tables, _| tables.count_lanes(namespace, lanes, bound))
     }
 
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {

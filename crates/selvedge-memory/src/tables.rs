@@ -2,6 +2,7 @@
 //! sessions.
 
 use bytes::Bytes;
+use selvedge_core::class::UNPOOLED;
 use selvedge_core::execution::ClaimOrder;
 use selvedge_core::filter::ListPosition;
 use selvedge_core::flow::FlowListPosition;
@@ -12,9 +13,10 @@ use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     State, Timestamp,
 };
-use selvedge_store::{FlowDue, NamespaceSettings};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use selvedge_store::{FlowDue, LaneCounts, NamespaceSettings};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
+use std::ops::Bound;
 use uuid::Uuid;
 
 /// An execution with its payloads.
@@ -44,7 +46,7 @@ pub(crate) struct Tables {
     pub frames: BTreeMap<(StreamName, u32), Frame>,
     pub commits: i64,
 
-    /// Waiting executions by class, in claim order.
+    /// Waiting executions by class and by pool, in claim order.
     pub claimable: HashMap<ClassId, BTreeSet<ClaimOrder>>,
     /// Due times of executions, by kind.
     pub due: HashMap<DueKind, BTreeSet<(Timestamp, ExecutionId)>>,
@@ -74,8 +76,10 @@ pub(crate) struct Tables {
 
     namespaces: Vec<Name>,
     pub settings: HashMap<NamespaceId, NamespaceSettings>,
-    classes: Vec<Class>,
+    /// Classes with the time of their last recorded use.
+    classes: BTreeMap<ClassId, (Class, Timestamp)>,
     class_ids: HashMap<Class, ClassId>,
+    newest_class: i32,
 }
 
 fn place(row: &Execution) -> ListPosition {
@@ -98,7 +102,9 @@ impl Tables {
         let row = &record.execution;
         match &row.state {
             State::Waiting => {
-                self.claimable.entry(row.class).or_default().insert(row.claim_order());
+                for range in self.ranges_of(row.class) {
+                    self.claimable.entry(range).or_default().insert(row.claim_order());
+                }
             }
             State::Active(lease) => {
                 self.first_terms.insert((lease.first_term(), row.id));
@@ -124,7 +130,9 @@ impl Tables {
         let row = &record.execution;
         match &row.state {
             State::Waiting => {
-                remove_member(&mut self.claimable, &row.class, &row.claim_order());
+                for range in self.ranges_of(row.class) {
+                    remove_member(&mut self.claimable, &range, &row.claim_order());
+                }
             }
             State::Active(lease) => {
                 self.first_terms.remove(&(lease.first_term(), id));
@@ -212,29 +220,84 @@ impl Tables {
         numbered.map(|(index, name)| (NamespaceId(number(index)), name.clone())).collect()
     }
 
-    pub fn intern_classes(&mut self, classes: &[Class]) -> Vec<(ClassId, Class)> {
-        let mut interned = Vec::with_capacity(classes.len());
-        for class in classes {
-            let next = ClassId(number(self.classes.len()));
-            let id = *self.class_ids.entry(class.clone()).or_insert(next);
-            if id == next {
-                self.classes.push(class.clone());
-            }
-            interned.push((id, class.clone()));
+    /// Returns the ids of classes, and records their use.
+    pub fn intern_classes(&mut self, classes: &[Class], now: Timestamp) -> Vec<(ClassId, Class)> {
+        classes.iter().map(|class| self.intern_class(class, now)).collect()
+    }
+
+    fn intern_class(&mut self, class: &Class, now: Timestamp) -> (ClassId, Class) {
+        if let Some((id, (class, used_at))) =
+            self.class_ids.get(class).and_then(|id| Some((*id, self.classes.get_mut(id)?)))
+        {
+            *used_at = now;
+            return (id, class.clone());
         }
-        interned
+        self.newest_class += 1;
+        let id = ClassId(self.newest_class);
+        let shares_claims = |other: &&Class| {
+            (other.namespace, &other.lane, &other.capabilities)
+                == (class.namespace, &class.lane, &class.capabilities)
+        };
+        let others: Vec<&Class> =
+            self.classes.values().map(|(other, _)| other).filter(shares_claims).collect();
+        let is_pooled = others.iter().filter(|other| other.pool.is_none()).count() >= UNPOOLED;
+        let pool = others.iter().find_map(|other| other.pool).unwrap_or(ClassId(-id.0));
+        let interned = Class { pool: is_pooled.then_some(pool), ..class.clone() };
+        self.class_ids.insert(class.clone(), id);
+        self.classes.insert(id, (interned.clone(), now));
+        (id, interned)
+    }
+
+    /// Looks at classes that were not used since `before`, longest unused first. Removes those that no execution refers to;
+    /// the others count as used.
+    pub fn remove_unused_classes(&mut self, before: Timestamp, now: Timestamp, limit: u32) -> u64 {
+        let referred: HashSet<ClassId> =
+            self.executions.values().map(|record| record.execution.class).collect();
+        let unused = self.classes.iter().filter(|(_, (_, used_at))| *used_at < before);
+        let mut unused: Vec<(Timestamp, ClassId)> = unused.map(|(id, (_, at))| (*at, *id)).collect();
+        unused.sort_unstable();
+        unused.truncate(limit as usize);
+        let before = self.classes.len();
+        for (_, id) in unused {
+            if !referred.contains(&id) {
+                self.classes.remove(&id);
+            } else if let Some((_, used_at)) = self.classes.get_mut(&id) {
+                *used_at = now;
+            }
+        }
+        self.class_ids.retain(|_, id| self.classes.contains_key(id));
+        (before - self.classes.len()) as u64
     }
 
     pub fn classes_after(&self, after: ClassId) -> Vec<(ClassId, Class)> {
-        let numbered = self.classes.iter().enumerate();
-        numbered
-            .map(|(index, class)| (ClassId(number(index)), class.clone()))
-            .filter(|(id, _)| *id > after)
-            .collect()
+        let newer = self.classes.range((Bound::Excluded(after), Bound::Unbounded));
+        newer.map(|(id, (class, _))| (*id, class.clone())).collect()
     }
 
     pub fn newest_class(&self) -> i32 {
-        i32::try_from(self.classes.len()).unwrap_or(i32::MAX)
+        self.newest_class
+    }
+
+    /// Returns a class and its pool.
+    fn ranges_of(&self, class: ClassId) -> impl Iterator<Item = ClassId> + use<> {
+        let pool = self.classes.get(&class).and_then(|(class, _)| class.pool);
+        [Some(class), pool].into_iter().flatten()
+    }
+
+    /// Counts the waiting and active executions of lanes, each given by its classes and pools.
+    pub fn count_lanes(&self, namespace: NamespaceId, lanes: &[Vec<ClassId>], bound: u64) -> Vec<LaneCounts> {
+        let mut active: HashMap<ClassId, u64> = HashMap::new();
+        let leased = self.first_terms.iter().filter_map(|(_, id)| self.executions.get(id));
+        for row in leased.map(|record| &record.execution).filter(|row| row.namespace == namespace) {
+            let range = self.ranges_of(row.class).last().unwrap_or(row.class);
+            *active.entry(range).or_default() += 1;
+        }
+        let waiting = |range: &ClassId| self.claimable.get(range).map_or(0, |waiting| waiting.len() as u64);
+        let lane = |ranges: &Vec<ClassId>| LaneCounts {
+            waiting: ranges.iter().map(waiting).sum::<u64>().min(bound),
+            active: ranges.iter().filter_map(|range| active.get(range)).sum(),
+        };
+        lanes.iter().map(lane).collect()
     }
 }
 

@@ -35,6 +35,7 @@
 //! A bound that is only a hint (start at the last claimed row, and at the head when a claim comes back short) would need none of this.
 //! It was measured and is worse: docs/benchmarks.md, "A bound as a hint".
 
+use crate::connection::history::History;
 use crate::connection::{Connections, failure};
 use crate::row::Micros;
 use crate::sql;
@@ -59,7 +60,7 @@ const MARGIN: Duration = Duration::from_millis(45);
 /// How long no bound is raised after the clock stepped back: longer than a transaction may stay open.
 const REST: Duration = Duration::from_secs(120);
 
-/// A class and a priority.
+/// A class or pool, and a priority.
 type Pair = (i32, i16);
 
 /// A pair to be written with what makes it new: a generation, or 0 to keep the one that is there.
@@ -147,14 +148,18 @@ impl Bounds {
 
     /// The pairs that a transaction which began at this time writes, in order: those not known to be there, and those that
     /// a row may have come to with an older `ready_order`.
-    pub fn to_write(&self, changes: &Changes, began: Timestamp) -> Vec<Written> {
+    pub fn to_write(&self, changes: &Changes, began: Timestamp, history: &History) -> Vec<Written> {
         let inserted = changes.executions.inserted.iter().map(|row| (&row.execution, false));
         let updated = changes.executions.updated.iter().map(|row| (&row.execution, true));
         let ready = inserted.chain(updated).filter(|(row, _)| row.state == State::Waiting);
         let mut written: BTreeMap<Pair, bool> = BTreeMap::new();
         for (row, was_there) in ready {
             let stayed = was_there && has_stayed(changes, row.id);
-            *written.entry(pair(row)).or_default() |= row.ready_order < began && !stayed;
+            let moved = row.ready_order < began && !stayed;
+            *written.entry(pair(row)).or_default() |= moved;
+            if let Some(pool) = history.pool_of(row.class) {
+                *written.entry((pool.0, row.claim_priority())).or_default() |= moved;
+            }
         }
         if !written.is_empty() {
             let remembered = self.remembered();

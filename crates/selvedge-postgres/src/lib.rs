@@ -52,6 +52,7 @@ pub struct PostgresStore {
     writers_key: i64,
     log: Arc<log::Settled>,
     bounds: Arc<bounds::Bounds>,
+    glances: Arc<read::glance::Glances>,
     history: Arc<connection::history::History>,
     listener: Mutex<Listener>,
     tries: transaction::Counters,
@@ -75,7 +76,7 @@ impl PostgresStore {
         let readers = pool(settings.readers, Abandoned::Cancelled)?;
         let background = pool(settings.background, Abandoned::Cancelled)?;
         let writers_key = schema::writers_key(&background).await?;
-        let connection::Caches { bounds, log, history, .. } = caches;
+        let connection::Caches { bounds, glances, log, history, .. } = caches;
         let server = uuid::Uuid::new_v4().simple().to_string();
         let store = PostgresStore {
             writers,
@@ -87,6 +88,7 @@ impl PostgresStore {
             writers_key,
             log,
             bounds,
+            glances,
             history,
             tries: transaction::Counters::default(),
         };

@@ -212,13 +212,14 @@ pub fn held_lease(row: &Row) -> Result<HeldLease, (ExecutionId, String)> {
     })
 }
 
-/// Reads the class in a row of `classes/find` or `classes/list`.
+/// Reads the class in a row of `classes/insert` or `classes/list`.
 pub fn class(row: &Row) -> (ClassId, Class) {
     let class = Class {
         namespace: NamespaceId(row.get(1)),
         lane: Name::trusted(row.get(2)),
         kind: Name::trusted(row.get(3)),
         capabilities: row.get::<_, Vec<&str>>(4).into_iter().map(Name::trusted).collect(),
+        pool: row.get::<_, Option<i32>>(5).map(ClassId),
     };
     (ClassId(row.get(0)), class)
 }

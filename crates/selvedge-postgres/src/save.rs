@@ -7,6 +7,7 @@
 //! in the order of loads.
 
 use crate::bounds::Written;
+use crate::connection::history::History;
 use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::connection::{Connection, StatementError};
 use crate::gates::GateRows;
@@ -64,6 +65,7 @@ pub async fn save_and_commit(
     client: &Connection,
     changes: &Changes,
     pairs: &[Written],
+    history: &History,
 ) -> Result<Answer, StatementError> {
     let body = log::pack(&changes.events);
     let inserted: Vec<(Fixed, Moving)> = changes
@@ -93,7 +95,12 @@ pub async fn save_and_commit(
     });
     streams::delete(changes, &mut saving);
     records::delete(changes, &mut saving);
-    saving.rows(&inserted, &sql::EXECUTIONS_INSERT, |columns| insert(&changes.executions.inserted, columns));
+    saving.rows(&inserted, &sql::EXECUTIONS_INSERT, |columns| {
+        let pool = |row: &Inserted| history.pool_of(row.execution.class).map(|pool| pool.0);
+        let mut parameters = insert(&changes.executions.inserted, columns);
+        parameters.push(column(&changes.executions.inserted, pool));
+        parameters
+    });
     saving.rows(&updated, &sql::EXECUTIONS_UPDATE, |columns| update(&changes.executions.updated, columns));
     saving.rows(&rewired, &sql::EXECUTIONS_REWIRE, rewire);
     saving.rows(&changes.history_pages, &sql::HISTORY_PAGES_INSERT, |pages| {

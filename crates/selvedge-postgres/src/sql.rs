@@ -5,12 +5,13 @@
 //! `{gate_budget}` and the like for the stored codes of states and kinds. Codes are filled in as literals and not
 //! passed as parameters: only a literal lets the planner prove that the predicate of a partial index holds.
 
+use selvedge_core::class::UNPOOLED;
 use selvedge_core::execution::AGEING_MS;
 use selvedge_core::flow::FlowState;
 use selvedge_core::gate::GateKind;
 use selvedge_core::rows::PASSED_MAX;
 use selvedge_core::state::StateName;
-use selvedge_store::FlowDue;
+use selvedge_store::{COUNT_SCAN_MAX, FlowDue};
 use std::sync::LazyLock;
 
 /// The columns of an execution.
@@ -78,6 +79,8 @@ const BOUND: &str = "case when ($2::bigint[])[width_bucket({pair_key}, $2)] = {p
     then ($4::timestamptz[])[width_bucket({pair_key}, $2)] \
     else '-infinity' end";
 
+/// The most sessions that `overview/glance` returns.
+pub const REGISTERED_LIMIT: usize = 1000;
 /// The most numbers that `log/list_newest` returns.
 pub const NEWEST_LIMIT: usize = 1000;
 
@@ -105,6 +108,9 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("session", SESSION);
     add("signal", SIGNAL);
     add("step", STEP);
+    add("count_scan", &COUNT_SCAN_MAX.to_string());
+    add("registered_limit", &REGISTERED_LIMIT.to_string());
+    add("unpooled", &UNPOOLED.to_string());
     add("waitpoint", WAITPOINT);
     for state in StateName::ALL {
         add(state.as_str(), &state.code().to_string());
@@ -154,11 +160,16 @@ macro_rules! statements {
 statements! {
     BOUNDS_FIND_FIRST_WAITING = "bounds/find_first_waiting";
     BOUNDS_FIND_OLDEST_WRITER = "bounds/find_oldest_writer";
+    CLASS_PRIORITIES_DELETE = "class_priorities/delete";
     CLASS_PRIORITIES_UPSERT = "class_priorities/upsert";
-    CLASSES_FIND = "classes/find";
+    CLASSES_DELETE_UNUSED = "classes/delete_unused";
     CLASSES_INSERT = "classes/insert";
     CLASSES_LIST = "classes/list";
+    CLASSES_MARK_REMOVAL = "classes/mark_removal";
+    CLASSES_READ_REMOVAL = "classes/read_removal";
     CLASSES_RESTORE = "classes/restore";
+    EXECUTIONS_COUNT_ACTIVE = "executions/count_active";
+    EXECUTIONS_COUNT_BY_RANGE = "executions/count_by_range";
     EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";
     EXECUTIONS_COUNT_HELD = "executions/count_held";
     EXECUTIONS_COUNT_WAITING = "executions/count_waiting";
@@ -172,6 +183,7 @@ statements! {
     EXECUTIONS_LIST_BY_STATE = "executions/list_by_state";
     EXECUTIONS_LIST_BY_TAG = "executions/list_by_tag";
     EXECUTIONS_LIST_DUE = "executions/list_due";
+    EXECUTIONS_LIST_NEWEST = "executions/list_newest";
     EXECUTIONS_LIST_LONE = "executions/list_lone";
     EXECUTIONS_LIST_WAITING = "executions/list_waiting";
     EXECUTIONS_LOCK = "executions/lock";
@@ -193,6 +205,7 @@ statements! {
     FLOWS_DELETE = "flows/delete";
     FLOWS_INSERT = "flows/insert";
     FLOWS_LIST = "flows/list";
+    FLOWS_LIST_BY_NAME = "flows/list_by_name";
     FLOWS_LIST_BY_STATE = "flows/list_by_state";
     FLOWS_LIST_BY_TAG = "flows/list_by_tag";
     FLOWS_LIST_DUE = "flows/list_due";
@@ -223,6 +236,7 @@ statements! {
     KEYS_DELETE_EXPIRED = "keys/delete_expired";
     KEYS_INSERT = "keys/insert";
     KEYS_READ = "keys/read";
+    LEASES_CHECK = "leases/check";
     LEASES_LIST = "leases/list";
     LEASES_LIST_EXPIRED = "leases/list_expired";
     LEDGER_ADD = "ledger/add";
@@ -251,6 +265,7 @@ statements! {
     OUTBOX_LIST_STALE = "outbox/list_stale";
     OUTBOX_LOCK = "outbox/lock";
     OUTBOX_UPSERT = "outbox/upsert";
+    OVERVIEW_GLANCE = "overview/glance";
     OVERVIEW_READ = "overview/read";
     SERVER_IDENTIFY = "server/identify";
     SESSIONS_DELETE = "sessions/delete";

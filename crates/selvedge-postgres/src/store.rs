@@ -16,7 +16,7 @@ use selvedge_core::{
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, ListPage, LogLimit,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage, LogLimit,
     NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 use uuid::Uuid;
@@ -63,6 +63,10 @@ impl Store for PostgresStore {
         self.list_classes(after).await
     }
 
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
+        self.remove_classes(unused_ms, limit).await
+    }
+
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
         self.read_executions(ids, payloads).await
     }
@@ -91,6 +95,15 @@ impl Store for PostgresStore {
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
         self.count_executions(filter, bound).await
+    }
+
+    async fn count_lanes(
+        &self,
+        namespace: NamespaceId,
+        lanes: &[Vec<ClassId>],
+        bound: u64,
+    ) -> Result<Vec<LaneCounts>, Error> {
+        self.count_in_lanes(namespace, lanes, bound).await
     }
 
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
@@ -222,6 +235,10 @@ impl Store for PostgresStore {
 
     async fn overview(&self) -> Result<Overview, Error> {
         self.read_overview().await
+    }
+
+    async fn glance(&self) -> Result<Overview, Error> {
+        self.read_glance().await
     }
 
     async fn due(

@@ -68,3 +68,8 @@ pub fn bound_arguments(store: &PostgresStore, class: ClassId) -> String {
         bounds.join(", ")
     )
 }
+
+/// Returns the times at which searches for due rows start, as SQL literals for the parameters of `overview/glance`.
+pub fn glance_arguments(store: &PostgresStore) -> String {
+    store.glances.arguments(store.writers_key)
+}

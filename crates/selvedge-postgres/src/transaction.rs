@@ -118,8 +118,8 @@ impl PostgresStore {
                     return Ok(Saved::default());
                 }
                 Demand::Save(changes) => {
-                    let pairs = self.bounds.to_write(&changes, began);
-                    let answer = save::save_and_commit(connection, &changes, &pairs).await?;
+                    let pairs = self.bounds.to_write(&changes, began, &self.history);
+                    let answer = save::save_and_commit(connection, &changes, &pairs, &self.history).await?;
                     // An error that the server has answered: the commit on the wire has ended the transaction without effect.
                     if answer.as_ref().err().is_none_or(|error| error.code().is_some()) {
                         connection.leave_transaction();

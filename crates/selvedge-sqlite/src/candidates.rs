@@ -82,9 +82,12 @@ fn first(
     limit: usize,
     passed: &HashSet<ExecutionId>,
 ) -> rusqlite::Result<Vec<Head>> {
-    let mut statement = connection.prepare_cached(&sql::EXECUTIONS_FIND_CANDIDATES)?;
+    let mut of_class = connection.prepare_cached(&sql::EXECUTIONS_FIND_CANDIDATES)?;
+    let mut of_pool = connection.prepare_cached(&sql::EXECUTIONS_FIND_POOLED)?;
     let mut heads: BinaryHeap<Head> = BinaryHeap::new();
     for class in classes {
+        // A pool has a negative id.
+        let statement = if class.0 < 0 { &mut of_pool } else { &mut of_class };
         let mut range = statement.query([class.0])?;
         while let Some(row) = range.next()? {
             let head = Head {

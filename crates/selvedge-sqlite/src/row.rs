@@ -135,13 +135,14 @@ pub fn tags(row: &Row<'_>, column: usize) -> rusqlite::Result<Result<BTreeMap<St
     Ok(columns::tags(text.as_deref()))
 }
 
-/// Reads the class in (id, namespace, lane, kind, capabilities).
+/// Reads the class in (id, namespace, lane, kind, capabilities, pool).
 pub fn class(row: &Row<'_>) -> rusqlite::Result<(ClassId, Class)> {
     let class = Class {
         namespace: NamespaceId(row.get(1)?),
         lane: name(row, 2)?,
         kind: name(row, 3)?,
         capabilities: json(row, 4, "capabilities")?,
+        pool: row.get::<_, Option<i32>>(5)?.map(ClassId),
     };
     Ok((ClassId(row.get(0)?), class))
 }

@@ -7,12 +7,13 @@
 //!
 //! No statement locks rows: one thread writes, and readers see snapshots.
 
+use selvedge_core::class::UNPOOLED;
 use selvedge_core::execution::AGEING_MS;
 use selvedge_core::flow::FlowState;
 use selvedge_core::gate::GateKind;
 use selvedge_core::state::StateName;
-use selvedge_store::FlowDue;
 use selvedge_store::columns::COUNTED;
+use selvedge_store::{COUNT_SCAN_MAX, FlowDue};
 use std::sync::LazyLock;
 
 /// The columns of an execution.
@@ -74,6 +75,8 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("signal", SIGNAL);
     add("step", STEP);
     add("token_key", TOKEN_KEY);
+    add("count_scan", &COUNT_SCAN_MAX.to_string());
+    add("unpooled", &UNPOOLED.to_string());
     add("waitpoint", WAITPOINT);
     for state in StateName::ALL {
         add(state.as_str(), &state.code().to_string());
@@ -121,16 +124,22 @@ macro_rules! statements {
 }
 
 statements! {
-    CLASSES_FIND = "classes/find";
+    CLASSES_DELETE = "classes/delete";
     CLASSES_INSERT = "classes/insert";
     CLASSES_LIST = "classes/list";
+    CLASSES_LIST_UNUSED = "classes/list_unused";
+    CLASSES_TOUCH = "classes/touch";
     CLOCK_READ_FLOOR = "clock/read_floor";
+    EXECUTIONS_COUNT_ACTIVE = "executions/count_active";
     EXECUTIONS_COUNT_AHEAD = "executions/count_ahead";
     EXECUTIONS_COUNT_HELD = "executions/count_held";
+    EXECUTIONS_COUNT_POOLED = "executions/count_pooled";
+    EXECUTIONS_COUNT_WAITING = "executions/count_waiting";
     EXECUTIONS_DELETE = "executions/delete";
     EXECUTIONS_FETCH = "executions/fetch";
     EXECUTIONS_FIND_CANDIDATES = "executions/find_candidates";
     EXECUTIONS_FIND_HELD = "executions/find_held";
+    EXECUTIONS_FIND_POOLED = "executions/find_pooled";
     EXECUTIONS_FIND_NEXT_DUE = "executions/find_next_due";
     EXECUTIONS_INSERT = "executions/insert";
     EXECUTIONS_LIST = "executions/list";
@@ -138,6 +147,8 @@ statements! {
     EXECUTIONS_LIST_BY_STATE = "executions/list_by_state";
     EXECUTIONS_LIST_BY_TAG = "executions/list_by_tag";
     EXECUTIONS_LIST_DUE = "executions/list_due";
+    EXECUTIONS_LIST_OLDEST = "executions/list_oldest";
+    EXECUTIONS_LIST_NEWEST = "executions/list_newest";
     EXECUTIONS_LIST_LONE = "executions/list_lone";
     EXECUTIONS_READ = "executions/read";
     EXECUTIONS_FIND_PASSING = "executions/find_passing";
@@ -155,6 +166,7 @@ statements! {
     FLOWS_FIND_NEXT_DUE = "flows/find_next_due";
     FLOWS_INSERT = "flows/insert";
     FLOWS_LIST = "flows/list";
+    FLOWS_LIST_BY_NAME = "flows/list_by_name";
     FLOWS_LIST_BY_STATE = "flows/list_by_state";
     FLOWS_LIST_BY_TAG = "flows/list_by_tag";
     FLOWS_LIST_DUE = "flows/list_due";

@@ -1,6 +1,7 @@
 //! The contract of a store, fulfilled: changes go to the writer, reads to a reader.
 
 use crate::connection::failure::failure;
+use crate::connection::job::JobContext;
 use crate::connection::owner::Epoch;
 use crate::read::{due, flows, list, names};
 use crate::transaction::decide;
@@ -20,7 +21,7 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, ListPage, LogLimit,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage, LogLimit,
     NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 use uuid::Uuid;
@@ -59,11 +60,21 @@ impl Store for SqliteStore {
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         let classes = classes.to_vec();
-        self.write(move |context| names::intern_classes(context.connection, classes).map_err(failure)).await
+        let intern = move |context: &JobContext<'_>| {
+            names::intern_classes(context.connection, classes, context.now).map_err(failure)
+        };
+        self.write(intern).await
     }
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
         self.readers.read(move |connection| names::classes_after(connection, after)).await
+    }
+
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
+        let remove = move |context: &JobContext<'_>| {
+            names::remove_unused_classes(context.connection, context.now, unused_ms, limit).map_err(failure)
+        };
+        self.write(remove).await
     }
 
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
@@ -98,6 +109,16 @@ impl Store for SqliteStore {
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
         let filter = filter.clone();
         self.readers.read(move |connection| list::count(connection, &filter, bound)).await
+    }
+
+    async fn count_lanes(
+        &self,
+        namespace: NamespaceId,
+        lanes: &[Vec<ClassId>],
+        bound: u64,
+    ) -> Result<Vec<LaneCounts>, Error> {
+        let lanes = lanes.to_vec();
+        self.readers.read(move |connection| list::count_lanes(connection, namespace, &lanes, bound)).await
     }
 
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {

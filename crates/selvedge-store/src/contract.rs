@@ -217,6 +217,15 @@ impl LogLimit {
     }
 }
 
+/// The number of executions in a lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneCounts {
+    /// Executions that are waiting, whether the lane is paused or not.
+    pub waiting: u64,
+    /// Executions that are active.
+    pub active: u64,
+}
+
 /// The settings of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceSettings {
@@ -308,11 +317,20 @@ pub trait Store: Send + Sync + 'static {
         namespace: NamespaceId,
         settings: NamespaceSettings,
     ) -> Result<(), Error>;
-    /// Returns the ids of classes in the order of the argument; missing classes are created. Writers of classes exclude each
-    /// other, so ids become visible in ascending order: a reader that sees an id has seen all smaller ones.
+    /// Returns the ids of classes in the order of the argument; missing classes are created, and the use of all of them is
+    /// recorded. Writers of classes exclude each other, so ids become visible in ascending order: a reader that sees an id has
+    /// seen all smaller ones. The first [`UNPOOLED`](selvedge_core::class::UNPOOLED) classes of a lane and capability set have
+    /// no pool, later ones share one.
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error>;
     /// Returns the classes with ids greater than `after`, in ascending order.
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error>;
+
+    /// Looks at up to `limit` classes that were not used for `unused_ms` milliseconds, removes those that no execution refers
+    /// to, and returns how many were removed. The others count as used, so that they do not hide the classes behind them.
+    /// Bounded work: a class may stay although it could be removed. Ids are never used again. Callers use the id of a class
+    /// only for [`USED_EVERY_MS`](selvedge_core::class::USED_EVERY_MS) after they
+    /// interned it.
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error>;
 
     /// Returns executions by id with the payloads asked for, in no particular order; unknown ids are omitted. An unreadable
     /// row fails the call.
@@ -335,8 +353,18 @@ pub trait Store: Send + Sync + 'static {
         limit: u32,
         payloads: Payloads,
     ) -> Result<ListPage, Error>;
-    /// Returns the number of executions that match, or `bound` if there are more.
+    /// Returns the number of executions that match, or `bound` if there are more. Where no index has a condition, only
+    /// the newest [`COUNT_SCAN_MAX`](crate::COUNT_SCAN_MAX) executions of the namespace are counted.
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error>;
+    /// Counts the waiting and the active executions of lanes of a namespace, in the order of the argument, which has the
+    /// classes without a pool and the pools of each lane. Waiting ones are counted up to `bound` per lane, and at most
+    /// 100 000 active executions of the namespace are looked at.
+    async fn count_lanes(
+        &self,
+        namespace: NamespaceId,
+        lanes: &[Vec<ClassId>],
+        bound: u64,
+    ) -> Result<Vec<LaneCounts>, Error>;
     /// Returns the pages of an execution's history that were moved out of its row, oldest first.
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error>;
     /// Returns the number of waiting executions of the same class that precede this waiting execution in claim order, or
@@ -409,6 +437,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns the next due times of all background work. Cheap: reads only the heads of indexes.
     async fn overview(&self) -> Result<Overview, Error>;
+    /// Returns an overview at a cost that depends neither on the number of sessions nor on what other users of the database
+    /// do. It may leave out times that are more than 3 s ahead, sessions that may be deleted, and rows that became due with
+    /// a time in the past. Default: the complete overview.
+    async fn glance(&self) -> Result<Overview, Error> {
+        self.overview().await
+    }
     /// Returns a page of the executions that are due for `kind`, earliest first.
     async fn due(
         &self,

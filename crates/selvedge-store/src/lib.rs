@@ -17,10 +17,10 @@ mod list;
 mod wrapper;
 
 pub use contract::{
-    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Head, LogLimit, NamespaceSettings,
-    Notification, Overview, Store, Stored, Transaction,
+    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Head, LaneCounts, LogLimit,
+    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 pub use error::Error;
-pub use list::{ListPage, ListScan, PAGE_BYTES, SCAN_MAX, within_page};
+pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, SCAN_MAX, within_page};
 pub use selvedge_core::Demand;
 pub use wrapper::StoreWrapper;

@@ -14,6 +14,8 @@ use std::collections::HashMap;
 
 /// The most entries of an index that one page scans, unless the page has room for more rows than that.
 pub const SCAN_MAX: usize = 10_000;
+/// The most executions that a count visits where no index has its conditions: the newest ones.
+pub const COUNT_SCAN_MAX: usize = 20_000;
 /// The size from which on a page ends, in bytes: of its rows, and of their payloads.
 pub const PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// The smallest and largest number of entries per scan. The first scans are small, because most filters match often.

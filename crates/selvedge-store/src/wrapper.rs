@@ -2,7 +2,7 @@
 //! benchmarks.
 
 use crate::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, ListPage, LogLimit,
+    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage, LogLimit,
     NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
@@ -74,6 +74,21 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::classes_after`].
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
         self.inner().classes_after(after).await
+    }
+
+    /// See [`Store::remove_unused_classes`].
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
+        self.inner().remove_unused_classes(unused_ms, limit).await
+    }
+
+    /// See [`Store::count_lanes`].
+    async fn count_lanes(
+        &self,
+        namespace: NamespaceId,
+        lanes: &[Vec<ClassId>],
+        bound: u64,
+    ) -> Result<Vec<LaneCounts>, Error> {
+        self.inner().count_lanes(namespace, lanes, bound).await
     }
 
     /// See [`Store::fetch`].
@@ -242,6 +257,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().ledger_of(execution).await
     }
 
+    /// See [`Store::glance`].
+    async fn glance(&self) -> Result<Overview, Error> {
+        self.inner().glance().await
+    }
+
     /// See [`Store::overview`].
     async fn overview(&self) -> Result<Overview, Error> {
         self.inner().overview().await
@@ -369,6 +389,19 @@ impl<T: StoreWrapper> Store for T {
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
         StoreWrapper::classes_after(self, after).await
+    }
+
+    async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
+        StoreWrapper::remove_unused_classes(self, unused_ms, limit).await
+    }
+
+    async fn count_lanes(
+        &self,
+        namespace: NamespaceId,
+        lanes: &[Vec<ClassId>],
+        bound: u64,
+    ) -> Result<Vec<LaneCounts>, Error> {
+        StoreWrapper::count_lanes(self, namespace, lanes, bound).await
     }
 
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
@@ -507,6 +540,10 @@ impl<T: StoreWrapper> Store for T {
 
     async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
         StoreWrapper::ledger_of(self, execution).await
+    }
+
+    async fn glance(&self) -> Result<Overview, Error> {
+        StoreWrapper::glance(self).await
     }
 
     async fn overview(&self) -> Result<Overview, Error> {

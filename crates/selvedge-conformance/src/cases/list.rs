@@ -46,6 +46,8 @@ macro_rules! conformance_cases {
                 a_changed_priority_or_a_revoked_lease_changes_the_claim_order
                 a_claim_takes_at_most_its_maximum_and_carries_the_inputs
                 a_claim_takes_only_waiting_executions_of_its_classes
+                a_lane_with_many_kinds_is_claimed_in_order_and_by_kind
+                a_claim_by_kind_beside_one_of_any_kind_gets_its_executions
                 candidates_are_the_first_of_their_classes_except_those_to_skip
                 candidates_behind_those_that_name_a_refusing_gate_are_found_too
                 a_submission_and_a_claim_share_one_transaction
@@ -134,11 +136,16 @@ macro_rules! conformance_cases {
                 a_stream_is_deleted_with_its_execution_and_with_no_other
                 a_decision_that_is_begun_again_appends_once
             }
+            execution::lanes: {
+                lanes_are_counted_by_their_waiting_and_active_executions
+            }
             execution::interning: {
                 concurrent_interning_gives_a_namespace_one_id
                 the_settings_of_a_namespace_are_its_own_and_have_defaults
                 classes_that_differ_in_any_part_have_different_ids
                 a_reader_that_sees_a_class_has_seen_all_earlier_ones
+                the_first_classes_of_a_lane_have_no_pool_and_later_ones_share_one
+                unused_classes_are_removed_and_their_ids_are_not_used_again
             }
             flows::submission: {
                 a_flow_is_submitted_whole_and_read_back_with_every_edge_at_both_ends

@@ -177,6 +177,7 @@ impl Harness {
             lane: Name::trusted(lane),
             kind: Name::trusted(kind),
             capabilities: BTreeSet::new(),
+            pool: None,
         };
         self.intern(vec![class.clone()]).await.find(&class).expect("it is interned")
     }

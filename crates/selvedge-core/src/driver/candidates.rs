@@ -33,12 +33,12 @@ impl Search {
     }
 
     /// Drops the classes that were requested before, and raises the limits of claims that share classes.
-    pub fn only_new(&mut self, candidates: &mut Vec<Candidates>) {
+    pub fn only_new(&mut self, candidates: &mut Vec<Candidates>, work: &Work) {
         for asked in candidates.iter_mut() {
             asked.classes.retain(|class| !self.classes.contains(class));
         }
         candidates.retain(|asked| !asked.classes.is_empty());
-        raise_shared_limits(candidates);
+        raise_shared_limits(candidates, work);
         self.classes.extend(candidates.iter().flat_map(|asked| asked.classes.iter().copied()));
         self.asked.extend(candidates.iter().cloned());
     }
@@ -81,7 +81,7 @@ impl Search {
         }
         let mut classes: Vec<ClassId> = self.classes.iter().copied().collect();
         classes.sort_unstable();
-        let waiting: Vec<ExecutionId> = work.waiting(&classes).collect();
+        let waiting: HashSet<ExecutionId> = work.waiting(&classes).collect();
         let is_refused = |id: &&ExecutionId| {
             let row = work.find(**id).ok().flatten();
             row.is_some_and(|row| work.has_requested_gates_of(row) && refusal(row, work).is_some())
@@ -112,12 +112,13 @@ impl Search {
 
 /// Raises the limits of claims whose classes overlap: they compete for the same executions, so each asks for as many as
 /// all of them want together.
-fn raise_shared_limits(candidates: &mut [Candidates]) {
+fn raise_shared_limits(candidates: &mut [Candidates], work: &Work) {
     if candidates.len() < 2 {
         return;
     }
-    let overlap =
-        |a: &Candidates, b: &Candidates| a.classes.iter().any(|id| b.classes.binary_search(id).is_ok());
+    let contains =
+        |a: &Candidates, b: &Candidates| a.classes.iter().any(|class| work.is_in_range(*class, &b.classes));
+    let overlap = |a: &Candidates, b: &Candidates| contains(a, b) || contains(b, a);
     let wanted = |one: &Candidates| {
         candidates.iter().filter(|other| overlap(one, other)).map(|other| other.limit).sum::<u32>()
     };

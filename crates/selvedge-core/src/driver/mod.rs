@@ -334,7 +334,7 @@ impl<H: Host> Driver<H> {
                 self.cached.leave_out(self.admission.gates, &mut needs);
             }
         }
-        self.search.only_new(&mut needs.queries.candidates);
+        self.search.only_new(&mut needs.queries.candidates, &self.work);
         needs
     }
 

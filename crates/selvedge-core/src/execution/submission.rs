@@ -244,6 +244,7 @@ impl Submission {
             lane: self.lane.clone(),
             kind: self.kind.clone(),
             capabilities: self.capabilities.clone(),
+            pool: None,
         }
     }
 

@@ -1,10 +1,48 @@
 //! The view of claims on a transaction: the loaded waiting executions, and the rows that a claim carries.
 
 use super::Work;
+use crate::execution::ClaimOrder;
 use crate::rows::ResultChange;
 use crate::table::Entry;
-use crate::{ClassId, Execution, ExecutionId, Outcome, State};
-use std::collections::BTreeSet;
+use crate::{ClassId, Classes, Execution, ExecutionId, Outcome, State};
+use std::collections::{BTreeSet, HashMap};
+
+/// Waiting executions in claim order, by their class and, where it has one, by its pool.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    by_class: HashMap<ClassId, BTreeSet<ClaimOrder>>,
+    by_pool: HashMap<ClassId, BTreeSet<ClaimOrder>>,
+}
+
+impl Ready {
+    pub(super) fn insert(&mut self, classes: &Classes, class: ClassId, order: ClaimOrder) {
+        self.by_class.entry(class).or_default().insert(order);
+        if let Some(pool) = classes.pool_of(class) {
+            self.by_pool.entry(pool).or_default().insert(order);
+        }
+    }
+
+    /// Removes an execution. Reports whether it was there.
+    pub(super) fn remove(&mut self, classes: &Classes, class: ClassId, order: ClaimOrder) -> bool {
+        let pool = || classes.pool_of(class);
+        if !self.by_pool.is_empty()
+            && let Some(pooled) = pool().and_then(|pool| self.by_pool.get_mut(&pool))
+        {
+            pooled.remove(&order);
+        }
+        self.by_class.get_mut(&class).is_some_and(|set| set.remove(&order))
+    }
+
+    /// Iterates over all executions, in no particular order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &ClaimOrder> {
+        self.by_class.values().flatten()
+    }
+
+    /// Returns the executions of a class or pool.
+    fn of(&self, range: &ClassId) -> Option<&BTreeSet<ClaimOrder>> {
+        self.by_class.get(range).or_else(|| self.by_pool.get(range))
+    }
+}
 
 impl Work {
     /// Returns the loaded executions that belong to flows.
@@ -12,9 +50,9 @@ impl Work {
         self.executions.rows().filter(|row| row.flow.is_some())
     }
 
-    /// Iterates over the loaded waiting executions of these classes, in claim order within each class.
+    /// Iterates over the loaded waiting executions of these classes and pools, in claim order within each class.
     pub fn waiting(&self, classes: &[ClassId]) -> impl Iterator<Item = ExecutionId> {
-        classes.iter().filter_map(|class| self.ready.get(class)).flatten().map(|(_, id)| *id)
+        classes.iter().filter_map(|class| self.ready.of(class)).flatten().map(|(_, id)| *id)
     }
 
     /// Returns the first execution, in claim order, that a claim on these classes can take. Skips executions of which the
@@ -22,7 +60,7 @@ impl Work {
     pub fn next_claimable(&self, classes: &[ClassId]) -> Option<ExecutionId> {
         classes
             .iter()
-            .filter_map(|class| self.ready.get(class))
+            .filter_map(|class| self.ready.of(class))
             .filter_map(|set| {
                 set.iter()
                     .find(|(_, id)| self.executions.entry(id).is_some_and(|entry| self.is_claimable(entry)))
@@ -71,7 +109,7 @@ impl Work {
     /// Returns the classes of the executions that became waiting in this transaction and whose gates were requested,
     /// one entry for each execution.
     pub fn newly_waiting_classes(&self) -> Vec<ClassId> {
-        let ids = self.ready.values().flatten().map(|(_, id)| id);
+        let ids = self.ready.all().map(|(_, id)| id);
         let changed = ids.filter_map(|id| self.executions.entry(id)).filter(|entry| !entry.is_unchanged());
         let admissible = changed.filter(|entry| self.has_requested_gates_of(&entry.row));
         admissible.map(|entry| entry.row.class).collect()

@@ -40,7 +40,7 @@ impl Work {
         self.classes = classes;
     }
 
-    /// Returns the classes that a worker with this scope may claim, in id order.
+    /// Returns the classes and pools that a worker with this scope may claim from, in id order.
     pub fn covered(&self, scope: &ClaimScope) -> Vec<ClassId> {
         self.classes.covered(scope)
     }
@@ -50,9 +50,19 @@ impl Work {
         self.classes.newest()
     }
 
-    /// Returns the lane of a class, if the class is known.
+    /// Returns the classes and pools in whose ranges claims find executions of a class.
+    pub(super) fn ranges_of(&self, class: ClassId) -> impl Iterator<Item = ClassId> + use<> {
+        [Some(class), self.classes.pool_of(class)].into_iter().flatten()
+    }
+
+    /// Reports whether a claim on these classes and pools, in id order, may take executions of a class.
+    pub(crate) fn is_in_range(&self, class: ClassId, ranges: &[ClassId]) -> bool {
+        self.ranges_of(class).any(|range| ranges.binary_search(&range).is_ok())
+    }
+
+    /// Returns the lane of a class or pool, if it is known.
     pub fn lane_of(&self, class: ClassId) -> Option<&Name> {
-        self.classes.get(class).map(|class| &class.lane)
+        self.classes.lane_of(class)
     }
 
     /// Reports whether an execution was to be locked if free and another transaction has locked it.

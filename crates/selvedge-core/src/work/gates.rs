@@ -189,7 +189,7 @@ impl Work {
         held.filter(|id| {
             self.executions.entry(id).is_some_and(|Entry { row, .. }| {
                 row.state.gate().is_some_and(|gate| gate.kind == GateKind::Fair)
-                    && classes.contains(&row.class)
+                    && self.is_in_range(row.class, classes)
             })
         })
     }
@@ -260,9 +260,7 @@ impl Work {
     /// Withdraws a waiting execution from the claims of this transaction.
     pub fn withhold(&mut self, id: ExecutionId) {
         let Some(entry) = self.executions.entry(&id) else { return };
-        if let Some(ready) = self.ready.get_mut(&entry.row.class) {
-            ready.remove(&entry.row.claim_order());
-        }
+        self.ready.remove(&self.classes, entry.row.class, entry.row.claim_order());
     }
 
     /// Records the place that an execution had in the claim order when a gate released it first.
@@ -349,9 +347,8 @@ impl Work {
         let (class, old_order) = (row.class, row.claim_order());
         row.detail.own_priority = Some(row.priority);
         let order = row.claim_order();
-        if let Some(ready) = self.ready.get_mut(&class).filter(|ready| ready.contains(&old_order)) {
-            ready.remove(&old_order);
-            ready.insert(order);
+        if self.ready.remove(&self.classes, class, old_order) {
+            self.ready.insert(&self.classes, class, order);
         }
         self.change_gate(name, |gate| {
             gate.active += 1;
@@ -365,9 +362,8 @@ impl Work {
         let is_out_of_line = |row: &Execution| {
             row.spec.required_gates.fairness_key.is_some() && row.detail.own_priority.is_none()
         };
-        let ready = self.ready.values().flatten();
         let mut found: Vec<_> =
-            ready.filter(|(_, id)| self.executions.get(id).is_some_and(is_out_of_line)).collect();
+            self.ready.all().filter(|(_, id)| self.executions.get(id).is_some_and(is_out_of_line)).collect();
         found.sort_unstable();
         found.into_iter().map(|(_, id)| *id).collect()
     }

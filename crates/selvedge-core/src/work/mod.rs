@@ -16,7 +16,7 @@ mod rows;
 pub use context::Context;
 pub use gates::LaneShares;
 
-use crate::execution::{ClaimOrder, Slots};
+use crate::execution::Slots;
 use crate::fact::Fact;
 use crate::filter::tag_text;
 use crate::flow::{Counts, FlowState};
@@ -34,8 +34,8 @@ use crate::table::{Access, Table};
 use crate::transition::allowed;
 use crate::wiring::Wiring;
 use crate::{
-    ClassId, Classes, Entropy, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Outcome, Refusal,
-    Session, State, Timestamp,
+    Classes, Entropy, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Outcome, Refusal, Session,
+    State, Timestamp,
 };
 use bytes::Bytes;
 use rows::ExecutionExtra;
@@ -58,8 +58,8 @@ pub struct Work {
     skipped: HashSet<ExecutionId>,
     unreadable: HashMap<ExecutionId, String>,
     relatives: HashMap<ExecutionId, StoredRelative>,
-    /// The loaded waiting executions of each class, in claim order.
-    ready: HashMap<ClassId, BTreeSet<ClaimOrder>>,
+    /// The loaded waiting executions.
+    ready: claims::Ready,
     /// Number of executions that became waiting in this transaction. Gives each its own position in the claim order.
     readied: i64,
     /// Executions that ended or reopened in this transaction and whose downstreams have not been updated yet.
@@ -152,7 +152,7 @@ impl Work {
             skipped: HashSet::new(),
             unreadable: HashMap::new(),
             relatives: HashMap::new(),
-            ready: HashMap::new(),
+            ready: claims::Ready::default(),
             readied: 0,
             unpropagated: BTreeSet::new(),
             replaced: Vec::new(),
@@ -384,9 +384,7 @@ impl Work {
             let added = row.tags.iter().filter(|(name, value)| before.get(*name) != Some(value));
             added.for_each(|(name, value)| self.tags.add(tag_entry(row, name, value)));
         }
-        if let Some(set) = self.ready.get_mut(&row.class) {
-            set.remove(&old_order);
-        }
+        self.ready.remove(&self.classes, row.class, old_order);
         row.version += 1;
         let slots = (from == StateName::Active && to != StateName::Active)
             .then(|| std::mem::take(&mut row.detail.slots))
@@ -571,7 +569,7 @@ impl Work {
         if let Some(entry) = self.executions.entry(&id)
             && entry.row.state == State::Waiting
         {
-            self.ready.entry(entry.row.class).or_default().insert(entry.row.claim_order());
+            self.ready.insert(&self.classes, entry.row.class, entry.row.claim_order());
         }
     }
 }

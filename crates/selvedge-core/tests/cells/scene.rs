@@ -144,5 +144,5 @@ fn is_parent(row: &Execution) -> bool {
 /// Returns the class of every row.
 fn class() -> Class {
     let [lane, kind] = ["default", "kind"].map(Name::trusted);
-    Class { namespace: NAMESPACE, lane, kind, capabilities: Default::default() }
+    Class { namespace: NAMESPACE, lane, kind, capabilities: Default::default(), pool: None }
 }

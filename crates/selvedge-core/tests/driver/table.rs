@@ -36,7 +36,7 @@ pub fn name(text: &str) -> Name {
 /// Returns the class of every row.
 pub fn class() -> Class {
     let (lane, kind) = (name("default"), name("kind"));
-    Class { namespace: NAMESPACE, lane, kind, capabilities: Default::default() }
+    Class { namespace: NAMESPACE, lane, kind, capabilities: Default::default(), pool: None }
 }
 
 /// Returns the gate of the lane of every row.

@@ -96,6 +96,7 @@ impl Scene {
             lane: name("default"),
             kind: name("kind"),
             capabilities: BTreeSet::from([name("gpu")]),
+            pool: None,
         };
         let mut scene = Scene {
             row: execution(1, State::Waiting),

@@ -43,6 +43,7 @@ fn class() -> Class {
         lane: name("default"),
         kind: name("kind"),
         capabilities: Default::default(),
+        pool: None,
     }
 }
 

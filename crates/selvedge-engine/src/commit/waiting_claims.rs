@@ -20,7 +20,7 @@ use crate::registry::Registry;
 use crate::sync::lock;
 use selvedge_core::gate::draws::lane_gate;
 use selvedge_core::rules::claim::Claim;
-use selvedge_core::{ClaimScope, ClassId, GateId, SessionId};
+use selvedge_core::{ClaimScope, ClassId, Classes, GateId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -40,9 +40,9 @@ pub struct WaitingClaims {
 struct Inner {
     next_id: u64,
     claims: HashMap<u64, WaitingClaim>,
-    /// The ids of the claims that cover a class, longest waiting first.
+    /// The ids of the claims that cover a class or pool, longest waiting first.
     by_class: HashMap<ClassId, Vec<u64>>,
-    /// The number of wake-ups for each class.
+    /// The number of wake-ups for each class and pool.
     class_wake_ups: HashMap<ClassId, u64>,
     /// The number of wake-ups for each instance, by its counter.
     instance_wake_ups: HashMap<usize, u64>,
@@ -189,12 +189,14 @@ impl WaitingClaims {
         if classes.is_empty() {
             return;
         }
+        let known = self.registry.classes();
         let mut inner = self.lock();
         for class in classes {
-            *inner.class_wake_ups.entry(*class).or_default() += 1;
-            let Some(id) = inner.by_class.get(class).and_then(|ids| ids.first().copied()) else {
-                continue;
-            };
+            for range in ranges_of(*class, &known) {
+                *inner.class_wake_ups.entry(range).or_default() += 1;
+            }
+            let waiting = ranges_of(*class, &known).filter_map(|range| inner.by_class.get(&range)?.first());
+            let Some(id) = waiting.min().copied() else { continue };
             if let Some(waiting) = inner.remove(id) {
                 let _ = waiting.wake_up.send(WakeUp::Ask);
             }
@@ -237,8 +239,10 @@ impl WaitingClaims {
 
     /// The lanes of the claims that may take executions of these classes.
     pub fn lanes(&self, classes: &BTreeSet<ClassId>) -> Vec<GateId> {
+        let known = self.registry.classes();
         let inner = self.lock();
-        let ids = classes.iter().filter_map(|class| inner.by_class.get(class)).flatten();
+        let ranges = classes.iter().flat_map(|class| ranges_of(*class, &known));
+        let ids = ranges.filter_map(|range| inner.by_class.get(&range)).flatten();
         ids.filter_map(|id| inner.claims.get(id)).flat_map(|waiting| waiting.lanes.iter().copied()).collect()
     }
 
@@ -249,11 +253,13 @@ impl WaitingClaims {
         claimable: BTreeMap<ClassId, usize>,
         fits: &dyn Fn(&[GateId]) -> bool,
     ) -> Vec<Box<dyn CommitTask>> {
+        let known = self.registry.classes();
         let mut inner = self.lock();
         let mut taken = Vec::new();
         for (class, mut count) in claimable {
             while count > 0 {
-                let Some(waiting) = inner.first(class, fits).and_then(|id| inner.remove(id)) else { break };
+                let first = ranges_of(class, &known).filter_map(|range| inner.first(range, fits)).min();
+                let Some(waiting) = first.and_then(|id| inner.remove(id)) else { break };
                 count = count.saturating_sub(waiting.claim.max as usize);
                 let (task, reply) = new_task(waiting.claim);
                 // If the caller left at this very moment, its claim must not take anything.
@@ -264,6 +270,11 @@ impl WaitingClaims {
         }
         taken
     }
+}
+
+/// Returns a class and its pool: claims that cover either may take its executions.
+fn ranges_of(class: ClassId, known: &Classes) -> impl Iterator<Item = ClassId> {
+    [Some(class), known.pool_of(class)].into_iter().flatten()
 }
 
 /// Returns the key of the instance that makes a claim.
@@ -285,10 +296,10 @@ impl Inner {
         Watermark(wake_ups + of_instance + self.full_wake_ups + classes.len() as u64)
     }
 
-    /// Returns the claim that has waited longest of those that may be handed an execution of this class.
-    fn first(&self, class: ClassId, fits: &dyn Fn(&[GateId]) -> bool) -> Option<u64> {
+    /// Returns the claim that has waited longest of those that may be handed an execution of this class or pool.
+    fn first(&self, range: ClassId, fits: &dyn Fn(&[GateId]) -> bool) -> Option<u64> {
         let accepts = |waiting: &WaitingClaim| waiting.accepts_handover && fits(&waiting.lanes);
-        let mut ids = self.by_class.get(&class)?.iter();
+        let mut ids = self.by_class.get(&range)?.iter();
         ids.find(|id| self.claims.get(id).is_some_and(accepts)).copied()
     }
 

@@ -214,7 +214,8 @@ impl Namespace {
     /// Creates a filter for lists and bulk actions, limited to a lane and a kind if given.
     pub async fn filter(&self, lane: Option<&str>, kind: Option<&str>) -> Result<Filter, Error> {
         self.inner().registry.refresh_classes().await?;
-        let classes = Some(self.inner().registry.of(self.id(), lane, kind));
+        let narrows = lane.is_some() || kind.is_some();
+        let classes = narrows.then(|| self.inner().registry.of(self.id(), lane, kind));
         Ok(Filter { classes, ..Filter::all(self.id()) })
     }
 
@@ -242,7 +243,8 @@ impl Namespace {
             // Lanes may have changed since: the items are shown as the filter found them.
             true => views.iter_mut().for_each(|view| {
                 let row = &view.stored.execution;
-                view.lane_is_paused = row.state == State::Waiting && filter.paused.contains(&row.class);
+                view.lane_is_paused =
+                    row.state == State::Waiting && filter.paused.binary_search(&row.class).is_ok();
             }),
             false => self.load_lane_pauses(&mut views).await?,
         }
@@ -255,14 +257,15 @@ impl Namespace {
         Ok(self.inner().store.count(&filter, bound).await?)
     }
 
-    /// Adds the classes of paused lanes to a filter that tells waiting executions from held ones.
+    /// Adds what the store needs for a filter on the state waiting: the classes, by which the store finds waiting
+    /// executions, and the classes of paused lanes, if the filter tells waiting executions from held ones.
     async fn with_paused_lanes(&self, filter: &Filter) -> Result<Filter, Error> {
         let mut filter = filter.clone();
-        if !tells_paused_lanes(&filter) {
-            return Ok(filter);
-        }
-        let lanes = self.paused_lanes().await?;
-        if lanes.is_empty() {
+        let lanes = match tells_paused_lanes(&filter) {
+            true => self.paused_lanes().await?,
+            false => Vec::new(),
+        };
+        if lanes.is_empty() && !filter.states.contains(&StateName::Waiting) {
             return Ok(filter);
         }
         let registry = &self.inner().registry;
@@ -271,6 +274,7 @@ impl Namespace {
         filter.classes = Some(classes);
         filter.paused =
             lanes.iter().flat_map(|lane| registry.of(self.id(), Some(lane.as_str()), None)).collect();
+        filter.paused.sort_unstable();
         Ok(filter)
     }
 

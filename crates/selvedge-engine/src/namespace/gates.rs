@@ -4,7 +4,6 @@ use super::{KeyedCalls, Namespace};
 use crate::Error;
 use crate::adoption::adopt_active;
 use selvedge_core::Rule;
-use selvedge_core::filter::Filter;
 use selvedge_core::gate::patch::ConfigPatch;
 use selvedge_core::gate::{Adoption, Amounts, Config, Gate, GateKind, GateName};
 use selvedge_core::name::{KEY_LIMIT, NAME_LIMIT};
@@ -12,8 +11,9 @@ use selvedge_core::rules::gates::budget::{Counted, Reset, Spend};
 use selvedge_core::rules::gates::check::CheckGate;
 use selvedge_core::rules::gates::configure::{Configure, Configured, Setting};
 use selvedge_core::rules::keyed::{Answered, Keyed};
-use selvedge_core::state::StateName;
-use selvedge_core::{ExecutionId, Name, Refusal};
+use selvedge_core::{ClassId, ExecutionId, Name, Refusal};
+use selvedge_store::LaneCounts;
+use std::collections::BTreeSet;
 
 /// The bound up to which the use of a gate is counted.
 const COUNT_BOUND: u64 = 10_000;
@@ -180,35 +180,52 @@ impl Namespace {
         let mut gates = self.inner().store.list_gates(self.id(), kind, after, limit + 1).await?;
         if kind == GateKind::Lane {
             self.inner().registry.refresh_classes().await?;
+            let configured: BTreeSet<Name> = gates.iter().map(|gate| gate.name.name.clone()).collect();
             let used = self.inner().registry.lanes_of(self.id()).into_iter();
             let used = used.filter(|lane| after.is_none_or(|after| lane > after));
-            let names = used.map(|lane| GateName::new(self.id(), GateKind::Lane, lane));
-            let missing: Vec<GateName> =
-                names.filter(|name| gates.iter().all(|gate| gate.name != *name)).collect();
-            gates.extend(missing.into_iter().map(Gate::new));
+            let missing = used.filter(|lane| !configured.contains(lane)).take(limit as usize + 1);
+            let names = missing.map(|lane| GateName::new(self.id(), GateKind::Lane, lane));
+            gates.extend(names.map(Gate::new));
             gates.sort_by(|a, b| a.name.cmp(&b.name));
         }
         let more = gates.len() > limit as usize;
         gates.truncate(limit as usize);
-        let mut views = Vec::with_capacity(gates.len());
-        for gate in gates {
-            views.push(self.gate_view(gate).await?);
-        }
-        Ok((views, more))
+        Ok((self.gate_views(gates).await?, more))
     }
 
     async fn gate_view(&self, gate: Gate) -> Result<GateView, Error> {
+        let name = gate.name.clone();
+        let not_counted = || GateView { active: 0, waiting: 0, gate: Gate::new(name) };
+        Ok(self.gate_views(vec![gate]).await?.pop().unwrap_or_else(not_counted))
+    }
+
+    /// Counts the use of gates. All lanes of a page are counted together.
+    async fn gate_views(&self, gates: Vec<Gate>) -> Result<Vec<GateView>, Error> {
         let store = &self.inner().store;
-        if gate.name.kind != GateKind::Lane {
-            let waiting = store.held_by(gate.id(), COUNT_BOUND).await?;
-            return Ok(GateView { active: gate.active.into(), waiting, gate });
-        }
-        let classes = Some(self.inner().registry.of(self.id(), Some(&gate.name.name), None));
-        let count = |state: StateName| {
-            let filter = Filter { classes: classes.clone(), states: vec![state], ..Filter::all(self.id()) };
-            async move { store.count(&filter, COUNT_BOUND).await }
+        let classes = self.inner().registry.classes();
+        let lanes: Vec<Vec<ClassId>> = gates
+            .iter()
+            .filter(|gate| gate.name.kind == GateKind::Lane)
+            .map(|gate| classes.ranges_of(self.id(), &gate.name.name))
+            .collect();
+        let counts = match lanes.is_empty() {
+            true => Vec::new(),
+            false => store.count_lanes(self.id(), &lanes, COUNT_BOUND).await?,
         };
-        let (active, waiting) = (count(StateName::Active).await?, count(StateName::Waiting).await?);
-        Ok(GateView { gate, active, waiting })
+        let mut counts = counts.into_iter();
+        let mut views = Vec::with_capacity(gates.len());
+        for gate in gates {
+            views.push(match gate.name.kind {
+                GateKind::Lane => {
+                    let LaneCounts { waiting, active } = counts.next().unwrap_or_default();
+                    GateView { gate, active, waiting }
+                }
+                GateKind::Key | GateKind::Quota | GateKind::Budget | GateKind::Fair => {
+                    let waiting = store.held_by(gate.id(), COUNT_BOUND).await?;
+                    GateView { active: gate.active.into(), waiting, gate }
+                }
+            });
+        }
+        Ok(views)
     }
 }

@@ -19,6 +19,7 @@ mod retention;
 mod runtime;
 mod scans;
 mod suspension_timeout;
+mod unused_classes;
 mod waitpoint_expiry;
 mod worker_liveness;
 
@@ -37,6 +38,8 @@ use std::time::Duration;
 const PAGE: u32 = 500;
 /// The maximum number of pages per tick.
 const PAGES: u32 = 20;
+/// The time after which a tick that deletes rows begins no further page. The next tick continues at once.
+const DELETE_FOR: Duration = Duration::from_secs(5);
 
 /// All reconcilers.
 fn all() -> Vec<Arc<dyn Reconciler>> {
@@ -55,6 +58,7 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(worker_liveness::WorkerLiveness),
         Arc::new(retention::Retention),
         Arc::new(log_window::LogWindow::default()),
+        Arc::new(unused_classes::UnusedClasses::default()),
     ]
 }
 

@@ -1,9 +1,12 @@
 //! `retention`: deletes executions and flows whose retention is over, expired idempotency keys of calls, and old
 //! best-effort frames.
+//!
+//! A tick deletes page by page until nothing is left or its time is over; the next tick then continues at once. The four
+//! kinds of rows are deleted side by side, so that none waits for a backlog of another.
 
 use super::runtime::{ReconcilerContext, RowId};
 use super::scans::due;
-use super::{PAGE, PAGES, Reconciler, Tally};
+use super::{DELETE_FOR, PAGE, Reconciler, Tally};
 use crate::Error;
 use crate::sync::{into_inner, lock};
 use async_trait::async_trait;
@@ -12,7 +15,10 @@ use selvedge_core::{DueKind, Timestamp};
 use selvedge_store::{FlowDue, Overview};
 use std::collections::HashSet;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The maximum number of keys or frames that one statement deletes.
+const DELETED_PAGE: u32 = 2000;
 
 /// Deletes rows whose retention is over.
 pub struct Retention;
@@ -34,22 +40,43 @@ impl Reconciler for Retention {
     }
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
-        let mut tally = due::scan(context, DueKind::Retention).await?;
-        tally += delete_flows(context).await?;
-        let keys = context.store.delete_expired_keys(PAGE).await?;
-        let frames = context.store.delete_old_frames(PAGE).await?;
-        tally.scanned += keys + frames;
-        tally.done += keys + frames;
+        let until = Instant::now() + DELETE_FOR;
+        let (executions, flows, keys, frames) = tokio::join!(
+            due::scan_until(context, DueKind::Retention, until),
+            delete_flows(context, until),
+            delete_pages(until, || context.store.delete_expired_keys(DELETED_PAGE)),
+            delete_pages(until, || context.store.delete_old_frames(DELETED_PAGE)),
+        );
+        let mut tally = executions?;
+        tally += flows?;
+        tally += keys?;
+        tally += frames?;
         Ok(tally)
+    }
+}
+
+/// Deletes pages of rows until one is not full or the time is over.
+async fn delete_pages<F>(until: Instant, delete: impl Fn() -> F) -> Result<Tally, Error>
+where
+    F: Future<Output = Result<u64, selvedge_store::Error>>,
+{
+    let mut tally = Tally::default();
+    loop {
+        let deleted = delete().await?;
+        tally.scanned += deleted;
+        tally.done += deleted;
+        if deleted < u64::from(DELETED_PAGE) || Instant::now() >= until {
+            return Ok(tally);
+        }
     }
 }
 
 /// Deletes flows with their members: a large flow in chunks, its own row with the last chunk. A crash in between leaves
 /// a flow that is marked as being deleted and is found again.
-async fn delete_flows(context: &ReconcilerContext) -> Result<Tally, Error> {
+async fn delete_flows(context: &ReconcilerContext, until: Instant) -> Result<Tally, Error> {
     let mut tally = Tally::default();
     let mut after = None;
-    for _ in 0..PAGES {
+    loop {
         let flows = context.store.due_flows(FlowDue::Delete, after, PAGE).await?;
         let found = flows.len();
         after = flows.last().map(|flow| (flow.due_at, flow.flow));
@@ -74,9 +101,8 @@ async fn delete_flows(context: &ReconcilerContext) -> Result<Tally, Error> {
             let unfinished = into_inner(unfinished);
             remaining = candidates.into_iter().filter(|flow| unfinished.contains(&flow.flow)).collect();
         }
-        if found < PAGE as usize {
-            break;
+        if found < PAGE as usize || Instant::now() >= until {
+            return Ok(tally);
         }
     }
-    Ok(tally)
 }

@@ -153,6 +153,10 @@ impl StoreWrapper for FaultyStore {
         self.store.fetch(ids, payloads).await
     }
 
+    async fn glance(&self) -> Result<Overview, Error> {
+        StoreWrapper::overview(self).await
+    }
+
     async fn overview(&self) -> Result<Overview, Error> {
         self.apply_fault(Call::Overview).await?;
         self.store.overview().await

@@ -10,6 +10,7 @@ mod gates;
 mod handover;
 mod keys;
 mod lists;
+mod many_names;
 mod namespaces;
 mod payloads;
 mod replay;

@@ -14,13 +14,16 @@
 //!   is refused: this process would claim the work of one lane or tenant as that of another. Every call then fails as
 //!   unavailable, until the process is started again and reads the names anew.
 //!
-//! Namespaces and classes are never deleted, so otherwise every known one is found.
+//! Namespaces are never deleted. Unused classes are, and their ids are never used again. A removal first records the
+//! highest id that existed then (`class_removal`), in the same transaction. An absent class with an id up to that number
+//! was therefore removed: its insertion was committed before the removal, and a database that has lost the one has lost
+//! the other. This process forgets it.
 
 use crate::{row, sql};
 use selvedge_core::{Class, ClassId, Name, NamespaceId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 use tokio_postgres::{Client, Error};
 
@@ -30,6 +33,8 @@ pub struct History {
     number: AtomicU64,
     server: Mutex<Server>,
     known: Mutex<Known>,
+    /// The pools of the known classes that have one.
+    pools: RwLock<HashMap<i32, i32>>,
 }
 
 /// The server that the latest connection led to.
@@ -94,8 +99,28 @@ impl History {
 
     /// Remembers classes that were read or written.
     pub fn learn_classes(&self, classes: &[(ClassId, Class)]) {
-        if !classes.is_empty() {
-            self.known().classes.extend(classes.iter().map(|(id, class)| (id.0, class.clone())));
+        if classes.is_empty() {
+            return;
+        }
+        self.known().classes.extend(classes.iter().map(|(id, class)| (id.0, class.clone())));
+        let mut pooled = classes.iter().filter_map(|(id, class)| Some((id.0, class.pool?.0))).peekable();
+        if pooled.peek().is_some() {
+            self.pools.write().unwrap_or_else(PoisonError::into_inner).extend(pooled);
+        }
+    }
+
+    /// Returns the pool of a class that was read or written.
+    pub fn pool_of(&self, class: ClassId) -> Option<ClassId> {
+        self.pools.read().unwrap_or_else(PoisonError::into_inner).get(&class.0).copied().map(ClassId)
+    }
+
+    /// Forgets classes that were removed.
+    pub fn forget_classes(&self, removed: &[i32]) {
+        let mut known = self.known();
+        let mut pools = self.pools.write().unwrap_or_else(PoisonError::into_inner);
+        for class in removed {
+            known.classes.remove(class);
+            pools.remove(class);
         }
     }
 
@@ -106,10 +131,12 @@ impl History {
     /// Compares the known names with the database of a new connection, and inserts missing ones. Returns whether names were
     /// missing, or the reason why the connection must not be used.
     pub async fn check(&self, client: &mut Client) -> Result<Result<bool, String>, Error> {
-        let known = self.known().clone();
+        let mut known = self.known().clone();
         if known.namespaces.is_empty() && known.classes.is_empty() {
             return Ok(Ok(false));
         }
+        let removed = known.remove_absent(client).await?;
+        self.forget_classes(&removed);
         Ok(match known.compare(client).await? {
             Comparison::Same => Ok(false),
             Comparison::Other(what) => Err(what),
@@ -129,6 +156,20 @@ impl History {
 }
 
 impl Known {
+    /// Forgets the classes that the database has removed, and returns them.
+    async fn remove_absent(&mut self, client: &Client) -> Result<Vec<i32>, Error> {
+        let upto: i32 = client.query_one(sql::CLASSES_READ_REMOVAL.as_str(), &[]).await?.get(0);
+        if upto == 0 {
+            return Ok(Vec::new());
+        }
+        let rows = client.query(sql::CLASSES_LIST.as_str(), &[&0_i32]).await?;
+        let found: HashSet<i32> = rows.iter().map(|row| row.get(0)).collect();
+        let absent = self.classes.range(..=upto).map(|(id, _)| *id);
+        let removed: Vec<i32> = absent.filter(|id| !found.contains(id)).collect();
+        removed.iter().for_each(|id| drop(self.classes.remove(id)));
+        Ok(removed)
+    }
+
     async fn compare(&self, client: &Client) -> Result<Comparison, Error> {
         let rows = client.query(sql::NAMESPACES_LIST.as_str(), &[]).await?;
         let namespaces: HashMap<i32, &str> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
@@ -168,7 +209,14 @@ impl Known {
             transaction
                 .execute(
                     sql::CLASSES_RESTORE.as_str(),
-                    &[id, &class.namespace.0, &class.lane.as_str(), &class.kind.as_str(), &capabilities],
+                    &[
+                        id,
+                        &class.namespace.0,
+                        &class.lane.as_str(),
+                        &class.kind.as_str(),
+                        &capabilities,
+                        &class.pool.map(|pool| pool.0),
+                    ],
                 )
                 .await?;
         }

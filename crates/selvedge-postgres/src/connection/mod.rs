@@ -17,6 +17,7 @@ pub use pool::{Abandoned, Connection, Connections};
 
 use crate::bounds::Bounds;
 use crate::log::Settled;
+use crate::read::glance::Glances;
 use growth::Growth;
 use history::History;
 use selvedge_store::Error;
@@ -159,6 +160,8 @@ pub fn quote(name: &str) -> String {
 pub struct Caches {
     /// The positions at which claims start to search.
     pub bounds: Arc<Bounds>,
+    /// The times at which searches for due rows start.
+    pub glances: Arc<Glances>,
     /// The settled part of the log.
     pub log: Arc<Settled>,
     /// The names that the process has learned.
@@ -185,6 +188,7 @@ impl Caches {
     fn forget_rows(&self) {
         self.history.changed();
         self.bounds.forget();
+        self.glances.forget();
         self.log.forget();
     }
 }

@@ -29,6 +29,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 10, minimum_reader: 8, sql: include_str!("../migrations/0010_namespaces.sql") },
     // A program that does not know the issues of waitpoints would accept a token that was replaced by a new one.
     Migration { version: 11, minimum_reader: 11, sql: include_str!("../migrations/0011_waitpoints.sql") },
+    // A program that does not know pools would insert executions that claims do not find.
+    Migration { version: 12, minimum_reader: 12, sql: include_str!("../migrations/0012_large_tables.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

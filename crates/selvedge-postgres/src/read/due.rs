@@ -16,7 +16,7 @@ use uuid::Uuid;
 const START: (Micros, Uuid) = (Micros(0), Uuid::nil());
 
 /// Pairs each kind that has a time with its time.
-fn first_of<K>(kinds: impl IntoIterator<Item = K>, first: Vec<Option<Micros>>) -> Vec<(K, Timestamp)> {
+pub fn first_of<K>(kinds: impl IntoIterator<Item = K>, first: Vec<Option<Micros>>) -> Vec<(K, Timestamp)> {
     kinds.into_iter().zip(first).filter_map(|(kind, at)| Some((kind, at?.time()))).collect()
 }
 
@@ -56,7 +56,7 @@ impl PostgresStore {
             [&FORGET_MS, &outbox.as_slice(), &flows.as_slice(), &BEST_EFFORT_MS, &kinds.as_slice()];
         let rows = self.query_in_background(&sql::OVERVIEW_READ, &parameters).await?;
         let row = rows.first().ok_or_else(|| Error::Failed("the overview returned no row".into()))?;
-        Ok(Overview {
+        let overview = Overview {
             now: row.get::<_, Micros>(0).time(),
             next: first_of(DueKind::ALL, row.get(1)),
             expired_leases: row.get(2),
@@ -66,7 +66,9 @@ impl PostgresStore {
             flows: first_of(FlowDue::ALL, row.get(6)),
             gates: row.get::<_, Option<Micros>>(7).map(Micros::time),
             lanes: row.get(8),
-        })
+        };
+        self.glances.lower(&overview);
+        Ok(overview)
     }
 
     pub(crate) async fn find_due(
@@ -75,7 +77,8 @@ impl PostgresStore {
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        let (at, id) = after.map_or(START, |(at, id)| (at.into(), id.0));
+        let start = || (self.glances.since(kind), Uuid::nil());
+        let (at, id) = after.map_or_else(start, |(at, id)| (at.into(), id.0));
         let parameters: [&(dyn ToSql + Sync); 4] = [&kind.code(), &at, &id, &i64::from(limit)];
         Ok(self
             .query_in_background(&sql::EXECUTIONS_LIST_DUE, &parameters)

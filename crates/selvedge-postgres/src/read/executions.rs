@@ -6,11 +6,14 @@ use crate::{PostgresStore, sql};
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::state::StateName;
 use selvedge_core::{ClassId, Execution, ExecutionId, NamespaceId, Session};
-use selvedge_store::{Error, Head, ListPage, ListScan, Stored};
+use selvedge_store::{Error, Head, LaneCounts, ListPage, ListScan, Stored};
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+/// The most active executions that a count of lanes looks at.
+const ACTIVE_MAX: i64 = 100_000;
 /// The number of rows per page where a count reads the rows.
 const COUNTED_PAGE: u32 = 500;
 
@@ -146,6 +149,30 @@ impl PostgresStore {
             sources.iter().map(|source| (count(source.text), source.parameters(None, bound as i64)));
         let rows = self.query_in_one_snapshot(statements.collect()).await?;
         Ok(rows.iter().map(|row| row.get::<_, i64>(0) as u64).sum::<u64>().min(bound))
+    }
+
+    /// Counts the waiting and active executions of lanes, each given by its classes and pools.
+    pub(crate) async fn count_in_lanes(
+        &self,
+        namespace: NamespaceId,
+        lanes: &[Vec<ClassId>],
+        bound: u64,
+    ) -> Result<Vec<LaneCounts>, Error> {
+        let counts = |rows: Vec<Row>| -> HashMap<i32, u64> {
+            rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1) as u64)).collect()
+        };
+        let active = self.query(&sql::EXECUTIONS_COUNT_ACTIVE, &[&namespace.0, &ACTIVE_MAX]).await?;
+        let ranges: Vec<i32> = lanes.iter().flatten().map(|range| range.0).collect();
+        let waiting = self.query(&sql::EXECUTIONS_COUNT_BY_RANGE, &[&ranges, &(bound as i64)]).await?;
+        let (active, waiting) = (counts(active), counts(waiting));
+        let sum = |counts: &HashMap<i32, u64>, lane: &[ClassId]| {
+            lane.iter().filter_map(|range| counts.get(&range.0)).sum::<u64>()
+        };
+        let lane = |lane: &Vec<ClassId>| LaneCounts {
+            active: sum(&active, lane),
+            waiting: sum(&waiting, lane).min(bound),
+        };
+        Ok(lanes.iter().map(lane).collect())
     }
 
     /// Counts the executions of a list, up to `bound`.

@@ -4,7 +4,7 @@ use super::list::END_OF_TIME;
 use crate::connection::pipeline::{Parameters, as_refs};
 use crate::row::{self, Micros};
 use crate::{PostgresStore, load, sql};
-use selvedge_core::flow::{FlowFilter, FlowListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::rows::Members;
 use selvedge_core::{Execution, Flow, FlowId, Name};
 use selvedge_store::Error;
@@ -15,6 +15,8 @@ use uuid::Uuid;
 fn source(filter: &FlowFilter) -> &'static str {
     if filter.tag.is_some() {
         &sql::FLOWS_LIST_BY_TAG
+    } else if filter.name.is_some() {
+        &sql::FLOWS_LIST_BY_NAME
     } else if !filter.states.is_empty() {
         &sql::FLOWS_LIST_BY_STATE
     } else {
@@ -35,9 +37,11 @@ fn parameters(filter: &FlowFilter, after: Option<FlowListPosition>, limit: i64) 
         Box::new(filter.name.as_ref().map(Name::to_string)),
         Box::new(limit),
     ];
+    let states: Vec<i16> = filter.states.iter().map(|state| state.code()).collect();
     if filter.tag.is_some() || !filter.states.is_empty() {
-        let states: Vec<i16> = filter.states.iter().map(|state| state.code()).collect();
         parameters.push(Box::new((!states.is_empty()).then_some(states)));
+    } else if filter.name.is_some() {
+        parameters.push(Box::new(FlowState::ALL.map(FlowState::code).to_vec()));
     }
     if let Some(tag) = &filter.tag {
         parameters.push(Box::new(tag.clone()));

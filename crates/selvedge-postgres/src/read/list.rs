@@ -7,6 +7,7 @@ use selvedge_core::ClassId;
 use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::state::StateName;
 use selvedge_store::Error;
+use std::collections::BTreeSet;
 use uuid::Uuid;
 
 /// Later than every stored time: the year 10000.
@@ -14,6 +15,9 @@ pub const END_OF_TIME: Micros = Micros(253_402_300_800_000_000);
 /// Up to this number waiting executions are read through the index of claims and sorted. More are found by scanning the
 /// list.
 const FEW_WAITING: i64 = 1000;
+
+/// The most ranges of the claim index that are searched for waiting executions.
+const RANGES_MAX: usize = 2000;
 
 /// A statement with its parameters, except those of the page.
 pub struct Source {
@@ -95,6 +99,10 @@ impl PostgresStore {
             classes: classes.clone().filter(|_| by_statement),
             last: Last::None,
         };
+        let list: &'static str = match compared {
+            Compared::ByStatement => &sql::EXECUTIONS_LIST_NEWEST,
+            Compared::ByCaller => &sql::EXECUTIONS_LIST,
+        };
         // The statement uses an index without states, so the caller compares them.
         let scan = |text, states: &[StateName]| source(text, if by_statement { states } else { &[] });
         if let Some(flow) = filter.flow {
@@ -107,19 +115,19 @@ impl PostgresStore {
             return Ok(vec![Source { last: Last::Tag(tag.clone()), ..tagged }]);
         }
         if filter.states.is_empty() {
-            return Ok(vec![scan(&sql::EXECUTIONS_LIST, &[]), source(&sql::EXECUTIONS_LIST_ACTIVE, &[])]);
+            return Ok(vec![scan(list, &[]), source(&sql::EXECUTIONS_LIST_ACTIVE, &[])]);
         }
         let (mut sources, mut indexed_states, mut scanned_states) = (Vec::new(), Vec::new(), Vec::new());
         for state in &filter.states {
             match state {
                 StateName::Active => sources.push(source(&sql::EXECUTIONS_LIST_ACTIVE, &[])),
                 StateName::Completed => scanned_states.push(*state),
-                StateName::Waiting => match &classes {
-                    Some(few) if self.few_are_waiting(few).await? => {
+                StateName::Waiting => match self.few_waiting(filter, compared).await? {
+                    Some(ranges) => {
                         let waiting = source(&sql::EXECUTIONS_LIST_WAITING, &[]);
-                        sources.push(Source { classes: classes.clone(), ..waiting });
+                        sources.push(Source { classes: Some(ranges), ..waiting });
                     }
-                    Some(_) | None => scanned_states.push(*state),
+                    None => scanned_states.push(*state),
                 },
                 StateName::WaitingDependencies
                 | StateName::Delayed
@@ -134,7 +142,7 @@ impl PostgresStore {
         // A scan of the list finds all states but active ones.
         if !scanned_states.is_empty() {
             scanned_states.append(&mut indexed_states);
-            sources.push(scan(&sql::EXECUTIONS_LIST, &scanned_states));
+            sources.push(scan(list, &scanned_states));
         }
         if !indexed_states.is_empty() {
             sources.push(source(&sql::EXECUTIONS_LIST_BY_STATE, &indexed_states));
@@ -142,9 +150,21 @@ impl PostgresStore {
         Ok(sources)
     }
 
-    /// Reports whether these classes have few waiting executions.
-    async fn few_are_waiting(&self, classes: &[i32]) -> Result<bool, Error> {
-        let rows = self.query(&sql::EXECUTIONS_COUNT_WAITING, &[&classes, &(FEW_WAITING + 1)]).await?;
-        Ok(rows.first().is_some_and(|row| row.get::<_, i64>(0) <= FEW_WAITING))
+    /// If the classes of a filter have few waiting executions, returns the ranges of the claim index that contain all of
+    /// them. The caller compares the classes: a pool contains other classes too.
+    async fn few_waiting(&self, filter: &Filter, compared: Compared) -> Result<Option<Vec<i32>>, Error> {
+        let Some(classes) = &filter.classes else { return Ok(None) };
+        let range = |class: &ClassId| match compared {
+            Compared::ByCaller => self.history.pool_of(*class).unwrap_or(*class).0,
+            Compared::ByStatement => class.0,
+        };
+        let ranges: BTreeSet<i32> = classes.iter().map(range).collect();
+        if ranges.len() > RANGES_MAX {
+            return Ok(None);
+        }
+        let ranges: Vec<i32> = ranges.into_iter().collect();
+        let rows = self.query(&sql::EXECUTIONS_COUNT_WAITING, &[&ranges, &(FEW_WAITING + 1)]).await?;
+        let few = rows.first().is_some_and(|row| row.get::<_, i64>(0) <= FEW_WAITING);
+        Ok(few.then_some(ranges))
     }
 }

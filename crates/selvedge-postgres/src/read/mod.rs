@@ -3,6 +3,7 @@
 mod due;
 mod executions;
 mod flows;
+pub mod glance;
 pub mod list;
 mod names;
 

@@ -3,10 +3,17 @@
 use crate::connection::failure;
 use crate::row;
 use crate::{PostgresStore, sql};
+use selvedge_core::class::USED_EVERY_MS;
 use selvedge_core::{Class, ClassId, Name, NamespaceId};
 use selvedge_store::{Error, NamespaceSettings};
+use std::collections::BTreeSet;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+
+/// Excludes other writers of classes, and no reader.
+const LOCK_CLASSES: &str = "lock table classes in share row exclusive mode";
+/// The number of executions per namespace that a removal of classes looks at for the classes they refer to.
+const OLDEST_LOOKED_AT: i64 = 10_000;
 
 impl PostgresStore {
     /// Two statements: the first waits for another server that inserts the same name, the second sees the committed row.
@@ -42,20 +49,18 @@ impl PostgresStore {
         self.execute(&sql::NAMESPACES_UPDATE, &[&namespace.0, &suspension_timeout_ms]).await.map(drop)
     }
 
-    /// The lock on the table makes the numbers of classes visible in order and without gaps.
+    /// The lock on the table makes the numbers of classes visible in order.
     pub(crate) async fn intern_classes(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
         let client = self.background.get().await?;
         let intern = async {
-            client.batch_execute("lock table classes in share row exclusive mode").await.map_err(failure)?;
+            client.batch_execute(LOCK_CLASSES).await.map_err(failure)?;
             let insert = client.prepare_cached(&sql::CLASSES_INSERT).await.map_err(failure)?;
-            let find = client.prepare_cached(&sql::CLASSES_FIND).await.map_err(failure)?;
             let mut interned = Vec::new();
             for class in classes {
                 let capabilities: Vec<&str> = class.capabilities.iter().map(Name::as_str).collect();
                 let parameters: [&(dyn ToSql + Sync); 4] =
                     [&class.namespace.0, &class.lane.as_str(), &class.kind.as_str(), &capabilities];
-                client.execute(&insert, &parameters).await.map_err(failure)?;
-                let row = client.query_one(&find, &parameters).await.map_err(failure)?;
+                let row = client.query_one(&insert, &parameters).await.map_err(failure)?;
                 interned.push(row::class(&row));
             }
             Ok(interned)
@@ -63,6 +68,33 @@ impl PostgresStore {
         let interned = client.transaction("begin", intern).await?;
         self.history.learn_classes(&interned);
         Ok(interned)
+    }
+
+    /// Removes unused classes. Under the same lock as interning, so no class is used again meanwhile.
+    pub(crate) async fn remove_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
+        let client = self.background.get().await?;
+        let remove = async {
+            client.batch_execute(LOCK_CLASSES).await.map_err(failure)?;
+            let mark = client.prepare_cached(&sql::CLASSES_MARK_REMOVAL).await.map_err(failure)?;
+            client.execute(&mark, &[]).await.map_err(failure)?;
+            let delete = client.prepare_cached(&sql::CLASSES_DELETE_UNUSED).await.map_err(failure)?;
+            // The time for which a class is used without being interned again, and as much for the transaction that uses it.
+            let used_later_ms = 2 * USED_EVERY_MS;
+            let parameters: [&(dyn ToSql + Sync); 4] =
+                [&unused_ms, &used_later_ms, &i64::from(limit), &OLDEST_LOOKED_AT];
+            let rows = client.query(&delete, &parameters).await.map_err(failure)?;
+            let removed: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+            if !removed.is_empty() {
+                let pairs = client.prepare_cached(&sql::CLASS_PRIORITIES_DELETE).await.map_err(failure)?;
+                let pools: BTreeSet<i32> = rows.iter().filter_map(|row| row.get(1)).collect();
+                let pools: Vec<i32> = pools.into_iter().collect();
+                client.execute(&pairs, &[&removed, &pools]).await.map_err(failure)?;
+            }
+            Ok(removed)
+        };
+        let removed = client.transaction("begin", remove).await?;
+        self.history.forget_classes(&removed);
+        Ok(removed.len() as u64)
     }
 
     pub(crate) async fn list_classes(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {

@@ -94,7 +94,9 @@ async fn tables(plain: &Client) -> Tables {
         }
         // Old best-effort frames are not readable, so they cannot be copied.
         let condition = if table == "frames" { "where not best_effort" } else { "" };
-        let text = format!("select to_jsonb(t)::text from {table} t {condition} order by 1");
+        // The use of a class is recorded at the time of the copy.
+        let left_out = if table == "classes" { "used_at" } else { "" };
+        let text = format!("select (to_jsonb(t) - '{left_out}')::text from {table} t {condition} order by 1");
         let rows = plain.query(&text, &[]).await.expect("rows are read");
         tables.insert(table, rows.iter().map(|row| row.get(0)).collect());
     }

@@ -5,8 +5,10 @@
 mod support;
 
 mod bounds;
+mod crowds;
 mod failover;
 mod fixtures;
+mod glances;
 mod history;
 mod log;
 mod log_window;

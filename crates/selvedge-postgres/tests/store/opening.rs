@@ -74,11 +74,40 @@ async fn a_schema_without_flows_is_migrated_and_keeps_its_rows() {
         )
         .await;
     let store = sandbox.store("store").await;
-    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 11);
+    assert_eq!(plain.number("select version::bigint from schema_version", &[]).await, 12);
     let alone = Uuid::parse_str("00000000-0000-7000-8000-000000000001").expect("the text is a UUID");
     let filter = Filter { flow: Some(FlowId(alone)), ..Filter::all(NamespaceId(1)) };
     let listed = store.list(&filter, None, 10, Payloads::NONE).await.expect("the list is read").rows;
     assert_eq!(listed.len(), 1, "an execution without a flow counts as a flow of its own");
+}
+
+#[tokio::test]
+async fn a_schema_without_pools_is_migrated_and_a_crowded_lane_is_claimed_in_order() {
+    let sandbox = Sandbox::new();
+    let plain = sandbox.plain().await;
+    plain.run(&format!("create schema {}", sandbox.schema)).await;
+    plain.run(include_str!("../../src/migrations/0001_foundation.sql")).await;
+    plain
+        .run(
+            "create table schema_version (version integer not null, minimum_reader integer not null);
+             insert into schema_version values (1, 1);
+             insert into namespaces (name) values ('default');
+             insert into classes select n, 1, 'default', 'kind ' || n, '{}' from generate_series(1, 40) as n;
+             insert into class_priorities select n, 0, 0 from generate_series(1, 40) as n;
+             insert into executions (
+               id, submitted_at, namespace, class, partition, input, version, epoch, state, priority, ready_order, history
+             )
+             select
+               ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, now(), 1, n, 0, 'null', 1, 0, 0, 0,
+               now() - n * interval '1 s', ''
+             from generate_series(1, 40) as n",
+        )
+        .await;
+    let server = sandbox.server("server").await;
+    let claimed: Vec<i32> = server.claim("one", 100).await.iter().map(|one| one.execution.class.0).collect();
+    assert_eq!(claimed, (1..=40).rev().collect::<Vec<i32>>());
+    assert_eq!(plain.number("select count(*) from classes where pool = -33", &[]).await, 8);
+    server.engine.shutdown().await;
 }
 
 #[tokio::test]

@@ -27,7 +27,9 @@ const PAGE: &str = "2, '2026-01-02', 'ffffffff-ffff-ffff-ffff-ffffffffffff', '20
 /// Bounds of two pairs, one of which has another generation than the stored pair.
 const BOUNDS: &str = "'{65536,65537}', '{0,1}', '{2026-01-01 12:00,2026-01-01 13:00}'";
 /// The indexes that find the first executions of a class.
-const CLAIM: &[&str] = &["class_priorities_pkey", "executions_claim"];
+const CLAIM: &[&str] = &["class_priorities_pkey", "executions_claim", "executions_claim_pool"];
+/// The indexes that find the waiting executions of classes and pools.
+const WAITING: &[&str] = &["executions_claim", "executions_claim_pool"];
 
 /// Returns all cases.
 pub fn cases() -> Vec<Case> {
@@ -47,7 +49,37 @@ pub fn cases() -> Vec<Case> {
 /// Statements that find executions for claims and reconcilers.
 fn claim_cases() -> Vec<Case> {
     let case = |name, arguments: String, indexes, pages| Case { name, arguments, indexes, pages };
+    let since = |count: usize| format!("array_fill('2026-11-01'::timestamptz, array[{count}])");
     vec![
+        case(
+            "overview/glance",
+            format!(
+                "600000, 3000, '{{1,2,3,4,5,6}}', {}, '{{1,2,3,4,5}}', {}, '{{1,2}}', {}, '2026-01-01', {}, now(), 1",
+                since(6),
+                since(5),
+                since(2),
+                since(2)
+            ),
+            &[
+                "executions_due",
+                "outbox_waiting",
+                "flows_due",
+                "gates_due",
+                "keys_expired",
+                "frames_old",
+                "sessions_registered",
+                "classes_pkey",
+                "gates_configured",
+                "pg_database_datname_index",
+            ],
+            400,
+        ),
+        case(
+            "leases/check",
+            "'{1,2,3}', '{2026-01-01,2026-01-01,2026-01-01}'".into(),
+            &["sessions_pkey", "executions_lease"],
+            100,
+        ),
         case(
             "executions/lock_candidates",
             format!("'{{1}}', {BOUNDS}, '{{1}}', '{{10}}', '{{}}', 1000"),
@@ -68,12 +100,21 @@ fn claim_cases() -> Vec<Case> {
         ),
         case("bounds/find_first_waiting", format!("'{{1,4,7,11,12}}', {BOUNDS}"), CLAIM, 200),
         case(
-            "executions/count_ahead",
-            "1, 2::smallint, '2026-01-01 12:00', '00000000-0000-7000-8000-000000001000', 1000".into(),
+            "executions/lock_candidates",
+            format!("'{{1,-2}}', {BOUNDS}, '{{1,1}}', '{{10,10}}', '{{}}'"),
             CLAIM,
             300,
         ),
-        case("executions/count_waiting", "'{1,4,7}', 100".into(), &["executions_claim"], 300),
+        case("bounds/find_first_waiting", format!("'{{1,-2}}', {BOUNDS}"), CLAIM, 200),
+        case(
+            "executions/count_ahead",
+            "1, 2::smallint, '2026-01-01 12:00', '00000000-0000-7000-8000-000000001000', 1000".into(),
+            &["class_priorities_pkey", "executions_claim"],
+            300,
+        ),
+        case("executions/count_waiting", "'{1,4,7,-2}', 100".into(), WAITING, 300),
+        case("executions/count_by_range", "'{1,4,7,-2}', 100".into(), WAITING, 600),
+        case("executions/count_active", "2, 100".into(), &["sessions_instance", "executions_lease"], 400),
         case(
             "executions/list_due",
             "1::smallint, '2026-01-01', '00000000-0000-0000-0000-000000000000', 100".into(),
@@ -143,7 +184,8 @@ fn list_cases() -> Vec<Case> {
             &["sessions_instance", "executions_lease"],
             2_500,
         ),
-        case("executions/list_waiting", format!("{PAGE}, '{{1,4,7}}', null, 50"), &["executions_claim"], 600),
+        case("executions/list_waiting", format!("{PAGE}, '{{1,4,7,-2}}', null, 50"), WAITING, 1_200),
+        case("executions/list_newest", format!("{PAGE}, null, '{{0}}', 50"), &["executions_list"], 25_000),
         case(
             "executions/list_by_flow",
             format!("{PAGE}, null, null, 50, '00000000-0000-7000-8000-000000000064', null"),
@@ -214,7 +256,19 @@ fn other_cases() -> Vec<Case> {
         case("leases/list", "'{2}', '{instance1}'".into(), &["sessions_instance", "executions_lease"], 200),
         case("sessions/list_unseen", "3600000, 100".into(), &["sessions_pkey", "executions_lease"], 600),
         case("tags/delete", format!("'{{1}}', '{{colour:1}}', '{{2026-01-01}}', {SOME}"), &["tags_pkey"], 60),
-        case("classes/list", "0".into(), &["classes_pkey"], 20),
+        case("classes/list", "19900".into(), &["classes_pkey"], 20),
+        case(
+            "classes/delete_unused",
+            "86400000, 3600000, 100, 1000".into(),
+            &["classes_used", "executions_list", "sessions_instance", "executions_lease", "classes_pkey"],
+            5_000,
+        ),
+        case(
+            "class_priorities/delete",
+            "'{1,2}', '{-2,-7}'".into(),
+            &["class_priorities_pkey", "classes_in_pool"],
+            100,
+        ),
     ]
 }
 
@@ -230,6 +284,13 @@ fn flow_cases() -> Vec<Case> {
         case("flows/read", SOME.into(), &["flows_pkey"], 30),
         case("flows/list", format!("{PAGE}, null, 50"), &["flows_list"], 60),
         case("flows/list", format!("{PAGE}, 'even', 50"), &["flows_list"], 100),
+        case(
+            "flows/list_by_name",
+            format!("{PAGE}, 'even', 50, '{{0,1,2,3}}'"),
+            &["flows_list_by_name"],
+            400,
+        ),
+        case("flows/list_by_name", format!("{PAGE}, 'rare', 50, '{{0,2}}'"), &["flows_list_by_name"], 20),
         case("flows/list_by_state", format!("{PAGE}, null, 50, '{{0,2}}'"), &["flows_list_by_state"], 200),
         case(
             "flows/list_by_tag",

@@ -1,8 +1,8 @@
 -- 100 000 executions: two in three have ended, one in eight is suspended and as many are held by three gates; the others
--- are waiting in 20 classes, delayed, or active under 40 sessions. One in ten is a member of one of 1000 flows. 20 000
+-- are waiting in 20 classes, of which ten share a pool, delayed, or active under 40 sessions. One in ten is a member of one of 1000 flows. 20 000
 -- flows and as many outbox rows. 20 000 entries of the log over four days. 1000 streams, one of which has most of the
 -- 100 000 frames. One execution has most of the 50 000 signals, nearly all of them taken, and of the 50 000 steps. 20 000
--- gates of all kinds, and 50 000 entries of the ledger, most of them of one budget.
+-- gates of all kinds, 20 000 classes, and 50 000 entries of the ledger, most of them of one budget.
 --
 -- States: 0 waiting, 1 delayed, 2 active, 4 suspended, 5 held, 10 completed, 11 failed, 12 cancelled, 13 expired.
 insert into executions
@@ -19,14 +19,23 @@ select
   null, case when s.state >= 10 then timestamptz '2026-01-01' end,
   case when s.state = 2 then gen_random_uuid() end,
   null, null, '', null, null, null, case when s.state = 4 then ''::bytea end, case when s.state = 5 then n % 3 end,
-  case when s.state = 5 then n end, case when s.state = 5 then ''::bytea end
+  case when s.state = 5 then n end, case when s.state = 5 then ''::bytea end, case when n / 100 % 20 > 9 then -2 end
 from generate_series(1, 100000) as n
 cross join lateral (
   select case n % 100 when 0 then 0 when 1 then 1 when 2 then 2 else (array[10, 10, 4, 10, 5, 11, 12, 13])[1 + n % 8] end
 ) as s (state);
 insert into class_priorities
 select class, priority, 0
-from generate_series(1, 20) as class, generate_series(0, 3) as priority;
+from generate_series(-2, 20) as class, generate_series(0, 3) as priority;
+insert into namespaces (id, name)
+overriding system value
+select n, 'namespace' || n
+from generate_series(1, 3) as n;
+insert into classes
+select
+  n, 1 + n % 3, 'lane' || n % 100, 'kind' || n, '{}', case when n % 2 = 0 then -2 end,
+  timestamptz '2026-01-01' + n * interval '1 s'
+from generate_series(1, 20000) as n;
 insert into tags
 select namespace, 'colour:' || class, submitted_at, id
 from executions;

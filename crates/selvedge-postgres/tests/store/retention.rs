@@ -1,7 +1,8 @@
 //! Retention deletes an execution from every table.
 
-use crate::support::server::fence;
+use crate::support::server::{Server, complete_op, fence};
 use crate::support::{Sandbox, wait_until};
+use selvedge_engine::Options;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Op;
 use selvedge_engine::core::rules::signal::SignalDraft;
@@ -10,6 +11,7 @@ use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
 use selvedge_engine::core::step::StepKind;
 use selvedge_engine::core::stream::{FrameKind, FrameMode};
 use selvedge_engine::core::{Draft, Name, Policy};
+use std::time::{Duration, Instant};
 
 const TABLES: [&str; 9] = [
     "select count(*) from executions where id = $1",
@@ -71,5 +73,67 @@ async fn an_execution_past_its_retention_is_deleted_from_every_table_and_no_othe
     assert!(server.is_deleted(ids[0]).await);
     let again = server.namespace.submit(with_everything("short", 1)).await.expect("the request is accepted");
     assert!(!again.duplicate, "its key can be used again");
+    server.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_tick_deletes_expired_keys_and_unseen_sessions_page_by_page_until_none_is_left() {
+    let sandbox = Sandbox::new();
+    let (server, plain) = (sandbox.server("server").await, sandbox.plain().await);
+    plain
+        .run(
+            "insert into keys
+             select 1, 3, 'key' || n, null, 0, '', now() - interval '1 s' from generate_series(1, 20000) as n;
+             insert into keys values (1, 3, 'kept', null, 0, '', now() + interval '1 h');
+             insert into sessions (
+               id, namespace, worker, instance, ttl_ms, lanes, kinds, capabilities, registered_at, seen_at, renewed_at,
+               draining
+             )
+             select n, 1, 'worker', 'instance' || n, 30000, '{default}', null, '{}', now() - interval '3 h',
+               now() - case when n <= 3000 then interval '2 h' else interval '1 s' end, null, false
+             from generate_series(1, 3001) as n;",
+        )
+        .await;
+    // A tick has a limit of time, which a busy machine may reach.
+    let mut ticks = 0;
+    while plain.number("select count(*) from keys", &[]).await > 1 {
+        server.tick("retention").await;
+        ticks += 1;
+    }
+    assert!(ticks <= 3, "{ticks} ticks for ten pages of keys");
+    let mut ticks = 0;
+    while plain.number("select count(*) from sessions", &[]).await > 1 {
+        server.tick("worker_liveness").await;
+        ticks += 1;
+    }
+    assert!(ticks <= 3, "{ticks} ticks for the sessions");
+    server.engine.shutdown().await;
+}
+
+/// Submits, claims and completes executions with a short retention, as fast as the server can. Returns their number.
+async fn churn(server: &Server, instance: &str, until: Instant) -> usize {
+    let draft = Draft { policy: Policy { retention_ms: 1, ..Policy::default() }, ..Draft::new("kind") };
+    let mut created = 0;
+    while Instant::now() < until {
+        created += server.submit_many(vec![draft.clone(); 50]).await.len();
+        let claimed = server.claim(instance, 50).await;
+        let completions = claimed.iter().map(|one| Ok((fence(one), None, complete_op()))).collect();
+        let (results, _) = server.namespace.report(completions, None).await.expect("the report is answered");
+        assert!(results.iter().all(Result::is_ok), "the leases are held");
+    }
+    created
+}
+
+#[tokio::test]
+async fn slow_executions_are_deleted_at_least_half_as_fast_as_they_are_created_under_full_load() {
+    let sandbox = Sandbox::new();
+    let server = sandbox.server_with("server", Options::default()).await;
+    let plain = sandbox.plain().await;
+    let until = Instant::now() + Duration::from_secs(10);
+    let churns = ["a", "b", "c", "d"].map(|instance| churn(&server, instance, until));
+    let created: usize = futures_util::future::join_all(churns).await.into_iter().sum();
+    let left = plain.number("select count(*) from executions", &[]).await as usize;
+    println!("{created} created, {} deleted meanwhile", created - left);
+    assert!(left * 2 <= created, "{created} were created and {left} are left");
     server.engine.shutdown().await;
 }

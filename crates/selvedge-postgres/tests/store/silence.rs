@@ -110,7 +110,7 @@ async fn a_call_that_finds_no_free_connection_is_refused_in_time() {
     let plain = sandbox.plain().await;
     plain.run("begin; lock table classes in access exclusive mode").await;
     let name = || Name::trusted("name");
-    let class = Class { namespace, lane: name(), kind: name(), capabilities: [].into() };
+    let class = Class { namespace, lane: name(), kind: name(), capabilities: [].into(), pool: None };
     let interning = tokio::spawn({
         let store = store.clone();
         async move { store.intern(&[class]).await }

@@ -107,8 +107,13 @@ type Call<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// Returns calls outside of transactions.
 fn calls(store: &PostgresStore, number: usize) -> Vec<Call<'_>> {
     let name = move || Name::trusted(&format!("name{number}"));
-    let class =
-        move |namespace| Class { namespace, lane: name(), kind: name(), capabilities: [name()].into() };
+    let class = move |namespace| Class {
+        namespace,
+        lane: name(),
+        kind: name(),
+        capabilities: [name()].into(),
+        pool: None,
+    };
     let notification = Notification { ready: vec![ClassId(1)], ..Notification::default() };
     vec![
         Box::pin(async move { drop(store.namespace(&name()).await) }),

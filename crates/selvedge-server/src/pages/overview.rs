@@ -10,11 +10,14 @@ use selvedge_core::filter::{Filter, Payloads};
 use selvedge_core::flow::FlowFilter;
 use selvedge_core::state::StateName;
 use selvedge_core::{Name, State, Suspension};
+use selvedge_engine::store::COUNT_SCAN_MAX;
 use selvedge_engine::{Error, FlowView, Namespace, View, WorkerView};
 use std::fmt::{self, Display};
 
 /// The largest count of executions in one state; beyond it the page shows `10000+`.
 const COUNT_MAX: u64 = 10_000;
+/// The states whose executions are counted among the newest only, where no index has them.
+const NOT_INDEXED: [StateName; 2] = [StateName::Waiting, StateName::Completed];
 /// The most executions that are listed.
 const EXECUTIONS_MAX: u32 = 20;
 /// The most flows that are listed.
@@ -37,7 +40,8 @@ struct Overview {
     host: String,
     store: &'static str,
     namespace: String,
-    counts: Vec<(StateName, u64)>,
+    /// The number of executions in each state, and whether there may be more.
+    counts: Vec<(StateName, u64, bool)>,
     workers: Vec<WorkerView>,
     executions: Vec<View>,
     flows: Vec<FlowView>,
@@ -46,10 +50,12 @@ struct Overview {
 impl Overview {
     async fn read(namespace: &Namespace, host: &str) -> Result<Overview, Error> {
         let all = Filter::all(namespace.id());
+        let are_many = namespace.count(&all, COUNT_SCAN_MAX as u64).await? >= COUNT_SCAN_MAX as u64;
         let mut counts = Vec::new();
         for state in StateName::ALL {
             let filter = Filter { states: vec![state], ..all.clone() };
-            counts.push((state, namespace.count(&filter, COUNT_MAX).await?));
+            let count = namespace.count(&filter, COUNT_MAX).await?;
+            counts.push((state, count, count >= COUNT_MAX || (are_many && NOT_INDEXED.contains(&state))));
         }
         let mut workers = namespace.workers().await?;
         workers.retain(|worker| worker.end.is_none());
@@ -79,9 +85,9 @@ impl Display for Overview {
             Escaped(&self.namespace)
         )?;
         f.write_str("<h2>Executions</h2>\n<div class=\"counts\">")?;
-        for (state, count) in &self.counts {
+        for (state, count, more) in &self.counts {
             let word = state.as_str();
-            let more = if *count >= COUNT_MAX { "+" } else { "" };
+            let more = if *more { "+" } else { "" };
             write!(
                 f,
                 "<a href=\"/v1/executions?state={word}\"><b>{count}{more}</b><span class=\"{word}\">{word}</span></a>"

@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 17] = [
+const MIGRATIONS: [Migration; 18] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -33,7 +33,13 @@ const MIGRATIONS: [Migration; 17] = [
     lives(include_str!("../migrations/0015_frames.sql")),
     lives(include_str!("../migrations/0016_namespaces.sql")),
     waitpoints(include_str!("../migrations/0017_waitpoints.sql")),
+    pools(include_str!("../migrations/0018_large_tables.sql")),
 ];
+
+/// A migration for pools: a program that does not know them would insert executions that claims do not find.
+const fn pools(sql: &'static str) -> Migration {
+    Migration { sql, minimum_reader: 18 }
+}
 
 /// A migration of the first schema, which is usable only as a whole.
 const fn first(sql: &'static str) -> Migration {

@@ -1,6 +1,6 @@
 //! Reads of flows and their members.
 //!
-//! Like a list of executions, a list of flows reads the index of the tag, of each state, or of the namespace.
+//! Like a list of executions, a list of flows reads the index of the tag, of the name, of each state, or of the namespace.
 
 use super::list::{self, Range};
 use crate::{row, sql};
@@ -68,13 +68,20 @@ fn ranges(filter: &FlowFilter, after: Option<FlowListPosition>) -> Vec<Range> {
     if filter.tag.is_some() {
         return vec![range(&sql::FLOWS_LIST_BY_TAG, all_states)];
     }
-    if filter.states.is_empty() {
-        return vec![range(&sql::FLOWS_LIST, all_states)];
-    }
     let mut states = filter.states.clone();
+    let statement: &'static str = match &filter.name {
+        Some(_) => {
+            if states.is_empty() {
+                states = FlowState::ALL.to_vec();
+            }
+            &sql::FLOWS_LIST_BY_NAME
+        }
+        None if states.is_empty() => return vec![range(&sql::FLOWS_LIST, all_states)],
+        None => &sql::FLOWS_LIST_BY_STATE,
+    };
     states.sort_unstable();
     states.dedup();
-    let of_state = |state: FlowState| range(&sql::FLOWS_LIST_BY_STATE, i64::from(state.code()).into());
+    let of_state = |state: FlowState| range(statement, i64::from(state.code()).into());
     states.into_iter().map(of_state).collect()
 }
 

@@ -9,13 +9,16 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::state::StateName;
-use selvedge_core::{ClassId, ExecutionId, Timestamp};
-use selvedge_store::{ListPage, ListScan};
+use selvedge_core::{ClassId, ExecutionId, NamespaceId, Timestamp};
+use selvedge_store::{LaneCounts, ListPage, ListScan};
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use uuid::Uuid;
 
 /// The index of the limit among the parameters, from 0. See `sql/executions/list.sql`.
 const LIMIT: usize = 4;
+/// The most active executions that a count of lanes looks at.
+const ACTIVE_MAX: i64 = 100_000;
 /// The number of rows per page where a count reads the rows.
 const COUNTED_PAGE: u32 = 500;
 
@@ -132,6 +135,34 @@ pub fn count(connection: &Connection, filter: &Filter, bound: u64) -> rusqlite::
     Ok(counted as u64)
 }
 
+/// Counts the waiting and active executions of lanes, each given by its classes and pools.
+pub fn count_lanes(
+    connection: &Connection,
+    namespace: NamespaceId,
+    lanes: &[Vec<ClassId>],
+    bound: u64,
+) -> rusqlite::Result<Vec<LaneCounts>> {
+    let mut active = connection.prepare_cached(&sql::EXECUTIONS_COUNT_ACTIVE)?;
+    let active = active.query_map((namespace.0, ACTIVE_MAX), |row| {
+        Ok((ClassId(row.get(0)?), row.get::<_, i64>(1)? as u64))
+    })?;
+    let active: HashMap<ClassId, u64> = active.collect::<rusqlite::Result<_>>()?;
+    let mut of_class = connection.prepare_cached(&sql::EXECUTIONS_COUNT_WAITING)?;
+    let mut of_pool = connection.prepare_cached(&sql::EXECUTIONS_COUNT_POOLED)?;
+    let mut counts = Vec::with_capacity(lanes.len());
+    for ranges in lanes {
+        let mut lane = LaneCounts::default();
+        for range in ranges {
+            let statement = if range.0 < 0 { &mut of_pool } else { &mut of_class };
+            let left = i64::try_from(bound - lane.waiting).unwrap_or(i64::MAX);
+            lane.waiting += statement.query_row((range.0, left), |row| row.get::<_, i64>(0))? as u64;
+            lane.active += active.get(range).copied().unwrap_or_default();
+        }
+        counts.push(lane);
+    }
+    Ok(counts)
+}
+
 /// Counts the executions of a list, up to `bound`.
 fn count_listed(connection: &Connection, filter: &Filter, bound: u64) -> rusqlite::Result<u64> {
     let (mut counted, mut after) = (0, None);
@@ -176,7 +207,11 @@ fn ranges(filter: &Filter, after: Option<ListPosition>, compared: Compared) -> V
         ];
     }
     if filter.states.is_empty() || filter.states.contains(&StateName::Completed) {
-        return vec![range(&sql::EXECUTIONS_LIST, all_states)];
+        let statement = match compared {
+            Compared::ByStatement => &sql::EXECUTIONS_LIST_NEWEST,
+            Compared::ByCaller => &sql::EXECUTIONS_LIST,
+        };
+        return vec![range(statement, all_states)];
     }
     let mut states = filter.states.clone();
     states.sort_unstable();

@@ -12,8 +12,9 @@ use selvedge_core::rows::{KeyName, KeyScope};
 use selvedge_core::{Name, NamespaceId};
 use selvedge_sqlite::SqliteStore;
 
-/// Columns that are not copied: rowids, to which no other row refers.
-const GIVEN_OUT: [(&str, &str); 3] = [("executions", "place"), ("flows", "place"), ("ledger", "place")];
+/// Columns that are not copied: rowids, to which no other row refers, and the time at which a class was used.
+const GIVEN_OUT: [(&str, &str); 4] =
+    [("executions", "place"), ("flows", "place"), ("ledger", "place"), ("classes", "used_at")];
 
 #[tokio::test]
 async fn every_row_of_the_fixtures_is_written_back_with_the_same_bytes() {

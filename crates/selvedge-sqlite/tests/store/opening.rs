@@ -11,11 +11,12 @@ use selvedge_core::rows::{Queries, UnreadWrites};
 use selvedge_core::state::StateName;
 use selvedge_core::table::Guarded;
 use selvedge_core::{
-    Changes, ClassId, Draft, Execution, ExecutionId, FlowId, LeaseId, Name, Needs, Outcome, State,
-    Suspension, Timestamp,
+    Changes, ClassId, Classes, Draft, Execution, ExecutionId, FlowId, LeaseId, Name, NamespaceId, Needs,
+    Outcome, State, Suspension, Timestamp,
 };
 use selvedge_sqlite::SqliteStore;
 use selvedge_store::{Error, Store};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -358,6 +359,36 @@ async fn a_file_of_the_schema_before_admission_is_migrated_with_its_rows() {
         })
         .await;
     assert_eq!(saved.emptied, [flow]);
+}
+
+#[tokio::test]
+async fn a_file_without_pools_is_migrated_and_a_crowded_lane_is_claimed_in_order() {
+    let directory = Directory::new();
+    let rows = "
+insert into namespaces (name) values ('default');
+with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 40)
+insert into classes (namespace, lane, kind, capabilities) select 1, 'default', 'kind ' || n, '[]' from numbers;
+with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 40)
+insert into executions (
+  id, partition, namespace, class, submitted_at, version, state, priority, ready_order, epoch, history, input
+)
+select randomblob(16), 0, 1, n, n, 1, 0, 0, 100 - n, 0, x'', x'31' from numbers;
+";
+    drop(file_of(&directory, 11, rows));
+    let store = SqliteStore::open(&directory.database()).await.expect("the store opens");
+    let harness = Harness::new(Arc::new(store)).await;
+    let mut classes = Classes::default();
+    classes.add(harness.store.classes_after(ClassId(0)).await.expect("classes are read"));
+    assert_eq!(classes.pool_of(ClassId(40)), Some(ClassId(-33)));
+    assert_eq!(classes.pool_of(ClassId(32)), None);
+    let ranges = classes.ranges_of(NamespaceId(1), &Name::trusted("default"));
+    let candidates = vec![Candidates { classes: ranges, limit: 100 }];
+    let found = harness
+        .load(Needs { queries: Queries { candidates, ..Queries::default() }, ..Needs::default() })
+        .await;
+    let class_of: HashMap<_, _> = found.executions.iter().map(|row| (row.id, row.class.0)).collect();
+    let found: Vec<i32> = found.found.candidates.iter().map(|id| class_of[id]).collect();
+    assert_eq!(found, (1..=40).rev().collect::<Vec<i32>>());
 }
 
 #[tokio::test]

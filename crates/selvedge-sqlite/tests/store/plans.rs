@@ -61,11 +61,41 @@ struct Case {
     uses: &'static [&'static str],
 }
 
-const CASES: [Case; 75] = [
+const CASES: [Case; 83] = [
     Case {
         statement: "executions/find_candidates",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
     },
+    Case {
+        statement: "executions/find_pooled",
+        uses: &["SEARCH executions USING COVERING INDEX executions_claim_pool (pool=?)"],
+    },
+    Case {
+        statement: "executions/count_waiting",
+        uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=?)"],
+    },
+    Case {
+        statement: "executions/count_pooled",
+        uses: &["SEARCH executions USING COVERING INDEX executions_claim_pool (pool=?)"],
+    },
+    // Active executions are few.
+    Case {
+        statement: "executions/count_active",
+        uses: &[
+            "SEARCH executions USING INDEX executions_by_state (namespace=? AND state=?)",
+            "USE TEMP B-TREE FOR GROUP BY",
+            "SCAN ",
+        ],
+    },
+    Case {
+        statement: "executions/list_newest",
+        uses: &["SEARCH executions USING INDEX executions_list (namespace=? AND ", "SCAN "],
+    },
+    Case {
+        statement: "executions/list_oldest",
+        uses: &["SEARCH executions USING INDEX executions_list (namespace=? AND submitted_at<?)"],
+    },
+    Case { statement: "classes/list_unused", uses: &["SEARCH classes USING INDEX classes_used (used_at<?)"] },
     Case {
         statement: "executions/count_ahead",
         uses: &["SEARCH executions USING COVERING INDEX executions_claim (class=? AND (rank,id)<(?,?))"],
@@ -163,6 +193,10 @@ const CASES: [Case; 75] = [
     Case {
         statement: "flows/list_by_state",
         uses: &["SEARCH flows USING INDEX flows_by_state (namespace=? AND state=? AND "],
+    },
+    Case {
+        statement: "flows/list_by_name",
+        uses: &["SEARCH flows USING COVERING INDEX flows_by_name (namespace=? AND name=? AND state=? AND "],
     },
     Case {
         statement: "flows/list_by_tag",
@@ -342,21 +376,23 @@ fn plan(connection: &Connection, name: &str) -> Vec<String> {
     plan
 }
 
-fn check(connection: &Connection) {
-    for case in &CASES {
-        let plan = plan(connection, case.statement);
-        for used in case.uses {
-            assert!(plan.iter().any(|step| step.contains(used)), "{used} in\n{}\n{plan:#?}", case.statement);
-        }
-        let costly = |step: &&String| {
-            (step.starts_with("SCAN") && !step.contains("json_each") && !step.contains("(subquery"))
-                || step.contains("TEMP B-TREE")
-        };
-        for step in plan.iter().filter(costly) {
-            let meant = case.uses.iter().any(|used| step.contains(used));
-            assert!(meant, "{step} in\n{}\n{plan:#?}", case.statement);
-        }
+fn check_case(connection: &Connection, case: &Case) {
+    let plan = plan(connection, case.statement);
+    for used in case.uses {
+        assert!(plan.iter().any(|step| step.contains(used)), "{used} in\n{}\n{plan:#?}", case.statement);
     }
+    let costly = |step: &&String| {
+        (step.starts_with("SCAN") && !step.contains("json_each") && !step.contains("(subquery"))
+            || step.contains("TEMP B-TREE")
+    };
+    for step in plan.iter().filter(costly) {
+        let meant = case.uses.iter().any(|used| step.contains(used));
+        assert!(meant, "{step} in\n{}\n{plan:#?}", case.statement);
+    }
+}
+
+fn check(connection: &Connection) {
+    CASES.iter().for_each(|case| check_case(connection, case));
     for walk in WALKS {
         let plan = plan(connection, walk);
         let of_executions = |step: &&String| step.contains("executions") || step.contains("further");
@@ -376,4 +412,19 @@ async fn claim_due_and_list_statements_use_their_indexes_among_100_000_rows() {
     check(&connection);
     connection.execute_batch("analyze").expect("statistics are gathered");
     check(&connection);
+}
+
+#[tokio::test]
+async fn slow_lists_and_counts_use_their_indexes_among_a_million_executions() {
+    let directory = Directory::new();
+    let store = SqliteStore::open(&directory.database()).await;
+    store.expect("the store opens").close().await;
+    let connection = Connection::open(directory.database()).expect("the file opens");
+    let executions = FILL.replacen("n < 100000", "n < 1000000", 1);
+    // The executions with their tags and nodes.
+    let (executions, _) = executions.split_once("insert into outbox").expect("the outbox comes next");
+    connection.execute_batch(&format!("begin; {executions}; commit")).expect("the file is filled");
+    connection.execute_batch("analyze").expect("statistics are gathered");
+    let of_executions = |case: &&Case| case.statement.starts_with("executions/");
+    CASES.iter().filter(of_executions).for_each(|case| check_case(&connection, case));
 }

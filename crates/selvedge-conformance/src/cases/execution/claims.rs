@@ -4,14 +4,15 @@
 use crate::harness::runner::RulePair;
 use crate::harness::{Harness, Worker};
 use crate::harness::{by_hand, concurrently};
+use selvedge_core::class::UNPOOLED;
 use selvedge_core::execution::Spec;
 use selvedge_core::gate::{GateKind, GateName, RequiredGates};
 use selvedge_core::rows::{Candidates, Payload, Queries};
 use selvedge_core::rules::claim::Claimed;
 use selvedge_core::rules::operator::Action;
 use selvedge_core::submission::When;
-use selvedge_core::{Draft, Execution, ExecutionId, Name, Needs, State, Timestamp};
-use std::collections::{BTreeSet, HashSet};
+use selvedge_core::{ClassId, Draft, Execution, ExecutionId, Name, Needs, State, Timestamp};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -115,6 +116,61 @@ pub async fn a_claim_takes_only_waiting_executions_of_its_classes(harness: &Harn
     let worker = Worker::new("one").on(&["mine", "empty"]);
     assert_eq!(ids(&harness.claim_as(&worker, 9).await), [mine]);
     assert!(harness.claim_as(&worker, 9).await.is_empty());
+}
+
+/// Submits one execution each of many kinds, more than a lane has classes without a pool, with different priorities.
+/// Returns them in claim order.
+async fn submit_many_kinds(harness: &Harness, lane: &str) -> Vec<Execution> {
+    let mut rows = Vec::new();
+    for number in 0..UNPOOLED + 20 {
+        let priority = [0, 3, -2][number % 3];
+        rows.push(harness.submit(Draft { kind: format!("kind {number}"), ..draft(lane, priority) }).await);
+    }
+    rows.sort_by_key(Execution::claim_order);
+    rows
+}
+
+pub async fn a_lane_with_many_kinds_is_claimed_in_order_and_by_kind(harness: &Harness) {
+    let rows = submit_many_kinds(harness, "crowded").await;
+    let gpu = vec!["gpu".to_owned()];
+    for number in 0..UNPOOLED + 5 {
+        let kind = format!("kind {number}");
+        harness.submit(Draft { kind, capabilities: gpu.clone(), ..draft("crowded", 9) }).await;
+    }
+    let known: BTreeMap<_, _> = {
+        let classes = harness.store.classes_after(ClassId(0)).await.expect("classes are read");
+        classes.into_iter().collect()
+    };
+    let worker = Worker::new("one").on(&["crowded"]);
+    let kind_of = |row: &Execution| known[&row.class].kind.to_string();
+    let pooled = rows.iter().find(|row| known[&row.class].pool.is_some()).expect("a class has a pool");
+    let by_kind = Worker { kinds: Some(vec![kind_of(pooled)]), ..worker.clone() };
+    assert_eq!(ids(&harness.claim_as(&by_kind, 9).await), [pooled.id]);
+    assert!(harness.claim_as(&by_kind, 9).await.is_empty());
+    let expected: Vec<ExecutionId> = rows.iter().map(|row| row.id).filter(|id| *id != pooled.id).collect();
+    let mut got = Vec::new();
+    for max in [1, 7, 2, 100] {
+        got.extend(ids(&harness.claim_as(&worker, max).await));
+    }
+    assert_eq!(got, expected);
+    let capable = Worker { capabilities: gpu, ..worker };
+    assert_eq!(harness.claim_as(&capable, 100).await.len(), UNPOOLED + 5);
+}
+
+pub async fn a_claim_by_kind_beside_one_of_any_kind_gets_its_executions(harness: &Harness) {
+    submit_many_kinds(harness, "crowded").await;
+    let any = Worker::new("any").on(&["crowded"]);
+    assert_eq!(harness.claim_as(&any, 1000).await.len(), UNPOOLED + 20);
+    let kind = format!("kind {}", UNPOOLED + 19);
+    for _ in 0..2 {
+        harness.submit(Draft { kind: kind.clone(), ..draft("crowded", 0) }).await;
+    }
+    // Both claims find the first execution. The one of the kind may not stay empty because the other takes it.
+    let by_kind = Worker { kinds: Some(vec![kind]), ..Worker::new("kind").on(&["crowded"]) };
+    let pair = RulePair(harness.claim_command(&any, 1), harness.claim_command(&by_kind, 1));
+    let (first, second) = harness.run(pair).await;
+    let claimed = [first, second].map(|claims| claims.expect("the claim is valid").claimed);
+    assert_eq!(claimed.map(|claimed| claimed.len()), [1, 1]);
 }
 
 pub async fn candidates_are_the_first_of_their_classes_except_those_to_skip(harness: &Harness) {

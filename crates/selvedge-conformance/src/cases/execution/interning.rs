@@ -1,10 +1,10 @@
 //! Interned namespaces and classes: one id each, visible in ascending order.
 #![allow(missing_docs)]
 
-use crate::harness::Harness;
-use crate::harness::concurrently;
+use crate::harness::{Harness, Worker, concurrently};
+use selvedge_core::class::UNPOOLED;
 use selvedge_core::rows::Queries;
-use selvedge_core::{Class, ClassId, Name, NamespaceId, Needs};
+use selvedge_core::{Class, ClassId, Draft, Name, NamespaceId, Needs};
 use selvedge_store::NamespaceSettings;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,7 @@ fn class(namespace: NamespaceId, lane: &str, kind: &str, capabilities: &[&str]) 
         lane: Name::trusted(lane),
         kind: Name::trusted(kind),
         capabilities: capabilities.iter().map(|word| Name::trusted(word)).collect(),
+        pool: None,
     }
 }
 
@@ -119,6 +120,57 @@ pub async fn a_reader_that_sees_a_class_has_seen_all_earlier_ones(harness: &Harn
     }
     let overview = harness.store.overview().await.expect("the overview is read");
     assert_eq!(ClassId(overview.newest_class), all[LANES - 1].0);
+}
+
+pub async fn the_first_classes_of_a_lane_have_no_pool_and_later_ones_share_one(harness: &Harness) {
+    let namespace = harness.namespace;
+    let of_kind = |number: usize, capabilities: &[&str]| {
+        class(namespace, "crowded", &format!("kind {number}"), capabilities)
+    };
+    let classes: Vec<Class> = (0..UNPOOLED + 3).map(|number| of_kind(number, &[])).collect();
+    let interned = harness.store.intern(&classes).await.expect("classes are interned");
+    let (unpooled, pooled) = interned.split_at(UNPOOLED);
+    assert!(unpooled.iter().all(|(_, class)| class.pool.is_none()));
+    let pool = Some(ClassId(-pooled[0].0.0));
+    assert!(pooled.iter().all(|(_, class)| class.pool == pool), "{pooled:?}");
+    let others = [of_kind(0, &["gpu"]), class(namespace, "other", "kind", &[])];
+    let others = harness.store.intern(&others).await.expect("classes are interned");
+    assert!(others.iter().all(|(_, class)| class.pool.is_none()));
+    assert_eq!(
+        harness.store.intern(&classes).await.expect("classes are interned"),
+        interned,
+        "the same again"
+    );
+    let read = classes_after(harness, ClassId(0)).await;
+    assert!(interned.iter().all(|one| read.contains(one)));
+}
+
+pub async fn unused_classes_are_removed_and_their_ids_are_not_used_again(harness: &Harness) {
+    let namespace = harness.namespace;
+    let used = harness.submit(Draft { lane: "used".into(), ..Draft::new("kind") }).await.class;
+    let classes: Vec<Class> = ["a", "b", "c"].map(|lane| class(namespace, lane, "kind", &[])).into();
+    let unused = intern(harness, &classes).await;
+    let remove = async |unused_ms, limit| {
+        harness.store.remove_unused_classes(unused_ms, limit).await.expect("classes are removed")
+    };
+    assert_eq!(remove(3_600_000, 10).await, 0, "all were used within the hour");
+    // Whatever was used before the next second. The one with an execution does not hide the others.
+    let mut removed = 0;
+    for _ in 0..4 {
+        let page = remove(-1_000, 1).await;
+        assert!(page <= 1);
+        removed += page;
+    }
+    assert_eq!(removed, 3);
+    assert_eq!(remove(-1_000, 10).await, 0);
+    let left: Vec<ClassId> = classes_after(harness, ClassId(0)).await.into_iter().map(|(id, _)| id).collect();
+    assert_eq!(left, [used]);
+    let again = intern(harness, &classes).await;
+    let newest = unused.values().max().expect("there are some");
+    assert!(again.values().all(|id| id > newest), "{again:?} after {unused:?}");
+    let claimed = harness.claim_as(&Worker::new("one").on(&["used", "a"]), 9).await;
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(remove(-1_000, 10).await, 3, "the class of an active execution is used");
 }
 
 pub async fn the_settings_of_a_namespace_are_its_own_and_have_defaults(harness: &Harness) {

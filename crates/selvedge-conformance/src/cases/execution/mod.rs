@@ -7,6 +7,7 @@ pub mod guards;
 pub mod history;
 pub mod interning;
 pub mod keys;
+pub mod lanes;
 pub mod life;
 pub mod lists;
 pub mod liveness;

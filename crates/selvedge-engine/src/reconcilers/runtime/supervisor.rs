@@ -25,6 +25,8 @@ use tokio::time::Instant;
 
 /// The maximum time between two queries for due rows.
 const QUERY_INTERVAL: Duration = Duration::from_secs(1);
+/// The time between two complete queries. The others leave out what is seldom or far ahead; see [`Store::glance`].
+const COMPLETE_INTERVAL: Duration = Duration::from_secs(30);
 /// The pause after a query that failed.
 const QUERY_RETRY: Duration = Duration::from_secs(1);
 /// The time between the end of a tick and the next query.
@@ -76,6 +78,7 @@ impl Supervisor {
                 tallies: tallies.clone(),
                 slots: reconcilers.iter().map(|reconciler| Slot::new(reconciler.clone())).collect(),
                 tick_timeout: options.tick_timeout,
+                complete_at: Instant::now(),
             };
             tokio::spawn(ticker.run(due_in_ms, stopping))
         });
@@ -118,6 +121,8 @@ struct Ticker {
     tallies: Tallies,
     slots: Vec<Slot>,
     tick_timeout: Duration,
+    /// The time of the next complete query.
+    complete_at: Instant,
 }
 
 /// The schedule of one reconciler.
@@ -161,6 +166,10 @@ impl Ticker {
                 }
                 () = tick_ended.notified() => query_at = query_at.min(Instant::now() + QUERY_AFTER_TICK),
                 Some(ms) = due_in_ms.recv() => {
+                    if ms < 0 {
+                        // Due since before it was written, which only a complete query finds.
+                        self.complete_at = Instant::now();
+                    }
                     let at = Instant::now() + Duration::from_millis(ms.max(0) as u64);
                     query_at = query_at.min(at);
                 }
@@ -178,10 +187,17 @@ impl Ticker {
     }
 
     /// Queries the store for due rows. A failure is logged.
-    async fn query(&self) -> Option<Overview> {
+    async fn query(&mut self) -> Option<Overview> {
         let store = self.context.store.clone();
-        match apart(self.tick_timeout, async move { store.overview().await }).await {
-            Ok(Ok(overview)) => Some(overview),
+        let complete = Instant::now() >= self.complete_at;
+        let query = async move { if complete { store.overview().await } else { store.glance().await } };
+        match apart(self.tick_timeout, query).await {
+            Ok(Ok(overview)) => {
+                if complete {
+                    self.complete_at = Instant::now() + COMPLETE_INTERVAL;
+                }
+                Some(overview)
+            }
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the query for due rows failed");
                 None

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use selvedge_core::rules::timer::Timer;
 use selvedge_core::{DueKind, Timestamp};
 use selvedge_store::Overview;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A reconciler of executions that are due for one reason.
 pub struct DueScan {
@@ -45,16 +45,34 @@ pub fn next_due(overview: &Overview, kind: DueKind) -> Option<Timestamp> {
 
 /// Runs a tick for every execution that is due for this reason, page by page.
 pub async fn scan(context: &ReconcilerContext, kind: DueKind) -> Result<Tally, Error> {
+    let mut pages = 0..PAGES;
+    scan_while(context, kind, || pages.next().is_some()).await
+}
+
+/// Runs a tick for every execution that is due for this reason, and begins pages until this time.
+pub async fn scan_until(context: &ReconcilerContext, kind: DueKind, until: Instant) -> Result<Tally, Error> {
+    scan_while(context, kind, || Instant::now() < until).await
+}
+
+/// Reads the next page while the rules run for the rows of the previous one.
+async fn scan_while(
+    context: &ReconcilerContext,
+    kind: DueKind,
+    mut goes_on: impl FnMut() -> bool,
+) -> Result<Tally, Error> {
     let mut tally = Tally::default();
-    let mut after = None;
-    for _ in 0..PAGES {
-        let rows = context.store.due(kind, after, PAGE).await?;
-        let found = rows.len();
-        after = rows.last().map(|row| (row.due_at, row.execution));
-        tally += context.tick_rows(rows, Timer::Due(kind)).await?;
-        if found < PAGE as usize {
-            break;
-        }
+    let mut rows = context.store.due(kind, None, PAGE).await?;
+    while !rows.is_empty() && goes_on() {
+        let after = rows.last().map(|row| (row.due_at, row.execution));
+        let is_full = rows.len() == PAGE as usize;
+        let (done, next) = tokio::join!(context.tick_rows(rows, Timer::Due(kind)), async {
+            match is_full {
+                true => context.store.due(kind, after, PAGE).await,
+                false => Ok(Vec::new()),
+            }
+        });
+        tally += done?;
+        rows = next?;
     }
     Ok(tally)
 }

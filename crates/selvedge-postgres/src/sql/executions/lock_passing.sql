@@ -1,7 +1,7 @@
 -- Returns the first waiting executions of some classes whose specification matches none of the patterns $9: a limit for each
 -- pair of class and priority, among the first {passed_max} from the bound of the pair on. The other parameters are those of
 -- executions/lock_candidates. The last part has no condition on the state, which would let the planner read all of
--- executions_claim; claims ignore an execution that is no longer waiting.
+-- executions_claim; claims ignore an execution that is no longer waiting. Pools are not searched.
 -- Locks: the returned executions, unless another transaction has locked them. Index: class_priorities_pkey;
 -- executions_claim, once per pair; executions_pkey.
 with pair as materialized (

@@ -1,9 +1,10 @@
--- Returns up to $2 sessions without leases that were last seen more than $1 milliseconds ago, longest unseen first.
--- Reads the whole table: sessions are few.
+-- Returns up to $2 sessions without leases that can be deleted: last seen more than $1 milliseconds and twice their time to
+-- live ago, and not renewed in time. Longest unseen first. Reads the whole table: sessions are few.
 -- Locks: none. Index: executions_lease, once per unseen session.
 select id
 from sessions
-where seen_at < clock_timestamp() - $1::bigint * interval '1 millisecond'
+where seen_at < clock_timestamp() - greatest($1::bigint, 2 * ttl_ms) * interval '1 millisecond'
+  and (renewed_at is null or renewed_at + ttl_ms * interval '1 millisecond' < clock_timestamp())
   and not exists (select from executions where executions.session = sessions.id)
 order by seen_at
 limit $2

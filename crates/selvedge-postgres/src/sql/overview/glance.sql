@@ -1,0 +1,105 @@
+-- Returns the next due times of all background work as overview/read does, at a cost that depends neither on the number of
+-- sessions nor on the age of the oldest snapshot: each index is read from a time below which it has only dead entries, and
+-- up to $2 milliseconds ahead. Sessions that registered since $11 are returned instead of being searched. `begun` is the
+-- start of the oldest transaction that holds the writers' advisory lock $12, null if there is none.
+-- Parameters: $1 the lifetime of best-effort frames in milliseconds, $3 and $4 kinds of due executions with their times, $5
+-- and $6 those of the outbox, $7 and $8 those of flows, $9 the time of gates, $10 the times of keys and of frames.
+-- Locks: none. Index: executions_due, outbox_waiting and flows_due once per kind; gates_due; keys_expired; frames_old;
+-- sessions_registered; classes_pkey; gates_configured.
+with clock as materialized (
+  select
+    clock_timestamp() as now,
+    clock_timestamp() + $2::bigint * interval '1 millisecond' as ahead,
+    clock_timestamp() - $1::bigint * interval '1 millisecond' as old
+), registered as materialized (
+  select id, registered_at
+  from sessions
+  where registered_at > $11
+  order by registered_at
+  limit {registered_limit}
+)
+select
+  (select now from clock),
+  array(
+    select (
+      select due_at
+      from executions
+      where due_kind = asked.code
+        and due_at is not null
+        and due_at >= asked.since
+        and due_at <= (select ahead from clock)
+      order by due_at
+      limit 1
+    )
+    from unnest($3::smallint[], $4::timestamptz[]) as asked (code, since)
+  ) as next,
+  array(
+    select (
+      select at
+      from outbox
+      where kind = asked.code
+        and at >= asked.since
+      order by at
+      limit 1
+    )
+    from unnest($5::smallint[], $6::timestamptz[]) as asked (code, since)
+  ) as outbox,
+  array(
+    select (
+      select due_at
+      from flows
+      where due_kind = asked.code
+        and due_at is not null
+        and due_at >= asked.since
+        and due_at <= (select ahead from clock)
+      order by due_at
+      limit 1
+    )
+    from unnest($7::smallint[], $8::timestamptz[]) as asked (code, since)
+  ) as flows,
+  (
+    select due_at
+    from gates
+    where due_at is not null
+      and due_at >= $9
+      and due_at <= (select ahead from clock)
+    order by due_at
+    limit 1
+  ) as gates,
+  (
+    select expires_at
+    from keys
+    where expires_at >= ($10::timestamptz[])[1]
+      and expires_at < (select now from clock)
+    order by expires_at
+    limit 1
+  ) as keys,
+  (
+    select at
+    from frames
+    where best_effort
+      and at >= ($10::timestamptz[])[2]
+      and at <= (select old from clock)
+    order by at
+    limit 1
+  ) as frames,
+  coalesce((select max(id) from classes), 0) as newest_class,
+  exists (
+    select
+    from gates
+    where config is not null
+      and kind = {gate_lane}
+  ) as lanes,
+  array(select id from registered) as registered,
+  (
+    select min(coalesce(xact_start, '-infinity'))
+    from pg_locks
+    left join pg_stat_activity using (pid)
+    where locktype = 'advisory'
+      and database = (select oid from pg_database where datname = current_database())
+      and classid = ($12::bigint >> 32)::oid
+      and objid = ($12::bigint & 4294967295)::oid
+      and objsubid = 1
+      and granted
+  ) as begun,
+  (select max(registered_at) from registered) as registered_upto
