@@ -265,6 +265,7 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "namespaces/restore",
             "namespaces/update",
             "outbox/upsert",
+            "server/identify",
             "sessions/list",
             "sessions/upsert",
             "tables/read_sizes",
