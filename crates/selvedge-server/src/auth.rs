@@ -91,9 +91,16 @@ fn check_site(request: &Request) -> Result<(), Problem> {
 
 /// Returns the host that the request names if it is not this machine, or no host.
 fn foreign_host(request: &Request) -> Option<String> {
-    let named = request.headers().get_all(header::HOST).iter().map(|host| String::from_utf8_lossy(host.as_bytes()));
+    let named =
+        request.headers().get_all(header::HOST).iter().map(|host| String::from_utf8_lossy(host.as_bytes()));
     // HTTP/2 has the host in the URI.
-    let mut hosts = request.uri().authority().map(|authority| authority.as_str().into()).into_iter().chain(named).peekable();
+    let mut hosts = request
+        .uri()
+        .authority()
+        .map(|authority| authority.as_str().into())
+        .into_iter()
+        .chain(named)
+        .peekable();
     match hosts.peek() {
         None => Some("(none)".to_owned()),
         Some(_) => hosts.find(|host| !is_loopback(host)).map(Cow::into_owned),
@@ -106,7 +113,8 @@ fn is_loopback(authority: &str) -> bool {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => authority.split(':').next().unwrap_or_default(),
     };
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Returns the request's origin if that is a page of another machine.
@@ -153,7 +161,8 @@ mod tests {
     #[test]
     fn requests_for_other_hosts_are_recognised() {
         let foreign = |host: Option<&str>| {
-            let request = host.into_iter().fold(Request::builder(), |request, host| request.header(header::HOST, host));
+            let request =
+                host.into_iter().fold(Request::builder(), |request, host| request.header(header::HOST, host));
             foreign_host(&request.body(axum::body::Body::empty()).expect("the request is valid"))
         };
         for host in ["127.0.0.1:7878", "127.9.9.9", "localhost", "LOCALHOST:80", "[::1]:7878"] {

@@ -67,7 +67,10 @@ pub async fn serve(listener: TcpListener, router: Router, limits: ConnectionLimi
                 connections.spawn(connection(stream, router.clone(), limits.clone(), shutdown.clone(), slot));
             }
             Err(_all_taken) => {
-                acceptor.log(&format!("all {} connections are open; a further one was refused", limits.connections));
+                acceptor.log(&format!(
+                    "all {} connections are open; a further one was refused",
+                    limits.connections
+                ));
                 connections.spawn(refuse(stream));
             }
         }
@@ -87,8 +90,16 @@ async fn connection(
     // Responses are written whole, so delaying small packets gains nothing.
     let _ = stream.set_nodelay(true);
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head_time).max_buf_size(limits.head_bytes);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(limits.streams).keep_alive_interval(limits.head_time / 2);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_time)
+        .max_buf_size(limits.head_bytes);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        .keep_alive_interval(limits.head_time / 2);
     let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut serving = std::pin::pin!(serving);
     let ended = match shutdown.race(serving.as_mut()).await {

@@ -120,7 +120,9 @@ impl<const LIMIT: usize> FromRequest<AppState> for RequestBody<LIMIT> {
             None => String::new(),
         };
         let mut room = None;
-        let body = timeout(BODY_TIME, read(body, LIMIT, &state.bodies, &mut room)).await.map_err(|_elapsed| too_slow())??;
+        let body = timeout(BODY_TIME, read(body, LIMIT, &state.bodies, &mut room))
+            .await
+            .map_err(|_elapsed| too_slow())??;
         Ok(RequestBody { body, key, target, _room: room })
     }
 }

@@ -40,7 +40,9 @@ async fn read_to_end(mut stream: TcpStream) -> String {
 
 #[tokio::test]
 async fn a_connection_that_is_idle_or_sends_its_head_slowly_is_closed() {
-    let server = start_with(ConnectionLimits { head_time: Duration::from_millis(200), ..ConnectionLimits::default() }).await;
+    let server =
+        start_with(ConnectionLimits { head_time: Duration::from_millis(200), ..ConnectionLimits::default() })
+            .await;
     assert_eq!(read_to_end(open(&server, "").await).await, "");
     let slow = read_to_end(open(&server, "GET /healthz HTTP/1.1\r\nhost: local").await).await;
     assert!(slow.is_empty() || slow.starts_with("HTTP/1.1 408"), "{slow}");
@@ -65,9 +67,11 @@ async fn a_connection_beyond_the_limit_is_refused_in_words_until_another_one_end
     assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
     assert!(refused.contains(r#""code":"overloaded""#), "{refused}");
     kept.pop();
-    while read_to_end(open(&server, "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await)
-        .await
-        .starts_with("HTTP/1.1 503")
+    while read_to_end(
+        open(&server, "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await,
+    )
+    .await
+    .starts_with("HTTP/1.1 503")
     {}
 }
 
