@@ -19,6 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// The limits of connections.
 #[derive(Clone, Debug)]
@@ -45,6 +46,10 @@ impl Default for ConnectionLimits {
     }
 }
 
+/// The first bytes of an HTTP/2 connection.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// The pause before the rest of a preface that has arrived in part is looked for.
+const PREFACE_PAUSE: Duration = Duration::from_millis(5);
 /// The time between two lines in the log about refused connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// The pause after an error of the listener that is not about one connection.
@@ -89,6 +94,7 @@ async fn connection(
 ) {
     // Responses are written whole, so delaying small packets gains nothing.
     let _ = stream.set_nodelay(true);
+    let Ok(Ok(is_http2)) = timeout(limits.head_time, speaks_http2(&stream)).await else { return };
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -100,6 +106,7 @@ async fn connection(
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams)
         .keep_alive_interval(limits.head_time / 2);
+    let builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
     let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut serving = std::pin::pin!(serving);
     let ended = match shutdown.race(serving.as_mut()).await {
@@ -112,6 +119,22 @@ async fn connection(
     if let Err(error) = ended {
         // Clients that go away, send no HTTP or are too slow are not the server's business.
         tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+/// Reports whether a connection begins with the preface of HTTP/2. Leaves the bytes to be read again.
+async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
+    let mut seen = [0; HTTP2_PREFACE.len()];
+    loop {
+        let count = stream.peek(&mut seen).await?;
+        if count == 0 || !HTTP2_PREFACE.starts_with(&seen[..count]) {
+            return Ok(false);
+        }
+        if count == HTTP2_PREFACE.len() {
+            return Ok(true);
+        }
+        // The socket stays readable, so its readiness does not tell when more bytes arrive.
+        tokio::time::sleep(PREFACE_PAUSE).await;
     }
 }
 
@@ -136,7 +159,7 @@ impl Acceptor {
         }
         self.log(&format!("cannot accept connections: {error}"));
         if self.reserve.take().is_some()
-            && let Ok(Ok((stream, _))) = tokio::time::timeout(PAUSE, self.listener.accept()).await
+            && let Ok(Ok((stream, _))) = timeout(PAUSE, self.listener.accept()).await
         {
             refuse(stream).await;
         }
@@ -179,5 +202,5 @@ async fn refuse(mut stream: TcpStream) {
         while stream.read(&mut unread).await? > 0 {}
         io::Result::Ok(())
     };
-    let _ = tokio::time::timeout(REFUSAL_TIME, answered).await;
+    let _ = timeout(REFUSAL_TIME, answered).await;
 }

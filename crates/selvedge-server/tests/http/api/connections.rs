@@ -43,7 +43,9 @@ async fn a_connection_that_is_idle_or_sends_its_head_slowly_is_closed() {
     let server =
         start_with(ConnectionLimits { head_time: Duration::from_millis(200), ..ConnectionLimits::default() })
             .await;
-    assert_eq!(read_to_end(open(&server, "").await).await, "");
+    for silent in ["", "PRI", "PRI * HTTP/2.0\r\n"] {
+        assert_eq!(read_to_end(open(&server, silent).await).await, "", "{silent}");
+    }
     let slow = read_to_end(open(&server, "GET /healthz HTTP/1.1\r\nhost: local").await).await;
     assert!(slow.is_empty() || slow.starts_with("HTTP/1.1 408"), "{slow}");
     let idle = open(&server, "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
