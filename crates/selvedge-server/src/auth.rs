@@ -1,18 +1,20 @@
 //! Authentication: identifies the caller of a request and its namespace.
 //!
 //! There are no API keys yet. Every caller is `admin` of the namespace `default`, and therefore the server listens on
-//! loopback only. A page of another site in a browser on this machine can reach loopback too; its requests carry the
-//! page's origin and are refused. No request can name a namespace: a [`Caller`] is the only way to get one.
+//! loopback only. A page of another site in a browser on this machine can reach loopback too. Its requests carry the page's
+//! origin, or, if the page has a name that leads to loopback (DNS rebinding), that name as their host; both are refused. No
+//! request can name a namespace: a [`Caller`] is the only way to get one.
 
 use crate::AppState;
 use crate::shutdown::ShutdownWatch;
 use crate::wire::problem::{Code, Problem};
 use axum::extract::{FromRequestParts, Request};
-use axum::http::{HeaderMap, header, request::Parts};
+use axum::http::{HeaderMap, HeaderValue, header, request::Parts};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use selvedge_core::Name;
 use selvedge_engine::Namespace;
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -63,15 +65,56 @@ pub fn check_listen(address: SocketAddr) -> Result<(), NotLoopback> {
     }
 }
 
-/// Middleware that refuses requests from pages of other sites.
-pub async fn refuse_cross_origin(request: Request, next: Next) -> Response {
+/// Middleware that refuses requests from pages of other sites, and forbids browsers to guess the type of a response.
+pub async fn refuse_other_sites(request: Request, next: Next) -> Response {
+    let mut response = match check_site(&request) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.closing_connection().into_response(),
+    };
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn check_site(request: &Request) -> Result<(), Problem> {
+    if let Some(host) = foreign_host(request) {
+        let detail = format!("this request is for the host {host}, which is not a loopback address");
+        return Err(Problem::new(Code::WrongHost, detail));
+    }
     match foreign_origin(request.headers()) {
-        None => next.run(request).await,
+        None => Ok(()),
         Some(origin) => {
             let detail = format!("this request comes from a page of {origin}, which may not use this server");
-            Problem::new(Code::CrossOrigin, detail).into_response()
+            Err(Problem::new(Code::CrossOrigin, detail))
         }
     }
+}
+
+/// Returns the host that the request names if it is not this machine, or no host.
+fn foreign_host(request: &Request) -> Option<String> {
+    let named =
+        request.headers().get_all(header::HOST).iter().map(|host| String::from_utf8_lossy(host.as_bytes()));
+    // HTTP/2 has the host in the URI.
+    let mut hosts = request
+        .uri()
+        .authority()
+        .map(|authority| authority.as_str().into())
+        .into_iter()
+        .chain(named)
+        .peekable();
+    match hosts.peek() {
+        None => Some("(none)".to_owned()),
+        Some(_) => hosts.find(|host| !is_loopback(host)).map(Cow::into_owned),
+    }
+}
+
+/// Reports whether an authority, a host with or without a port, is this machine.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Returns the request's origin if that is a page of another machine.
@@ -79,12 +122,7 @@ fn foreign_origin(headers: &HeaderMap) -> Option<String> {
     let origin = headers.get(header::ORIGIN)?;
     let origin = String::from_utf8_lossy(origin.as_bytes()).into_owned();
     let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
-    let host = match authority.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => authority.split(':').next().unwrap_or_default(),
-    };
-    let ours = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    (!ours).then_some(origin)
+    (!is_loopback(authority)).then_some(origin)
 }
 
 #[cfg(test)]
@@ -118,5 +156,21 @@ mod tests {
         assert!(is_foreign("http://127.0.0.1.example.org:7878"));
         assert!(is_foreign("null"));
         assert_eq!(foreign_origin(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn requests_for_other_hosts_are_recognised() {
+        let foreign = |host: Option<&str>| {
+            let request =
+                host.into_iter().fold(Request::builder(), |request, host| request.header(header::HOST, host));
+            foreign_host(&request.body(axum::body::Body::empty()).expect("the request is valid"))
+        };
+        for host in ["127.0.0.1:7878", "127.9.9.9", "localhost", "LOCALHOST:80", "[::1]:7878"] {
+            assert_eq!(foreign(Some(host)), None, "{host}");
+        }
+        for host in ["example.org", "127.0.0.1.example.org:7878", "localhost.example.org", "10.0.0.1", ""] {
+            assert_eq!(foreign(Some(host)).as_deref(), Some(host));
+        }
+        assert_eq!(foreign(None).as_deref(), Some("(none)"));
     }
 }

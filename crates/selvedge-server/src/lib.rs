@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod auth;
+mod connections;
 mod pages;
 mod routes;
 mod shutdown;
@@ -15,16 +16,18 @@ mod sse;
 mod wire;
 
 pub use auth::{NotLoopback, check_listen};
+pub use connections::ConnectionLimits;
 
 use axum::Router;
-use axum::serve::ListenerExt;
 use selvedge_engine::Engine;
 use shutdown::ShutdownWatch;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::time::timeout;
+use wire::body::BodyRoom;
 
 /// The version that responses and pages show.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -36,11 +39,20 @@ pub struct Options {
     pub grace: Duration,
     /// Interval of keep-alive comments on a silent event stream. Default: 15 s.
     pub keep_alive: Duration,
+    /// The limits of connections.
+    pub connections: ConnectionLimits,
+    /// The maximum size of all request bodies that are being read or handled, in bytes. Default: 256 MiB.
+    pub body_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { grace: Duration::from_secs(10), keep_alive: Duration::from_secs(15) }
+        Options {
+            grace: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(15),
+            connections: ConnectionLimits::default(),
+            body_bytes: 256 * 1024 * 1024,
+        }
     }
 }
 
@@ -50,12 +62,19 @@ struct AppState {
     engine: Engine,
     shutdown: ShutdownWatch,
     keep_alive: Duration,
+    bodies: BodyRoom,
+}
+
+impl AppState {
+    fn new(engine: Engine, shutdown: ShutdownWatch, options: &Options) -> AppState {
+        let bodies = BodyRoom::new(options.body_bytes);
+        AppState { engine, shutdown, keep_alive: options.keep_alive, bodies }
+    }
 }
 
 /// Returns the API of `engine` as a [`Router`], for callers that run their own HTTP server.
 pub fn router(engine: Engine) -> Router {
-    let keep_alive = Options::default().keep_alive;
-    routes::router(AppState { engine, shutdown: ShutdownWatch::never(), keep_alive })
+    routes::router(AppState::new(engine, ShutdownWatch::never(), &Options::default()))
 }
 
 /// Serves the API of `engine` on `listener` until `shutdown` completes. Then the server accepts no more connections,
@@ -80,29 +99,15 @@ pub async fn serve_with(
 ) -> io::Result<()> {
     check_listen(listener.local_addr()?).map_err(io::Error::other)?;
     let (begin_shutdown, watch) = ShutdownWatch::new();
-    let router = routes::router(AppState { engine, shutdown: watch, keep_alive: options.keep_alive });
-    let listener = listener.tap_io(|connection| {
-        // Responses are written whole, so delaying small packets gains nothing.
-        let _ = connection.set_nodelay(true);
-    });
-    let (start_grace, grace_started) = oneshot::channel();
-    let shutdown = async move {
-        shutdown.await;
-        begin_shutdown.send_replace(true);
-        let _ = start_grace.send(());
-    };
-    let grace_over = async move {
-        match grace_started.await {
-            Ok(()) => tokio::time::sleep(options.grace).await,
-            Err(_never_started) => pending().await,
-        }
-    };
-    let serving = axum::serve(listener, router).with_graceful_shutdown(shutdown);
+    let router = routes::router(AppState::new(engine, watch.clone(), &options));
+    let mut serving = pin!(connections::serve(listener, router, options.connections, watch));
     tokio::select! {
-        served = serving.into_future() => served,
-        () = grace_over => {
-            tracing::warn!("requests were still in progress when the grace period of the shutdown ended");
-            Ok(())
-        }
+        () = &mut serving => return Ok(()),
+        () = shutdown => {}
     }
+    begin_shutdown.send_replace(true);
+    if timeout(options.grace, serving).await.is_err() {
+        tracing::warn!("requests were still in progress when the grace period of the shutdown ended");
+    }
+    Ok(())
 }

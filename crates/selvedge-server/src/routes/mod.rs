@@ -49,7 +49,7 @@ pub fn router(state: AppState) -> Router {
         .route("/v1/events", get(events::page))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn(auth::refuse_cross_origin))
+        .layer(from_fn(auth::refuse_other_sites))
         .layer(from_fn(catch_panics))
         .with_state(state)
 }

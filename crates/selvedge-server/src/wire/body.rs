@@ -1,4 +1,7 @@
-//! The body of a request, read within a limit, and its `Idempotency-Key` header.
+//! The body of a request, read within limits, and its `Idempotency-Key` header.
+//!
+//! A body has a limit of size and of the time between two parts of it. All bodies together have a limit too, so that many
+//! large ones that arrive slowly do not fill the memory: a body that finds no room is refused.
 //!
 //! A body over the limit is still read to its end, up to [`DISCARD_MAX`] bytes more, because a caller that is still
 //! sending would not see the response.
@@ -6,13 +9,17 @@
 use crate::AppState;
 use crate::wire::fields::Fields;
 use crate::wire::problem::{Code, Problem};
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderValue;
 use http_body_util::BodyExt;
 use selvedge_core::name::KEY_LIMIT;
 use selvedge_core::rules::CallKey;
 use selvedge_core::{Name, Refusal};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use xxhash_rust::xxh3::Xxh3;
 
 const MIB: usize = 1024 * 1024;
@@ -22,8 +29,39 @@ pub const SMALL_BODY: usize = 2 * MIB;
 pub const LARGE_BODY: usize = 32 * MIB;
 /// The most bytes over its limit that are read and discarded of a body before the connection is closed.
 const DISCARD_MAX: usize = 16 * MIB;
+/// The longest time between two parts of a body.
+const PART_TIME: Duration = Duration::from_secs(10);
+/// The longest time for a whole body.
+const BODY_TIME: Duration = Duration::from_secs(60);
+/// The time after which a caller whose body found no room should repeat the request, in milliseconds.
+const ROOM_RETRY_MS: u64 = 1000;
 /// The pointer of the `Idempotency-Key` header in refusals.
 pub const KEY_POINTER: &str = "/headers/idempotency-key";
+
+/// The room for the bodies of requests that are being read or handled, in bytes.
+#[derive(Clone)]
+pub struct BodyRoom(Arc<Semaphore>);
+
+impl BodyRoom {
+    /// Returns a room for this number of bytes.
+    pub fn new(bytes: usize) -> BodyRoom {
+        BodyRoom(Arc::new(Semaphore::new(bytes)))
+    }
+
+    /// Adds room for some bytes to that of a body.
+    fn grow(&self, room: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<(), Problem> {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let added = self.0.clone().try_acquire_many_owned(bytes).map_err(|_full| {
+            let detail = "the server holds too many large requests; this one had no effect";
+            Problem::new(Code::RateLimited, detail).retry_after(ROOM_RETRY_MS).closing_connection()
+        })?;
+        match room {
+            Some(room) => room.merge(added),
+            None => *room = Some(added),
+        }
+        Ok(())
+    }
+}
 
 /// The body of a request, of at most `LIMIT` bytes, and its `Idempotency-Key`.
 pub struct RequestBody<const LIMIT: usize = SMALL_BODY> {
@@ -31,6 +69,8 @@ pub struct RequestBody<const LIMIT: usize = SMALL_BODY> {
     key: Option<HeaderValue>,
     /// The method and path of the request; empty without a key.
     target: String,
+    /// Held until the request is handled.
+    _room: Option<OwnedSemaphorePermit>,
 }
 
 impl<const LIMIT: usize> RequestBody<LIMIT> {
@@ -72,23 +112,30 @@ impl<const LIMIT: usize> RequestBody<LIMIT> {
 impl<const LIMIT: usize> FromRequest<AppState> for RequestBody<LIMIT> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _state: &AppState) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let key = parts.headers.get("idempotency-key").cloned();
         let target = match key {
             Some(_) => format!("{} {}\n", parts.method, parts.uri.path()),
             None => String::new(),
         };
-        let body = read(body, LIMIT).await?;
-        Ok(RequestBody { body, key, target })
+        let mut room = None;
+        let body = timeout(BODY_TIME, read(body, LIMIT, &state.bodies, &mut room))
+            .await
+            .map_err(|_elapsed| too_slow())??;
+        Ok(RequestBody { body, key, target, _room: room })
     }
 }
 
-async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
-    let expected = usize::try_from(HttpBody::size_hint(&body).lower()).unwrap_or(limit);
-    let mut read = Vec::with_capacity(expected.min(limit));
+async fn read(
+    mut body: Body,
+    limit: usize,
+    bodies: &BodyRoom,
+    room: &mut Option<OwnedSemaphorePermit>,
+) -> Result<Vec<u8>, Problem> {
+    let mut read = Vec::new();
     let mut size = 0_usize;
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = timeout(PART_TIME, body.frame()).await.map_err(|_elapsed| too_slow())? {
         let frame = frame.map_err(|error| {
             Problem::new(Code::InvalidJson, format!("the body was cut off: {error}")).closing_connection()
         })?;
@@ -98,15 +145,26 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, Problem> {
             return Err(too_large(limit).closing_connection());
         }
         if size <= limit {
+            bodies.grow(room, data.len())?;
             read.extend_from_slice(&data);
         } else {
             read = Vec::new();
+            *room = None;
         }
     }
     match size <= limit {
         true => Ok(read),
         false => Err(too_large(limit)),
     }
+}
+
+fn too_slow() -> Problem {
+    let detail = format!(
+        "no part of the body arrived for {} s, or the whole took longer than {} s",
+        PART_TIME.as_secs(),
+        BODY_TIME.as_secs()
+    );
+    Problem::new(Code::RequestTimeout, detail).closing_connection()
 }
 
 fn too_large(limit: usize) -> Problem {

@@ -28,8 +28,10 @@ pub enum Code {
     TokenExpired,
     TokenRevoked,
     CrossOrigin,
+    WrongHost,
     NotFound,
     MethodNotAllowed,
+    RequestTimeout,
     StaleLease,
     AlreadyTerminal,
     WrongState,
@@ -49,10 +51,12 @@ pub enum Code {
     UnknownQuota,
     Cycle,
     TooMany,
+    RateLimited,
     Internal,
     UnreadableRow,
     StoreUnavailable,
     ShuttingDown,
+    Overloaded,
 }
 
 /// The declaration of a code.
@@ -69,15 +73,17 @@ pub struct CodeInfo {
 
 impl Code {
     /// Every code, ordered by status.
-    pub const ALL: [Code; 31] = [
+    pub const ALL: [Code; 35] = [
         Self::InvalidJson,
         Self::InvalidCursor,
         Self::InvalidToken,
         Self::TokenExpired,
         Self::TokenRevoked,
         Self::CrossOrigin,
+        Self::WrongHost,
         Self::NotFound,
         Self::MethodNotAllowed,
+        Self::RequestTimeout,
         Self::StaleLease,
         Self::AlreadyTerminal,
         Self::WrongState,
@@ -97,10 +103,12 @@ impl Code {
         Self::UnknownQuota,
         Self::Cycle,
         Self::TooMany,
+        Self::RateLimited,
         Self::Internal,
         Self::UnreadableRow,
         Self::StoreUnavailable,
         Self::ShuttingDown,
+        Self::Overloaded,
     ];
 
     /// Returns the declaration of the code.
@@ -119,10 +127,14 @@ impl Code {
                 "Ask its issuer for a new one."),
             Self::CrossOrigin => ("cross_origin", 403, "The request came from a page of another site",
                 "Without API keys the server accepts browser requests only from its own pages. Call it from a program, or open it by its loopback address."),
+            Self::WrongHost => ("wrong_host", 403, "The request names another host",
+                "Without API keys the server answers only requests for localhost or a loopback address, so that no web page can reach it by a name of its own. Use its loopback address."),
             Self::NotFound => ("not_found", 404, "Not found",
                 "Check the path and the id. Resources of other namespaces are not visible, and executions are deleted after their retention."),
             Self::MethodNotAllowed => ("method_not_allowed", 405, "The path does not support this method",
                 "Use one of the methods in the Allow header."),
+            Self::RequestTimeout => ("request_timeout", 408, "The request was not received in time",
+                "Send the whole body without pauses, on a new connection."),
             Self::StaleLease => ("stale_lease", 409, "The lease is no longer valid",
                 "Stop this attempt and discard its work. The fields holder, state and outcome say who holds the execution now, or how it ended."),
             Self::AlreadyTerminal => ("already_terminal", 409, "The execution has ended",
@@ -161,6 +173,8 @@ impl Code {
                 "Remove one of the edges between the nodes that the detail names: no node can wait for itself."),
             Self::TooMany => ("too_many", 422, "The call would act on too many executions",
                 "One bulk action covers at most 10 000 executions, and this one changed nothing. Narrow the filter, for example by a range of submission times, and repeat it for each part."),
+            Self::RateLimited => ("rate_limited", 429, "Too much at once",
+                "Repeat the request after retry_after_ms. It had no effect."),
             Self::Internal => ("internal", 500, "The server failed",
                 "This is a defect; the server's log has the cause. Repeating the request is safe."),
             Self::UnreadableRow => ("unreadable_row", 500, "A stored execution cannot be read",
@@ -169,6 +183,8 @@ impl Code {
                 "Repeat the request after retry_after_ms. It may or may not have taken effect; repeating it is safe."),
             Self::ShuttingDown => ("shutting_down", 503, "The server is shutting down",
                 "Repeat the request on another server, or here in a moment."),
+            Self::Overloaded => ("overloaded", 503, "The server has no room for another connection",
+                "Close connections that are not needed, and repeat the request on another server, or here in a moment."),
         };
         let status = StatusCode::from_u16(status).expect("the table has valid HTTP statuses");
         CodeInfo { code, status, title, advice }
@@ -236,6 +252,19 @@ impl Problem {
             problem.stale_lease = Some(stale);
         }
         problem
+    }
+
+    /// Tells the caller when to repeat the request.
+    pub fn retry_after(mut self, ms: u64) -> Self {
+        self.retry_after_ms = Some(ms);
+        self
+    }
+
+    /// Returns the problem as JSON.
+    pub fn document(&self) -> String {
+        let mut out = Vec::with_capacity(256);
+        self.write(&mut out);
+        String::from_utf8(out).expect("a problem is text")
     }
 
     /// Makes the server close the connection after the response.

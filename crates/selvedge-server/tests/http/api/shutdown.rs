@@ -21,7 +21,8 @@ async fn waiting_requests_are_answered_when_the_server_shuts_down() {
         pending.push(tokio::spawn(send_post(address, path, body.to_string())));
     }
     for resource in ["executions", "flows"] {
-        let result = format!("GET /v1/{resource}/{id}/result?wait_ms=60000 HTTP/1.1\r\nhost: x\r\n\r\n");
+        let result =
+            format!("GET /v1/{resource}/{id}/result?wait_ms=60000 HTTP/1.1\r\nhost: localhost\r\n\r\n");
         pending.push(tokio::spawn(send_raw(address, result)));
     }
     server.wait_for_claims(2).await;
@@ -46,7 +47,8 @@ async fn waiting_requests_are_answered_when_the_server_shuts_down() {
 
 async fn send_post(address: std::net::SocketAddr, path: &str, body: String) -> String {
     let length = body.len();
-    let request = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}");
+    let request =
+        format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}");
     send_raw(address, request).await
 }
 
