@@ -12,6 +12,7 @@ use selvedge_core::rules::report::{Fence, Op};
 use selvedge_core::rules::submit_flow::FlowDraft;
 use selvedge_core::{Draft, FlowId};
 use selvedge_engine::{ClaimWait, Engine, Namespace, ReportItem};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The result of every execution.
@@ -25,7 +26,7 @@ pub enum Target {
     /// The engine in this process.
     InProcess(Namespace),
     /// A server that is called over HTTP.
-    Http(Client),
+    Http(Arc<Client>),
 }
 
 /// An execution that the benchmark has claimed and has to complete.
@@ -106,7 +107,7 @@ impl Target {
         let namespace = engine.namespace("default").await?;
         match load.http {
             false => Ok(Target::InProcess(namespace)),
-            true => Ok(Target::Http(Client::serve(engine.clone()).await?)),
+            true => Ok(Target::Http(Arc::new(Client::serve(engine.clone()).await?))),
         }
     }
 
