@@ -8,11 +8,13 @@
 use crate::shutdown::ShutdownWatch;
 use crate::wire::problem::{Code, Problem};
 use axum::Router;
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
 use std::fs::File;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -30,7 +32,7 @@ pub struct ConnectionLimits {
     /// too. Default: 60 s.
     pub head_time: Duration,
     /// The largest head of a request, in bytes. Default: 64 KiB.
-    pub head_bytes: usize,
+    pub head_bytes: u32,
     /// The maximum number of concurrent requests on an HTTP/2 connection. Default: 200.
     pub streams: u32,
 }
@@ -95,30 +97,36 @@ async fn connection(
     // Responses are written whole, so delaying small packets gains nothing.
     let _ = stream.set_nodelay(true);
     let Ok(Ok(is_http2)) = timeout(limits.head_time, speaks_http2(&stream)).await else { return };
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_time)
-        .max_buf_size(limits.head_bytes);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.streams)
-        .keep_alive_interval(limits.head_time / 2);
-    let builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
-    let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let mut serving = std::pin::pin!(serving);
-    let ended = match shutdown.race(serving.as_mut()).await {
-        Some(ended) => ended,
-        None => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
+    let (stream, service) = (TokioIo::new(stream), TowerToHyperService::new(router));
+    let ended = match is_http2 {
+        true => {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder.timer(TokioTimer::new()).max_concurrent_streams(limits.streams);
+            builder.max_header_list_size(limits.head_bytes).keep_alive_interval(limits.head_time / 2);
+            run(builder.serve_connection(stream, service), &shutdown).await
+        }
+        false => {
+            let mut builder = http1::Builder::new();
+            builder.timer(TokioTimer::new()).header_read_timeout(limits.head_time);
+            builder.max_header_size(limits.head_bytes as usize);
+            run(builder.serve_connection(stream, service), &shutdown).await
         }
     };
     if let Err(error) = ended {
         // Clients that go away, send no HTTP or are too slow are not the server's business.
         tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+/// Runs a connection to its end. When the shutdown begins, it ends after its requests in progress.
+async fn run<C: GracefulConnection>(connection: C, shutdown: &ShutdownWatch) -> Result<(), C::Error> {
+    let mut connection = pin!(connection);
+    match shutdown.race(connection.as_mut()).await {
+        Some(ended) => ended,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
     }
 }
 

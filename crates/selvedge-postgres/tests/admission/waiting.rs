@@ -65,7 +65,7 @@ async fn ten_thousand_held_executions_add_no_cost_to_a_claim_behind_them() {
         })
         .await;
         let arguments = format!(
-            "'{{{}}}', {}, '{{1}}', '{{10}}', '{{}}'",
+            "'{{{}}}', {}, '{{1}}', '{{10}}', '{{}}', 1000",
             row.class.0,
             testing::bound_arguments(&store, row.class)
         );

@@ -120,7 +120,7 @@ async fn pages(sandbox: &Sandbox, class: ClassId, bounds: &str) -> i64 {
     let client =
         testing::connect(&sandbox.url("explains"), &sandbox.settings()).await.expect("the connection opens");
     let statements: HashMap<_, _> = testing::statements().into_iter().collect();
-    let claim = format!("execute asked('{{{}}}', {bounds}, '{{1}}', '{{10}}', '{{}}')", class.0);
+    let claim = format!("execute asked('{{{}}}', {bounds}, '{{1}}', '{{10}}', '{{}}', 1000)", class.0);
     let text = format!(
         "begin; prepare asked as {}; {claim}; explain (analyze, buffers, timing off) {claim}; rollback",
         statements["executions/lock_candidates"]

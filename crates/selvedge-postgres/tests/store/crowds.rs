@@ -61,7 +61,7 @@ async fn a_claim_among_40_000_kinds_reads_at_most_twice_the_pages_of_one_among_f
         let (asks, limits) = (vec![1; covered.len()], vec![20_i64; covered.len()]);
         let none = "'{}'::bigint[], '{}'::bigint[], '{}'::timestamptz[]";
         let arguments = format!(
-            "array{covered:?}::integer[], {none}, array{asks:?}::integer[], array{limits:?}::bigint[], '{{}}'"
+            "array{covered:?}::integer[], {none}, array{asks:?}::integer[], array{limits:?}::bigint[], '{{}}', 1000"
         );
         let plan = explain(&client, statements["executions/lock_candidates"], &arguments).await;
         assert!(plan.text.contains("executions_claim"), "{}", plan.text);

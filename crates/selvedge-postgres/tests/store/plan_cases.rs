@@ -101,7 +101,7 @@ fn claim_cases() -> Vec<Case> {
         case("bounds/find_first_waiting", format!("'{{1,4,7,11,12}}', {BOUNDS}"), CLAIM, 200),
         case(
             "executions/lock_candidates",
-            format!("'{{1,-2}}', {BOUNDS}, '{{1,1}}', '{{10,10}}', '{{}}'"),
+            format!("'{{1,-2}}', {BOUNDS}, '{{1,1}}', '{{10,10}}', '{{}}', 1000"),
             CLAIM,
             300,
         ),

@@ -52,8 +52,8 @@ async fn a_claim_touches_as_many_pages_among_a_hundred_thousand_suspended_execut
     plain.run(&fill(0, 200_001, 200_020)).await;
     let (client, statements) = prepared(&sandbox).await;
     let claims = [
-        ("executions/lock_candidates", "'{1}', '{}', '{}', '{}', '{1}', '{10}', '{}'"),
-        ("executions/lock_candidates", "'{1,2}', '{}', '{}', '{}', '{1,1}', '{10,10}', '{}'"),
+        ("executions/lock_candidates", "'{1}', '{}', '{}', '{}', '{1}', '{10}', '{}', 1000"),
+        ("executions/lock_candidates", "'{1,2}', '{}', '{}', '{}', '{1,1}', '{10,10}', '{}', 1000"),
     ];
     let mut alone = Vec::new();
     for (claim, arguments) in claims {
