@@ -29,8 +29,8 @@
 //!   bounds stay behind `begun` and `now`, covers steps that this comparison can miss. After a larger step all bounds are dropped, and
 //!   none is raised until the transactions of that moment have ended. Between the step and the next refresh, which a claim starts,
 //!   claims may miss new waiting rows: these are delayed, not lost.
-//! - Another database answers at the same address, after a failover that lost commits. Only a new connection reaches it, and every
-//!   new connection drops all bounds.
+//! - Another database answers at the same address, after a failover that lost commits. Only a new connection reaches it, and one
+//!   that leads to another server process drops all bounds ([`history`](crate::connection::history)).
 //!
 //! A bound that is only a hint (start at the last claimed row, and at the head when a claim comes back short) would need none of this.
 //! It was measured and is worse: docs/benchmarks.md, "A bound as a hint".

@@ -142,7 +142,7 @@ impl Glances {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets everything: a connection is new, and may lead to a database with another history.
+    /// Forgets everything: a connection leads to another server, which may have another history.
     pub fn forget(&self) {
         *self.known() = Known::default();
     }

@@ -79,6 +79,7 @@ impl Supervisor {
                 slots: reconcilers.iter().map(|reconciler| Slot::new(reconciler.clone())).collect(),
                 tick_timeout: options.tick_timeout,
                 complete_at: Instant::now(),
+                tick_failed: Arc::default(),
             };
             tokio::spawn(ticker.run(due_in_ms, stopping))
         });
@@ -123,6 +124,8 @@ struct Ticker {
     tick_timeout: Duration,
     /// The time of the next complete query.
     complete_at: Instant,
+    /// True after a tick that failed: the next query is complete.
+    tick_failed: Arc<AtomicBool>,
 }
 
 /// The schedule of one reconciler.
@@ -189,15 +192,17 @@ impl Ticker {
     /// Queries the store for due rows. A failure is logged.
     async fn query(&mut self) -> Option<Overview> {
         let store = self.context.store.clone();
-        let complete = Instant::now() >= self.complete_at;
+        let complete = self.tick_failed.swap(false, Ordering::SeqCst) || Instant::now() >= self.complete_at;
         let query = async move { if complete { store.overview().await } else { store.glance().await } };
-        match apart(self.tick_timeout, query).await {
-            Ok(Ok(overview)) => {
-                if complete {
-                    self.complete_at = Instant::now() + COMPLETE_INTERVAL;
-                }
-                Some(overview)
-            }
+        let answer = apart(self.tick_timeout, query).await;
+        // After a failure the next query is complete, whatever the store remembers of earlier ones.
+        match (complete, &answer) {
+            (true, Ok(Ok(_))) => self.complete_at = Instant::now() + COMPLETE_INTERVAL,
+            (false, Ok(Ok(_))) => {}
+            (_, Ok(Err(_)) | Err(_)) => self.complete_at = Instant::now(),
+        }
+        match answer {
+            Ok(Ok(overview)) => Some(overview),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the query for due rows failed");
                 None
@@ -237,12 +242,13 @@ impl Ticker {
                 let reconciler = slot.reconciler.clone();
                 let (context, tallies) = (self.context.clone(), self.tallies.clone());
                 let running = RunningTick { running: slot.running.clone(), ended: tick_ended.clone() };
-                let no_progress = slot.no_progress.clone();
+                let (no_progress, failed) = (slot.no_progress.clone(), self.tick_failed.clone());
                 let limit = self.tick_timeout;
                 ticks.spawn(async move {
                     let _running = running;
                     // Errors are logged and counted by `tick`.
                     let result = tick(reconciler, context, tallies, limit).await;
+                    failed.fetch_or(result.is_err(), Ordering::SeqCst);
                     let futile = result.is_ok_and(|tally| tally.done == 0 && tally.scanned > 0);
                     no_progress.store(futile, Ordering::SeqCst);
                 });
