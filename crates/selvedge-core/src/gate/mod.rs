@@ -276,6 +276,25 @@ pub enum HoldReason {
     },
 }
 
+impl GateState {
+    /// Removes the promises that have ended at `now`. Executions that a pending scan has passed may be released then, so
+    /// the scan starts again when it ends.
+    pub fn remove_ended_promises(&mut self, now: Timestamp) {
+        let before = self.promised.len();
+        self.promised.retain(|promise| promise.until > now);
+        if self.promised.len() < before {
+            self.scan_again();
+        }
+    }
+
+    /// Makes a pending scan start again when it ends: the gate may admit executions that the scan has passed.
+    pub fn scan_again(&mut self) {
+        if let Some(looked) = &mut self.looked {
+            looked.again = true;
+        }
+    }
+}
+
 impl Gate {
     /// Returns an empty gate.
     pub fn new(name: GateName) -> Gate {

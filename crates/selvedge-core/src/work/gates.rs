@@ -281,6 +281,7 @@ impl Work {
         for name in promising {
             self.change_gate(&name, |gate| {
                 gate.end_promise(row.id);
+                gate.state.scan_again();
                 if gate.state.holds {
                     gate.due_at = Some(now);
                 }

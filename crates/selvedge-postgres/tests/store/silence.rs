@@ -14,20 +14,20 @@ use selvedge_postgres::{PostgresStore, Settings};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Returns settings with short deadlines.
+/// Returns settings with deadlines that are short, but longer than a busy disk stalls.
 fn impatient(sandbox: &Sandbox) -> Settings {
     Settings {
-        lock_timeout: Duration::from_millis(200),
-        statement_timeout: Duration::from_millis(400),
-        answer_timeout: Duration::from_millis(800),
-        connect_timeout: Duration::from_millis(800),
+        lock_timeout: Duration::from_millis(600),
+        statement_timeout: Duration::from_millis(1200),
+        answer_timeout: Duration::from_millis(2500),
+        connect_timeout: Duration::from_millis(2500),
         listen_check: Duration::from_millis(100),
         ..sandbox.settings()
     }
 }
 
 /// The longest that a call or a recovery may take with these settings, on a busy machine.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 
 async fn store_behind(url: &str, sandbox: &Sandbox) -> Arc<PostgresStore> {
     let store = PostgresStore::connect_with(url, impatient(sandbox)).await;
@@ -85,7 +85,7 @@ async fn a_connection_that_cannot_be_set_up_is_given_up_in_time() {
     let store = store_behind(&url, &sandbox).await;
     proxy.inject(Fault::Swallow, Reach::All);
     // The first call finds the silent connection, the others cannot open a new one.
-    for _ in 0..6 {
+    for _ in 0..3 {
         let answer = soon(store.ping()).await;
         assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
     }

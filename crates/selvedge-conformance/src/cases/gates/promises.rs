@@ -98,6 +98,31 @@ pub async fn a_promise_ends_by_itself_if_the_released_execution_does_not_start(h
     assert_eq!(harness.row(held).await.detail.place, None);
 }
 
+pub async fn an_execution_that_a_scan_passed_is_released_when_the_promise_ends_that_kept_it(harness: &Harness) {
+    if !harness.has_manual_clock() {
+        return;
+    }
+    let [first, second] =
+        [harness.leased(with_key("tenant", 2)).await, harness.leased(with_key("tenant", 2)).await];
+    let never_starts = harness.submit(with_key("tenant", 2)).await.id;
+    let passed = harness.submit(with_key("tenant", 1)).await.id;
+    assert!(harness.claim(10).await.is_empty());
+    harness.complete(&first, b"1").await;
+    let key = harness.key("tenant");
+    assert_eq!(promises(harness, &key).await, [never_starts]);
+    // The promise counts against the limit of one. Others may be behind it, so the scan is to continue.
+    harness.complete(&second, b"1").await;
+    harness.assert_held(passed, &key).await;
+    assert!(harness.gate(&key).await.state.looked.is_some(), "the scan has not ended");
+    // The promise ends before the scan continues.
+    harness.advance_past(PROMISE_MS).await;
+    for _ in 0..2 {
+        harness.check_due_gates().await;
+        harness.advance_past(1000).await;
+    }
+    assert_eq!(harness.state(passed).await, StateName::Waiting);
+}
+
 pub async fn a_promise_is_dropped_when_the_released_execution_ends_or_is_delayed(harness: &Harness) {
     let key = harness.key("tenant");
     for action in

@@ -239,6 +239,8 @@ impl Walk {
             harness.check_due_gates().await;
             harness.advance_past(WINDOW_MS).await;
         }
+        // Promises that ended with the last step are over only when their gates have been checked.
+        harness.check_due_gates().await;
         let now = harness.now().await;
         for row in self.rows().await {
             let Some(name) = row.state.gate() else { continue };

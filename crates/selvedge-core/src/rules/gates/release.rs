@@ -51,7 +51,7 @@ pub fn release(work: &mut Work, name: &GateName, thorough: bool) -> u32 {
     let now = work.now();
     let mut gate = work.gate(name).into_owned();
     let config = work.gate(&whole(name)).config.clone().unwrap_or_default();
-    gate.state.promised.retain(|promise| promise.until > now);
+    gate.state.remove_ended_promises(now);
     let promised = gate.state.promised.len() as u32;
     let limits_something = match name.kind {
         GateKind::Key => true,
@@ -116,7 +116,7 @@ fn schedule_check(work: &mut Work, name: &GateName, config: &Config, found: &Sca
     let (gate, now) = (work.gate(name).into_owned(), work.now());
     let began = work.held_requested_after(name.id());
     let mut state = gate.state.clone();
-    state.promised.retain(|promise| promise.until > now);
+    state.remove_ended_promises(now);
     let promised_before = state.promised.len() as u32;
     let left = PROMISES_MAX.saturating_sub(state.promised.len());
     state.promised.extend(found.promises.iter().take(left).cloned());
