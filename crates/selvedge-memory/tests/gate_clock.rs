@@ -31,5 +31,7 @@ tests_on_a_manual_clock! {
     every_end_of_a_lease_by_time_gives_back_its_slots
     held_executions_are_cancelled_and_expire_like_waiting_ones
     held_executions_are_released_in_bounded_chunks
+    an_execution_that_a_scan_passed_is_released_when_the_promise_ends_that_kept_it
+    an_execution_that_is_moved_before_a_pending_scan_is_released
     fairness_keys_take_turns_however_many_executions_one_of_them_has
 }

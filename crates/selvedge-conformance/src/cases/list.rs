@@ -428,6 +428,7 @@ macro_rules! conformance_cases {
                 held_executions_start_before_later_ones_although_their_quota_is_always_full
                 held_executions_start_before_later_ones_although_their_budget_is_always_full
                 a_promise_ends_by_itself_if_the_released_execution_does_not_start
+                an_execution_that_is_moved_before_a_pending_scan_is_released
                 an_execution_that_a_scan_passed_is_released_when_the_promise_ends_that_kept_it
                 a_promise_is_dropped_when_the_released_execution_ends_or_is_delayed
                 a_promise_is_dropped_when_another_gate_refuses_the_released_execution

@@ -1,5 +1,6 @@
 //! Actions of operators on an execution. Their events name the actor.
 
+use super::gates::needs::lock_gate;
 use super::graft::join_again;
 use super::keyed::Repeatable;
 use super::submit::key_names;
@@ -8,6 +9,7 @@ use super::{follow, open_again, put_back, suspend};
 use crate::execution::CancelRequest;
 use crate::fact::{Fact, Next};
 use crate::gate::draws::fairness_line_of;
+use crate::gate::{GateKind, GateName};
 use crate::join::GroupDecision;
 use crate::rows::{KeyName, KeyRow, KeyScope, KeySubject, Needs, ResultChange};
 use crate::rule::{IfLocked, Locks, Phase, Profile, Rule};
@@ -91,8 +93,8 @@ impl Rule for Operate {
         Profile { if_locked, locks, ..Profile::on(self.execution) }
     }
 
-    /// Needs the row. A cancellation also needs the flow. A replay also needs the flow, the uniqueness key, and the
-    /// execution that has the key now.
+    /// Needs the row. A cancellation also needs the flow. A change of priority also needs the gate that holds the
+    /// execution. A replay also needs the flow, the uniqueness key, and the execution that has the key now.
     fn needs(&self, work: &Work, needs: &mut Needs) {
         needs.executions.lock([self.execution]);
         if self.action == Action::Replay
@@ -104,6 +106,9 @@ impl Rule for Operate {
         match (&self.action, work.execution(self.namespace, self.execution)) {
             (Action::Cancel { .. }, Ok(row)) => needs.flows.lock(row.flow),
             (Action::Resume, Ok(row)) => suspend::needs(row, needs),
+            (Action::Prioritise { .. }, Ok(row)) => {
+                scanned_gate(row).into_iter().for_each(|gate| lock_gate(gate, needs));
+            }
             (Action::RevokeWaitpoint { .. }, Ok(row)) => needs.queries.waitpoints.push(row.id),
             (Action::ReissueWaitpoint(_), Ok(row)) => {
                 needs.queries.waitpoints.push(row.id);
@@ -281,6 +286,10 @@ impl Operate {
             row.priority = to;
             row.detail.own_priority = row.detail.own_priority.map(|_| to);
         });
+        // A pending scan of its gate may have passed the new place before it reached the old one.
+        if let Some(gate) = scanned_gate(row).filter(|gate| work.gate(gate).state.looked.is_some()) {
+            work.change_gate(gate, |gate| gate.state.scan_again());
+        }
         Ok(())
     }
 
@@ -443,6 +452,12 @@ impl Repeatable for OperateInBulk {
     fn repeat(&self, changed: bool, _work: &Work) -> Result<bool, Refusal> {
         Ok(changed)
     }
+}
+
+/// Returns the gate that holds an execution and finds it by scanning. Fairness lines and lanes do not scan.
+fn scanned_gate(row: &Execution) -> Option<&GateName> {
+    let scans = |gate: &&GateName| matches!(gate.kind, GateKind::Key | GateKind::Quota | GateKind::Budget);
+    row.state.gate().filter(scans)
 }
 
 /// Returns the tags of an execution after a change.

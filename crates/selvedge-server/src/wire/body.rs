@@ -12,6 +12,7 @@ use crate::wire::problem::{Code, Problem};
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderValue;
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use selvedge_core::name::KEY_LIMIT;
 use selvedge_core::rules::CallKey;
@@ -65,7 +66,7 @@ impl BodyRoom {
 
 /// The body of a request, of at most `LIMIT` bytes, and its `Idempotency-Key`.
 pub struct RequestBody<const LIMIT: usize = SMALL_BODY> {
-    body: Vec<u8>,
+    body: Bytes,
     key: Option<HeaderValue>,
     /// The method and path of the request; empty without a key.
     target: String,
@@ -132,8 +133,8 @@ async fn read(
     limit: usize,
     bodies: &BodyRoom,
     room: &mut Option<OwnedSemaphorePermit>,
-) -> Result<Vec<u8>, Problem> {
-    let mut read = Vec::new();
+) -> Result<Bytes, Problem> {
+    let mut parts: Vec<Bytes> = Vec::new();
     let mut size = 0_usize;
     while let Some(frame) = timeout(PART_TIME, body.frame()).await.map_err(|_elapsed| too_slow())? {
         let frame = frame.map_err(|error| {
@@ -146,16 +147,27 @@ async fn read(
         }
         if size <= limit {
             bodies.grow(room, data.len())?;
-            read.extend_from_slice(&data);
+            parts.push(data);
         } else {
-            read = Vec::new();
+            parts = Vec::new();
             *room = None;
         }
     }
     match size <= limit {
-        true => Ok(read),
+        true => Ok(joined(parts, size)),
         false => Err(too_large(limit)),
     }
+}
+
+/// Joins the parts of a body. A body that arrived in one part is not copied.
+fn joined(mut parts: Vec<Bytes>, size: usize) -> Bytes {
+    if parts.len() <= 1 {
+        return parts.pop().unwrap_or_default();
+    }
+    let mut body = BytesMut::with_capacity(size);
+    // Frees each part as soon as it is copied.
+    parts.into_iter().for_each(|part| body.extend_from_slice(&part));
+    body.freeze()
 }
 
 fn too_slow() -> Problem {

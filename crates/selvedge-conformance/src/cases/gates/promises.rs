@@ -123,6 +123,28 @@ pub async fn an_execution_that_a_scan_passed_is_released_when_the_promise_ends_t
     assert_eq!(harness.state(passed).await, StateName::Waiting);
 }
 
+pub async fn an_execution_that_is_moved_before_a_pending_scan_is_released(harness: &Harness) {
+    if !harness.has_manual_clock() {
+        return;
+    }
+    let [first, _second] =
+        [harness.leased(with_key("tenant", 2)).await, harness.leased(with_key("tenant", 2)).await];
+    harness.submit(with_key("tenant", 1)).await;
+    let moved = harness.submit(with_key("tenant", 2)).await.id;
+    assert!(harness.claim(10).await.is_empty());
+    // The first held execution needs both slots. The scan is to continue behind it.
+    harness.complete(&first, b"1").await;
+    let key = harness.key("tenant");
+    harness.assert_held(moved, &key).await;
+    assert!(harness.gate(&key).await.state.looked.is_some(), "the scan has not ended");
+    harness.operate(moved, Action::Prioritise { priority: 1 }).await.expect("it is accepted");
+    for _ in 0..2 {
+        harness.advance_past(1000).await;
+        harness.check_due_gates().await;
+    }
+    assert_eq!(harness.state(moved).await, StateName::Waiting);
+}
+
 pub async fn a_promise_is_dropped_when_the_released_execution_ends_or_is_delayed(harness: &Harness) {
     let key = harness.key("tenant");
     for action in
