@@ -14,27 +14,27 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What happens to a connection.
+/// A fault of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Both ends see it closed, as after a crash of the server's host.
+    /// Closes the connection at both ends, as after a crash of the server's host.
     Drop,
-    /// Bytes arrive later.
+    /// Delays all bytes.
     Delay(Duration),
-    /// Bytes are accepted in both directions, and none arrives. Neither end learns that the other one has closed.
+    /// Accepts bytes in both directions and delivers none. Neither end learns that the other one has closed.
     Swallow,
-    /// The client sees the end of the server's bytes. Its own bytes still arrive.
+    /// Closes the direction from the server to the client. Bytes of the client still arrive.
     HalfClose,
-    /// It is closed after this number of further bytes from the server.
+    /// Closes the connection after this number of further bytes from the server.
     CutAfter(usize),
 }
 
 /// The connections that a fault applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Those that are open. New ones work.
+    /// The open connections. New ones work.
     Existing,
-    /// All, also new ones.
+    /// All connections, also new ones.
     All,
 }
 
@@ -141,7 +141,7 @@ async fn connect(client: TcpStream, number: u64, plan: Arc<Plan>) -> io::Result<
 struct Pass {
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
-    /// Whether these are bytes of the database server.
+    /// True if the bytes come from the database server.
     is_answer: bool,
     number: u64,
     injected: watch::Receiver<Injected>,

@@ -123,7 +123,7 @@ pub struct Cursor {
     pub event: u16,
 }
 
-/// What a cursor says about its entry besides the position: so a store with another history is recognised.
+/// The part of a cursor that identifies its entry. It reveals a store with another history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The check of the entry: see [`check`].

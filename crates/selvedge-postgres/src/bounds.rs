@@ -49,15 +49,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// How long a refresh is good for.
+/// The time between two refreshes of the bounds.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// A time that took longer to be told is not used: nobody knows when it was.
-const TELLING: Duration = Duration::from_millis(20);
-/// By how much the clock may lag between two tellings without having stepped back.
+/// The longest round trip of a clock reading. A slower reading is not used, since its moment is uncertain.
+const READING_MAX: Duration = Duration::from_millis(20);
+/// The most that the clock may fall behind between two readings without counting as stepped back.
 const LAG: Duration = Duration::from_millis(5);
-/// What a comparison of two times can miss: both tellings, and the lag.
+/// The uncertainty of a comparison of two readings: both round trips and the lag.
 const MARGIN: Duration = Duration::from_millis(45);
-/// How long no bound is raised after the clock stepped back: longer than a transaction may stay open.
+/// The time for which no bound is raised after the clock stepped back. Longer than a transaction may stay open.
 const REST: Duration = Duration::from_secs(120);
 
 /// A class or pool, and a priority.
@@ -66,7 +66,7 @@ type Pair = (i32, i16);
 /// A pair to be written with what makes it new: a generation, or 0 to keep the one that is there.
 pub type Written = (Pair, i64);
 
-/// What a server remembers about pairs.
+/// The bounds that a server has cached, by pair.
 #[derive(Default)]
 pub struct Bounds {
     remembered: Mutex<Remembered>,
@@ -75,15 +75,15 @@ pub struct Bounds {
 
 #[derive(Default)]
 struct Remembered {
-    /// Goes up whenever everything is forgotten.
+    /// Rises whenever the cache is cleared.
     epoch: u64,
-    /// Pairs that are known to be in `class_priorities`.
+    /// The pairs known to be in `class_priorities`.
     there: HashSet<Pair>,
     bounds: BTreeMap<Pair, Bound>,
-    /// The classes that claims asked for since the last refresh.
+    /// The classes that claims have requested since the last refresh.
     asked: BTreeSet<i32>,
     refreshed: Option<Instant>,
-    told: Option<Told>,
+    last_reading: Option<Reading>,
     rests_until: Option<Instant>,
 }
 
@@ -93,8 +93,8 @@ struct Bound {
     from: i64,
 }
 
-/// A time of the database, and when it was told at the latest.
-struct Told {
+/// A reading of the database's clock, and the latest moment at which it was taken.
+struct Reading {
     clock: i64,
     before: Instant,
 }
@@ -110,7 +110,7 @@ pub struct Passed {
     pub bounds: Vec<Micros>,
 }
 
-/// A pair as one number, in the order of pairs. `sql` has it once more.
+/// Returns a pair as one number, in the order of pairs. `sql` repeats the formula.
 fn key((class, priority): Pair) -> i64 {
     i64::from(class) * 65_536 + i64::from(priority)
 }
@@ -120,7 +120,7 @@ impl Bounds {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection is new: nothing that is remembered need be true of what it leads to.
+    /// Clears the cache: a new connection may lead to another database.
     pub fn forget(&self) {
         let mut remembered = self.remembered();
         remembered.epoch += 1;
@@ -128,12 +128,12 @@ impl Bounds {
         remembered.bounds.clear();
     }
 
-    /// What `wrote` wants to know: taken before a transaction begins.
+    /// Returns the epoch to pass to `wrote`. Read it before the transaction begins.
     pub fn epoch(&self) -> u64 {
         self.remembered().epoch
     }
 
-    /// The bounds of the classes that a claim asks for.
+    /// Returns the bounds of the classes that a claim searches.
     pub fn of(&self, classes: &[ClassId]) -> Passed {
         let mut remembered = self.remembered();
         remembered.asked.extend(classes.iter().map(|class| class.0));
@@ -141,13 +141,13 @@ impl Bounds {
         remembered.passed(&classes)
     }
 
-    /// The bound of a pair.
+    /// Returns the bound of a pair.
     pub fn bound(&self, pair: (i32, i16)) -> Option<Timestamp> {
         self.remembered().bounds.get(&pair).map(|bound| Timestamp::from_micros(bound.from))
     }
 
-    /// The pairs that a transaction which began at this time writes, in order: those not known to be there, and those that
-    /// a row may have come to with an older `ready_order`.
+    /// Returns, in order, the pairs that a transaction which began at this time writes: those not known to exist, and those
+    /// that a row may have joined with an older `ready_order`.
     pub fn to_write(&self, changes: &Changes, began: Timestamp, history: &History) -> Vec<Written> {
         let inserted = changes.executions.inserted.iter().map(|row| (&row.execution, false));
         let updated = changes.executions.updated.iter().map(|row| (&row.execution, true));
@@ -168,7 +168,7 @@ impl Bounds {
         written.into_iter().map(|(pair, moved)| (pair, if moved { generation() } else { 0 })).collect()
     }
 
-    /// A transaction that wrote these pairs has committed.
+    /// Records that a transaction which wrote these pairs has committed.
     pub fn wrote(&self, epoch: u64, written: Vec<Written>) {
         let mut remembered = self.remembered();
         if remembered.epoch == epoch {
@@ -176,7 +176,7 @@ impl Bounds {
         }
     }
 
-    /// Starts a refresh beside the claim that asked, where one is due.
+    /// Starts a refresh in the background if one is due.
     pub fn refresh_soon(self: &Arc<Self>, connections: &Connections, writers_key: i64) {
         let due = {
             let remembered = self.remembered();
@@ -194,7 +194,7 @@ impl Bounds {
         });
     }
 
-    /// Raises the bounds of the classes that were asked for; says whether the database's time was told well enough for it.
+    /// Raises the bounds of the requested classes. Returns false if the database's clock could not be read well enough.
     pub async fn refresh(&self, connections: &Connections, writers_key: i64) -> Result<bool, Error> {
         let client = connections.get().await?;
         let (epoch, classes) = {
@@ -231,7 +231,7 @@ impl Bounds {
     }
 }
 
-/// The one refresh at a time.
+/// The right to refresh. At most one refresh runs at a time.
 struct Refreshing(Arc<Bounds>);
 
 impl Drop for Refreshing {
@@ -253,29 +253,29 @@ impl Remembered {
         passed
     }
 
-    /// Takes in a time that was told between two moments; says whether bounds may be raised by it.
+    /// Records a clock reading taken between two moments. Reports whether bounds may be raised by it.
     fn tell(&mut self, clock: i64, after: Instant, before: Instant) -> bool {
-        if before - after > TELLING {
+        if before - after > READING_MAX {
             return false;
         }
-        if let Some(last) = &self.told {
+        if let Some(last) = &self.last_reading {
             let passed = after.saturating_duration_since(last.before);
             let missing = (last.clock + passed.as_micros() as i64).saturating_sub(clock);
             if missing > LAG.as_micros() as i64 {
-                // Forgotten whole, so that a refresh under way raises nothing either.
+                // Clears everything, so that a refresh in progress raises nothing either.
                 self.epoch += 1;
                 self.bounds.clear();
-                // Over a long time two clocks that never step come apart as well.
+                // Over a long time two clocks drift apart without a step.
                 if missing > passed.as_micros() as i64 / 1000 {
                     self.rests_until = Some(before + REST);
                 }
             }
         }
-        self.told = Some(Told { clock, before });
+        self.last_reading = Some(Reading { clock, before });
         self.rests_until.is_none_or(|until| before >= until)
     }
 
-    /// A bound only goes up while its generation is the same.
+    /// Raises a bound. A bound never falls while its generation is the same.
     fn raise(&mut self, epoch: u64, pair: Pair, bound: Bound) {
         if self.epoch != epoch || bound.from <= 0 {
             return;
@@ -291,7 +291,7 @@ fn pair(row: &Execution) -> Pair {
     (row.class.0, row.claim_priority())
 }
 
-/// Whether events say that a row was changed, and none that its priority was: then it has its place since before.
+/// Reports whether a row kept its place: its events record a change, and none of its priority.
 fn has_stayed(changes: &Changes, id: ExecutionId) -> bool {
     let mut events = changes.events.iter().filter(|event| event.execution == Some(id)).peekable();
     let moves = |fact: &Fact| matches!(fact, Fact::Prioritised { .. } | Fact::Admitted { .. });
@@ -347,10 +347,10 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_was_told_slowly_is_not_used() {
+    fn a_clock_reading_that_took_too_long_is_not_used() {
         let (mut remembered, start) = (with_a_bound(), Instant::now());
-        assert!(!remembered.tell(10_000 * MS, start, start + TELLING * 2));
-        assert!(remembered.told.is_none());
+        assert!(!remembered.tell(10_000 * MS, start, start + READING_MAX * 2));
+        assert!(remembered.last_reading.is_none());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How long the parts of a failed batch may take.
+//! Limits the time of the parts of a failed batch.
 //!
 //! A batch that fails as a whole is halved until the failing rule is alone. If it failed because a statement waited, each
 //! part would wait as long as the whole, one after the other. So the parts have little patience, and share a time limit:
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The time limit of all parts of a batch that met a lock. Stores wait for a lock for a fifth of their patience, so ten parts
 /// can fail.
 const LOCKED_LIMIT: Duration = Duration::from_secs(1);
-/// The same for a batch that may have waited behind such a one.
+/// The time limit of all parts of a batch that may have waited behind such a batch.
 const CONTENDED_LOCKED_LIMIT: Duration = Duration::from_millis(500);
 /// The time limit of all parts of a batch with a statement that took too long.
 const SLOW_LIMIT: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub struct Halving<'a> {
     committed: bool,
 }
 
-/// Whether the batches of the last moment could not commit because of locks.
+/// Records that recent batches could not commit because of locks.
 #[derive(Default)]
 pub struct Contention(Mutex<Option<Instant>>);
 

@@ -41,7 +41,7 @@ struct BegunEntry {
     is_cut: bool,
 }
 
-/// What one step of a reader found. Selected events are added to its queue.
+/// The result of one step of a reader. Selected events are added to its queue.
 pub enum Step {
     /// A fact or an entry was passed; its body has this size.
     Passed(usize),

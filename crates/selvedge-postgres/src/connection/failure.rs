@@ -78,7 +78,7 @@ pub enum Verdict {
     Internal,
 }
 
-/// What follows from an SQLSTATE: the row of the whole code decides, otherwise the row of its class.
+/// The verdict for each SQLSTATE. The row of the whole code applies, otherwise the row of its class.
 const TABLE: &[(&str, Verdict)] = &[
     ("00", Verdict::Internal),
     ("01", Verdict::Internal),

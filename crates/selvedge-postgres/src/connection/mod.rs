@@ -155,7 +155,7 @@ pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// What a store caches about its database.
+/// The caches of a store.
 #[derive(Clone, Default)]
 pub struct Caches {
     /// The positions at which claims start to search.

@@ -29,16 +29,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-/// How far ahead due times are returned, in milliseconds: more than the time between two calls.
+/// The time ahead of now up to which due times are returned, in milliseconds. Longer than the time between two calls.
 const AHEAD_MS: i64 = 3000;
-/// How far all searches stay behind the time from which on they could start, in microseconds.
+/// The margin by which each search starts before the earliest time that it could start from, in microseconds.
 const MARGIN: i64 = 1_000_000;
-/// The most sessions that one call looks at.
+/// The maximum number of sessions that one call reads.
 const SESSIONS_MAX: usize = 500;
 /// Before all times.
 const BEGINNING: Micros = Micros(0);
 
-/// What the searches of one server know.
+/// The start times of the searches of one server.
 #[derive(Default)]
 pub struct Glances(Mutex<Known>);
 
