@@ -21,6 +21,6 @@ pub use contract::{
     NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 pub use error::Error;
-pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, SCAN_MAX, within_page};
+pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, READ_MAX, SCAN_MAX, within_page};
 pub use selvedge_core::Demand;
 pub use wrapper::StoreWrapper;

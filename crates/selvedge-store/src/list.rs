@@ -2,7 +2,8 @@
 //!
 //! A store scans the index that is narrowest for a filter, reads the rows whose columns can match, and keeps those that
 //! do. [`ListScan`] says what to scan and to read next, and when the page ends: when it is full, at the end of the list,
-//! or after [`SCAN_MAX`] entries of the index, so that a filter with few matches never scans a whole table in one call.
+//! or after [`SCAN_MAX`] entries of the index or [`READ_MAX`] rows, so that a filter with few matches never scans a whole
+//! table in one call.
 //! The page then says where to continue. A page also ends when its rows have [`PAGE_BYTES`]. Rows are read without payloads;
 //! the payloads that were asked for are read at the end, for the rows of the page of which they fit.
 
@@ -14,6 +15,8 @@ use std::collections::HashMap;
 
 /// The most entries of an index that one page scans, unless the page has room for more rows than that.
 pub const SCAN_MAX: usize = 10_000;
+/// The most rows that one page reads to compare what no index has, unless the page has room for more rows than that.
+pub const READ_MAX: usize = 1_000;
 /// The most executions that a count visits where no index has its conditions: the newest ones.
 pub const COUNT_SCAN_MAX: usize = 20_000;
 /// The size from which on a page ends, in bytes: of its rows, and of their payloads.
@@ -73,6 +76,10 @@ pub struct ListScan<'a> {
     /// The position after which the next scan begins.
     after: Option<ListPosition>,
     scanned: usize,
+    /// The number of rows that were to be read.
+    read: usize,
+    /// The last entry whose row is read, if the rest of its scan is left for the next page.
+    cut: Option<ListPosition>,
     chunk: usize,
     page: ListPage,
     /// The size of the rows of the page.
@@ -86,7 +93,7 @@ impl<'a> ListScan<'a> {
         let limit = limit as usize;
         let chunk = limit.clamp(CHUNK.0, CHUNK.1);
         let page = ListPage::default();
-        ListScan { filter, limit, after, scanned: 0, chunk, page, bytes: 0, ended: limit == 0 }
+        ListScan { filter, limit, after, scanned: 0, read: 0, cut: None, chunk, page, bytes: 0, ended: limit == 0 }
     }
 
     /// Returns true if the page is complete.
@@ -100,9 +107,16 @@ impl<'a> ListScan<'a> {
     }
 
     /// Takes the entries of a scan, in order, and returns the rows to read, in groups.
-    pub fn groups(&self, entries: &[Listed]) -> Vec<Vec<ExecutionId>> {
+    pub fn groups(&mut self, entries: &[Listed]) -> Vec<Vec<ExecutionId>> {
         let candidates = entries.iter().filter(|listed| self.filter.may_match(listed));
-        let candidates: Vec<ExecutionId> = candidates.map(|listed| listed.position.id).collect();
+        let mut candidates: Vec<ListPosition> = candidates.map(|listed| listed.position).collect();
+        let left = READ_MAX.max(self.limit).saturating_sub(self.read);
+        if candidates.len() > left {
+            candidates.truncate(left);
+            self.cut = candidates.last().copied().or(self.after);
+        }
+        self.read += candidates.len();
+        let candidates: Vec<ExecutionId> = candidates.iter().map(|position| position.id).collect();
         let wanted = (self.limit - self.page.rows.len()).clamp(GROUP.0, GROUP.1);
         let (first, rest) = candidates.split_at(wanted.min(candidates.len()));
         let groups = std::iter::once(first).chain(rest.chunks(GROUP.1));
@@ -125,6 +139,11 @@ impl<'a> ListScan<'a> {
 
     /// Ends the scan of `entries`, whose rows were all added.
     pub fn advance(&mut self, entries: &[Listed]) {
+        if let Some(cut) = self.cut {
+            self.page.next = Some(cut);
+            self.ended = true;
+            return;
+        }
         self.scanned += entries.len();
         self.after = entries.last().map(|listed| listed.position).or(self.after);
         let left = SCAN_MAX.max(self.limit).saturating_sub(self.scanned);

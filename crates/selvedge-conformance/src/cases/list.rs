@@ -97,6 +97,7 @@ macro_rules! conformance_cases {
                 a_list_returns_the_same_rows_and_payloads_as_fetch
                 paging_has_no_gap_and_no_repeat_while_rows_are_added
                 a_page_scans_a_bounded_part_of_the_list_and_says_where_to_continue
+                a_page_reads_a_bounded_number_of_rows_and_says_where_to_continue
                 the_executions_ahead_of_a_waiting_one_are_counted_in_its_class_up_to_a_bound
             }
             execution::tags: {

@@ -11,7 +11,7 @@ use selvedge_core::state::StateName;
 use selvedge_core::{
     Draft, Execution, ExecutionId, FailureClass, FlowId, History, LeaseId, Name, Outcome, State, Timestamp,
 };
-use selvedge_store::{ListPage, SCAN_MAX};
+use selvedge_store::{ListPage, READ_MAX, SCAN_MAX};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -279,6 +279,29 @@ pub async fn a_page_scans_a_bounded_part_of_the_list_and_says_where_to_continue(
     let (found, next) = list(None).await;
     assert!(found.is_empty() && next.is_some(), "the page ended before the list did");
     assert_eq!(list(next).await, (vec![wanted.id], None));
+}
+
+/// Inserts more executions than one page reads.
+pub async fn a_page_reads_a_bounded_number_of_rows_and_says_where_to_continue(harness: &Harness) {
+    let now = harness.now().await;
+    let class = harness.class("a", "kind").await;
+    let row = |age_ms| Execution {
+        state: State::Terminal(Outcome::Failed),
+        ended_at: Some(now),
+        ..by_hand::row(harness, class, now.minus_ms(age_ms))
+    };
+    let rows: Vec<Execution> = (0..READ_MAX as i64 + 10).map(row).collect();
+    by_hand::insert(harness, &rows).await;
+    let filter = Filter { worker: Some("nobody".into()), ..Filter::all(harness.namespace) };
+    let list = async |after| {
+        let page = harness.store.list(&filter, after, 5, Payloads::NONE).await.expect("rows are listed");
+        assert!(page.rows.is_empty(), "nothing matches");
+        page.next
+    };
+    let next = list(None).await;
+    let last_read = &rows[READ_MAX - 1];
+    assert_eq!(next, Some(ListPosition::of(last_read)), "the page ended before the list did");
+    assert_eq!(list(next).await, None);
 }
 
 pub async fn the_executions_ahead_of_a_waiting_one_are_counted_in_its_class_up_to_a_bound(harness: &Harness) {

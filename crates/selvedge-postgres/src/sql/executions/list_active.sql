@@ -9,7 +9,7 @@ where holder.namespace = $1
   and (submitted_at, executions.id) < ($2, $3)
   and submitted_at >= $4
   and submitted_at < $5
-  and ($6::integer[] is null or class = any($6))
+  and ($6::integer[] is null or class in (select unnest($6)))
   and ($7::smallint[] is null or state = any($7))
 order by submitted_at desc, executions.id desc
 limit $8

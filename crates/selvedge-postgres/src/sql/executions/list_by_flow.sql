@@ -12,7 +12,7 @@ from (
 ) as member
 join executions on executions.id = member.execution
 where namespace = $1
-  and ($6::integer[] is null or class = any($6))
+  and ($6::integer[] is null or class in (select unnest($6)))
   and ($7::smallint[] is null or state = any($7))
   and (
     $10::text is null

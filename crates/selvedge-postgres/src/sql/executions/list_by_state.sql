@@ -12,7 +12,7 @@ cross join lateral (
     and (submitted_at, id) < ($2, $3)
     and submitted_at >= $4
     and submitted_at < $5
-    and ($6::integer[] is null or class = any($6))
+    and ($6::integer[] is null or class in (select unnest($6)))
   order by submitted_at desc, id desc
   limit $8
 ) as listed

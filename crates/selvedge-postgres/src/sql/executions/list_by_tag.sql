@@ -12,6 +12,6 @@ from (
   order by tags.submitted_at desc, tags.execution desc
 ) as tagged
 join executions on executions.id = tagged.execution
-where ($6::integer[] is null or class = any($6))
+where ($6::integer[] is null or class in (select unnest($6)))
   and ($7::smallint[] is null or state = any($7))
 limit $8

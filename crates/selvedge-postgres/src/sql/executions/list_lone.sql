@@ -8,7 +8,7 @@ where id = $9
   and (submitted_at, id) < ($2, $3)
   and submitted_at >= $4
   and submitted_at < $5
-  and ($6::integer[] is null or class = any($6))
+  and ($6::integer[] is null or class in (select unnest($6)))
   and ($7::smallint[] is null or state = any($7))
   and (
     $10::text is null

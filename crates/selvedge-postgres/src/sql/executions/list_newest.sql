@@ -13,6 +13,6 @@ from (
   order by submitted_at desc, id desc
   limit {count_scan}
 ) as executions
-where ($6::integer[] is null or class = any($6))
+where ($6::integer[] is null or class in (select unnest($6)))
   and ($7::smallint[] is null or state = any($7))
 limit $8
