@@ -12,6 +12,7 @@ mod ownership;
 mod readiness;
 mod refusals;
 mod reservations;
+mod rolling;
 mod secret;
 mod servers;
 mod subscribers;
