@@ -17,6 +17,8 @@ mod wire;
 
 pub use auth::{NotLoopback, check_listen};
 pub use connections::ConnectionLimits;
+pub use routes::Route;
+pub use selvedge_core::{Permission, Role};
 
 use axum::Router;
 use selvedge_engine::Engine;
@@ -75,6 +77,11 @@ impl AppState {
 /// Returns the API of `engine` as a [`Router`], for callers that run their own HTTP server.
 pub fn router(engine: Engine) -> Router {
     routes::router(AppState::new(engine, ShutdownWatch::never(), &Options::default()))
+}
+
+/// Returns every route of the API with the permission that it needs.
+pub fn route_table() -> Vec<Route> {
+    routes::all_routes().table().to_vec()
 }
 
 /// Serves the API of `engine` on `listener` until `shutdown` completes. Then the server accepts no more connections,
