@@ -1,4 +1,4 @@
-//! The routes of the API, and their handlers: one file per resource.
+//! The routes of the API, each with the permission that it needs, and their handlers: one file per resource.
 
 mod budgets;
 mod bulk;
@@ -7,6 +7,7 @@ mod executions;
 mod flows;
 mod gates;
 mod health;
+mod keys;
 mod lanes;
 mod namespaces;
 mod operators;
@@ -16,6 +17,7 @@ mod report;
 mod signals;
 mod steps;
 mod streams;
+mod table;
 mod waitpoints;
 mod workers;
 
@@ -24,117 +26,141 @@ use crate::{AppState, auth, pages};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, Uri};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
 use futures_util::FutureExt;
+use selvedge_core::Permission::{Administer, Open, Operate, Read, Submit, Work};
 use std::panic::AssertUnwindSafe;
+
+pub use table::{Route, Routes};
 
 /// The result of a handler.
 pub type HandlerResult = Result<Response, Problem>;
 
 /// Returns the router of the whole API.
 pub fn router(state: AppState) -> Router {
-    Router::new()
-        .route("/", get(pages::overview))
-        .route("/docs/problems", get(pages::problems))
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(health::metrics))
+    all_routes()
+        .into_router()
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn_with_state(state.clone(), auth::refuse_other_sites))
+        .layer(from_fn(catch_panics))
+        .with_state(state)
+}
+
+/// Returns every route of the API with its permission.
+pub fn all_routes() -> Routes {
+    Routes::new()
+        .get("/", Read, pages::overview)
+        .get("/docs/problems", Open, pages::problems)
+        .get("/healthz", Open, health::healthz)
+        .get("/readyz", Open, health::readyz)
+        .get("/metrics", Administer, health::metrics)
         .merge(execution_routes())
         .merge(waitpoint_routes())
         .merge(flow_routes())
         .merge(worker_routes())
         .merge(gate_routes())
-        .route("/v1/events", get(events::page))
-        .fallback(no_such_path)
-        .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn(auth::refuse_other_sites))
-        .layer(from_fn(catch_panics))
-        .with_state(state)
+        .merge(admin_routes())
+        .get("/v1/events", Read, events::page)
 }
 
-fn execution_routes() -> Router<AppState> {
-    Router::new()
-        .route("/v1/executions", get(executions::list).post(executions::submit))
-        .route("/v1/executions/batch", post(executions::submit_batch))
-        .route("/v1/executions/bulk", post(bulk::bulk))
-        .route("/v1/executions/{id}", get(executions::get))
-        .route("/v1/executions/{id}/explain", get(executions::explain))
-        .route("/v1/executions/{id}/attempts", get(executions::attempts))
-        .route("/v1/executions/{id}/events", get(events::of_execution))
-        .route("/v1/executions/{id}/result", get(executions::result))
-        .route("/v1/executions/{id}/stream", get(streams::page))
-        .route("/v1/executions/{id}/stream/tail", get(streams::tail))
-        .route("/v1/executions/{id}/summary", get(streams::summary))
-        .route("/v1/executions/{id}/signals", get(signals::list).post(signals::send))
-        .route("/v1/executions/{id}/steps", get(steps::list))
-        .route("/v1/executions/{id}/waitpoints", get(waitpoints::list))
-        .route("/v1/executions/{id}/upstreams", get(relatives::upstreams))
-        .route("/v1/executions/{id}/children", get(relatives::children))
-        .route("/v1/executions/{id}/usage", get(budgets::of_execution))
-        .route("/v1/executions/{id}/cancel", post(operators::cancel))
-        .route("/v1/executions/{id}/replay", post(operators::replay))
-        .route("/v1/executions/{id}/reschedule", post(operators::reschedule))
-        .route("/v1/executions/{id}/priority", post(operators::priority))
-        .route("/v1/executions/{id}/tags", post(operators::tags))
-        .route("/v1/executions/{id}/revoke-lease", post(operators::revoke_lease))
-        .route("/v1/executions/{id}/resume", post(operators::resume))
+fn execution_routes() -> Routes {
+    Routes::new()
+        .get("/v1/executions", Read, executions::list)
+        .post("/v1/executions", Submit, executions::submit)
+        .post("/v1/executions/batch", Submit, executions::submit_batch)
+        .post("/v1/executions/bulk", Operate, bulk::bulk)
+        .get("/v1/executions/{id}", Read, executions::get)
+        .get("/v1/executions/{id}/explain", Read, executions::explain)
+        .get("/v1/executions/{id}/attempts", Read, executions::attempts)
+        .get("/v1/executions/{id}/events", Read, events::of_execution)
+        .get("/v1/executions/{id}/result", Read, executions::result)
+        .get("/v1/executions/{id}/stream", Read, streams::page)
+        .get("/v1/executions/{id}/stream/tail", Read, streams::tail)
+        .get("/v1/executions/{id}/summary", Read, streams::summary)
+        .get("/v1/executions/{id}/signals", Read, signals::list)
+        .post("/v1/executions/{id}/signals", Submit, signals::send)
+        .get("/v1/executions/{id}/steps", Read, steps::list)
+        .get("/v1/executions/{id}/waitpoints", Read, waitpoints::list)
+        .get("/v1/executions/{id}/upstreams", Read, relatives::upstreams)
+        .get("/v1/executions/{id}/children", Read, relatives::children)
+        .get("/v1/executions/{id}/usage", Read, budgets::of_execution)
+        .post("/v1/executions/{id}/cancel", Operate, operators::cancel)
+        .post("/v1/executions/{id}/replay", Operate, operators::replay)
+        .post("/v1/executions/{id}/reschedule", Operate, operators::reschedule)
+        .post("/v1/executions/{id}/priority", Operate, operators::priority)
+        .post("/v1/executions/{id}/tags", Operate, operators::tags)
+        .post("/v1/executions/{id}/revoke-lease", Operate, operators::revoke_lease)
+        .post("/v1/executions/{id}/resume", Operate, operators::resume)
 }
 
-fn waitpoint_routes() -> Router<AppState> {
-    Router::new()
-        .route("/v1/waitpoints", get(waitpoints::list_all))
-        .route("/v1/waitpoints/{id}", get(waitpoints::get))
-        .route("/v1/waitpoints/{id}/signal", post(waitpoints::signal))
-        .route("/v1/waitpoints/{id}/look", post(waitpoints::look))
-        .route("/v1/waitpoints/{id}/answer", post(waitpoints::answer))
-        .route("/v1/waitpoints/{id}/reissue", post(waitpoints::reissue))
-        .route("/v1/waitpoints/{id}/revoke", post(waitpoints::revoke))
-        .route("/v1/admin/namespaces/{name}", get(namespaces::get).put(namespaces::put))
-        .route("/v1/admin/waitpoint-keys", get(waitpoints::list_keys))
-        .route("/v1/admin/waitpoint-keys/rotate", post(waitpoints::rotate_keys))
+fn waitpoint_routes() -> Routes {
+    Routes::new()
+        .get("/v1/waitpoints", Read, waitpoints::list_all)
+        .get("/v1/waitpoints/{id}", Read, waitpoints::get)
+        .post("/v1/waitpoints/{id}/signal", Open, waitpoints::signal)
+        .post("/v1/waitpoints/{id}/look", Open, waitpoints::look)
+        .post("/v1/waitpoints/{id}/answer", Operate, waitpoints::answer)
+        .post("/v1/waitpoints/{id}/reissue", Operate, waitpoints::reissue)
+        .post("/v1/waitpoints/{id}/revoke", Operate, waitpoints::revoke)
 }
 
-fn flow_routes() -> Router<AppState> {
-    Router::new()
-        .route("/v1/flows", get(flows::list).post(flows::submit))
-        .route("/v1/flows/{id}", get(flows::get))
-        .route("/v1/flows/{id}/explain", get(flows::explain))
-        .route("/v1/flows/{id}/nodes", post(flows::grow))
-        .route("/v1/flows/{id}/graph", get(flows::graph))
-        .route("/v1/flows/{id}/result", get(flows::result))
-        .route("/v1/flows/{id}/cancel", post(flows::cancel))
+fn admin_routes() -> Routes {
+    Routes::new()
+        .get("/v1/admin/keys", Administer, keys::list)
+        .post("/v1/admin/keys", Administer, keys::create)
+        .delete("/v1/admin/keys/{id}", Administer, keys::revoke)
+        .get("/v1/admin/namespaces", Administer, namespaces::list)
+        .get("/v1/admin/namespaces/{name}", Administer, namespaces::get)
+        .put("/v1/admin/namespaces/{name}", Administer, namespaces::put)
+        .get("/v1/admin/waitpoint-keys", Administer, waitpoints::list_keys)
+        .post("/v1/admin/waitpoint-keys/rotate", Administer, waitpoints::rotate_keys)
 }
 
-fn worker_routes() -> Router<AppState> {
-    Router::new()
-        .route("/v1/workers", get(workers::list))
-        .route("/v1/workers/{instance}", delete(workers::remove))
-        .route("/v1/workers/{instance}/claim", post(workers::claim))
-        .route("/v1/workers/{instance}/heartbeat", post(workers::heartbeat))
-        .route("/v1/workers/{instance}/report", post(report::report))
-        .route("/v1/workers/{instance}/drain", post(workers::drain))
+fn flow_routes() -> Routes {
+    Routes::new()
+        .get("/v1/flows", Read, flows::list)
+        .post("/v1/flows", Submit, flows::submit)
+        .get("/v1/flows/{id}", Read, flows::get)
+        .get("/v1/flows/{id}/explain", Read, flows::explain)
+        .post("/v1/flows/{id}/nodes", Submit, flows::grow)
+        .get("/v1/flows/{id}/graph", Read, flows::graph)
+        .get("/v1/flows/{id}/result", Read, flows::result)
+        .post("/v1/flows/{id}/cancel", Operate, flows::cancel)
 }
 
-fn gate_routes() -> Router<AppState> {
-    Router::new()
-        .route("/v1/lanes", get(lanes::list))
-        .route("/v1/lanes/{name}", get(lanes::get).put(lanes::put).patch(lanes::patch).delete(lanes::remove))
-        .route("/v1/lanes/{name}/pause", post(lanes::pause))
-        .route("/v1/lanes/{name}/resume", post(lanes::resume))
-        .route("/v1/quotas", get(quotas::list))
-        .route(
-            "/v1/quotas/{name}",
-            get(quotas::get).put(quotas::put).patch(quotas::patch).delete(quotas::remove),
-        )
-        .route("/v1/budgets", get(budgets::list))
-        .route(
-            "/v1/budgets/{name}",
-            get(budgets::get).put(budgets::put).patch(budgets::patch).delete(budgets::remove),
-        )
-        .route("/v1/budgets/{name}/usage", post(budgets::report_usage))
-        .route("/v1/budgets/{name}/reset", post(budgets::reset))
+fn worker_routes() -> Routes {
+    Routes::new()
+        .get("/v1/workers", Read, workers::list)
+        .delete("/v1/workers/{instance}", Work, workers::remove)
+        .post("/v1/workers/{instance}/claim", Work, workers::claim)
+        .post("/v1/workers/{instance}/heartbeat", Work, workers::heartbeat)
+        .post("/v1/workers/{instance}/report", Work, report::report)
+        .post("/v1/workers/{instance}/drain", Work, workers::drain)
+}
+
+fn gate_routes() -> Routes {
+    Routes::new()
+        .get("/v1/lanes", Read, lanes::list)
+        .get("/v1/lanes/{name}", Read, lanes::get)
+        .put("/v1/lanes/{name}", Operate, lanes::put)
+        .patch("/v1/lanes/{name}", Operate, lanes::patch)
+        .delete("/v1/lanes/{name}", Operate, lanes::remove)
+        .post("/v1/lanes/{name}/pause", Operate, lanes::pause)
+        .post("/v1/lanes/{name}/resume", Operate, lanes::resume)
+        .get("/v1/quotas", Read, quotas::list)
+        .get("/v1/quotas/{name}", Read, quotas::get)
+        .put("/v1/quotas/{name}", Operate, quotas::put)
+        .patch("/v1/quotas/{name}", Operate, quotas::patch)
+        .delete("/v1/quotas/{name}", Operate, quotas::remove)
+        .get("/v1/budgets", Read, budgets::list)
+        .get("/v1/budgets/{name}", Read, budgets::get)
+        .put("/v1/budgets/{name}", Operate, budgets::put)
+        .patch("/v1/budgets/{name}", Operate, budgets::patch)
+        .delete("/v1/budgets/{name}", Operate, budgets::remove)
+        .post("/v1/budgets/{name}/usage", Operate, budgets::report_usage)
+        .post("/v1/budgets/{name}/reset", Operate, budgets::reset)
 }
 
 async fn no_such_path(method: Method, uri: Uri) -> Problem {
@@ -163,6 +189,7 @@ async fn catch_panics(request: Request, next: Next) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::routing::get;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 

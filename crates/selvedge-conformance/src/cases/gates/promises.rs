@@ -98,7 +98,9 @@ pub async fn a_promise_ends_by_itself_if_the_released_execution_does_not_start(h
     assert_eq!(harness.row(held).await.detail.place, None);
 }
 
-pub async fn an_execution_that_a_scan_passed_is_released_when_the_promise_ends_that_kept_it(harness: &Harness) {
+pub async fn an_execution_that_a_scan_passed_is_released_when_the_promise_ends_that_kept_it(
+    harness: &Harness,
+) {
     if !harness.has_manual_clock() {
         return;
     }

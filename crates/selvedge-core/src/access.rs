@@ -1,0 +1,120 @@
+//! Roles of API keys, and the permissions that each role has.
+//!
+//! Every route of the server declares the [`Permission`] that it needs; [`Role::has`] is the one table that grants them.
+
+/// The permission that a call needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Permission {
+    /// No key at all: health, documentation, and calls that a waitpoint's token authorises.
+    Open,
+    /// Reads in a namespace.
+    Read,
+    /// Submissions, growth of flows, and signals.
+    Submit,
+    /// Calls of workers.
+    Work,
+    /// Every other change in a namespace.
+    Operate,
+    /// Keys, namespaces, and all that belongs to the whole server.
+    Administer,
+}
+
+impl Permission {
+    /// Every permission.
+    pub const ALL: [Permission; 6] =
+        [Self::Open, Self::Read, Self::Submit, Self::Work, Self::Operate, Self::Administer];
+
+    /// Returns the name of the permission.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Read => "read",
+            Self::Submit => "submit",
+            Self::Work => "work",
+            Self::Operate => "operate",
+            Self::Administer => "administer",
+        }
+    }
+}
+
+/// The role of an API key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Reads.
+    Reader,
+    /// Reads, submits, grows flows and sends signals.
+    Submitter,
+    /// Does what a submitter does, and works.
+    Worker,
+    /// Does everything in its namespaces.
+    Operator,
+    /// Does everything, and administers the server.
+    Admin,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Role; 5] = [Self::Reader, Self::Submitter, Self::Worker, Self::Operator, Self::Admin];
+
+    /// Returns the role's name in requests, responses and rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reader => "reader",
+            Self::Submitter => "submitter",
+            Self::Worker => "worker",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// Returns the role with this name.
+    pub fn parse(word: &str) -> Option<Role> {
+        Self::ALL.into_iter().find(|role| role.as_str() == word)
+    }
+
+    /// Reports whether the role has a permission.
+    pub fn has(self, permission: Permission) -> bool {
+        match permission {
+            Permission::Open | Permission::Read => true,
+            Permission::Submit => match self {
+                Self::Reader => false,
+                Self::Submitter | Self::Worker | Self::Operator | Self::Admin => true,
+            },
+            Permission::Work => match self {
+                Self::Reader | Self::Submitter => false,
+                Self::Worker | Self::Operator | Self::Admin => true,
+            },
+            Permission::Operate => match self {
+                Self::Reader | Self::Submitter | Self::Worker => false,
+                Self::Operator | Self::Admin => true,
+            },
+            Permission::Administer => self == Self::Admin,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_role_has_the_permissions_that_the_api_promises() {
+        let granted = |role: Role| {
+            let granted = Permission::ALL.into_iter().filter(|permission| role.has(*permission));
+            granted.map(Permission::as_str).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(granted(Role::Reader), "open read");
+        assert_eq!(granted(Role::Submitter), "open read submit");
+        assert_eq!(granted(Role::Worker), "open read submit work");
+        assert_eq!(granted(Role::Operator), "open read submit work operate");
+        assert_eq!(granted(Role::Admin), "open read submit work operate administer");
+    }
+
+    #[test]
+    fn a_role_is_parsed_from_its_name() {
+        for role in Role::ALL {
+            assert_eq!(Role::parse(role.as_str()), Some(role));
+        }
+        assert_eq!(Role::parse("root"), None);
+    }
+}

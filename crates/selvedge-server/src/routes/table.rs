@@ -1,0 +1,152 @@
+//! The table of routes. A route is registered with its permission, and there is no other way to register one: its handler
+//! runs only after [`auth::authorize`](crate::auth::authorize) has found that the caller has it.
+
+use crate::wire::problem::Problem;
+use crate::{AppState, auth};
+use axum::Router;
+use axum::body::HttpBody;
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, on};
+use futures_util::future::{Either, Ready, ready};
+use selvedge_core::Permission;
+use std::future::Future;
+use std::pin::Pin;
+
+/// A route of the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The method.
+    pub method: Method,
+    /// The path, with its parameters in braces.
+    pub path: &'static str,
+    /// The permission that a caller needs.
+    pub permission: Permission,
+}
+
+/// Routes with their handlers.
+#[derive(Default)]
+pub struct Routes {
+    router: Router<AppState>,
+    table: Vec<Route>,
+}
+
+impl Routes {
+    /// Returns no routes.
+    pub fn new() -> Routes {
+        Routes::default()
+    }
+
+    /// Adds a route with the method `GET`.
+    pub fn get<H, T>(self, path: &'static str, permission: Permission, handler: H) -> Routes
+    where
+        H: Handler<T, AppState> + Sync,
+        T: 'static,
+    {
+        self.add(Method::GET, path, permission, handler)
+    }
+
+    /// Adds a route with the method `POST`.
+    pub fn post<H, T>(self, path: &'static str, permission: Permission, handler: H) -> Routes
+    where
+        H: Handler<T, AppState> + Sync,
+        T: 'static,
+    {
+        self.add(Method::POST, path, permission, handler)
+    }
+
+    /// Adds a route with the method `PUT`.
+    pub fn put<H, T>(self, path: &'static str, permission: Permission, handler: H) -> Routes
+    where
+        H: Handler<T, AppState> + Sync,
+        T: 'static,
+    {
+        self.add(Method::PUT, path, permission, handler)
+    }
+
+    /// Adds a route with the method `PATCH`.
+    pub fn patch<H, T>(self, path: &'static str, permission: Permission, handler: H) -> Routes
+    where
+        H: Handler<T, AppState> + Sync,
+        T: 'static,
+    {
+        self.add(Method::PATCH, path, permission, handler)
+    }
+
+    /// Adds a route with the method `DELETE`.
+    pub fn delete<H, T>(self, path: &'static str, permission: Permission, handler: H) -> Routes
+    where
+        H: Handler<T, AppState> + Sync,
+        T: 'static,
+    {
+        self.add(Method::DELETE, path, permission, handler)
+    }
+
+    fn add<H, T>(mut self, method: Method, path: &'static str, permission: Permission, handler: H) -> Routes
+    where
+        H: Handler<T, AppState> + Sync,
+        T: 'static,
+    {
+        let filter = MethodFilter::try_from(method.clone()).expect("the methods above have filters");
+        self.router = self.router.route(path, on(filter, Guarded { handler, permission }));
+        self.table.push(Route { method, path, permission });
+        self
+    }
+
+    /// Adds the routes of `other`.
+    pub fn merge(mut self, other: Routes) -> Routes {
+        self.router = self.router.merge(other.router);
+        self.table.extend(other.table);
+        self
+    }
+
+    /// Returns the routes in the order in which they were added.
+    pub fn table(&self) -> &[Route] {
+        &self.table
+    }
+
+    /// Returns the router of these routes.
+    pub fn into_router(self) -> Router<AppState> {
+        self.router
+    }
+}
+
+/// A handler that runs only for callers with a permission.
+#[derive(Clone)]
+struct Guarded<H> {
+    handler: H,
+    permission: Permission,
+}
+
+type Slow = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+impl<H, T> Handler<T, AppState> for Guarded<H>
+where
+    H: Handler<T, AppState> + Sync,
+    T: 'static,
+{
+    type Future = Either<H::Future, Either<Ready<Response>, Slow>>;
+
+    fn call(self, mut request: Request, state: AppState) -> Self::Future {
+        match auth::authorize(&mut request, self.permission, &state) {
+            auth::Access::Granted => Either::Left(self.handler.call(request, state)),
+            auth::Access::Refused(problem) => Either::Right(Either::Left(ready(refusal(&request, problem)))),
+            auth::Access::Unknown(lookup) => Either::Right(Either::Right(Box::pin(async move {
+                match lookup.run(&mut request, self.permission, &state).await {
+                    Ok(()) => self.handler.call(request, state).await,
+                    Err(problem) => refusal(&request, problem),
+                }
+            }))),
+        }
+    }
+}
+
+/// Returns the response to a refused request. The connection is closed if the request has a body, which is not read.
+fn refusal(request: &Request, problem: Problem) -> Response {
+    match request.body().is_end_stream() {
+        true => problem.into_response(),
+        false => problem.closing_connection().into_response(),
+    }
+}
