@@ -75,8 +75,8 @@ def shorten_waits(value):
 
 
 @schemathesis.hook
-def filter_query(context, query):
-    return not any(value in ("", None, [], [""]) for value in (query or {}).values())
+def filter_case(context, case):
+    return not any(value in ("", None, [], [""]) for value in (case.query or {}).values())
 
 
 @schemathesis.hook

@@ -203,9 +203,9 @@ pub fn number() -> Schema {
     of_type("number")
 }
 
-/// Returns an amount of a budget: at most six decimals.
+/// Returns an amount of a budget: at most six decimals, and a quarter of what 64 bits can hold.
 pub fn amount() -> Schema {
-    Schema(number().0.with("minimum", 0).with("maximum", 2_000_000_000_000))
+    Schema(number().0.with("minimum", 0).with("maximum", i64::MAX / 4 / 1_000_000))
 }
 
 /// Returns true or false.

@@ -70,8 +70,8 @@ fn list_executions() -> Operation {
 fn filters(operation: Operation) -> Operation {
     let tag = list_of_at_most(TAGS_LIMIT, tag_filter());
     operation
-        .query("lane", printable(200), "The lane.")
-        .query("kind", printable(200), "The kind.")
+        .query("lane", text(), "The lane.")
+        .query("kind", text(), "The kind.")
         .joined_query("state", state(), "The states.")
         .query("outcome", outcome(), "The outcome.")
         .query("flow", id(), "The flow.")
@@ -119,7 +119,8 @@ fn details() -> Vec<Operation> {
             "List the events of an execution, oldest first",
             "Event",
         )
-        .about("The history is kept as long as the execution, even after the log has deleted the events."),
+        .about("The history is kept as long as the execution, even after the log has deleted the events.")
+        .also([Code::CursorExpired, Code::CursorUnknown]),
         page(
             "/v1/executions/{id}/steps",
             "list_steps",

@@ -53,11 +53,11 @@ fn required(
     fields: Vec<Field>,
     example: Value,
 ) -> Operation {
-    act(word, id, summary).body(with_version(fields), example).answers(
-        200,
-        "The execution.",
-        answer(changed()),
-    )
+    let body = match word {
+        "reschedule" => with_version(fields).needs_one_of(&["until_at", "delay_ms"]),
+        _ => with_version(fields),
+    };
+    act(word, id, summary).body(body, example).answers(200, "The execution.", answer(changed()))
 }
 
 fn act(word: &str, id: &'static str, summary: &'static str) -> Operation {

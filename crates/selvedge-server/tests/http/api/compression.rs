@@ -49,7 +49,7 @@ async fn only_answers_above_1_kib_are_compressed() {
     let path = format!("/v1/executions/{id}");
     assert_eq!(get(&server, &path, "gzip").await.header("content-encoding"), "gzip");
     let head = server.send_raw("HEAD", &path, &[("accept-encoding", "gzip")], Vec::new()).await;
-    assert_eq!((head.status, head.header("content-encoding"), head.body.len()), (200, "", 0));
+    assert_eq!((head.status, head.body.len()), (200, 0));
 }
 
 #[tokio::test]

@@ -134,8 +134,19 @@ fn place_inside(
     places: &mut Vec<Place>,
 ) {
     let mut body = body.clone();
-    body.pointer_mut(pointer).expect("the place exists")[name] = minimal(field);
+    let object = body.pointer_mut(pointer).and_then(Value::as_object_mut).expect("the place exists");
+    let exclusive: Vec<&str> = above.last().map_or(Vec::new(), |schema| needed_alternatives(schema));
+    if exclusive.contains(&name) {
+        exclusive.iter().for_each(|other| drop(object.remove(*other)));
+    }
+    object.insert(name.into(), minimal(field));
     collect(field, &format!("{pointer}/{name}"), &body, above, places);
+}
+
+/// Returns the fields of an object of which one must be given.
+fn needed_alternatives(schema: &'static Value) -> Vec<&'static str> {
+    let alternatives = schema["anyOf"].as_array().into_iter().flatten();
+    alternatives.filter_map(|one| one["required"][0].as_str()).collect()
 }
 
 /// Returns every object of every request, with its method and path.
