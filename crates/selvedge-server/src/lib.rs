@@ -8,7 +8,9 @@
 #![warn(missing_docs)]
 
 mod auth;
+mod compression;
 mod connections;
+mod openapi;
 mod pages;
 mod routes;
 mod shutdown;
@@ -89,6 +91,11 @@ pub fn router(engine: Engine) -> Router {
 /// Returns every route of the API with the permission that it needs.
 pub fn route_table() -> Vec<Route> {
     routes::all_routes().table().to_vec()
+}
+
+/// Returns the description of the API, an OpenAPI 3.1 document, as JSON. The server has it at `/openapi.json`.
+pub fn openapi() -> String {
+    serde_json::to_string(&openapi::document()).expect("the document serialises")
 }
 
 /// Serves the API of `engine` on `listener` until `shutdown` completes. Then the server accepts no more connections,

@@ -8,6 +8,7 @@ mod docs;
 mod faults;
 mod feed;
 mod files;
+mod hostile;
 mod memory;
 mod ownership;
 mod readiness;

@@ -40,7 +40,7 @@ fn post_large(url: &str, body: &str) -> (u16, usize) {
 }
 
 /// Returns the peak of the resident memory of a server while `act` runs, above what it had before, in MiB.
-fn peak_above<T>(server: &Server, act: impl FnOnce() -> T) -> (usize, T) {
+pub fn peak_above<T>(server: &Server, act: impl FnOnce() -> T) -> (usize, T) {
     let pid = server.pid();
     let figure = |name: &str| -> usize {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the server runs");

@@ -1,10 +1,13 @@
-//! The HTML pages: an overview of the server, and the meaning of every problem. They load nothing from other sites.
+//! The HTML pages: an overview of the server, the reference of the API, and the meaning of every problem. They load nothing
+//! from other sites.
 
 mod overview;
 mod problems;
+mod reference;
 
 pub use overview::overview;
 pub use problems::problems;
+pub use reference::reference;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};

@@ -80,7 +80,7 @@ impl Display for Overview {
              nothing is lost when a worker, this server or its connection to the store fails.</p>\n\
              <p class=\"faint\">Version {VERSION} on the {} store, namespace {}. <a href=\"/readyz\">Readiness</a> · \
              <a href=\"/metrics\">metrics</a> · <a href=\"/v1/events\">events</a> · \
-             <a href=\"/docs/problems\">problems</a></p>\n",
+             <a href=\"/docs\">reference</a> · <a href=\"/docs/problems\">problems</a></p>\n",
             Escaped(self.store),
             Escaped(&self.namespace)
         )?;

@@ -30,6 +30,6 @@ impl Display for Problems {
                 Escaped(info.advice)
             )?;
         }
-        f.write_str("<p class=\"faint\"><a href=\"/\">Back to the overview</a></p>\n")
+        f.write_str("<p class=\"faint\"><a href=\"/\">Back to the overview</a> · <a href=\"/docs\">reference</a></p>\n")
     }
 }

@@ -22,10 +22,10 @@ mod waitpoints;
 mod workers;
 
 use crate::wire::problem::{Code, Problem};
-use crate::{AppState, auth, pages};
+use crate::{AppState, auth, compression, openapi, pages};
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{Method, Uri};
+use axum::http::{HeaderValue, Method, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -44,6 +44,7 @@ pub fn router(state: AppState) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(state.clone(), auth::refuse_other_sites))
+        .layer(compression::layer())
         .layer(from_fn(catch_panics))
         .with_state(state)
 }
@@ -52,6 +53,8 @@ pub fn router(state: AppState) -> Router {
 pub fn all_routes() -> Routes {
     Routes::new()
         .get("/", Read, pages::overview)
+        .get("/openapi.json", Open, openapi::openapi)
+        .get("/docs", Open, pages::reference)
         .get("/docs/problems", Open, pages::problems)
         .get("/healthz", Open, health::healthz)
         .get("/readyz", Open, health::readyz)
@@ -173,11 +176,19 @@ async fn no_such_method(method: Method, uri: Uri) -> Problem {
     Problem::new(Code::MethodNotAllowed, detail)
 }
 
-/// Turns a panic of a handler into a 500 response, so that it fails only its own request.
+/// Turns a panic of a handler into a 500 response, so that it fails only its own request. Ends the connection after a request
+/// with a `Transfer-Encoding`: it may have a `Content-Length` too, and then a proxy in front may take the bytes after the
+/// body for the next request of another caller (request smuggling).
 async fn catch_panics(request: Request, next: Next) -> Response {
     let call = format!("{} {}", request.method(), request.uri().path());
+    let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
     match AssertUnwindSafe(next.run(request)).catch_unwind().await {
-        Ok(response) => response,
+        Ok(mut response) => {
+            if is_chunked {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
+        }
         Err(_panic) => {
             // The panic hook has logged the message and its location.
             tracing::error!(call, "a handler panicked");

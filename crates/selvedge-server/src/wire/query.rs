@@ -12,7 +12,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// The longest wait of a request, in milliseconds.
-const WAIT_MAX_MS: i64 = 60_000;
+pub const WAIT_MAX_MS: i64 = 60_000;
 /// The default number of items of a page.
 const LIMIT_DEFAULT: u32 = 50;
 /// The largest number of items of a page.

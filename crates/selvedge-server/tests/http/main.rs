@@ -6,6 +6,7 @@ mod events;
 mod executions;
 mod flows;
 mod gates;
+mod openapi;
 mod support;
 mod suspensions;
 mod worker_lives;

@@ -1,5 +1,6 @@
 //! Tests that concern the whole API: invalid input, limits, problems, HTML pages, and shutdown.
 
+mod compression;
 mod connections;
 mod invalid_input;
 mod limits;

@@ -1,5 +1,7 @@
-//! Fixtures: a server for each test, a client of its API, and a reader of event streams.
+//! Fixtures: a server for each test, a client of its API, a reader of event streams, and the check of both
+//! against the OpenAPI document.
 
+pub mod contract;
 mod event_stream;
 mod server;
 

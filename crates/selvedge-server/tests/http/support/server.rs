@@ -1,6 +1,6 @@
 //! A server with an engine in memory, and a client of its API.
 
-use super::EventStream;
+use super::{EventStream, contract};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -92,7 +92,15 @@ impl Server {
         EventStream::new(response.into_body())
     }
 
+    /// Sends a request, and checks it and its answer against the OpenAPI document.
     pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Reply {
+        let reply = self.send_raw(method, path, headers, body.clone()).await;
+        contract::check(method, path, &body, &reply);
+        reply
+    }
+
+    /// Sends a request.
+    pub async fn send_raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Reply {
         let response = self.request(method, path, headers, body).await;
         let (parts, body) = response.into_parts();
         let body = within(body.collect()).await.expect("the body is read").to_bytes();

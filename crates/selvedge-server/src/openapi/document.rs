@@ -1,0 +1,101 @@
+//! The whole document: the operations in the order of their groups, the shapes, and how callers authenticate.
+
+use crate::VERSION;
+use crate::openapi::node::Node;
+use crate::openapi::operation::{Access, Operation};
+use crate::openapi::operations::all_operations;
+use crate::openapi::shapes::all_shapes;
+use crate::routes::{Route, all_routes};
+use crate::wire::problem::Code;
+use selvedge_core::{Permission, Role};
+
+/// The groups of operations, in the order of the reference, each with a line about it.
+pub const TAGS: [(&str, &str); 10] = [
+    ("Executions", "Submit work, read it, and wait for its result."),
+    ("Operator actions", "Change executions: cancel, replay, reschedule and more, alone or in bulk."),
+    ("Flows", "Submit and grow graphs of executions, and read them."),
+    ("Workers", "Claim executions under leases, renew the leases, and report."),
+    ("Signals and waitpoints", "Resume suspended executions, by name or with a token."),
+    ("Events", "Read the log of everything that happened, as pages or as a live feed."),
+    ("Streams", "Read the frames that attempts write while they run."),
+    ("Limits", "Lanes, quotas and budgets."),
+    ("Administration", "Namespaces, API keys, and the keys of tokens."),
+    ("Server", "Health, metrics, and documentation."),
+];
+
+/// The general remarks at the beginning of the document.
+const DESCRIPTION: &str = "The HTTP API of Selvedge, a durable execution engine.\n\n\
+    Bodies are JSON in UTF-8. Times are RFC 3339 strings in fields named `…_at`, durations integer milliseconds in fields \
+    named `…_ms`, ids UUIDs. An unknown field or parameter of a request is refused; answers may get more fields. An \
+    optional field that is null counts as absent, except for payloads. A request that fails is answered with a problem \
+    (RFC 9457) with a stable `code`; `/docs/problems` explains every code.\n\n\
+    A list has `items` and `next_cursor`, which is null at the end and only there: a page may be short because it is \
+    bounded in bytes.";
+
+/// Returns the document.
+pub fn document() -> Node {
+    let routes = all_routes();
+    let operations = all_operations();
+    let info = Node::object()
+        .with("title", "Selvedge")
+        .with("version", VERSION)
+        .with("description", DESCRIPTION)
+        .with("license", Node::object().with("name", "Apache-2.0").with("identifier", "Apache-2.0"));
+    let tag = |(name, about): (&str, &str)| Node::object().with("name", name).with("description", about);
+    let mut paths = Node::object();
+    for (tag, _) in TAGS {
+        for operation in operations.iter().filter(|operation| operation.tag == tag) {
+            let access = access(operation, routes.table());
+            let methods = paths.get(operation.path).cloned().unwrap_or_else(Node::object);
+            paths.set(operation.path, methods.with(operation.method, operation.node(&access)));
+        }
+    }
+    let mut schemas = Node::object();
+    for (name, schema) in all_shapes() {
+        schemas.set(name, schema.0);
+    }
+    let bearer = Node::object()
+        .with("type", "http")
+        .with("scheme", "bearer")
+        .with("description", "An API key. Its namespace and role decide what the caller sees and may do.");
+    Node::object()
+        .with("openapi", "3.1.0")
+        .with("info", info)
+        .with("servers", vec![Node::object().with("url", "/")])
+        .with("tags", TAGS.into_iter().map(tag).collect::<Vec<_>>())
+        .with("paths", paths)
+        .with(
+            "components",
+            Node::object()
+                .with("schemas", schemas)
+                .with("securitySchemes", Node::object().with("key", bearer)),
+        )
+}
+
+/// Returns who may use an operation, as its route says.
+fn access(operation: &Operation, routes: &[Route]) -> Access {
+    let is_same = |route: &&Route| {
+        route.path == operation.path && route.method.as_str().eq_ignore_ascii_case(operation.method)
+    };
+    let permission = routes.iter().find(is_same).map_or(Permission::Open, |route| route.permission);
+    if permission == Permission::Open {
+        return Access { role: None, security: Vec::<Node>::new().into(), problems: Vec::new() };
+    }
+    let role = Role::ALL.into_iter().find(|role| role.has(permission)).unwrap_or(Role::Admin);
+    // A server without keys needs no credential.
+    let security = vec![Node::object().with("key", Vec::<Node>::new()), Node::object()];
+    Access { role: Some(role.as_str()), security: security.into(), problems: credential_problems() }
+}
+
+/// Returns the problems of callers without a credential, with a wrong one, or with too small a role. The other codes of these
+/// statuses are about tokens and about pages of other sites.
+fn credential_problems() -> Vec<Code> {
+    let others =
+        [Code::InvalidToken, Code::TokenExpired, Code::TokenRevoked, Code::CrossOrigin, Code::WrongHost];
+    let is_about_credentials = |code: &Code| {
+        let info = code.info();
+        (matches!(info.status.as_u16(), 401 | 403) && !others.contains(code))
+            || info.code == "namespace_required"
+    };
+    Code::ALL.into_iter().filter(is_about_credentials).collect()
+}

@@ -1,0 +1,29 @@
+//! The operations of the API, in files by resource as the handlers in `routes`.
+
+mod events;
+mod executions;
+mod flows;
+mod limits;
+mod operators;
+mod server;
+mod waitpoints;
+mod workers;
+
+use crate::openapi::operation::Operation;
+
+/// Returns every operation.
+pub fn all_operations() -> Vec<Operation> {
+    [
+        executions::operations(),
+        operators::operations(),
+        flows::operations(),
+        workers::operations(),
+        waitpoints::operations(),
+        events::operations(),
+        limits::operations(),
+        server::operations(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,27 @@
+//! Health, metrics, documentation and namespaces: `routes::health`, `routes::namespaces` and `pages`.
+
+use crate::openapi::operation::{Operation, operation};
+use crate::openapi::schema::*;
+use crate::wire::problem::Code;
+use serde_json::json;
+
+#[rustfmt::skip]
+pub fn operations() -> Vec<Operation> {
+    let namespace = || answer(vec![always("name", text()), nullable("suspension_timeout_ms", integer())]);
+    let settings = request(vec![optional("suspension_timeout_ms", duration().about("The timeout of suspensions that give none."))]);
+    let page = || vec![("text/html; charset=utf-8", text())];
+    let ready = answer(vec![always("status", text()), always("store", text())]);
+    let document = map(any());
+    vec![
+        operation("get", "/v1/admin/namespaces/{name}", "get_namespace", "Get a namespace").tag("Administration").answers(200, "The namespace.", namespace()).also([Code::NotFound, Code::InvalidField, Code::UnknownField]),
+        operation("put", "/v1/admin/namespaces/{name}", "put_namespace", "Configure a namespace").tag("Administration").body_if_any(settings, json!({ "suspension_timeout_ms": 86_400_000 }))
+            .answers(201, "The new namespace.", namespace()).answers(200, "The changed namespace.", namespace()),
+        operation("get", "/", "get_overview", "Overview for people").tag("Server").answers_as(200, "A page.", page()),
+        operation("get", "/healthz", "get_health", "Succeeds while the process responds").tag("Server").answers(200, "It responds.", answer(vec![always("status", text()), always("version", text())])),
+        operation("get", "/readyz", "get_readiness", "Succeeds if the server is ready for requests").tag("Server").answers(200, "It is ready.", ready),
+        operation("get", "/metrics", "get_metrics", "Metrics in the Prometheus text format").tag("Server").answers_as(200, "The metrics.", vec![("text/plain; version=0.0.4; charset=utf-8", text())]),
+        operation("get", "/openapi.json", "get_openapi", "This document").tag("Server").answers(200, "The document.", document),
+        operation("get", "/docs", "get_docs", "The reference for people").tag("Server").answers_as(200, "A page.", page()),
+        operation("get", "/docs/problems", "get_problem_docs", "The explanation of every problem").tag("Server").answers_as(200, "A page.", page()),
+    ]
+}

@@ -1,0 +1,147 @@
+//! The OpenAPI document: it describes every route, field and problem, its examples work, and the reference shows it.
+
+mod examples;
+mod fields;
+
+use crate::support::Server;
+use crate::support::contract::DOCUMENT;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Returns the operations of the document with their methods and paths.
+fn operations() -> Vec<(String, &'static str, &'static Value)> {
+    let paths = DOCUMENT["paths"].as_object().expect("paths is an object");
+    let of_path = |(path, methods): (&'static String, &'static Value)| {
+        let methods = methods.as_object().expect("methods are an object");
+        methods.iter().map(move |(method, operation)| (method.to_uppercase(), path.as_str(), operation))
+    };
+    paths.iter().flat_map(of_path).collect()
+}
+
+/// Returns the shape that a schema refers to, or the schema itself.
+fn resolve(schema: &'static Value) -> &'static Value {
+    match schema["$ref"].as_str() {
+        Some(reference) => {
+            let pointer = reference.strip_prefix('#').expect("references stay in the document");
+            DOCUMENT.pointer(pointer).unwrap_or_else(|| panic!("there is no {reference}"))
+        }
+        None => schema,
+    }
+}
+
+#[tokio::test]
+async fn the_document_has_every_route_and_no_other() {
+    let routes: BTreeSet<String> = selvedge_server::route_table()
+        .iter()
+        .map(|route| format!("{} {}", route.method, route.path))
+        .collect();
+    let described: BTreeSet<String> =
+        operations().iter().map(|(method, path, _)| format!("{method} {path}")).collect();
+    let missing: Vec<_> = routes.difference(&described).collect();
+    let superfluous: Vec<_> = described.difference(&routes).collect();
+    assert!(missing.is_empty(), "describe these routes in src/openapi/operations: {missing:?}");
+    assert!(superfluous.is_empty(), "these are no routes: {superfluous:?}");
+    let server = Server::start().await;
+    let served = server.get("/openapi.json").await;
+    assert_eq!((served.status, &served.json()), (200, &*DOCUMENT));
+    assert_eq!(DOCUMENT["openapi"], "3.1.0");
+}
+
+#[test]
+fn every_operation_has_a_name_of_its_own_and_says_who_may_use_it() {
+    let mut names = BTreeSet::new();
+    for (method, path, operation) in operations() {
+        let id = operation["operationId"].as_str().expect("an operation has a name");
+        assert!(names.insert(id), "{id} is the name of two operations");
+        assert!(id.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase()), "{id}");
+        assert!(!operation["summary"].as_str().unwrap_or_default().is_empty(), "{method} {path}");
+        let route = selvedge_server::route_table()
+            .into_iter()
+            .find(|route| route.path == path && route.method.as_str() == method)
+            .expect("the operation is a route");
+        let is_open = route.permission == selvedge_server::Permission::Open;
+        assert_eq!(operation["security"] == json!([]), is_open, "{method} {path}");
+        let role = operation["x-required-role"].as_str().and_then(selvedge_server::Role::parse);
+        assert_eq!(role.is_none(), is_open, "{method} {path}");
+        assert!(role.is_none_or(|role| role.has(route.permission)), "{method} {path}");
+        let has_answer = |status: &String| status.starts_with('2');
+        let responses = operation["responses"].as_object().expect("responses is an object");
+        assert!(responses.keys().any(has_answer), "{method} {path} has no answer");
+    }
+}
+
+#[tokio::test]
+async fn the_document_has_every_problem_code() {
+    let server = Server::start().await;
+    let page = server.get("/docs/problems").await.text();
+    let codes: BTreeSet<&str> =
+        page.split("<h2 id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let words = |value: &'static Value| -> BTreeSet<&str> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    };
+    let problem = &DOCUMENT["components"]["schemas"]["Problem"];
+    assert_eq!(words(&problem["properties"]["code"]["enum"]), codes);
+    let mut of_operations = BTreeSet::new();
+    for (_, _, operation) in operations() {
+        for response in operation["responses"].as_object().expect("responses is an object").values() {
+            of_operations.extend(words(&response["x-problem-codes"]));
+        }
+    }
+    // These are answers to no operation of the document: to another method, and in the results of a report; and the row
+    // of a newer version is met by chance.
+    for code in ["method_not_allowed", "stale_lease", "unreadable_row"] {
+        of_operations.insert(code);
+    }
+    assert_eq!(of_operations, codes);
+}
+
+#[test]
+fn every_reference_leads_to_a_shape_and_every_shape_is_used() {
+    fn collect(value: &'static Value, found: &mut BTreeSet<&'static str>) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(reference) = value["$ref"].as_str() {
+                    resolve(value);
+                    found.insert(reference.rsplit('/').next().unwrap_or_default());
+                }
+                fields.values().for_each(|field| collect(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut used = BTreeSet::new();
+    collect(&DOCUMENT, &mut used);
+    let shapes = DOCUMENT["components"]["schemas"].as_object().expect("schemas is an object");
+    let shapes: BTreeSet<&str> = shapes.keys().map(String::as_str).collect();
+    assert_eq!(used, shapes);
+}
+
+#[tokio::test]
+async fn the_reference_shows_every_operation_and_shape_and_loads_nothing() {
+    let server = Server::start().await;
+    let reply = server.get("/docs").await;
+    let page = reply.text();
+    assert_eq!((reply.status, reply.header("content-type")), (200, "text/html; charset=utf-8"));
+    for (_, path, operation) in operations() {
+        let id = operation["operationId"].as_str().expect("an operation has a name");
+        assert!(page.contains(&format!("<details id=\"{id}\">")), "{id}");
+        assert!(page.contains(&format!("<code>{path}</code>")), "{path}");
+    }
+    for name in DOCUMENT["components"]["schemas"].as_object().expect("schemas is an object").keys() {
+        assert!(page.contains(&format!("<details id=\"{name}\">")), "{name}");
+    }
+    for link in page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+        match link.strip_prefix('#') {
+            Some(anchor) => assert!(page.contains(&format!("id=\"{anchor}\"")), "{link} leads nowhere"),
+            None => assert!(
+                ["/", "/openapi.json"].contains(&link) || link.starts_with("/docs/problems"),
+                "{link}"
+            ),
+        }
+    }
+    assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("url("));
+    assert!(reply.header("content-security-policy").starts_with("default-src 'none'"));
+    let overview = server.get("/").await.text();
+    assert!(overview.contains("href=\"/docs\"") && overview.contains("href=\"/docs/problems\""));
+}

@@ -1,0 +1,104 @@
+"""Makes the random requests of schemathesis meaningful, and counts them.
+
+- Random ids exist nowhere. Two of three are replaced with ids of executions, flows and waitpoints in various states.
+- A call may wait for a minute, which finds nothing: waits are shortened to some milliseconds.
+- An empty parameter counts as absent, which a schema cannot say: such requests are left out.
+"""
+import atexit
+import json
+import os
+import urllib.request
+import zlib
+
+import schemathesis
+
+URL = os.environ["FUZZ_URL"]
+count = 0
+
+
+def call(method, path, body):
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(URL + path, data, {"content-type": "application/json"}, method=method)
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)
+
+
+def prepare():
+    """Creates executions, flows and waitpoints in various states. Returns their ids by resource."""
+    ids = {"executions": [], "flows": [], "waitpoints": []}
+    for number in range(4):
+        flow = {"nodes": [{"name": "a", "kind": "k"}, {"name": "b", "kind": "k"}], "edges": [{"from": "a", "to": "b"}]}
+        flow = call("POST", "/v1/flows", flow)
+        ids["flows"].append(flow["flow"]["id"])
+        ids["executions"].extend(flow["executions"].values())
+        ids["executions"].append(call("POST", "/v1/executions", {"kind": "k", "input": number})["execution"]["id"])
+    call("PUT", "/v1/lanes/lane", {"concurrency": 100})
+    call("PUT", "/v1/quotas/quota", {"concurrency": 100})
+    call("PUT", "/v1/budgets/budget", {"limits": {"tokens": {"hard": 1000}}})
+    claims = call("POST", "/v1/workers/w/claim", {"worker": "w", "lanes": ["default"], "max": 6})["claims"]
+    ends = [
+        {"op": "complete", "result": {"a": 1}},
+        {"op": "fail", "message": "m", "class": "permanent"},
+        {"op": "suspend", "condition": {"signal": "s"}, "waitpoints": ["s", "t"]},
+        {"op": "suspend", "condition": {"operator": True}, "waitpoints": [{"name": "u", "signals": ["yes", "no"]}]},
+        {"op": "frame", "kind": "stdout", "data": "x"},
+        {"op": "step", "name": "first", "result": 1},
+    ]
+    ops = []
+    for claim, end in zip(claims, ends):
+        fence = {"execution": claim["execution"]["id"], "attempt": claim["attempt"]}
+        ops.append({**end, **fence, "lease_id": claim["lease"]["id"], "epoch": claim["lease"]["epoch"]})
+    for result in call("POST", "/v1/workers/w/report", {"ops": ops})["results"]:
+        ids["waitpoints"].extend(waitpoint["id"] for waitpoint in result.get("waitpoints", []))
+    return ids
+
+
+IDS = prepare()
+NAMES = {"lanes": "lane", "quotas": "quota", "budgets": "budget"}
+
+
+def pick(text):
+    """Returns a number that depends on the text alone, so that a seed always makes the same requests."""
+    return zlib.crc32(str(text).encode(errors="replace"))
+
+
+def shorten_waits(value):
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name == "wait_ms" and isinstance(inner, int) and inner > 5:
+                value[name] = inner % 5 if inner <= 60_000 else inner
+            else:
+                shorten_waits(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            shorten_waits(inner)
+
+
+@schemathesis.hook
+def filter_case(context, case):
+    return not any(value in ("", None, [], [""]) for value in (case.query or {}).values())
+
+
+@schemathesis.hook
+def before_call(context, case, **kwargs):
+    global count
+    count += 1
+    parts = case.path.split("/")
+    resource = parts[2] if len(parts) > 2 else ""
+    parameters = case.path_parameters or {}
+    if "id" in parameters and resource in IDS and pick(parameters["id"]) % 3:
+        ids = IDS[resource]
+        parameters["id"] = ids[pick(parameters["id"]) % len(ids)]
+    if "name" in parameters and resource in NAMES and pick(parameters["name"]) % 3:
+        parameters["name"] = NAMES[resource]
+    if case.query:
+        wait = str(case.query.get("wait_ms", ""))
+        if wait.isdigit() and 5 < int(wait) <= 60_000:
+            case.query["wait_ms"] = int(wait) % 5
+    shorten_waits(case.body)
+
+
+@atexit.register
+def write_count():
+    with open(os.environ["FUZZ_COUNT"], "w") as file:
+        file.write(str(count))
