@@ -13,10 +13,12 @@ mod pages;
 mod routes;
 mod shutdown;
 mod sse;
+mod tls;
 mod wire;
 
 pub use auth::{NotLoopback, check_listen};
 pub use connections::ConnectionLimits;
+pub use tls::{Tls, TlsError, TlsFiles};
 
 use axum::Router;
 use selvedge_engine::Engine;
@@ -43,6 +45,10 @@ pub struct Options {
     pub connections: ConnectionLimits,
     /// The maximum size of all request bodies that are being read or handled, in bytes. Default: 256 MiB.
     pub body_bytes: usize,
+    /// The certificate with which the server speaks TLS. Default: none, so the server speaks plain HTTP.
+    pub tls: Option<Tls>,
+    /// Interval at which the files of the certificate are checked for changes. Default: 10 s.
+    pub tls_reload: Duration,
 }
 
 impl Default for Options {
@@ -52,6 +58,8 @@ impl Default for Options {
             keep_alive: Duration::from_secs(15),
             connections: ConnectionLimits::default(),
             body_bytes: 256 * 1024 * 1024,
+            tls: None,
+            tls_reload: Duration::from_secs(10),
         }
     }
 }
@@ -100,7 +108,9 @@ pub async fn serve_with(
     check_listen(listener.local_addr()?).map_err(io::Error::other)?;
     let (begin_shutdown, watch) = ShutdownWatch::new();
     let router = routes::router(AppState::new(engine, watch.clone(), &options));
-    let mut serving = pin!(connections::serve(listener, router, options.connections, watch));
+    let reloading = tls::follow(options.tls.clone(), options.tls_reload, watch.clone());
+    let serving = connections::serve(listener, options.tls, router, options.connections, watch);
+    let mut serving = pin!(async { tokio::join!(serving, reloading).0 });
     tokio::select! {
         () = &mut serving => return Ok(()),
         () = shutdown => {}

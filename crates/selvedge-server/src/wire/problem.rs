@@ -24,6 +24,7 @@ const POINTER_MAX: usize = 500;
 pub enum Code {
     InvalidJson,
     InvalidCursor,
+    TlsRequired,
     InvalidToken,
     TokenExpired,
     TokenRevoked,
@@ -73,9 +74,10 @@ pub struct CodeInfo {
 
 impl Code {
     /// Every code, ordered by status.
-    pub const ALL: [Code; 35] = [
+    pub const ALL: [Code; 36] = [
         Self::InvalidJson,
         Self::InvalidCursor,
+        Self::TlsRequired,
         Self::InvalidToken,
         Self::TokenExpired,
         Self::TokenRevoked,
@@ -119,6 +121,8 @@ impl Code {
                 "Send one JSON object in UTF-8."),
             Self::InvalidCursor => ("invalid_cursor", 400, "The cursor is malformed",
                 "Use a cursor from an earlier response, unchanged, with the same path that returned it."),
+            Self::TlsRequired => ("tls_required", 400, "The server expects TLS on this port",
+                "Use https:// in the address."),
             Self::InvalidToken => ("invalid_token", 401, "The token does not allow this",
                 "Send the token that came with this waitpoint, unchanged, in the field token. A token whose key was rotated away is no longer valid: ask for a new one."),
             Self::TokenExpired => ("token_expired", 401, "The token has expired",

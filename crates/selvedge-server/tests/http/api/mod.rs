@@ -6,3 +6,4 @@ mod limits;
 mod pages;
 mod problems;
 mod shutdown;
+mod tls;
