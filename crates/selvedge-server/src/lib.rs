@@ -10,6 +10,7 @@
 mod auth;
 mod connections;
 mod pages;
+mod request_id;
 mod routes;
 mod shutdown;
 mod sse;
@@ -45,6 +46,10 @@ pub struct Options {
     pub connections: ConnectionLimits,
     /// The maximum size of all request bodies that are being read or handled, in bytes. Default: 256 MiB.
     pub body_bytes: usize,
+    /// The longest time between two parts of a request body. Default: 10 s.
+    pub body_part_time: Duration,
+    /// The longest time for a whole request body. Default: 60 s.
+    pub body_time: Duration,
     /// The certificate with which the server speaks TLS. Default: none, so the server speaks plain HTTP.
     pub tls: Option<Tls>,
     /// Interval at which the files of the certificate are checked for changes. Default: 10 s.
@@ -58,6 +63,8 @@ impl Default for Options {
             keep_alive: Duration::from_secs(15),
             connections: ConnectionLimits::default(),
             body_bytes: 256 * 1024 * 1024,
+            body_part_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(60),
             tls: None,
             tls_reload: Duration::from_secs(10),
         }
@@ -75,7 +82,7 @@ struct AppState {
 
 impl AppState {
     fn new(engine: Engine, shutdown: ShutdownWatch, options: &Options) -> AppState {
-        let bodies = BodyRoom::new(options.body_bytes);
+        let bodies = BodyRoom::new(options);
         AppState { engine, shutdown, keep_alive: options.keep_alive, bodies }
     }
 }

@@ -20,7 +20,7 @@ mod waitpoints;
 mod workers;
 
 use crate::wire::problem::{Code, Problem};
-use crate::{AppState, auth, pages};
+use crate::{AppState, auth, pages, request_id};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, Uri};
@@ -50,7 +50,9 @@ pub fn router(state: AppState) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(auth::refuse_other_sites))
-        .layer(from_fn(catch_panics))
+        .layer(from_fn(|request: Request, next: Next| {
+            request_id::identify(request, |request| catch_panics(request, next))
+        }))
         .with_state(state)
 }
 
