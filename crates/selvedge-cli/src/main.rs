@@ -5,6 +5,7 @@
 
 mod admin_key;
 mod bench;
+mod config;
 mod dev;
 mod duration;
 mod failure;
@@ -12,9 +13,11 @@ mod flag;
 mod log;
 mod secret;
 mod serve;
+mod settings;
 mod signals;
+mod size;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -27,7 +30,8 @@ const THREADS: (usize, usize) = (2, 8);
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Log to standard error with this filter [default: $RUST_LOG, or warn,selvedge=info]
+    /// Log to standard error with this filter; json, or json,FILTER, logs JSON objects [default: $RUST_LOG, or
+    /// warn,selvedge=info]
     #[arg(long, env = "SELVEDGE_LOG", global = true, value_name = "FILTER")]
     log: Option<String>,
 }
@@ -42,6 +46,17 @@ enum Command {
     Bench(bench::Arguments),
 }
 
+impl Command {
+    /// Reports whether the command only prints its settings.
+    fn prints_config(&self) -> bool {
+        match self {
+            Command::Serve(arguments) => arguments.print_config,
+            Command::Dev(arguments) => arguments.serve.print_config,
+            Command::Bench(_) => false,
+        }
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   selvedge dev                                       try it out
@@ -49,8 +64,7 @@ Examples:
   selvedge serve --store postgres://ada@db/selvedge  serve from Postgres, as one of many servers";
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(arguments) {
+    match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("selvedge: {failure}");
@@ -59,7 +73,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> Result<(), Failure> {
+fn run() -> Result<(), Failure> {
+    let parsed = config::parse(Arguments::command(), std::env::args_os().collect())?;
+    let arguments = Arguments::from_arg_matches(&parsed.matches).unwrap_or_else(|error| error.exit());
+    if arguments.command.prints_config() {
+        return serve::print(parsed.print().trim_end());
+    }
     log::start(arguments.log.as_deref())?;
     let processors = std::thread::available_parallelism().map_or(THREADS.0, |count| count.get());
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -82,10 +101,64 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// The lines around the table of settings in `docs/configuration.md`.
+    const TABLE: [&str; 2] =
+        ["<!-- settings: SELVEDGE_REGENERATE=1 cargo test -p selvedge-cli -->", "<!-- end -->"];
+
+    /// Returns the table of all settings, in the form of the page.
+    fn table() -> String {
+        let command = Arguments::command();
+        let mut table = String::new();
+        let mut heading = None;
+        for (argument, _) in config::arguments(&command, "serve") {
+            let name = argument.get_long().expect("a setting has a name");
+            let variable = argument.get_env().expect("a setting has a variable").to_string_lossy();
+            let is_prefixed = variable.replace('_', "-").to_ascii_lowercase() == format!("selvedge-{name}");
+            assert!(is_prefixed, "{name} and {variable} differ");
+            if heading != Some(argument.get_help_heading()) {
+                heading = Some(argument.get_help_heading());
+                let text = argument.get_help_heading().unwrap_or("General");
+                table += &format!(
+                    "\n### {text}\n\n| flag | variable | meaning | default |\n| --- | --- | --- | --- |\n"
+                );
+            }
+            let value = match argument.get_action().takes_values() {
+                true => argument.get_value_names().map(|names| format!(" {}", names[0])).unwrap_or_default(),
+                false => String::new(),
+            };
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            let (help, stated) = match help.split_once(" [default: ") {
+                Some((help, default)) => (help.to_owned(), Some(default.trim_end_matches(']').to_owned())),
+                None => (help, None),
+            };
+            let default = match (argument.get_action().takes_values(), argument.get_default_values()) {
+                (false, _) => "off".to_owned(),
+                (true, []) => stated.unwrap_or_default(),
+                (true, values) => format!("`{}`", values[0].to_string_lossy()),
+            };
+            table += &format!("| `--{name}{value}` | `{variable}` | {help} | {default} |\n");
+        }
+        table
+    }
+
+    #[test]
+    fn the_page_of_settings_has_every_setting() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        let page = std::fs::read_to_string(path).expect("the page is read");
+        let [begin, end] = TABLE;
+        let (before, rest) = page.split_once(begin).expect("the page has the table");
+        let (_, after) = rest.split_once(end).expect("the table has an end");
+        let expected = format!("{before}{begin}\n{}\n{end}{after}", table());
+        if std::env::var_os("SELVEDGE_REGENERATE").is_some() {
+            std::fs::write(path, &expected).expect("the page is written");
+        } else {
+            assert_eq!(page, expected, "run SELVEDGE_REGENERATE=1 cargo test -p selvedge-cli");
+        }
     }
 }

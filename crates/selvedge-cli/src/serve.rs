@@ -6,14 +6,15 @@
 //! signal exits at once.
 
 use crate::admin_key;
-use crate::duration;
 use crate::failure::Failure;
 use crate::flag;
 use crate::secret::{self, ChosenSecret};
+use crate::settings::Settings;
 use crate::signals::Signals;
 use clap::Args;
-use selvedge::{Address, Engine, Options};
-use selvedge_server::{AddressBlock, AuthOptions, check_listen};
+use selvedge::core::NamespaceId;
+use selvedge::{Address, Engine, Name, Options, Store};
+use selvedge_server::{AuthOptions, check_listen};
 use std::future::Future;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -22,13 +23,11 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// The interval at which waiting claims poll the store if there are no notifications from other servers.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-/// The time from the signal to the end of the process, if the store does not answer.
-const GRACE: Duration = Duration::from_secs(10);
-/// The part of it that is left to the engine, however long requests took.
+/// The part of the grace period that is left to the engine, however long requests took.
 const LEAST_GRACE: Duration = Duration::from_secs(2);
+
+/// The namespace that every store has.
+const DEFAULT_NAMESPACE: &str = "default";
 
 /// The arguments of `selvedge serve`.
 #[derive(Args, Clone, Debug)]
@@ -47,29 +46,21 @@ pub struct Arguments {
     /// Listen on this address; port 0 chooses a free port. Without SELVEDGE_ADMIN_KEY only loopback is allowed
     #[arg(long, env = "SELVEDGE_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:7878")]
     pub listen: String,
-    /// Keep events in the event log for at least this long, for example 12h or 7d; older events are deleted in whole
-    /// periods
-    #[arg(long, env = "SELVEDGE_LOG_WINDOW", value_name = "DURATION", default_value = "7d")]
-    pub log_window: String,
     /// Read the root secret of waitpoint tokens from this file; every server of a store needs the same secret. The
     /// variable SELVEDGE_SECRET can hold the secret itself [default: a secret that the store keeps]
     #[arg(long, env = secret::FILE_VARIABLE, value_name = "PATH")]
     pub secret_file: Option<PathBuf>,
-    /// Read the administrator's key from this file; it turns API keys on. The variable SELVEDGE_ADMIN_KEY can hold the key
-    /// itself [default: no keys, loopback only]
-    #[arg(long, env = admin_key::FILE_VARIABLE, value_name = "PATH")]
-    pub admin_key_file: Option<PathBuf>,
-    /// Believe the header X-Forwarded-For of proxies with these addresses, for example 10.0.0.0/8,192.0.2.7; it decides
-    /// whose failed attempts are counted together
-    #[arg(long, env = "SELVEDGE_TRUSTED_PROXIES", value_name = "BLOCKS", value_delimiter = ',')]
-    pub trusted_proxies: Vec<AddressBlock>,
-    /// Poll the store for the work of other servers instead of using LISTEN, which some connection poolers do not
-    /// support
-    #[arg(long, env = "SELVEDGE_POLL", value_parser = flag::parser("SELVEDGE_POLL"))]
-    pub poll: bool,
     /// Print the ready line as a JSON object
     #[arg(long, env = "SELVEDGE_JSON", value_parser = flag::parser("SELVEDGE_JSON"))]
     pub json: bool,
+    /// Read settings from this TOML file, with the names of flags: a flag or a variable comes before the file
+    #[arg(long, env = "SELVEDGE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print all settings with their sources as TOML, and exit
+    #[arg(long)]
+    pub print_config: bool,
+    #[command(flatten)]
+    pub settings: Settings,
 }
 
 const EXAMPLES: &str = "\
@@ -96,7 +87,7 @@ pub struct Server {
     pub url: String,
     address: Address,
     listener: TcpListener,
-    auth: AuthOptions,
+    options: selvedge_server::Options,
 }
 
 impl Server {
@@ -112,20 +103,18 @@ impl Server {
     }
 
     async fn open(arguments: &Arguments) -> Result<Server, Failure> {
-        let admin_key = admin_key::choose(arguments.admin_key_file.clone()).await?;
         let listen = parse_listen(&arguments.listen)?;
+        let settings = &arguments.settings;
+        let admin_key = admin_key::choose(settings.admin_key_file()).await?;
         if admin_key.is_none() {
             check_listen(listen).map_err(|refused| Failure::Usage(refused.to_string()))?;
         }
-        let log_window = duration::parse(&arguments.log_window).map_err(|error| {
-            let window = &arguments.log_window;
-            Failure::Usage(format!("--log-window or SELVEDGE_LOG_WINDOW is {window:?}: {error}"))
-        })?;
+        let mut options = settings.server()?;
         let address: Address = arguments.store.parse().map_err(|error: selvedge::Error| {
             Failure::Usage(format!("--store or SELVEDGE_STORE: {error}"))
         })?;
         let ChosenSecret { secret, source } = secret::choose(arguments.secret_file.clone()).await?;
-        let opened = address.open().await;
+        let opened = address.open_with(settings.postgres()).await;
         let opened = opened.map_err(|error| Failure::of_store(&address, &error))?;
         let bound = TcpListener::bind(listen).await;
         let bound = bound.and_then(|listener| Ok((listener.local_addr()?, listener)));
@@ -136,20 +125,20 @@ impl Server {
                 return Err(cannot_listen(listen, &error));
             }
         };
-        let url = format!("http://{local}");
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{local}");
         opened.served_at(&url);
-        let mut options = Options { log_window, secret, ..Options::default() };
-        if arguments.poll {
-            (options.notifications, options.poll) = (false, POLL_INTERVAL);
+        let mut engine_options = Options { secret, ..settings.engine() };
+        if let Some(name) = settings.reconciler_namespace() {
+            engine_options.scope.namespace = Some(find_namespace(&*opened.store(), name).await?);
         }
-        let engine = Engine::start(opened.store(), options).await;
+        let engine = Engine::start(opened.store(), engine_options).await;
         let engine = engine.map_err(|error| Failure::of_store(&address, &error))?;
         tracing::info!("{source}");
         let has_keys = engine.clone().into_inner().has_api_keys().await;
         let keys_required = has_keys.map_err(|error| Failure::of_store(&address, &error))?;
-        let auth =
-            AuthOptions { admin_key, keys_required, trusted_proxies: arguments.trusted_proxies.clone() };
-        match (auth.is_on(), auth.admin_key.is_some()) {
+        options.auth = AuthOptions { admin_key, keys_required, trusted_proxies: settings.trusted_proxies() };
+        match (options.auth.is_on(), options.auth.admin_key.is_some()) {
             (true, true) => tracing::info!("requests need an API key"),
             (true, false) => tracing::warn!(
                 "requests need an API key, because the store has keys; set SELVEDGE_ADMIN_KEY if no administrator has one"
@@ -158,7 +147,7 @@ impl Server {
                 tracing::info!("there are no API keys: every user of this machine is the administrator")
             }
         }
-        Ok(Server { engine, url, address, listener, auth })
+        Ok(Server { engine, url, address, listener, options })
     }
 
     /// Returns the line that is printed when the server is ready.
@@ -173,9 +162,8 @@ impl Server {
     /// Serves until a signal. Then stops accepting connections, runs `drain` and shuts the engine down.
     pub async fn serve(self, mut signals: Signals, drain: impl Future<Output = ()>) -> Result<(), Failure> {
         let (stop, stopped) = oneshot::channel::<()>();
-        let options = selvedge_server::Options { auth: self.auth, ..selvedge_server::Options::default() };
-        let engine = self.engine.clone().into_inner();
-        let serving = selvedge_server::serve_with(options, engine, self.listener, async {
+        let (engine, grace) = (self.engine.clone().into_inner(), self.options.grace);
+        let serving = selvedge_server::serve_with(self.options, engine, self.listener, async {
             // Completes when `stop` is dropped, after the signal.
             let _ = stopped.await;
         });
@@ -198,13 +186,33 @@ impl Server {
             None => tokio::join!(serving, drain).0,
         };
         // Requests in progress may have used the grace period up, if the store does not answer.
-        let left = GRACE.saturating_sub(stopping_since.elapsed()).max(LEAST_GRACE);
+        let left = grace.saturating_sub(stopping_since.elapsed()).max(LEAST_GRACE);
         self.engine.shutdown_within(left).await;
         tracing::info!("stopped");
         match ended {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(Failure::Failed(format!("the server failed: {error}; start it again"))),
             Err(error) => Err(Failure::Failed(format!("the server failed: {error}; please report this"))),
+        }
+    }
+}
+
+/// Returns the namespace that the reconcilers of this server handle. A name that does not exist is refused, except the one
+/// that every store has.
+async fn find_namespace(store: &dyn Store, name: &str) -> Result<NamespaceId, Failure> {
+    let unreadable = |error| Failure::Failed(format!("cannot read the namespaces of the store: {error}"));
+    let known = store.namespaces().await.map_err(unreadable)?;
+    if let Some((id, _)) = known.iter().find(|(_, known)| known.as_str() == name) {
+        return Ok(*id);
+    }
+    match name {
+        DEFAULT_NAMESPACE => store.namespace(&Name::trusted(name)).await.map_err(unreadable),
+        _ => {
+            let names: Vec<&str> = known.iter().map(|(_, name)| name.as_str()).collect();
+            Err(Failure::Usage(format!(
+                "--reconciler-namespace or SELVEDGE_RECONCILER_NAMESPACE is {name:?}, which does not exist; there are: {}",
+                names.join(", ")
+            )))
         }
     }
 }

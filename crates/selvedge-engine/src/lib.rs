@@ -24,9 +24,10 @@ pub use namespace::{
     View, WorkerView,
 };
 pub use notify::{Notice, Subscription};
-pub use reconcilers::{Aborted, ReconcilerScope, Tally};
+pub use reconcilers::{Aborted, Intervals, Tally, UnknownReconciler};
 pub use selvedge_core as core;
 pub use selvedge_store as store;
+pub use selvedge_store::ReconcilerScope;
 
 use commit::{CommitSinks, Committer, EngineHost, WaitingClaims, dispatcher};
 use notify::{HeartbeatThrottle, NotificationTasks, Tail, TailTask, Waiters};
@@ -47,6 +48,8 @@ pub struct Options {
     pub reconcilers: bool,
     /// The executions that the reconcilers of this engine handle. Default: all.
     pub scope: ReconcilerScope,
+    /// The intervals of the reconcilers. Default: those in docs/operating.md.
+    pub intervals: Intervals,
     /// The time after which a waiting claim asks the store again without a wake-up. Default: 5 s.
     pub poll: Duration,
     /// The longest that a shutdown takes. Half of it is for running reconcilers, which are then aborted; the rest for
@@ -71,6 +74,7 @@ impl Default for Options {
         Options {
             reconcilers: true,
             scope: ReconcilerScope::default(),
+            intervals: Intervals::default(),
             poll: Duration::from_secs(5),
             grace: Duration::from_secs(10),
             tick_timeout: Duration::from_secs(30),

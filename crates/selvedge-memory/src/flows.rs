@@ -7,7 +7,7 @@ use selvedge_core::flow::{Counts, FlowFilter, FlowListPosition};
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::rows::{Members, NodeEntry, Relative, StoredRelative};
 use selvedge_core::{Changes, Execution, ExecutionId, Flow, FlowId, Name, Needs, Rows, Timestamp};
-use selvedge_store::{DueFlow, FlowDue};
+use selvedge_store::{DueFlow, FlowDue, ReconcilerScope};
 use std::ops::Bound::{Excluded, Unbounded};
 use uuid::Uuid;
 
@@ -159,6 +159,7 @@ impl Tables {
 
     pub fn due_flows(
         &self,
+        scope: &ReconcilerScope,
         kind: FlowDue,
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
@@ -168,16 +169,18 @@ impl Tables {
         let due = self.due_flows.get(&kind).into_iter();
         due.flat_map(|set| set.range((from, Unbounded)))
             .take_while(|(at, _)| *at <= now)
-            .take(limit as usize)
             .filter_map(|(due_at, id)| {
                 let Flow { namespace, tags, .. } = self.flows.get(id)?;
                 Some(DueFlow { flow: *id, due_at: *due_at, namespace: *namespace, tags: tags.clone() })
             })
+            .filter(|flow| scope.covers(flow.namespace, &flow.tags))
+            .take(limit as usize)
             .collect()
     }
 
     pub fn outbox_before(
         &self,
+        scope: &ReconcilerScope,
         kind: OutboxKind,
         before: Timestamp,
         after: Option<(Timestamp, Uuid)>,
@@ -187,8 +190,10 @@ impl Tables {
         let rows = self.outbox_by_age.get(&kind).into_iter();
         rows.flat_map(|set| set.range((from, Unbounded)))
             .take_while(|(at, _)| *at <= before)
+            .filter_map(|(_, id)| self.outbox.get(&OutboxName { id: *id, kind }))
+            .filter(|row| scope.covers(row.namespace, &row.tags))
             .take(limit as usize)
-            .filter_map(|(_, id)| self.outbox.get(&OutboxName { id: *id, kind }).cloned())
+            .cloned()
             .collect()
     }
 }

@@ -4,6 +4,7 @@ use crate::tables::remove_member;
 use selvedge_core::execution::ClaimOrder;
 use selvedge_core::gate::{Amounts, Gate, GateId, GateKind, GateName, LedgerEntry, add};
 use selvedge_core::{Changes, Execution, ExecutionId, Name, NamespaceId, Needs, Rows, Timestamp};
+use selvedge_store::ReconcilerScope;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -125,10 +126,20 @@ impl Gates {
         self.due.first().map(|(at, _)| *at)
     }
 
-    pub fn due(&self, after: Option<(Timestamp, GateId)>, limit: u32, now: Timestamp) -> Vec<Gate> {
+    pub fn due(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, GateId)>,
+        limit: u32,
+        now: Timestamp,
+    ) -> Vec<Gate> {
         let from = after.map_or(Unbounded, Excluded);
-        let due = self.due.range((from, Unbounded)).take_while(|(at, _)| *at <= now).take(limit as usize);
-        due.filter_map(|(_, id)| self.rows.get(id).cloned()).collect()
+        let due = self.due.range((from, Unbounded)).take_while(|(at, _)| *at <= now);
+        due.filter_map(|(_, id)| self.rows.get(id))
+            .filter(|gate| scope.covers_namespace(gate.name.namespace))
+            .take(limit as usize)
+            .cloned()
+            .collect()
     }
 
     pub fn list(

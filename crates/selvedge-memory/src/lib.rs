@@ -33,7 +33,7 @@ use selvedge_core::{
 };
 use selvedge_store::{
     Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage,
-    LogLimit, NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
+    LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -228,23 +228,25 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.members_of(page))
     }
 
-    async fn due_flows(
+    async fn due_flows_in(
         &self,
+        scope: &ReconcilerScope,
         kind: FlowDue,
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
-        self.read(|tables, now| tables.due_flows(kind, after, limit, now))
+        self.read(|tables, now| tables.due_flows(scope, kind, after, limit, now))
     }
 
-    async fn outbox(
+    async fn outbox_in(
         &self,
+        scope: &ReconcilerScope,
         kind: OutboxKind,
         stale_ms: i64,
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
-        self.read(|tables, now| tables.outbox_before(kind, now.minus_ms(stale_ms), after, limit))
+        self.read(|tables, now| tables.outbox_before(scope, kind, now.minus_ms(stale_ms), after, limit))
     }
 
     async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
@@ -329,8 +331,13 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.gates.list(namespace, kind, after, limit))
     }
 
-    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
-        self.read(|tables, now| tables.gates.due(after, limit, now))
+    async fn due_gates_in(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, GateId)>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        self.read(|tables, now| tables.gates.due(scope, after, limit, now))
     }
 
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
@@ -353,17 +360,23 @@ impl Store for MemoryStore {
         self.read(Tables::overview)
     }
 
-    async fn due(
+    async fn due_in(
         &self,
+        scope: &ReconcilerScope,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        self.read(|tables, now| tables.due(kind, after, limit, now))
+        self.read(|tables, now| tables.due(scope, kind, after, limit, now))
     }
 
-    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
-        self.read(|tables, now| tables.expired_leases(after, limit, now))
+    async fn expired_leases_in(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        self.read(|tables, now| tables.expired_leases(scope, after, limit, now))
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use selvedge_core::filter::{Filter, ListPosition, Listed, Payloads};
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::{DueKind, Execution, ExecutionId, NamespaceId, Session, SessionId, Timestamp};
-use selvedge_store::{DueRow, FlowDue, Head, ListPage, ListScan, Overview, Stored};
+use selvedge_store::{DueRow, FlowDue, Head, ListPage, ListScan, Overview, ReconcilerScope, Stored};
 use std::ops::Bound::{Excluded, Unbounded};
 
 impl Tables {
@@ -127,6 +127,7 @@ impl Tables {
 
     pub fn due(
         &self,
+        scope: &ReconcilerScope,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
@@ -136,15 +137,23 @@ impl Tables {
         let due = self.due.get(&kind).into_iter();
         due.flat_map(|set| set.range((from, Unbounded)))
             .take_while(|(at, _)| *at <= now)
-            .take(limit as usize)
             .filter_map(|(at, id)| Some(due_row(&self.executions.get(id)?.execution, *at)))
+            .filter(|row| scope.covers(row.namespace, &row.tags))
+            .take(limit as usize)
             .collect()
     }
 
-    pub fn expired_leases(&self, after: Option<ExecutionId>, limit: u32, now: Timestamp) -> Vec<DueRow> {
+    pub fn expired_leases(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<ExecutionId>,
+        limit: u32,
+        now: Timestamp,
+    ) -> Vec<DueRow> {
         let mut rows: Vec<DueRow> = self
             .expired_lease_rows(now)
             .filter(|row| after.is_none_or(|after| row.execution > after))
+            .filter(|row| scope.covers(row.namespace, &row.tags))
             .collect();
         rows.sort_by_key(|row| row.execution);
         rows.truncate(limit as usize);

@@ -13,7 +13,7 @@ use crate::{PostgresStore, sql};
 use selvedge_core::gate::{Amounts, Gate, GateId, GateKind, GateName, GateState, LedgerEntry, add};
 use selvedge_core::rows::{Changes, HeldBy};
 use selvedge_core::{ExecutionId, Name, NamespaceId, Rows, Timestamp};
-use selvedge_store::Error;
+use selvedge_store::{Error, ReconcilerScope};
 use std::collections::{BTreeMap, HashSet};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -61,14 +61,17 @@ impl PostgresStore {
     /// them.
     pub(crate) async fn find_due_gates(
         &self,
+        scope: &ReconcilerScope,
         after: Option<(Timestamp, GateId)>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
+        let namespace = scope.namespace.map(|namespace| namespace.0);
         let (mut due, mut place) = (Vec::new(), after.map(|(at, id)| (Micros::from(at), id.0)));
         loop {
             let left = limit - due.len() as u32;
             let (at, id) = place.unwrap_or((Micros(0), i64::MIN));
-            let found = self.query_in_background(&sql::GATES_LIST_DUE, &[&at, &id, &i64::from(left)]).await?;
+            let parameters: [&(dyn ToSql + Sync); 4] = [&at, &id, &i64::from(left), &namespace];
+            let found = self.query_in_background(&sql::GATES_LIST_DUE, &parameters).await?;
             due.extend(readable(&found));
             match found.last() {
                 Some(last) if found.len() as u32 == left && (due.len() as u32) < limit => {

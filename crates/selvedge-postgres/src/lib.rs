@@ -32,11 +32,18 @@ mod transaction;
 
 pub use connection::Settings;
 
-use connection::{Abandoned, Connections, schema};
+use connection::{Abandoned, Connections, Endpoint, schema};
 use notifications::Listener;
 use selvedge_store::Error;
 use std::sync::Arc;
 use tokio::sync::Mutex;
+
+/// Opens a connection of its own, with the TLS that a `postgres://` URL asks for.
+pub async fn connect(url: &str) -> Result<tokio_postgres::Client, Error> {
+    let (client, exchange) = Endpoint::parse(url)?.open(&Settings::default()).await?;
+    tokio::spawn(exchange);
+    Ok(client)
+}
 
 /// A store on a Postgres database.
 pub struct PostgresStore {
@@ -67,12 +74,12 @@ impl PostgresStore {
 
     /// Opens the store with other settings.
     pub async fn connect_with(url: &str, settings: Settings) -> Result<PostgresStore, Error> {
-        let config = connection::config(url)?;
-        schema::migrate(&config, &settings).await?;
+        let endpoint = Endpoint::parse(url)?;
+        schema::migrate(&endpoint, &settings).await?;
         let caches = connection::Caches::default();
         let silence = Arc::default();
         let pool =
-            |size, abandoned| Connections::new(&config, &settings, (size, abandoned), &silence, &caches);
+            |size, abandoned| Connections::new(&endpoint, &settings, (size, abandoned), &silence, &caches);
         let writers = pool(settings.writers, Abandoned::LeftAlone)?;
         let readers = pool(settings.readers, Abandoned::Cancelled)?;
         let background = pool(settings.background, Abandoned::Cancelled)?;
@@ -83,7 +90,7 @@ impl PostgresStore {
             writers,
             readers,
             background,
-            listener: Mutex::new(Listener::new(&config, &settings, &server)),
+            listener: Mutex::new(Listener::new(&endpoint, &settings, &server)),
             server,
             settings,
             writers_key,

@@ -4,7 +4,7 @@
 //! Best effort: notifications may be lost. Receivers find the same changes by polling.
 
 use crate::PostgresStore;
-use crate::connection::{Settings, failure, open, quote};
+use crate::connection::{Endpoint, Settings, failure, quote};
 use selvedge_core::{ClassId, ExecutionId, SessionId};
 use selvedge_store::{Error, Notification};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::future::poll_fn;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tokio_postgres::{AsyncMessage, Client, Config};
+use tokio_postgres::{AsyncMessage, Client};
 
 /// The most ids in one message, which Postgres limits to 8000 bytes.
 const IDS_PER_MESSAGE: usize = 150;
@@ -21,7 +21,7 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
 /// Receives the notifications of other servers.
 pub struct Listener {
-    config: Config,
+    endpoint: Endpoint,
     settings: Settings,
     /// The name of this server, whose own notifications are ignored.
     server: String,
@@ -30,10 +30,9 @@ pub struct Listener {
 
 impl Listener {
     /// Returns a listener that connects when it is first used.
-    pub fn new(config: &Config, settings: &Settings, server: &str) -> Self {
-        let mut config = config.clone();
-        config.application_name("selvedge listener");
-        Listener { config, settings: settings.clone(), server: server.to_owned(), incoming: None }
+    pub fn new(endpoint: &Endpoint, settings: &Settings, server: &str) -> Self {
+        let endpoint = endpoint.named("selvedge listener");
+        Listener { endpoint, settings: settings.clone(), server: server.to_owned(), incoming: None }
     }
 
     /// Returns the next notification from another server. Connects, and reconnects, as needed.
@@ -59,7 +58,7 @@ impl Listener {
     }
 
     async fn listen(&self) -> Result<mpsc::UnboundedReceiver<Notification>, Error> {
-        let (client, mut connection) = open(&self.config, &self.settings).await?;
+        let (client, mut connection) = self.endpoint.open(&self.settings).await?;
         let (sender, receiver) = mpsc::unbounded_channel();
         let server = self.server.clone();
         let settings = self.settings.clone();

@@ -18,7 +18,7 @@ use selvedge_core::{
 };
 use selvedge_store::{
     Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage, LogLimit,
-    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
+    NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -136,23 +136,25 @@ impl Store for PostgresStore {
         self.read_members(page).await
     }
 
-    async fn due_flows(
+    async fn due_flows_in(
         &self,
+        scope: &ReconcilerScope,
         kind: FlowDue,
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
-        self.find_due_flows(kind, after, limit).await
+        self.find_due_flows(scope, kind, after, limit).await
     }
 
-    async fn outbox(
+    async fn outbox_in(
         &self,
+        scope: &ReconcilerScope,
         kind: OutboxKind,
         stale_ms: i64,
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
-        self.find_stale_outbox(kind, stale_ms, after, limit).await
+        self.find_stale_outbox(scope, kind, stale_ms, after, limit).await
     }
 
     async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
@@ -226,8 +228,13 @@ impl Store for PostgresStore {
         self.find_gates(namespace, kind, after, limit).await
     }
 
-    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
-        self.find_due_gates(after, limit).await
+    async fn due_gates_in(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, GateId)>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        self.find_due_gates(scope, after, limit).await
     }
 
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
@@ -254,17 +261,23 @@ impl Store for PostgresStore {
         self.read_glance().await
     }
 
-    async fn due(
+    async fn due_in(
         &self,
+        scope: &ReconcilerScope,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        self.find_due(kind, after, limit).await
+        self.find_due(scope, kind, after, limit).await
     }
 
-    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
-        self.find_expired_leases(after, limit).await
+    async fn expired_leases_in(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        self.find_expired_leases(scope, after, limit).await
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {

@@ -1,7 +1,7 @@
 //! Access for the tests of this crate: every statement by name, a connection that plans like the store's own, and bounds.
 
 use crate::PostgresStore;
-use crate::connection::{Connection, Settings, config, failure, open, preparation};
+use crate::connection::{Connection, Endpoint, Settings, failure, preparation};
 use selvedge_core::{ClassId, Timestamp};
 use selvedge_store::Error;
 use std::ops::Deref;
@@ -14,7 +14,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
 
 /// Opens a connection with the settings of the store's own.
 pub async fn connect(url: &str, settings: &Settings) -> Result<Client, Error> {
-    let (client, connection) = open(&config(url)?, settings).await?;
+    let (client, connection) = Endpoint::parse(url)?.open(settings).await?;
     tokio::spawn(connection);
     client.batch_execute(&preparation(settings)).await.map_err(failure)?;
     Ok(client)

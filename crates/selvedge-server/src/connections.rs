@@ -4,9 +4,13 @@
 //! A client harms nobody else by being slow. A connection that sends no complete request head in time is closed, whether it
 //! is idle or sends slowly. Beyond the maximum number of connections, and when the process has no file descriptor left, a
 //! new connection is answered with 503 and closed, and a line in the log says why.
+//!
+//! With TLS, a connection takes its place before the handshake, which has a time limit of its own. A superfluous connection
+//! is closed without an answer, because an answer would need a handshake.
 
-use crate::auth::Connection;
+use crate::auth;
 use crate::shutdown::ShutdownWatch;
+use crate::tls::{HTTP2, Tls};
 use crate::wire::problem::{Code, Problem};
 use axum::Router;
 use axum::http::Request;
@@ -25,11 +29,12 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_rustls::server::TlsStream;
 
 /// The limits of connections.
 #[derive(Clone, Debug)]
@@ -39,6 +44,8 @@ pub struct ConnectionLimits {
     /// The longest time for the head of a request, counted from the end of the previous request: an idle connection is closed
     /// too. Default: 60 s.
     pub head_time: Duration,
+    /// The longest time for the TLS handshake. Default: 10 s.
+    pub handshake_time: Duration,
     /// The largest head of a request, in bytes. Default: 64 KiB.
     pub head_bytes: u32,
     /// The maximum number of concurrent requests on an HTTP/2 connection. Default: 200.
@@ -50,6 +57,7 @@ impl Default for ConnectionLimits {
         ConnectionLimits {
             connections: 10_000,
             head_time: Duration::from_secs(60),
+            handshake_time: Duration::from_secs(10),
             head_bytes: 64 * 1024,
             streams: 200,
         }
@@ -69,7 +77,13 @@ const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
 /// Serves `router` on the connections of `listener` until the shutdown begins. Then no connection is accepted, open ones end
 /// after their requests in progress, and the call returns when all have ended.
-pub async fn serve(listener: TcpListener, router: Router, limits: ConnectionLimits, shutdown: ShutdownWatch) {
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    router: Router,
+    limits: ConnectionLimits,
+    shutdown: ShutdownWatch,
+) {
     let slots = Arc::new(Semaphore::new(limits.connections));
     let mut acceptor = Acceptor { listener, reserve: reserve(), logged_at: None };
     let mut connections = JoinSet::new();
@@ -79,14 +93,22 @@ pub async fn serve(listener: TcpListener, router: Router, limits: ConnectionLimi
         let Some(stream) = accepted else { continue };
         match slots.clone().try_acquire_owned() {
             Ok(slot) => {
-                connections.spawn(connection(stream, router.clone(), limits.clone(), shutdown.clone(), slot));
+                let connection = Connection {
+                    router: router.clone(),
+                    limits: limits.clone(),
+                    shutdown: shutdown.clone(),
+                    _slot: slot,
+                };
+                connections.spawn(connection.serve(stream, tls.clone()));
             }
             Err(_all_taken) => {
                 acceptor.log(&format!(
                     "all {} connections are open; a further one was refused",
                     limits.connections
                 ));
-                connections.spawn(refuse(stream));
+                if tls.is_none() {
+                    connections.spawn(refuse(stream, &FULL));
+                }
             }
         }
     }
@@ -94,36 +116,79 @@ pub async fn serve(listener: TcpListener, router: Router, limits: ConnectionLimi
     while connections.join_next().await.is_some() {}
 }
 
-/// Serves the requests of one connection.
-async fn connection(
-    stream: TcpStream,
+/// A connection that was accepted.
+struct Connection {
     router: Router,
     limits: ConnectionLimits,
     shutdown: ShutdownWatch,
     _slot: OwnedSemaphorePermit,
-) {
-    // Responses are written whole, so delaying small packets gains nothing.
-    let _ = stream.set_nodelay(true);
-    let Ok(Ok(is_http2)) = timeout(limits.head_time, speaks_http2(&stream)).await else { return };
-    let Ok(peer) = stream.peer_addr() else { return };
-    let (stream, service) = (TokioIo::new(stream), service(router, peer));
-    let ended = match is_http2 {
-        true => {
-            let mut builder = http2::Builder::new(TokioExecutor::new());
-            builder.timer(TokioTimer::new()).max_concurrent_streams(limits.streams);
-            builder.max_header_list_size(limits.head_bytes).keep_alive_interval(limits.head_time / 2);
-            run(builder.serve_connection(stream, service), &shutdown).await
+}
+
+impl Connection {
+    /// Serves the requests of the connection.
+    async fn serve(self, stream: TcpStream, tls: Option<Tls>) {
+        // Responses are written whole, so delaying small packets gains nothing.
+        let _ = stream.set_nodelay(true);
+        let Ok(peer) = stream.peer_addr() else { return };
+        match tls {
+            None => {
+                let spoken = timeout(self.limits.head_time, speaks_http2(&stream)).await;
+                let Ok(Ok(is_http2)) = spoken else { return };
+                self.serve_requests(stream, peer, is_http2).await;
+            }
+            Some(tls) => {
+                let shaken = timeout(self.limits.handshake_time, shake_hands(stream, &tls)).await;
+                let Ok(Some(stream)) = shaken else { return };
+                let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
+                self.serve_requests(stream, peer, is_http2).await;
+            }
         }
-        false => {
-            let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(limits.head_time);
-            builder.max_header_size(limits.head_bytes as usize);
-            run(builder.serve_connection(stream, service), &shutdown).await
+    }
+
+    async fn serve_requests<S>(self, stream: S, peer: SocketAddr, is_http2: bool)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Connection { router, limits, shutdown, _slot } = self;
+        let (stream, service) = (TokioIo::new(stream), service(router, peer));
+        let ended = match is_http2 {
+            true => {
+                let mut builder = http2::Builder::new(TokioExecutor::new());
+                builder.timer(TokioTimer::new()).max_concurrent_streams(limits.streams);
+                builder.max_header_list_size(limits.head_bytes).keep_alive_interval(limits.head_time / 2);
+                run(builder.serve_connection(stream, service), &shutdown).await
+            }
+            false => {
+                let mut builder = http1::Builder::new();
+                builder.timer(TokioTimer::new()).header_read_timeout(limits.head_time);
+                builder.max_header_size(limits.head_bytes as usize);
+                run(builder.serve_connection(stream, service), &shutdown).await
+            }
+        };
+        if let Err(error) = ended {
+            // Clients that go away, send no HTTP or are too slow are not the server's business.
+            tracing::debug!(%error, "a connection ended with an error");
         }
-    };
-    if let Err(error) = ended {
-        // Clients that go away, send no HTTP or are too slow are not the server's business.
-        tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+/// Runs the TLS handshake. Returns none if it fails. A client that speaks HTTP without TLS is told so.
+async fn shake_hands(stream: TcpStream, tls: &Tls) -> Option<TlsStream<TcpStream>> {
+    let mut first = [0];
+    if stream.peek(&mut first).await.ok()? == 0 {
+        return None;
+    }
+    // The first byte of a handshake is 22; methods of HTTP are letters.
+    if first[0].is_ascii_alphabetic() {
+        refuse(stream, &PLAIN).await;
+        return None;
+    }
+    match tls.acceptor().accept(stream).await {
+        Ok(stream) => Some(stream),
+        Err(error) => {
+            tracing::debug!(%error, "a TLS handshake failed");
+            None
+        }
     }
 }
 
@@ -137,7 +202,7 @@ fn service(
     Error = Infallible,
     Future = impl Future<Output = Result<Response, Infallible>> + Send,
 > {
-    let (router, connection) = (TowerToHyperService::new(router), Arc::new(Connection::new(peer)));
+    let (router, connection) = (TowerToHyperService::new(router), Arc::new(auth::Connection::new(peer)));
     service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(connection.clone());
         router.call(request)
@@ -195,7 +260,7 @@ impl Acceptor {
         if self.reserve.take().is_some()
             && let Ok(Ok((stream, _))) = timeout(PAUSE, self.listener.accept()).await
         {
-            refuse(stream).await;
+            refuse(stream, &FULL).await;
         }
         self.reserve = reserve();
         tokio::time::sleep(PAUSE).await;
@@ -220,12 +285,37 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Answers a connection with 503 and closes it.
-async fn refuse(mut stream: TcpStream) {
-    let body = Problem::new(Code::Overloaded, "the server has no room for another connection").document();
+/// An answer to a connection whose requests are not read.
+struct Refused {
+    status: &'static str,
+    code: Code,
+    detail: &'static str,
+    headers: &'static str,
+}
+
+/// The answer when there are too many connections.
+const FULL: Refused = Refused {
+    status: "503 Service Unavailable",
+    code: Code::Overloaded,
+    detail: "the server has no room for another connection",
+    headers: "retry-after: 1\r\n",
+};
+
+/// The answer to HTTP without TLS on a port that expects TLS.
+const PLAIN: Refused = Refused {
+    status: "400 Bad Request",
+    code: Code::TlsRequired,
+    detail: "this port expects TLS; use https:// in the address",
+    headers: "",
+};
+
+/// Answers a connection and closes it.
+async fn refuse(mut stream: TcpStream, refused: &'static Refused) {
+    let Refused { status, code, detail, headers } = *refused;
+    let body = Problem::new(code, detail).document();
     let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
-         retry-after: 1\r\nconnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
+         {headers}connection: close\r\n\r\n{body}",
         body.len()
     );
     let answered = async {

@@ -12,15 +12,18 @@ mod compression;
 mod connections;
 mod openapi;
 mod pages;
+mod request_id;
 mod routes;
 mod shutdown;
 mod sse;
+mod tls;
 mod wire;
 
 pub use auth::{AddressBlock, AdminKey, AuthOptions, NotLoopback, check_listen};
 pub use connections::ConnectionLimits;
 pub use routes::Route;
 pub use selvedge_core::{Permission, Role};
+pub use tls::{Tls, TlsError, TlsFiles};
 
 use auth::Auth;
 use axum::Router;
@@ -51,6 +54,14 @@ pub struct Options {
     pub body_bytes: usize,
     /// Authentication. Default: without keys.
     pub auth: AuthOptions,
+    /// The longest time between two parts of a request body. Default: 10 s.
+    pub body_part_time: Duration,
+    /// The longest time for a whole request body. Default: 60 s.
+    pub body_time: Duration,
+    /// The certificate with which the server speaks TLS. Default: none, so the server speaks plain HTTP.
+    pub tls: Option<Tls>,
+    /// Interval at which the files of the certificate are checked for changes. Default: 10 s.
+    pub tls_reload: Duration,
 }
 
 impl Default for Options {
@@ -61,6 +72,10 @@ impl Default for Options {
             connections: ConnectionLimits::default(),
             body_bytes: 256 * 1024 * 1024,
             auth: AuthOptions::default(),
+            body_part_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(60),
+            tls: None,
+            tls_reload: Duration::from_secs(10),
         }
     }
 }
@@ -77,7 +92,7 @@ struct AppState {
 
 impl AppState {
     fn new(engine: Engine, shutdown: ShutdownWatch, options: &Options) -> AppState {
-        let bodies = BodyRoom::new(options.body_bytes);
+        let bodies = BodyRoom::new(options);
         let auth = Arc::new(Auth::new(options.auth.clone()));
         AppState { engine, shutdown, keep_alive: options.keep_alive, bodies, auth }
     }
@@ -123,7 +138,9 @@ pub async fn serve_with(
     }
     let (begin_shutdown, watch) = ShutdownWatch::new();
     let router = routes::router(AppState::new(engine, watch.clone(), &options));
-    let mut serving = pin!(connections::serve(listener, router, options.connections, watch));
+    let reloading = tls::follow(options.tls.clone(), options.tls_reload, watch.clone());
+    let serving = connections::serve(listener, options.tls, router, options.connections, watch);
+    let mut serving = pin!(async { tokio::join!(serving, reloading).0 });
     tokio::select! {
         () = &mut serving => return Ok(()),
         () = shutdown => {}

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use selvedge_core::gate::{Amounts, Config, Gate, GateId, GateKind, GateName, GateState, LedgerEntry, add};
 use selvedge_core::rows::HeldBy;
 use selvedge_core::{Changes, ExecutionId, Name, NamespaceId, Needs, Rows, Timestamp};
+use selvedge_store::ReconcilerScope;
 use uuid::Uuid;
 
 /// Returns gates by id, in the order of `ids`. Ids that do not exist are left out.
@@ -45,12 +46,13 @@ pub fn parts_of(connection: &Connection, of: &GateName, limit: u32) -> rusqlite:
 pub fn due(
     connection: &Connection,
     now: Timestamp,
+    scope: &ReconcilerScope,
     after: Option<(Timestamp, GateId)>,
     limit: u32,
 ) -> rusqlite::Result<Vec<Gate>> {
     let (at, id) = after.map_or((-1, i64::MIN), |(at, id)| (at.micros(), id.0));
     let mut statement = connection.prepare_cached(&sql::GATES_LIST_DUE)?;
-    let mut found = statement.query(params![now.micros(), at, id])?;
+    let mut found = statement.query(params![now.micros(), at, id, crate::read::due::namespace(scope)])?;
     let mut due = Vec::new();
     while due.len() < limit as usize {
         let Some(row) = found.next()? else { break };

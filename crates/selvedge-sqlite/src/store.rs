@@ -23,7 +23,7 @@ use selvedge_core::{
 };
 use selvedge_store::{
     Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage, LogLimit,
-    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
+    NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -241,9 +241,15 @@ impl Store for SqliteStore {
         self.readers.read(list).await
     }
 
-    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
+    async fn due_gates_in(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, GateId)>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
         let now = self.clock.now();
-        self.readers.read(move |connection| gates::due(connection, now, after, limit)).await
+        let scope = scope.clone();
+        self.readers.read(move |connection| gates::due(connection, now, &scope, after, limit)).await
     }
 
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
@@ -268,40 +274,52 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| due::overview(connection, now)).await
     }
 
-    async fn due(
+    async fn due_in(
         &self,
+        scope: &ReconcilerScope,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
         let now = self.clock.now();
-        self.readers.read(move |connection| due::due(connection, now, kind, after, limit)).await
+        let scope = scope.clone();
+        self.readers.read(move |connection| due::due(connection, now, &scope, kind, after, limit)).await
     }
 
-    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
-        let now = self.clock.now();
-        self.readers.read(move |connection| due::expired_leases(connection, now, after, limit)).await
-    }
-
-    async fn due_flows(
+    async fn expired_leases_in(
         &self,
+        scope: &ReconcilerScope,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        let now = self.clock.now();
+        let scope = scope.clone();
+        self.readers.read(move |connection| due::expired_leases(connection, now, &scope, after, limit)).await
+    }
+
+    async fn due_flows_in(
+        &self,
+        scope: &ReconcilerScope,
         kind: FlowDue,
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
         let now = self.clock.now();
-        self.readers.read(move |connection| due::due_flows(connection, now, kind, after, limit)).await
+        let scope = scope.clone();
+        self.readers.read(move |connection| due::due_flows(connection, now, &scope, kind, after, limit)).await
     }
 
-    async fn outbox(
+    async fn outbox_in(
         &self,
+        scope: &ReconcilerScope,
         kind: OutboxKind,
         stale_ms: i64,
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
         let before = self.clock.now().minus_ms(stale_ms);
-        self.readers.read(move |connection| due::outbox(connection, before, kind, after, limit)).await
+        let scope = scope.clone();
+        self.readers.read(move |connection| due::outbox(connection, before, &scope, kind, after, limit)).await
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {

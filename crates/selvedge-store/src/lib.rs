@@ -14,6 +14,7 @@ pub mod columns;
 mod contract;
 mod error;
 mod list;
+mod scope;
 mod wrapper;
 
 pub use contract::{
@@ -22,5 +23,6 @@ pub use contract::{
 };
 pub use error::Error;
 pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, READ_MAX, SCAN_MAX, within_page};
+pub use scope::ReconcilerScope;
 pub use selvedge_core::Demand;
 pub use wrapper::StoreWrapper;

@@ -3,7 +3,7 @@
 
 use crate::{
     Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage, LogLimit,
-    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
+    NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
@@ -248,9 +248,14 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().list_gates(namespace, kind, after, limit).await
     }
 
-    /// See [`Store::due_gates`].
-    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
-        self.inner().due_gates(after, limit).await
+    /// See [`Store::due_gates_in`].
+    async fn due_gates_in(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, GateId)>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        self.inner().due_gates_in(scope, after, limit).await
     }
 
     /// See [`Store::held_by`].
@@ -283,40 +288,48 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().overview().await
     }
 
-    /// See [`Store::due`].
-    async fn due(
+    /// See [`Store::due_in`].
+    async fn due_in(
         &self,
+        scope: &ReconcilerScope,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        self.inner().due(kind, after, limit).await
+        self.inner().due_in(scope, kind, after, limit).await
     }
 
-    /// See [`Store::expired_leases`].
-    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
-        self.inner().expired_leases(after, limit).await
-    }
-
-    /// See [`Store::due_flows`].
-    async fn due_flows(
+    /// See [`Store::expired_leases_in`].
+    async fn expired_leases_in(
         &self,
+        scope: &ReconcilerScope,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        self.inner().expired_leases_in(scope, after, limit).await
+    }
+
+    /// See [`Store::due_flows_in`].
+    async fn due_flows_in(
+        &self,
+        scope: &ReconcilerScope,
         kind: FlowDue,
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
-        self.inner().due_flows(kind, after, limit).await
+        self.inner().due_flows_in(scope, kind, after, limit).await
     }
 
-    /// See [`Store::outbox`].
-    async fn outbox(
+    /// See [`Store::outbox_in`].
+    async fn outbox_in(
         &self,
+        scope: &ReconcilerScope,
         kind: OutboxKind,
         stale_ms: i64,
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
-        self.inner().outbox(kind, stale_ms, after, limit).await
+        self.inner().outbox_in(scope, kind, stale_ms, after, limit).await
     }
 
     /// See [`Store::unseen_sessions`].
@@ -550,8 +563,13 @@ impl<T: StoreWrapper> Store for T {
         StoreWrapper::list_gates(self, namespace, kind, after, limit).await
     }
 
-    async fn due_gates(&self, after: Option<(Timestamp, GateId)>, limit: u32) -> Result<Vec<Gate>, Error> {
-        StoreWrapper::due_gates(self, after, limit).await
+    async fn due_gates_in(
+        &self,
+        scope: &ReconcilerScope,
+        after: Option<(Timestamp, GateId)>,
+        limit: u32,
+    ) -> Result<Vec<Gate>, Error> {
+        StoreWrapper::due_gates_in(self, scope, after, limit).await
     }
 
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
@@ -578,36 +596,44 @@ impl<T: StoreWrapper> Store for T {
         StoreWrapper::overview(self).await
     }
 
-    async fn due(
+    async fn due_in(
         &self,
+        scope: &ReconcilerScope,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        StoreWrapper::due(self, kind, after, limit).await
+        StoreWrapper::due_in(self, scope, kind, after, limit).await
     }
 
-    async fn expired_leases(&self, after: Option<ExecutionId>, limit: u32) -> Result<Vec<DueRow>, Error> {
-        StoreWrapper::expired_leases(self, after, limit).await
-    }
-
-    async fn due_flows(
+    async fn expired_leases_in(
         &self,
+        scope: &ReconcilerScope,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<DueRow>, Error> {
+        StoreWrapper::expired_leases_in(self, scope, after, limit).await
+    }
+
+    async fn due_flows_in(
+        &self,
+        scope: &ReconcilerScope,
         kind: FlowDue,
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
-        StoreWrapper::due_flows(self, kind, after, limit).await
+        StoreWrapper::due_flows_in(self, scope, kind, after, limit).await
     }
 
-    async fn outbox(
+    async fn outbox_in(
         &self,
+        scope: &ReconcilerScope,
         kind: OutboxKind,
         stale_ms: i64,
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
-        StoreWrapper::outbox(self, kind, stale_ms, after, limit).await
+        StoreWrapper::outbox_in(self, scope, kind, stale_ms, after, limit).await
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {

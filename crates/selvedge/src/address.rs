@@ -2,7 +2,7 @@
 
 use crate::{Error, Store};
 use selvedge_memory::MemoryStore;
-use selvedge_postgres::PostgresStore;
+use selvedge_postgres::{PostgresStore, Settings as PostgresSettings};
 use selvedge_sqlite::SqliteStore;
 use std::fmt;
 use std::path::PathBuf;
@@ -121,6 +121,11 @@ impl OpenStore {
 impl Address {
     /// Opens the store, and creates its schema if the store is empty.
     pub async fn open(&self) -> Result<OpenStore, Error> {
+        self.open_with(PostgresSettings::default()).await
+    }
+
+    /// Opens the store, with other settings if it is on Postgres.
+    pub async fn open_with(&self, postgres: PostgresSettings) -> Result<OpenStore, Error> {
         let mut sqlite = None;
         let store: Arc<dyn Store> = match self {
             Address::Memory => Arc::new(MemoryStore::new()),
@@ -129,7 +134,7 @@ impl Address {
                 sqlite = Some(opened.clone());
                 opened
             }
-            Address::Postgres(url) => Arc::new(PostgresStore::connect(url).await?),
+            Address::Postgres(url) => Arc::new(PostgresStore::connect_with(url, postgres).await?),
         };
         Ok(OpenStore { store, sqlite })
     }

@@ -77,7 +77,9 @@ pub use selvedge_core::{
     WaitpointId,
 };
 pub use selvedge_engine::{
-    Aborted, Ended, Error, FlowEnded, FlowView, Frames, GrownFlow, Namespace, Options, StreamTail, View,
+    Aborted, Ended, Error, FlowEnded, FlowView, Frames, GrownFlow, Intervals, Namespace, Options,
+    ReconcilerScope, StreamTail, UnknownReconciler, View,
 };
+pub use selvedge_postgres::Settings as PostgresSettings;
 pub use selvedge_store as store;
 pub use selvedge_store::Store;

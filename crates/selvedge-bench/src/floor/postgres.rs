@@ -4,7 +4,7 @@ use super::{COMMITS, DURATION, Floor};
 use crate::report::Times;
 use crate::{Error, task_result};
 use std::time::{Duration, Instant};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 /// A plain table with a partial index for the claim.
@@ -58,9 +58,7 @@ const COMPLETE: &str = "
 
 /// Opens a connection of its own.
 pub async fn connect(url: &str) -> Result<Client, Error> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    tokio::spawn(connection);
-    Ok(client)
+    Ok(selvedge_postgres::connect(url).await?)
 }
 
 /// Measures the floor in a new schema, and drops the schema.

@@ -16,8 +16,9 @@ use uuid::Uuid;
 #[command(after_help = EXAMPLES)]
 #[group(skip)]
 pub struct Arguments {
+    /// The arguments of the server.
     #[command(flatten)]
-    serve: serve::Arguments,
+    pub serve: serve::Arguments,
     /// Let the worker run shell commands: the kind `shell` with input {"command": "…"}. Everyone who can reach the
     /// server can then run commands
     #[arg(long, env = "SELVEDGE_ALLOW_SHELL", value_parser = flag::parser("SELVEDGE_ALLOW_SHELL"))]

@@ -100,6 +100,9 @@ macro_rules! conformance_cases {
                 an_execution_that_is_no_longer_due_is_not_found
                 a_due_action_found_by_several_reconcilers_is_applied_once
             }
+            execution::scopes: {
+                a_scan_finds_the_rows_of_its_scope_behind_those_of_others
+            }
             execution::lists: {
                 a_list_returns_the_rows_that_match_every_part_of_its_filter_newest_first
                 a_list_returns_the_same_rows_and_payloads_as_fetch

@@ -3,19 +3,13 @@
 use super::runtime::ReconcilerContext;
 use super::{Reconciler, Tally};
 use crate::Error;
-use crate::sync::lock;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
 use selvedge_store::Overview;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The time between two ticks.
-const INTERVAL: Duration = Duration::from_secs(600);
-
-/// Drops old periods of the event log. Holds the time of the last tick.
-#[derive(Default)]
-pub struct LogWindow(Mutex<Option<Instant>>);
+/// Drops old periods of the event log.
+pub struct LogWindow;
 
 #[async_trait]
 impl Reconciler for LogWindow {
@@ -24,17 +18,15 @@ impl Reconciler for LogWindow {
     }
 
     fn interval(&self) -> Duration {
-        INTERVAL
+        Duration::from_secs(600)
     }
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
-        let last = *lock(&self.0);
-        last.is_none_or(|last| last.elapsed() >= INTERVAL).then_some(overview.now)
+        Some(overview.now)
     }
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
         let dropped = context.store.drop_old_log(context.log_window.as_millis() as i64).await?;
-        *lock(&self.0) = Some(Instant::now());
         Ok(Tally { scanned: dropped, done: dropped, ..Tally::default() })
     }
 }

@@ -28,7 +28,7 @@ pub use runtime::{Aborted, Supervisor};
 use crate::Error;
 use async_trait::async_trait;
 use runtime::ReconcilerContext;
-use selvedge_core::{NamespaceId, Timestamp};
+use selvedge_core::Timestamp;
 use selvedge_store::Overview;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,8 +57,8 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(edge_cancel_reconciler::EDGE_CANCEL_RECONCILER),
         Arc::new(worker_liveness::WorkerLiveness),
         Arc::new(retention::Retention),
-        Arc::new(log_window::LogWindow::default()),
-        Arc::new(unused_classes::UnusedClasses::default()),
+        Arc::new(log_window::LogWindow),
+        Arc::new(unused_classes::UnusedClasses),
     ]
 }
 
@@ -67,32 +67,46 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
 pub trait Reconciler: Send + Sync + 'static {
     /// Its name, as operators and metrics show it.
     fn name(&self) -> &'static str;
-    /// The minimum time between the starts of two ticks.
+    /// The minimum time between the starts of two ticks, unless [`Intervals`] sets another one.
     fn interval(&self) -> Duration;
+    /// Reports whether the first tick runs one interval after the start, and not at once.
+    fn waits_first(&self) -> bool {
+        false
+    }
     /// The time at which the next row is due, according to the overview. None if no row is known.
     fn next_due(&self, overview: &Overview) -> Option<Timestamp>;
     /// Runs one tick: a bounded amount of work.
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error>;
 }
 
-/// The executions that the reconcilers of an engine handle, so that a fleet can split the work. All conditions that are
-/// set must match. Default: every execution.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ReconcilerScope {
-    /// Only executions of this namespace.
-    pub namespace: Option<NamespaceId>,
-    /// Only executions with this tag.
-    pub tag: Option<(String, String)>,
+/// The intervals of reconcilers that differ from their defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Intervals(BTreeMap<&'static str, Duration>);
+
+/// A name that no reconciler has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no reconciler {name:?}; there are {}", .known.join(", "))]
+pub struct UnknownReconciler {
+    name: String,
+    known: Vec<&'static str>,
 }
 
-impl ReconcilerScope {
-    fn covers(&self, namespace: NamespaceId, tags: &BTreeMap<String, String>) -> bool {
-        self.covers_namespace(namespace)
-            && self.tag.as_ref().is_none_or(|(name, value)| tags.get(name) == Some(value))
+impl Intervals {
+    /// Sets the minimum time between the starts of two ticks of a reconciler.
+    pub fn set(&mut self, name: &str, interval: Duration) -> Result<(), UnknownReconciler> {
+        let known: Vec<&'static str> = all().iter().map(|reconciler| reconciler.name()).collect();
+        match known.iter().find(|known| **known == name) {
+            Some(known) => {
+                self.0.insert(known, interval);
+                Ok(())
+            }
+            None => Err(UnknownReconciler { name: name.to_owned(), known }),
+        }
     }
 
-    fn covers_namespace(&self, namespace: NamespaceId) -> bool {
-        self.namespace.is_none_or(|ours| ours == namespace)
+    /// Returns the interval of a reconciler.
+    fn of(&self, reconciler: &dyn Reconciler) -> Duration {
+        self.0.get(reconciler.name()).copied().unwrap_or_else(|| reconciler.interval())
     }
 }
 
@@ -105,7 +119,7 @@ pub struct Tally {
     pub scanned: u64,
     /// Rows that were repaired.
     pub done: u64,
-    /// Rows outside of this engine's [`ReconcilerScope`].
+    /// Rows that a scan returned although they are outside of this engine's scope.
     pub filtered: u64,
     /// Rows that another server had repaired or locked, or that were no longer due.
     pub superseded: u64,

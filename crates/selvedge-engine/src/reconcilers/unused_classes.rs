@@ -4,25 +4,14 @@
 use super::runtime::ReconcilerContext;
 use super::{PAGE, PAGES, Reconciler, Tally};
 use crate::Error;
-use crate::sync::lock;
 use async_trait::async_trait;
 use selvedge_core::Timestamp;
 use selvedge_core::class::UNUSED_MS;
 use selvedge_store::Overview;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The time between two ticks.
-const INTERVAL: Duration = Duration::from_secs(3600);
-
-/// Removes unused classes. Holds the time of the last tick; the first one runs an hour after the start.
-pub struct UnusedClasses(Mutex<Instant>);
-
-impl Default for UnusedClasses {
-    fn default() -> Self {
-        UnusedClasses(Mutex::new(Instant::now()))
-    }
-}
+/// Removes unused classes.
+pub struct UnusedClasses;
 
 #[async_trait]
 impl Reconciler for UnusedClasses {
@@ -31,15 +20,18 @@ impl Reconciler for UnusedClasses {
     }
 
     fn interval(&self) -> Duration {
-        INTERVAL
+        Duration::from_secs(3600)
+    }
+
+    fn waits_first(&self) -> bool {
+        true
     }
 
     fn next_due(&self, overview: &Overview) -> Option<Timestamp> {
-        (lock(&self.0).elapsed() >= INTERVAL).then_some(overview.now)
+        Some(overview.now)
     }
 
     async fn tick(&self, context: &ReconcilerContext) -> Result<Tally, Error> {
-        *lock(&self.0) = Instant::now();
         let mut removed = 0;
         for _ in 0..PAGES {
             let page = context.store.remove_unused_classes(UNUSED_MS, PAGE).await?;

@@ -5,7 +5,8 @@ use selvedge_engine::core::filter::Payloads;
 use selvedge_engine::core::stream::{Frame, FrameRange, StreamName};
 use selvedge_engine::core::{DueKind, ExecutionId, Timestamp};
 use selvedge_engine::store::{
-    Decision, DueRow, Entries, Error, LogLimit, Overview, Store, StoreWrapper, Stored, Transaction,
+    Decision, DueRow, Entries, Error, LogLimit, Overview, ReconcilerScope, Store, StoreWrapper, Stored,
+    Transaction,
 };
 use selvedge_memory::MemoryStore;
 use std::sync::Mutex;
@@ -19,7 +20,7 @@ pub enum Call {
     Transact,
     /// [`Store::overview`].
     Overview,
-    /// [`Store::due`].
+    /// [`Store::due_in`].
     Due,
     /// [`Store::log_page`].
     LogAfter,
@@ -162,14 +163,15 @@ impl StoreWrapper for FaultyStore {
         self.store.overview().await
     }
 
-    async fn due(
+    async fn due_in(
         &self,
+        scope: &ReconcilerScope,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
         self.apply_fault(Call::Due).await?;
-        self.store.due(kind, after, limit).await
+        self.store.due_in(scope, kind, after, limit).await
     }
 
     async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {

@@ -10,6 +10,11 @@ use std::fmt;
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
 
+/// The codes of prepared statements that belong to another session, or are missing in this one.
+const POOLER_CODES: [SqlState; 2] = [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT];
+const POOLER_ADVICE: &str = "a connection pooler in transaction mode causes this: connect to PostgreSQL directly, or let the \
+                             pooler lend whole sessions";
+
 /// The reason why a statement has no result.
 #[derive(Debug)]
 pub enum StatementError {
@@ -51,7 +56,13 @@ impl fmt::Display for StatementError {
         match self {
             StatementError::Silent(time) => write!(f, "no answer within {} ms", time.as_millis()),
             StatementError::Driver(error) => match error.as_db_error() {
-                Some(db) => write!(f, "{} (SQLSTATE {})", db.message(), db.code().code()),
+                Some(db) => {
+                    write!(f, "{} (SQLSTATE {})", db.message(), db.code().code())?;
+                    match POOLER_CODES.contains(db.code()) {
+                        true => write!(f, "; {POOLER_ADVICE}"),
+                        false => Ok(()),
+                    }
+                }
                 None => match std::error::Error::source(error) {
                     Some(cause) => write!(f, "{error}: {cause}"),
                     None => write!(f, "{error}"),

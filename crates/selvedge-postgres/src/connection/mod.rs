@@ -5,13 +5,18 @@
 //! scans are disabled where an index serves. The sizes of tables still matter, so plans are dropped when a table has grown
 //! (`growth`).
 
+mod certificates;
+mod endpoint;
 mod failure;
 mod growth;
 pub mod history;
 pub mod pipeline;
 mod pool;
+mod pooler;
 pub mod schema;
+mod tls;
 
+pub use endpoint::Endpoint;
 pub use failure::{StatementError, Verdict, failure};
 pub use pool::{Abandoned, Connection, Connections};
 
@@ -20,22 +25,9 @@ use crate::log::Settled;
 use crate::read::glance::Glances;
 use growth::Growth;
 use history::History;
-use selvedge_store::Error;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Client, Config, NoTls, Socket};
-
-/// The longest that opening a TCP connection to the server may take.
-const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time without packets after which TCP asks the other end whether it is there.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
-/// The time between two such questions, and how many may stay unanswered.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
-const KEEPALIVE_RETRIES: u32 = 3;
-/// The time after which TCP gives up a connection whose packets are not acknowledged.
-const TCP_USER_TIMEOUT: Duration = Duration::from_secs(15);
+use tokio_postgres::Client;
 
 /// Settings of a store.
 #[derive(Clone, Debug)]
@@ -85,38 +77,6 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(5),
             listen_check: Duration::from_secs(10),
         }
-    }
-}
-
-/// Parses a URL.
-pub fn config(url: &str) -> Result<Config, Error> {
-    let mut config: Config = url.parse().map_err(|error| {
-        Error::BadAddress(format!(
-            "invalid Postgres address ({error}); write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
-        ))
-    })?;
-    if config.get_application_name().is_none() {
-        config.application_name("selvedge");
-    }
-    config
-        .connect_timeout(TCP_CONNECT_TIMEOUT)
-        .keepalives(true)
-        .keepalives_idle(KEEPALIVE_IDLE)
-        .keepalives_interval(KEEPALIVE_INTERVAL)
-        .keepalives_retries(KEEPALIVE_RETRIES)
-        .tcp_user_timeout(TCP_USER_TIMEOUT);
-    Ok(config)
-}
-
-/// The half of a connection that exchanges messages with the server while it is polled.
-pub type Exchange = tokio_postgres::Connection<Socket, NoTlsStream>;
-
-/// Opens a connection outside of the pools. The time limit covers the whole handshake.
-pub async fn open(config: &Config, settings: &Settings) -> Result<(Client, Exchange), Error> {
-    let opened = timeout(settings.connect_timeout, config.connect(NoTls)).await;
-    match opened {
-        Ok(opened) => opened.map_err(failure),
-        Err(_elapsed) => Err(failure(StatementError::Silent(settings.connect_timeout))),
     }
 }
 

@@ -11,7 +11,8 @@
 use super::failure::{StatementError, failure, no_connection};
 use super::growth::Growth;
 use super::history::History;
-use super::{Caches, Settings, preparation};
+use super::tls::Tls;
+use super::{Caches, Endpoint, Settings, preparation};
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts,
 };
@@ -22,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, NoTls, Row, Statement};
+use tokio_postgres::{Row, Statement};
 
 /// The time since its last use after which a connection is probed before it is lent.
 const PROBE_AFTER: Duration = Duration::from_secs(5);
@@ -61,22 +62,20 @@ pub struct Connections {
     connect_timeout: Duration,
     answer_timeout: Duration,
     abandoned: Abandoned,
+    tls: Tls,
 }
 
 impl Connections {
     /// Returns a pool of `size` connections. Every new connection is compared with the history that this process knows.
     pub fn new(
-        config: &Config,
+        endpoint: &Endpoint,
         settings: &Settings,
         (size, abandoned): (usize, Abandoned),
         silence: &Arc<Silence>,
         caches: &Caches,
     ) -> Result<Connections, Error> {
-        let manager = Manager::from_config(
-            config.clone(),
-            NoTls,
-            ManagerConfig { recycling_method: RecyclingMethod::Fast },
-        );
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_connect(endpoint.config().clone(), endpoint.clone(), recycling);
         let limit = settings.connect_timeout;
         let pool = Pool::builder(manager)
             .max_size(size)
@@ -93,6 +92,7 @@ impl Connections {
             connect_timeout: limit,
             answer_timeout: settings.answer_timeout(),
             abandoned,
+            tls: endpoint.tls(),
         })
     }
 
@@ -107,6 +107,7 @@ impl Connections {
             silence: self.silence.clone(),
             answer_timeout: self.answer_timeout,
             abandoned: self.abandoned,
+            tls: self.tls.clone(),
             unanswered: AtomicUsize::new(0),
             in_transaction: AtomicBool::new(false),
         })
@@ -181,6 +182,7 @@ pub struct Connection {
     silence: Arc<Silence>,
     answer_timeout: Duration,
     abandoned: Abandoned,
+    tls: Tls,
     /// The number of calls that were begun and have no answer.
     unanswered: AtomicUsize,
     in_transaction: AtomicBool,
@@ -299,8 +301,8 @@ impl Drop for Connection {
             && self.abandoned == Abandoned::Cancelled
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let token = client.cancel_token();
-            runtime.spawn(async move { timeout(PROBE_TIMEOUT, token.cancel_query(NoTls)).await });
+            let (token, tls) = (client.cancel_token(), self.tls.clone());
+            runtime.spawn(async move { timeout(PROBE_TIMEOUT, token.cancel_query(tls)).await });
         }
     }
 }

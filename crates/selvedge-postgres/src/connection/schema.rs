@@ -1,11 +1,12 @@
 //! The schema: numbered, append-only migrations, run by the first server that opens the store.
 
-use super::{Connections, Settings, StatementError, failure, open, quote};
+use super::pooler::open_checked;
+use super::{Connections, Endpoint, Settings, StatementError, failure, quote};
 use selvedge_store::Error;
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::timeout;
-use tokio_postgres::{Config, Transaction};
+use tokio_postgres::Transaction;
 
 /// A migration.
 struct Migration {
@@ -43,12 +44,12 @@ const WRITERS_LOCK: i64 = 0x5345_4c56;
 /// The pause between two attempts to take the lock for migrations.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs the migrations that a schema lacks, in one transaction. Fails if this program is too old for the schema.
+/// Runs the migrations that a schema lacks, in one transaction. Fails if this program is too old for the schema, or if the
+/// address leads to a pooler in transaction mode.
 ///
 /// Every step has a deadline, except the wait for another server that migrates, and the migrations themselves.
-pub async fn migrate(config: &Config, settings: &Settings) -> Result<(), Error> {
-    let (mut client, connection) = open(config, settings).await?;
-    let connection = tokio::spawn(connection);
+pub async fn migrate(endpoint: &Endpoint, settings: &Settings) -> Result<(), Error> {
+    let (mut client, connection) = open_checked(endpoint, settings).await?;
     let result = async {
         let transaction = in_time(settings, client.transaction()).await?;
         take_lock(&transaction, settings).await?;

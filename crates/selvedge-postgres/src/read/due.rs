@@ -7,7 +7,7 @@ use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
 use selvedge_core::session::FORGET_MS;
 use selvedge_core::stream::BEST_EFFORT_MS;
 use selvedge_core::{DueKind, ExecutionId, FlowId, NamespaceId, SessionId, Timestamp};
-use selvedge_store::{DueFlow, DueRow, Error, FlowDue, Overview};
+use selvedge_store::{DueFlow, DueRow, Error, FlowDue, Overview, ReconcilerScope};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -18,6 +18,11 @@ const START: (Micros, Uuid) = (Micros(0), Uuid::nil());
 /// Pairs each kind that has a time with its time.
 pub fn first_of<K>(kinds: impl IntoIterator<Item = K>, first: Vec<Option<Micros>>) -> Vec<(K, Timestamp)> {
     kinds.into_iter().zip(first).filter_map(|(kind, at)| Some((kind, at?.time()))).collect()
+}
+
+/// Returns the namespace of a scope, and the text that the tags of its rows contain.
+pub fn scope_parameters(scope: &ReconcilerScope) -> (Option<i32>, Option<String>) {
+    (scope.namespace.map(|namespace| namespace.0), scope.tag_text())
 }
 
 fn due_row(row: &Row) -> DueRow {
@@ -73,13 +78,16 @@ impl PostgresStore {
 
     pub(crate) async fn find_due(
         &self,
+        scope: &ReconcilerScope,
         kind: DueKind,
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
         let start = || (self.glances.since(kind), Uuid::nil());
         let (at, id) = after.map_or_else(start, |(at, id)| (at.into(), id.0));
-        let parameters: [&(dyn ToSql + Sync); 4] = [&kind.code(), &at, &id, &i64::from(limit)];
+        let (namespace, tag) = scope_parameters(scope);
+        let parameters: [&(dyn ToSql + Sync); 6] =
+            [&kind.code(), &at, &id, &i64::from(limit), &namespace, &tag];
         Ok(self
             .query_in_background(&sql::EXECUTIONS_LIST_DUE, &parameters)
             .await?
@@ -90,34 +98,43 @@ impl PostgresStore {
 
     pub(crate) async fn find_expired_leases(
         &self,
+        scope: &ReconcilerScope,
         after: Option<ExecutionId>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
         let after = after.map_or(Uuid::nil(), |id| id.0);
-        let rows = self.query_in_background(&sql::LEASES_LIST_EXPIRED, &[&after, &i64::from(limit)]).await?;
+        let (namespace, tag) = scope_parameters(scope);
+        let parameters: [&(dyn ToSql + Sync); 4] = [&after, &i64::from(limit), &namespace, &tag];
+        let rows = self.query_in_background(&sql::LEASES_LIST_EXPIRED, &parameters).await?;
         Ok(rows.iter().map(due_row).collect())
     }
 
     pub(crate) async fn find_due_flows(
         &self,
+        scope: &ReconcilerScope,
         kind: FlowDue,
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
         let (at, id) = after.map_or(START, |(at, id)| (at.into(), id.0));
-        let parameters: [&(dyn ToSql + Sync); 4] = [&kind.code(), &at, &id, &i64::from(limit)];
+        let (namespace, tag) = scope_parameters(scope);
+        let parameters: [&(dyn ToSql + Sync); 6] =
+            [&kind.code(), &at, &id, &i64::from(limit), &namespace, &tag];
         Ok(self.query_in_background(&sql::FLOWS_LIST_DUE, &parameters).await?.iter().map(due_flow).collect())
     }
 
     pub(crate) async fn find_stale_outbox(
         &self,
+        scope: &ReconcilerScope,
         kind: OutboxKind,
         stale_ms: i64,
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
         let (at, id) = after.map_or(START, |(at, id)| (at.into(), id));
-        let parameters: [&(dyn ToSql + Sync); 5] = [&kind.code(), &stale_ms, &at, &id, &i64::from(limit)];
+        let (namespace, tag) = scope_parameters(scope);
+        let parameters: [&(dyn ToSql + Sync); 7] =
+            [&kind.code(), &stale_ms, &at, &id, &i64::from(limit), &namespace, &tag];
         let rows = self.query_in_background(&sql::OUTBOX_LIST_STALE, &parameters).await?;
         Ok(rows.iter().map(|row| stale_row(row, kind)).collect())
     }

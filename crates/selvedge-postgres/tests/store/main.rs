@@ -1,5 +1,6 @@
 //! The store itself: opening, statements and their plans, transactions, the log, streams, notifications, unreadable
-//! rows, the size of rows, silent connections, locks held by others, and races of two servers for one execution.
+//! rows, the size of rows, silent connections, TLS, connection poolers, locks held by others, and races of two servers for
+//! one execution.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -16,11 +17,13 @@ mod notifications;
 mod opening;
 mod plan_cases;
 mod plans;
+mod poolers;
 mod races;
 mod refusals;
 mod retention;
 mod row_sizes;
 mod silence;
 mod streams;
+mod tls;
 mod transaction;
 mod unreadable;

@@ -5,6 +5,7 @@
 
 use super::LONG;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -19,6 +20,8 @@ pub struct Cluster {
     /// The user that owns the data, if the test runs as root.
     owner: Option<u32>,
     server: Mutex<Option<Child>>,
+    /// Settings of the server, as `name=value`.
+    settings: Vec<&'static str>,
 }
 
 impl Cluster {
@@ -28,6 +31,29 @@ impl Cluster {
         run(cluster.tool("initdb").args(["-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8"]));
         cluster.start_again();
         cluster
+    }
+
+    /// Starts a server with files in its data directory, and with settings.
+    pub fn start_with(files: &[(&str, &str)], settings: &[&'static str]) -> Cluster {
+        let mut cluster = Cluster::in_new_directory();
+        run(cluster.tool("initdb").args(["-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8"]));
+        for (name, text) in files {
+            cluster.write(&format!("data/{name}"), text);
+        }
+        cluster.settings = settings.to_vec();
+        cluster.start_again();
+        cluster
+    }
+
+    /// Writes a file that only the owner of the server can read. Returns its path.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.directory.join(name);
+        std::fs::write(&path, text).expect("the file is written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("the mode is set");
+        if let Some(owner) = self.owner {
+            std::os::unix::fs::chown(&path, Some(owner), None).expect("root can change the owner");
+        }
+        path
     }
 
     /// Starts a standby that follows this server.
@@ -51,8 +77,14 @@ impl Cluster {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let port = free.local_addr().expect("the listener is bound").port();
         drop(free);
-        let cluster =
-            Cluster { directory, binaries: binaries(), port, owner: owner(), server: Mutex::default() };
+        let cluster = Cluster {
+            directory,
+            binaries: binaries(),
+            port,
+            owner: owner(),
+            server: Mutex::default(),
+            settings: Vec::new(),
+        };
         if let Some(owner) = cluster.owner {
             let chown = std::os::unix::fs::chown(&cluster.directory, Some(owner), None);
             chown.expect("root can change the owner");
@@ -98,6 +130,7 @@ impl Cluster {
         let sockets = format!("unix_socket_directories={}", self.directory.display());
         let mut command = self.tool("postgres");
         command.args(["-p", &self.port(), "-c", "listen_addresses=127.0.0.1", "-c", &sockets]);
+        command.args(self.settings.iter().flat_map(|setting| ["-c", setting]));
         silent(&mut command).spawn().expect("Postgres starts")
     }
 
@@ -144,7 +177,7 @@ fn binaries() -> PathBuf {
 }
 
 /// Returns the user that runs Postgres, if the test runs as root.
-fn owner() -> Option<u32> {
+pub fn owner() -> Option<u32> {
     let id = |user: &[&str]| {
         let output = Command::new("id").arg("-u").args(user).output().expect("`id` runs");
         String::from_utf8_lossy(&output.stdout).trim().parse::<u32>().ok()

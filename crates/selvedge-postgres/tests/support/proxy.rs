@@ -68,7 +68,9 @@ pub async fn listen(url: &str) -> (TcpListener, String, String) {
     let port = listener.local_addr().expect("the listener is bound").port();
     let address = url.replace(&server, &format!("127.0.0.1:{port}"));
     assert_ne!(address, url, "the URL contains {server}");
-    (listener, server, address)
+    // The proxy reads the messages.
+    let separator = if address.contains('?') { '&' } else { '?' };
+    (listener, server, format!("{address}{separator}sslmode=disable"))
 }
 
 /// Forwards the startup message, which has no type byte.

@@ -22,7 +22,7 @@ mod waitpoints;
 mod workers;
 
 use crate::wire::problem::{Code, Problem};
-use crate::{AppState, auth, compression, openapi, pages};
+use crate::{AppState, auth, compression, openapi, pages, request_id};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, Uri, header};
@@ -45,7 +45,9 @@ pub fn router(state: AppState) -> Router {
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(state.clone(), auth::refuse_other_sites))
         .layer(compression::layer())
-        .layer(from_fn(catch_panics))
+        .layer(from_fn(|request: Request, next: Next| {
+            request_id::identify(request, |request| catch_panics(request, next))
+        }))
         .with_state(state)
 }
 

@@ -6,9 +6,9 @@
 //! A body over the limit is still read to its end, up to [`DISCARD_MAX`] bytes more, because a caller that is still
 //! sending would not see the response.
 
-use crate::AppState;
 use crate::wire::fields::Fields;
 use crate::wire::problem::{Code, Problem};
+use crate::{AppState, Options};
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderValue;
@@ -30,29 +30,42 @@ pub const SMALL_BODY: usize = 2 * MIB;
 pub const LARGE_BODY: usize = 32 * MIB;
 /// The most bytes over its limit that are read and discarded of a body before the connection is closed.
 const DISCARD_MAX: usize = 16 * MIB;
-/// The longest time between two parts of a body.
-const PART_TIME: Duration = Duration::from_secs(10);
-/// The longest time for a whole body.
-const BODY_TIME: Duration = Duration::from_secs(60);
 /// The time after which a caller whose body found no room should repeat the request, in milliseconds.
 const ROOM_RETRY_MS: u64 = 1000;
 /// The pointer of the `Idempotency-Key` header in refusals.
 pub const KEY_POINTER: &str = "/headers/idempotency-key";
 
-/// The room for the bodies of requests that are being read or handled, in bytes.
+/// The limits of bodies, and the room that those which are being read or handled share.
 #[derive(Clone)]
-pub struct BodyRoom(Arc<Semaphore>);
+pub struct BodyRoom {
+    /// The free room, in bytes.
+    free: Arc<Semaphore>,
+    /// The longest time between two parts of a body.
+    part_time: Duration,
+    /// The longest time for a whole body.
+    body_time: Duration,
+}
 
 impl BodyRoom {
-    /// Returns a room for this number of bytes.
-    pub fn new(bytes: usize) -> BodyRoom {
-        BodyRoom(Arc::new(Semaphore::new(bytes)))
+    /// Returns the room of a server.
+    pub fn new(options: &Options) -> BodyRoom {
+        let free = Arc::new(Semaphore::new(options.body_bytes.min(Semaphore::MAX_PERMITS)));
+        BodyRoom { free, part_time: options.body_part_time, body_time: options.body_time }
+    }
+
+    fn too_slow(&self) -> Problem {
+        let detail = format!(
+            "no part of the body arrived for {} s, or the whole took longer than {} s",
+            self.part_time.as_secs_f64(),
+            self.body_time.as_secs_f64()
+        );
+        Problem::new(Code::RequestTimeout, detail).closing_connection()
     }
 
     /// Adds room for some bytes to that of a body.
     fn grow(&self, room: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<(), Problem> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let added = self.0.clone().try_acquire_many_owned(bytes).map_err(|_full| {
+        let added = self.free.clone().try_acquire_many_owned(bytes).map_err(|_full| {
             let detail = "the server holds too many large requests; this one had no effect";
             Problem::new(Code::RateLimited, detail).retry_after(ROOM_RETRY_MS).closing_connection()
         })?;
@@ -121,9 +134,10 @@ impl<const LIMIT: usize> FromRequest<AppState> for RequestBody<LIMIT> {
             None => String::new(),
         };
         let mut room = None;
-        let body = timeout(BODY_TIME, read(body, LIMIT, &state.bodies, &mut room))
+        let bodies = &state.bodies;
+        let body = timeout(bodies.body_time, read(body, LIMIT, bodies, &mut room))
             .await
-            .map_err(|_elapsed| too_slow())??;
+            .map_err(|_elapsed| bodies.too_slow())??;
         Ok(RequestBody { body, key, target, _room: room })
     }
 }
@@ -136,7 +150,9 @@ async fn read(
 ) -> Result<Bytes, Problem> {
     let mut parts: Vec<Bytes> = Vec::new();
     let mut size = 0_usize;
-    while let Some(frame) = timeout(PART_TIME, body.frame()).await.map_err(|_elapsed| too_slow())? {
+    while let Some(frame) =
+        timeout(bodies.part_time, body.frame()).await.map_err(|_elapsed| bodies.too_slow())?
+    {
         let frame = frame.map_err(|error| {
             Problem::new(Code::InvalidJson, format!("the body was cut off: {error}")).closing_connection()
         })?;
@@ -168,15 +184,6 @@ fn joined(mut parts: Vec<Bytes>, size: usize) -> Bytes {
     // Frees each part as soon as it is copied.
     parts.into_iter().for_each(|part| body.extend_from_slice(&part));
     body.freeze()
-}
-
-fn too_slow() -> Problem {
-    let detail = format!(
-        "no part of the body arrived for {} s, or the whole took longer than {} s",
-        PART_TIME.as_secs(),
-        BODY_TIME.as_secs()
-    );
-    Problem::new(Code::RequestTimeout, detail).closing_connection()
 }
 
 fn too_large(limit: usize) -> Problem {

@@ -24,6 +24,7 @@ const POINTER_MAX: usize = 500;
 pub enum Code {
     InvalidJson,
     InvalidCursor,
+    TlsRequired,
     Unauthorized,
     InvalidToken,
     TokenExpired,
@@ -76,9 +77,10 @@ pub struct CodeInfo {
 
 impl Code {
     /// Every code, ordered by status.
-    pub const ALL: [Code; 38] = [
+    pub const ALL: [Code; 39] = [
         Self::InvalidJson,
         Self::InvalidCursor,
+        Self::TlsRequired,
         Self::Unauthorized,
         Self::InvalidToken,
         Self::TokenExpired,
@@ -125,6 +127,8 @@ impl Code {
                 "Send one JSON object in UTF-8."),
             Self::InvalidCursor => ("invalid_cursor", 400, "The cursor is malformed",
                 "Use a cursor from an earlier response, unchanged, with the same path that returned it."),
+            Self::TlsRequired => ("tls_required", 400, "The server expects TLS on this port",
+                "Use https:// in the address."),
             Self::Unauthorized => ("unauthorized", 401, "The request has no valid key",
                 "Send a key in the header Authorization: Bearer KEY. A key that was revoked or has expired is not valid any more: ask an administrator for a new one."),
             Self::InvalidToken => ("invalid_token", 401, "The token does not allow this",

@@ -6,7 +6,7 @@ use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::session::FORGET_MS;
 use selvedge_core::stream::BEST_EFFORT_MS;
 use selvedge_core::{DueKind, ExecutionId, FlowId, NamespaceId, SessionId, Timestamp};
-use selvedge_store::{DueFlow, DueRow, FlowDue, Overview};
+use selvedge_store::{DueFlow, DueRow, FlowDue, Overview, ReconcilerScope};
 use uuid::Uuid;
 
 /// The position before every other one of a scan by time and id.
@@ -57,6 +57,7 @@ fn earliest<K: Copy>(
 pub fn due(
     connection: &Connection,
     now: Timestamp,
+    scope: &ReconcilerScope,
     kind: DueKind,
     after: Option<(Timestamp, ExecutionId)>,
     limit: u32,
@@ -64,7 +65,10 @@ pub fn due(
     let (at, id) = after.map_or(START, |(at, id)| (at.micros(), id.0));
     connection
         .prepare_cached(&sql::EXECUTIONS_LIST_DUE)?
-        .query_map(params![kind.code(), now.micros(), at, id.as_bytes(), limit], due_row)?
+        .query_map(
+            params![kind.code(), now.micros(), at, id.as_bytes(), limit, namespace(scope), scope.tag_text()],
+            due_row,
+        )?
         .collect()
 }
 
@@ -72,14 +76,20 @@ pub fn due(
 pub fn expired_leases(
     connection: &Connection,
     now: Timestamp,
+    scope: &ReconcilerScope,
     after: Option<ExecutionId>,
     limit: u32,
 ) -> rusqlite::Result<Vec<DueRow>> {
     let after = after.map_or(Vec::new(), |id| id.0.as_bytes().to_vec());
     connection
         .prepare_cached(&sql::LEASES_LIST_EXPIRED)?
-        .query_map(params![now.micros(), after, limit], due_row)?
+        .query_map(params![now.micros(), after, limit, namespace(scope), scope.tag_text()], due_row)?
         .collect()
+}
+
+/// Returns the namespace of a scope, or none.
+pub fn namespace(scope: &ReconcilerScope) -> Option<i32> {
+    scope.namespace.map(|namespace| namespace.0)
 }
 
 /// Reads a due row from (id, due_at, namespace, tags).
@@ -97,6 +107,7 @@ fn due_row(found: &Row<'_>) -> rusqlite::Result<DueRow> {
 pub fn due_flows(
     connection: &Connection,
     now: Timestamp,
+    scope: &ReconcilerScope,
     kind: FlowDue,
     after: Option<(Timestamp, FlowId)>,
     limit: u32,
@@ -104,14 +115,17 @@ pub fn due_flows(
     let (at, id) = after.map_or(START, |(at, id)| (at.micros(), id.0));
     connection
         .prepare_cached(&sql::FLOWS_LIST_DUE)?
-        .query_map(params![kind.code(), now.micros(), at, id.as_bytes(), limit], |found| {
-            Ok(DueFlow {
-                flow: FlowId(row::uuid(found, 0)?),
-                due_at: row::time(found, 1)?,
-                namespace: NamespaceId(found.get(2)?),
-                tags: row::tags(found, 3)?.unwrap_or_default(),
-            })
-        })?
+        .query_map(
+            params![kind.code(), now.micros(), at, id.as_bytes(), limit, namespace(scope), scope.tag_text()],
+            |found| {
+                Ok(DueFlow {
+                    flow: FlowId(row::uuid(found, 0)?),
+                    due_at: row::time(found, 1)?,
+                    namespace: NamespaceId(found.get(2)?),
+                    tags: row::tags(found, 3)?.unwrap_or_default(),
+                })
+            },
+        )?
         .collect()
 }
 
@@ -119,6 +133,7 @@ pub fn due_flows(
 pub fn outbox(
     connection: &Connection,
     before: Timestamp,
+    scope: &ReconcilerScope,
     kind: OutboxKind,
     after: Option<(Timestamp, Uuid)>,
     limit: u32,
@@ -126,9 +141,18 @@ pub fn outbox(
     let (at, id) = after.map_or(START, |(at, id)| (at.micros(), id));
     connection
         .prepare_cached(&sql::OUTBOX_LIST_STALE)?
-        .query_map(params![kind.code(), before.micros(), at, id.as_bytes(), limit], |found| {
-            row::outbox(found, row::tags(found, 5)?.unwrap_or_default())
-        })?
+        .query_map(
+            params![
+                kind.code(),
+                before.micros(),
+                at,
+                id.as_bytes(),
+                limit,
+                namespace(scope),
+                scope.tag_text()
+            ],
+            |found| row::outbox(found, row::tags(found, 5)?.unwrap_or_default()),
+        )?
         .collect()
 }
 

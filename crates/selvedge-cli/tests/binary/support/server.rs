@@ -54,7 +54,7 @@ impl Server {
             panic!("the server did not start: {log}");
         }
         let ready_line = ready_line.trim_end().to_owned();
-        let start = ready_line.find("http://").expect("the ready line has a URL");
+        let start = ready_line.find("http").expect("the ready line has a URL");
         let url = ready_line[start..].split([' ', '"']).next().unwrap_or_default();
         Server { url: url.to_owned(), ready_line, child, stdout, stderr }
     }

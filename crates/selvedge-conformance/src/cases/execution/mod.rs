@@ -15,6 +15,7 @@ pub mod liveness;
 pub mod log_window;
 pub mod payloads;
 pub mod rows;
+pub mod scopes;
 pub mod sessions;
 pub mod streams;
 pub mod submission;

@@ -3,10 +3,10 @@
 use super::quarantine::{Quarantine, RowId};
 use crate::Error;
 use crate::commit::{Committer, new_task, receive};
-use crate::reconcilers::{ReconcilerScope, Tally};
+use crate::reconcilers::Tally;
 use selvedge_core::Rule;
 use selvedge_core::rules::timer::{FireTimer, Timer, TimerReply};
-use selvedge_store::{DueRow, Error as StoreError, Store};
+use selvedge_store::{DueRow, Error as StoreError, ReconcilerScope, Store};
 use std::sync::Arc;
 use std::time::Duration;
 

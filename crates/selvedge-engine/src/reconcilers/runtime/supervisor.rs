@@ -8,7 +8,7 @@
 use super::context::ReconcilerContext;
 use super::quarantine::Quarantine;
 use crate::commit::Committer;
-use crate::reconcilers::{Reconciler, Tally, all};
+use crate::reconcilers::{Intervals, Reconciler, Tally, all};
 use crate::sync::lock;
 use crate::{Error, Options};
 use selvedge_core::Refusal;
@@ -76,7 +76,7 @@ impl Supervisor {
             let ticker = Ticker {
                 context: context.clone(),
                 tallies: tallies.clone(),
-                slots: reconcilers.iter().map(|reconciler| Slot::new(reconciler.clone())).collect(),
+                slots: reconcilers.iter().map(|one| Slot::new(one.clone(), &options.intervals)).collect(),
                 tick_timeout: options.tick_timeout,
                 complete_at: Instant::now(),
                 tick_failed: Arc::default(),
@@ -131,6 +131,7 @@ struct Ticker {
 /// The schedule of one reconciler.
 struct Slot {
     reconciler: Arc<dyn Reconciler>,
+    interval: Duration,
     not_before: Instant,
     /// True while a tick runs.
     running: Arc<AtomicBool>,
@@ -139,8 +140,13 @@ struct Slot {
 }
 
 impl Slot {
-    fn new(reconciler: Arc<dyn Reconciler>) -> Self {
-        Slot { reconciler, not_before: Instant::now(), running: Arc::default(), no_progress: Arc::default() }
+    fn new(reconciler: Arc<dyn Reconciler>, intervals: &Intervals) -> Self {
+        let interval = intervals.of(&*reconciler);
+        let not_before = match reconciler.waits_first() {
+            true => Instant::now() + interval,
+            false => Instant::now(),
+        };
+        Slot { reconciler, interval, not_before, running: Arc::default(), no_progress: Arc::default() }
     }
 }
 
@@ -238,18 +244,20 @@ impl Ticker {
             if start_at > now {
                 query_at = query_at.min(start_at);
             } else if !slot.running.swap(true, Ordering::SeqCst) {
-                slot.not_before = now + slot.reconciler.interval();
+                slot.not_before = now + slot.interval;
                 let reconciler = slot.reconciler.clone();
                 let (context, tallies) = (self.context.clone(), self.tallies.clone());
                 let running = RunningTick { running: slot.running.clone(), ended: tick_ended.clone() };
                 let (no_progress, failed) = (slot.no_progress.clone(), self.tick_failed.clone());
-                let limit = self.tick_timeout;
+                let (limit, is_limited) = (self.tick_timeout, !self.context.scope.is_everything());
                 ticks.spawn(async move {
                     let _running = running;
                     // Errors are logged and counted by `tick`.
                     let result = tick(reconciler, context, tallies, limit).await;
                     failed.fetch_or(result.is_err(), Ordering::SeqCst);
-                    let futile = result.is_ok_and(|tally| tally.done == 0 && tally.scanned > 0);
+                    // What is due may be outside of the scope, where the scan does not look.
+                    let futile =
+                        result.is_ok_and(|tally| tally.done == 0 && (tally.scanned > 0 || is_limited));
                     no_progress.store(futile, Ordering::SeqCst);
                 });
             }

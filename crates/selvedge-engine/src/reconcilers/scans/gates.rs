@@ -52,12 +52,12 @@ impl Reconciler for GateScan {
         let mut tally = Tally::default();
         let mut after = None;
         for _ in 0..PAGES {
-            let mut gates = context.store.due_gates(after, PAGE).await?;
+            let mut gates = context.store.due_gates_in(&context.scope, after, PAGE).await?;
             let found = gates.len();
             let overview = context.store.overview().await?;
             let now = overview.now;
             if found == 0 && after.is_none() && overview.gates.is_some_and(|due| due <= now) {
-                // The only due gate is unreadable. Counted as found, so that the supervisor backs off.
+                // The only due gate is unreadable, or out of scope. Counted as found, so that the supervisor backs off.
                 tally.scanned += 1;
             }
             after = gates.last().and_then(|gate| Some((gate.due_at?, gate.id())));

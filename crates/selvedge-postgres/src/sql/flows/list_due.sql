@@ -1,5 +1,6 @@
 -- Returns a page of the flows that are due to be settled or deleted (kind $1), earliest first. An index condition
 -- cannot contain a volatile function, so the time is read once in a subquery.
+-- $5 and $6 restrict it to a namespace and to tags that contain a text, if they are not null.
 -- Locks: none. Index: flows_due.
 select id, due_at, namespace, tags
 from flows
@@ -7,5 +8,7 @@ where due_kind = $1
   and due_at is not null
   and due_at <= (select clock_timestamp())
   and (due_at, id) > ($2, $3)
+  and ($5::integer is null or namespace = $5)
+  and ($6::text is null or strpos(tags, $6) > 0)
 order by due_at, id
 limit $4

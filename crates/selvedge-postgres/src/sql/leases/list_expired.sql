@@ -1,6 +1,7 @@
 -- Returns a page of the leases whose own first term has passed and whose session is gone or was not renewed in time, in
 -- id order. The recursive query steps from session to session, so a live session costs one step however many leases it
 -- holds. An index condition cannot contain a volatile function, so the time is read once in a subquery.
+-- $3 and $4 restrict it to a namespace and to tags that contain a text, if they are not null.
 -- Locks: none. Index: executions_lease, once per session with leases and once more per expired one; sessions_pkey.
 with recursive holding (session) as (
   select min(session)
@@ -25,6 +26,8 @@ cross join lateral (
     and executions.session is not null
     and until_at < (select clock_timestamp())
     and id > $1
+    and ($3::integer is null or namespace = $3)
+    and ($4::text is null or strpos(tags, $4) > 0)
   -- Keeps the planner from scanning all executions in the order of their ids.
   offset 0
 ) as held

@@ -6,4 +6,6 @@ mod invalid_input;
 mod limits;
 mod pages;
 mod problems;
+mod request_ids;
 mod shutdown;
+mod tls;

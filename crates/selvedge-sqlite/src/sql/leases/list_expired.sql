@@ -2,7 +2,8 @@
 -- id order. The recursive query steps from session to session, so a live session costs one step however many leases it
 -- holds.
 -- Index: executions_session.
--- Parameters: ?1 now, ?2 the id after which the page begins, ?3 limit
+-- Parameters: ?1 now, ?2 the id after which the page begins, ?3 limit, ?4 the namespace or null, ?5 a text that the
+-- tags contain or null
 with recursive
 held (session) as (
   select min(session)
@@ -30,5 +31,7 @@ cross join executions indexed by executions_session
 where executions.session = expired.session
   and until_at <= ?1
   and id > ?2
+  and (?4 is null or namespace = ?4)
+  and (?5 is null or instr(tags, ?5) > 0)
 order by id
 limit ?3
