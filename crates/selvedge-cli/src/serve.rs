@@ -12,13 +12,14 @@ use crate::secret::{self, ChosenSecret};
 use crate::signals::Signals;
 use clap::Args;
 use selvedge::{Address, Engine, Options};
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 /// The interval at which waiting claims poll the store if there are no notifications from other servers.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -45,6 +46,10 @@ pub struct Arguments {
     /// Listen on this loopback address; port 0 chooses a free port
     #[arg(long, env = "SELVEDGE_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:7878")]
     pub listen: String,
+    /// Serve /metrics, /healthz and /readyz without keys on this address too, for example 127.0.0.1:9100 [default: only on
+    /// the address of --listen]
+    #[arg(long, env = "SELVEDGE_METRICS_LISTEN", value_name = "IP:PORT")]
+    pub metrics_listen: Option<String>,
     /// Keep events in the event log for at least this long, for example 12h or 7d; older events are deleted in whole
     /// periods
     #[arg(long, env = "SELVEDGE_LOG_WINDOW", value_name = "DURATION", default_value = "7d")]
@@ -86,6 +91,7 @@ pub struct Server {
     pub url: String,
     address: Address,
     listener: TcpListener,
+    metrics_listener: Option<TcpListener>,
 }
 
 impl Server {
@@ -103,6 +109,8 @@ impl Server {
     async fn open(arguments: &Arguments) -> Result<Server, Failure> {
         refuse_keys()?;
         let listen = parse_listen(&arguments.listen)?;
+        let metrics_listen = arguments.metrics_listen.as_deref();
+        let metrics_listen = metrics_listen.map(|text| parse_address(text, "metrics-listen")).transpose()?;
         let log_window = duration::parse(&arguments.log_window).map_err(|error| {
             let window = &arguments.log_window;
             Failure::Usage(format!("--log-window or SELVEDGE_LOG_WINDOW is {window:?}: {error}"))
@@ -113,13 +121,18 @@ impl Server {
         let ChosenSecret { secret, source } = secret::choose(arguments.secret_file.clone()).await?;
         let opened = address.open().await;
         let opened = opened.map_err(|error| Failure::of_store(&address, &error))?;
-        let bound = TcpListener::bind(listen).await;
-        let bound = bound.and_then(|listener| Ok((listener.local_addr()?, listener)));
-        let (local, listener) = match bound {
+        let bound = bind(listen, "--listen").await;
+        let bound = match (bound, metrics_listen) {
+            (Ok(bound), Some(address)) => {
+                bind(address, "--metrics-listen").await.map(|(_, metrics)| (bound, Some(metrics)))
+            }
+            (bound, _) => bound.map(|bound| (bound, None)),
+        };
+        let ((local, listener), metrics_listener) = match bound {
             Ok(bound) => bound,
-            Err(error) => {
+            Err(failure) => {
                 opened.store().close().await;
-                return Err(cannot_listen(listen, &error));
+                return Err(failure);
             }
         };
         let url = format!("http://{local}");
@@ -131,22 +144,38 @@ impl Server {
         let engine = Engine::start(opened.store(), options).await;
         let engine = engine.map_err(|error| Failure::of_store(&address, &error))?;
         tracing::info!("{source}");
-        Ok(Server { engine, url, address, listener })
+        Ok(Server { engine, url, address, listener, metrics_listener })
     }
 
     /// Returns the line that is printed when the server is ready.
     pub fn ready_line(&self, json: bool) -> String {
         let (version, url, store) = (env!("CARGO_PKG_VERSION"), &self.url, self.address.to_string());
-        match json {
-            true => serde_json::json!({"version": version, "address": url, "store": store}).to_string(),
-            false => format!("selvedge {version} listening on {url} (store {store})"),
+        let metrics = self.metrics_listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let metrics = metrics.map(|address| format!("http://{address}/metrics"));
+        match (json, metrics) {
+            (true, None) => {
+                serde_json::json!({"version": version, "address": url, "store": store}).to_string()
+            }
+            (true, Some(metrics)) => {
+                serde_json::json!({"version": version, "address": url, "metrics": metrics, "store": store})
+                    .to_string()
+            }
+            (false, None) => format!("selvedge {version} listening on {url} (store {store})"),
+            (false, Some(metrics)) => {
+                format!("selvedge {version} listening on {url} (store {store}, metrics at {metrics})")
+            }
         }
     }
 
     /// Serves until a signal. Then stops accepting connections, runs `drain` and shuts the engine down.
     pub async fn serve(self, mut signals: Signals, drain: impl Future<Output = ()>) -> Result<(), Failure> {
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = selvedge_server::serve(self.engine.clone().into_inner(), self.listener, async {
+        let (engine, options) = (self.engine.clone().into_inner(), selvedge_server::Options::default());
+        // Until the process ends: the metrics of a shutdown are worth reading.
+        let metrics = self.metrics_listener.map(|listener| {
+            tokio::spawn(selvedge_server::serve_metrics(options.clone(), engine.clone(), listener, pending()))
+        });
+        let serving = selvedge_server::serve_with(options, engine, self.listener, async {
             // Completes when `stop` is dropped, after the signal.
             let _ = stopped.await;
         });
@@ -171,6 +200,7 @@ impl Server {
         // Requests in progress may have used the grace period up, if the store does not answer.
         let left = GRACE.saturating_sub(stopping_since.elapsed()).max(LEAST_GRACE);
         self.engine.shutdown_within(left).await;
+        metrics.iter().for_each(JoinHandle::abort);
         tracing::info!("stopped");
         match ended {
             Ok(Ok(())) => Ok(()),
@@ -202,27 +232,40 @@ fn refuse_keys() -> Result<(), Failure> {
 }
 
 fn parse_listen(text: &str) -> Result<SocketAddr, Failure> {
-    let text = match text.strip_prefix("localhost:") {
-        Some(port) => format!("127.0.0.1:{port}"),
-        None => text.to_owned(),
-    };
-    let listen: SocketAddr = text.parse().map_err(|_| {
-        Failure::Usage(format!(
-            "--listen or SELVEDGE_LISTEN is {text:?}, which is not an address; write IP:PORT, for example 127.0.0.1:7878"
-        ))
-    })?;
+    let listen = parse_address(text, "listen")?;
     selvedge_server::check_listen(listen).map_err(|refused| Failure::Usage(refused.to_string()))?;
     Ok(listen)
 }
 
-fn cannot_listen(listen: SocketAddr, error: &std::io::Error) -> Failure {
+/// Parses the address of a listener, the value of this flag.
+fn parse_address(text: &str, flag: &str) -> Result<SocketAddr, Failure> {
+    let text = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    text.parse().map_err(|_| {
+        let variable = format!("SELVEDGE_{}", flag.replace('-', "_").to_uppercase());
+        Failure::Usage(format!(
+            "--{flag} or {variable} is {text:?}, which is not an address; write IP:PORT, for example 127.0.0.1:7878"
+        ))
+    })
+}
+
+/// Binds a listener. Returns its address, in which a chosen port is filled in.
+async fn bind(listen: SocketAddr, flag: &str) -> Result<(SocketAddr, TcpListener), Failure> {
+    let bound = TcpListener::bind(listen).await;
+    let bound = bound.and_then(|listener| Ok((listener.local_addr()?, listener)));
+    bound.map_err(|error| cannot_listen(listen, flag, &error))
+}
+
+fn cannot_listen(listen: SocketAddr, flag: &str, error: &std::io::Error) -> Failure {
     Failure::Failed(match error.kind() {
         ErrorKind::AddrInUse => format!(
             "cannot listen on {listen}: the port is in use, perhaps by another selvedge; stop that process, or choose a free \
-             port with --listen {}:0",
+             port with {flag} {}:0",
             listen.ip()
         ),
-        _ => format!("cannot listen on {listen}: {error}; choose another address with --listen IP:PORT"),
+        _ => format!("cannot listen on {listen}: {error}; choose another address with {flag} IP:PORT"),
     })
 }
 

@@ -36,6 +36,7 @@ pub mod json;
 pub mod log;
 pub mod name;
 pub mod refusal;
+pub mod rollup;
 pub mod rows;
 pub mod rule;
 pub mod rules;

@@ -10,6 +10,7 @@ mod adoption;
 mod commit;
 mod conformance;
 mod error;
+mod metrics;
 mod namespace;
 mod notify;
 mod reconcilers;
@@ -17,17 +18,22 @@ mod registry;
 mod sync;
 
 pub use error::Error;
+pub use metrics::{
+    Distribution, Family, FamilyKind, Histogram, NAMED_MAX, OTHER, Sample, SampleValue, Slots,
+};
 pub use namespace::{
     Bulk, BulkResult, BulkTarget, ClaimResult, ClaimWait, Ended, EventFilter, EventPage, FlowEnded, FlowView,
-    Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason, KeyedCalls, Namespace, Namespaces,
-    PublicEvent, RecordPage, Relation, ReportItem, Spent, StreamTail, View, WorkerView,
+    Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason, KeyedCalls, LaneMinute, Namespace,
+    Namespaces, PublicEvent, RecordPage, Relation, ReportItem, Spent, StatsQuery, StreamTail, View,
+    WorkerView,
 };
 pub use notify::{Notice, Subscription};
-pub use reconcilers::{Aborted, ReconcilerScope, Tally};
+pub use reconcilers::{Aborted, ReconcilerScope, ReconcilerStatus, Tally};
 pub use selvedge_core as core;
 pub use selvedge_store as store;
 
 use commit::{CommitSinks, Committer, EngineHost, WaitingClaims, dispatcher};
+use metrics::{FlushTask, GaugeReader, Metrics};
 use notify::{HeartbeatThrottle, NotificationTasks, Tail, TailTask, Waiters};
 use reconcilers::Supervisor;
 use registry::Registry;
@@ -97,6 +103,9 @@ struct Inner {
     tail: Arc<Tail>,
     tail_task: TailTask,
     supervisor: Supervisor,
+    metrics: Arc<Metrics>,
+    gauges: GaugeReader,
+    flush_task: FlushTask,
     notification_tasks: NotificationTasks,
     secret: Arc<Secret>,
     options: Options,
@@ -105,6 +114,8 @@ struct Inner {
 impl Engine {
     /// Starts an engine on an open store.
     pub async fn start(store: Arc<dyn Store>, options: Options) -> Result<Engine, Error> {
+        let metrics = Arc::new(Metrics::default());
+        let store = metrics.metered(store);
         let registry = Arc::new(Registry::load(store.clone()).await?);
         let secret = Arc::new(namespace::load_secret(&*store, options.secret.clone()).await?);
         let waiting = Arc::new(WaitingClaims::new(registry.clone()));
@@ -119,6 +130,7 @@ impl Engine {
             cache: Arc::default(),
             waiting: waiting.clone(),
             refusals: Arc::default(),
+            metrics: metrics.clone(),
         };
         let committer = Committer::new(store.clone(), host, waiters.clone(), sinks);
         if options.dispatch {
@@ -132,6 +144,7 @@ impl Engine {
             notification_receiver,
             &options,
         );
+        let flush_task = FlushTask::start(Arc::downgrade(&metrics), store.clone());
         let inner = Inner {
             store,
             registry,
@@ -142,6 +155,9 @@ impl Engine {
             tail,
             tail_task,
             supervisor,
+            gauges: GaugeReader::default(),
+            flush_task,
+            metrics,
             notification_tasks,
             secret,
             options,
@@ -191,6 +207,16 @@ impl Engine {
         self.inner.supervisor.tallies()
     }
 
+    /// Returns the time of the store, by the last query of the reconcilers; by the clock of this process before the first.
+    pub fn store_time(&self) -> selvedge_core::Timestamp {
+        self.inner.metrics.store_time()
+    }
+
+    /// Saves the minute rollups that have changed since the last save. A running engine does so by itself, every 10 s.
+    pub async fn flush_rollups(&self) -> Result<(), Error> {
+        Ok(self.inner.metrics.flush_rollups(&*self.inner.store).await?)
+    }
+
     /// Runs one tick of a reconciler now; for tests and operators.
     pub async fn tick(&self, reconciler: &str) -> Result<Tally, Error> {
         self.inner.supervisor.tick(reconciler).await
@@ -219,6 +245,8 @@ impl Engine {
         self.inner.waiting.wake_all();
         self.inner.waiters.wake_all();
         self.inner.tail.end();
+        self.inner.flush_task.stop();
+        let _ = tokio::time::timeout_at(now + grace, self.flush_rollups()).await;
         self.inner.store.close().await;
         aborted
     }

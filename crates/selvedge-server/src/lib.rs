@@ -9,6 +9,7 @@
 
 mod auth;
 mod connections;
+mod http_metrics;
 mod pages;
 mod routes;
 mod shutdown;
@@ -17,6 +18,7 @@ mod wire;
 
 pub use auth::{NotLoopback, check_listen};
 pub use connections::ConnectionLimits;
+pub use http_metrics::HttpMetrics;
 
 use axum::Router;
 use selvedge_engine::Engine;
@@ -43,6 +45,8 @@ pub struct Options {
     pub connections: ConnectionLimits,
     /// The maximum size of all request bodies that are being read or handled, in bytes. Default: 256 MiB.
     pub body_bytes: usize,
+    /// The counters of requests. Listeners that are given clones of one publish the same. Default: counters of their own.
+    pub metrics: HttpMetrics,
 }
 
 impl Default for Options {
@@ -52,6 +56,7 @@ impl Default for Options {
             keep_alive: Duration::from_secs(15),
             connections: ConnectionLimits::default(),
             body_bytes: 256 * 1024 * 1024,
+            metrics: HttpMetrics::default(),
         }
     }
 }
@@ -63,12 +68,14 @@ struct AppState {
     shutdown: ShutdownWatch,
     keep_alive: Duration,
     bodies: BodyRoom,
+    http_metrics: HttpMetrics,
 }
 
 impl AppState {
     fn new(engine: Engine, shutdown: ShutdownWatch, options: &Options) -> AppState {
         let bodies = BodyRoom::new(options.body_bytes);
-        AppState { engine, shutdown, keep_alive: options.keep_alive, bodies }
+        let http_metrics = options.metrics.clone();
+        AppState { engine, shutdown, keep_alive: options.keep_alive, bodies, http_metrics }
     }
 }
 
@@ -98,8 +105,31 @@ pub async fn serve_with(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     check_listen(listener.local_addr()?).map_err(io::Error::other)?;
+    serve_router(options, engine, listener, shutdown, routes::router).await
+}
+
+/// Serves `/metrics`, `/healthz` and `/readyz` on `listener` until `shutdown` completes. Takes no keys, so the listener should
+/// be reachable only for those who may know the names of namespaces, lanes, quotas and budgets.
+pub async fn serve_metrics(
+    options: Options,
+    engine: Engine,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let is_loopback = check_listen(listener.local_addr()?).is_ok();
+    let router = move |state| routes::metrics_router(state, is_loopback);
+    serve_router(options, engine, listener, shutdown, router).await
+}
+
+async fn serve_router(
+    options: Options,
+    engine: Engine,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+    router: impl FnOnce(AppState) -> Router,
+) -> io::Result<()> {
     let (begin_shutdown, watch) = ShutdownWatch::new();
-    let router = routes::router(AppState::new(engine, watch.clone(), &options));
+    let router = router(AppState::new(engine, watch.clone(), &options));
     let mut serving = pin!(connections::serve(listener, router, options.connections, watch));
     tokio::select! {
         () = &mut serving => return Ok(()),

@@ -4,6 +4,7 @@ use super::lease_cache::LeaseCache;
 use super::refusals::Refusals;
 use super::task::CommitTask;
 use super::waiting_claims::WaitingClaims;
+use crate::metrics::Metrics;
 use crate::registry::Registry;
 use selvedge_core::driver::{Admission, Host};
 use selvedge_core::gate::GateName;
@@ -23,6 +24,8 @@ pub struct EngineHost {
     pub waiting: Arc<WaitingClaims>,
     /// Gates that have lately refused many executions.
     pub refusals: Arc<Refusals>,
+    /// Counts what is committed.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Host for EngineHost {

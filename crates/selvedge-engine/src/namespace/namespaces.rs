@@ -77,6 +77,7 @@ impl Namespaces {
         }
         let check = |(member, _): &(Namespace, u32)| wanted.claim.clone().check(member.id(), None);
         let mut claims: Vec<Claim> = self.members.iter().map(check).collect::<Result<_, _>>()?;
+        let asked = std::time::Instant::now();
         let deadline = Instant::now() + wanted.wait.min(WAIT_MAX);
         let waiting = &self.engine.inner.waiting;
         let mut woken = false;
@@ -102,6 +103,8 @@ impl Namespaces {
                     // More executions may be claimable than this claim could take.
                     self.pass_wake_up_on(&claims);
                 }
+                let inner = &self.engine.inner;
+                inner.metrics.claimed(&round.claimed, asked, &inner.registry);
                 return Ok(round.claimed);
             }
             let (Some((first, _)), Some(claim)) = (self.members.first(), claims.first()) else {

@@ -31,6 +31,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 11, minimum_reader: 11, sql: include_str!("../migrations/0011_waitpoints.sql") },
     // A program that does not know pools would insert executions that claims do not find.
     Migration { version: 12, minimum_reader: 12, sql: include_str!("../migrations/0012_large_tables.sql") },
+    Migration { version: 14, minimum_reader: 12, sql: include_str!("../migrations/0014_rollups.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

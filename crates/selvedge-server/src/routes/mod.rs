@@ -8,23 +8,25 @@ mod flows;
 mod gates;
 mod health;
 mod lanes;
+mod metrics;
 mod namespaces;
 mod operators;
 mod quotas;
 mod relatives;
 mod report;
 mod signals;
+mod stats;
 mod steps;
 mod streams;
 mod waitpoints;
 mod workers;
 
 use crate::wire::problem::{Code, Problem};
-use crate::{AppState, auth, pages};
+use crate::{AppState, auth, http_metrics, pages};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, Uri};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use futures_util::FutureExt;
@@ -35,23 +37,39 @@ pub type HandlerResult = Result<Response, Problem>;
 
 /// Returns the router of the whole API.
 pub fn router(state: AppState) -> Router {
+    let http_metrics = state.http_metrics.clone();
     Router::new()
         .route("/", get(pages::overview))
         .route("/docs/problems", get(pages::problems))
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
-        .route("/metrics", get(health::metrics))
+        .route("/metrics", get(metrics::metrics))
         .merge(execution_routes())
         .merge(waitpoint_routes())
         .merge(flow_routes())
         .merge(worker_routes())
         .merge(gate_routes())
         .route("/v1/events", get(events::page))
+        .route("/v1/stats", get(stats::list))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(auth::refuse_other_sites))
         .layer(from_fn(catch_panics))
+        .layer(from_fn_with_state(http_metrics, http_metrics::observe))
         .with_state(state)
+}
+
+/// Returns the router of a listener for metrics, which takes no keys. `checks_site` refuses requests from pages of other
+/// sites, as on loopback.
+pub fn metrics_router(state: AppState, checks_site: bool) -> Router {
+    let router = Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(metrics::metrics))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method);
+    let router = if checks_site { router.layer(from_fn(auth::refuse_other_sites)) } else { router };
+    router.layer(from_fn(catch_panics)).with_state(state)
 }
 
 fn execution_routes() -> Router<AppState> {

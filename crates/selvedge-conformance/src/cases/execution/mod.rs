@@ -15,6 +15,7 @@ pub mod log_window;
 pub mod payloads;
 pub mod rows;
 pub mod sessions;
+pub mod stats;
 pub mod streams;
 pub mod submission;
 pub mod tags;

@@ -3,6 +3,7 @@
 mod connections;
 mod invalid_input;
 mod limits;
+mod metrics;
 mod pages;
 mod problems;
 mod shutdown;
