@@ -8,6 +8,7 @@ mod faults;
 mod feed;
 mod files;
 mod memory;
+mod metrics;
 mod ownership;
 mod readiness;
 mod refusals;
