@@ -9,6 +9,8 @@ mod duration;
 mod failure;
 mod flag;
 mod log;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod secret;
 mod serve;
 mod signals;

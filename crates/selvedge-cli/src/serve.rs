@@ -8,6 +8,8 @@
 use crate::duration;
 use crate::failure::Failure;
 use crate::flag;
+#[cfg(feature = "otlp")]
+use crate::otlp::Exporter;
 use crate::secret::{self, ChosenSecret};
 use crate::signals::Signals;
 use clap::Args;
@@ -28,6 +30,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const GRACE: Duration = Duration::from_secs(10);
 /// The part of it that is left to the engine, however long requests took.
 const LEAST_GRACE: Duration = Duration::from_secs(2);
+
+/// The longest time that the last spans take to be sent.
+#[cfg(feature = "otlp")]
+const LAST_SPANS: Duration = Duration::from_secs(2);
 
 /// The arguments of `selvedge serve`.
 #[derive(Args, Clone, Debug)]
@@ -58,6 +64,11 @@ pub struct Arguments {
     /// variable SELVEDGE_SECRET can hold the secret itself [default: a secret that the store keeps]
     #[arg(long, env = secret::FILE_VARIABLE, value_name = "PATH")]
     pub secret_file: Option<PathBuf>,
+    /// Send traces by OTLP to this collector, for example http://127.0.0.1:4318 [default:
+    /// $OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or $OTEL_EXPORTER_OTLP_ENDPOINT, else none are sent]
+    #[cfg(feature = "otlp")]
+    #[arg(long, env = "SELVEDGE_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
     /// Poll the store for the work of other servers instead of using LISTEN, which some connection poolers do not
     /// support
     #[arg(long, env = "SELVEDGE_POLL", value_parser = flag::parser("SELVEDGE_POLL"))]
@@ -92,6 +103,8 @@ pub struct Server {
     address: Address,
     listener: TcpListener,
     metrics_listener: Option<TcpListener>,
+    #[cfg(feature = "otlp")]
+    exporter: Option<Exporter>,
 }
 
 impl Server {
@@ -119,6 +132,8 @@ impl Server {
             Failure::Usage(format!("--store or SELVEDGE_STORE: {error}"))
         })?;
         let ChosenSecret { secret, source } = secret::choose(arguments.secret_file.clone()).await?;
+        #[cfg(feature = "otlp")]
+        let exporter = Exporter::start(arguments.otlp_endpoint.as_deref())?;
         let opened = address.open().await;
         let opened = opened.map_err(|error| Failure::of_store(&address, &error))?;
         let bound = bind(listen, "--listen").await;
@@ -141,10 +156,22 @@ impl Server {
         if arguments.poll {
             (options.notifications, options.poll) = (false, POLL_INTERVAL);
         }
+        #[cfg(feature = "otlp")]
+        {
+            options.spans = exporter.as_ref().map(|exporter| exporter.sink.clone());
+        }
         let engine = Engine::start(opened.store(), options).await;
         let engine = engine.map_err(|error| Failure::of_store(&address, &error))?;
         tracing::info!("{source}");
-        Ok(Server { engine, url, address, listener, metrics_listener })
+        Ok(Server {
+            engine,
+            url,
+            address,
+            listener,
+            metrics_listener,
+            #[cfg(feature = "otlp")]
+            exporter,
+        })
     }
 
     /// Returns the line that is printed when the server is ready.
@@ -201,6 +228,10 @@ impl Server {
         let left = GRACE.saturating_sub(stopping_since.elapsed()).max(LEAST_GRACE);
         self.engine.shutdown_within(left).await;
         metrics.iter().for_each(JoinHandle::abort);
+        #[cfg(feature = "otlp")]
+        if let Some(exporter) = self.exporter {
+            exporter.finish(LAST_SPANS).await;
+        }
         tracing::info!("stopped");
         match ended {
             Ok(Ok(())) => Ok(()),

@@ -354,6 +354,7 @@ mod tests {
                 fairness_key: Some(name("tenant/é")),
             },
             gate_pointers: None,
+            trace: None,
         }
     }
 

@@ -47,6 +47,7 @@ pub mod suspension;
 pub mod table;
 pub mod text;
 pub mod time;
+pub mod trace;
 pub mod work;
 
 pub use class::{ClaimScope, Class, Classes};
@@ -75,6 +76,7 @@ pub use submission::{Draft, Submission};
 pub use suspension::Suspension;
 pub use suspension::{signal, step, token, waitpoint};
 pub use time::Timestamp;
+pub use trace::TraceParent;
 pub use waitpoint::{Waitpoint, WaitpointId};
 pub use wiring::Wiring;
 pub use work::Work;

@@ -16,6 +16,7 @@ mod notify;
 mod reconcilers;
 mod registry;
 mod sync;
+mod traces;
 
 pub use error::Error;
 pub use metrics::{
@@ -31,6 +32,7 @@ pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, ReconcilerScope, ReconcilerStatus, Tally};
 pub use selvedge_core as core;
 pub use selvedge_store as store;
+pub use traces::{Span, SpanSink};
 
 use commit::{CommitSinks, Committer, EngineHost, WaitingClaims, dispatcher};
 use metrics::{FlushTask, GaugeReader, Metrics};
@@ -69,6 +71,9 @@ pub struct Options {
     /// The root secret from which the keys of waitpoint tokens are derived. Default: a secret that is generated once
     /// and kept in the store.
     pub secret: Option<Secret>,
+    /// Receives a span for every execution and attempt that ends. Default: none are made, and handlers get the span that
+    /// submitted their execution.
+    pub spans: Option<SpanSink>,
 }
 
 impl Default for Options {
@@ -83,6 +88,7 @@ impl Default for Options {
             log_window: Duration::from_secs(7 * 24 * 3600),
             dispatch: true,
             secret: None,
+            spans: None,
         }
     }
 }
@@ -131,6 +137,7 @@ impl Engine {
             waiting: waiting.clone(),
             refusals: Arc::default(),
             metrics: metrics.clone(),
+            spans: options.spans.clone(),
         };
         let committer = Committer::new(store.clone(), host, waiters.clone(), sinks);
         if options.dispatch {

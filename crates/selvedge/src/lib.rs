@@ -74,10 +74,11 @@ pub use selvedge_core::submission::When;
 pub use selvedge_core::suspension::ResumedBy;
 pub use selvedge_core::{
     Backoff, Draft, ExecutionId, FailureClass, FlowId, Name, Outcome, Policy, Refusal, Retry, Timestamp,
-    WaitpointId,
+    TraceParent, WaitpointId,
 };
 pub use selvedge_engine::{
-    Aborted, Ended, Error, FlowEnded, FlowView, Frames, GrownFlow, Namespace, Options, StreamTail, View,
+    Aborted, Ended, Error, FlowEnded, FlowView, Frames, GrownFlow, Namespace, Options, Span, SpanSink,
+    StreamTail, View,
 };
 pub use selvedge_store as store;
 pub use selvedge_store::Store;

@@ -17,5 +17,7 @@ mod secret;
 mod servers;
 mod subscribers;
 mod support;
+#[cfg(feature = "otlp")]
+mod traces;
 mod versions;
 mod worker;

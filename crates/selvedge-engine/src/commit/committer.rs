@@ -352,6 +352,9 @@ impl Committer {
     /// After the commit: fills the lease cache, wakes the waiters of this process, and notifies the other servers. A
     /// crash before this loses only wake-ups: the other servers find the committed rows by polling.
     fn apply_effects(&self, effects: CommitEffects, history: u64) {
+        if let Some(sink) = &self.host.spans {
+            sink.send(effects.spans);
+        }
         self.host.cache.add(effects.leased, history);
         self.wake_local(&effects.notification);
         effects.ended_attempts.iter().for_each(|id| self.waiters.wake_stream(*id));

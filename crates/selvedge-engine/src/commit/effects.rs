@@ -2,6 +2,7 @@
 
 use super::host::EngineHost;
 use super::observations::Observations;
+use crate::traces::{Span, ended_spans};
 use selvedge_core::driver::Summary;
 use selvedge_core::fact::{Fact, Next};
 use selvedge_core::gate::GateKind;
@@ -27,6 +28,8 @@ pub struct CommitEffects {
     pub next_due: Option<(Timestamp, Timestamp)>,
     /// What the batch changed, for metrics.
     pub observations: Observations,
+    /// The spans that the batch ended, if they are published.
+    pub spans: Vec<Span>,
 }
 
 impl CommitEffects {
@@ -35,6 +38,10 @@ impl CommitEffects {
     pub fn of(changes: &Changes, summary: Summary, host: &EngineHost) -> CommitEffects {
         let registry = &host.registry;
         let observations = Observations::of(changes, &summary);
+        let spans = match &host.spans {
+            Some(_) => ended_spans(changes, &summary, &registry.classes()),
+            None => Vec::new(),
+        };
         let rows = || {
             let inserted = changes.executions.inserted.iter().map(|row| &row.execution);
             inserted.chain(changes.executions.updated.iter().map(|row| &row.execution))
@@ -78,6 +85,7 @@ impl CommitEffects {
             outbox: changes.outbox.written.clone(),
             next_due: live_due.map(|due| due.at).chain(gates_due).min().map(|at| (at, summary.now)),
             observations,
+            spans,
         }
     }
 }

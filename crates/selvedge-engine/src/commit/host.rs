@@ -6,6 +6,7 @@ use super::task::CommitTask;
 use super::waiting_claims::WaitingClaims;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
+use crate::traces::SpanSink;
 use selvedge_core::driver::{Admission, Host};
 use selvedge_core::gate::GateName;
 use selvedge_core::work::LaneShares;
@@ -26,6 +27,8 @@ pub struct EngineHost {
     pub refusals: Arc<Refusals>,
     /// Counts what is committed.
     pub metrics: Arc<Metrics>,
+    /// Receives the spans of executions and attempts that ended, if they are published.
+    pub spans: Option<SpanSink>,
 }
 
 impl Host for EngineHost {

@@ -6,7 +6,7 @@ use selvedge_core::fact::{Fact, Next};
 use selvedge_core::flow::FlowState;
 use selvedge_core::history::{ATTEMPT_OUTCOMES, attempt_end, attempt_outcome, outcome};
 use selvedge_core::log::Event;
-use selvedge_core::{Changes, ClassId, Execution, ExecutionId, Outcome, Timestamp};
+use selvedge_core::{Changes, ClassId, Execution, Outcome, Timestamp};
 
 /// The events of leases that are counted, in the order of [`Observations::lease_events`].
 pub const LEASE_EVENTS: [&str; 7] =
@@ -62,7 +62,7 @@ impl Observations {
                 (_, Some(id)) if event.version.is_some() => {
                     let ended =
                         ended_leases.next_if(|(of, _)| *of == id && attempt_end(&event.fact).is_some());
-                    if let Some(row) = row(changes, id) {
+                    if let Some(row) = changes.row(id) {
                         let ran_us = ended.map(|(_, since)| micros_between(*since, summary.now));
                         seen.count_change(event, row, ran_us);
                     }
@@ -123,15 +123,4 @@ fn is_retried(fact: &Fact) -> bool {
 
 fn micros_between(earlier: Timestamp, later: Timestamp) -> i64 {
     (later.micros() - earlier.micros()).max(0)
-}
-
-/// Returns the row of an execution after the changes. Rows are in the order of their ids.
-fn row(changes: &Changes, id: ExecutionId) -> Option<&Execution> {
-    let updated = &changes.executions.updated;
-    if let Ok(index) = updated.binary_search_by_key(&id, |row| row.execution.id) {
-        return updated.get(index).map(|row| &row.execution);
-    }
-    let inserted = &changes.executions.inserted;
-    let index = inserted.binary_search_by_key(&id, |row| row.execution.id).ok()?;
-    inserted.get(index).map(|row| &row.execution)
 }

@@ -4,7 +4,7 @@ use super::gauges::{Gauges, LaneDepth};
 use super::histogram::{Distribution, Histogram};
 use super::lanes::LaneMetrics;
 use super::{LEASE_EVENTS, Metrics};
-use crate::Engine;
+use crate::{Engine, SpanSink};
 use crate::reconcilers::ReconcilerStatus;
 use selvedge_core::Outcome;
 use selvedge_core::flow::FlowState;
@@ -186,6 +186,7 @@ fn of_process(engine: &Engine) -> Vec<Family> {
     let (batches, waiting_claims) = engine.activity();
     let (entries, seconds) = engine.inner.tail.lag();
     let unreadable = engine.unreadable_entries() as f64;
+    let dropped = engine.inner.options.spans.as_ref().map_or(0, SpanSink::dropped);
     vec![
         Family::counter("batches_total", "Group commits that succeeded.").with(batches as f64),
         Family::gauge("waiting_claims", "Claims that wait for work on this server.")
@@ -205,6 +206,8 @@ fn of_process(engine: &Engine) -> Vec<Family> {
             "Time for which the subscribers of this server have been behind the event log.",
         )
         .with(seconds),
+        Family::counter("spans_dropped_total", "Spans that were dropped because the exporter is too slow.")
+            .with(dropped as f64),
         Family::gauge("feed_subscribers", "Subscribers to the event log on this server.")
             .with(engine.inner.tail.subscribers() as f64),
     ]

@@ -8,7 +8,7 @@ use selvedge_core::{Name, Timestamp};
 /// The number of rows per read.
 const ROWS: u32 = 1000;
 
-/// A query for minute rollups.
+/// A query for minute rollups. A query of one lane looks up each minute, so the two times should be at most days apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatsQuery {
     /// Only this lane.

@@ -68,8 +68,9 @@ pub fn read_claim(mut fields: Fields<'_>, instance: String) -> Result<ClaimWait,
 pub async fn claim_views(namespace: &Namespace, claimed: Vec<Claimed>) -> Result<Vec<ClaimView>, Error> {
     let mut claims = Vec::with_capacity(claimed.len());
     for Claimed { execution, input, upstreams, children, signals, steps } in claimed {
+        let trace = namespace.engine().handler_trace(&execution);
         let view = namespace.view(views::without_result(execution, input)).await?;
-        claims.push(ClaimView { view, upstreams, children, signals, steps });
+        claims.push(ClaimView { view, upstreams, children, signals, steps, trace });
     }
     Ok(claims)
 }
