@@ -11,6 +11,8 @@ mod duration;
 mod failure;
 mod flag;
 mod log;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod secret;
 mod serve;
 mod settings;

@@ -8,6 +8,8 @@
 use crate::admin_key;
 use crate::failure::Failure;
 use crate::flag;
+#[cfg(feature = "otlp")]
+use crate::otlp::Exporter;
 use crate::secret::{self, ChosenSecret};
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -15,19 +17,24 @@ use clap::Args;
 use selvedge::core::NamespaceId;
 use selvedge::{Address, Engine, Name, Options, Store};
 use selvedge_server::{AuthOptions, check_listen};
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 /// The part of the grace period that is left to the engine, however long requests took.
 const LEAST_GRACE: Duration = Duration::from_secs(2);
 
 /// The namespace that every store has.
 const DEFAULT_NAMESPACE: &str = "default";
+
+/// The longest time that the last spans take to be sent.
+#[cfg(feature = "otlp")]
+const LAST_SPANS: Duration = Duration::from_secs(2);
 
 /// The arguments of `selvedge serve`.
 #[derive(Args, Clone, Debug)]
@@ -46,10 +53,19 @@ pub struct Arguments {
     /// Listen on this address; port 0 chooses a free port. Without SELVEDGE_ADMIN_KEY only loopback is allowed
     #[arg(long, env = "SELVEDGE_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:7878")]
     pub listen: String,
+    /// Serve /metrics, /healthz and /readyz without keys on this address too, for example 127.0.0.1:9100 [default: only on
+    /// the address of --listen]
+    #[arg(long, env = "SELVEDGE_METRICS_LISTEN", value_name = "IP:PORT")]
+    pub metrics_listen: Option<String>,
     /// Read the root secret of waitpoint tokens from this file; every server of a store needs the same secret. The
     /// variable SELVEDGE_SECRET can hold the secret itself [default: a secret that the store keeps]
     #[arg(long, env = secret::FILE_VARIABLE, value_name = "PATH")]
     pub secret_file: Option<PathBuf>,
+    /// Send traces by OTLP to this collector, for example http://127.0.0.1:4318 [default:
+    /// $OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or $OTEL_EXPORTER_OTLP_ENDPOINT, else none are sent]
+    #[cfg(feature = "otlp")]
+    #[arg(long, env = "SELVEDGE_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
     /// Print the ready line as a JSON object
     #[arg(long, env = "SELVEDGE_JSON", value_parser = flag::parser("SELVEDGE_JSON"))]
     pub json: bool,
@@ -88,6 +104,9 @@ pub struct Server {
     address: Address,
     listener: TcpListener,
     options: selvedge_server::Options,
+    metrics_listener: Option<TcpListener>,
+    #[cfg(feature = "otlp")]
+    exporter: Option<Exporter>,
 }
 
 impl Server {
@@ -103,7 +122,9 @@ impl Server {
     }
 
     async fn open(arguments: &Arguments) -> Result<Server, Failure> {
-        let listen = parse_listen(&arguments.listen)?;
+        let listen = parse_address(&arguments.listen, "listen")?;
+        let metrics_listen = arguments.metrics_listen.as_deref();
+        let metrics_listen = metrics_listen.map(|text| parse_address(text, "metrics-listen")).transpose()?;
         let settings = &arguments.settings;
         let admin_key = admin_key::choose(settings.admin_key_file()).await?;
         if admin_key.is_none() {
@@ -114,15 +135,22 @@ impl Server {
             Failure::Usage(format!("--store or SELVEDGE_STORE: {error}"))
         })?;
         let ChosenSecret { secret, source } = secret::choose(arguments.secret_file.clone()).await?;
+        #[cfg(feature = "otlp")]
+        let exporter = Exporter::start(arguments.otlp_endpoint.as_deref())?;
         let opened = address.open_with(settings.postgres()).await;
         let opened = opened.map_err(|error| Failure::of_store(&address, &error))?;
-        let bound = TcpListener::bind(listen).await;
-        let bound = bound.and_then(|listener| Ok((listener.local_addr()?, listener)));
-        let (local, listener) = match bound {
+        let bound = bind(listen, "--listen").await;
+        let bound = match (bound, metrics_listen) {
+            (Ok(bound), Some(address)) => {
+                bind(address, "--metrics-listen").await.map(|(_, metrics)| (bound, Some(metrics)))
+            }
+            (bound, _) => bound.map(|bound| (bound, None)),
+        };
+        let ((local, listener), metrics_listener) = match bound {
             Ok(bound) => bound,
-            Err(error) => {
+            Err(failure) => {
                 opened.store().close().await;
-                return Err(cannot_listen(listen, &error));
+                return Err(failure);
             }
         };
         let scheme = if options.tls.is_some() { "https" } else { "http" };
@@ -131,6 +159,10 @@ impl Server {
         let mut engine_options = Options { secret, ..settings.engine() };
         if let Some(name) = settings.reconciler_namespace() {
             engine_options.scope.namespace = Some(find_namespace(&*opened.store(), name).await?);
+        }
+        #[cfg(feature = "otlp")]
+        {
+            engine_options.spans = exporter.as_ref().map(|exporter| exporter.sink.clone());
         }
         let engine = Engine::start(opened.store(), engine_options).await;
         let engine = engine.map_err(|error| Failure::of_store(&address, &error))?;
@@ -147,15 +179,35 @@ impl Server {
                 tracing::info!("there are no API keys: every user of this machine is the administrator")
             }
         }
-        Ok(Server { engine, url, address, listener, options })
+        Ok(Server {
+            engine,
+            url,
+            address,
+            listener,
+            options,
+            metrics_listener,
+            #[cfg(feature = "otlp")]
+            exporter,
+        })
     }
 
     /// Returns the line that is printed when the server is ready.
     pub fn ready_line(&self, json: bool) -> String {
         let (version, url, store) = (env!("CARGO_PKG_VERSION"), &self.url, self.address.to_string());
-        match json {
-            true => serde_json::json!({"version": version, "address": url, "store": store}).to_string(),
-            false => format!("selvedge {version} listening on {url} (store {store})"),
+        let metrics = self.metrics_listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let metrics = metrics.map(|address| format!("http://{address}/metrics"));
+        match (json, metrics) {
+            (true, None) => {
+                serde_json::json!({"version": version, "address": url, "store": store}).to_string()
+            }
+            (true, Some(metrics)) => {
+                serde_json::json!({"version": version, "address": url, "metrics": metrics, "store": store})
+                    .to_string()
+            }
+            (false, None) => format!("selvedge {version} listening on {url} (store {store})"),
+            (false, Some(metrics)) => {
+                format!("selvedge {version} listening on {url} (store {store}, metrics at {metrics})")
+            }
         }
     }
 
@@ -163,6 +215,11 @@ impl Server {
     pub async fn serve(self, mut signals: Signals, drain: impl Future<Output = ()>) -> Result<(), Failure> {
         let (stop, stopped) = oneshot::channel::<()>();
         let (engine, grace) = (self.engine.clone().into_inner(), self.options.grace);
+        // Until the process ends: the metrics of a shutdown are worth reading.
+        let metrics = self.metrics_listener.map(|listener| {
+            let options = selvedge_server::Options { tls: None, ..self.options.clone() };
+            tokio::spawn(selvedge_server::serve_metrics(options, engine.clone(), listener, pending()))
+        });
         let serving = selvedge_server::serve_with(self.options, engine, self.listener, async {
             // Completes when `stop` is dropped, after the signal.
             let _ = stopped.await;
@@ -188,6 +245,11 @@ impl Server {
         // Requests in progress may have used the grace period up, if the store does not answer.
         let left = grace.saturating_sub(stopping_since.elapsed()).max(LEAST_GRACE);
         self.engine.shutdown_within(left).await;
+        metrics.iter().for_each(JoinHandle::abort);
+        #[cfg(feature = "otlp")]
+        if let Some(exporter) = self.exporter {
+            exporter.finish(LAST_SPANS).await;
+        }
         tracing::info!("stopped");
         match ended {
             Ok(Ok(())) => Ok(()),
@@ -225,27 +287,35 @@ pub fn print(line: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
 }
 
-fn parse_listen(text: &str) -> Result<SocketAddr, Failure> {
+/// Parses the address of a listener, the value of this flag.
+fn parse_address(text: &str, flag: &str) -> Result<SocketAddr, Failure> {
     let text = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
         None => text.to_owned(),
     };
-    let listen: SocketAddr = text.parse().map_err(|_| {
+    text.parse().map_err(|_| {
+        let variable = format!("SELVEDGE_{}", flag.replace('-', "_").to_uppercase());
         Failure::Usage(format!(
-            "--listen or SELVEDGE_LISTEN is {text:?}, which is not an address; write IP:PORT, for example 127.0.0.1:7878"
+            "--{flag} or {variable} is {text:?}, which is not an address; write IP:PORT, for example 127.0.0.1:7878"
         ))
-    })?;
-    Ok(listen)
+    })
 }
 
-fn cannot_listen(listen: SocketAddr, error: &std::io::Error) -> Failure {
+/// Binds a listener. Returns its address, in which a chosen port is filled in.
+async fn bind(listen: SocketAddr, flag: &str) -> Result<(SocketAddr, TcpListener), Failure> {
+    let bound = TcpListener::bind(listen).await;
+    let bound = bound.and_then(|listener| Ok((listener.local_addr()?, listener)));
+    bound.map_err(|error| cannot_listen(listen, flag, &error))
+}
+
+fn cannot_listen(listen: SocketAddr, flag: &str, error: &std::io::Error) -> Failure {
     Failure::Failed(match error.kind() {
         ErrorKind::AddrInUse => format!(
             "cannot listen on {listen}: the port is in use, perhaps by another selvedge; stop that process, or choose a free \
-             port with --listen {}:0",
+             port with {flag} {}:0",
             listen.ip()
         ),
-        _ => format!("cannot listen on {listen}: {error}; choose another address with --listen IP:PORT"),
+        _ => format!("cannot listen on {listen}: {error}; choose another address with {flag} IP:PORT"),
     })
 }
 

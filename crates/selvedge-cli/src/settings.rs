@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::size;
 use clap::Args;
 use selvedge::{Intervals, Options, PostgresSettings};
-use selvedge_server::{AddressBlock, AuthOptions, ConnectionLimits, Tls, TlsFiles};
+use selvedge_server::{AddressBlock, AuthOptions, ConnectionLimits, HttpMetrics, Tls, TlsFiles};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -309,6 +309,7 @@ impl Settings {
             tls: self.tls.load()?,
             tls_reload: self.tls.tls_reload,
             auth: AuthOptions::default(),
+            metrics: HttpMetrics::default(),
         })
     }
 }

@@ -356,6 +356,7 @@ mod tests {
                 fairness_key: Some(name("tenant/é")),
             },
             gate_pointers: None,
+            trace: None,
         }
     }
 

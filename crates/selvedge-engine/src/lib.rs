@@ -10,26 +10,33 @@ mod adoption;
 mod commit;
 mod conformance;
 mod error;
+mod metrics;
 mod namespace;
 mod notify;
 mod reconcilers;
 mod registry;
 mod sync;
+mod traces;
 
 pub use error::Error;
+pub use metrics::{
+    Distribution, Family, FamilyKind, Histogram, NAMED_MAX, OTHER, Sample, SampleValue, Slots,
+};
 pub use namespace::{
     ApiKeyDraft, Bulk, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey, Ended, EventFilter,
     EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason,
-    KeyedCalls, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem, Spent, StreamTail,
-    View, WorkerView,
+    KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem, Spent,
+    StatsQuery, StreamTail, View, WorkerView,
 };
 pub use notify::{Notice, Subscription};
-pub use reconcilers::{Aborted, Intervals, Tally, UnknownReconciler};
+pub use reconcilers::{Aborted, Intervals, ReconcilerStatus, Tally, UnknownReconciler};
 pub use selvedge_core as core;
 pub use selvedge_store as store;
 pub use selvedge_store::ReconcilerScope;
+pub use traces::{Span, SpanSink};
 
 use commit::{CommitSinks, Committer, EngineHost, WaitingClaims, dispatcher};
+use metrics::{FlushTask, GaugeReader, Metrics};
 use notify::{HeartbeatThrottle, NotificationTasks, Tail, TailTask, Waiters};
 use reconcilers::Supervisor;
 use registry::Registry;
@@ -67,6 +74,9 @@ pub struct Options {
     /// The root secret from which the keys of waitpoint tokens are derived. Default: a secret that is generated once
     /// and kept in the store.
     pub secret: Option<Secret>,
+    /// Receives a span for every execution and attempt that ends. Default: none are made, and handlers get the span that
+    /// submitted their execution.
+    pub spans: Option<SpanSink>,
 }
 
 impl Default for Options {
@@ -82,6 +92,7 @@ impl Default for Options {
             log_window: Duration::from_secs(7 * 24 * 3600),
             dispatch: true,
             secret: None,
+            spans: None,
         }
     }
 }
@@ -102,6 +113,9 @@ struct Inner {
     tail: Arc<Tail>,
     tail_task: TailTask,
     supervisor: Supervisor,
+    metrics: Arc<Metrics>,
+    gauges: GaugeReader,
+    flush_task: FlushTask,
     notification_tasks: NotificationTasks,
     secret: Arc<Secret>,
     options: Options,
@@ -110,6 +124,8 @@ struct Inner {
 impl Engine {
     /// Starts an engine on an open store.
     pub async fn start(store: Arc<dyn Store>, options: Options) -> Result<Engine, Error> {
+        let metrics = Arc::new(Metrics::default());
+        let store = metrics.metered(store);
         let registry = Arc::new(Registry::load(store.clone()).await?);
         let secret = Arc::new(namespace::load_secret(&*store, options.secret.clone()).await?);
         let waiting = Arc::new(WaitingClaims::new(registry.clone()));
@@ -124,6 +140,8 @@ impl Engine {
             cache: Arc::default(),
             waiting: waiting.clone(),
             refusals: Arc::default(),
+            metrics: metrics.clone(),
+            spans: options.spans.clone(),
         };
         let committer = Committer::new(store.clone(), host, waiters.clone(), sinks);
         if options.dispatch {
@@ -137,6 +155,7 @@ impl Engine {
             notification_receiver,
             &options,
         );
+        let flush_task = FlushTask::start(Arc::downgrade(&metrics), store.clone());
         let inner = Inner {
             store,
             registry,
@@ -147,6 +166,9 @@ impl Engine {
             tail,
             tail_task,
             supervisor,
+            gauges: GaugeReader::default(),
+            flush_task,
+            metrics,
             notification_tasks,
             secret,
             options,
@@ -196,6 +218,16 @@ impl Engine {
         self.inner.supervisor.tallies()
     }
 
+    /// Returns the time of the store, by the last query of the reconcilers; by the clock of this process before the first.
+    pub fn store_time(&self) -> selvedge_core::Timestamp {
+        self.inner.metrics.store_time()
+    }
+
+    /// Saves the minute rollups that have changed since the last save. A running engine does so by itself, every 10 s.
+    pub async fn flush_rollups(&self) -> Result<(), Error> {
+        Ok(self.inner.metrics.flush_rollups(&*self.inner.store).await?)
+    }
+
     /// Runs one tick of a reconciler now; for tests and operators.
     pub async fn tick(&self, reconciler: &str) -> Result<Tally, Error> {
         self.inner.supervisor.tick(reconciler).await
@@ -224,6 +256,8 @@ impl Engine {
         self.inner.waiting.wake_all();
         self.inner.waiters.wake_all();
         self.inner.tail.end();
+        self.inner.flush_task.stop();
+        let _ = tokio::time::timeout_at(now + grace, self.flush_rollups()).await;
         self.inner.store.close().await;
         aborted
     }

@@ -248,6 +248,11 @@ impl Registry {
         known().ok_or(selvedge_store::Error::Failed(format!("class {id} is not interned")).into())
     }
 
+    /// Returns the name of a namespace; its number if another server interned it.
+    pub fn namespace_name(&self, id: NamespaceId) -> Name {
+        read(&self.namespaces).get(&id).cloned().unwrap_or_else(|| Name::trusted(&id.0.to_string()))
+    }
+
     /// Returns the id of a namespace, interning the name if it is new.
     pub async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
         let known = {

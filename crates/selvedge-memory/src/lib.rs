@@ -12,6 +12,7 @@ mod log;
 mod query;
 mod record;
 mod save;
+mod stats;
 mod tables;
 
 pub use clock::Clock;
@@ -19,9 +20,10 @@ pub use clock::Clock;
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
-use selvedge_core::flow::{FlowFilter, FlowListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
@@ -32,8 +34,9 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Demand, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage,
-    LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
+    Decision, Demand, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts,
+    ListPage, LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored,
+    Transaction,
 };
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -169,6 +172,15 @@ impl Store for MemoryStore {
         self.read(|tables, _| tables.count_lanes(namespace, lanes, bound))
     }
 
+    async fn depths(
+        &self,
+        namespace: NamespaceId,
+        ranges: &[ClassId],
+        bound: u64,
+    ) -> Result<Vec<Depth>, Error> {
+        self.read(|tables, _| tables.depths(namespace, ranges, bound))
+    }
+
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
         self.read(|tables, _| tables.fetch(ids, payloads))
     }
@@ -222,6 +234,10 @@ impl Store for MemoryStore {
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
         self.read(|tables, _| tables.list_flows(filter, after, limit))
+    }
+
+    async fn count_flows(&self, namespace: NamespaceId, state: FlowState, bound: u64) -> Result<u64, Error> {
+        self.read(|tables, _| tables.count_flows(namespace, state, bound))
     }
 
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
@@ -391,6 +407,21 @@ impl Store for MemoryStore {
 
     async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
         self.read(|tables, _| tables.log_page(after, limit))
+    }
+
+    async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
+        self.tables().save_rollups(rows);
+        Ok(())
+    }
+
+    async fn rollups(&self, query: &RollupQuery, limit: u32) -> Result<Vec<RollupRow>, Error> {
+        self.read(|tables, _| tables.rollups(query, limit))
+    }
+
+    async fn delete_old_rollups(&self, keep_ms: i64, limit: u32) -> Result<u64, Error> {
+        let mut tables = self.tables();
+        let before = self.clock.now().minus_ms(keep_ms);
+        Ok(tables.delete_old_rollups(before, limit))
     }
 
     async fn notify(&self, _notification: Notification) -> Result<(), Error> {

@@ -7,6 +7,7 @@ use selvedge_core::execution::ClaimOrder;
 use selvedge_core::filter::ListPosition;
 use selvedge_core::flow::FlowListPosition;
 use selvedge_core::outbox::{OutboxKind, OutboxName, OutboxRow};
+use selvedge_core::rollup::{Rollup, RollupKey};
 use selvedge_core::rows::{KeyName, KeyRow, TagEntry};
 use selvedge_core::stream::{Frame, Stream, StreamName};
 use selvedge_core::{
@@ -44,6 +45,7 @@ pub(crate) struct Tables {
     pub log_dropped: i64,
     pub streams: BTreeMap<StreamName, Stream>,
     pub frames: BTreeMap<(StreamName, u32), Frame>,
+    pub rollups: BTreeMap<(NamespaceId, RollupKey), Rollup>,
     pub commits: i64,
 
     /// Waiting executions by class and by pool, in claim order.
@@ -279,7 +281,7 @@ impl Tables {
     }
 
     /// Returns a class and its pool.
-    fn ranges_of(&self, class: ClassId) -> impl Iterator<Item = ClassId> + use<> {
+    pub fn ranges_of(&self, class: ClassId) -> impl Iterator<Item = ClassId> + use<> {
         let pool = self.classes.get(&class).and_then(|(class, _)| class.pool);
         [Some(class), pool].into_iter().flatten()
     }

@@ -200,6 +200,8 @@ statements! {
     EXECUTIONS_LOCK_CACHED = "executions/lock_cached";
     EXECUTIONS_LOCK_CANDIDATES = "executions/lock_candidates";
     EXECUTIONS_LOCK_HELD = "executions/lock_held";
+    EXECUTIONS_MEASURE_LIVE = "executions/measure_live";
+    EXECUTIONS_MEASURE_WAITING = "executions/measure_waiting";
     EXECUTIONS_READ = "executions/read";
     EXECUTIONS_LOCK_PASSING = "executions/lock_passing";
     EXECUTIONS_READ_HEAD = "executions/read_head";
@@ -211,6 +213,7 @@ statements! {
     FLOW_TAGS_DELETE = "flow_tags/delete";
     FLOW_TAGS_INSERT = "flow_tags/insert";
     FLOWS_ADD_COUNTS = "flows/add_counts";
+    FLOWS_COUNT_BY_STATE = "flows/count_by_state";
     FLOWS_DELETE = "flows/delete";
     FLOWS_INSERT = "flows/insert";
     FLOWS_LIST = "flows/list";
@@ -276,6 +279,10 @@ statements! {
     OUTBOX_UPSERT = "outbox/upsert";
     OVERVIEW_GLANCE = "overview/glance";
     OVERVIEW_READ = "overview/read";
+    ROLLUPS_DELETE_OLD = "rollups/delete_old";
+    ROLLUPS_LIST = "rollups/list";
+    ROLLUPS_LIST_BY_LANE = "rollups/list_by_lane";
+    ROLLUPS_UPSERT = "rollups/upsert";
     SERVER_IDENTIFY = "server/identify";
     SESSIONS_DELETE = "sessions/delete";
     SESSIONS_LIST = "sessions/list";

@@ -5,9 +5,10 @@ use crate::{PostgresStore, sql};
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
-use selvedge_core::flow::{FlowFilter, FlowListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
 use selvedge_core::token::TokenKey;
@@ -17,8 +18,8 @@ use selvedge_core::{
     Signal, Step, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage, LogLimit,
-    NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
+    Decision, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage,
+    LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -107,6 +108,15 @@ impl Store for PostgresStore {
         self.count_in_lanes(namespace, lanes, bound).await
     }
 
+    async fn depths(
+        &self,
+        namespace: NamespaceId,
+        ranges: &[ClassId],
+        bound: u64,
+    ) -> Result<Vec<Depth>, Error> {
+        self.measure_depths(namespace, ranges, bound).await
+    }
+
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
         self.read_history(id).await
     }
@@ -130,6 +140,10 @@ impl Store for PostgresStore {
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
         self.find_flows(filter, after, limit).await
+    }
+
+    async fn count_flows(&self, namespace: NamespaceId, state: FlowState, bound: u64) -> Result<u64, Error> {
+        self.count_flows_in(namespace, state, bound).await
     }
 
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
@@ -294,6 +308,18 @@ impl Store for PostgresStore {
 
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         self.keep_window(keep_ms).await
+    }
+
+    async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
+        self.upsert_rollups(rows).await
+    }
+
+    async fn rollups(&self, query: &RollupQuery, limit: u32) -> Result<Vec<RollupRow>, Error> {
+        self.list_rollups(query, limit).await
+    }
+
+    async fn delete_old_rollups(&self, keep_ms: i64, limit: u32) -> Result<u64, Error> {
+        self.execute(&sql::ROLLUPS_DELETE_OLD, &[&keep_ms, &i64::from(limit)]).await
     }
 
     async fn notify(&self, notification: Notification) -> Result<(), Error> {

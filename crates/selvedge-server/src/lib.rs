@@ -10,6 +10,7 @@
 mod auth;
 mod compression;
 mod connections;
+mod http_metrics;
 mod openapi;
 mod pages;
 mod request_id;
@@ -21,6 +22,7 @@ mod wire;
 
 pub use auth::{AddressBlock, AdminKey, AuthOptions, NotLoopback, check_listen};
 pub use connections::ConnectionLimits;
+pub use http_metrics::HttpMetrics;
 pub use routes::Route;
 pub use selvedge_core::{Permission, Role};
 pub use tls::{Tls, TlsError, TlsFiles};
@@ -62,6 +64,8 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// Interval at which the files of the certificate are checked for changes. Default: 10 s.
     pub tls_reload: Duration,
+    /// The counters of requests. Listeners that are given clones of one publish the same. Default: counters of their own.
+    pub metrics: HttpMetrics,
 }
 
 impl Default for Options {
@@ -76,6 +80,7 @@ impl Default for Options {
             body_time: Duration::from_secs(60),
             tls: None,
             tls_reload: Duration::from_secs(10),
+            metrics: HttpMetrics::default(),
         }
     }
 }
@@ -88,13 +93,15 @@ struct AppState {
     keep_alive: Duration,
     bodies: BodyRoom,
     auth: Arc<Auth>,
+    http_metrics: HttpMetrics,
 }
 
 impl AppState {
     fn new(engine: Engine, shutdown: ShutdownWatch, options: &Options) -> AppState {
         let bodies = BodyRoom::new(options);
         let auth = Arc::new(Auth::new(options.auth.clone()));
-        AppState { engine, shutdown, keep_alive: options.keep_alive, bodies, auth }
+        let http_metrics = options.metrics.clone();
+        AppState { engine, shutdown, keep_alive: options.keep_alive, bodies, auth, http_metrics }
     }
 }
 
@@ -136,8 +143,31 @@ pub async fn serve_with(
     if !options.auth.is_on() {
         check_listen(listener.local_addr()?).map_err(io::Error::other)?;
     }
+    serve_router(options, engine, listener, shutdown, routes::router).await
+}
+
+/// Serves `/metrics`, `/healthz` and `/readyz` on `listener` until `shutdown` completes. Takes no keys, so the listener should
+/// be reachable only for those who may know the names of namespaces, lanes, quotas and budgets.
+pub async fn serve_metrics(
+    options: Options,
+    engine: Engine,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let is_loopback = check_listen(listener.local_addr()?).is_ok();
+    let router = move |state| routes::metrics_router(state, is_loopback);
+    serve_router(options, engine, listener, shutdown, router).await
+}
+
+async fn serve_router(
+    options: Options,
+    engine: Engine,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+    router: impl FnOnce(AppState) -> Router,
+) -> io::Result<()> {
     let (begin_shutdown, watch) = ShutdownWatch::new();
-    let router = routes::router(AppState::new(engine, watch.clone(), &options));
+    let router = router(AppState::new(engine, watch.clone(), &options));
     let reloading = tls::follow(options.tls.clone(), options.tls_reload, watch.clone());
     let serving = connections::serve(listener, options.tls, router, options.connections, watch);
     let mut serving = pin!(async { tokio::join!(serving, reloading).0 });

@@ -159,6 +159,9 @@ statements! {
     EXECUTIONS_LIST_OLDEST = "executions/list_oldest";
     EXECUTIONS_LIST_NEWEST = "executions/list_newest";
     EXECUTIONS_LIST_LONE = "executions/list_lone";
+    EXECUTIONS_MEASURE_LIVE = "executions/measure_live";
+    EXECUTIONS_MEASURE_POOLED = "executions/measure_pooled";
+    EXECUTIONS_MEASURE_WAITING = "executions/measure_waiting";
     EXECUTIONS_READ = "executions/read";
     EXECUTIONS_FIND_PASSING = "executions/find_passing";
     EXECUTIONS_READ_CANDIDATE = "executions/read_candidate";
@@ -171,6 +174,7 @@ statements! {
     FLOW_TAGS_DELETE = "flow_tags/delete";
     FLOW_TAGS_INSERT = "flow_tags/insert";
     FLOWS_ADD_COUNTS = "flows/add_counts";
+    FLOWS_COUNT_BY_STATE = "flows/count_by_state";
     FLOWS_DELETE = "flows/delete";
     FLOWS_FIND_NEXT_DUE = "flows/find_next_due";
     FLOWS_INSERT = "flows/insert";
@@ -240,6 +244,10 @@ statements! {
     OUTBOX_READ = "outbox/read";
     OUTBOX_UPSERT = "outbox/upsert";
     OVERVIEW_READ = "overview/read";
+    ROLLUPS_DELETE_OLD = "rollups/delete_old";
+    ROLLUPS_LIST = "rollups/list";
+    ROLLUPS_LIST_BY_LANE = "rollups/list_by_lane";
+    ROLLUPS_UPSERT = "rollups/upsert";
     SCHEMA_CREATE = "schema/create";
     SCHEMA_READ = "schema/read";
     SCHEMA_UPSERT = "schema/upsert";

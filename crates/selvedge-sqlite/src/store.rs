@@ -3,15 +3,16 @@
 use crate::connection::failure::failure;
 use crate::connection::job::JobContext;
 use crate::connection::owner::Epoch;
-use crate::read::{due, flows, list, names};
+use crate::read::{due, flows, list, names, stats};
 use crate::transaction::decide;
 use crate::{SqliteStore, api_keys, gates, locked, read, record, sql, streams, wait_for};
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
-use selvedge_core::flow::{FlowFilter, FlowListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
@@ -22,8 +23,8 @@ use selvedge_core::{
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
 use selvedge_store::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage, LogLimit,
-    NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
+    Decision, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage,
+    LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
 };
 use uuid::Uuid;
 
@@ -122,6 +123,16 @@ impl Store for SqliteStore {
         self.readers.read(move |connection| list::count_lanes(connection, namespace, &lanes, bound)).await
     }
 
+    async fn depths(
+        &self,
+        namespace: NamespaceId,
+        ranges: &[ClassId],
+        bound: u64,
+    ) -> Result<Vec<Depth>, Error> {
+        let ranges = ranges.to_vec();
+        self.readers.read(move |connection| stats::depths(connection, namespace, &ranges, bound)).await
+    }
+
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
         self.readers.read(move |connection| read::history_pages(connection, id)).await
     }
@@ -148,6 +159,10 @@ impl Store for SqliteStore {
     ) -> Result<Vec<Flow>, Error> {
         let filter = filter.clone();
         self.readers.read(move |connection| flows::list(connection, &filter, after, limit)).await
+    }
+
+    async fn count_flows(&self, namespace: NamespaceId, state: FlowState, bound: u64) -> Result<u64, Error> {
+        self.readers.read(move |connection| stats::count_flows(connection, namespace, state, bound)).await
     }
 
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
@@ -345,6 +360,24 @@ impl Store for SqliteStore {
 
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
         self.keep_window(keep_ms).await
+    }
+
+    async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
+        let rows = rows.to_vec();
+        self.write(move |context| stats::save_rollups(context.connection, &rows).map_err(failure)).await
+    }
+
+    async fn rollups(&self, query: &RollupQuery, limit: u32) -> Result<Vec<RollupRow>, Error> {
+        let query = query.clone();
+        self.readers.read(move |connection| stats::rollups(connection, &query, limit)).await
+    }
+
+    async fn delete_old_rollups(&self, keep_ms: i64, limit: u32) -> Result<u64, Error> {
+        self.write(move |context| {
+            let before = context.now.minus_ms(keep_ms);
+            stats::delete_old_rollups(context.connection, before, limit).map_err(failure)
+        })
+        .await
     }
 
     /// Does nothing: there are no other servers.

@@ -6,9 +6,10 @@ use bytes::Bytes;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::driver::{Driver, Host};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
-use selvedge_core::flow::{FlowFilter, FlowListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry, WEIGHT_MAX};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
 use selvedge_core::state::StateName;
 use selvedge_core::step::Step as RecordedStep;
@@ -227,6 +228,20 @@ pub struct LaneCounts {
     pub active: u64,
 }
 
+/// The live executions of a class or pool in a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Depth {
+    /// The class; the pool of classes that have one.
+    pub range: ClassId,
+    /// The state.
+    pub state: StateName,
+    /// The number of executions.
+    pub count: u64,
+    /// The earliest time since which one of them waits for a worker, for waiting ones; the earliest claim, for active ones;
+    /// the earliest submission, for the others.
+    pub oldest_at: Timestamp,
+}
+
 /// The settings of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NamespaceSettings {
@@ -377,6 +392,15 @@ pub trait Store: Send + Sync + 'static {
         lanes: &[Vec<ClassId>],
         bound: u64,
     ) -> Result<Vec<LaneCounts>, Error>;
+    /// Counts the live executions of a namespace by class or pool and by state, in no particular order. Waiting ones are
+    /// counted in `ranges` alone, its classes without a pool and its pools, up to `bound` in each; of every other state the
+    /// `bound` oldest are looked at.
+    async fn depths(
+        &self,
+        namespace: NamespaceId,
+        ranges: &[ClassId],
+        bound: u64,
+    ) -> Result<Vec<Depth>, Error>;
     /// Returns the pages of an execution's history that were moved out of its row, oldest first.
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error>;
     /// Returns the number of waiting executions of the same class that precede this waiting execution in claim order, or
@@ -394,6 +418,8 @@ pub trait Store: Send + Sync + 'static {
         after: Option<FlowListPosition>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error>;
+    /// Returns the number of flows of a namespace in a state, or `bound` if there are more.
+    async fn count_flows(&self, namespace: NamespaceId, state: FlowState, bound: u64) -> Result<u64, Error>;
     /// Returns a page of a flow's members in the order of their submission, without payloads. Unreadable rows are omitted.
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error>;
 
@@ -553,6 +579,14 @@ pub trait Store: Send + Sync + 'static {
     /// and returns how many periods were dropped. Gives up after a short wait instead of blocking writers; the next call
     /// continues.
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error>;
+
+    /// Saves rollups, all or nothing. A rollup with the same key is replaced.
+    async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error>;
+    /// Returns a page of rollups in the order of their keys.
+    async fn rollups(&self, query: &RollupQuery, limit: u32) -> Result<Vec<RollupRow>, Error>;
+    /// Deletes up to `limit` rollups of minutes that began more than `keep_ms` milliseconds ago, and returns how many were
+    /// deleted.
+    async fn delete_old_rollups(&self, keep_ms: i64, limit: u32) -> Result<u64, Error>;
 
     /// Sends a notification to the other servers. Best effort: notifications may be lost.
     async fn notify(&self, notification: Notification) -> Result<(), Error>;

@@ -18,7 +18,7 @@ mod scope;
 mod wrapper;
 
 pub use contract::{
-    Decision, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Head, LaneCounts, LogLimit,
+    Decision, Depth, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Head, LaneCounts, LogLimit,
     NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 pub use error::Error;

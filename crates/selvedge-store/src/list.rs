@@ -93,7 +93,18 @@ impl<'a> ListScan<'a> {
         let limit = limit as usize;
         let chunk = limit.clamp(CHUNK.0, CHUNK.1);
         let page = ListPage::default();
-        ListScan { filter, limit, after, scanned: 0, read: 0, cut: None, chunk, page, bytes: 0, ended: limit == 0 }
+        ListScan {
+            filter,
+            limit,
+            after,
+            scanned: 0,
+            read: 0,
+            cut: None,
+            chunk,
+            page,
+            bytes: 0,
+            ended: limit == 0,
+        }
     }
 
     /// Returns true if the page is complete.

@@ -1,16 +1,17 @@
-//! A wrapper around a store: every method that the wrapper does not override is forwarded to the inner store. For tests and
-//! benchmarks.
+//! A wrapper around a store: every method that the wrapper does not override is forwarded to the inner store. It may observe
+//! the calls. For metrics, tests and benchmarks.
 
 use crate::{
-    Decision, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage, LogLimit,
-    NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
+    Decision, Depth, Description, DueFlow, DueRow, Entries, Error, FlowDue, Head, LaneCounts, ListPage,
+    LogLimit, NamespaceSettings, Notification, Overview, ReconcilerScope, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
-use selvedge_core::flow::{FlowFilter, FlowListPosition};
+use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
+use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
@@ -20,6 +21,7 @@ use selvedge_core::{
     Class, ClassId, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Session, SessionId,
     Signal, Timestamp, Waitpoint, WaitpointId,
 };
+use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 /// A wrapper around a store. Each implementor is a [`Store`]; each provided method forwards to [`inner`](StoreWrapper::inner).
@@ -27,6 +29,10 @@ use uuid::Uuid;
 pub trait StoreWrapper: Send + Sync + 'static {
     /// Returns the wrapped store.
     fn inner(&self) -> &dyn Store;
+
+    /// Observes a call that has ended: its name, the time it took, and whether it failed. Calls that are dropped before
+    /// their end are not observed. Default: does nothing.
+    fn observe(&self, _call: &'static str, _time: Duration, _failed: bool) {}
 
     /// See [`Store::describe`].
     fn describe(&self) -> Description {
@@ -127,6 +133,16 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().count(filter, bound).await
     }
 
+    /// See [`Store::depths`].
+    async fn depths(
+        &self,
+        namespace: NamespaceId,
+        ranges: &[ClassId],
+        bound: u64,
+    ) -> Result<Vec<Depth>, Error> {
+        self.inner().depths(namespace, ranges, bound).await
+    }
+
     /// See [`Store::history_pages`].
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
         self.inner().history_pages(id).await
@@ -155,6 +171,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
         self.inner().list_flows(filter, after, limit).await
+    }
+
+    /// See [`Store::count_flows`].
+    async fn count_flows(&self, namespace: NamespaceId, state: FlowState, bound: u64) -> Result<u64, Error> {
+        self.inner().count_flows(namespace, state, bound).await
     }
 
     /// See [`Store::members`].
@@ -352,6 +373,21 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().drop_old_log(keep_ms).await
     }
 
+    /// See [`Store::save_rollups`].
+    async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
+        self.inner().save_rollups(rows).await
+    }
+
+    /// See [`Store::rollups`].
+    async fn rollups(&self, query: &RollupQuery, limit: u32) -> Result<Vec<RollupRow>, Error> {
+        self.inner().rollups(query, limit).await
+    }
+
+    /// See [`Store::delete_old_rollups`].
+    async fn delete_old_rollups(&self, keep_ms: i64, limit: u32) -> Result<u64, Error> {
+        self.inner().delete_old_rollups(keep_ms, limit).await
+    }
+
     /// See [`Store::notify`].
     async fn notify(&self, notification: Notification) -> Result<(), Error> {
         self.inner().notify(notification).await
@@ -378,6 +414,18 @@ pub trait StoreWrapper: Send + Sync + 'static {
     }
 }
 
+/// Awaits a call and observes it.
+async fn observed<T>(
+    wrapper: &impl StoreWrapper,
+    name: &'static str,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let begun = Instant::now();
+    let result = call.await;
+    wrapper.observe(name, begun.elapsed(), result.is_err());
+    result
+}
+
 #[async_trait]
 impl<T: StoreWrapper> Store for T {
     fn describe(&self) -> Description {
@@ -389,19 +437,19 @@ impl<T: StoreWrapper> Store for T {
     }
 
     async fn transact(&self, decision: Box<dyn Decision>) -> Result<Transaction, Error> {
-        StoreWrapper::transact(self, decision).await
+        observed(self, "transact", StoreWrapper::transact(self, decision)).await
     }
 
     async fn namespace(&self, name: &Name) -> Result<NamespaceId, Error> {
-        StoreWrapper::namespace(self, name).await
+        observed(self, "namespace", StoreWrapper::namespace(self, name)).await
     }
 
     async fn namespaces(&self) -> Result<Vec<(NamespaceId, Name)>, Error> {
-        StoreWrapper::namespaces(self).await
+        observed(self, "namespaces", StoreWrapper::namespaces(self)).await
     }
 
     async fn namespace_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
-        StoreWrapper::namespace_settings(self, namespace).await
+        observed(self, "namespace_settings", StoreWrapper::namespace_settings(self, namespace)).await
     }
 
     async fn configure_namespace(
@@ -409,19 +457,21 @@ impl<T: StoreWrapper> Store for T {
         namespace: NamespaceId,
         settings: NamespaceSettings,
     ) -> Result<(), Error> {
-        StoreWrapper::configure_namespace(self, namespace, settings).await
+        observed(self, "configure_namespace", StoreWrapper::configure_namespace(self, namespace, settings))
+            .await
     }
 
     async fn intern(&self, classes: &[Class]) -> Result<Vec<(ClassId, Class)>, Error> {
-        StoreWrapper::intern(self, classes).await
+        observed(self, "intern", StoreWrapper::intern(self, classes)).await
     }
 
     async fn classes_after(&self, after: ClassId) -> Result<Vec<(ClassId, Class)>, Error> {
-        StoreWrapper::classes_after(self, after).await
+        observed(self, "classes_after", StoreWrapper::classes_after(self, after)).await
     }
 
     async fn remove_unused_classes(&self, unused_ms: i64, limit: u32) -> Result<u64, Error> {
-        StoreWrapper::remove_unused_classes(self, unused_ms, limit).await
+        observed(self, "remove_unused_classes", StoreWrapper::remove_unused_classes(self, unused_ms, limit))
+            .await
     }
 
     async fn count_lanes(
@@ -430,11 +480,11 @@ impl<T: StoreWrapper> Store for T {
         lanes: &[Vec<ClassId>],
         bound: u64,
     ) -> Result<Vec<LaneCounts>, Error> {
-        StoreWrapper::count_lanes(self, namespace, lanes, bound).await
+        observed(self, "count_lanes", StoreWrapper::count_lanes(self, namespace, lanes, bound)).await
     }
 
     async fn fetch(&self, ids: &[ExecutionId], payloads: Payloads) -> Result<Vec<Stored>, Error> {
-        StoreWrapper::fetch(self, ids, payloads).await
+        observed(self, "fetch", StoreWrapper::fetch(self, ids, payloads)).await
     }
 
     async fn payload_sizes(
@@ -442,11 +492,11 @@ impl<T: StoreWrapper> Store for T {
         ids: &[ExecutionId],
         payloads: Payloads,
     ) -> Result<Vec<(ExecutionId, u64)>, Error> {
-        StoreWrapper::payload_sizes(self, ids, payloads).await
+        observed(self, "payload_sizes", StoreWrapper::payload_sizes(self, ids, payloads)).await
     }
 
     async fn head(&self, id: ExecutionId) -> Result<Option<Head>, Error> {
-        StoreWrapper::head(self, id).await
+        observed(self, "head", StoreWrapper::head(self, id)).await
     }
 
     async fn list(
@@ -456,27 +506,36 @@ impl<T: StoreWrapper> Store for T {
         limit: u32,
         payloads: Payloads,
     ) -> Result<ListPage, Error> {
-        StoreWrapper::list(self, filter, after, limit, payloads).await
+        observed(self, "list", StoreWrapper::list(self, filter, after, limit, payloads)).await
     }
 
     async fn count(&self, filter: &Filter, bound: u64) -> Result<u64, Error> {
-        StoreWrapper::count(self, filter, bound).await
+        observed(self, "count", StoreWrapper::count(self, filter, bound)).await
+    }
+
+    async fn depths(
+        &self,
+        namespace: NamespaceId,
+        ranges: &[ClassId],
+        bound: u64,
+    ) -> Result<Vec<Depth>, Error> {
+        observed(self, "depths", StoreWrapper::depths(self, namespace, ranges, bound)).await
     }
 
     async fn history_pages(&self, id: ExecutionId) -> Result<Vec<Vec<u8>>, Error> {
-        StoreWrapper::history_pages(self, id).await
+        observed(self, "history_pages", StoreWrapper::history_pages(self, id)).await
     }
 
     async fn ahead_of(&self, execution: &Execution, bound: u64) -> Result<u64, Error> {
-        StoreWrapper::ahead_of(self, execution, bound).await
+        observed(self, "ahead_of", StoreWrapper::ahead_of(self, execution, bound)).await
     }
 
     async fn sessions(&self, namespace: Option<NamespaceId>) -> Result<Vec<Session>, Error> {
-        StoreWrapper::sessions(self, namespace).await
+        observed(self, "sessions", StoreWrapper::sessions(self, namespace)).await
     }
 
     async fn fetch_flows(&self, ids: &[FlowId]) -> Result<Vec<Flow>, Error> {
-        StoreWrapper::fetch_flows(self, ids).await
+        observed(self, "fetch_flows", StoreWrapper::fetch_flows(self, ids)).await
     }
 
     async fn list_flows(
@@ -485,35 +544,39 @@ impl<T: StoreWrapper> Store for T {
         after: Option<FlowListPosition>,
         limit: u32,
     ) -> Result<Vec<Flow>, Error> {
-        StoreWrapper::list_flows(self, filter, after, limit).await
+        observed(self, "list_flows", StoreWrapper::list_flows(self, filter, after, limit)).await
+    }
+
+    async fn count_flows(&self, namespace: NamespaceId, state: FlowState, bound: u64) -> Result<u64, Error> {
+        observed(self, "count_flows", StoreWrapper::count_flows(self, namespace, state, bound)).await
     }
 
     async fn members(&self, page: Members) -> Result<Vec<Execution>, Error> {
-        StoreWrapper::members(self, page).await
+        observed(self, "members", StoreWrapper::members(self, page)).await
     }
 
     async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {
-        StoreWrapper::frames(self, stream, range, limit).await
+        observed(self, "frames", StoreWrapper::frames(self, stream, range, limit)).await
     }
 
     async fn stream(&self, stream: StreamName) -> Result<Option<Stream>, Error> {
-        StoreWrapper::stream(self, stream).await
+        observed(self, "stream", StoreWrapper::stream(self, stream)).await
     }
 
     async fn delete_old_frames(&self, limit: u32) -> Result<u64, Error> {
-        StoreWrapper::delete_old_frames(self, limit).await
+        observed(self, "delete_old_frames", StoreWrapper::delete_old_frames(self, limit)).await
     }
 
     async fn signals(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Signal>, Error> {
-        StoreWrapper::signals(self, of, after, limit).await
+        observed(self, "signals", StoreWrapper::signals(self, of, after, limit)).await
     }
 
     async fn steps(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<RecordedStep>, Error> {
-        StoreWrapper::steps(self, of, after, limit).await
+        observed(self, "steps", StoreWrapper::steps(self, of, after, limit)).await
     }
 
     async fn waitpoints(&self, of: ExecutionId, after: u32, limit: u32) -> Result<Vec<Waitpoint>, Error> {
-        StoreWrapper::waitpoints(self, of, after, limit).await
+        observed(self, "waitpoints", StoreWrapper::waitpoints(self, of, after, limit)).await
     }
 
     async fn list_waitpoints(
@@ -522,35 +585,35 @@ impl<T: StoreWrapper> Store for T {
         after: Option<WaitpointPosition>,
         limit: u32,
     ) -> Result<Vec<Waitpoint>, Error> {
-        StoreWrapper::list_waitpoints(self, filter, after, limit).await
+        observed(self, "list_waitpoints", StoreWrapper::list_waitpoints(self, filter, after, limit)).await
     }
 
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error> {
-        StoreWrapper::waitpoint(self, id).await
+        observed(self, "waitpoint", StoreWrapper::waitpoint(self, id)).await
     }
 
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
-        StoreWrapper::token_keys(self).await
+        observed(self, "token_keys", StoreWrapper::token_keys(self)).await
     }
 
     async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
-        StoreWrapper::api_key(self, digest).await
+        observed(self, "api_key", StoreWrapper::api_key(self, digest)).await
     }
 
     async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
-        StoreWrapper::api_keys(self, after, limit).await
+        observed(self, "api_keys", StoreWrapper::api_keys(self, after, limit)).await
     }
 
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
-        StoreWrapper::touch_api_keys(self, ids).await
+        observed(self, "touch_api_keys", StoreWrapper::touch_api_keys(self, ids)).await
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {
-        StoreWrapper::root_secret(self, new).await
+        observed(self, "root_secret", StoreWrapper::root_secret(self, new)).await
     }
 
     async fn fetch_gates(&self, ids: &[GateId]) -> Result<Vec<Gate>, Error> {
-        StoreWrapper::fetch_gates(self, ids).await
+        observed(self, "fetch_gates", StoreWrapper::fetch_gates(self, ids)).await
     }
 
     async fn list_gates(
@@ -560,7 +623,7 @@ impl<T: StoreWrapper> Store for T {
         after: Option<&Name>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
-        StoreWrapper::list_gates(self, namespace, kind, after, limit).await
+        observed(self, "list_gates", StoreWrapper::list_gates(self, namespace, kind, after, limit)).await
     }
 
     async fn due_gates_in(
@@ -569,31 +632,31 @@ impl<T: StoreWrapper> Store for T {
         after: Option<(Timestamp, GateId)>,
         limit: u32,
     ) -> Result<Vec<Gate>, Error> {
-        StoreWrapper::due_gates_in(self, scope, after, limit).await
+        observed(self, "due_gates", StoreWrapper::due_gates_in(self, scope, after, limit)).await
     }
 
     async fn held_by(&self, gate: GateId, bound: u64) -> Result<u64, Error> {
-        StoreWrapper::held_by(self, gate, bound).await
+        observed(self, "held_by", StoreWrapper::held_by(self, gate, bound)).await
     }
 
     async fn parts_of(&self, gate: &GateName, limit: u32) -> Result<Vec<Gate>, Error> {
-        StoreWrapper::parts_of(self, gate, limit).await
+        observed(self, "parts_of", StoreWrapper::parts_of(self, gate, limit)).await
     }
 
     async fn ledger(&self, gate: GateId, period: u32) -> Result<Vec<LedgerEntry>, Error> {
-        StoreWrapper::ledger(self, gate, period).await
+        observed(self, "ledger", StoreWrapper::ledger(self, gate, period)).await
     }
 
     async fn ledger_of(&self, execution: ExecutionId) -> Result<Vec<LedgerEntry>, Error> {
-        StoreWrapper::ledger_of(self, execution).await
+        observed(self, "ledger_of", StoreWrapper::ledger_of(self, execution)).await
     }
 
     async fn glance(&self) -> Result<Overview, Error> {
-        StoreWrapper::glance(self).await
+        observed(self, "glance", StoreWrapper::glance(self)).await
     }
 
     async fn overview(&self) -> Result<Overview, Error> {
-        StoreWrapper::overview(self).await
+        observed(self, "overview", StoreWrapper::overview(self)).await
     }
 
     async fn due_in(
@@ -603,7 +666,7 @@ impl<T: StoreWrapper> Store for T {
         after: Option<(Timestamp, ExecutionId)>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        StoreWrapper::due_in(self, scope, kind, after, limit).await
+        observed(self, "due", StoreWrapper::due_in(self, scope, kind, after, limit)).await
     }
 
     async fn expired_leases_in(
@@ -612,7 +675,7 @@ impl<T: StoreWrapper> Store for T {
         after: Option<ExecutionId>,
         limit: u32,
     ) -> Result<Vec<DueRow>, Error> {
-        StoreWrapper::expired_leases_in(self, scope, after, limit).await
+        observed(self, "expired_leases", StoreWrapper::expired_leases_in(self, scope, after, limit)).await
     }
 
     async fn due_flows_in(
@@ -622,7 +685,7 @@ impl<T: StoreWrapper> Store for T {
         after: Option<(Timestamp, FlowId)>,
         limit: u32,
     ) -> Result<Vec<DueFlow>, Error> {
-        StoreWrapper::due_flows_in(self, scope, kind, after, limit).await
+        observed(self, "due_flows", StoreWrapper::due_flows_in(self, scope, kind, after, limit)).await
     }
 
     async fn outbox_in(
@@ -633,27 +696,39 @@ impl<T: StoreWrapper> Store for T {
         after: Option<(Timestamp, Uuid)>,
         limit: u32,
     ) -> Result<Vec<OutboxRow>, Error> {
-        StoreWrapper::outbox_in(self, scope, kind, stale_ms, after, limit).await
+        observed(self, "outbox", StoreWrapper::outbox_in(self, scope, kind, stale_ms, after, limit)).await
     }
 
     async fn unseen_sessions(&self, unseen_ms: i64, limit: u32) -> Result<Vec<SessionId>, Error> {
-        StoreWrapper::unseen_sessions(self, unseen_ms, limit).await
+        observed(self, "unseen_sessions", StoreWrapper::unseen_sessions(self, unseen_ms, limit)).await
     }
 
     async fn delete_expired_keys(&self, limit: u32) -> Result<u64, Error> {
-        StoreWrapper::delete_expired_keys(self, limit).await
+        observed(self, "delete_expired_keys", StoreWrapper::delete_expired_keys(self, limit)).await
     }
 
     async fn log_page(&self, after: i64, limit: LogLimit) -> Result<Entries, Error> {
-        StoreWrapper::log_page(self, after, limit).await
+        observed(self, "log_page", StoreWrapper::log_page(self, after, limit)).await
     }
 
     async fn drop_old_log(&self, keep_ms: i64) -> Result<u64, Error> {
-        StoreWrapper::drop_old_log(self, keep_ms).await
+        observed(self, "drop_old_log", StoreWrapper::drop_old_log(self, keep_ms)).await
+    }
+
+    async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
+        observed(self, "save_rollups", StoreWrapper::save_rollups(self, rows)).await
+    }
+
+    async fn rollups(&self, query: &RollupQuery, limit: u32) -> Result<Vec<RollupRow>, Error> {
+        observed(self, "rollups", StoreWrapper::rollups(self, query, limit)).await
+    }
+
+    async fn delete_old_rollups(&self, keep_ms: i64, limit: u32) -> Result<u64, Error> {
+        observed(self, "delete_old_rollups", StoreWrapper::delete_old_rollups(self, keep_ms, limit)).await
     }
 
     async fn notify(&self, notification: Notification) -> Result<(), Error> {
-        StoreWrapper::notify(self, notification).await
+        observed(self, "notify", StoreWrapper::notify(self, notification)).await
     }
 
     async fn next_notification(&self) -> Option<Notification> {
@@ -661,11 +736,11 @@ impl<T: StoreWrapper> Store for T {
     }
 
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
-        StoreWrapper::figures(self).await
+        observed(self, "figures", StoreWrapper::figures(self)).await
     }
 
     async fn ping(&self) -> Result<(), Error> {
-        StoreWrapper::ping(self).await
+        observed(self, "ping", StoreWrapper::ping(self)).await
     }
 
     async fn close(&self) {

@@ -74,11 +74,11 @@ pub use selvedge_core::submission::When;
 pub use selvedge_core::suspension::ResumedBy;
 pub use selvedge_core::{
     Backoff, Draft, ExecutionId, FailureClass, FlowId, Name, Outcome, Policy, Refusal, Retry, Timestamp,
-    WaitpointId,
+    TraceParent, WaitpointId,
 };
 pub use selvedge_engine::{
     Aborted, Ended, Error, FlowEnded, FlowView, Frames, GrownFlow, Intervals, Namespace, Options,
-    ReconcilerScope, StreamTail, UnknownReconciler, View,
+    ReconcilerScope, Span, SpanSink, StreamTail, UnknownReconciler, View,
 };
 pub use selvedge_postgres::Settings as PostgresSettings;
 pub use selvedge_store as store;

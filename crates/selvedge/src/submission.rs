@@ -1,6 +1,8 @@
 //! The builder of a submission.
 
-use crate::{Amount, Backoff, Draft, Error, Name, Namespace, Refusal, Retry, Submitted, Timestamp, When};
+use crate::{
+    Amount, Backoff, Draft, Error, Name, Namespace, Refusal, Retry, Submitted, Timestamp, TraceParent, When,
+};
 use bytes::Bytes;
 use serde::Serialize;
 use std::time::Duration;
@@ -165,6 +167,12 @@ impl Submission {
     /// Adds a tag by which the execution can be found. Default: none.
     pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.draft.tags.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the span that submits the execution, whose trace the execution belongs to. Default: none.
+    pub fn trace(mut self, trace: TraceParent) -> Self {
+        self.draft.trace = Some(trace);
         self
     }
 

@@ -11,6 +11,7 @@ mod files;
 mod hostile;
 mod logs;
 mod memory;
+mod metrics;
 mod ownership;
 mod readiness;
 mod refusals;
@@ -22,5 +23,7 @@ mod settings;
 mod subscribers;
 mod support;
 mod tls;
+#[cfg(feature = "otlp")]
+mod traces;
 mod versions;
 mod worker;

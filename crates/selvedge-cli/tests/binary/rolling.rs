@@ -71,7 +71,8 @@ impl Client {
         let (_, stream) = self.connections[index].as_mut().expect("it was connected");
         let body = body.to_string();
         // Heartbeats and reports have other means to be repeated.
-        let key = if path.ends_with("/report") { String::new() } else { format!("idempotency-key: {key}\r\n") };
+        let key =
+            if path.ends_with("/report") { String::new() } else { format!("idempotency-key: {key}\r\n") };
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: {address}\r\n{key}content-length: {}\r\n\r\n{body}",
             body.len()

@@ -148,6 +148,11 @@ macro_rules! conformance_cases {
                 a_stream_is_deleted_with_its_execution_and_with_no_other
                 a_decision_that_is_begun_again_appends_once
             }
+            execution::stats: {
+                rollups_are_replaced_by_their_key_and_listed_in_its_order
+                old_rollups_are_deleted_in_bounded_pages
+                live_executions_are_counted_by_class_and_state_with_the_oldest
+            }
             execution::lanes: {
                 lanes_are_counted_by_their_waiting_and_active_executions
             }

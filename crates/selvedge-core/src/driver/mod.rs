@@ -89,6 +89,8 @@ pub struct Summary {
     pub ready: Vec<ClassId>,
     /// Lanes that may admit more: slots were given back to them, or they were configured.
     pub opened_lanes: Vec<GateName>,
+    /// Executions whose lease ended, each with the time of its claim.
+    pub ended_leases: Vec<(ExecutionId, Timestamp)>,
 }
 
 impl<H: Host> Driver<H> {
@@ -406,6 +408,7 @@ impl<H: Host> Driver<H> {
             now: self.work.now(),
             ready: self.work.classes_left_waiting(),
             opened_lanes: self.work.opened_lanes(),
+            ended_leases: self.work.take_ended_leases(),
         };
         let changes = std::mem::replace(&mut self.work, Work::new(Entropy::seeded(0))).finish();
         let saved = Saved { found: self.search.found(), cached: self.cached.ids() };

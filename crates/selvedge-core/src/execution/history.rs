@@ -8,7 +8,7 @@
 
 use crate::fact::{Fact, Failure, LeaseRef, Next};
 use crate::text::shortened;
-use crate::{Name, Timestamp};
+use crate::{Name, Outcome, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The most bytes of history in a row; beyond it, older lines move to a page.
@@ -218,6 +218,20 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
     Some((attempt, AttemptEnd { digest, next }))
 }
 
+/// Returns the outcome with which a fact ends its execution; none if the execution goes on.
+pub fn outcome(fact: &Fact) -> Option<Outcome> {
+    let next = match fact {
+        Fact::Cancelled { .. } => return Some(Outcome::Cancelled),
+        Fact::DeadlinePassed { .. } | Fact::StartByPassed => return Some(Outcome::Expired),
+        Fact::SuspensionTimedOut { next, .. } | Fact::Joined { next, .. } => *next,
+        other => attempt_end(other)?.1.next,
+    };
+    match next {
+        Next::Terminal(outcome) => Some(outcome),
+        Next::Waiting | Next::Delayed(_) | Next::Suspended => None,
+    }
+}
+
 /// An attempt, derived from the history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
@@ -266,7 +280,24 @@ pub fn attempts(lines: &[HistoryLine], latest: Option<&Failure>) -> Vec<Attempt>
     attempts
 }
 
-fn attempt_outcome(fact: &Fact) -> &'static str {
+/// The public names of the outcomes of attempts.
+pub const ATTEMPT_OUTCOMES: [&str; 12] = [
+    "completed",
+    "failed",
+    "timeout",
+    "interrupted",
+    "delayed",
+    "released",
+    "suspended",
+    "breached",
+    "orphaned",
+    "revoked",
+    "cancelled",
+    "expired",
+];
+
+/// Returns the public name of the outcome of the attempt that a fact ends; empty if it ends none.
+pub fn attempt_outcome(fact: &Fact) -> &'static str {
     match fact {
         Fact::Completed { .. } => "completed",
         Fact::Failed { .. } => "failed",

@@ -14,6 +14,7 @@ use crate::suspension::ResumedBy;
 use crate::wiring::{Node, Wiring};
 use crate::{
     ClassId, ExecutionId, FlowId, History, Name, NamespaceId, Outcome, Policy, Refusal, State, Timestamp,
+    TraceParent,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -95,6 +96,9 @@ pub struct Spec {
     /// The gates that must admit it.
     #[serde(skip_serializing_if = "RequiredGates::is_empty", rename = "draws")]
     pub required_gates: RequiredGates,
+    /// The span that submitted it, if the submission named one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceParent>,
 }
 
 /// Changing fields that most executions leave at their defaults.

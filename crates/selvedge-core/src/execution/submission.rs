@@ -5,7 +5,7 @@ use crate::gate::{LIMIT_MAX, RequiredGates};
 use crate::json::check_limits;
 use crate::name::{KEY_LIMIT, LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT, check_text};
 use crate::policy::DEFAULT_IDEMPOTENCY_WINDOW_MS;
-use crate::{Backoff, Class, ExecutionId, Name, NamespaceId, Policy, Refusal, Timestamp};
+use crate::{Backoff, Class, ExecutionId, Name, NamespaceId, Policy, Refusal, Timestamp, TraceParent};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,6 +87,9 @@ pub struct Draft {
     pub required_gates: RequiredGates,
     /// The places of the names of budgets and quotas in the request. Default: in the lists of this submission.
     pub gate_pointers: Option<Arc<GatePointers>>,
+    /// The span that submits the execution. Not part of the content: a repeated submission may have another one. Default:
+    /// none.
+    pub trace: Option<TraceParent>,
 }
 
 impl Draft {
@@ -109,6 +112,7 @@ impl Draft {
             namespace_retention_ms: None,
             required_gates: RequiredGates::default(),
             gate_pointers: None,
+            trace: None,
         }
     }
 
@@ -152,6 +156,7 @@ impl Draft {
             policy: Policy { retention_ms, ..self.policy },
             required_gates: self.required_gates,
             gate_pointers: self.gate_pointers,
+            trace: self.trace,
             input: self.input,
             digest,
         })
@@ -176,6 +181,7 @@ impl Draft {
             namespace_retention_ms: _,
             required_gates,
             gate_pointers: _,
+            trace: _,
         } = self;
         let mut digest = Digest::new();
         digest.text(kind);
@@ -226,6 +232,7 @@ pub struct Submission {
     pub(crate) policy: Policy,
     pub(crate) required_gates: RequiredGates,
     pub(crate) gate_pointers: Option<Arc<GatePointers>>,
+    pub(crate) trace: Option<TraceParent>,
     pub(crate) input: Bytes,
     pub(crate) digest: u64,
 }

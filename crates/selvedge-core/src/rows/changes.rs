@@ -10,7 +10,7 @@ use crate::rows::HistoryPage;
 use crate::stream::{Frame, Stream, StreamName};
 use crate::table::{Entries, Guarded};
 use crate::token::{TokenKey, TokenKeyId};
-use crate::{ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Waitpoint};
+use crate::{Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Signal, Step, Waitpoint};
 
 /// The changes of a decision. A store saves all of them or none, in the order of the fields.
 ///
@@ -91,6 +91,17 @@ impl UnreadWrites {
 }
 
 impl Changes {
+    /// Returns an inserted or updated execution. Both are in the order of their ids.
+    pub fn row(&self, id: ExecutionId) -> Option<&Execution> {
+        let updated = &self.executions.updated;
+        if let Ok(index) = updated.binary_search_by_key(&id, |row| row.execution.id) {
+            return updated.get(index).map(|row| &row.execution);
+        }
+        let inserted = &self.executions.inserted;
+        let index = inserted.binary_search_by_key(&id, |row| row.execution.id).ok()?;
+        inserted.get(index).map(|row| &row.execution)
+    }
+
     /// Reports whether there is nothing to save.
     pub fn is_empty(&self) -> bool {
         let Changes {

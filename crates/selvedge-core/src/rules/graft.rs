@@ -234,8 +234,10 @@ impl Graft<'_> {
         let mut row = new_row(self.namespace, id, class, &planned.submission, now);
         let mut spec = (*row.spec).clone();
         spec.node = Some(node);
-        if self.parent.is_some() {
+        if let Some((parent, _)) = self.parent {
             spec.digest = Some(planned.digest);
+            let of_parent = || work.find(parent).ok().flatten().and_then(|parent| parent.spec.trace);
+            spec.trace = spec.trace.or_else(of_parent);
         }
         row.spec = spec.into();
         row.flow = Some(self.flow);

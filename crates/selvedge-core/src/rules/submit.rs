@@ -344,6 +344,7 @@ pub(super) fn new_row(
             digest: submission.id.map(|_| submission.digest),
             node: None,
             required_gates: submission.required_gates.clone(),
+            trace: submission.trace,
         }),
         tags: submission.tags.clone(),
         version: 1,

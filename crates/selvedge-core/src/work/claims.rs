@@ -132,3 +132,18 @@ impl Work {
         classes
     }
 }
+
+/// Reports whether a cause makes an execution waiting, rather than changing one that already is.
+pub(super) fn becomes_waiting(cause: crate::transition::Cause) -> bool {
+    use crate::transition::Cause;
+    !matches!(
+        cause,
+        Cause::Tag
+            | Cause::Prioritise
+            | Cause::UpstreamChange
+            | Cause::Wire
+            | Cause::Signal
+            | Cause::Waitpoint
+            | Cause::Await
+    )
+}

@@ -1,7 +1,7 @@
 //! The context of a transaction besides its rows: its clock, its classes, and the executions it has requested.
 
 use super::{LaneShares, Work};
-use crate::{ClaimScope, ClassId, Classes, Entropy, ExecutionId, Name};
+use crate::{ClaimScope, ClassId, Classes, Entropy, ExecutionId, Name, Timestamp};
 use std::sync::Arc;
 
 /// The context of a transaction before it loads anything.
@@ -33,6 +33,11 @@ impl Work {
     /// Reports whether a lane may be configured, so that lanes must be read.
     pub fn expects_lanes(&self) -> bool {
         self.expects_lanes
+    }
+
+    /// Takes the executions whose lease ended, each with the time of its claim.
+    pub fn take_ended_leases(&mut self) -> Vec<(ExecutionId, Timestamp)> {
+        std::mem::take(&mut self.ended_leases)
     }
 
     /// Replaces the known classes.

@@ -64,6 +64,8 @@ pub struct Work {
     readied: i64,
     /// Executions that ended or reopened in this transaction and whose downstreams have not been updated yet.
     unpropagated: BTreeSet<ExecutionId>,
+    /// Executions whose lease ended in this transaction, each with the time of its claim.
+    ended_leases: Vec<(ExecutionId, Timestamp)>,
     /// Stored versions of executions that this transaction deletes and inserts again under the same id.
     replaced: Vec<(ExecutionId, u32)>,
     history_pages: Vec<HistoryPage>,
@@ -155,6 +157,7 @@ impl Work {
             ready: claims::Ready::default(),
             readied: 0,
             unpropagated: BTreeSet::new(),
+            ended_leases: Vec::new(),
             replaced: Vec::new(),
             history_pages: Vec::new(),
             tags: Difference::default(),
@@ -348,11 +351,15 @@ impl Work {
         let (now, was_changed) = (self.now, self.is_changed(id));
         let row = &mut self.executions.change(&id).expect("a rule changes rows that it has loaded").row;
         let (from, old_order) = (row.state.name(), row.claim_order());
+        let claimed_at = row.state.lease().map(|lease| lease.claimed_at);
         let before = matches!(fact, Fact::Tagged { .. }).then(|| row.tags.clone());
         edit(row);
         let to = row.state.name();
         let cause = fact.cause().expect("a change has a cause");
         assert!(allowed(Some(from), cause, to), "{cause:?} may not take {id} from {from:?} to {to:?}");
+        if let Some(claimed_at) = claimed_at.filter(|_| to != StateName::Active) {
+            self.ended_leases.push((id, claimed_at));
+        }
         let ended_or_reopened = row.state.outcome().is_some() != from.outcome().is_some();
         if ended_or_reopened {
             row.ended_at = row.state.outcome().map(|_| now);
@@ -521,7 +528,7 @@ impl Work {
         // An execution that a gate releases for the second time keeps its place. Fairness lines take turns by the time.
         let keeps_place = row.detail.place.is_some()
             && matches!(&fact, Fact::Admitted { gate } if gate.kind != GateKind::Fair);
-        if row.state == State::Waiting && !keeps_place && fact.cause().is_some_and(becomes_waiting) {
+        if row.state == State::Waiting && !keeps_place && fact.cause().is_some_and(claims::becomes_waiting) {
             row.ready_order = Timestamp::from_micros(self.now.micros() + self.readied);
             self.readied += 1;
         }
@@ -574,21 +581,6 @@ impl Work {
             self.ready.insert(&self.classes, entry.row.class, entry.row.claim_order());
         }
     }
-}
-
-/// Reports whether a cause makes an execution waiting, rather than changing one that already is.
-fn becomes_waiting(cause: crate::transition::Cause) -> bool {
-    use crate::transition::Cause;
-    !matches!(
-        cause,
-        Cause::Tag
-            | Cause::Prioritise
-            | Cause::UpstreamChange
-            | Cause::Wire
-            | Cause::Signal
-            | Cause::Waitpoint
-            | Cause::Await
-    )
 }
 
 fn tag_entry(row: &Execution, name: &str, value: &str) -> TagEntry {

@@ -20,6 +20,7 @@ use super::host::EngineHost;
 use super::schedule::{Footprint, QueuedTask, STUCK_AFTER, Schedule};
 use super::task::{CommitTask, new_task, receive};
 use crate::Error;
+use crate::metrics::Metrics;
 use crate::notify::{Tail, Waiters};
 use crate::registry::Registry;
 use crate::sync::lock;
@@ -118,6 +119,11 @@ impl Committer {
     /// The names that this process has interned.
     pub fn registry(&self) -> &Registry {
         &self.host.registry
+    }
+
+    /// The counters of what is committed.
+    pub fn metrics(&self) -> &Metrics {
+        &self.host.metrics
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -317,14 +323,19 @@ impl Committer {
         tasks: Vec<Box<dyn CommitTask>>,
         patience: Option<Duration>,
     ) -> (Vec<Box<dyn CommitTask>>, Result<Transaction, selvedge_store::Error>) {
+        let count = tasks.len();
         let batch = Batch::new(self.host.clone(), tasks, patience);
         let history = self.store.history();
+        let begun = Instant::now();
         let transaction = self.store.transact(Box::new(batch.clone())).await;
         self.health.record(&transaction);
+        self.host.metrics.batch(count, begun.elapsed(), transaction.is_ok());
         let FinishedBatch { mut tasks, handed_over, effects } = batch.finish();
         match transaction {
             Ok(transaction) => {
                 self.batches.fetch_add(1, Ordering::Relaxed);
+                self.host.metrics.record(&effects.observations, &self.host.registry);
+                transaction.entry.iter().for_each(|entry| self.sinks.tail.appended(*entry));
                 let emptied_flows = transaction.emptied.clone();
                 let follow_up = FollowUp { outbox: effects.outbox.clone(), emptied_flows };
                 if !follow_up.is_empty() {
@@ -341,6 +352,9 @@ impl Committer {
     /// After the commit: fills the lease cache, wakes the waiters of this process, and notifies the other servers. A
     /// crash before this loses only wake-ups: the other servers find the committed rows by polling.
     fn apply_effects(&self, effects: CommitEffects, history: u64) {
+        if let Some(sink) = &self.host.spans {
+            sink.send(effects.spans);
+        }
         self.host.cache.add(effects.leased, history);
         self.wake_local(&effects.notification);
         effects.ended_attempts.iter().for_each(|id| self.waiters.wake_stream(*id));

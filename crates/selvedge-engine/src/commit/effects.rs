@@ -1,6 +1,8 @@
 //! The effects of a commit on the rest of the engine: notifications, cache entries, outbox rows and the next due time.
 
 use super::host::EngineHost;
+use super::observations::Observations;
+use crate::traces::{Span, ended_spans};
 use selvedge_core::driver::Summary;
 use selvedge_core::fact::{Fact, Next};
 use selvedge_core::gate::GateKind;
@@ -24,6 +26,10 @@ pub struct CommitEffects {
     pub outbox: Vec<OutboxRow>,
     /// The earliest time at which a row of the batch is due, and the time of the batch.
     pub next_due: Option<(Timestamp, Timestamp)>,
+    /// What the batch changed, for metrics.
+    pub observations: Observations,
+    /// The spans that the batch ended, if they are published.
+    pub spans: Vec<Span>,
 }
 
 impl CommitEffects {
@@ -31,6 +37,11 @@ impl CommitEffects {
     /// the save fails: both only steer scheduling and locking, and are never taken back.
     pub fn of(changes: &Changes, summary: Summary, host: &EngineHost) -> CommitEffects {
         let registry = &host.registry;
+        let observations = Observations::of(changes, &summary);
+        let spans = match &host.spans {
+            Some(_) => ended_spans(changes, &summary, &registry.classes()),
+            None => Vec::new(),
+        };
         let rows = || {
             let inserted = changes.executions.inserted.iter().map(|row| &row.execution);
             inserted.chain(changes.executions.updated.iter().map(|row| &row.execution))
@@ -73,6 +84,8 @@ impl CommitEffects {
             leased: rows().filter(|row| matches!(row.state, State::Active(_))).cloned().collect(),
             outbox: changes.outbox.written.clone(),
             next_due: live_due.map(|due| due.at).chain(gates_due).min().map(|at| (at, summary.now)),
+            observations,
+            spans,
         }
     }
 }

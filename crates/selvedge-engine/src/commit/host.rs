@@ -4,7 +4,9 @@ use super::lease_cache::LeaseCache;
 use super::refusals::Refusals;
 use super::task::CommitTask;
 use super::waiting_claims::WaitingClaims;
+use crate::metrics::Metrics;
 use crate::registry::Registry;
+use crate::traces::SpanSink;
 use selvedge_core::driver::{Admission, Host};
 use selvedge_core::gate::GateName;
 use selvedge_core::work::LaneShares;
@@ -23,6 +25,10 @@ pub struct EngineHost {
     pub waiting: Arc<WaitingClaims>,
     /// Gates that have lately refused many executions.
     pub refusals: Arc<Refusals>,
+    /// Counts what is committed.
+    pub metrics: Arc<Metrics>,
+    /// Receives the spans of executions and attempts that ended, if they are published.
+    pub spans: Option<SpanSink>,
 }
 
 impl Host for EngineHost {

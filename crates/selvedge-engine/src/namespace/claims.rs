@@ -51,8 +51,11 @@ impl Namespace {
     /// at once when its worker is asked to drain, departs or is superseded, on any server of the store.
     pub async fn claim_as_worker(&self, wanted: ClaimWait) -> Result<ClaimResult, Error> {
         let claim = wanted.claim.check(self.id, wanted.call_key)?;
+        let asked = std::time::Instant::now();
         let deadline = Instant::now() + wanted.wait.min(WAIT_MAX);
-        self.claim_until(claim, deadline).await
+        let result = self.claim_until(claim, deadline).await?;
+        self.inner().metrics.claimed(&result.claimed, asked, &self.inner().registry);
+        Ok(result)
     }
 
     async fn claim_until(&self, mut claim: Claim, deadline: Instant) -> Result<ClaimResult, Error> {

@@ -18,6 +18,7 @@ mod relatives;
 mod reports;
 mod settings;
 mod signals;
+mod stats;
 mod streams;
 mod submissions;
 mod workers;
@@ -36,6 +37,7 @@ pub use record_pages::RecordPage;
 pub use relatives::Relation;
 pub use reports::ReportItem;
 pub(crate) use signals::load_secret;
+pub use stats::{LaneMinute, StatsQuery};
 pub use streams::{Frames, StreamTail};
 pub use workers::{HeartbeatResult, WorkerView};
 

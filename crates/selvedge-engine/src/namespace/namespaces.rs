@@ -99,6 +99,7 @@ impl Namespaces {
         }
         let check = |(member, _): &(Namespace, u32)| wanted.claim.clone().check(member.id(), None);
         let mut claims: Vec<Claim> = self.members.iter().map(check).collect::<Result<_, _>>()?;
+        let asked = std::time::Instant::now();
         let deadline = Instant::now() + wanted.wait.min(WAIT_MAX);
         let waiting = &self.engine.inner.waiting;
         let mut woken = false;
@@ -133,6 +134,8 @@ impl Namespaces {
                     self.forget(&claims);
                 }
                 self.homes.learn(&round.claimed);
+                let inner = &self.engine.inner;
+                inner.metrics.claimed(&round.claimed, asked, &inner.registry);
                 return Ok(ClaimResult { claimed: round.claimed, drain: drains, duplicate: false });
             }
             let (Some((first, _)), Some(claim)) = (self.members.first(), claims.first()) else {

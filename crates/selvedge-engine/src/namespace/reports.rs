@@ -8,6 +8,7 @@ use selvedge_core::rules::claim::{ClaimDraft, Claimed, Nothing};
 use selvedge_core::rules::gates::budget::Breach;
 use selvedge_core::rules::report::{Fence, Op, Report, Reported, Reports};
 use selvedge_core::state::StateName;
+use std::time::Instant;
 
 /// One report of a worker: the fence, an optional operation id for retries, and the operation. An error is a refusal
 /// from before this call.
@@ -32,6 +33,7 @@ impl Namespace {
         ops: Vec<ReportItem>,
         next: Option<ClaimDraft>,
     ) -> Result<(Vec<Result<Reported, Refusal>>, Result<ClaimResult, Refusal>), Error> {
+        let asked = Instant::now();
         let claim = next.map(|next| next.check(self.id, None)).transpose()?;
         let mut results: Vec<Option<Result<Reported, Refusal>>> = Vec::with_capacity(ops.len());
         let mut reports = Vec::with_capacity(ops.len());
@@ -79,6 +81,7 @@ impl Namespace {
         if claims.nothing == Some(Nothing::Ready) {
             self.inner().waiting.record_empty(&claim, watermark);
         }
+        self.inner().metrics.claimed(&claims.claimed, asked, &self.inner().registry);
         Ok((results, Ok(ClaimResult { claimed: claims.claimed, drain: claims.drain, duplicate: false })))
     }
 

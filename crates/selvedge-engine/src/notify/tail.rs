@@ -15,7 +15,7 @@ use selvedge_store::{Entry, Error, LogLimit, Store};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinHandle;
 
@@ -41,6 +41,10 @@ pub struct Tail {
     segments: broadcast::Sender<Segment>,
     recent: Mutex<RecentRuns>,
     read_upto: AtomicI64,
+    /// The highest entry number that this process has written.
+    appended: AtomicI64,
+    /// The last time at which the reader had read everything that this process had written before.
+    caught_up_at: Mutex<Instant>,
     wake: Notify,
     subscribed: Notify,
 }
@@ -118,6 +122,8 @@ impl Tail {
             segments,
             recent: Mutex::default(),
             read_upto: AtomicI64::new(0),
+            appended: AtomicI64::new(0),
+            caught_up_at: Mutex::new(Instant::now()),
             wake,
             subscribed,
         });
@@ -128,6 +134,26 @@ impl Tail {
     /// Wakes the reader: this or another server wrote to the log. A wake-up during a read is kept for the next one.
     pub fn wake(&self) {
         self.wake.notify_one();
+    }
+
+    /// Records that this process wrote an entry.
+    pub fn appended(&self, entry: i64) {
+        self.appended.fetch_max(entry, Ordering::Relaxed);
+    }
+
+    /// Returns the number of entries that this process has written and the reader has not read, and the time for which it
+    /// has been behind, in seconds. Zero while there are no subscribers.
+    pub fn lag(&self) -> (i64, f64) {
+        let behind = self.appended.load(Ordering::Relaxed) - self.read_upto();
+        match behind > 0 && self.subscribers() > 0 {
+            true => (behind, lock(&self.caught_up_at).elapsed().as_secs_f64()),
+            false => (0, 0.0),
+        }
+    }
+
+    /// Returns the number of subscribers.
+    pub fn subscribers(&self) -> usize {
+        self.segments.receiver_count()
     }
 
     /// Subscribes to every segment read from now on.
@@ -204,6 +230,7 @@ async fn follow(tail: Arc<Tail>, interval: Duration) {
             *lock(&tail.recent) = RecentRuns::default();
             tail.subscribed.notified().await;
         }
+        let (appended, read_at) = (tail.appended.load(Ordering::Relaxed), Instant::now());
         match tail.read(after).await {
             Ok(Read::Entries { after: before, position, entries, more }) => {
                 broken = false;
@@ -217,6 +244,9 @@ async fn follow(tail: Arc<Tail>, interval: Duration) {
                 }
                 if upto > before || after.is_none() {
                     tail.send_entries(before, entries);
+                }
+                if upto >= appended {
+                    *lock(&tail.caught_up_at) = read_at;
                 }
                 after = Some(position);
                 if more {

@@ -16,6 +16,7 @@ mod gate_release;
 mod lease_expiry;
 mod log_window;
 mod retention;
+mod rollup_window;
 mod runtime;
 mod scans;
 mod suspension_timeout;
@@ -23,7 +24,7 @@ mod unused_classes;
 mod waitpoint_expiry;
 mod worker_liveness;
 
-pub use runtime::{Aborted, Supervisor};
+pub use runtime::{Aborted, ReconcilerStatus, Supervisor};
 
 use crate::Error;
 use async_trait::async_trait;
@@ -58,6 +59,7 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(worker_liveness::WorkerLiveness),
         Arc::new(retention::Retention),
         Arc::new(log_window::LogWindow),
+        Arc::new(rollup_window::RollupWindow),
         Arc::new(unused_classes::UnusedClasses),
     ]
 }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use selvedge_engine::core::filter::Payloads;
+use selvedge_engine::core::rollup::RollupRow;
 use selvedge_engine::core::stream::{Frame, FrameRange, StreamName};
 use selvedge_engine::core::{DueKind, ExecutionId, Timestamp};
 use selvedge_engine::store::{
@@ -28,6 +29,8 @@ pub enum Call {
     LogBeginning,
     /// [`Store::frames`].
     Frames,
+    /// [`Store::save_rollups`].
+    SaveRollups,
 }
 
 /// The behaviour of a faulty call.
@@ -182,6 +185,11 @@ impl StoreWrapper for FaultyStore {
             true => self.store.log_page(after, limit).await,
             false => Ok(Entries { upto: after, ..Entries::default() }),
         }
+    }
+
+    async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
+        self.apply_fault(Call::SaveRollups).await?;
+        self.store.save_rollups(rows).await
     }
 
     async fn frames(&self, stream: StreamName, range: FrameRange, limit: u32) -> Result<Vec<Frame>, Error> {

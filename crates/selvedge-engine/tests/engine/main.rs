@@ -11,6 +11,7 @@ mod handover;
 mod keys;
 mod lists;
 mod many_names;
+mod metrics;
 mod namespaces;
 mod payloads;
 mod replay;

@@ -6,6 +6,7 @@ mod flows;
 pub mod glance;
 pub mod list;
 mod names;
+mod stats;
 
 use crate::PostgresStore;
 use crate::connection::pipeline::{Parameters, as_refs};

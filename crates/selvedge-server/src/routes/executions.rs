@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use selvedge_core::filter::Payloads;
 use selvedge_core::rules::submit::Submitted;
-use selvedge_core::{Draft, Execution, Refusal};
+use selvedge_core::{Draft, Execution, Refusal, TraceParent};
 use selvedge_engine::{Error, Namespace, View};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const CONCURRENT_READS: usize = 16;
 /// `POST /v1/executions`
 pub async fn submit(caller: Caller, body: RequestBody) -> HandlerResult {
     let call_key = body.call_key()?;
-    let draft = read_submission(body.fields()?)?;
+    let draft = read_submission(body.fields()?, body.trace())?;
     let submitted = caller.namespace.submit_many(vec![Ok(draft)], call_key).await?;
     let submitted = submitted.into_iter().next().ok_or(Error::Closed)??;
     let duplicate = submitted.duplicate;
@@ -47,7 +47,7 @@ pub async fn submit(caller: Caller, body: RequestBody) -> HandlerResult {
 /// `POST /v1/executions/batch`
 pub async fn submit_batch(caller: Caller, body: RequestBody<LARGE_BODY>) -> HandlerResult {
     let call_key = body.call_key()?;
-    let drafts = read_batch(body.fields()?)?;
+    let drafts = read_batch(body.fields()?, body.trace())?;
     drop(body);
     let submitted = caller.namespace.submit_many(drafts, call_key).await?;
     // A mismatch of the `Idempotency-Key` refuses the whole batch, not its first item.
@@ -108,11 +108,14 @@ fn write_result(out: &mut Vec<u8>, (index, result): (usize, Result<(View, bool),
 }
 
 /// Reads the submissions of a batch. An invalid one is refused on its own.
-fn read_batch(mut fields: Fields<'_>) -> Result<Vec<Result<Draft, Refusal>>, Refusal> {
+fn read_batch(
+    mut fields: Fields<'_>,
+    trace: Option<TraceParent>,
+) -> Result<Vec<Result<Draft, Refusal>>, Refusal> {
     let items = fields.array_of_at_most("executions", BATCH_MAX)?;
     let items = fields.require("executions", items)?;
     fields.finish()?;
-    let parse = |raw| Fields::from_value(raw, "").and_then(read_submission);
+    let parse = |raw| Fields::from_value(raw, "").and_then(|fields| read_submission(fields, trace));
     Ok(items.into_iter().map(parse).collect())
 }
 

@@ -20,14 +20,14 @@ use selvedge_core::flow::{CancelMode, FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::submit_flow::FlowDraft;
-use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Refusal};
+use selvedge_core::{ExecutionId, FlowId, Name, NamespaceId, Refusal, TraceParent};
 use selvedge_engine::{Error, FlowView, Namespace};
 use std::time::Duration;
 
 /// `POST /v1/flows`
 pub async fn submit(caller: Caller, body: RequestBody<LARGE_BODY>) -> HandlerResult {
     let call_key = body.call_key()?;
-    let draft = read_flow(body.fields()?)?;
+    let draft = read_flow(body.fields()?, body.trace())?;
     drop(body);
     let namespace = &caller.namespace;
     let grown = namespace.submit_flow(draft, call_key).await?;
@@ -43,8 +43,9 @@ pub async fn submit(caller: Caller, body: RequestBody<LARGE_BODY>) -> HandlerRes
     }))
 }
 
-fn read_flow(mut fields: Fields<'_>) -> Result<FlowDraft, Refusal> {
+fn read_flow(mut fields: Fields<'_>, trace: Option<TraceParent>) -> Result<FlowDraft, Refusal> {
     let defaults = fields.object("defaults")?.map(Defaults::read).transpose()?.unwrap_or_default();
+    let defaults = defaults.with_trace(trace);
     let draft = FlowDraft {
         id: fields.id("id")?,
         idempotency_key: fields.text("idempotency_key")?,
@@ -70,7 +71,7 @@ async fn current_view(namespace: &Namespace, last_known: FlowView) -> Result<Flo
 pub async fn grow(caller: Caller, PathFlow(id): PathFlow, body: RequestBody<LARGE_BODY>) -> HandlerResult {
     let call_key = body.call_key()?;
     let mut fields = body.fields()?;
-    let graph = read_graph(&mut fields, &Defaults::default())?;
+    let graph = read_graph(&mut fields, &Defaults::default().with_trace(body.trace()))?;
     fields.finish()?;
     drop(body);
     let grown = caller.namespace.grow_flow(id, graph, call_key).await?;

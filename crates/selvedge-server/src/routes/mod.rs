@@ -9,12 +9,14 @@ mod gates;
 mod health;
 mod keys;
 mod lanes;
+mod metrics;
 mod namespaces;
 mod operators;
 mod quotas;
 mod relatives;
 mod report;
 mod signals;
+mod stats;
 mod steps;
 mod streams;
 mod table;
@@ -22,7 +24,7 @@ mod waitpoints;
 mod workers;
 
 use crate::wire::problem::{Code, Problem};
-use crate::{AppState, auth, compression, openapi, pages, request_id};
+use crate::{AppState, auth, compression, http_metrics, openapi, pages, request_id};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, Uri, header};
@@ -39,6 +41,7 @@ pub type HandlerResult = Result<Response, Problem>;
 
 /// Returns the router of the whole API.
 pub fn router(state: AppState) -> Router {
+    let http_metrics = state.http_metrics.clone();
     all_routes()
         .into_router()
         .fallback(no_such_path)
@@ -48,7 +51,23 @@ pub fn router(state: AppState) -> Router {
         .layer(from_fn(|request: Request, next: Next| {
             request_id::identify(request, |request| catch_panics(request, next))
         }))
+        .layer(from_fn_with_state(http_metrics, http_metrics::observe))
         .with_state(state)
+}
+
+/// Returns the router of a listener for metrics, which takes no keys. `checks_site` refuses requests from pages of other
+/// sites, as on loopback.
+pub fn metrics_router(state: AppState, checks_site: bool) -> Router {
+    let router = Routes::new()
+        .get("/healthz", Open, health::healthz)
+        .get("/readyz", Open, health::readyz)
+        .get("/metrics", Open, metrics::metrics)
+        .into_router()
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method);
+    let check = from_fn_with_state(state.clone(), auth::refuse_other_sites);
+    let router = if checks_site { router.layer(check) } else { router };
+    router.layer(from_fn(catch_panics)).with_state(state)
 }
 
 /// Returns every route of the API with its permission.
@@ -60,7 +79,7 @@ pub fn all_routes() -> Routes {
         .get("/docs/problems", Open, pages::problems)
         .get("/healthz", Open, health::healthz)
         .get("/readyz", Open, health::readyz)
-        .get("/metrics", Administer, health::metrics)
+        .get("/metrics", Administer, metrics::metrics)
         .merge(execution_routes())
         .merge(waitpoint_routes())
         .merge(flow_routes())
@@ -68,6 +87,7 @@ pub fn all_routes() -> Routes {
         .merge(gate_routes())
         .merge(admin_routes())
         .get("/v1/events", Read, events::page)
+        .get("/v1/stats", Read, stats::list)
 }
 
 fn execution_routes() -> Routes {

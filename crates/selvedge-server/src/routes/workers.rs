@@ -82,8 +82,9 @@ pub async fn claim_views(caller: &WorkerCaller, claimed: Vec<Claimed>) -> Result
             WorkerCaller::Several(some, _) => some.of(&claimed).unwrap_or(&some.members()[0].0),
         };
         let Claimed { execution, input, upstreams, children, signals, steps } = claimed;
+        let trace = namespace.engine().handler_trace(&execution);
         let view = namespace.view(views::without_result(execution, input)).await?;
-        claims.push(ClaimView { view, upstreams, children, signals, steps });
+        claims.push(ClaimView { view, upstreams, children, signals, steps, trace });
     }
     Ok(claims)
 }

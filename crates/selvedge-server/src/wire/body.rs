@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use selvedge_core::name::KEY_LIMIT;
 use selvedge_core::rules::CallKey;
-use selvedge_core::{Name, Refusal};
+use selvedge_core::{Name, Refusal, TraceParent};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -81,6 +81,7 @@ impl BodyRoom {
 pub struct RequestBody<const LIMIT: usize = SMALL_BODY> {
     body: Bytes,
     key: Option<HeaderValue>,
+    traceparent: Option<HeaderValue>,
     /// The method and path of the request; empty without a key.
     target: String,
     /// Held until the request is handled.
@@ -99,6 +100,11 @@ impl<const LIMIT: usize> RequestBody<LIMIT> {
             true => Fields::from_body(b"{}"),
             false => Fields::from_body(&self.body),
         }
+    }
+
+    /// Returns the span that sent the request, if its `traceparent` header names one.
+    pub fn trace(&self) -> Option<TraceParent> {
+        self.traceparent.as_ref()?.to_str().ok().and_then(TraceParent::parse)
     }
 
     /// Returns the `Idempotency-Key` of the request.
@@ -133,12 +139,13 @@ impl<const LIMIT: usize> FromRequest<AppState> for RequestBody<LIMIT> {
             Some(_) => format!("{} {}\n", parts.method, parts.uri.path()),
             None => String::new(),
         };
+        let traceparent = parts.headers.get("traceparent").cloned();
         let mut room = None;
         let bodies = &state.bodies;
         let body = timeout(bodies.body_time, read(body, LIMIT, bodies, &mut room))
             .await
             .map_err(|_elapsed| bodies.too_slow())??;
-        Ok(RequestBody { body, key, target, _room: room })
+        Ok(RequestBody { body, key, traceparent, target, _room: room })
     }
 }
 

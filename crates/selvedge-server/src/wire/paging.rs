@@ -33,7 +33,8 @@ pub fn name_cursor(name: &str) -> String {
     name.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn parse_name_cursor(cursor: &str) -> Result<String, Problem> {
+/// Parses a cursor of [`name_cursor`].
+pub fn parse_name_cursor(cursor: &str) -> Result<String, Problem> {
     let digits = cursor.as_bytes().chunks(2);
     let byte = |pair: &[u8]| {
         let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2)?;

@@ -3,11 +3,11 @@
 use crate::wire::draws::read_draws;
 use crate::wire::fields::{Fields, unknown_word};
 use bytes::Bytes;
-use selvedge_core::{Backoff, Draft, FailureClass, Policy, Refusal, Retry};
+use selvedge_core::{Backoff, Draft, FailureClass, Policy, Refusal, Retry, TraceParent};
 
-/// Reads a submission without defaults.
-pub fn read_submission(fields: Fields<'_>) -> Result<Draft, Refusal> {
-    Defaults::default().read_submission(fields)
+/// Reads a submission without defaults. `trace` is the span that submits it.
+pub fn read_submission(fields: Fields<'_>, trace: Option<TraceParent>) -> Result<Draft, Refusal> {
+    Defaults::default().with_trace(trace).read_submission(fields)
 }
 
 /// The values of fields that the submissions of one request leave out. A submission's own field replaces the default
@@ -44,6 +44,12 @@ impl Defaults {
         let checked = Draft { kind: kind.clone().unwrap_or_else(|| "any".into()), ..draft.clone() };
         checked.check().map_err(|refusal| refusal.with_pointer_prefix(&pointer))?;
         Ok(Defaults { kind, draft })
+    }
+
+    /// Returns the defaults with the span that submits.
+    pub fn with_trace(mut self, trace: Option<TraceParent>) -> Self {
+        self.draft.trace = trace;
+        self
     }
 
     /// Reads a submission with these defaults.
@@ -93,6 +99,7 @@ fn read_fields(fields: &mut Fields<'_>, base: &Draft) -> Result<(Option<String>,
         namespace_retention_ms: None,
         required_gates,
         gate_pointers,
+        trace: base.trace,
     };
     Ok((kind, draft))
 }

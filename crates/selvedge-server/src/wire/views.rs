@@ -12,7 +12,7 @@ use selvedge_core::rows::Relative;
 use selvedge_core::rules::claim::TakenSignal;
 use selvedge_core::rules::report::Fence;
 use selvedge_core::suspension::ResumedBy;
-use selvedge_core::{Execution, Outcome, Signal, State, Step, Timestamp};
+use selvedge_core::{Execution, Outcome, Signal, State, Step, Timestamp, TraceParent};
 use selvedge_engine::store::Stored;
 use selvedge_engine::{PublicEvent, View};
 use serde_json::Value;
@@ -186,6 +186,8 @@ pub struct ClaimView {
     pub signals: Vec<Signal>,
     /// The steps recorded so far.
     pub steps: Vec<Step>,
+    /// The parent of the spans of its handler, if there is a trace.
+    pub trace: Option<TraceParent>,
 }
 
 /// Writes a claim.
@@ -196,6 +198,7 @@ pub fn claim(out: &mut Vec<u8>, claim: &ClaimView) {
         object.value("namespace", view.namespace.as_str());
         object.value("attempt", &view.stored.execution.attempt());
         lease(object, view);
+        object.value("traceparent", &claim.trace);
         object.object("upstream", |object| {
             let has_result =
                 |upstream: &&Relative| upstream.outcome == Some(Outcome::Completed) && !upstream.left_out;

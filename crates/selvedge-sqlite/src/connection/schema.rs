@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 19] = [
+const MIGRATIONS: [Migration; 20] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -36,6 +36,7 @@ const MIGRATIONS: [Migration; 19] = [
     pools(include_str!("../migrations/0018_large_tables.sql")),
     // A program that does not know API keys listens on loopback only, as without this migration.
     pools(include_str!("../migrations/0019_api_keys.sql")),
+    pools(include_str!("../migrations/0020_rollups.sql")),
 ];
 
 /// A migration for pools: a program that does not know them would insert executions that claims do not find.

@@ -4,6 +4,7 @@ pub mod due;
 pub mod flows;
 pub mod list;
 pub mod names;
+pub mod stats;
 
 pub use crate::log::log_page;
 

@@ -6,6 +6,7 @@ use super::steps::{BranchScope, StepTracker};
 use crate::worker::Failure;
 use crate::{
     Error, ExecutionId, FlowId, FrameKind, FrameMode, Name, Namespace, Nodes, Outcome, Refusal, Timestamp,
+    TraceParent,
 };
 use bytes::Bytes;
 use selvedge_core::json;
@@ -102,6 +103,12 @@ impl Context {
     /// Returns the tags of the execution.
     pub fn tags(&self) -> &BTreeMap<String, String> {
         &self.attempt.claimed.execution.tags
+    }
+
+    /// Returns the parent of the spans of this handler: the span of the attempt if the engine publishes spans, else the span
+    /// that submitted the execution, if there is one. Its text is a `traceparent` header.
+    pub fn trace(&self) -> Option<TraceParent> {
+        self.namespace().engine().handler_trace(&self.attempt.claimed.execution)
     }
 
     /// Returns an idempotency key for calls to other services. It is the same in every attempt of this execution, and

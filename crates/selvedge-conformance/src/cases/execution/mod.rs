@@ -17,6 +17,7 @@ pub mod payloads;
 pub mod rows;
 pub mod scopes;
 pub mod sessions;
+pub mod stats;
 pub mod streams;
 pub mod submission;
 pub mod tags;

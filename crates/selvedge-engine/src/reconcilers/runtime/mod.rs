@@ -6,4 +6,4 @@ mod supervisor;
 
 pub use context::ReconcilerContext;
 pub use quarantine::RowId;
-pub use supervisor::{Aborted, Supervisor};
+pub use supervisor::{Aborted, ReconcilerStatus, Supervisor};

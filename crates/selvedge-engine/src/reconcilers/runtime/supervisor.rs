@@ -40,7 +40,31 @@ const NO_PROGRESS_PAUSE: Duration = Duration::from_secs(1);
 pub struct Aborted(pub usize);
 
 /// The totals of each reconciler, by name.
-type Tallies = Arc<Mutex<HashMap<&'static str, Tally>>>;
+type Tallies = Arc<Mutex<HashMap<&'static str, Progress>>>;
+
+/// The totals of a reconciler and the times that operators watch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    tally: Tally,
+    busy: Duration,
+    succeeded_at: Option<Instant>,
+    overdue: Duration,
+}
+
+/// The totals of a reconciler and the times that operators watch.
+#[derive(Clone, Copy, Debug)]
+pub struct ReconcilerStatus {
+    /// The name.
+    pub name: &'static str,
+    /// The totals of all ticks.
+    pub tally: Tally,
+    /// The time that all ticks took.
+    pub busy: Duration,
+    /// The time since the end of the last tick that succeeded; none before the first.
+    pub succeeded_ago: Option<Duration>,
+    /// The time for which the earliest row that is due had been due when the store was asked last.
+    pub overdue: Duration,
+}
 
 /// Runs the reconcilers.
 pub struct Supervisor {
@@ -90,9 +114,21 @@ impl Supervisor {
 
     /// The name and the totals of each reconciler.
     pub fn tallies(&self) -> Vec<(&'static str, Tally)> {
+        self.status().into_iter().map(|status| (status.name, status.tally)).collect()
+    }
+
+    /// The status of each reconciler.
+    pub fn status(&self) -> Vec<ReconcilerStatus> {
         let tallies = lock(&self.tallies);
         let names = self.reconcilers.iter().map(|reconciler| reconciler.name());
-        names.map(|name| (name, tallies.get(name).copied().unwrap_or_default())).collect()
+        names
+            .map(|name| {
+                let Progress { tally, busy, succeeded_at, overdue } =
+                    tallies.get(name).copied().unwrap_or_default();
+                let succeeded_ago = succeeded_at.map(|at| at.elapsed());
+                ReconcilerStatus { name, tally, busy, succeeded_ago, overdue }
+            })
+            .collect()
     }
 
     /// Runs one tick now.
@@ -230,12 +266,15 @@ impl Ticker {
         if overview.lanes {
             self.context.committer.registry().expect_lanes();
         }
+        self.context.committer.metrics().set_store_time(overview.now);
         let now = Instant::now();
         let mut query_at = now + QUERY_INTERVAL;
         for slot in &mut self.slots {
-            let Some(due) = slot.reconciler.next_due(overview) else {
-                continue;
-            };
+            let due = slot.reconciler.next_due(overview);
+            let overdue_us = due.map_or(0, |due| overview.now.micros() - due.micros());
+            lock(&self.tallies).entry(slot.reconciler.name()).or_default().overdue =
+                Duration::from_micros(overdue_us.max(0) as u64);
+            let Some(due) = due else { continue };
             let due_at = now + Duration::from_micros((due.micros() - overview.now.micros()).max(0) as u64);
             let start_at = match slot.no_progress.load(Ordering::SeqCst) {
                 true => due_at.max(slot.not_before + NO_PROGRESS_PAUSE),
@@ -315,7 +354,7 @@ async fn tick(
     tallies: Tallies,
     limit: Duration,
 ) -> Result<Tally, Error> {
-    let name = reconciler.name();
+    let (name, begun) = (reconciler.name(), Instant::now());
     let result = apart(limit, async move { reconciler.tick(&context).await }).await;
     let (mut tally, error) = match result {
         Ok(Ok(tally)) => (tally, None),
@@ -332,6 +371,12 @@ async fn tick(
         }
     };
     tally.ticks = 1;
-    *lock(&tallies).entry(name).or_default() += tally;
+    let mut tallies = lock(&tallies);
+    let progress = tallies.entry(name).or_default();
+    progress.tally += tally;
+    progress.busy += begun.elapsed();
+    if error.is_none() {
+        progress.succeeded_at = Some(Instant::now());
+    }
     error.map_or(Ok(tally), Err)
 }

@@ -4,6 +4,7 @@ mod compression;
 mod connections;
 mod invalid_input;
 mod limits;
+mod metrics;
 mod pages;
 mod problems;
 mod request_ids;
