@@ -325,12 +325,12 @@ mod tests {
 
     #[test]
     fn a_listen_address_has_an_ip_address_and_a_port() {
-        let usage_error = |text: &str| match parse_listen(text) {
+        let usage_error = |text: &str| match parse_address(text, "listen") {
             Err(Failure::Usage(message)) => message,
             other => panic!("{text}: {other:?}"),
         };
         assert!(usage_error("7878").contains("IP:PORT"));
-        let local = parse_listen("localhost:80").expect("localhost is loopback");
+        let local = parse_address("localhost:80", "listen").expect("localhost is loopback");
         assert_eq!(local.to_string(), "127.0.0.1:80");
     }
 }
