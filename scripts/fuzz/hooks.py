@@ -74,9 +74,18 @@ def shorten_waits(value):
             shorten_waits(inner)
 
 
+def is_empty(value):
+    """Reports whether a parameter has no text: lists and objects are written as their values."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return all(is_empty(inner) for inner in value)
+    return value is None or str(value) == ""
+
+
 @schemathesis.hook
 def filter_case(context, case):
-    return not any(value in ("", None, [], [""]) for value in (case.query or {}).values())
+    return not any(is_empty(value) for value in (case.query or {}).values())
 
 
 @schemathesis.hook

@@ -33,7 +33,7 @@ impl Display for Reference {
         }
         f.write_str("<a href=\"#shapes\">Shapes</a></p>\n")?;
         for (tag, about) in TAGS {
-            write!(f, "<h2 id=\"{}\">{tag}</h2>\n<p class=\"faint\">{}</p>\n", anchor(tag), Escaped(about))?;
+            writeln!(f, "<h2 id=\"{}\">{tag}</h2>\n<p class=\"faint\">{}</p>", anchor(tag), Escaped(about))?;
             for (path, methods) in self.0.get("paths").map_or(&[][..], Node::fields) {
                 for (method, operation) in methods.fields() {
                     let tags = operation.get("tags").map_or(&[][..], Node::items);
@@ -46,7 +46,7 @@ impl Display for Reference {
         f.write_str("<h2 id=\"shapes\">Shapes</h2>\n")?;
         let components = self.0.get("components").and_then(|components| components.get("schemas"));
         for (name, schema) in components.map_or(&[][..], Node::fields) {
-            write!(f, "<details id=\"{name}\"><summary><code>{name}</code></summary>\n")?;
+            writeln!(f, "<details id=\"{name}\"><summary><code>{name}</code></summary>")?;
             write_schema(f, schema)?;
             f.write_str("</details>\n")?;
         }
@@ -75,9 +75,9 @@ fn paragraphs(f: &mut impl Write, text: &str) -> fmt::Result {
 }
 
 fn write_operation(f: &mut fmt::Formatter<'_>, method: &str, path: &str, operation: &Node) -> fmt::Result {
-    write!(
+    writeln!(
         f,
-        "<details id=\"{}\"><summary><b class=\"method\">{}</b> <code>{path}</code> <span class=\"faint\">{}</span></summary>\n",
+        "<details id=\"{}\"><summary><b class=\"method\">{}</b> <code>{path}</code> <span class=\"faint\">{}</span></summary>",
         operation.text_of("operationId"),
         method.to_uppercase(),
         Escaped(operation.text_of("summary"))
@@ -95,11 +95,11 @@ fn write_operation(f: &mut fmt::Formatter<'_>, method: &str, path: &str, operati
     }
     if let Some(body) = operation.get("requestBody") {
         for (content_type, content) in body.get("content").map_or(&[][..], Node::fields) {
-            write!(f, "<h3>Request <span class=\"faint\">{content_type}</span></h3>\n")?;
+            writeln!(f, "<h3>Request <span class=\"faint\">{content_type}</span></h3>")?;
             content.get("schema").map_or(Ok(()), |schema| write_schema(f, schema))?;
             if let Some(Node::Value(example)) = content.get("example") {
                 let example = serde_json::to_string_pretty(example).unwrap_or_default();
-                write!(f, "<pre>{}</pre>\n", Escaped(&example))?;
+                writeln!(f, "<pre>{}</pre>", Escaped(&example))?;
             }
         }
     }
@@ -108,11 +108,11 @@ fn write_operation(f: &mut fmt::Formatter<'_>, method: &str, path: &str, operati
         match response.get("x-problem-codes") {
             Some(codes) => write_problems(f, status, codes.items())?,
             None => {
-                write!(f, "<p><b>{status}</b> {}</p>\n", Escaped(response.text_of("description")))?;
+                writeln!(f, "<p><b>{status}</b> {}</p>", Escaped(response.text_of("description")))?;
                 for (content_type, content) in response.get("content").map_or(&[][..], Node::fields) {
                     match (content_type.as_str(), content.get("schema")) {
                         ("application/json", Some(schema)) => write_schema(f, schema)?,
-                        _ => write!(f, "<p class=\"faint\">{content_type}</p>\n")?,
+                        _ => writeln!(f, "<p class=\"faint\">{content_type}</p>")?,
                     }
                 }
             }
@@ -147,7 +147,7 @@ fn write_schema(f: &mut fmt::Formatter<'_>, schema: &Node) -> fmt::Result {
             Some(_) => "An object without fields.".to_owned(),
             None => type_of(schema),
         };
-        return write!(f, "<p>{type_name}</p>\n");
+        return writeln!(f, "<p>{type_name}</p>");
     }
     f.write_str("<div class=\"table\"><table>\n")?;
     for (name, presence, type_name, about) in rows {
@@ -159,9 +159,9 @@ fn write_schema(f: &mut fmt::Formatter<'_>, schema: &Node) -> fmt::Result {
 /// Writes a row; `type_name` is HTML, the others are text.
 fn row(f: &mut fmt::Formatter<'_>, name: &str, presence: &str, type_name: &str, about: &str) -> fmt::Result {
     let (name, presence, about) = (Escaped(name), Escaped(presence), Escaped(about));
-    write!(
+    writeln!(
         f,
-        "<tr><td><code>{name}</code></td><td class=\"faint\">{presence}</td><td>{type_name}</td><td>{about}</td></tr>\n"
+        "<tr><td><code>{name}</code></td><td class=\"faint\">{presence}</td><td>{type_name}</td><td>{about}</td></tr>"
     )
 }
 
