@@ -11,5 +11,3 @@ create table rollups (
   counts text not null,
   primary key (namespace, minute_at, lane, server)
 ) with (fillfactor = 70);
--- Rollups that leave the window.
-create index rollups_old on rollups (minute_at);

@@ -115,6 +115,13 @@ fn claim_cases() -> Vec<Case> {
         case("executions/count_waiting", "'{1,4,7,-2}', 100".into(), WAITING, 300),
         case("executions/count_by_range", "'{1,4,7,-2}', 100".into(), WAITING, 600),
         case("executions/count_active", "2, 100".into(), &["sessions_instance", "executions_lease"], 400),
+        case("executions/measure_waiting", "'{1,4,7,-2}', 100".into(), WAITING, 600),
+        case(
+            "executions/measure_live",
+            "2, 100".into(),
+            &["executions_list_by_state", "sessions_instance", "executions_lease"],
+            1_200,
+        ),
         case(
             "executions/list_due",
             "1::smallint, '2026-01-01', '00000000-0000-0000-0000-000000000000', 100, null, null".into(),
@@ -244,6 +251,19 @@ fn other_cases() -> Vec<Case> {
     vec![
         case("keys/read", "'{1,1}', '{1,3}', '{key2,key3}'".into(), &["keys_pkey"], 30),
         case("keys/delete", "'{1}', '{1}', '{key2}', '{null}'".into(), &["keys_pkey"], 60),
+        case(
+            "rollups/list",
+            "2, '2026-01-01', '2026-01-02', '2026-01-01 12:00', 'lane 5', 0, 50".into(),
+            &["rollups_pkey"],
+            60,
+        ),
+        case(
+            "rollups/list_by_lane",
+            "2, '2026-01-01', '2026-01-02', '2026-01-01 12:00', 'lane 5', 0, 50, 'lane 5'".into(),
+            &["rollups_pkey"],
+            400,
+        ),
+        case("rollups/delete_old", "600000, 50".into(), &["namespaces_pkey", "rollups_pkey"], 600),
         case("keys/delete_expired", "50".into(), &["keys_expired", "keys_pkey"], 1_000),
         case("log/list", "7, 100, 65536".into(), &["log_window_pkey", "log_number"], 60),
         case("log/list", "12345, 100, 65536".into(), &["log_window_pkey", "log_number"], 60),
@@ -291,6 +311,7 @@ fn flow_cases() -> Vec<Case> {
             400,
         ),
         case("flows/list_by_name", format!("{PAGE}, 'rare', 50, '{{0,2}}'"), &["flows_list_by_name"], 20),
+        case("flows/count_by_state", "2, 0::smallint, 100".into(), &["flows_list_by_state"], 60),
         case("flows/list_by_state", format!("{PAGE}, null, 50, '{{0,2}}'"), &["flows_list_by_state"], 200),
         case(
             "flows/list_by_tag",

@@ -14,7 +14,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 const FILL: &str = include_str!("plans_fill.sql");
 
 /// Updates the statistics.
-const ANALYSE: &str = "analyze executions, class_priorities, tags, sessions, keys, history_pages, log, nodes, flows, flow_tags, \
+const ANALYSE: &str = "analyze executions, class_priorities, tags, sessions, keys, history_pages, log, nodes, flows, flow_tags, rollups, \
                        outbox, streams, frames, signals, steps, waitpoints, gates, ledger, classes";
 
 /// Disables autovacuum, so that the statistics stay as each test needs them.
@@ -137,6 +137,7 @@ impl Plan {
             "Seq Scan outbox",
             "Seq Scan gates",
             "Seq Scan ledger",
+            "Seq Scan rollups",
         ];
         self.nodes.iter().all(|node| {
             !costly.contains(&node.as_str())
@@ -278,6 +279,7 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
             "namespaces/restore",
             "namespaces/update",
             "outbox/upsert",
+            "rollups/upsert",
             "server/identify",
             "sessions/list",
             "sessions/upsert",

@@ -111,3 +111,9 @@ select
   case when n > 10000 then 7 else n % 1000 end, n % 2,
   case when n > 10 then ('00000000-0000-7000-8000-' || lpad(to_hex(n / 2), 12, '0'))::uuid end, '{"tokens":1.5}'
 from generate_series(9, 50000) as n;
+
+-- Ten lanes on two servers in every minute of a day, in three namespaces.
+insert into rollups
+select 1 + n % 3, '2026-01-01'::timestamptz + (n / 60) * interval '1 minute', 'lane ' || n / 6 % 10, n % 2, '{}'
+from generate_series(0, 86399) as numbers (n)
+on conflict do nothing;

@@ -10,7 +10,3 @@ create table rollups (
   counts text not null,
   primary key (namespace, minute_at, lane, server)
 ) strict, without rowid;
-
--- Rollups that leave the window.
-create index rollups_old
-on rollups (minute_at);

@@ -1,11 +1,17 @@
--- Deletes up to $2 rollups of minutes that began more than $1 milliseconds ago, oldest first.
--- Locks: the rollups that no other transaction has locked. Index: rollups_old, rollups_pkey.
+-- Deletes up to $2 rollups of minutes that began more than $1 milliseconds ago, the oldest of each namespace first.
+-- Locks: the rollups that no other transaction has locked. Index: namespaces_pkey; rollups_pkey, once per namespace and per rollup.
 delete from rollups
 where (namespace, minute_at, lane, server) in (
-  select namespace, minute_at, lane, server
-  from rollups
-  where minute_at < (select clock_timestamp() - $1::bigint * interval '1 millisecond')
-  order by minute_at
+  select old.*
+  from namespaces
+  cross join lateral (
+    select namespace, minute_at, lane, server
+    from rollups
+    where namespace = namespaces.id
+      and minute_at < (select clock_timestamp() - $1::bigint * interval '1 millisecond')
+    order by minute_at, lane, server
+    limit $2
+    for update skip locked
+  ) as old
   limit $2
-  for update skip locked
 )
