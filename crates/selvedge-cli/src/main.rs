@@ -3,6 +3,7 @@
 //! One file per subcommand. Data goes to standard output, logs and errors to standard error. An error is one line that
 //! says what to do. The exit code is 0 on success, 2 if the command line is invalid, and 1 otherwise.
 
+mod admin_key;
 mod bench;
 mod dev;
 mod duration;

@@ -45,7 +45,10 @@ fn choose_blocking(variable: Option<OsString>, file: Option<&Path>) -> Result<Ch
             )));
         }
         (Some(text), None) => (text.into_encoded_bytes(), VARIABLE.to_owned()),
-        (None, Some(path)) => (read(path)?, format!("the secret file {}", path.display())),
+        (None, Some(path)) => (
+            read_file(path, "the secret file", "--secret-file")?,
+            format!("the secret file {}", path.display()),
+        ),
         (None, None) => {
             let source = format!(
                 "waitpoint tokens are signed with a secret that the store keeps; set {VARIABLE} or {FILE_VARIABLE} to \
@@ -60,22 +63,21 @@ fn choose_blocking(variable: Option<OsString>, file: Option<&Path>) -> Result<Ch
     Ok(ChosenSecret { secret: Some(secret), source })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+/// Reads a file with a secret. `what` and `flag` name it in errors.
+pub fn read_file(path: &Path, what: &str, flag: &str) -> Result<Vec<u8>, Failure> {
     let shown = path.display();
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(FILE_LIMIT + 1).read_to_end(&mut bytes));
-    read.map_err(|error| {
-        Failure::Failed(format!("cannot read the secret file {shown}: {error}; check --secret-file"))
-    })?;
+    read.map_err(|error| Failure::Failed(format!("cannot read {what} {shown}: {error}; check {flag}")))?;
     if bytes.len() as u64 > FILE_LIMIT {
-        let detail = format!("the secret file {shown} is larger than {FILE_LIMIT} bytes");
+        let detail = format!("{what} {shown} is larger than {FILE_LIMIT} bytes");
         return Err(Failure::Usage(format!("{detail}; {CREATE}")));
     }
     Ok(bytes)
 }
 
 /// Removes one line end, which editors and shells append.
-fn without_line_end(mut bytes: Vec<u8>) -> Vec<u8> {
+pub fn without_line_end(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.ends_with(b"\n") {
         bytes.pop();
         if bytes.ends_with(b"\r") {

@@ -5,6 +5,7 @@
 //! more connections, waiting requests are answered at once, and the engine finishes the work it has accepted. A second
 //! signal exits at once.
 
+use crate::admin_key;
 use crate::duration;
 use crate::failure::Failure;
 use crate::flag;
@@ -12,6 +13,7 @@ use crate::secret::{self, ChosenSecret};
 use crate::signals::Signals;
 use clap::Args;
 use selvedge::{Address, Engine, Options};
+use selvedge_server::{AddressBlock, AuthOptions, check_listen};
 use std::future::Future;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -42,7 +44,7 @@ pub struct Arguments {
         default_value = "sqlite:selvedge.db"
     )]
     pub store: String,
-    /// Listen on this loopback address; port 0 chooses a free port
+    /// Listen on this address; port 0 chooses a free port. Without SELVEDGE_ADMIN_KEY only loopback is allowed
     #[arg(long, env = "SELVEDGE_LISTEN", value_name = "IP:PORT", default_value = "127.0.0.1:7878")]
     pub listen: String,
     /// Keep events in the event log for at least this long, for example 12h or 7d; older events are deleted in whole
@@ -53,6 +55,14 @@ pub struct Arguments {
     /// variable SELVEDGE_SECRET can hold the secret itself [default: a secret that the store keeps]
     #[arg(long, env = secret::FILE_VARIABLE, value_name = "PATH")]
     pub secret_file: Option<PathBuf>,
+    /// Read the administrator's key from this file; it turns API keys on. The variable SELVEDGE_ADMIN_KEY can hold the key
+    /// itself [default: no keys, loopback only]
+    #[arg(long, env = admin_key::FILE_VARIABLE, value_name = "PATH")]
+    pub admin_key_file: Option<PathBuf>,
+    /// Believe the header X-Forwarded-For of proxies with these addresses, for example 10.0.0.0/8,192.0.2.7; it decides
+    /// whose failed attempts are counted together
+    #[arg(long, env = "SELVEDGE_TRUSTED_PROXIES", value_name = "BLOCKS", value_delimiter = ',')]
+    pub trusted_proxies: Vec<AddressBlock>,
     /// Poll the store for the work of other servers instead of using LISTEN, which some connection poolers do not
     /// support
     #[arg(long, env = "SELVEDGE_POLL", value_parser = flag::parser("SELVEDGE_POLL"))]
@@ -86,6 +96,7 @@ pub struct Server {
     pub url: String,
     address: Address,
     listener: TcpListener,
+    auth: AuthOptions,
 }
 
 impl Server {
@@ -101,8 +112,11 @@ impl Server {
     }
 
     async fn open(arguments: &Arguments) -> Result<Server, Failure> {
-        refuse_keys()?;
+        let admin_key = admin_key::choose(arguments.admin_key_file.clone()).await?;
         let listen = parse_listen(&arguments.listen)?;
+        if admin_key.is_none() {
+            check_listen(listen).map_err(|refused| Failure::Usage(refused.to_string()))?;
+        }
         let log_window = duration::parse(&arguments.log_window).map_err(|error| {
             let window = &arguments.log_window;
             Failure::Usage(format!("--log-window or SELVEDGE_LOG_WINDOW is {window:?}: {error}"))
@@ -131,7 +145,20 @@ impl Server {
         let engine = Engine::start(opened.store(), options).await;
         let engine = engine.map_err(|error| Failure::of_store(&address, &error))?;
         tracing::info!("{source}");
-        Ok(Server { engine, url, address, listener })
+        let has_keys = engine.clone().into_inner().has_api_keys().await;
+        let keys_required = has_keys.map_err(|error| Failure::of_store(&address, &error))?;
+        let auth =
+            AuthOptions { admin_key, keys_required, trusted_proxies: arguments.trusted_proxies.clone() };
+        match (auth.is_on(), auth.admin_key.is_some()) {
+            (true, true) => tracing::info!("requests need an API key"),
+            (true, false) => tracing::warn!(
+                "requests need an API key, because the store has keys; set SELVEDGE_ADMIN_KEY if no administrator has one"
+            ),
+            (false, _) => {
+                tracing::info!("there are no API keys: every user of this machine is the administrator")
+            }
+        }
+        Ok(Server { engine, url, address, listener, auth })
     }
 
     /// Returns the line that is printed when the server is ready.
@@ -146,7 +173,9 @@ impl Server {
     /// Serves until a signal. Then stops accepting connections, runs `drain` and shuts the engine down.
     pub async fn serve(self, mut signals: Signals, drain: impl Future<Output = ()>) -> Result<(), Failure> {
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = selvedge_server::serve(self.engine.clone().into_inner(), self.listener, async {
+        let options = selvedge_server::Options { auth: self.auth, ..selvedge_server::Options::default() };
+        let engine = self.engine.clone().into_inner();
+        let serving = selvedge_server::serve_with(options, engine, self.listener, async {
             // Completes when `stop` is dropped, after the signal.
             let _ = stopped.await;
         });
@@ -188,19 +217,6 @@ pub fn print(line: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("cannot write to standard output: {error}")))
 }
 
-/// Refuses to start if an API key is configured: keys are not supported yet, and a user who sets one must not get a
-/// server that is open to every user of this machine.
-fn refuse_keys() -> Result<(), Failure> {
-    match std::env::var_os("SELVEDGE_ADMIN_KEY") {
-        None => Ok(()),
-        Some(_) => Err(Failure::Usage(
-            "SELVEDGE_ADMIN_KEY is set, but this version does not support API keys; unset it to serve without keys, on \
-             loopback only"
-                .into(),
-        )),
-    }
-}
-
 fn parse_listen(text: &str) -> Result<SocketAddr, Failure> {
     let text = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
@@ -211,7 +227,6 @@ fn parse_listen(text: &str) -> Result<SocketAddr, Failure> {
             "--listen or SELVEDGE_LISTEN is {text:?}, which is not an address; write IP:PORT, for example 127.0.0.1:7878"
         ))
     })?;
-    selvedge_server::check_listen(listen).map_err(|refused| Failure::Usage(refused.to_string()))?;
     Ok(listen)
 }
 
@@ -231,12 +246,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listen_address_is_refused_unless_it_is_loopback() {
+    fn a_listen_address_has_an_ip_address_and_a_port() {
         let usage_error = |text: &str| match parse_listen(text) {
             Err(Failure::Usage(message)) => message,
             other => panic!("{text}: {other:?}"),
         };
-        assert!(usage_error("0.0.0.0:7878").contains("loopback"));
         assert!(usage_error("7878").contains("IP:PORT"));
         let local = parse_listen("localhost:80").expect("localhost is loopback");
         assert_eq!(local.to_string(), "127.0.0.1:80");

@@ -316,6 +316,8 @@ mod tests {
     /// A draft that gives every field, with text that JSON escapes.
     fn full() -> Draft {
         Draft {
+            gives_retention: true,
+            namespace_retention_ms: Some(9),
             id: Some(Uuid::from_u128(7)),
             kind: "kind \"é\"".into(),
             lane: "lane".into(),

@@ -19,10 +19,12 @@
 //! - [`fact`], [`history`], [`log`]: the record of changes, in each execution's history and in the event log;
 //! - [`json`]: the limits of the values that callers send;
 //! - [`digest`]: the fingerprints by which repeated calls are recognised;
+//! - [`api_key`]: API keys;
 //! - [`access`]: the roles of API keys and their permissions;
 //! - [`explain`](mod@explain): the reasons why an execution does not run.
 
 pub mod access;
+pub mod api_key;
 pub mod class;
 pub mod digest;
 pub mod driver;

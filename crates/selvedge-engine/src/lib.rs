@@ -18,9 +18,10 @@ mod sync;
 
 pub use error::Error;
 pub use namespace::{
-    Bulk, BulkResult, BulkTarget, ClaimResult, ClaimWait, Ended, EventFilter, EventPage, FlowEnded, FlowView,
-    Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason, KeyedCalls, Namespace, Namespaces,
-    PublicEvent, RecordPage, Relation, ReportItem, Spent, StreamTail, View, WorkerView,
+    ApiKeyDraft, Bulk, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey, Ended, EventFilter,
+    EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason,
+    KeyedCalls, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem, Spent, StreamTail,
+    View, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, ReconcilerScope, Tally};

@@ -17,6 +17,7 @@ mod tables;
 pub use clock::Clock;
 
 use async_trait::async_trait;
+use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
@@ -293,6 +294,21 @@ impl Store for MemoryStore {
 
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
         self.read(|tables, _| tables.records.token_keys.values().copied().collect())
+    }
+
+    async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
+        let now = self.clock.now();
+        self.read(|tables, _| tables.records.api_key(digest).map(|key| (key, now)))
+    }
+
+    async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
+        self.read(|tables, _| tables.records.list_api_keys(after, limit))
+    }
+
+    async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
+        let now = self.clock.now();
+        self.tables().records.touch_api_keys(ids, now);
+        Ok(())
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

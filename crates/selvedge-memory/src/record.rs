@@ -1,9 +1,10 @@
-//! Signals, steps and waitpoints of executions, and the keys of tokens.
+//! Signals, steps and waitpoints of executions, the keys of tokens, and API keys.
 
+use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::step::Step;
 use selvedge_core::token::{TokenKey, TokenKeyId};
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
-use selvedge_core::{Changes, ExecutionId, Needs, Rows, Signal, Waitpoint, WaitpointId};
+use selvedge_core::{Changes, ExecutionId, Needs, Rows, Signal, Timestamp, Waitpoint, WaitpointId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -16,6 +17,7 @@ pub struct Records {
     waitpoints: BTreeMap<(ExecutionId, u32), Waitpoint>,
     waitpoint_ids: HashMap<WaitpointId, (ExecutionId, u32)>,
     pub token_keys: BTreeMap<TokenKeyId, TokenKey>,
+    pub api_keys: BTreeMap<ApiKeyId, ApiKey>,
     pub secret: Option<Vec<u8>>,
 }
 
@@ -66,6 +68,8 @@ impl Records {
         if needs.queries.token_keys {
             rows.token_keys.extend(self.token_keys.values());
         }
+        let api_keys = needs.queries.api_keys.iter().filter_map(|id| self.api_keys.get(id));
+        rows.api_keys.extend(api_keys.cloned());
     }
 
     /// Saves the signals, steps, waitpoints and token keys of `changes`.
@@ -96,6 +100,10 @@ impl Records {
         }
         self.token_keys.extend(changes.token_keys.written.iter().map(|key| (key.id, *key)));
         self.token_keys.retain(|id, _| !changes.token_keys.removed.contains(id));
+        for key in std::mem::take(&mut changes.api_keys) {
+            let known = self.api_keys.entry(key.id).or_insert_with(|| key.clone());
+            known.revoked_at = key.revoked_at;
+        }
     }
 
     pub fn signals_after(&self, of: ExecutionId, number: u32, limit: u32) -> Vec<Signal> {
@@ -122,6 +130,26 @@ impl Records {
             matching.filter(|waitpoint| after.is_none_or(|after| waitpoint.position() < after)).collect();
         found.sort_unstable_by_key(|waitpoint| Reverse(waitpoint.position()));
         found.into_iter().take(limit as usize).cloned().collect()
+    }
+
+    /// Returns the API key with this digest.
+    pub fn api_key(&self, digest: &KeyDigest) -> Option<ApiKey> {
+        self.api_keys.values().find(|key| key.digest == *digest).cloned()
+    }
+
+    /// Returns a page of the API keys, newest first.
+    pub fn list_api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Vec<ApiKey> {
+        let older = self.api_keys.values().rev().filter(|key| after.is_none_or(|after| key.id < after));
+        older.take(limit as usize).cloned().collect()
+    }
+
+    /// Records a use of API keys.
+    pub fn touch_api_keys(&mut self, ids: &[ApiKeyId], now: Timestamp) {
+        for id in ids {
+            if let Some(key) = self.api_keys.get_mut(id) {
+                key.last_used_at = key.last_used_at.max(Some(now));
+            }
+        }
     }
 
     pub fn waitpoint(&self, id: WaitpointId) -> Option<Waitpoint> {

@@ -11,6 +11,7 @@
 
 #![warn(missing_docs)]
 
+mod api_keys;
 mod bounds;
 mod connection;
 mod gates;

@@ -7,6 +7,7 @@
 //! executions after their gate, leases after their session. The first lock of all, even before the time is read, is the
 //! writers' advisory lock, which is only shared: see `bounds` and `log`.
 
+use crate::api_keys;
 use crate::bounds::Bounds;
 use crate::connection::Connection;
 use crate::connection::pipeline::{Parameters, Pipeline};
@@ -52,6 +53,7 @@ enum Asked {
     Signals,
     Steps,
     Waitpoints,
+    ApiKeys,
     TokenKeys,
     Sessions,
     Leases,
@@ -218,6 +220,7 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
     if queries.token_keys {
         asking.add(Asked::TokenKeys, &sql::TOKEN_KEYS_LIST, vec![]);
     }
+    asking.about(&queries.api_keys, Asked::ApiKeys, &sql::API_KEYS_LOCK, api_keys::ids);
     asking.read(sessions, Asked::Sessions, &sql::SESSIONS_READ, session_ids);
     asking.lock(sessions, Asked::Sessions, &sql::SESSIONS_LOCK, session_ids);
     asking.about(&queries.instances, Asked::Sessions, &sql::SESSIONS_LOCK_BY_INSTANCE, instances);
@@ -273,6 +276,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
         Asked::Steps => records::gather_steps(answer, rows),
         Asked::Waitpoints => records::gather_waitpoints(answer, rows),
         Asked::TokenKeys => records::gather_token_keys(answer, rows),
+        Asked::ApiKeys => api_keys::gather(answer, rows)?,
         Asked::Keys => {
             for row in answer {
                 rows.keys.push(key(row)?);

@@ -3,9 +3,10 @@
 //! Guards are inside the statements: a failing guard aborts the transaction on the server before it reaches the `commit`.
 //! The last statement draws the number of the log, when all locks are held. Rows that many transactions want at once are
 //! written just before it, so that no transaction holds them while it waits for others: the counts of flows, sessions,
-//! gates, the ledger, token keys, and the pairs of class and priority. The counts of flows come before the sessions, as
+//! gates, the ledger, token keys, API keys, and the pairs of class and priority. The counts of flows come before the sessions, as
 //! in the order of loads.
 
+use crate::api_keys;
 use crate::bounds::Written;
 use crate::connection::history::History;
 use crate::connection::pipeline::{Parameters, Pipeline};
@@ -131,6 +132,7 @@ pub async fn save_and_commit(
     }
     gates.save(changes, &mut saving);
     records::save_token_keys(changes, &mut saving);
+    api_keys::save(changes, &mut saving);
     saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {
         vec![
             column(pairs, |((class, _), _)| *class),

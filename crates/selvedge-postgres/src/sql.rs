@@ -88,12 +88,16 @@ pub const NEWEST_LIMIT: usize = 1000;
 const LISTED: &str =
     "executions.id, executions.submitted_at, executions.class, executions.state, executions.ended_at";
 
+/// The columns of an API key.
+const API_KEY: &str = "id, digest, name, role, namespaces, created_at, expires_at, last_used_at, revoked_at";
+
 /// Every placeholder with its text. A text may contain placeholders that come later.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
     let mut add = |name: &str, text: &str| placeholders.push((format!("{{{name}}}"), text.to_owned()));
     add("added", ADDED);
     add("bound", BOUND);
+    add("api_key", API_KEY);
     add("ageing", &format!("interval '{AGEING_MS} milliseconds'"));
     add("columns", EXECUTION);
     add("flow", FLOW);
@@ -158,6 +162,11 @@ macro_rules! statements {
 }
 
 statements! {
+    API_KEYS_FIND = "api_keys/find";
+    API_KEYS_LIST = "api_keys/list";
+    API_KEYS_LOCK = "api_keys/lock";
+    API_KEYS_TOUCH = "api_keys/touch";
+    API_KEYS_UPSERT = "api_keys/upsert";
     BOUNDS_FIND_FIRST_WAITING = "bounds/find_first_waiting";
     BOUNDS_FIND_OLDEST_WRITER = "bounds/find_oldest_writer";
     CLASS_PRIORITIES_DELETE = "class_priorities/delete";

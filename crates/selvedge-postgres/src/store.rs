@@ -3,6 +3,7 @@
 
 use crate::{PostgresStore, sql};
 use async_trait::async_trait;
+use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
@@ -193,6 +194,18 @@ impl Store for PostgresStore {
 
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
         self.list_token_keys().await
+    }
+
+    async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
+        self.find_api_key(digest).await
+    }
+
+    async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
+        self.list_api_keys(after, limit).await
+    }
+
+    async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
+        self.record_use_of_api_keys(ids).await
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

@@ -5,15 +5,23 @@
 //! is idle or sends slowly. Beyond the maximum number of connections, and when the process has no file descriptor left, a
 //! new connection is answered with 503 and closed, and a line in the log says why.
 
+use crate::auth::Connection;
 use crate::shutdown::ShutdownWatch;
 use crate::wire::problem::{Code, Problem};
 use axum::Router;
+use axum::http::Request;
+use axum::response::Response;
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::fs::File;
+use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -97,7 +105,8 @@ async fn connection(
     // Responses are written whole, so delaying small packets gains nothing.
     let _ = stream.set_nodelay(true);
     let Ok(Ok(is_http2)) = timeout(limits.head_time, speaks_http2(&stream)).await else { return };
-    let (stream, service) = (TokioIo::new(stream), TowerToHyperService::new(router));
+    let Ok(peer) = stream.peer_addr() else { return };
+    let (stream, service) = (TokioIo::new(stream), service(router, peer));
     let ended = match is_http2 {
         true => {
             let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -116,6 +125,23 @@ async fn connection(
         // Clients that go away, send no HTTP or are too slow are not the server's business.
         tracing::debug!(%error, "a connection ended with an error");
     }
+}
+
+/// Returns the service of a connection: each request carries the connection.
+fn service(
+    router: Router,
+    peer: SocketAddr,
+) -> impl Service<
+    Request<Incoming>,
+    Response = Response,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response, Infallible>> + Send,
+> {
+    let (router, connection) = (TowerToHyperService::new(router), Arc::new(Connection::new(peer)));
+    service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(connection.clone());
+        router.call(request)
+    })
 }
 
 /// Runs a connection to its end. When the shutdown begins, it ends after its requests in progress.

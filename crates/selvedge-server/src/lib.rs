@@ -17,17 +17,19 @@ mod shutdown;
 mod sse;
 mod wire;
 
-pub use auth::{NotLoopback, check_listen};
+pub use auth::{AddressBlock, AdminKey, AuthOptions, NotLoopback, check_listen};
 pub use connections::ConnectionLimits;
 pub use routes::Route;
 pub use selvedge_core::{Permission, Role};
 
+use auth::Auth;
 use axum::Router;
 use selvedge_engine::Engine;
 use shutdown::ShutdownWatch;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -47,6 +49,8 @@ pub struct Options {
     pub connections: ConnectionLimits,
     /// The maximum size of all request bodies that are being read or handled, in bytes. Default: 256 MiB.
     pub body_bytes: usize,
+    /// Authentication. Default: without keys.
+    pub auth: AuthOptions,
 }
 
 impl Default for Options {
@@ -56,6 +60,7 @@ impl Default for Options {
             keep_alive: Duration::from_secs(15),
             connections: ConnectionLimits::default(),
             body_bytes: 256 * 1024 * 1024,
+            auth: AuthOptions::default(),
         }
     }
 }
@@ -67,12 +72,14 @@ struct AppState {
     shutdown: ShutdownWatch,
     keep_alive: Duration,
     bodies: BodyRoom,
+    auth: Arc<Auth>,
 }
 
 impl AppState {
     fn new(engine: Engine, shutdown: ShutdownWatch, options: &Options) -> AppState {
         let bodies = BodyRoom::new(options.body_bytes);
-        AppState { engine, shutdown, keep_alive: options.keep_alive, bodies }
+        let auth = Arc::new(Auth::new(options.auth.clone()));
+        AppState { engine, shutdown, keep_alive: options.keep_alive, bodies, auth }
     }
 }
 
@@ -95,7 +102,7 @@ pub fn openapi() -> String {
 /// waiting requests are answered at once, and requests in progress have the grace period to complete. The engine keeps
 /// running: shut it down afterwards.
 ///
-/// A listener that is not on loopback is refused; call [`check_listen`] before binding.
+/// A listener that is not on loopback is refused without keys; call [`check_listen`] before binding.
 pub async fn serve(
     engine: Engine,
     listener: TcpListener,
@@ -111,7 +118,9 @@ pub async fn serve_with(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    check_listen(listener.local_addr()?).map_err(io::Error::other)?;
+    if !options.auth.is_on() {
+        check_listen(listener.local_addr()?).map_err(io::Error::other)?;
+    }
     let (begin_shutdown, watch) = ShutdownWatch::new();
     let router = routes::router(AppState::new(engine, watch.clone(), &options));
     let mut serving = pin!(connections::serve(listener, router, options.connections, watch));

@@ -57,7 +57,7 @@ pub fn response(caller: Caller, source: impl Source) -> Response {
 /// Returns the next bytes of the response; none at its end.
 async fn next_bytes(caller: &Caller, source: &mut impl Source) -> Option<Bytes> {
     // The race below prefers the source, so a source that always has a message would hide the shutdown.
-    if caller.shutdown.is_shutting_down() {
+    if caller.shutdown.is_shutting_down() || !caller.is_still_valid().await {
         return None;
     }
     let next = tokio::time::timeout(caller.keep_alive, source.next());

@@ -12,6 +12,7 @@
 //! Only the files in `sql/` and `migrations/` contain statements about rows; `sql` names them. A crash at any instruction
 //! leaves the file as of the last commit, and only commits are answered.
 
+mod api_keys;
 mod candidates;
 mod clock;
 mod connection;

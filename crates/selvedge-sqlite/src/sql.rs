@@ -59,11 +59,15 @@ const WAITPOINT: &str = "execution, number, id, namespace, name, source, key, cr
 const INPUT_BYTES: &str =
     "ifnull(length(input), (select length(body) from inputs where inputs.execution = executions.id))";
 
+/// The columns of an API key.
+const API_KEY: &str = "id, digest, name, role, namespaces, created_at, expires_at, last_used_at, revoked_at";
+
 /// Every placeholder with its text.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
     let mut add = |name: &str, text: &str| placeholders.push((format!("{{{name}}}"), text.to_owned()));
     // The weight of one level of priority, in microseconds.
+    add("api_key", API_KEY);
     add("ageing", &(AGEING_MS * 1000).to_string());
     add("columns", EXECUTION);
     add("flow", &format!("{FLOW}, {}", COUNTED.map(|(column, _)| column).join(", ")));
@@ -124,6 +128,11 @@ macro_rules! statements {
 }
 
 statements! {
+    API_KEYS_FIND = "api_keys/find";
+    API_KEYS_LIST = "api_keys/list";
+    API_KEYS_READ = "api_keys/read";
+    API_KEYS_TOUCH = "api_keys/touch";
+    API_KEYS_UPSERT = "api_keys/upsert";
     CLASSES_DELETE = "classes/delete";
     CLASSES_INSERT = "classes/insert";
     CLASSES_LIST = "classes/list";

@@ -5,8 +5,9 @@ use crate::connection::job::JobContext;
 use crate::connection::owner::Epoch;
 use crate::read::{due, flows, list, names};
 use crate::transaction::decide;
-use crate::{SqliteStore, gates, locked, read, record, sql, streams, wait_for};
+use crate::{SqliteStore, api_keys, gates, locked, read, record, sql, streams, wait_for};
 use async_trait::async_trait;
+use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
@@ -198,6 +199,24 @@ impl Store for SqliteStore {
 
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
         self.readers.read(record::token_keys).await
+    }
+
+    async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
+        let (digest, now) = (*digest, self.clock.now());
+        let found = self.readers.read(move |connection| api_keys::find(connection, &digest)).await?;
+        Ok(found.map(|key| (key, now)))
+    }
+
+    async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
+        self.readers.read(move |connection| api_keys::list(connection, after, limit)).await
+    }
+
+    async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
+        let ids = ids.to_vec();
+        let touch = move |context: &JobContext<'_>| {
+            api_keys::touch(context.connection, &ids, context.now).map_err(failure)
+        };
+        self.write(touch).await
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

@@ -3,10 +3,11 @@
 use crate::{Error, ListPage};
 use async_trait::async_trait;
 use bytes::Bytes;
+use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::driver::{Driver, Host};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
-use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
+use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry, WEIGHT_MAX};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rows::Members;
 use selvedge_core::state::StateName;
@@ -231,13 +232,24 @@ pub struct LaneCounts {
 pub struct NamespaceSettings {
     /// The timeout of suspensions that give none, in milliseconds. Default: none.
     pub suspension_timeout_ms: Option<i64>,
+    /// The retention of executions that give none, in milliseconds. Default: that of the server.
+    pub retention_ms: Option<i64>,
+    /// The weight of the namespace among those of a worker's key, from 1 to [`WEIGHT_MAX`]. Default: 1.
+    pub weight: Option<u32>,
 }
 
 impl NamespaceSettings {
     /// Refuses invalid settings.
     pub fn check(self) -> Result<(), Refusal> {
-        let timeout_ms = self.suspension_timeout_ms;
-        timeout_ms.map_or(Ok(()), |ms| check_duration("/suspension_timeout_ms", ms))
+        let NamespaceSettings { suspension_timeout_ms, retention_ms, weight } = self;
+        suspension_timeout_ms.map_or(Ok(()), |ms| check_duration("/suspension_timeout_ms", ms))?;
+        retention_ms.map_or(Ok(()), |ms| check_duration("/retention_ms", ms))?;
+        match weight {
+            Some(weight) if !(1..=WEIGHT_MAX).contains(&weight) => {
+                Err(Refusal::field("/weight", format!("is {weight}; it must be from 1 to {WEIGHT_MAX}")))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }
 
@@ -409,6 +421,12 @@ pub trait Store: Send + Sync + 'static {
     async fn waitpoint(&self, id: WaitpointId) -> Result<Option<Waitpoint>, Error>;
     /// Returns the keys that sign waitpoint tokens, by id.
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error>;
+    /// Returns the API key with this digest, and the store's time.
+    async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error>;
+    /// Returns a page of the API keys, newest first: `after` is the id of the last key of the previous page.
+    async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error>;
+    /// Sets the last use of API keys to the store's time; unknown ids are ignored. Changes nothing else.
+    async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error>;
     /// Returns the root secret kept by the store, after storing `new` if there is none. All callers, also concurrent ones, get
     /// the same secret.
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error>;

@@ -6,6 +6,7 @@ use crate::{
     NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
 };
 use async_trait::async_trait;
+use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
@@ -209,6 +210,21 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::token_keys`].
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
         self.inner().token_keys().await
+    }
+
+    /// See [`Store::api_key`].
+    async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
+        self.inner().api_key(digest).await
+    }
+
+    /// See [`Store::api_keys`].
+    async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
+        self.inner().api_keys(after, limit).await
+    }
+
+    /// See [`Store::touch_api_keys`].
+    async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
+        self.inner().touch_api_keys(ids).await
     }
 
     /// See [`Store::root_secret`].
@@ -502,6 +518,18 @@ impl<T: StoreWrapper> Store for T {
 
     async fn token_keys(&self) -> Result<Vec<TokenKey>, Error> {
         StoreWrapper::token_keys(self).await
+    }
+
+    async fn api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
+        StoreWrapper::api_key(self, digest).await
+    }
+
+    async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
+        StoreWrapper::api_keys(self, after, limit).await
+    }
+
+    async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
+        StoreWrapper::touch_api_keys(self, ids).await
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

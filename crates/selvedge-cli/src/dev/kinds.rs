@@ -1,6 +1,6 @@
 //! The kinds that the built-in worker handles: small tasks to try the engine with.
 
-use crate::secret;
+use crate::{admin_key, secret};
 use selvedge::{Context, Failure, FailureClass, Outcome, Return, SignalWaitResult, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -124,7 +124,8 @@ async fn shell(ctx: Context) -> Result<Output, Failure> {
     let Shell { command } = ctx.input()?;
     let mut shell = Command::new("sh");
     // Callers that may run commands must not be able to sign tokens.
-    shell.arg("-c").arg(command).env_remove(secret::VARIABLE).stdin(Stdio::null()).kill_on_drop(true);
+    shell.arg("-c").arg(command).env_remove(secret::VARIABLE).env_remove(admin_key::VARIABLE);
+    shell.stdin(Stdio::null()).kill_on_drop(true);
     let output = shell.output();
     let output = tokio::select! {
         output = output => output?,

@@ -1,5 +1,6 @@
 //! Tests of the real binary: it is started, called with `curl`, stopped and killed.
 
+mod auth;
 mod backup;
 mod crash;
 mod dev;

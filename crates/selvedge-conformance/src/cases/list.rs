@@ -26,6 +26,14 @@ macro_rules! conformance_cases {
                 concurrent_changes_of_one_row_are_all_kept
                 transactions_that_touch_the_same_rows_in_any_order_all_commit
             }
+            execution::api_keys: {
+                a_key_is_found_by_its_digest_with_every_field
+                a_key_that_has_expired_already_is_refused
+                keys_are_listed_in_pages_newest_first
+                a_revoked_key_keeps_its_first_time_and_has_one_event
+                the_use_of_a_key_is_recorded_and_changes_nothing_else
+                a_repeated_creation_creates_no_second_key
+            }
             execution::guards: {
                 a_current_cached_row_needs_no_second_try
                 a_decision_on_a_stale_cached_row_is_begun_again_and_sees_the_new_row

@@ -203,6 +203,8 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::WaitpointReissued { .. }
         | Fact::Stepped { .. }
         | Fact::TokenKeysRotated { .. }
+        | Fact::ApiKeyCreated { .. }
+        | Fact::ApiKeyRevoked { .. }
         | Fact::Held { .. }
         | Fact::Admitted { .. }
         | Fact::GateConfigured { .. }

@@ -78,6 +78,11 @@ pub struct Draft {
     pub delay: Option<When>,
     /// Retries, timeouts, deadline and retention.
     pub policy: Policy,
+    /// False if the retention of the policy is a default, which the namespace may replace. Default: true.
+    pub gives_retention: bool,
+    /// The retention of the namespace, which applies to a submission that gives none. Not part of the content: a repeat is
+    /// the same after the namespace was configured. Default: none.
+    pub namespace_retention_ms: Option<i64>,
     /// The gates that must admit the execution. Default: its lane only.
     pub required_gates: RequiredGates,
     /// The places of the names of budgets and quotas in the request. Default: in the lists of this submission.
@@ -100,6 +105,8 @@ impl Draft {
             tags: BTreeMap::new(),
             delay: None,
             policy: Policy::default(),
+            gives_retention: true,
+            namespace_retention_ms: None,
             required_gates: RequiredGates::default(),
             gate_pointers: None,
         }
@@ -126,6 +133,8 @@ impl Draft {
             }
         }
         check_policy(&self.policy)?;
+        let of_namespace = self.namespace_retention_ms.filter(|_| !self.gives_retention);
+        let retention_ms = of_namespace.unwrap_or(self.policy.retention_ms);
         check_required_gates(&self.required_gates)?;
         Ok(Submission {
             id: self.id.map(ExecutionId),
@@ -140,7 +149,7 @@ impl Draft {
             idempotency_key,
             unique_while_active,
             tags: check_tags("/tags", self.tags)?,
-            policy: self.policy,
+            policy: Policy { retention_ms, ..self.policy },
             required_gates: self.required_gates,
             gate_pointers: self.gate_pointers,
             input: self.input,
@@ -163,6 +172,8 @@ impl Draft {
             tags,
             delay,
             policy,
+            gives_retention: _,
+            namespace_retention_ms: _,
             required_gates,
             gate_pointers: _,
         } = self;

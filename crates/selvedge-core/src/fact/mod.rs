@@ -12,6 +12,7 @@ mod public;
 pub use public::{EVENT_TYPES, EventBody};
 
 use crate::amount::Amount;
+use crate::api_key::ApiKeyId;
 use crate::flow::{CancelMode, FlowState};
 use crate::gate::{Amounts, GateName};
 use crate::history::LINE_MESSAGE_LIMIT;
@@ -518,6 +519,26 @@ pub enum Fact {
     },
     /// Its parent is suspended until its children have ended, and awaits the end of this one.
     EndAwaited,
+    /// An administrator created an API key.
+    ApiKeyCreated {
+        /// The key's id.
+        key: ApiKeyId,
+        /// The key's name.
+        name: Name,
+        /// The key's role.
+        role: String,
+        /// The namespaces in which the role applies.
+        namespaces: Vec<Name>,
+        /// The time from which the key is refused, if it expires.
+        expires_at: Option<Timestamp>,
+    },
+    /// An administrator revoked an API key.
+    ApiKeyRevoked {
+        /// The key's id.
+        key: ApiKeyId,
+        /// The key's name.
+        name: Name,
+    },
 }
 
 /// Shortens a message for a history line.
@@ -578,6 +599,8 @@ impl Fact {
             | Fact::FlowReopened { .. }
             | Fact::FlowCancelRequested { .. }
             | Fact::TokenKeysRotated { .. }
+            | Fact::ApiKeyCreated { .. }
+            | Fact::ApiKeyRevoked { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }

@@ -232,6 +232,17 @@ impl Fact {
                 let data = json!({ "key": key.to_string(), "grace_ms": grace_ms });
                 vec![("operator.token_keys_rotated", data)]
             }
+            Fact::ApiKeyCreated { key, name, role, namespaces, expires_at } => {
+                let mut data = time_data("expires_at", *expires_at);
+                data["key"] = json!(key);
+                data["name"] = json!(name);
+                data["role"] = json!(role);
+                data["namespaces"] = json!(namespaces);
+                vec![("key.created", data)]
+            }
+            Fact::ApiKeyRevoked { key, name } => {
+                vec![("key.revoked", json!({ "key": key, "name": name }))]
+            }
             Fact::Held { gate, reason, until } => {
                 let mut data = time_data("until_at", *until);
                 data["gate"] = gate_data(gate);
@@ -321,6 +332,8 @@ pub const EVENT_TYPES: &[&str] = &[
     "waitpoint.reissued",
     "step.recorded",
     "operator.token_keys_rotated",
+    "key.created",
+    "key.revoked",
     "execution.held",
     "execution.released",
     "execution.adopted",

@@ -1,6 +1,7 @@
 //! The changes of a decision, for a store to save.
 
 use super::{Inserted, KeyName, KeyRow, KeySubject, NodeEntry, TagEntry, Updated};
+use crate::api_key::ApiKey;
 use crate::flow::Counts;
 use crate::gate::{Gate, GateId, LedgerEntry};
 use crate::log::Event;
@@ -51,6 +52,8 @@ pub struct Changes {
     pub waitpoints: Vec<Waitpoint>,
     /// Token keys to upsert and to delete.
     pub token_keys: Entries<TokenKey, TokenKeyId>,
+    /// API keys to insert, or to mark as revoked.
+    pub api_keys: Vec<ApiKey>,
     /// Gates.
     pub gates: Guarded<Gate, (Gate, u32), GateId>,
     /// Amounts to add to the ledger.
@@ -105,6 +108,7 @@ impl Changes {
             steps,
             waitpoints,
             token_keys,
+            api_keys,
             gates,
             ledger,
             unread,
@@ -124,6 +128,7 @@ impl Changes {
             && steps.is_empty()
             && waitpoints.is_empty()
             && token_keys.is_empty()
+            && api_keys.is_empty()
             && gates.is_empty()
             && ledger.is_empty()
             && unread.is_empty()

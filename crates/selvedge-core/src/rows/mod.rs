@@ -9,6 +9,7 @@ pub use changes::{Changes, UnreadWrites};
 pub use needs::{Candidates, HeldBy, Members, Needs, PASSED_MAX, Queries, mention};
 pub use payload::{Payload, Relative, StoredRelative, inline_limit};
 
+use crate::api_key::ApiKey;
 use crate::gate::Gate;
 use crate::outbox::OutboxRow;
 use crate::stream::Stream;
@@ -58,6 +59,8 @@ pub struct Rows {
     pub waitpoints: Vec<Waitpoint>,
     /// Token keys.
     pub token_keys: Vec<TokenKey>,
+    /// API keys.
+    pub api_keys: Vec<ApiKey>,
     /// Answers to queries that are not rows of a table.
     pub found: Found,
 }

@@ -1,5 +1,6 @@
 //! The rows that a decision needs: requests by key, and queries.
 
+use crate::api_key::ApiKeyId;
 use crate::execution::ClaimOrder;
 use crate::gate::{GateId, GateName};
 use crate::outbox::OutboxName;
@@ -183,6 +184,8 @@ pub struct Queries {
     pub instances: Vec<(NamespaceId, Name)>,
     /// Read all token keys.
     pub token_keys: bool,
+    /// API keys to lock. Only their revocation locks them.
+    pub api_keys: Vec<ApiKeyId>,
     /// Read the classes that were interned after this one.
     pub classes_after: Option<ClassId>,
 }
@@ -202,6 +205,7 @@ impl Queries {
             waitpoints,
             instances,
             token_keys,
+            api_keys,
             classes_after,
         } = self;
         members.is_empty()
@@ -214,6 +218,7 @@ impl Queries {
             && waitpoints.is_empty()
             && instances.is_empty()
             && !token_keys
+            && api_keys.is_empty()
             && classes_after.is_none()
     }
 
@@ -241,6 +246,7 @@ impl Queries {
             waitpoints,
             instances,
             token_keys,
+            api_keys,
             classes_after,
         } = self;
         retain_new(members, &mut loaded.members);
@@ -252,6 +258,7 @@ impl Queries {
         retain_new(instances, &mut loaded.instances);
         *token_keys &= !loaded.token_keys;
         loaded.token_keys |= *token_keys;
+        retain_new(api_keys, &mut loaded.api_keys);
         // Classes are read after every row of the same load, so once is enough.
         *classes_after = classes_after.filter(|_| loaded.classes_after.is_none());
         loaded.classes_after = loaded.classes_after.or(*classes_after);

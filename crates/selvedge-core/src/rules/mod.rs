@@ -3,6 +3,7 @@
 //! Each operation is a struct that implements [`Rule`](crate::rule::Rule): `profile`, `needs` and `decide`. A refused
 //! operation changes nothing.
 
+pub mod api_key;
 mod carried;
 pub mod children;
 pub mod claim;

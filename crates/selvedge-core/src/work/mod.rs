@@ -199,6 +199,7 @@ impl Work {
             steps,
             waitpoints,
             token_keys,
+            api_keys,
             found,
         } = rows;
         if !self.stopped {
@@ -242,6 +243,7 @@ impl Work {
             }
         }
         self.records.load(signals, steps, waitpoints, token_keys, found.records);
+        self.records.load_api_keys(api_keys);
         self.gates.load(asked, gates, found.held);
     }
 

@@ -1,16 +1,17 @@
-//! The signals, steps, waitpoints and token keys of one transaction.
+//! The signals, steps, waitpoints, token keys and API keys of one transaction.
 //!
 //! Every change to a record comes with a change of its execution through [`Work::apply`], which raises the execution's
 //! version.
 
 use super::Work;
+use crate::api_key::{ApiKey, ApiKeyId};
 use crate::table::{Entries, Table};
 use crate::token::{TokenKey, TokenKeyId};
 use crate::waitpoint::WaitpointState;
 use crate::{Changes, ExecutionId, Name, Signal, Step, Timestamp, Waitpoint, WaitpointId};
 use std::collections::{BTreeMap, HashSet};
 
-/// The signals, steps and waitpoints of executions, and the token keys.
+/// The signals, steps and waitpoints of executions, the token keys, and the API keys.
 #[derive(Debug)]
 pub(super) struct Records {
     /// Executions whose steps and signals are all loaded.
@@ -21,6 +22,7 @@ pub(super) struct Records {
     steps: Table<Step>,
     waitpoints: Table<Waitpoint>,
     token_keys: Table<TokenKey>,
+    api_keys: Table<ApiKey>,
 }
 
 impl Default for Records {
@@ -32,6 +34,7 @@ impl Default for Records {
             steps: Table::ordered(),
             waitpoints: Table::ordered(),
             token_keys: Table::ordered(),
+            api_keys: Table::default(),
         }
     }
 }
@@ -70,6 +73,13 @@ impl Records {
         }
     }
 
+    /// Adds loaded API keys.
+    pub fn load_api_keys(&mut self, keys: Vec<ApiKey>) {
+        for key in keys {
+            self.api_keys.load(key);
+        }
+    }
+
     /// Drops the record of a deleted execution: an execution that is inserted with the same id in this transaction
     /// starts without one.
     pub fn forget(&mut self, id: ExecutionId) {
@@ -91,6 +101,7 @@ impl Records {
         changes.waitpoints = self.waitpoints.into_written();
         let Entries { written, removed } = self.token_keys.into_entries();
         changes.token_keys = Entries { written, removed };
+        changes.api_keys = self.api_keys.into_written();
     }
 }
 
@@ -173,6 +184,16 @@ impl Work {
     /// Writes a token key.
     pub fn put_token_key(&mut self, key: TokenKey) {
         self.records.token_keys.put(key);
+    }
+
+    /// Returns an API key, if it is loaded.
+    pub fn api_key(&self, id: ApiKeyId) -> Option<&ApiKey> {
+        self.records.api_keys.get(&id)
+    }
+
+    /// Writes an API key.
+    pub fn put_api_key(&mut self, key: ApiKey) {
+        self.records.api_keys.put(key);
     }
 
     /// Deletes a token key.

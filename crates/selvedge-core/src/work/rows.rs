@@ -1,6 +1,7 @@
 //! The kinds of rows in a transaction: the key and version of each, and the state that a transaction keeps besides the
 //! columns.
 
+use crate::api_key::{ApiKey, ApiKeyId};
 use crate::gate::{Gate, GateId};
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::rows::{KeyName, KeyRow, Payload, ResultChange};
@@ -134,6 +135,15 @@ impl Row for Waitpoint {
 
     fn key(&self) -> (ExecutionId, u32) {
         (self.execution, self.number)
+    }
+}
+
+impl Row for ApiKey {
+    type Key = ApiKeyId;
+    type Extra = ();
+
+    fn key(&self) -> ApiKeyId {
+        self.id
     }
 }
 

@@ -69,7 +69,12 @@ pub(super) fn no_flow(id: FlowId) -> Error {
 
 impl Namespace {
     /// Submits a flow as a whole: all of its nodes or none.
-    pub async fn submit_flow(&self, draft: FlowDraft, call_key: Option<CallKey>) -> Result<GrownFlow, Error> {
+    pub async fn submit_flow(
+        &self,
+        mut draft: FlowDraft,
+        call_key: Option<CallKey>,
+    ) -> Result<GrownFlow, Error> {
+        self.add_default_retention(&mut draft.graph).await?;
         let (submission, plan) = draft.check()?;
         let planned = self.plan(plan).await?;
         let nodes = planned_nodes(&planned);
@@ -85,9 +90,10 @@ impl Namespace {
     pub async fn grow_flow(
         &self,
         flow: FlowId,
-        graph: GraphDraft,
+        mut graph: GraphDraft,
         call_key: Option<CallKey>,
     ) -> Result<GrownFlow, Error> {
+        self.add_default_retention(&mut graph).await?;
         let planned = self.plan(graph.check(GraphTarget::ExistingFlow)?).await?;
         let nodes = planned_nodes(&planned);
         let (namespace, actor) = (self.id(), self.actor.clone());
@@ -115,7 +121,8 @@ impl Namespace {
     }
 
     /// Creates the report by which an active execution adds children to its flow.
-    pub async fn spawn(&self, graph: GraphDraft, detach: bool) -> Result<Op, Error> {
+    pub async fn spawn(&self, mut graph: GraphDraft, detach: bool) -> Result<Op, Error> {
+        self.add_default_retention(&mut graph).await?;
         let planned = self.plan(graph.check(GraphTarget::ExistingFlow)?).await?;
         Ok(Op::Spawn(Box::new(Spawn { planned, detach, actor: self.actor.clone() })))
     }

@@ -1,5 +1,6 @@
 //! The handle of a namespace, and its calls by subject: one file per subject.
 
+mod api_keys;
 mod claims;
 mod events;
 mod executions;
@@ -7,6 +8,7 @@ mod explain;
 mod flow_cancel;
 mod flows;
 mod gates;
+mod homes;
 mod keyed;
 mod log_positions;
 mod namespaces;
@@ -20,6 +22,7 @@ mod streams;
 mod submissions;
 mod workers;
 
+pub use api_keys::{ApiKeyDraft, CreatedApiKey};
 pub use claims::{ClaimResult, ClaimWait};
 pub use events::{EventFilter, EventPage, From, PublicEvent};
 pub(crate) use events::{EventSelection, FactPlace, LogPage};

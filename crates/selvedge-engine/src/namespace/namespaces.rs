@@ -5,12 +5,13 @@
 //! executions may have become claimable.
 
 use super::WAIT_MAX;
+use super::homes::Homes;
 use crate::commit::{Registration, Watermark, new_task, receive};
 use crate::sync::lock;
-use crate::{ClaimWait, Engine, Error, Namespace};
+use crate::{ClaimResult, ClaimWait, Engine, Error, Namespace};
 use selvedge_core::rules::claim::{Claim, Claimed, Claims, Nothing};
 use selvedge_core::shares::Shares;
-use selvedge_core::{ClaimScope, NamespaceId, Refusal};
+use selvedge_core::{ClaimScope, Name, NamespaceId, Refusal};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -19,19 +20,30 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Several namespaces from which one worker claims. Report an execution to its own namespace; see [`Namespaces::of`].
+/// Several namespaces from which the workers of one key claim. Report an execution to its own namespace; see [`Namespaces::of`].
 pub struct Namespaces {
-    engine: Engine,
-    members: Vec<(Namespace, u32)>,
+    pub(super) engine: Engine,
+    pub(super) members: Vec<(Namespace, u32)>,
     turns: Mutex<Turns>,
+    pub(super) homes: Homes,
 }
 
 #[derive(Default)]
 struct Turns {
     shares: Shares<NamespaceId>,
-    /// Namespaces whose last claim found less than it wanted.
-    empty: HashMap<NamespaceId, EmptyNamespace>,
+    /// Namespaces in which the last claim of a worker found less than it wanted.
+    empty: HashMap<Asker, EmptyNamespace>,
 }
+
+/// A namespace, and the worker that asked it: its instance and incarnation.
+type Asker = (NamespaceId, Name, Option<Name>);
+
+fn asker(claim: &Claim) -> Asker {
+    (claim.scope.namespace, claim.instance.clone(), claim.incarnation.clone())
+}
+
+/// The maximum number of remembered claims that found nothing.
+const EMPTY_MAX: usize = 10_000;
 
 /// The last claim in a namespace that found less than it wanted.
 struct EmptyNamespace {
@@ -57,7 +69,12 @@ struct Round {
 
 impl Namespaces {
     pub(crate) fn new(engine: Engine, members: Vec<(Namespace, u32)>) -> Self {
-        Namespaces { engine, members, turns: Mutex::default() }
+        Namespaces { engine, members, turns: Mutex::default(), homes: Homes::default() }
+    }
+
+    /// Returns the namespaces with their weights.
+    pub fn members(&self) -> &[(Namespace, u32)] {
+        &self.members
     }
 
     /// Returns the namespace of a claimed execution.
@@ -71,6 +88,11 @@ impl Namespaces {
     /// Claims from the namespaces by turns, and waits for work if none has any. An idempotency key is refused: its
     /// stored answer would have to cover several namespaces.
     pub async fn claim(&self, wanted: ClaimWait) -> Result<Vec<Claimed>, Error> {
+        Ok(self.claim_as_worker(wanted).await?.claimed)
+    }
+
+    /// Claims like [`Namespaces::claim`], and says whether the worker is asked to drain in every namespace.
+    pub async fn claim_as_worker(&self, wanted: ClaimWait) -> Result<ClaimResult, Error> {
         if wanted.call_key.is_some() {
             let detail = "is for claims in one namespace; claim in each namespace with a key of its own";
             return Err(Refusal::field("/headers/idempotency-key", detail).into());
@@ -82,8 +104,13 @@ impl Namespaces {
         let mut woken = false;
         loop {
             let watermarks: Vec<Watermark> = claims.iter().map(|claim| waiting.watermark(claim)).collect();
-            let round = match self.ask(&mut claims, &watermarks, wanted.claim.max).await {
-                Err(Error::Closed) if woken => return Ok(Vec::new()),
+            // A claim that does not wait asks every namespace: another server may have committed work a moment ago.
+            let candidates = match wanted.wait.is_zero() {
+                true => (0..claims.len()).collect(),
+                false => self.candidates(&mut claims, &watermarks),
+            };
+            let round = match self.ask(&mut claims, &watermarks, candidates, wanted.claim.max).await {
+                Err(Error::Closed) if woken => return Ok(ClaimResult::default()),
                 round => round?,
             };
             if round.claimed.is_empty() && !round.unregistered.is_empty() {
@@ -102,17 +129,21 @@ impl Namespaces {
                     // More executions may be claimable than this claim could take.
                     self.pass_wake_up_on(&claims);
                 }
-                return Ok(round.claimed);
+                if round.ended {
+                    self.forget(&claims);
+                }
+                self.homes.learn(&round.claimed);
+                return Ok(ClaimResult { claimed: round.claimed, drain: drains, duplicate: false });
             }
             let (Some((first, _)), Some(claim)) = (self.members.first(), claims.first()) else {
-                return Ok(Vec::new());
+                return Ok(ClaimResult::default());
             };
             if drains {
                 match woken {
                     true => self.pass_wake_up_on(&claims),
                     false => first.delay_drain(claim, deadline).await,
                 }
-                return Ok(Vec::new());
+                return Ok(ClaimResult { drain: true, ..ClaimResult::default() });
             }
             let registrations = claims
                 .iter()
@@ -122,8 +153,8 @@ impl Namespaces {
             woken = true;
             let until = round.opens_at.map_or(deadline, |at| at.min(deadline));
             match tokio::time::timeout_at(until, any_woken(&mut registrations)).await {
-                Err(_elapsed) if until == deadline => return Ok(Vec::new()),
-                Ok(false) => return Ok(Vec::new()),
+                Err(_elapsed) if until == deadline => return Ok(ClaimResult::default()),
+                Ok(false) => return Ok(ClaimResult::default()),
                 Err(_) | Ok(true) => {}
             }
         }
@@ -145,7 +176,7 @@ impl Namespaces {
         let turns = self.turns();
         let mut candidates = Vec::new();
         for (index, (claim, watermark)) in claims.iter_mut().zip(watermarks).enumerate() {
-            let known = turns.empty.get(&claim.scope.namespace);
+            let known = turns.empty.get(&asker(claim));
             let still = |known: &&EmptyNamespace| known.scope == claim.scope && known.watermark == *watermark;
             match known.filter(still).and_then(|known| known.life) {
                 Some(life) => claim.life = claim.life.or(Some(life)),
@@ -156,9 +187,14 @@ impl Namespaces {
     }
 
     /// Asks the namespaces that may have work, each for its share, until there is enough or none has more.
-    async fn ask(&self, claims: &mut [Claim], watermarks: &[Watermark], max: u32) -> Result<Round, Error> {
+    async fn ask(
+        &self,
+        claims: &mut [Claim],
+        watermarks: &[Watermark],
+        mut candidates: Vec<usize>,
+        max: u32,
+    ) -> Result<Round, Error> {
         let mut round = Round::default();
-        let mut candidates = self.candidates(claims, watermarks);
         loop {
             let wanted = max.saturating_sub(round.claimed.len() as u32);
             let portions = self.portions(&candidates, wanted);
@@ -204,6 +240,14 @@ impl Namespaces {
         }
     }
 
+    /// Forgets what the claims of a worker found, whose life has ended.
+    fn forget(&self, claims: &[Claim]) {
+        let mut turns = self.turns();
+        for claim in claims {
+            turns.empty.remove(&asker(claim));
+        }
+    }
+
     /// Divides the number of wanted executions among the candidates.
     fn portions(&self, candidates: &[usize], wanted: u32) -> Vec<(usize, u32)> {
         let mut shares = self.turns().shares.clone();
@@ -233,7 +277,10 @@ impl Namespaces {
         }
         if count < portion as usize {
             let (scope, life) = (claim.scope.clone(), claim.life);
-            turns.empty.insert(namespace, EmptyNamespace { scope, watermark, life });
+            if turns.empty.len() >= EMPTY_MAX {
+                turns.empty.clear();
+            }
+            turns.empty.insert(asker(claim), EmptyNamespace { scope, watermark, life });
         }
     }
 }

@@ -1,14 +1,18 @@
 //! The settings of a namespace: defaults for what its callers leave out.
 //!
-//! A server keeps the settings for a second, so a change reaches the other servers within that time.
+//! A server keeps the settings for a second, so a change reaches the other servers within that time. Submissions read
+//! nothing: a change of the retention reaches those through other servers within half a minute.
 
 use super::Namespace;
 use crate::Error;
+use selvedge_core::plan::GraphDraft;
 use selvedge_core::rules::report::Op;
 use selvedge_store::NamespaceSettings;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// The age at which settings are read again in the background, where old ones will do.
+const REFRESHED_AFTER: Duration = Duration::from_secs(30);
 /// The longest time for which settings are not read again.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
@@ -26,6 +30,43 @@ impl Namespace {
         self.inner().store.configure_namespace(self.id(), settings).await?;
         self.inner().registry.keep_settings(self.id(), settings, Instant::now());
         Ok(())
+    }
+
+    /// Returns the retention of submissions that give none, if the namespace has one and it is needed.
+    pub(super) async fn default_retention(&self, needed: bool) -> Result<Option<i64>, Error> {
+        match needed {
+            true => Ok(self.known_settings().await?.retention_ms),
+            false => Ok(None),
+        }
+    }
+
+    /// Gives the nodes of a graph without a retention that of the namespace.
+    pub(super) async fn add_default_retention(&self, graph: &mut GraphDraft) -> Result<(), Error> {
+        let needed = graph.nodes.iter().any(|node| !node.draft.gives_retention);
+        let retention_ms = self.default_retention(needed).await?;
+        for node in &mut graph.nodes {
+            node.draft.namespace_retention_ms = retention_ms;
+        }
+        Ok(())
+    }
+
+    /// Returns settings that may be some time old. Only the first call of a namespace waits for the store: a later one that
+    /// finds them old lets them be read in the background.
+    async fn known_settings(&self) -> Result<NamespaceSettings, Error> {
+        let registry = &self.inner().registry;
+        let Some(known) = registry.settings_since(self.id(), None) else { return self.settings().await };
+        let since = Instant::now().checked_sub(REFRESHED_AFTER);
+        if registry.settings_since(self.id(), since).is_none() {
+            // Others who find them old meanwhile do not read them, too.
+            registry.keep_settings(self.id(), known, Instant::now());
+            let namespace = self.clone();
+            tokio::spawn(async move {
+                if let Err(error) = namespace.settings().await {
+                    tracing::debug!(%error, "the settings of a namespace were not read again");
+                }
+            });
+        }
+        Ok(known)
     }
 
     /// Gives a suspension the timeout of the namespace, which applies to its waits without one.

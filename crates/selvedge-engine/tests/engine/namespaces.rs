@@ -95,10 +95,11 @@ async fn a_namespace_without_work_is_not_asked_again_until_it_may_have_some() {
     let (server, _) = memory_server().await;
     let (a, _, both) = two_namespaces(&server, [1, 1]).await;
     submit(&a, 10).await;
-    claim(&both, 2).await;
+    both.claim(claim_wait(2, Duration::from_secs(30))).await.expect("the claim is answered");
     let before = server.engine.activity().0;
     for _ in 0..5 {
-        assert_eq!(claim(&both, 1).await.len(), 1);
+        let claimed = both.claim(claim_wait(1, Duration::from_secs(30))).await;
+        assert_eq!(claimed.expect("the claim is answered").len(), 1);
     }
     assert_eq!(server.engine.activity().0 - before, 5, "one batch per claim");
 }

@@ -31,6 +31,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 11, minimum_reader: 11, sql: include_str!("../migrations/0011_waitpoints.sql") },
     // A program that does not know pools would insert executions that claims do not find.
     Migration { version: 12, minimum_reader: 12, sql: include_str!("../migrations/0012_large_tables.sql") },
+    // A program that does not know API keys listens on loopback only, as without this migration.
+    Migration { version: 13, minimum_reader: 12, sql: include_str!("../migrations/0013_api_keys.sql") },
 ];
 
 /// The key of the advisory lock under which one server at a time migrates, for all Selvedge schemas of a database.

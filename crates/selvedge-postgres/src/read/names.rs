@@ -36,7 +36,11 @@ impl PostgresStore {
 
     pub(crate) async fn read_settings(&self, namespace: NamespaceId) -> Result<NamespaceSettings, Error> {
         let rows = self.query_in_background(&sql::NAMESPACES_READ, &[&namespace.0]).await?;
-        let settings = rows.first().map(|row| NamespaceSettings { suspension_timeout_ms: row.get(0) });
+        let settings = rows.first().map(|row| NamespaceSettings {
+            suspension_timeout_ms: row.get(0),
+            retention_ms: row.get(1),
+            weight: row.get::<_, Option<i32>>(2).map(|weight| weight as u32),
+        });
         Ok(settings.unwrap_or_default())
     }
 
@@ -45,8 +49,11 @@ impl PostgresStore {
         namespace: NamespaceId,
         settings: NamespaceSettings,
     ) -> Result<(), Error> {
-        let NamespaceSettings { suspension_timeout_ms } = settings;
-        self.execute(&sql::NAMESPACES_UPDATE, &[&namespace.0, &suspension_timeout_ms]).await.map(drop)
+        let NamespaceSettings { suspension_timeout_ms, retention_ms, weight } = settings;
+        let weight = weight.map(|weight| weight as i32);
+        let parameters: [&(dyn ToSql + Sync); 4] =
+            [&namespace.0, &suspension_timeout_ms, &retention_ms, &weight];
+        self.execute(&sql::NAMESPACES_UPDATE, &parameters).await.map(drop)
     }
 
     /// The lock on the table makes the numbers of classes visible in order.

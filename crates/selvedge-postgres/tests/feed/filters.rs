@@ -267,6 +267,8 @@ async fn an_event_of_every_type_reaches_subscribers_to_its_namespace_and_its_tag
                 Fact::Renewed { .. }
                     | Fact::DrainRequested { .. }
                     | Fact::TokenKeysRotated { .. }
+                    | Fact::ApiKeyCreated { .. }
+                    | Fact::ApiKeyRevoked { .. }
                     | Fact::GateConfigured { .. }
                     | Fact::GateRemoved { .. }
                     | Fact::Spent { .. }

@@ -7,6 +7,7 @@ mod executions;
 mod flows;
 mod gates;
 mod health;
+mod keys;
 mod lanes;
 mod namespaces;
 mod operators;
@@ -25,7 +26,7 @@ use crate::{AppState, auth, compression, openapi, pages};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, Uri, header};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use selvedge_core::Permission::{Administer, Open, Operate, Read, Submit, Work};
@@ -42,7 +43,7 @@ pub fn router(state: AppState) -> Router {
         .into_router()
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
-        .layer(from_fn(auth::refuse_other_sites))
+        .layer(from_fn_with_state(state.clone(), auth::refuse_other_sites))
         .layer(compression::layer())
         .layer(from_fn(catch_panics))
         .with_state(state)
@@ -63,6 +64,7 @@ pub fn all_routes() -> Routes {
         .merge(flow_routes())
         .merge(worker_routes())
         .merge(gate_routes())
+        .merge(admin_routes())
         .get("/v1/events", Read, events::page)
 }
 
@@ -105,6 +107,14 @@ fn waitpoint_routes() -> Routes {
         .post("/v1/waitpoints/{id}/answer", Operate, waitpoints::answer)
         .post("/v1/waitpoints/{id}/reissue", Operate, waitpoints::reissue)
         .post("/v1/waitpoints/{id}/revoke", Operate, waitpoints::revoke)
+}
+
+fn admin_routes() -> Routes {
+    Routes::new()
+        .get("/v1/admin/keys", Administer, keys::list)
+        .post("/v1/admin/keys", Administer, keys::create)
+        .delete("/v1/admin/keys/{id}", Administer, keys::revoke)
+        .get("/v1/admin/namespaces", Administer, namespaces::list)
         .get("/v1/admin/namespaces/{name}", Administer, namespaces::get)
         .put("/v1/admin/namespaces/{name}", Administer, namespaces::put)
         .get("/v1/admin/waitpoint-keys", Administer, waitpoints::list_keys)

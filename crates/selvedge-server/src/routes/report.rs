@@ -1,9 +1,10 @@
 //! Reports of workers: each operation succeeds or is refused on its own, and the next claim shares the round trip.
 
-use crate::auth::Caller;
+use crate::auth::{Caller, WorkerCaller};
 use crate::routes::HandlerResult;
 use crate::routes::waitpoints;
 use crate::routes::workers::{claim_views, read_claim};
+use crate::shutdown::ShutdownWatch;
 use crate::wire::body::{LARGE_BODY, RequestBody};
 use crate::wire::fields::Fields;
 use crate::wire::json;
@@ -12,15 +13,16 @@ use crate::wire::path::PathInstance;
 use crate::wire::problem::Problem;
 use crate::wire::views;
 use axum::http::StatusCode;
+use futures_util::future::join_all;
 use selvedge_core::rules::gates::budget::Spend;
 use selvedge_core::rules::report::{OPS_MAX, Op, Reported};
 use selvedge_core::{ExecutionId, Refusal};
-use selvedge_engine::{ClaimResult, ClaimWait, Error, Namespace, ReportItem};
+use selvedge_engine::{ClaimResult, ClaimWait, Error, Namespace, Namespaces, ReportItem};
 use std::collections::BTreeMap;
 
 /// `POST /v1/workers/{instance}/report`
 pub async fn report(
-    caller: Caller,
+    caller: WorkerCaller,
     PathInstance(instance): PathInstance,
     body: RequestBody<LARGE_BODY>,
 ) -> HandlerResult {
@@ -32,24 +34,31 @@ pub async fn report(
     fields.finish()?;
     let parsed: Vec<_> = ops.into_iter().map(|raw| Fields::from_value(raw, "").and_then(read_op)).collect();
     drop(body);
+    let homes = homes(&caller, &parsed).await?;
     let mut items = Vec::with_capacity(parsed.len());
-    for op in parsed {
-        items.push(report_item(&caller.namespace, op).await?);
+    for (op, home) in parsed.into_iter().zip(&homes) {
+        items.push(report_item(caller_namespace(&caller, *home), op).await?);
     }
     let creates_waitpoints: Vec<bool> = items.iter().map(creates_waitpoints).collect();
     let claims_next = next_claim.is_some();
-    let (results, next) = report_and_claim(&caller, items, next_claim).await?;
+    let (results, next) = match &caller {
+        WorkerCaller::One(caller) => report_and_claim(caller, items, next_claim).await?,
+        WorkerCaller::Several(some, shutdown) => {
+            let results = report_to_homes(some, items, &homes).await?;
+            (results, claim_next(some, shutdown, next_claim).await?)
+        }
+    };
     let (next, refused) = match next {
         Ok(next) => (next, None),
         Err(refusal) => (ClaimResult::default(), Some(Problem::refused_at("/claim", refusal))),
     };
-    let claims = claim_views(&caller.namespace, next.claimed).await?;
+    let claims = claim_views(&caller, next.claimed).await?;
     Ok(json::response(StatusCode::OK, |object| {
         object.array(
             "results",
             results.iter().zip(creates_waitpoints).enumerate(),
             |out, (index, result)| {
-                write_result(out, &caller.namespace, index, result);
+                write_result(out, caller_namespace(&caller, homes[index]), index, result);
             },
         );
         object.array("claims", &claims, views::claim);
@@ -60,6 +69,69 @@ pub async fn report(
             problem.write(object.field("claim_error"));
         }
     }))
+}
+
+type Results = Vec<Result<Reported, Refusal>>;
+
+/// Returns the index of the namespace of each operation among those of the caller.
+async fn homes(caller: &WorkerCaller, parsed: &[Result<ParsedOp, Refusal>]) -> Result<Vec<usize>, Error> {
+    let WorkerCaller::Several(some, _) = caller else { return Ok(vec![0; parsed.len()]) };
+    let executions: Vec<ExecutionId> =
+        parsed.iter().filter_map(|op| op.as_ref().ok()).map(|op| op.fence.execution).collect();
+    let mut known = some.indexes_of(&executions).await?.into_iter();
+    let home = |op: &Result<ParsedOp, Refusal>| op.as_ref().ok().and_then(|_| known.next()).unwrap_or(0);
+    Ok(parsed.iter().map(home).collect())
+}
+
+fn caller_namespace(caller: &WorkerCaller, home: usize) -> &Namespace {
+    match caller {
+        WorkerCaller::One(caller) => &caller.namespace,
+        WorkerCaller::Several(some, _) => &some.members()[home].0,
+    }
+}
+
+/// Reports each operation to its namespace, and returns the results in the order of the operations. Operations of one
+/// namespace keep their order.
+async fn report_to_homes(
+    some: &Namespaces,
+    items: Vec<ReportItem>,
+    homes: &[usize],
+) -> Result<Results, Problem> {
+    let mut parts: Vec<Vec<ReportItem>> = some.members().iter().map(|_| Vec::new()).collect();
+    for (item, home) in items.into_iter().zip(homes) {
+        parts[*home].push(item);
+    }
+    let reporting = some.members().iter().zip(parts).map(|((member, _), part)| async move {
+        match part.is_empty() {
+            true => Ok(Vec::new()),
+            false => member.report_and_claim(part, None).await.map(|(results, _)| results),
+        }
+    });
+    let mut results = Vec::with_capacity(homes.len());
+    for part in join_all(reporting).await {
+        results.push(part?.into_iter());
+    }
+    let lost = || Err(Refusal::field("/ops", "has no answer"));
+    Ok(homes.iter().map(|home| results[*home].next().unwrap_or_else(lost)).collect())
+}
+
+/// Claims from several namespaces, after reports that are committed: the worker needs their results more than an error of the
+/// claim.
+async fn claim_next(
+    some: &Namespaces,
+    shutdown: &ShutdownWatch,
+    next_claim: Option<ClaimWait>,
+) -> Result<Result<ClaimResult, Refusal>, Problem> {
+    let Some(next_claim) = next_claim else { return Ok(Ok(ClaimResult::default())) };
+    Ok(match shutdown.race(some.claim_as_worker(next_claim)).await {
+        Some(Ok(claims)) => Ok(claims),
+        Some(Err(Error::Refused(refusal))) => Err(refusal),
+        Some(Err(error)) => {
+            tracing::warn!(%error, "a claim after reports failed");
+            Ok(ClaimResult::default())
+        }
+        None => Ok(ClaimResult::default()),
+    })
 }
 
 /// Converts an operation to the engine's form. A refusal, for example of a graph, refuses only its own operation.
@@ -96,7 +168,7 @@ async fn report_and_claim(
     caller: &Caller,
     items: Vec<ReportItem>,
     next_claim: Option<ClaimWait>,
-) -> Result<(Vec<Result<Reported, Refusal>>, Result<ClaimResult, Refusal>), Problem> {
+) -> Result<(Results, Result<ClaimResult, Refusal>), Problem> {
     let immediate = next_claim.as_ref().map(|next| next.claim.clone());
     let reported = caller.namespace.report_and_claim(items, immediate).await;
     // Operations are refused one by one, so a refusal of the whole call is a refusal of the claim.

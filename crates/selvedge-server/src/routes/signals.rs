@@ -21,7 +21,7 @@ pub async fn send(caller: Caller, PathExecution(id): PathExecution, body: Reques
     let SignalRequest { draft, key_is_header } = SignalRequest::read(&mut fields, key)?;
     let source = fields.name("source")?;
     fields.finish()?;
-    let delivered = caller.namespace.signal(id, draft, &caller.signal_source(source)).await;
+    let delivered = caller.namespace.signal(id, draft, &caller.signal_source(source)?).await;
     let delivered = delivered.map_err(|error| point_to_header(error, key_is_header))?;
     Ok(json::response(StatusCode::OK, |object| {
         object.object("signal", |object| {

@@ -1,8 +1,10 @@
 //! The table of routes. A route is registered with its permission, and there is no other way to register one: its handler
 //! runs only after [`auth::authorize`](crate::auth::authorize) has found that the caller has it.
 
+use crate::wire::problem::Problem;
 use crate::{AppState, auth};
 use axum::Router;
+use axum::body::HttpBody;
 use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::Method;
@@ -10,6 +12,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use futures_util::future::{Either, Ready, ready};
 use selvedge_core::Permission;
+use std::future::Future;
+use std::pin::Pin;
 
 /// A route of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,17 +120,33 @@ struct Guarded<H> {
     permission: Permission,
 }
 
+type Slow = Pin<Box<dyn Future<Output = Response> + Send>>;
+
 impl<H, T> Handler<T, AppState> for Guarded<H>
 where
     H: Handler<T, AppState> + Sync,
     T: 'static,
 {
-    type Future = Either<H::Future, Ready<Response>>;
+    type Future = Either<H::Future, Either<Ready<Response>, Slow>>;
 
-    fn call(self, request: Request, state: AppState) -> Self::Future {
-        match auth::authorize(&request, self.permission, &state) {
-            Ok(()) => Either::Left(self.handler.call(request, state)),
-            Err(problem) => Either::Right(ready(problem.into_response())),
+    fn call(self, mut request: Request, state: AppState) -> Self::Future {
+        match auth::authorize(&mut request, self.permission, &state) {
+            auth::Access::Granted => Either::Left(self.handler.call(request, state)),
+            auth::Access::Refused(problem) => Either::Right(Either::Left(ready(refusal(&request, problem)))),
+            auth::Access::Unknown(lookup) => Either::Right(Either::Right(Box::pin(async move {
+                match lookup.run(&mut request, self.permission, &state).await {
+                    Ok(()) => self.handler.call(request, state).await,
+                    Err(problem) => refusal(&request, problem),
+                }
+            }))),
         }
+    }
+}
+
+/// Returns the response to a refused request. The connection is closed if the request has a body, which is not read.
+fn refusal(request: &Request, problem: Problem) -> Response {
+    match request.body().is_end_stream() {
+        true => problem.into_response(),
+        false => problem.closing_connection().into_response(),
     }
 }

@@ -1,6 +1,6 @@
 //! Workers: claims, heartbeats, drain, removal, and the list of workers.
 
-use crate::auth::Caller;
+use crate::auth::{Caller, WorkerCaller};
 use crate::routes::HandlerResult;
 use crate::wire::body::{LARGE_BODY, RequestBody};
 use crate::wire::fields::Fields;
@@ -17,21 +17,30 @@ use selvedge_core::rules::claim::{ClaimDraft, Claimed};
 use selvedge_core::rules::heartbeat::LEASES_MAX;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::report::Fence;
-use selvedge_engine::{ClaimResult, ClaimWait, Error, HeartbeatResult, Namespace, WorkerView};
+use selvedge_engine::{ClaimWait, Error, HeartbeatResult, WorkerView};
 use std::time::Duration;
 
 /// The default time to live of a lease, in milliseconds.
 const LEASE_TTL_MS: i64 = 30_000;
 
 /// `POST /v1/workers/{instance}/claim`
-pub async fn claim(caller: Caller, PathInstance(instance): PathInstance, body: RequestBody) -> HandlerResult {
+pub async fn claim(
+    caller: WorkerCaller,
+    PathInstance(instance): PathInstance,
+    body: RequestBody,
+) -> HandlerResult {
     let claim = ClaimWait { call_key: body.call_key()?, ..read_claim(body.fields()?, instance)? };
     // A claim that the shutdown interrupts puts back the leases that it may just have taken.
-    let result = match caller.shutdown.race(caller.namespace.claim_as_worker(claim)).await {
-        Some(result) => result?,
-        None => ClaimResult::default(),
+    let result = match &caller {
+        WorkerCaller::One(caller) => {
+            caller.shutdown.race(caller.namespace.claim_as_worker(claim)).await.transpose()?
+        }
+        WorkerCaller::Several(some, shutdown) => {
+            shutdown.race(some.claim_as_worker(claim)).await.transpose()?
+        }
     };
-    let claims = claim_views(&caller.namespace, result.claimed).await?;
+    let result = result.unwrap_or_default();
+    let claims = claim_views(&caller, result.claimed).await?;
     Ok(json::response(StatusCode::OK, |object| {
         object.array("claims", &claims, views::claim);
         object.value("drain", &result.drain);
@@ -65,9 +74,14 @@ pub fn read_claim(mut fields: Fields<'_>, instance: String) -> Result<ClaimWait,
 }
 
 /// Returns the views of claimed executions, in the order of the claim.
-pub async fn claim_views(namespace: &Namespace, claimed: Vec<Claimed>) -> Result<Vec<ClaimView>, Error> {
+pub async fn claim_views(caller: &WorkerCaller, claimed: Vec<Claimed>) -> Result<Vec<ClaimView>, Error> {
     let mut claims = Vec::with_capacity(claimed.len());
-    for Claimed { execution, input, upstreams, children, signals, steps } in claimed {
+    for claimed in claimed {
+        let namespace = match caller {
+            WorkerCaller::One(caller) => &caller.namespace,
+            WorkerCaller::Several(some, _) => some.of(&claimed).unwrap_or(&some.members()[0].0),
+        };
+        let Claimed { execution, input, upstreams, children, signals, steps } = claimed;
         let view = namespace.view(views::without_result(execution, input)).await?;
         claims.push(ClaimView { view, upstreams, children, signals, steps });
     }
@@ -76,7 +90,7 @@ pub async fn claim_views(namespace: &Namespace, claimed: Vec<Claimed>) -> Result
 
 /// `POST /v1/workers/{instance}/heartbeat`
 pub async fn heartbeat(
-    caller: Caller,
+    caller: WorkerCaller,
     PathInstance(instance): PathInstance,
     body: RequestBody<LARGE_BODY>,
 ) -> HandlerResult {
@@ -97,11 +111,21 @@ pub async fn heartbeat(
     let incarnation = incarnation.as_deref();
     fields.finish()?;
     let wait = check_wait("/wait_ms", wait_ms)?;
-    let namespace = &caller.namespace;
-    let waiting = namespace.heartbeat(&instance, incarnation, leases.clone(), wait);
-    let heartbeat = match caller.shutdown.race(waiting).await {
-        Some(heartbeat) => heartbeat?,
-        None => namespace.heartbeat(&instance, incarnation, leases, Duration::ZERO).await?,
+    let heartbeat = match &caller {
+        WorkerCaller::One(Caller { namespace, shutdown, .. }) => {
+            let waiting = namespace.heartbeat(&instance, incarnation, leases.clone(), wait);
+            match shutdown.race(waiting).await {
+                Some(heartbeat) => heartbeat?,
+                None => namespace.heartbeat(&instance, incarnation, leases, Duration::ZERO).await?,
+            }
+        }
+        WorkerCaller::Several(some, shutdown) => {
+            let waiting = some.heartbeat(&instance, incarnation, leases.clone(), wait);
+            match shutdown.race(waiting).await {
+                Some(heartbeat) => heartbeat?,
+                None => some.heartbeat(&instance, incarnation, leases, Duration::ZERO).await?,
+            }
+        }
     };
     Ok(json::response(StatusCode::OK, |object| write_heartbeat(object, &heartbeat)))
 }

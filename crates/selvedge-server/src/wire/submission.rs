@@ -20,7 +20,7 @@ pub struct Defaults {
 
 impl Default for Defaults {
     fn default() -> Self {
-        Defaults { kind: None, draft: Draft::new("") }
+        Defaults { kind: None, draft: Draft { gives_retention: false, ..Draft::new("") } }
     }
 }
 
@@ -66,6 +66,7 @@ fn read_fields(fields: &mut Fields<'_>, base: &Draft) -> Result<(Option<String>,
     let policy = &base.policy;
     let kind = fields.text("kind")?;
     let (required_gates, gate_pointers) = read_draws(fields, base)?;
+    let retention_ms = fields.integer("retention_ms")?;
     let draft = Draft {
         kind: String::new(),
         input: fields.payload("input")?.unwrap_or_else(|| base.input.clone()),
@@ -86,8 +87,10 @@ fn read_fields(fields: &mut Fields<'_>, base: &Draft) -> Result<(Option<String>,
             },
             attempt_timeout_ms: fields.integer("attempt_timeout_ms")?.or(policy.attempt_timeout_ms),
             deadline_ms: fields.integer("deadline_ms")?.or(policy.deadline_ms),
-            retention_ms: fields.integer("retention_ms")?.unwrap_or(policy.retention_ms),
+            retention_ms: retention_ms.unwrap_or(policy.retention_ms),
         },
+        gives_retention: retention_ms.is_some() || base.gives_retention,
+        namespace_retention_ms: None,
         required_gates,
         gate_pointers,
     };

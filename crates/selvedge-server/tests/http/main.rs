@@ -1,6 +1,7 @@
 //! Tests of the API over HTTP on loopback, with the in-memory store.
 
 mod api;
+mod auth;
 mod events;
 mod executions;
 mod flows;

@@ -15,7 +15,7 @@ struct Migration {
     minimum_reader: i32,
 }
 
-const MIGRATIONS: [Migration; 18] = [
+const MIGRATIONS: [Migration; 19] = [
     first(include_str!("../migrations/0001_names.sql")),
     first(include_str!("../migrations/0002_executions.sql")),
     first(include_str!("../migrations/0003_keys.sql")),
@@ -34,6 +34,8 @@ const MIGRATIONS: [Migration; 18] = [
     lives(include_str!("../migrations/0016_namespaces.sql")),
     waitpoints(include_str!("../migrations/0017_waitpoints.sql")),
     pools(include_str!("../migrations/0018_large_tables.sql")),
+    // A program that does not know API keys listens on loopback only, as without this migration.
+    pools(include_str!("../migrations/0019_api_keys.sql")),
 ];
 
 /// A migration for pools: a program that does not know them would insert executions that claims do not find.

@@ -32,7 +32,13 @@ pub fn namespaces(connection: &Connection) -> rusqlite::Result<Vec<(NamespaceId,
 pub fn settings(connection: &Connection, namespace: NamespaceId) -> rusqlite::Result<NamespaceSettings> {
     let found = connection
         .prepare_cached(&sql::NAMESPACES_READ)?
-        .query_row([namespace.0], |row| Ok(NamespaceSettings { suspension_timeout_ms: row.get(0)? }))
+        .query_row([namespace.0], |row| {
+            Ok(NamespaceSettings {
+                suspension_timeout_ms: row.get(0)?,
+                retention_ms: row.get(1)?,
+                weight: row.get(2)?,
+            })
+        })
         .optional()?;
     Ok(found.unwrap_or_default())
 }
@@ -43,9 +49,9 @@ pub fn configure(
     namespace: NamespaceId,
     settings: NamespaceSettings,
 ) -> rusqlite::Result<()> {
-    let NamespaceSettings { suspension_timeout_ms } = settings;
+    let NamespaceSettings { suspension_timeout_ms, retention_ms, weight } = settings;
     let mut statement = connection.prepare_cached(&sql::NAMESPACES_UPDATE)?;
-    statement.execute(params![namespace.0, suspension_timeout_ms]).map(drop)
+    statement.execute(params![namespace.0, suspension_timeout_ms, retention_ms, weight]).map(drop)
 }
 
 /// Returns the ids of classes, which are inserted where they do not exist, and records their use.

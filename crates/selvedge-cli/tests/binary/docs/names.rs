@@ -1,11 +1,11 @@
 //! Every name of the API is in the documentation: endpoints, codes, event types, flags, and the fields of requests and
 //! responses.
 //!
-//! The names come from the program itself. Endpoints are read from the source of the router. All others come from a
+//! The names come from the program itself. Endpoints are read from the table of routes. All others come from a
 //! running server, which lists the fields that it knows when it refuses an unknown one.
 
+use super::read_pages;
 use super::requests::{fence, operations, requests};
-use super::{read_pages, workspace};
 use crate::support::{
     Directory, Place, Server, Sqlite, claim, claim_body, command, get, post, start_call, submit, text,
 };
@@ -86,19 +86,7 @@ fn names_after(text: &str, words: &str) -> Vec<String> {
 
 /// Returns every endpoint of the router, such as `GET /v1/executions/{id}`.
 fn endpoints() -> Vec<String> {
-    let routes = workspace().join("crates/selvedge-server/src/routes/mod.rs");
-    let source = std::fs::read_to_string(routes).expect("the router has a source");
-    let mut endpoints = Vec::new();
-    for route in source.split(".route(\"").skip(1) {
-        let (path, rest) = route.split_once('"').expect("a path ends with a quote");
-        let handlers = rest.split(['}', ';']).next().unwrap_or_default();
-        for method in ["get", "post", "put", "patch", "delete"] {
-            if handlers.contains(&format!("{method}(")) {
-                endpoints.push(format!("{} {path}", method.to_uppercase()));
-            }
-        }
-    }
-    endpoints
+    selvedge_server::route_table().iter().map(|route| format!("{} {}", route.method, route.path)).collect()
 }
 
 #[test]
@@ -235,6 +223,7 @@ fn every_field_of_a_response_is_documented() {
     let mut responses = vec![
         put("lanes/n", json!({"concurrency": 9, "rate": {"count": 9, "window_ms": 1000}})),
         put("admin/namespaces/n", json!({"suspension_timeout_ms": 1000})),
+        call("admin/keys", json!({"name": "n", "role": "reader", "namespaces": ["n"]})),
         put("quotas/n", json!({"concurrency": 1})),
         put("budgets/n", json!({"limits": {"tokens": {"hard": 10, "soft": 5}}, "scope": "lane"})),
     ];

@@ -58,6 +58,7 @@ pub fn requests() -> Vec<Request> {
         request("POST /v1/waitpoints/{id}/reissue", json!({}), &[""]),
         request("POST /v1/waitpoints/{id}/revoke", json!({}), &[""]),
         request("POST /v1/admin/waitpoint-keys/rotate", json!({"grace_ms": 1}), &[""]),
+        request("POST /v1/admin/keys", json!({"name": "n", "role": "reader", "namespaces": ["n"]}), &[""]),
         request("PUT /v1/admin/namespaces/{name}", json!({"suspension_timeout_ms": 1}), &[""]),
         request("POST /v1/flows", flow.clone(), flow_objects),
         request("POST /v1/flows/{id}/nodes", json!({"nodes": []}), &[""]),

@@ -1,5 +1,6 @@
 //! Single executions: submission, claims, leases, keys, the event log, history, streams and lists.
 
+pub mod api_keys;
 pub mod claims;
 pub mod due;
 pub mod events;

@@ -175,6 +175,8 @@ impl Replay {
             | Fact::FlowReopened { .. }
             | Fact::FlowCancelRequested { .. }
             | Fact::TokenKeysRotated { .. }
+            | Fact::ApiKeyCreated { .. }
+            | Fact::ApiKeyRevoked { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }
@@ -257,6 +259,8 @@ impl Replay {
             | Fact::WaitpointReissued { .. }
             | Fact::Stepped { .. }
             | Fact::TokenKeysRotated { .. }
+            | Fact::ApiKeyCreated { .. }
+            | Fact::ApiKeyRevoked { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }
@@ -346,6 +350,8 @@ impl Replay {
             | Fact::WaitpointReissued { .. }
             | Fact::Stepped { .. }
             | Fact::TokenKeysRotated { .. }
+            | Fact::ApiKeyCreated { .. }
+            | Fact::ApiKeyRevoked { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }

@@ -191,7 +191,9 @@ impl Recorded {
             | Fact::FlowEnded { .. }
             | Fact::FlowReopened { .. }
             | Fact::FlowCancelRequested { .. }
-            | Fact::TokenKeysRotated { .. } => vec![],
+            | Fact::TokenKeysRotated { .. }
+            | Fact::ApiKeyCreated { .. }
+            | Fact::ApiKeyRevoked { .. } => vec![],
         }
     }
 

@@ -1,5 +1,7 @@
 -- Replaces the settings of a namespace.
 -- Locks: the row. Index: namespaces_pkey.
 update namespaces
-set suspension_timeout_ms = $2
+set suspension_timeout_ms = $2,
+  retention_ms = $3,
+  weight = $4
 where id = $1

@@ -3,6 +3,7 @@
 
 use crate::driver::{Driver, FAR_FUTURE, FOREVER_MS, op, text};
 use crate::generate::flows::nodes;
+use selvedge_server::Role;
 use serde_json::{Value, json};
 
 /// Plays all scenes.
@@ -149,6 +150,14 @@ async fn suspended(driver: &mut Driver) {
             let grace = json!({ "grace_ms": grace_ms });
             driver.server.call_ok("POST", "/v1/admin/waitpoint-keys/rotate", grace).await;
         }
+    }
+    // A key of each role. All are revoked, so that a server on this store needs no key.
+    for role in Role::ALL.map(Role::as_str) {
+        let expires_at = (role == "reader").then_some("2190-01-01T00:00:00.000Z");
+        let body = json!({ "name": role, "role": role, "namespaces": ["default"], "expires_at": expires_at });
+        let created = driver.server.call_ok("POST", "/v1/admin/keys", body).await;
+        let path = format!("/v1/admin/keys/{}", created["id"].as_str().expect("the key has an id"));
+        driver.server.call_ok("DELETE", &path, json!({})).await;
     }
 }
 

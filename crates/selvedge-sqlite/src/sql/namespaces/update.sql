@@ -1,6 +1,9 @@
 -- Replaces the settings of a namespace.
 -- Index: the primary key of namespaces.
--- Parameters: ?1 id, ?2 suspension_timeout_ms
+-- Parameters: ?1 id, ?2 suspension_timeout_ms, ?3 retention_ms, ?4 weight
 update namespaces
-set suspension_timeout_ms = ?2
+set
+  suspension_timeout_ms = ?2,
+  retention_ms = ?3,
+  weight = ?4
 where id = ?1

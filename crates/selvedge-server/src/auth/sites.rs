@@ -1,68 +1,24 @@
-//! Authentication: identifies the caller of a request and its namespace.
+//! The checks of a server without keys: it listens on loopback only, and a page of another site cannot use it.
 //!
-//! There are no API keys yet. Every caller is `admin` of the namespace `default`, and therefore the server listens on
-//! loopback only. A page of another site in a browser on this machine can reach loopback too. Its requests carry the page's
-//! origin, or, if the page has a name that leads to loopback (DNS rebinding), that name as their host; both are refused. No
-//! request can name a namespace: a [`Caller`] is the only way to get one.
+//! A page of another site in a browser on this machine can reach loopback too. Its requests carry the page's origin, or, if
+//! the page has a name that leads to loopback (DNS rebinding), that name as their host; both are refused. With keys neither
+//! matters: a page of another site has no key, and no response allows it to read anything (there is no CORS).
 
 use crate::AppState;
-use crate::shutdown::ShutdownWatch;
 use crate::wire::problem::{Code, Problem};
-use axum::extract::{FromRequestParts, Request};
-use axum::http::{HeaderMap, HeaderValue, header, request::Parts};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use selvedge_core::{Name, Permission, Role};
-use selvedge_engine::Namespace;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
-
-/// The caller of a request.
-pub struct Caller {
-    /// The caller's namespace.
-    pub namespace: Namespace,
-    /// The caller's name in events.
-    pub actor: Name,
-    /// Observes the server's shutdown.
-    pub shutdown: ShutdownWatch,
-    /// Interval of keep-alive comments on a silent event stream.
-    pub keep_alive: Duration,
-}
-
-impl FromRequestParts<AppState> for Caller {
-    type Rejection = Problem;
-
-    async fn from_request_parts(_parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
-        let actor = Name::trusted("admin");
-        Ok(Caller {
-            namespace: state.engine.namespace("default").await?.with_actor(actor.clone()),
-            actor,
-            shutdown: state.shutdown.clone(),
-            keep_alive: state.keep_alive,
-        })
-    }
-}
-
-/// Checks that the caller of a request has a permission. Until there are keys, every caller has all of them.
-pub fn authorize(_request: &Request, permission: Permission, _state: &AppState) -> Result<(), Problem> {
-    match Role::Admin.has(permission) {
-        true => Ok(()),
-        false => Err(Problem::new(Code::Internal, "the administrator has every permission")),
-    }
-}
-
-impl Caller {
-    /// Returns the source of a signal that this caller sends: the one it names, else itself. Only operators may name
-    /// another source; until there are keys, every caller is an operator.
-    pub fn signal_source(&self, named: Option<Name>) -> Name {
-        named.unwrap_or_else(|| self.actor.clone())
-    }
-}
 
 /// An address that the server refuses to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot listen on {0}: there are no API keys, so only loopback is safe; use 127.0.0.1 or [::1]")]
+#[error(
+    "cannot listen on {0}: without SELVEDGE_ADMIN_KEY there are no API keys, and only loopback is safe; set it, or use \
+     127.0.0.1 or [::1]"
+)]
 pub struct NotLoopback(pub SocketAddr);
 
 /// Refuses an address that other machines could reach.
@@ -74,8 +30,9 @@ pub fn check_listen(address: SocketAddr) -> Result<(), NotLoopback> {
 }
 
 /// Middleware that refuses requests from pages of other sites, and forbids browsers to guess the type of a response.
-pub async fn refuse_other_sites(request: Request, next: Next) -> Response {
-    let mut response = match check_site(&request) {
+pub async fn refuse_other_sites(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let checked = if state.auth.is_on() { Ok(()) } else { check_site(&request) };
+    let mut response = match checked {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.closing_connection().into_response(),
     };

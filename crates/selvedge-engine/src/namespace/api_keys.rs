@@ -1,0 +1,117 @@
+//! API keys: creation, revocation, lists, and the lookup by the digest of the key that a caller sent.
+
+use super::{KeyedCalls, Namespace};
+use crate::{Engine, Error};
+use selvedge_core::api_key::{
+    ApiKey, ApiKeyId, EVERY_NAMESPACE, KeyDigest, KeyText, RANDOM_BYTES, check_namespaces,
+};
+use selvedge_core::name::NAME_LIMIT;
+use selvedge_core::rules::api_key::{CreateApiKey, RevokeApiKey};
+use selvedge_core::rules::keyed::Answered;
+use selvedge_core::{Name, Role, Timestamp};
+use uuid::Uuid;
+
+/// The number of keys that are read at once.
+const PAGE: u32 = 500;
+
+/// An API key that is to be created.
+#[derive(Clone, Debug)]
+pub struct ApiKeyDraft {
+    /// The name of the key.
+    pub name: String,
+    /// The role.
+    pub role: Role,
+    /// The namespaces; `*` alone for every namespace.
+    pub namespaces: Vec<String>,
+    /// The time from which the key is refused. Default: none.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A created key: its row, and the key itself unless the call was a repeat.
+pub type CreatedApiKey = (ApiKey, Option<KeyText>);
+
+impl KeyedCalls<'_> {
+    /// Creates an API key. Its namespaces are created if they do not exist. The key itself is in the answer of the first
+    /// call only: it is not kept.
+    pub async fn create_api_key(
+        &self,
+        draft: ApiKeyDraft,
+        actor: &Name,
+    ) -> Result<Answered<CreatedApiKey>, Error> {
+        let name = Name::parse("/name", &draft.name, NAME_LIMIT)?;
+        let namespaces = check_namespaces(draft.role, &draft.namespaces)?;
+        for namespace in namespaces.iter().filter(|name| name.as_str() != EVERY_NAMESPACE) {
+            self.namespace.engine().namespace(namespace).await?;
+        }
+        let mut random = [0; RANDOM_BYTES];
+        getrandom::fill(&mut random)
+            .map_err(|error| selvedge_store::Error::Failed(format!("no random bytes: {error}")))?;
+        let text = KeyText::new(random);
+        let key = ApiKey {
+            id: ApiKeyId(Uuid::now_v7()),
+            digest: text.digest(),
+            name,
+            role: draft.role,
+            namespaces,
+            created_at: Timestamp::default(),
+            expires_at: draft.expires_at,
+            last_used_at: None,
+            revoked_at: None,
+        };
+        let (namespace, actor) = (self.namespace.id(), actor.clone());
+        let Answered { done, duplicate } = self.run(CreateApiKey { namespace, key, actor }).await?;
+        Ok(Answered { done: (done, (!duplicate).then_some(text)), duplicate })
+    }
+}
+
+impl Namespace {
+    /// Revokes an API key, and returns it. `within` limits the call to keys of these namespaces.
+    pub async fn revoke_api_key(
+        &self,
+        id: ApiKeyId,
+        within: Option<Vec<Name>>,
+        actor: &Name,
+    ) -> Result<ApiKey, Error> {
+        let (namespace, actor) = (self.id(), actor.clone());
+        Ok(self.run(RevokeApiKey { namespace, id, within, actor }).await??)
+    }
+}
+
+impl Engine {
+    /// Returns the API key with this digest, and the store's time.
+    pub async fn find_api_key(&self, digest: &KeyDigest) -> Result<Option<(ApiKey, Timestamp)>, Error> {
+        Ok(self.inner.store.api_key(digest).await?)
+    }
+
+    /// Returns a page of the API keys, newest first.
+    pub async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
+        Ok(self.inner.store.api_keys(after, limit).await?)
+    }
+
+    /// Reports whether there is an API key that was not revoked, expired or not.
+    pub async fn has_api_keys(&self) -> Result<bool, Error> {
+        let mut after = None;
+        loop {
+            let keys = self.api_keys(after, PAGE).await?;
+            if keys.iter().any(|key| key.revoked_at.is_none()) {
+                return Ok(true);
+            }
+            match keys.last() {
+                Some(last) if keys.len() == PAGE as usize => after = Some(last.id),
+                Some(_) | None => return Ok(false),
+            }
+        }
+    }
+
+    /// Records that API keys were used.
+    pub async fn record_use_of_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
+        Ok(self.inner.store.touch_api_keys(ids).await?)
+    }
+
+    /// Returns all namespaces with their names, in the order of the names.
+    pub async fn list_namespaces(&self) -> Result<Vec<Namespace>, Error> {
+        let mut names = self.inner.store.namespaces().await?;
+        names.sort_by(|(_, a), (_, b)| a.cmp(b));
+        Ok(names.into_iter().map(|(id, name)| Namespace::new(self.clone(), id, name)).collect())
+    }
+}

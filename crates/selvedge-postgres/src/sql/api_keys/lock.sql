@@ -1,0 +1,7 @@
+-- Locks API keys by id, for their revocation.
+-- Locks: the keys, by id. Index: api_keys_pkey.
+select {api_key}
+from api_keys
+where id = any($1)
+order by id
+for update

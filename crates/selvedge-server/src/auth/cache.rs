@@ -1,0 +1,189 @@
+//! The keys that this server has looked up recently, so that a request reads nothing from the store.
+//!
+//! An entry is believed for [`LIFE`]. Half-way through it is looked up again, in the background, by the request that notices
+//! it: a key in constant use never waits for the store. A revocation through this server ends the entry at once; other
+//! servers notice it within [`LIFE`]. Each connection remembers its last key, so that a hit takes no shared lock.
+
+use super::principal::Principal;
+use axum::http::HeaderValue;
+use selvedge_core::api_key::{ApiKeyId, KeyDigest};
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// The time for which a looked-up key is believed.
+pub const LIFE: Duration = Duration::from_secs(5);
+/// The age at which a key in use is looked up again.
+const REFRESH_AFTER: Duration = Duration::from_millis(2500);
+/// The time between two records of the use of a key.
+const USE_INTERVAL: Duration = Duration::from_secs(60);
+/// The maximum number of keys in the cache. Beyond it all are forgotten and looked up again.
+const KEYS_MAX: usize = 10_000;
+
+/// A key that was found in the store.
+pub struct Entry {
+    /// Who the key stands for.
+    pub principal: Principal,
+    /// The digest of the key.
+    pub digest: KeyDigest,
+    /// The time until which the entry is believed, and at which it is to be refreshed, in milliseconds of [`Keys`].
+    believed_until: AtomicU64,
+    refresh_at: AtomicU64,
+    /// True while a request looks the key up again.
+    refreshing: AtomicBool,
+    /// The time at which the next use is recorded.
+    record_use_at: AtomicU64,
+}
+
+/// The cache of keys.
+pub struct Keys {
+    began: Instant,
+    entries: RwLock<HashMap<KeyDigest, Arc<Entry>>>,
+    /// The number of revocations through this server.
+    revocations: AtomicU64,
+    /// Keys whose use is not recorded yet.
+    used: Mutex<BTreeSet<ApiKeyId>>,
+}
+
+impl Keys {
+    /// Returns an empty cache.
+    pub fn new() -> Keys {
+        Keys {
+            began: Instant::now(),
+            entries: RwLock::default(),
+            revocations: AtomicU64::new(0),
+            used: Mutex::default(),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    /// Returns the entry of a key that is still believed.
+    pub fn get(&self, digest: &KeyDigest) -> Option<Arc<Entry>> {
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        entries.get(digest).filter(|entry| self.is_believed(entry)).cloned()
+    }
+
+    /// Reports whether an entry is still believed.
+    pub fn is_believed(&self, entry: &Entry) -> bool {
+        self.now() < entry.believed_until.load(Ordering::Acquire)
+    }
+
+    /// Reports whether the caller should look the key of this entry up again. Tells only one caller so.
+    pub fn should_refresh(&self, entry: &Entry) -> bool {
+        self.now() >= entry.refresh_at.load(Ordering::Relaxed)
+            && !entry.refreshing.swap(true, Ordering::AcqRel)
+    }
+
+    /// Returns the number of revocations so far: pass it to [`Keys::keep`].
+    pub fn revocations(&self) -> u64 {
+        self.revocations.load(Ordering::Acquire)
+    }
+
+    /// Keeps a key that was looked up after `revocations` was read, for at most `left`, the time until it expires. Where the
+    /// same principal is known already, its entry is renewed. Returns none if a key was revoked meanwhile: it may be this
+    /// one, so the caller looks it up again.
+    pub fn keep(
+        &self,
+        digest: KeyDigest,
+        principal: Principal,
+        left: Option<Duration>,
+        revocations: u64,
+    ) -> Option<Arc<Entry>> {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        // Compared under the lock that `forget` takes after it has counted its revocation.
+        if self.revocations() != revocations {
+            return None;
+        }
+        if entries.len() >= KEYS_MAX && !entries.contains_key(&digest) {
+            entries.clear();
+        }
+        let known = entries.get(&digest).filter(|entry| entry.principal.is_same(&principal)).cloned();
+        let entry = known.unwrap_or_else(|| {
+            let entry = Arc::new(Entry {
+                principal,
+                digest,
+                believed_until: AtomicU64::new(0),
+                refresh_at: AtomicU64::new(0),
+                refreshing: AtomicBool::new(false),
+                record_use_at: AtomicU64::new(0),
+            });
+            entries.insert(digest, entry.clone());
+            entry
+        });
+        let (now, life) = (self.now(), left.map_or(LIFE, |left| left.min(LIFE)));
+        entry.refresh_at.store(now + REFRESH_AFTER.as_millis() as u64, Ordering::Relaxed);
+        entry.believed_until.store(now + life.as_millis() as u64, Ordering::Release);
+        entry.refreshing.store(false, Ordering::Release);
+        Some(entry)
+    }
+
+    /// Ends the refresh of an entry that could not be looked up again: another request may try.
+    pub fn end_refresh(&self, entry: &Entry) {
+        entry.refreshing.store(false, Ordering::Release);
+    }
+
+    /// Forgets a key, because it is not valid any more.
+    pub fn forget(&self, digest: &KeyDigest) {
+        self.revocations.fetch_add(1, Ordering::AcqRel);
+        let removed = self.entries.write().unwrap_or_else(PoisonError::into_inner).remove(digest);
+        if let Some(entry) = removed {
+            entry.believed_until.store(0, Ordering::Release);
+        }
+    }
+
+    /// Notes the use of a key. Returns true if the caller should record the noted uses: at most once a minute for a key.
+    pub fn note_use(&self, entry: &Entry) -> bool {
+        let Some(id) = entry.principal.id else { return false };
+        let (now, at) = (self.now(), entry.record_use_at.load(Ordering::Relaxed));
+        let next = now + USE_INTERVAL.as_millis() as u64;
+        if now < at
+            || entry.record_use_at.compare_exchange(at, next, Ordering::AcqRel, Ordering::Relaxed).is_err()
+        {
+            return false;
+        }
+        let mut used = self.lock_used();
+        used.insert(id);
+        // The first one records those that follow it, too.
+        used.len() == 1
+    }
+
+    /// Takes the uses that are not recorded yet.
+    pub fn take_used(&self) -> Vec<ApiKeyId> {
+        std::mem::take(&mut *self.lock_used()).into_iter().collect()
+    }
+
+    fn lock_used(&self) -> MutexGuard<'_, BTreeSet<ApiKeyId>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection: the address of its peer, and the key of its last request.
+pub struct Connection {
+    /// The address of the peer.
+    pub peer: SocketAddr,
+    last: Mutex<Option<(HeaderValue, Arc<Entry>)>>,
+}
+
+impl Connection {
+    /// Returns a new connection.
+    pub fn new(peer: SocketAddr) -> Connection {
+        Connection { peer, last: Mutex::default() }
+    }
+
+    /// Returns the entry of the last request if this one has the same credentials.
+    pub fn remembered(&self, credentials: &HeaderValue) -> Option<Arc<Entry>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|(known, _)| known == credentials).map(|(_, entry)| entry.clone())
+    }
+
+    /// Remembers the entry of a request.
+    pub fn remember(&self, credentials: &HeaderValue, entry: &Arc<Entry>) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((credentials.clone(), entry.clone()));
+    }
+}

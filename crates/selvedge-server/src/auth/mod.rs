@@ -1,0 +1,411 @@
+//! Authentication and authorisation: identifies the caller of a request, checks its permission, and gives it its namespace.
+//!
+//! Without keys every caller is the administrator, in the namespace `default`, and the server listens on loopback only
+//! (`sites`). With keys a request has `Authorization: Bearer KEY`. The namespace follows from the key alone: a [`Caller`] or a
+//! [`WorkerCaller`] is the only way to get one, and no body can name one.
+//!
+//! Every route runs [`authorize`] first, with the permission that it declares (`routes::table`). A key that was used a moment
+//! ago is found without the store and without a shared lock (`cache`). A failed attempt is counted per address (`throttle`).
+//! Neither a key nor its digest is ever written to a log, an event or a response.
+
+mod cache;
+mod principal;
+mod sites;
+mod throttle;
+
+pub use cache::Connection;
+pub use sites::{NotLoopback, check_listen, refuse_other_sites};
+pub use throttle::AddressBlock;
+
+use crate::AppState;
+use crate::shutdown::ShutdownWatch;
+use crate::wire::problem::{Code, Problem};
+use axum::extract::{FromRequestParts, Request};
+use axum::http::{HeaderValue, header, request::Parts};
+use cache::{Entry, Keys};
+use principal::{Picked, Principal, namespace_required, pick_without_keys};
+use selvedge_core::api_key::{ApiKey, KeyDigest, KeyText};
+use selvedge_core::{Name, Permission, Role};
+use selvedge_engine::{Engine, Error, Namespace, Namespaces};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use throttle::{Throttle, client_address};
+use tokio::sync::Semaphore;
+
+/// The shortest administrator's key, in characters.
+const ADMIN_KEY_MIN: usize = 16;
+/// The number of keys that callers with many failures may look up at the same time.
+const SUSPICIOUS_LOOKUPS: usize = 2;
+/// The time for which uses of keys are collected before they are recorded.
+const USE_DELAY: Duration = Duration::from_secs(1);
+
+/// The administrator's key of the environment. It is never stored; `Debug` hides it.
+#[derive(Clone, Debug)]
+pub struct AdminKey(KeyDigest);
+
+impl AdminKey {
+    /// Returns the key with this text, of at least 16 characters. The error says what is wrong, and not the text.
+    pub fn new(text: &str) -> Result<AdminKey, String> {
+        if text.chars().count() < ADMIN_KEY_MIN {
+            return Err(format!("is shorter than {ADMIN_KEY_MIN} characters; use a long random text"));
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("must have ASCII letters, digits and punctuation only, and no spaces".into());
+        }
+        Ok(AdminKey(KeyDigest::of(text)))
+    }
+}
+
+/// The options of authentication.
+#[derive(Clone, Debug, Default)]
+pub struct AuthOptions {
+    /// The administrator's key, which turns authentication on. Default: none.
+    pub admin_key: Option<AdminKey>,
+    /// Turns authentication on without an administrator's key, for a store that has keys. Default: false.
+    pub keys_required: bool,
+    /// The addresses of proxies whose `X-Forwarded-For` is believed. Default: none.
+    pub trusted_proxies: Vec<AddressBlock>,
+}
+
+impl AuthOptions {
+    /// Reports whether requests need a key.
+    pub fn is_on(&self) -> bool {
+        self.admin_key.is_some() || self.keys_required
+    }
+}
+
+/// The state of authentication that all requests share.
+pub struct Auth {
+    options: AuthOptions,
+    keys: Keys,
+    throttle: Throttle,
+    /// Limits the lookups of addresses with many failures, so that they do not take the store from others.
+    suspicious: Semaphore,
+}
+
+impl Auth {
+    /// Returns the state for these options.
+    pub fn new(options: AuthOptions) -> Auth {
+        let suspicious = Semaphore::new(SUSPICIOUS_LOOKUPS);
+        Auth { options, keys: Keys::new(), throttle: Throttle::default(), suspicious }
+    }
+
+    /// Reports whether requests need a key.
+    pub fn is_on(&self) -> bool {
+        self.options.is_on()
+    }
+
+    /// Refuses a revoked key from now on.
+    pub fn forget(&self, key: &ApiKey) {
+        self.keys.forget(&key.digest);
+    }
+
+    /// Looks a key up in the store. None if it is unknown, revoked or expired.
+    async fn look_up(&self, digest: KeyDigest, engine: &Engine) -> Result<Option<Arc<Entry>>, Error> {
+        if self.options.admin_key.as_ref().is_some_and(|admin| admin.0.matches(&digest)) {
+            loop {
+                let revocations = self.keys.revocations();
+                let kept = self.keys.keep(digest, Principal::administrator(), None, revocations);
+                if kept.is_some() {
+                    return Ok(kept);
+                }
+            }
+        }
+        loop {
+            let revocations = self.keys.revocations();
+            let valid = engine
+                .find_api_key(&digest)
+                .await?
+                .filter(|(key, now)| key.revoked_at.is_none() && key.expires_at.is_none_or(|at| at > *now));
+            let Some((key, now)) = valid else { return Ok(None) };
+            let principal = Principal::of(&key, engine).await?;
+            let left =
+                key.expires_at.map(|at| Duration::from_micros((at.micros() - now.micros()).max(0) as u64));
+            let kept = self.keys.keep(digest, principal, left, revocations);
+            if kept.is_some() {
+                return Ok(kept);
+            }
+        }
+    }
+
+    /// Looks a key up again and forgets it if it is not valid any more.
+    async fn refresh(&self, entry: &Entry, engine: &Engine) {
+        match self.look_up(entry.digest, engine).await {
+            Ok(Some(_)) => {}
+            Ok(None) => self.keys.forget(&entry.digest),
+            Err(error) => {
+                tracing::debug!(%error, "an API key could not be looked up again");
+                self.keys.end_refresh(entry);
+            }
+        }
+    }
+
+    /// Counts a failed attempt and returns its problem.
+    fn refuse(&self, address: IpAddr) -> Problem {
+        match self.throttle.count_failure(address, Instant::now()) {
+            None => Problem::new(Code::Unauthorized, "the key is unknown, revoked or expired"),
+            Some(wait) => {
+                let detail = "too many requests with wrong keys came from this address";
+                Problem::new(Code::RateLimited, detail).retry_after(wait.as_millis() as u64)
+            }
+        }
+    }
+}
+
+/// The decision about a request.
+pub enum Access {
+    /// The caller has the permission.
+    Granted,
+    /// The caller has no valid key, or one without the permission.
+    Refused(Problem),
+    /// The key must be looked up.
+    Unknown(Lookup),
+}
+
+/// A key that must be looked up.
+pub struct Lookup {
+    digest: KeyDigest,
+    credentials: HeaderValue,
+}
+
+/// Checks that the caller of a request has a permission. Attaches the caller to the request.
+pub fn authorize(request: &mut Request, permission: Permission, state: &AppState) -> Access {
+    if permission == Permission::Open || !state.auth.is_on() {
+        return Access::Granted;
+    }
+    let Some(credentials) = request.headers().get(header::AUTHORIZATION) else {
+        let detail = "there is no key; send it in the header Authorization: Bearer KEY";
+        return Access::Refused(Problem::new(Code::Unauthorized, detail));
+    };
+    let connection = request.extensions().get::<Arc<Connection>>();
+    let remembered = connection.and_then(|connection| connection.remembered(credentials));
+    if let Some(entry) = remembered.filter(|entry| state.auth.keys.is_believed(entry)) {
+        return grant(request, entry, permission, state);
+    }
+    let Some(text) = bearer(credentials) else {
+        let detail = "the header Authorization must be Bearer KEY, with one key";
+        return Access::Refused(Problem::new(Code::Unauthorized, detail));
+    };
+    let digest = KeyDigest::of(text);
+    if let Some(entry) = state.auth.keys.get(&digest) {
+        if let Some(connection) = connection {
+            connection.remember(credentials, &entry);
+        }
+        return grant(request, entry, permission, state);
+    }
+    let is_admin_key = state.auth.options.admin_key.as_ref().is_some_and(|admin| admin.0.matches(&digest));
+    if !is_admin_key && !KeyText::is_well_formed(text) {
+        return Access::Refused(state.auth.refuse(client(request, state)));
+    }
+    Access::Unknown(Lookup { digest, credentials: credentials.clone() })
+}
+
+impl Lookup {
+    /// Looks the key up and checks the permission.
+    pub async fn run(
+        self,
+        request: &mut Request,
+        permission: Permission,
+        state: &AppState,
+    ) -> Result<(), Problem> {
+        let (auth, address) = (&state.auth, client(request, state));
+        let _turn = match auth.throttle.is_suspicious(address, Instant::now()) {
+            true => Some(auth.suspicious.acquire().await),
+            false => None,
+        };
+        let Some(entry) = auth.look_up(self.digest, &state.engine).await? else {
+            return Err(auth.refuse(address));
+        };
+        if let Some(connection) = request.extensions().get::<Arc<Connection>>() {
+            connection.remember(&self.credentials, &entry);
+        }
+        match grant(request, entry, permission, state) {
+            Access::Granted => Ok(()),
+            Access::Refused(problem) => Err(problem),
+            Access::Unknown(_) => Err(auth.refuse(address)),
+        }
+    }
+}
+
+/// Attaches a known caller to the request, if it has the permission.
+fn grant(request: &mut Request, entry: Arc<Entry>, permission: Permission, state: &AppState) -> Access {
+    let role = entry.principal.role;
+    if !role.has(permission) {
+        let detail = format!(
+            "the key {:?} has the role {}, which does not have the permission to {}",
+            entry.principal.name,
+            role.as_str(),
+            permission.as_str()
+        );
+        return Access::Refused(Problem::new(Code::Forbidden, detail));
+    }
+    if state.auth.keys.should_refresh(&entry) {
+        let (state, entry) = (state.clone(), entry.clone());
+        tokio::spawn(async move { state.auth.refresh(&entry, &state.engine).await });
+    }
+    if state.auth.keys.note_use(&entry) {
+        let state = state.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(USE_DELAY).await;
+            let used = state.auth.keys.take_used();
+            if let Err(error) = state.engine.record_use_of_api_keys(&used).await {
+                tracing::debug!(%error, "the use of API keys was not recorded");
+            }
+        });
+    }
+    request.extensions_mut().insert(entry);
+    Access::Granted
+}
+
+/// Returns the key in the value of an `Authorization` header.
+fn bearer(credentials: &HeaderValue) -> Option<&str> {
+    let (scheme, key) = credentials.to_str().ok()?.split_once(' ')?;
+    let key = key.trim_matches(' ');
+    (scheme.eq_ignore_ascii_case("bearer") && !key.is_empty()).then_some(key)
+}
+
+fn client(request: &Request, state: &AppState) -> IpAddr {
+    let peer = request.extensions().get::<Arc<Connection>>().map(|connection| connection.peer);
+    client_address(peer, request.headers(), &state.auth.options.trusted_proxies)
+}
+
+/// The caller of a request, in one namespace.
+pub struct Caller {
+    /// The caller's namespace.
+    pub namespace: Namespace,
+    /// The caller's name in events.
+    pub actor: Name,
+    /// Observes the server's shutdown.
+    pub shutdown: ShutdownWatch,
+    /// Interval of keep-alive comments on a silent event stream.
+    pub keep_alive: Duration,
+    /// The caller's key; none on a server without keys.
+    key: Option<Arc<Entry>>,
+    state: AppState,
+}
+
+/// The caller of a worker's request, in one or several namespaces.
+pub enum WorkerCaller {
+    /// A caller in one namespace.
+    One(Caller),
+    /// A caller in all namespaces of its key.
+    Several(Arc<Namespaces>, ShutdownWatch),
+}
+
+impl FromRequestParts<AppState> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        match WorkerCaller::from_request_parts(parts, state).await? {
+            WorkerCaller::One(caller) => Ok(caller),
+            WorkerCaller::Several(some, _) => Err(namespace_required(&some)),
+        }
+    }
+}
+
+impl FromRequestParts<AppState> for WorkerCaller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let key = parts.extensions.get::<Arc<Entry>>().cloned();
+        let (namespace, actor) = match &key {
+            Some(entry) => match entry.principal.pick(&parts.headers, &state.engine).await? {
+                Picked::One(namespace) => (namespace, entry.principal.name.clone()),
+                Picked::Several(some) => return Ok(WorkerCaller::Several(some, state.shutdown.clone())),
+            },
+            None if state.auth.is_on() => {
+                // A route that is open to everyone has no caller.
+                return Err(Problem::new(Code::Unauthorized, "there is no key"));
+            }
+            None => {
+                let namespace = pick_without_keys(&parts.headers, &state.engine).await?;
+                (namespace, Principal::administrator().name)
+            }
+        };
+        Ok(WorkerCaller::One(Caller {
+            namespace,
+            actor,
+            shutdown: state.shutdown.clone(),
+            keep_alive: state.keep_alive,
+            key,
+            state: state.clone(),
+        }))
+    }
+}
+
+impl Caller {
+    /// Returns the role of the caller.
+    pub fn role(&self) -> Role {
+        self.key.as_ref().map_or(Role::Admin, |key| key.principal.role)
+    }
+
+    /// Returns the names of the namespaces that the caller may use; none for every namespace.
+    pub fn namespaces(&self) -> Option<Vec<Name>> {
+        self.key.as_ref().and_then(|key| key.principal.namespaces())
+    }
+
+    /// Refuses a caller who is not an administrator of a namespace.
+    pub fn check_namespace(&self, name: &str) -> Result<(), Problem> {
+        match self.namespaces() {
+            Some(own) if own.iter().all(|own| own.as_str() != name) => {
+                let detail = format!("the key {:?} is not of the namespace {name:?}", self.actor);
+                Err(Problem::new(Code::Forbidden, detail))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Refuses a revoked key from now on.
+    pub fn forget_key(&self, key: &ApiKey) {
+        self.state.auth.forget(key);
+    }
+
+    /// Returns the source of a signal that this caller sends: the one it names, else itself. Only operators may name
+    /// another source.
+    pub fn signal_source(&self, named: Option<Name>) -> Result<Name, Problem> {
+        match named {
+            None => Ok(self.actor.clone()),
+            Some(named) if named == self.actor || self.role().has(Permission::Operate) => Ok(named),
+            Some(_) => {
+                let detail = "only operators may name another source than the name of their key";
+                Err(Problem::new(Code::Forbidden, detail))
+            }
+        }
+    }
+
+    /// Reports whether the caller's key is still valid, for responses that last. A store that does not answer changes
+    /// nothing.
+    pub async fn is_still_valid(&self) -> bool {
+        let Some(entry) = &self.key else { return true };
+        let auth = &self.state.auth;
+        auth.keys.is_believed(entry)
+            || auth.keys.get(&entry.digest).is_some()
+            || !matches!(auth.look_up(entry.digest, &self.state.engine).await, Ok(None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_a_scheme_and_one_key() {
+        let key = |text: &'static str| bearer(&HeaderValue::from_static(text)).map(str::to_owned);
+        assert_eq!(key("Bearer abc").as_deref(), Some("abc"));
+        assert_eq!(key("bearer  abc ").as_deref(), Some("abc"));
+        for wrong in ["", "Bearer", "Bearer ", "Basic abc", "abc"] {
+            assert_eq!(key(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_administrators_key_is_long_and_hidden() {
+        let key = AdminKey::new("0123456789abcdef").expect("16 characters are enough");
+        assert!(!format!("{key:?}").contains("0123456789abcdef"));
+        assert!(AdminKey::new("0123456789abcde").is_err());
+        assert!(AdminKey::new("0123456789 abcdef").is_err());
+        let options = AuthOptions { admin_key: Some(key), ..AuthOptions::default() };
+        assert!(options.is_on() && !AuthOptions::default().is_on());
+    }
+}

@@ -1,0 +1,156 @@
+//! The principal of a request: the holder of a key, with its role and its namespaces.
+
+use crate::wire::problem::{Code, Problem};
+use axum::http::HeaderMap;
+use selvedge_core::api_key::{ApiKey, ApiKeyId};
+use selvedge_core::name::NAME_LIMIT;
+use selvedge_core::{Name, Refusal, Role};
+use selvedge_engine::{Engine, Error, Namespace, Namespaces};
+use std::sync::Arc;
+
+/// The namespace of callers that name none, if they may use all.
+pub const DEFAULT_NAMESPACE: &str = "default";
+/// The header in which a caller with several namespaces picks one.
+const HEADER: &str = "selvedge-namespace";
+const POINTER: &str = "/headers/selvedge-namespace";
+
+/// The holder of a key.
+pub struct Principal {
+    /// The id of the key; none for the administrator's key of the environment.
+    pub id: Option<ApiKeyId>,
+    /// The name in events.
+    pub name: Name,
+    /// The role.
+    pub role: Role,
+    scope: Scope,
+}
+
+/// The namespaces in which a role applies.
+enum Scope {
+    /// Every namespace.
+    Every,
+    /// One namespace.
+    One(Namespace),
+    /// Several namespaces, with their weights.
+    Several(Arc<Namespaces>),
+}
+
+impl Principal {
+    /// Returns the administrator of every namespace.
+    pub fn administrator() -> Principal {
+        Principal { id: None, name: Name::trusted("admin"), role: Role::Admin, scope: Scope::Every }
+    }
+
+    /// Returns the holder of a stored key.
+    pub async fn of(key: &ApiKey, engine: &Engine) -> Result<Principal, Error> {
+        let mut members = Vec::with_capacity(key.namespaces.len());
+        if !key.is_of_every_namespace() {
+            for name in &key.namespaces {
+                members.push(engine.namespace(name).await?.with_actor(key.name.clone()));
+            }
+        }
+        let scope = match (members.len(), members.pop()) {
+            (1, Some(only)) => Scope::One(only),
+            (_, None) => Scope::Every,
+            (_, Some(last)) => {
+                members.push(last);
+                let mut weighted = Vec::with_capacity(members.len());
+                for member in members {
+                    let weight = member.settings().await?.weight.unwrap_or(1);
+                    weighted.push((member, weight));
+                }
+                Scope::Several(Arc::new(engine.namespaces(weighted)))
+            }
+        };
+        Ok(Principal { id: Some(key.id), name: key.name.clone(), role: key.role, scope })
+    }
+
+    /// Reports whether another look at the store found the same: the same key, and the same weights.
+    pub fn is_same(&self, other: &Principal) -> bool {
+        let same_scope = match (&self.scope, &other.scope) {
+            (Scope::Every, Scope::Every) => true,
+            (Scope::One(one), Scope::One(other)) => one.id() == other.id(),
+            (Scope::Several(some), Scope::Several(others)) => {
+                let known = |some: &Namespaces| -> Vec<_> {
+                    some.members().iter().map(|(member, weight)| (member.id(), *weight)).collect()
+                };
+                known(some) == known(others)
+            }
+            (Scope::Every | Scope::One(_) | Scope::Several(_), _) => false,
+        };
+        self.id == other.id && self.role == other.role && same_scope
+    }
+
+    /// Returns the names of the namespaces; none for every namespace.
+    pub fn namespaces(&self) -> Option<Vec<Name>> {
+        match &self.scope {
+            Scope::Every => None,
+            Scope::One(one) => Some(vec![one.name().clone()]),
+            Scope::Several(some) => {
+                Some(some.members().iter().map(|(member, _)| member.name().clone()).collect())
+            }
+        }
+    }
+
+    /// Returns the namespace of a request: the one that its header names, else the only one of the key, else the default of
+    /// an administrator. A key of several namespaces without the header gets all of them, if `all` allows it.
+    pub async fn pick(&self, headers: &HeaderMap, engine: &Engine) -> Result<Picked, Problem> {
+        let Some(named) = headers.get(HEADER) else {
+            return match &self.scope {
+                Scope::Every => Ok(Picked::One(self.open(DEFAULT_NAMESPACE, engine).await?)),
+                Scope::One(one) => Ok(Picked::One(one.clone())),
+                Scope::Several(some) => Ok(Picked::Several(some.clone())),
+            };
+        };
+        let named = std::str::from_utf8(named.as_bytes())
+            .map_err(|_| Refusal::field(POINTER, "must be UTF-8 text"))?;
+        let name = Name::parse(POINTER, named, NAME_LIMIT)?;
+        let forbidden = || {
+            let detail = format!("the key {:?} is not of the namespace {name:?}", self.name);
+            Problem::new(Code::Forbidden, detail)
+        };
+        match &self.scope {
+            Scope::Every => Ok(Picked::One(self.open(&name, engine).await?)),
+            Scope::One(one) => match *one.name() == name {
+                true => Ok(Picked::One(one.clone())),
+                false => Err(forbidden()),
+            },
+            Scope::Several(some) => {
+                let picked = some.members().iter().find(|(member, _)| *member.name() == name);
+                Ok(Picked::One(picked.ok_or_else(forbidden)?.0.clone()))
+            }
+        }
+    }
+
+    async fn open(&self, name: &str, engine: &Engine) -> Result<Namespace, Error> {
+        Ok(engine.namespace(name).await?.with_actor(self.name.clone()))
+    }
+}
+
+/// The namespaces of a request.
+pub enum Picked {
+    /// One namespace.
+    One(Namespace),
+    /// All namespaces of a key that has several.
+    Several(Arc<Namespaces>),
+}
+
+/// Returns the problem of a request that must name one of the caller's namespaces.
+pub fn namespace_required(some: &Namespaces) -> Problem {
+    let names: Vec<&str> = some.members().iter().map(|(member, _)| member.name().as_str()).collect();
+    let detail = format!(
+        "the key is of several namespaces; name one of them in the header Selvedge-Namespace: {}",
+        names.join(", ")
+    );
+    Problem::new(Code::NamespaceRequired, detail)
+}
+
+/// Returns the namespace of a caller on a server without keys.
+pub async fn pick_without_keys(headers: &HeaderMap, engine: &Engine) -> Result<Namespace, Problem> {
+    if headers.get(HEADER).is_some_and(|named| named != DEFAULT_NAMESPACE) {
+        let detail =
+            "without API keys the server has the namespace default only; start it with SELVEDGE_ADMIN_KEY";
+        return Err(Problem::new(Code::Forbidden, detail));
+    }
+    Ok(Principal::administrator().open(DEFAULT_NAMESPACE, engine).await?)
+}

@@ -1,0 +1,115 @@
+//! Every route with every role, cell by cell.
+
+use super::{call, key, start};
+use axum::http::Method;
+use selvedge_server::{Permission, Role, Route, route_table};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// The routes that need no key.
+const OPEN: &[&str] = &[
+    "/docs",
+    "/docs/problems",
+    "/healthz",
+    "/openapi.json",
+    "/readyz",
+    "/v1/waitpoints/{id}/look",
+    "/v1/waitpoints/{id}/signal",
+];
+/// The calls of submitters.
+const SUBMIT: &[&str] = &[
+    "/v1/executions",
+    "/v1/executions/batch",
+    "/v1/executions/{id}/signals",
+    "/v1/flows",
+    "/v1/flows/{id}/nodes",
+];
+
+/// Reports whether the documented frame of the API lets a role use a route.
+fn is_allowed(role: Role, route: &Route) -> bool {
+    let reads = route.method == Method::GET;
+    let administers = route.path.starts_with("/v1/admin") || route.path == "/metrics";
+    let submits = route.method == Method::POST && SUBMIT.contains(&route.path);
+    let works = route.path.starts_with("/v1/workers");
+    match role {
+        Role::Admin => true,
+        Role::Reader => reads && !administers,
+        Role::Submitter => (reads || submits) && !administers,
+        Role::Worker => (reads || submits || works) && !administers,
+        Role::Operator => !administers,
+    }
+}
+
+/// Returns a path of the route with ids that do not exist, and a body.
+fn example(route: &Route) -> (String, Value) {
+    let path = route.path.replace("{id}", "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001");
+    let path = path.replace("{name}", "nothing").replace("{instance}", "nobody");
+    assert!(!path.contains('{'), "{path} has a parameter that this test does not know");
+    let body =
+        if route.method == Method::GET || route.method == Method::DELETE { Value::Null } else { json!({}) };
+    (path, body)
+}
+
+#[tokio::test]
+async fn every_route_is_open_to_the_roles_that_may_use_it_and_to_no_other() {
+    let server = start().await;
+    let table = route_table();
+    for role in Role::ALL {
+        let key = key(&server, &format!("a {}", role.as_str()), role.as_str(), &["default"]).await;
+        for route in table.iter().filter(|route| route.permission != Permission::Open) {
+            let (path, body) = example(route);
+            let reply = call(&server, &key, route.method.as_str(), &path, body).await;
+            let cell = format!("{} {} as {}: {}", route.method, route.path, role.as_str(), reply.text());
+            assert_ne!(reply.status, 401, "{cell}");
+            assert_eq!(reply.status != 403, is_allowed(role, route), "{cell}");
+            assert_ne!(reply.status, 500, "{cell}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_route_needs_a_key_except_those_that_are_open_on_purpose() {
+    let server = start().await;
+    for route in route_table() {
+        let (path, body) = example(&route);
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into() };
+        let reply = server.send(route.method.as_str(), &path, &[], body).await;
+        let cell = format!("{} {}: {} {}", route.method, route.path, reply.status, reply.text());
+        match OPEN.contains(&route.path) {
+            true => {
+                assert_eq!(route.permission, Permission::Open, "{cell}");
+                let has_token_problem = reply.status == 401 && reply.json()["code"] == "invalid_token";
+                assert!(reply.status != 401 || has_token_problem, "{cell}");
+            }
+            false => {
+                assert_eq!(
+                    (reply.status, reply.json()["code"].as_str()),
+                    (401, Some("unauthorized")),
+                    "{cell}"
+                );
+                assert_eq!(reply.headers["www-authenticate"], "Bearer", "{cell}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_route_is_registered_twice_and_reads_are_never_more_than_reads() {
+    let table = route_table();
+    let distinct: BTreeSet<(&str, &str)> =
+        table.iter().map(|route| (route.method.as_str(), route.path)).collect();
+    assert_eq!(distinct.len(), table.len());
+    for route in &table {
+        let administers = route.path.starts_with("/v1/admin") || route.path == "/metrics";
+        let expected = match (route.permission, administers) {
+            (Permission::Open, false) => OPEN.contains(&route.path),
+            (Permission::Administer, true) => true,
+            (Permission::Read, false) => route.method == Method::GET,
+            (Permission::Submit | Permission::Work | Permission::Operate, false) => {
+                route.method != Method::GET
+            }
+            (_, true) | (Permission::Administer, false) => false,
+        };
+        assert!(expected, "{route:?}");
+    }
+}

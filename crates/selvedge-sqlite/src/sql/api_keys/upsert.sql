@@ -1,0 +1,7 @@
+-- Inserts an API key, or marks it as revoked. Nothing else of a key changes.
+-- Index: the primary key of api_keys.
+-- Parameters: ?1 to ?9 as {api_key}
+insert into api_keys ({api_key})
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+on conflict (id) do update
+set revoked_at = excluded.revoked_at
