@@ -239,8 +239,16 @@ impl Operation {
             node.set("description", description);
         }
         node.set("security", access.security.clone());
-        if !self.parameters.is_empty() {
-            node.set("parameters", self.parameters.iter().map(Parameter::node).collect::<Vec<_>>());
+        let mut parameters: Vec<Node> = self.parameters.iter().map(Parameter::node).collect();
+        if access.role.is_some() {
+            let about = "The namespace, for a key of several.";
+            let schema = schema::name();
+            let header =
+                Parameter { place: "header", name: "Selvedge-Namespace", schema, about, is_joined: false };
+            parameters.push(header.node());
+        }
+        if !parameters.is_empty() {
+            node.set("parameters", parameters);
         }
         if let Some(body) = &self.body {
             node.set("requestBody", body.node());

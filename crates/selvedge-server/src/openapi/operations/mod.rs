@@ -1,5 +1,6 @@
 //! The operations of the API, in files by resource as the handlers in `routes`.
 
+mod admin;
 mod events;
 mod executions;
 mod flows;
@@ -21,6 +22,7 @@ pub fn all_operations() -> Vec<Operation> {
         waitpoints::operations(),
         events::operations(),
         limits::operations(),
+        admin::operations(),
         server::operations(),
     ]
     .into_iter()

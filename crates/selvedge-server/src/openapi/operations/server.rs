@@ -1,21 +1,14 @@
-//! Health, metrics, documentation and namespaces: `routes::health`, `routes::namespaces` and `pages`.
+//! Health, metrics and documentation: `routes::health` and `pages`.
 
 use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
-use crate::wire::problem::Code;
-use serde_json::json;
 
 #[rustfmt::skip]
 pub fn operations() -> Vec<Operation> {
-    let namespace = || answer(vec![always("name", text()), nullable("suspension_timeout_ms", integer())]);
-    let settings = request(vec![optional("suspension_timeout_ms", duration().about("The timeout of suspensions that give none."))]);
     let page = || vec![("text/html; charset=utf-8", text())];
     let ready = answer(vec![always("status", text()), always("store", text())]);
     let document = map(any());
     vec![
-        operation("get", "/v1/admin/namespaces/{name}", "get_namespace", "Get a namespace").tag("Administration").answers(200, "The namespace.", namespace()).also([Code::NotFound, Code::InvalidField, Code::UnknownField]),
-        operation("put", "/v1/admin/namespaces/{name}", "put_namespace", "Configure a namespace").tag("Administration").body_if_any(settings, json!({ "suspension_timeout_ms": 86_400_000 }))
-            .answers(201, "The new namespace.", namespace()).answers(200, "The changed namespace.", namespace()),
         operation("get", "/", "get_overview", "Overview for people").tag("Server").answers_as(200, "A page.", page()),
         operation("get", "/healthz", "get_health", "Succeeds while the process responds").tag("Server").answers(200, "It responds.", answer(vec![always("status", text()), always("version", text())])),
         operation("get", "/readyz", "get_readiness", "Succeeds if the server is ready for requests").tag("Server").answers(200, "It is ready.", ready),

@@ -1,0 +1,104 @@
+//! API keys and namespaces: `routes::keys` and `routes::namespaces`.
+
+use crate::openapi::operation::{Operation, operation};
+use crate::openapi::schema::*;
+use crate::openapi::shapes::executions::duplicate;
+use crate::wire::problem::Code;
+use selvedge_core::Role;
+use serde_json::json;
+
+const TAG: &str = "Administration";
+
+pub fn operations() -> Vec<Operation> {
+    vec![create_key(), list_keys(), revoke_key(), list_namespaces(), get_namespace(), put_namespace()]
+        .into_iter()
+        .map(|operation| operation.tag(TAG))
+        .collect()
+}
+
+fn role() -> Schema {
+    word(Role::ALL.map(Role::as_str))
+}
+
+/// The fields of a key, without the key itself.
+fn key_fields() -> Vec<Field> {
+    vec![
+        always("id", id()),
+        always("name", text()),
+        always("role", role()),
+        always("namespaces", list(text())),
+        always("created_at", time()),
+        nullable("expires_at", time()),
+        nullable("last_used_at", time()),
+        nullable("revoked_at", time()),
+    ]
+}
+
+fn create_key() -> Operation {
+    let body = request(vec![
+        always("name", name().about("The name of the key, which is the actor of what it does.")),
+        always("role", role()),
+        always("namespaces", list(name()).about("The namespaces of the key; * for all of them.")),
+        optional("expires_at", time()),
+    ]);
+    let mut fields = key_fields();
+    fields.push(nullable(
+        "key",
+        text().about("The key, this once; null if the request repeats an earlier one."),
+    ));
+    fields.push(always("duplicate", duplicate()));
+    operation("post", "/v1/admin/keys", "create_key", "Create an API key")
+        .repeatable()
+        .body(body, json!({ "name": "mailer", "role": "worker", "namespaces": ["default"] }))
+        .answers(201, "The new key.", answer(fields.clone()))
+        .answers(200, "The request repeats an earlier one.", answer(fields))
+        .also([Code::NotFound])
+}
+
+fn list_keys() -> Operation {
+    operation("get", "/v1/admin/keys", "list_keys", "List API keys, newest first")
+        .about("Revoked ones are included.")
+        .paged()
+        .answers_page(answer(key_fields()))
+}
+
+fn revoke_key() -> Operation {
+    operation("delete", "/v1/admin/keys/{id}", "revoke_key", "Revoke an API key")
+        .about("This server refuses it at once, others within seconds.")
+        .answers(200, "The revoked key.", answer(key_fields()))
+}
+
+fn namespace() -> Schema {
+    answer(vec![
+        always("name", text()),
+        nullable("suspension_timeout_ms", integer()),
+        nullable("retention_ms", integer()),
+        always("weight", count()),
+    ])
+}
+
+fn list_namespaces() -> Operation {
+    operation("get", "/v1/admin/namespaces", "list_namespaces", "List namespaces, ordered by name")
+        .paged()
+        .answers_page(namespace())
+}
+
+fn get_namespace() -> Operation {
+    operation("get", "/v1/admin/namespaces/{name}", "get_namespace", "Get a namespace")
+        .answers(200, "The namespace.", namespace())
+        .also([Code::NotFound, Code::InvalidField, Code::UnknownField])
+}
+
+fn put_namespace() -> Operation {
+    let weight =
+        integer_within(1, 1_000_000).about("The share of the namespace in claims over several. Default: 1.");
+    let settings = request(vec![
+        optional("suspension_timeout_ms", duration().about("The timeout of suspensions that give none.")),
+        optional("retention_ms", duration().about("The retention of submissions that give none.")),
+        optional("weight", weight),
+    ]);
+    operation("put", "/v1/admin/namespaces/{name}", "put_namespace", "Create or configure a namespace")
+        .body_if_any(settings, json!({ "suspension_timeout_ms": 86_400_000 }))
+        .answers(201, "The new namespace.", namespace())
+        .answers(200, "The changed namespace.", namespace())
+}
