@@ -7,8 +7,10 @@
 //! Facts are stored with postcard, which stores neither names of variants nor of fields. So append variants; never
 //! change, reorder or remove one.
 
+mod parts;
 mod public;
 
+pub use parts::{EdgeUpdate, Failure, LeaseRef, Next, RenewedLease, SuspensionNotice};
 pub use public::{EVENT_TYPES, EventBody};
 
 use crate::amount::Amount;
@@ -27,83 +29,6 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// A lease and its worker, as lease events carry them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LeaseRef {
-    /// The lease's id.
-    pub id: LeaseId,
-    /// The lease's epoch.
-    pub epoch: u32,
-    /// The worker that claimed it.
-    pub worker: Name,
-    /// The worker's instance.
-    pub instance: Name,
-}
-
-impl LeaseRef {
-    /// Returns the index of the attempt that ran under the lease.
-    pub fn attempt(&self) -> u32 {
-        self.epoch - 1
-    }
-}
-
-/// An error of an attempt, reported by a worker or by the engine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Failure {
-    /// The error message.
-    pub message: String,
-    /// The class, which decides about retries.
-    pub class: FailureClass,
-}
-
-/// The state that follows a change.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Next {
-    /// The execution waits for a worker.
-    Waiting,
-    /// The execution is delayed until this time.
-    Delayed(Timestamp),
-    /// The execution ended with this outcome.
-    Terminal(Outcome),
-    /// The execution is suspended.
-    Suspended,
-}
-
-/// A partial fulfilment of a suspension that does not yet resume the execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SuspensionNotice {
-    /// A time was reached.
-    Time,
-    /// An operator resumed the parts that wait for an operator.
-    Operator,
-    /// The children ended.
-    Children,
-    /// The wait with this index timed out and was escalated; it continues to wait.
-    Escalated(u32),
-    /// The gate admits the execution again.
-    Gate,
-}
-
-/// An edge after a change of its upstream.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EdgeUpdate {
-    /// The upstream.
-    pub upstream: ExecutionId,
-    /// The edge's new resolution.
-    pub edge: Edge,
-}
-
-/// A lease renewed by a heartbeat.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RenewedLease {
-    /// The execution.
-    pub execution: ExecutionId,
-    /// The lease's id.
-    pub id: LeaseId,
-    /// The lease's epoch.
-    pub epoch: u32,
-}
 
 /// A recorded change of an execution, a flow, a session or a gate. In the variants about an execution, "its" means the
 /// execution's.

@@ -4,6 +4,7 @@
 mod support;
 
 mod crashes;
+mod deadlocks;
 mod fan_in;
 mod races;
 mod rows;

@@ -3,6 +3,7 @@
 //! one execution.
 
 #[path = "../support/mod.rs"]
+mod keyed_races;
 mod support;
 
 mod bounds;

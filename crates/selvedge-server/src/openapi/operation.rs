@@ -151,6 +151,12 @@ impl Operation {
         self.header("Idempotency-Key", schema::key(), about).also([Code::IdempotencyMismatch])
     }
 
+    /// Adds the header `traceparent`.
+    pub fn traced(self) -> Self {
+        let about = "The span that submits (W3C Trace Context), which workers receive with the claim. Ignored if it is malformed.";
+        self.header("traceparent", text(), about)
+    }
+
     /// Sets the body, which must be given.
     pub fn body(self, schema: Schema, example: Value) -> Self {
         self.with_body(schema, example, true, "application/json")

@@ -33,6 +33,7 @@ pub async fn report(
     let next_claim = next_claim.map(|fields| read_claim(fields, instance)).transpose()?;
     fields.finish()?;
     let parsed: Vec<_> = ops.into_iter().map(|raw| Fields::from_value(raw, "").and_then(read_op)).collect();
+    let parsed = limit_waitpoints(parsed);
     drop(body);
     let homes = homes(&caller, &parsed).await?;
     let mut items = Vec::with_capacity(parsed.len());
@@ -69,6 +70,30 @@ pub async fn report(
             problem.write(object.field("claim_error"));
         }
     }))
+}
+
+/// The maximum number of waitpoints that one report creates: each has a token in the response.
+const WAITPOINTS_MAX: usize = 10_000;
+
+/// Refuses the operations with which a report would create too many waitpoints.
+fn limit_waitpoints(parsed: Vec<Result<ParsedOp, Refusal>>) -> Vec<Result<ParsedOp, Refusal>> {
+    let mut created = 0;
+    let limited = parsed.into_iter().map(|op| {
+        let op = op?;
+        created += match &op.op {
+            OpRequest::Waitpoint(_) => 1,
+            OpRequest::Suspend { waitpoints, .. } => waitpoints.len(),
+            OpRequest::Op(_) | OpRequest::Spawn { .. } | OpRequest::Usage { .. } => 0,
+        };
+        if created > WAITPOINTS_MAX {
+            let detail = format!(
+                "the report creates more than {WAITPOINTS_MAX} waitpoints; report this operation separately"
+            );
+            return Err(Refusal::field("/waitpoints", detail));
+        }
+        Ok(op)
+    });
+    limited.collect()
 }
 
 type Results = Vec<Result<Reported, Refusal>>;

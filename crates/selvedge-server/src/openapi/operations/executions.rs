@@ -28,6 +28,7 @@ fn submit() -> Operation {
     operation("post", "/v1/executions", "submit_execution", "Submit an execution")
         .about("A submission that is repeated with the same id or key returns the existing execution.")
         .repeatable()
+        .traced()
         .body(
             shape("Submission"),
             json!({ "kind": "greet", "input": { "name": "Ada" }, "tags": { "team": "blue" } }),
@@ -45,6 +46,7 @@ fn submit_batch() -> Operation {
     operation("post", "/v1/executions/batch", "submit_executions", "Submit up to 1000 executions")
         .about("Each submission succeeds or is refused on its own.")
         .repeatable()
+        .traced()
         .body(request(vec![always("executions", list_of_at_most(BATCH_MAX, shape("Submission")))]), example)
         .answers(
             200,

@@ -50,6 +50,10 @@ fn claim() -> Schema {
         always("namespace", text()),
         always("attempt", count().about("Counted from 0.")),
         nullable("lease", shape("Lease")),
+        nullable(
+            "traceparent",
+            text().about("The span of this attempt (W3C Trace Context), for the spans of the worker."),
+        ),
         always("upstream", map(any()).about("The results of completed upstreams, by node.")),
         always("upstream_refs", map(id()).about("The upstreams whose results were left out, by node.")),
         always("upstream_outcomes", map(upstream_outcome)),

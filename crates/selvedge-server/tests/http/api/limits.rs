@@ -26,6 +26,23 @@ async fn a_report_of_more_than_1000_operations_is_refused_whole() {
 }
 
 #[tokio::test]
+async fn operations_with_which_a_report_creates_more_than_10_000_waitpoints_are_refused() {
+    let server = Server::start().await;
+    let names: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+    let mut suspend = unknown_fence();
+    suspend["op"] = json!("suspend");
+    suspend["condition"] = json!({ "operator": true });
+    suspend["waitpoints"] = json!(names);
+    let reply = server.post("/v1/workers/i/report", json!({ "ops": vec![suspend; 11] })).await;
+    let results = reply.json()["results"].clone();
+    for index in 0..10 {
+        assert_eq!(results[index]["error"]["code"], "not_found", "{}", results[index]);
+    }
+    assert_eq!(results[10]["error"]["code"], "invalid_field");
+    assert_eq!(results[10]["error"]["pointer"], "/ops/10/waitpoints");
+}
+
+#[tokio::test]
 async fn a_report_of_16_mb_of_tiny_wrong_operations_gets_a_small_answer() {
     let server = Server::start().await;
     let ops = format!("{{\"ops\":[{}{{}}]}}", "{},".repeat(16_000_000 / 3));
