@@ -3,7 +3,6 @@
 //! one execution.
 
 #[path = "../support/mod.rs"]
-mod keyed_races;
 mod support;
 
 mod bounds;
@@ -12,6 +11,7 @@ mod failover;
 mod fixtures;
 mod glances;
 mod history;
+mod keyed_races;
 mod log;
 mod log_window;
 mod notifications;
