@@ -18,15 +18,13 @@ use crate::api_key::ApiKeyId;
 use crate::flow::{CancelMode, FlowState};
 use crate::gate::{Amounts, GateName};
 use crate::history::LINE_MESSAGE_LIMIT;
-use crate::join::{Edge, GroupDecision, JoinPolicy};
+use crate::join::{GroupDecision, JoinPolicy};
 use crate::signal::Effect;
 use crate::step::StepKind;
 use crate::suspension::{OnTimeout, ResumedBy};
 use crate::text::shortened;
 use crate::token::TokenKeyId;
-use crate::{
-    ExecutionId, FailureClass, LeaseId, Name, Outcome, Suspension, Timestamp, WaitpointId, transition::Cause,
-};
+use crate::{ExecutionId, Name, Suspension, Timestamp, WaitpointId, transition::Cause};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
