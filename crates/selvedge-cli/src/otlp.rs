@@ -46,7 +46,8 @@ impl Exporter {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let base = |text: String| format!("{}/v1/traces", text.trim_end_matches('/'));
         let endpoint = flag.map(|text| base(text.to_owned()));
-        let endpoint = endpoint.or_else(|| variable(TRACES_VARIABLE)).or_else(|| variable(BASE_VARIABLE).map(base));
+        let endpoint =
+            endpoint.or_else(|| variable(TRACES_VARIABLE)).or_else(|| variable(BASE_VARIABLE).map(base));
         let Some(endpoint) = endpoint else { return Ok(None) };
         let collector = Collector {
             uri: parse_endpoint(&endpoint)?,
@@ -153,7 +154,8 @@ fn parse_headers(text: &str) -> Vec<(String, String)> {
 fn document(service: &str, spans: &[Span]) -> Value {
     let attribute = |name: &str, value: &str| json!({"key": name, "value": {"stringValue": value}});
     let write = |span: &Span| {
-        let attributes: Vec<Value> = span.attributes.iter().map(|(name, value)| attribute(name, value)).collect();
+        let attributes: Vec<Value> =
+            span.attributes.iter().map(|(name, value)| attribute(name, value)).collect();
         let links = span.links.iter().map(|link| {
             json!({"traceId": format!("{:032x}", link.trace), "spanId": format!("{:016x}", link.span)})
         });

@@ -30,7 +30,8 @@ impl TraceParent {
     pub fn parse(text: &str) -> Option<TraceParent> {
         let mut parts = text.trim().split('-');
         let mut field = |length: usize| {
-            let is_hexadecimal = |text: &&str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            let is_hexadecimal =
+                |text: &&str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
             parts.next().filter(|text| text.len() == length).filter(is_hexadecimal)
         };
         let (version, trace, span, flags) = (field(2)?, field(32)?, field(16)?, field(2)?);
@@ -124,7 +125,15 @@ mod tests {
     fn anything_else_is_no_traceparent() {
         let zero_trace = HEADER.replace("4bf92f3577b34da6a3ce929d0e0e4736", &"0".repeat(32));
         let zero_span = HEADER.replace("00f067aa0ba902b7", &"0".repeat(16));
-        for text in ["", "00", &HEADER[3..], &HEADER.to_uppercase(), &zero_trace, &zero_span, &HEADER.replace("00-4", "ff-4")] {
+        for text in [
+            "",
+            "00",
+            &HEADER[3..],
+            &HEADER.to_uppercase(),
+            &zero_trace,
+            &zero_span,
+            &HEADER.replace("00-4", "ff-4"),
+        ] {
             assert_eq!(TraceParent::parse(text), None, "{text}");
         }
         assert_eq!(TraceParent::parse(&format!("{HEADER}-more")), None);

@@ -80,7 +80,9 @@ pub(crate) fn ended_spans(changes: &Changes, summary: &Summary, classes: &Classe
         let Some(id) = event.execution.filter(|_| event.version.is_some()) else { continue };
         let attempt = attempt_end(&event.fact).map(|(attempt, _)| attempt);
         let lease = ended_leases.next_if(|(of, _)| *of == id && attempt.is_some());
-        let Some(row) = changes.row(id).filter(|row| TraceParent::of_execution(row).is_sampled()) else { continue };
+        let Some(row) = changes.row(id).filter(|row| TraceParent::of_execution(row).is_sampled()) else {
+            continue;
+        };
         let kind = classes.get(row.class).map_or("execution", |class| class.kind.as_str());
         if let (Some(attempt), Some((_, since))) = (attempt, lease) {
             spans.push(attempt_span(row, attempt, (*since, event.at), attempt_outcome(&event.fact)));
@@ -98,7 +100,11 @@ fn attempt_span(row: &Execution, attempt: u32, times: (Timestamp, Timestamp), ou
     Span {
         place: TraceParent::of_attempt(row, epoch),
         parent: Some(TraceParent::of_execution(row).span),
-        links: (1..epoch).next_back().map(|before| TraceParent::of_attempt(row, before)).into_iter().collect(),
+        links: (1..epoch)
+            .next_back()
+            .map(|before| TraceParent::of_attempt(row, before))
+            .into_iter()
+            .collect(),
         name: format!("attempt {attempt}"),
         begun_at: times.0,
         ended_at: times.1,

@@ -1,6 +1,8 @@
 //! The builder of a submission.
 
-use crate::{Amount, Backoff, Draft, Error, Name, Namespace, Refusal, Retry, Submitted, Timestamp, TraceParent, When};
+use crate::{
+    Amount, Backoff, Draft, Error, Name, Namespace, Refusal, Retry, Submitted, Timestamp, TraceParent, When,
+};
 use bytes::Bytes;
 use serde::Serialize;
 use std::time::Duration;

@@ -39,7 +39,8 @@ fn collector() -> (String, mpsc::Receiver<Value>) {
                         return;
                     }
                 }
-                let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+                let answer =
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
                 reader.get_mut().write_all(answer.as_bytes()).expect("the answer is sent");
             }
         }
@@ -116,10 +117,17 @@ fn spans_of_executions_and_attempts_reach_a_collector() {
     let (first, second, attempts) = (named("first"), named("second"), named("attempt 0"));
     assert_eq!((first.len(), second.len(), attempts.len()), (1, 1, 2), "{found:?}");
     assert!(found.iter().all(|span| span["traceId"] == TRACE && span["status"]["code"] == 1), "{found:?}");
-    assert_eq!((&first[0]["parentSpanId"], &second[0]["parentSpanId"]), (&json!(SUBMITTER), &json!(SUBMITTER)));
+    assert_eq!(
+        (&first[0]["parentSpanId"], &second[0]["parentSpanId"]),
+        (&json!(SUBMITTER), &json!(SUBMITTER))
+    );
     assert_eq!(second[0]["links"][0]["spanId"], first[0]["spanId"], "the downstream follows its upstream");
     for (attempt, handler) in attempts.iter().zip(&handlers) {
-        assert_eq!(*handler, format!("00-{TRACE}-{}-01", text(&attempt["spanId"])), "a handler's parent is its attempt");
+        assert_eq!(
+            *handler,
+            format!("00-{TRACE}-{}-01", text(&attempt["spanId"])),
+            "a handler's parent is its attempt"
+        );
     }
     assert_eq!(attempts[0]["parentSpanId"], first[0]["spanId"]);
     let begun: u64 = text(&first[0]["startTimeUnixNano"]).parse().expect("a number");
@@ -132,7 +140,8 @@ fn a_collector_that_is_away_does_not_disturb_the_server() {
     let place = Sqlite::new();
     let mut serve = command();
     // A port that was free a moment ago, on which nothing listens.
-    let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let closed =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
     serve.args(["serve", "--store", &place.store(), "--otlp-endpoint", &format!("http://{closed}")]);
     let mut server = Server::spawn(serve);
     for _ in 0..3 {

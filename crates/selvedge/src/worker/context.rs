@@ -4,7 +4,10 @@
 use super::report::RetryDelay;
 use super::steps::{BranchScope, StepTracker};
 use crate::worker::Failure;
-use crate::{Error, ExecutionId, FlowId, FrameKind, FrameMode, Name, Namespace, Nodes, Outcome, Refusal, Timestamp, TraceParent};
+use crate::{
+    Error, ExecutionId, FlowId, FrameKind, FrameMode, Name, Namespace, Nodes, Outcome, Refusal, Timestamp,
+    TraceParent,
+};
 use bytes::Bytes;
 use selvedge_core::json;
 use selvedge_core::rows::Relative;
