@@ -2,7 +2,7 @@
 
 use crate::support::{Place, Server, Sqlite, claim, command, complete, post, text};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::Command;
 use std::sync::mpsc;
