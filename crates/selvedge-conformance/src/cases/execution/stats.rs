@@ -116,7 +116,7 @@ pub async fn live_executions_are_counted_by_class_and_state_with_the_oldest(harn
     let before = harness.now().await;
     let kinds = UNPOOLED + 3;
     for number in 0..kinds {
-        harness.submit(Draft { lane: "crowded".into(), ..Draft::new(&format!("kind {number}")) }).await;
+        harness.submit(Draft { lane: "crowded".into(), ..Draft::new(format!("kind {number}")) }).await;
         other.submit(Draft { lane: "crowded".into(), ..Draft::new("kind") }).await;
     }
     harness
