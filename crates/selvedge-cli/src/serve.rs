@@ -16,7 +16,7 @@ use crate::signals::Signals;
 use clap::Args;
 use selvedge::core::NamespaceId;
 use selvedge::{Address, Engine, Name, Options, Store};
-use selvedge_server::{AuthOptions, check_listen};
+use selvedge_server::check_listen;
 use std::future::{Future, pending};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -169,7 +169,7 @@ impl Server {
         tracing::info!("{source}");
         let has_keys = engine.clone().into_inner().has_api_keys().await;
         let keys_required = has_keys.map_err(|error| Failure::of_store(&address, &error))?;
-        options.auth = AuthOptions { admin_key, keys_required, trusted_proxies: settings.trusted_proxies() };
+        options.auth = settings.auth(admin_key, keys_required);
         match (options.auth.is_on(), options.auth.admin_key.is_some()) {
             (true, true) => tracing::info!("requests need an API key"),
             (true, false) => tracing::warn!(

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::size;
 use clap::Args;
 use selvedge::{Intervals, Options, PostgresSettings};
-use selvedge_server::{AddressBlock, AuthOptions, ConnectionLimits, HttpMetrics, Tls, TlsFiles};
+use selvedge_server::{AddressBlock, AdminKey, AuthOptions, ConnectionLimits, HttpMetrics, Tls, TlsFiles};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +26,10 @@ pub struct KeyArguments {
     /// whose failed attempts are counted together
     #[arg(long, env = "SELVEDGE_TRUSTED_PROXIES", value_name = "BLOCKS", value_delimiter = ',')]
     trusted_proxies: Vec<AddressBlock>,
+    /// Allow each key N requests in a second [default: no limit]
+    #[arg(long, env = "SELVEDGE_KEY_REQUESTS", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    key_requests: Option<u32>,
 }
 
 /// TLS of the server.
@@ -270,9 +274,14 @@ impl Settings {
         self.keys.admin_key_file.clone()
     }
 
-    /// Returns the proxies whose header X-Forwarded-For is believed.
-    pub fn trusted_proxies(&self) -> Vec<AddressBlock> {
-        self.keys.trusted_proxies.clone()
+    /// Returns the options of authentication.
+    pub fn auth(&self, admin_key: Option<AdminKey>, keys_required: bool) -> AuthOptions {
+        AuthOptions {
+            admin_key,
+            keys_required,
+            trusted_proxies: self.keys.trusted_proxies.clone(),
+            requests_per_second: self.keys.key_requests,
+        }
     }
 
     /// The namespace that the reconcilers of this server handle. Default: all.

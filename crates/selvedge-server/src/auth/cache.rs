@@ -35,6 +35,8 @@ pub struct Entry {
     refreshing: AtomicBool,
     /// The time at which the next use is recorded.
     record_use_at: AtomicU64,
+    /// The current second, in the upper 32 bits, and the number of requests in it.
+    requests: AtomicU64,
 }
 
 /// The cache of keys.
@@ -111,6 +113,7 @@ impl Keys {
                 refresh_at: AtomicU64::new(0),
                 refreshing: AtomicBool::new(false),
                 record_use_at: AtomicU64::new(0),
+                requests: AtomicU64::new(0),
             });
             entries.insert(digest, entry.clone());
             entry
@@ -134,6 +137,18 @@ impl Keys {
         if let Some(entry) = removed {
             entry.believed_until.store(0, Ordering::Release);
         }
+    }
+
+    /// Counts a request of a key. Returns the time until the next second if this one has had `limit` requests.
+    pub fn count_request(&self, entry: &Entry, limit: u32) -> Option<Duration> {
+        let now = self.now();
+        let second = (now / 1000) << 32;
+        let count = |counted: u64| match counted & !u64::from(u32::MAX) == second {
+            true => (counted & u64::from(u32::MAX) < u64::from(limit)).then_some(counted + 1),
+            false => Some(second + 1),
+        };
+        let counted = entry.requests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
+        counted.is_err().then(|| Duration::from_millis(1000 - now % 1000))
     }
 
     /// Notes the use of a key. Returns true if the caller should record the noted uses: at most once a minute for a key.
@@ -185,5 +200,23 @@ impl Connection {
     pub fn remember(&self, credentials: &HeaderValue, entry: &Arc<Entry>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some((credentials.clone(), entry.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_its_number_of_requests_in_each_second() {
+        let mut keys = Keys::new();
+        let digest = KeyDigest::of("key");
+        let entry = keys.keep(digest, Principal::administrator(), None, 0).expect("nothing was revoked");
+        let admitted = |keys: &Keys| (0..10).filter(|_| keys.count_request(&entry, 3).is_none()).count();
+        // The calls fall into one second or into two.
+        assert!([3, 6].contains(&admitted(&keys)));
+        keys.began -= Duration::from_secs(5);
+        assert!([3, 6].contains(&admitted(&keys)));
+        assert!(keys.count_request(&entry, 0).is_none_or(|wait| wait <= Duration::from_secs(1)));
     }
 }

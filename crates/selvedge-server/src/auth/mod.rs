@@ -66,6 +66,8 @@ pub struct AuthOptions {
     pub keys_required: bool,
     /// The addresses of proxies whose `X-Forwarded-For` is believed. Default: none.
     pub trusted_proxies: Vec<AddressBlock>,
+    /// The maximum number of requests of each key in a second. Default: no limit.
+    pub requests_per_second: Option<u32>,
 }
 
 impl AuthOptions {
@@ -239,6 +241,13 @@ fn grant(request: &mut Request, entry: Arc<Entry>, permission: Permission, state
             permission.as_str()
         );
         return Access::Refused(Problem::new(Code::Forbidden, detail));
+    }
+    let limit = state.auth.options.requests_per_second;
+    if let Some(wait) = limit.and_then(|limit| state.auth.keys.count_request(&entry, limit)) {
+        let detail =
+            format!("the key {:?} makes too many requests; this one had no effect", entry.principal.name);
+        let problem = Problem::new(Code::RateLimited, detail);
+        return Access::Refused(problem.retry_after(wait.as_millis() as u64));
     }
     if state.auth.keys.should_refresh(&entry) {
         let (state, entry) = (state.clone(), entry.clone());

@@ -1,7 +1,9 @@
 //! Failed attempts: they are slowed down, and nobody with a valid key notices.
 
-use super::{ADMIN, call, check, key, start};
+use super::{ADMIN, call, check, key, start, start_with};
 use crate::support::Server;
+use selvedge_memory::Clock;
+use selvedge_server::AuthOptions;
 use serde_json::Value;
 
 #[tokio::test]
@@ -75,4 +77,24 @@ async fn without_keys_an_authorization_header_is_ignored() {
     let server = Server::start().await;
     let reply = call(&server, "whatever", "GET", "/v1/executions", Value::Null).await;
     assert_eq!(reply.status, 200);
+}
+
+#[tokio::test]
+async fn a_key_that_makes_too_many_requests_has_to_wait_and_other_keys_do_not() {
+    let options = AuthOptions { requests_per_second: Some(5), ..AuthOptions::default() };
+    let server = start_with(Clock::system(), options).await;
+    let (ada, bob) = (
+        key(&server, "ada", "reader", &["default"]).await,
+        key(&server, "bob", "reader", &["default"]).await,
+    );
+    let limited = loop {
+        let reply = call(&server, &ada, "GET", "/v1/executions", Value::Null).await;
+        if reply.status != 200 {
+            break reply;
+        }
+    };
+    check(&limited, 429, "rate_limited");
+    assert!((1..=1000).contains(&limited.json()["retry_after_ms"].as_u64().expect("it says when")));
+    let reply = call(&server, &bob, "GET", "/v1/executions", Value::Null).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
 }

@@ -17,11 +17,14 @@ pub const ADMIN: &str = "the-admin-key-of-the-tests";
 
 /// Starts a server with keys and with this clock.
 pub async fn start_at(clock: Clock) -> Server {
+    start_with(clock, AuthOptions::default()).await
+}
+
+/// Starts a server with keys, with this clock and these options.
+pub async fn start_with(clock: Clock, auth: AuthOptions) -> Server {
     let admin_key = Some(AdminKey::new(ADMIN).expect("the key is valid"));
-    let serving = selvedge_server::Options {
-        auth: AuthOptions { admin_key, ..AuthOptions::default() },
-        ..selvedge_server::Options::default()
-    };
+    let auth = AuthOptions { admin_key, ..auth };
+    let serving = selvedge_server::Options { auth, ..selvedge_server::Options::default() };
     Server::start_serving(Options { reconcilers: false, ..Options::default() }, clock, serving).await
 }
 
