@@ -256,6 +256,11 @@ async fn every_statement_is_checked_except_inserts_and_reads_of_small_tables() {
     assert_eq!(
         left,
         [
+            "api_keys/find",
+            "api_keys/list",
+            "api_keys/lock",
+            "api_keys/touch",
+            "api_keys/upsert",
             "bounds/find_oldest_writer",
             "class_priorities/upsert",
             "classes/mark_removal",
