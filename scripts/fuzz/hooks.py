@@ -2,6 +2,7 @@
 
 - Random ids exist nowhere. Two of three are replaced with ids of executions, flows and waitpoints in various states.
 - A call may wait for a minute, which finds nothing: waits are shortened to some milliseconds.
+- A random namespace is none of the caller's: the header names the one that exists.
 - An empty parameter counts as absent, which a schema cannot say: such requests are left out.
 """
 import atexit
@@ -100,6 +101,8 @@ def before_call(context, case, **kwargs):
         parameters["id"] = ids[pick(parameters["id"]) % len(ids)]
     if "name" in parameters and resource in NAMES and pick(parameters["name"]) % 3:
         parameters["name"] = NAMES[resource]
+    if case.headers and "Selvedge-Namespace" in case.headers:
+        case.headers["Selvedge-Namespace"] = "default"
     if case.query:
         wait = str(case.query.get("wait_ms", ""))
         if wait.isdigit() and 5 < int(wait) <= 60_000:
