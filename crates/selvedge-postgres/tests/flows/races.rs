@@ -3,13 +3,11 @@
 //! are processed when the test asks for it.
 
 use crate::support::flows::{Flow, check_and_stop, flow_draft, permanent_failure};
-use crate::support::server::{Server, claim_of, fence, operator, passive_options};
-use crate::support::{PlainConnection, Sandbox, in_background, joined, wait_until};
+use crate::support::server::{Server, fence, operator, passive_options};
+use crate::support::{PlainConnection, Sandbox, in_background, joined};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::flow::{CancelMode, FlowState};
 use selvedge_engine::core::outbox::{OutboxKind, OutboxRow};
-use selvedge_engine::core::plan::GraphDraft;
-use selvedge_engine::core::rules::claim::ClaimDraft;
 use selvedge_engine::core::rules::dispatch::Dispatched;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::Fence;

@@ -7,7 +7,7 @@ use selvedge_conformance::invariants;
 use selvedge_engine::core::rules::operator::Action;
 use selvedge_engine::core::rules::report::{Fence, Op};
 use selvedge_engine::core::state::StateName;
-use selvedge_engine::core::{Backoff, Draft, ExecutionId, Name, Policy, Refusal, Retry};
+use selvedge_engine::core::{Backoff, Draft, ExecutionId, Policy, Refusal, Retry};
 use selvedge_engine::{Error, Tally};
 use std::collections::HashSet;
 use std::sync::Arc;
