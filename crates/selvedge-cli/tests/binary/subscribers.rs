@@ -17,7 +17,7 @@ const BATCHES: u64 = 6;
 const BATCH: u64 = 1000;
 /// The most that the server's memory may grow for a slow subscriber, in KiB: 64 KiB of the log, the connection, and some
 /// space that the allocator cannot use. 1000 subscribers then need less than 300 MB.
-const KIB_PER_SUBSCRIBER: u64 = 230;
+const KIB_PER_SUBSCRIBER: u64 = 260;
 
 /// Returns a figure of the status of a process, in KiB.
 fn memory_kib(server: &Server, figure: &str) -> u64 {
