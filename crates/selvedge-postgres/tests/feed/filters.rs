@@ -21,13 +21,15 @@ use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::step::StepKind;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::suspension::{Condition, OnTimeout, WaitDraft};
-use selvedge_engine::core::{Draft, ExecutionId, Fact, Name, Policy};
-use selvedge_engine::{EventFilter, From, Notice, Options, PublicEvent, Subscription};
+use selvedge_engine::core::{Draft, ExecutionId, Fact, Name, Policy, Role};
+use selvedge_engine::{ApiKeyDraft, EventFilter, From, Notice, Options, PublicEvent, Subscription};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Types of events about a worker, a gate or all tokens. Only executions and flows have tags.
-const UNTAGGED: [&str; 9] = [
+/// Types of events about a worker, a key, a gate or all tokens. Only executions and flows have tags.
+const UNTAGGED: [&str; 11] = [
+    "key.created",
+    "key.revoked",
     "lease.renewed",
     "operator.drain_requested",
     "operator.token_keys_rotated",
@@ -176,6 +178,11 @@ async fn run_suspensions(server: &Server) {
     server.namespace.signal(id, go, &operator()).await.expect("the signal is delivered");
     run(server, "waits", crate::support::server::complete_op()).await;
     server.namespace.rotate_token_keys(1000, &operator()).await.expect("the keys are rotated");
+    let (name, namespaces) = ("ada".to_owned(), vec!["default".to_owned()]);
+    let draft = ApiKeyDraft { name, role: Role::Reader, namespaces, expires_at: None };
+    let created = server.namespace.keyed(None).create_api_key(draft, &operator()).await;
+    let (key, _text) = created.expect("the key is created").done;
+    server.namespace.revoke_api_key(key.id, None, &operator()).await.expect("the key is revoked");
 }
 
 /// An execution that is held and released, a budget that is used up, reset and removed, and a lane that counts an active

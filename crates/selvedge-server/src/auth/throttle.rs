@@ -15,7 +15,7 @@ const FREE_FAILURES: u32 = 10;
 /// The time after which one failure is forgotten.
 const FORGET_AFTER: Duration = Duration::from_secs(6);
 /// The largest number of failures that is counted: after it an address has to wait for a minute.
-const FAILURES_MAX: u32 = 20;
+const FAILURES_MAX: u32 = 19;
 /// The maximum number of addresses in the table.
 const ADDRESSES_MAX: usize = 10_000;
 
@@ -59,7 +59,8 @@ impl Throttle {
         let known = table.entry(address).or_insert(Failures { count: 0, at: now });
         let count = known.left(now).saturating_add(1).min(FAILURES_MAX);
         *known = Failures { count, at: now };
-        (count > FREE_FAILURES).then(|| FORGET_AFTER * (count - FREE_FAILURES))
+        // Then the next failure is again one of the free ones.
+        (count > FREE_FAILURES).then(|| FORGET_AFTER * (count + 1 - FREE_FAILURES))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<IpAddr, Failures>> {
@@ -153,7 +154,7 @@ mod tests {
             assert_eq!(throttle.count_failure(one, now), None);
         }
         assert!(throttle.is_suspicious(one, now));
-        assert_eq!(throttle.count_failure(one, now), Some(FORGET_AFTER));
+        assert_eq!(throttle.count_failure(one, now), Some(2 * FORGET_AFTER));
         assert_eq!(throttle.count_failure(other, now), None, "addresses are counted on their own");
         for _ in 0..100 {
             throttle.count_failure(one, now);

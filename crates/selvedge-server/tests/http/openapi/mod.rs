@@ -87,9 +87,9 @@ async fn the_document_has_every_problem_code() {
             of_operations.extend(words(&response["x-problem-codes"]));
         }
     }
-    // These are answers to no operation of the document: to another method, and in the results of a report; and the row
-    // of a newer version is met by chance.
-    for code in ["method_not_allowed", "stale_lease", "unreadable_row"] {
+    // These are answers to no operation of the document: to another method, in the results of a report, and before a
+    // request is read; and the row of a newer version is met by chance.
+    for code in ["method_not_allowed", "stale_lease", "tls_required", "unreadable_row"] {
         of_operations.insert(code);
     }
     assert_eq!(of_operations, codes);
