@@ -2,6 +2,7 @@
 
 use crate::support::{Directory, harness, plain_connection, steps};
 use rusqlite::params;
+use rusqlite::types::Null;
 use selvedge_conformance::{Harness, decision};
 use selvedge_core::amount::Amount;
 use selvedge_core::gate::{
@@ -372,11 +373,11 @@ async fn slow_a_claim_takes_as_many_steps_among_a_million_held_as_among_one() {
             steps(&connection, "executions/count_ahead", params![1, 6, b"", 100]),
             steps(&connection, "gates/read", [1]),
             steps(&connection, "gates/give_back", [1, 0, 9]),
-            steps(&connection, "gates/list_due", [9, -1, i64::MIN]),
+            steps(&connection, "gates/list_due", params![9, -1, i64::MIN, Null]),
             steps(&connection, "gates/find_next_due", ()),
             steps(&connection, "executions/find_held", params![2, i64::MIN, b""]),
             steps(&connection, "executions/count_held", [1, 1]),
-            steps(&connection, "leases/list_expired", params![9, b"", 100]),
+            steps(&connection, "leases/list_expired", params![9, b"", 100, Null, Null]),
         ]
     };
     connection.execute(HELD, [1]).expect("the row is inserted");

@@ -2,6 +2,7 @@
 
 use crate::support::{Directory, harness, plain_connection, steps};
 use rusqlite::params;
+use rusqlite::types::Null;
 use selvedge_core::rows::Needs;
 use selvedge_core::rows::Queries;
 use selvedge_core::rules::operator::Action;
@@ -207,8 +208,8 @@ async fn slow_a_claim_takes_as_many_steps_among_a_million_suspended_as_among_one
             steps(&connection, "executions/find_candidates", [1]),
             steps(&connection, "executions/read_candidate", [place, 1000]),
             steps(&connection, "executions/count_ahead", params![1, 6, b"", 100]),
-            steps(&connection, "leases/list_expired", params![9, b"", 100]),
-            steps(&connection, "executions/list_due", params![5, 9, -1, b"", 100]),
+            steps(&connection, "leases/list_expired", params![9, b"", 100, Null, Null]),
+            steps(&connection, "executions/list_due", params![5, 9, -1, b"", 100, Null, Null]),
         ]
     };
     connection.execute(SUSPENDED, [1]).expect("the row is inserted");
