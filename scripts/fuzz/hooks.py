@@ -27,16 +27,18 @@ def call(method, path, body):
 def prepare():
     """Creates executions, flows and waitpoints in various states. Returns their ids by resource."""
     ids = {"executions": [], "flows": [], "waitpoints": []}
+    # Earlier random requests know neither this lane nor this worker.
+    own = f"prepared-{os.getpid()}"
     for number in range(4):
-        flow = {"nodes": [{"name": "a", "kind": "k"}, {"name": "b", "kind": "k"}], "edges": [{"from": "a", "to": "b"}]}
+        flow = {"defaults": {"kind": "k", "lane": own}, "nodes": [{"name": "a"}, {"name": "b"}], "edges": [{"from": "a", "to": "b"}]}
         flow = call("POST", "/v1/flows", flow)
         ids["flows"].append(flow["flow"]["id"])
         ids["executions"].extend(flow["executions"].values())
-        ids["executions"].append(call("POST", "/v1/executions", {"kind": "k", "input": number})["execution"]["id"])
+        ids["executions"].append(call("POST", "/v1/executions", {"kind": "k", "lane": own, "input": number})["execution"]["id"])
     call("PUT", "/v1/lanes/lane", {"concurrency": 100})
     call("PUT", "/v1/quotas/quota", {"concurrency": 100})
     call("PUT", "/v1/budgets/budget", {"limits": {"tokens": {"hard": 1000}}})
-    claims = call("POST", "/v1/workers/w/claim", {"worker": "w", "lanes": ["default"], "max": 6})["claims"]
+    claims = call("POST", f"/v1/workers/{own}/claim", {"worker": "w", "lanes": [own], "max": 6})["claims"]
     ends = [
         {"op": "complete", "result": {"a": 1}},
         {"op": "fail", "message": "m", "class": "permanent"},
@@ -49,7 +51,7 @@ def prepare():
     for claim, end in zip(claims, ends):
         fence = {"execution": claim["execution"]["id"], "attempt": claim["attempt"]}
         ops.append({**end, **fence, "lease_id": claim["lease"]["id"], "epoch": claim["lease"]["epoch"]})
-    for result in call("POST", "/v1/workers/w/report", {"ops": ops})["results"]:
+    for result in call("POST", f"/v1/workers/{own}/report", {"ops": ops})["results"]:
         ids["waitpoints"].extend(waitpoint["id"] for waitpoint in result.get("waitpoints", []))
     return ids
 
