@@ -1,6 +1,6 @@
 //! Reads of flows and their members.
 
-use super::list::END_OF_TIME;
+use super::list::{END_OF_TIME, below};
 use crate::connection::pipeline::{Parameters, as_refs};
 use crate::row::{self, Micros};
 use crate::{PostgresStore, load, sql};
@@ -26,8 +26,7 @@ fn source(filter: &FlowFilter) -> &'static str {
 
 /// Returns the parameters of that statement for a page.
 fn parameters(filter: &FlowFilter, after: Option<FlowListPosition>, limit: i64) -> Parameters<'static> {
-    let (time, id) =
-        after.map_or((END_OF_TIME, Uuid::max()), |place| (place.submitted_at.into(), place.id.0));
+    let (time, id) = below(filter.submitted_before, after.map(|place| (place.submitted_at, place.id.0)));
     let mut parameters: Parameters<'static> = vec![
         Box::new(filter.namespace.0),
         Box::new(time),

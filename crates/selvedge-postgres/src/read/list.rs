@@ -3,9 +3,9 @@
 use crate::connection::pipeline::Parameters;
 use crate::row::Micros;
 use crate::{PostgresStore, sql};
-use selvedge_core::ClassId;
 use selvedge_core::filter::{Filter, ListPosition};
 use selvedge_core::state::StateName;
+use selvedge_core::{ClassId, Timestamp};
 use selvedge_store::Error;
 use std::collections::BTreeSet;
 use uuid::Uuid;
@@ -48,17 +48,25 @@ pub enum Compared {
     ByCaller,
 }
 
+/// Returns the position before which a page begins: that of the page before, or the latest time of submission. A scan of the
+/// index starts at this position, not at a condition on the time beside it.
+pub fn below(latest: Option<Timestamp>, after: Option<(Timestamp, Uuid)>) -> (Micros, Uuid) {
+    let latest = latest.map(|time| (time, Uuid::nil()));
+    let position = latest.into_iter().chain(after).min();
+    position.map_or((END_OF_TIME, Uuid::max()), |(time, id)| (time.into(), id))
+}
+
 impl Source {
     /// Returns the parameters for a page.
     pub fn parameters(&self, after: Option<ListPosition>, limit: i64) -> Parameters<'static> {
-        let (time, id) =
-            after.map_or((END_OF_TIME, Uuid::max()), |place| (place.submitted_at.into(), place.id.0));
+        let bound = self.filter.submission_bound();
+        let (time, id) = below(bound, after.map(|place| (place.submitted_at, place.id.0)));
         let mut parameters: Parameters<'static> = vec![
             Box::new(self.filter.namespace.0),
             Box::new(time),
             Box::new(id),
             Box::new(self.filter.submitted_after.map_or(Micros(0), Micros::from)),
-            Box::new(self.filter.submission_bound().map_or(END_OF_TIME, Micros::from)),
+            Box::new(bound.map_or(END_OF_TIME, Micros::from)),
             Box::new(self.classes.clone()),
             Box::new(self.states.clone()),
             Box::new(limit),
@@ -166,5 +174,21 @@ impl PostgresStore {
         let rows = self.query(&sql::EXECUTIONS_COUNT_WAITING, &[&ranges, &(FEW_WAITING + 1)]).await?;
         let few = rows.first().is_some_and(|row| row.get::<_, i64>(0) <= FEW_WAITING);
         Ok(few.then_some(ranges))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_begins_at_the_earlier_of_its_cursor_and_the_latest_time() {
+        let (early, late) = (Timestamp::from_millis(1000), Timestamp::from_millis(2000));
+        let id = Uuid::from_u128(7);
+        assert_eq!(below(None, None).1, Uuid::max());
+        assert_eq!(below(Some(early), None), (early.into(), Uuid::nil()));
+        assert_eq!(below(Some(early), Some((late, id))), (early.into(), Uuid::nil()));
+        assert_eq!(below(Some(late), Some((early, id))), (early.into(), id));
+        assert_eq!(below(None, Some((late, id))), (late.into(), id));
     }
 }
