@@ -45,7 +45,7 @@ pub enum TlsError {
     Malformed {
         /// The path of the file.
         path: PathBuf,
-        /// What the file should contain.
+        /// The expected content of the file.
         what: &'static str,
         /// The error of the parser, or nothing.
         detail: String,

@@ -1,27 +1,27 @@
-//! The trait that every store implements, and the plain data it speaks in.
+//! The trait that every store implements, and the decisions that it runs. `data` has the values that it takes and returns.
 
+use crate::data::{
+    Depth, Description, DueFlow, DueRow, Entries, FlowDue, Head, LaneCounts, LogLimit, NamespaceSettings,
+    Notification, Overview, Stored, Transaction,
+};
 use crate::{Error, ListPage, ReconcilerScope};
 use async_trait::async_trait;
-use bytes::Bytes;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
 use selvedge_core::driver::{Driver, Host};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
-use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry, WEIGHT_MAX};
+use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
 use selvedge_core::outbox::{OutboxKind, OutboxRow};
 use selvedge_core::rollup::{RollupQuery, RollupRow};
 use selvedge_core::rows::Members;
-use selvedge_core::state::StateName;
 use selvedge_core::step::Step as RecordedStep;
 use selvedge_core::stream::{Frame, FrameRange, Stream, StreamName};
-use selvedge_core::submission::check_duration;
 use selvedge_core::token::TokenKey;
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
 use selvedge_core::{
-    Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Refusal,
-    Rows, Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
+    Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
+    Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
 };
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
@@ -54,255 +54,6 @@ impl<H: Host + 'static> Decision for Arc<Mutex<Driver<H>>> {
 /// Locks a mutex. A panic of another holder is ignored: a decision starts over before it is used again.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A committed transaction.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Transaction {
-    /// The number of the event log entry that it wrote, if it wrote one.
-    pub entry: Option<i64>,
-    /// The number of times the decision was begun, at least 1.
-    pub tries: u32,
-    /// Flows that it left without a live member and whose end must now be settled.
-    pub emptied: Vec<FlowId>,
-}
-
-/// An execution with its payloads, as reads return it.
-#[derive(Clone, Debug)]
-pub struct Stored {
-    /// The execution's row.
-    pub execution: Execution,
-    /// The execution's input; empty in a read that did not ask for it.
-    pub input: Bytes,
-    /// The execution's result, if it has one and the read asked for it.
-    pub result: Option<Bytes>,
-    /// The last renewal of the session that holds the lease; none without a lease or a renewal.
-    pub renewed_at: Option<Timestamp>,
-}
-
-/// An execution that was due when it was read, with the fields that a reconciler's filter compares. Read without a lock, so
-/// the rule that acts on it checks again.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DueRow {
-    /// The execution.
-    pub execution: ExecutionId,
-    /// The time since which it is due.
-    pub due_at: Timestamp,
-    /// The execution's namespace.
-    pub namespace: NamespaceId,
-    /// The execution's tags.
-    pub tags: BTreeMap<String, String>,
-}
-
-/// An action that is due for a flow as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FlowDue {
-    /// Settle the flow: it is running and has no live member.
-    Settle,
-    /// Delete the flow: its retention is over.
-    Delete,
-}
-
-impl FlowDue {
-    /// All variants.
-    pub const ALL: [FlowDue; 2] = [Self::Settle, Self::Delete];
-
-    /// Returns the stored number of this kind. Numbers never change.
-    pub fn code(self) -> i16 {
-        match self {
-            Self::Settle => 1,
-            Self::Delete => 2,
-        }
-    }
-}
-
-/// A flow for which an action was due when it was read, with the fields that a reconciler's filter compares.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DueFlow {
-    /// The flow.
-    pub flow: FlowId,
-    /// The time since which the action is due.
-    pub due_at: Timestamp,
-    /// The flow's namespace.
-    pub namespace: NamespaceId,
-    /// The flow's tags.
-    pub tags: BTreeMap<String, String>,
-}
-
-/// The next due time of every kind of background work, from [`Store::overview`].
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Overview {
-    /// The store's clock.
-    pub now: Timestamp,
-    /// The earliest due time of executions, for each kind that has one.
-    pub next: Vec<(DueKind, Timestamp)>,
-    /// The time of the oldest outbox row, for each kind that has one.
-    pub outbox: Vec<(OutboxKind, Timestamp)>,
-    /// The earliest due time of flows, for each kind that has one.
-    pub flows: Vec<(FlowDue, Timestamp)>,
-    /// True if at least one lease has expired.
-    pub expired_leases: bool,
-    /// True if a session may be deleted, the key of an operation has expired, or a best-effort frame is too old.
-    pub stale: bool,
-    /// The time at which the first gate must be checked.
-    pub gates: Option<Timestamp>,
-    /// True if at least one lane is configured.
-    pub lanes: bool,
-    /// The id of the newest class; 0 without classes.
-    pub newest_class: i32,
-}
-
-/// An entry of the event log.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// The entry's number. Numbers rise and may have gaps.
-    pub number: i64,
-    /// The time at which the entry was appended.
-    pub at: Timestamp,
-    /// The encoded events of one transaction; decoded by [`unpack`](selvedge_core::log::unpack).
-    pub body: Bytes,
-}
-
-/// A page of the event log. Entries up to `upto` are final: no entry with a smaller number can appear later.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Entries {
-    /// The entries, in the order of their numbers.
-    pub entries: Vec<Entry>,
-    /// The number up to which the log is final; a reader continues after it. At most the number of the newest entry.
-    pub upto: i64,
-    /// The smallest number that is retained; a cursor before it has expired. 0 if no entry was dropped.
-    pub oldest: i64,
-    /// True if the page ends because of its limit: more entries may follow at once.
-    pub is_full: bool,
-}
-
-/// The part of an execution's row that says whose it is and which attempt it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// The namespace.
-    pub namespace: NamespaceId,
-    /// The number of leases so far.
-    pub epoch: u32,
-    /// The state.
-    pub state: StateName,
-}
-
-/// The limit of a page of the event log. A page ends with the entry that reaches one of the two.
-///
-/// The first entry does not count in bytes: a reader compares it with the one that it read last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogLimit {
-    /// The maximum number of entries.
-    pub entries: u32,
-    /// The total size of the bodies behind the first entry, in bytes.
-    pub bytes: u32,
-}
-
-impl LogLimit {
-    /// A limit on the number of entries alone.
-    pub fn entries(entries: u32) -> LogLimit {
-        LogLimit { entries, bytes: u32::MAX }
-    }
-
-    /// Returns how many of these entries a page has, and whether the limit is reached, given the sizes of their bodies.
-    pub fn cut(self, sizes: impl Iterator<Item = usize>) -> (usize, bool) {
-        let (mut count, mut bytes) = (0, 0);
-        for size in sizes {
-            let is_full = count >= self.entries as usize || bytes >= self.bytes as usize;
-            if is_full {
-                return (count, true);
-            }
-            bytes += if count == 0 { 0 } else { size };
-            count += 1;
-        }
-        (count, count >= self.entries as usize || bytes >= self.bytes as usize)
-    }
-}
-
-/// The number of executions in a lane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaneCounts {
-    /// Executions that are waiting, whether the lane is paused or not.
-    pub waiting: u64,
-    /// Executions that are active.
-    pub active: u64,
-}
-
-/// The live executions of a class or pool in a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Depth {
-    /// The class; the pool of classes that have one.
-    pub range: ClassId,
-    /// The state.
-    pub state: StateName,
-    /// The number of executions.
-    pub count: u64,
-    /// The earliest time since which one of them waits for a worker, for waiting ones; the earliest claim, for active ones;
-    /// the earliest submission, for the others.
-    pub oldest_at: Timestamp,
-}
-
-/// The settings of a namespace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NamespaceSettings {
-    /// The timeout of suspensions that give none, in milliseconds. Default: none.
-    pub suspension_timeout_ms: Option<i64>,
-    /// The retention of executions that give none, in milliseconds. Default: that of the server.
-    pub retention_ms: Option<i64>,
-    /// The weight of the namespace among those of a worker's key, from 1 to [`WEIGHT_MAX`]. Default: 1.
-    pub weight: Option<u32>,
-}
-
-impl NamespaceSettings {
-    /// Refuses invalid settings.
-    pub fn check(self) -> Result<(), Refusal> {
-        let NamespaceSettings { suspension_timeout_ms, retention_ms, weight } = self;
-        suspension_timeout_ms.map_or(Ok(()), |ms| check_duration("/suspension_timeout_ms", ms))?;
-        retention_ms.map_or(Ok(()), |ms| check_duration("/retention_ms", ms))?;
-        match weight {
-            Some(weight) if !(1..=WEIGHT_MAX).contains(&weight) => {
-                Err(Refusal::field("/weight", format!("is {weight}; it must be from 1 to {WEIGHT_MAX}")))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-}
-
-/// A notification that a server sends to the others after a commit. Only a hint: correctness never depends on it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Notification {
-    /// Classes with executions that became `waiting`.
-    pub ready: Vec<ClassId>,
-    /// Executions that ended.
-    pub ended: Vec<ExecutionId>,
-    /// Sessions whose leases changed.
-    pub sessions: Vec<SessionId>,
-    /// True if an entry was appended to the event log.
-    pub logged: bool,
-    /// Executions whose streams grew.
-    pub streamed: Vec<ExecutionId>,
-}
-
-impl Notification {
-    /// Returns true if the notification carries no hint.
-    pub fn is_empty(&self) -> bool {
-        self.ready.is_empty()
-            && self.ended.is_empty()
-            && self.sessions.is_empty()
-            && !self.logged
-            && self.streamed.is_empty()
-    }
-}
-
-/// The properties of a store that a server adapts to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Description {
-    /// `postgres`, `sqlite` or `memory`.
-    pub name: &'static str,
-    /// The number of transactions worth running in parallel.
-    pub writers: usize,
-    /// True if other processes may use the store at the same time.
-    pub shared: bool,
 }
 
 /// A store of executions, flows, gates and the event log.

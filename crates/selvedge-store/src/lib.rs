@@ -12,14 +12,16 @@
 
 pub mod columns;
 mod contract;
+mod data;
 mod error;
 mod list;
 mod scope;
 mod wrapper;
 
-pub use contract::{
-    Decision, Depth, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Head, LaneCounts, LogLimit,
-    NamespaceSettings, Notification, Overview, Store, Stored, Transaction,
+pub use contract::{Decision, Store};
+pub use data::{
+    Depth, Description, DueFlow, DueRow, Entries, Entry, FlowDue, Head, LaneCounts, LogLimit,
+    NamespaceSettings, Notification, Overview, Stored, Transaction,
 };
 pub use error::Error;
 pub use list::{COUNT_SCAN_MAX, ListPage, ListScan, PAGE_BYTES, READ_MAX, SCAN_MAX, within_page};

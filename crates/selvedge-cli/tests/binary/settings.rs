@@ -59,7 +59,7 @@ fn a_flag_comes_before_a_variable_a_variable_before_the_file_and_the_file_before
         assert_eq!(line(&printed, name), expected);
     }
     assert!(printed.contains("# tls-cert is not set"), "{printed}");
-    // What was printed is a settings file with the same settings.
+    // The output is a settings file with the same settings.
     std::fs::write(directory.path().join("printed.toml"), &printed).expect("the file is written");
     let again = print_config(self::serve(&["--config", "printed.toml"]), directory.path());
     let without_sources = |text: &str| {

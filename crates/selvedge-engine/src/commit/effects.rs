@@ -26,7 +26,7 @@ pub struct CommitEffects {
     pub outbox: Vec<OutboxRow>,
     /// The earliest time at which a row of the batch is due, and the time of the batch.
     pub next_due: Option<(Timestamp, Timestamp)>,
-    /// What the batch changed, for metrics.
+    /// The changes of the batch that metrics count.
     pub observations: Observations,
     /// The spans that the batch ended, if they are published.
     pub spans: Vec<Span>,

@@ -32,7 +32,7 @@ pub enum LaneChange {
     Ended(Outcome),
 }
 
-/// What a commit changed, in the terms of metrics.
+/// The changes of a commit that metrics count.
 #[derive(Debug, Default)]
 pub struct Observations {
     /// The time of the transaction.

@@ -24,7 +24,7 @@ const KEYS_MAX: usize = 10_000;
 
 /// A key that was found in the store.
 pub struct Entry {
-    /// Who the key stands for.
+    /// The holder of the key.
     pub principal: Principal,
     /// The digest of the key.
     pub digest: KeyDigest,

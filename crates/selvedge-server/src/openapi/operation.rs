@@ -279,7 +279,7 @@ impl Operation {
     }
 }
 
-/// Who may use an operation.
+/// The role that an operation needs.
 pub struct Access {
     /// The least role; none if the operation is open to everybody.
     pub role: Option<&'static str>,

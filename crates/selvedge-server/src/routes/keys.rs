@@ -20,7 +20,7 @@ pub async fn list(caller: Caller, query: Query) -> HandlerResult {
     let NamePage { after, limit } = NamePage::read(query)?;
     let after = after.map(|after| Uuid::parse_str(&after).map(ApiKeyId)).transpose();
     let after = after.map_err(|_| Problem::new(Code::InvalidCursor, "the cursor is not from this list"))?;
-    // One more than the page shows, to learn whether another page follows.
+    // Reads one key more than the page shows: it tells that another page follows.
     let mut keys = caller.namespace.engine().api_keys(after, limit + 1).await?;
     let more = keys.len() > limit as usize;
     keys.truncate(limit as usize);

@@ -294,7 +294,7 @@ impl Ticker {
                     // Errors are logged and counted by `tick`.
                     let result = tick(reconciler, context, tallies, limit).await;
                     failed.fetch_or(result.is_err(), Ordering::SeqCst);
-                    // What is due may be outside of the scope, where the scan does not look.
+                    // The due row may be outside of the scope, so the scan finds nothing.
                     let futile =
                         result.is_ok_and(|tally| tally.done == 0 && (tally.scanned > 0 || is_limited));
                     no_progress.store(futile, Ordering::SeqCst);
