@@ -24,18 +24,20 @@ impl ShutdownWatch {
         *self.0.borrow()
     }
 
+    /// Completes when the shutdown begins.
+    pub async fn begun(&self) {
+        let mut receiver = self.0.clone();
+        if receiver.wait_for(|begun| *begun).await.is_err() {
+            pending::<()>().await;
+        }
+    }
+
     /// Runs `call` to its end, or returns none and drops it if the shutdown begins first.
     pub async fn race<T>(&self, call: impl Future<Output = T>) -> Option<T> {
-        let mut receiver = self.0.clone();
-        let begun = async move {
-            if receiver.wait_for(|begun| *begun).await.is_err() {
-                pending::<()>().await;
-            }
-        };
         tokio::select! {
             biased;
             output = call => Some(output),
-            () = begun => None,
+            () = self.begun() => None,
         }
     }
 }

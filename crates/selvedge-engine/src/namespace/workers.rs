@@ -10,6 +10,7 @@ use selvedge_core::rules::report::Fence;
 use selvedge_core::rules::worker::{Depart, PutBack, PutBackReason};
 use selvedge_core::session::{LISTED_MS, SessionEnd};
 use selvedge_core::{Name, Refusal, Session, Timestamp};
+use std::future::{Future, pending};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -53,9 +54,23 @@ impl Namespace {
         leases: Vec<Fence>,
         wait: Duration,
     ) -> Result<HeartbeatResult, Error> {
+        self.heartbeat_until(instance, incarnation, leases, wait, pending()).await
+    }
+
+    /// [`Namespace::heartbeat`], whose wait also ends when `stop` completes. Calling again instead would lose what this call
+    /// knows: which leases were claimed while it waits.
+    pub async fn heartbeat_until(
+        &self,
+        instance: &str,
+        incarnation: Option<&str>,
+        leases: Vec<Fence>,
+        wait: Duration,
+        stop: impl Future<Output = ()>,
+    ) -> Result<HeartbeatResult, Error> {
         let instance = Name::parse("/instance", instance, NAME_LIMIT)?;
         let incarnation = check_incarnation(incarnation)?;
-        let deadline = Instant::now() + wait.min(WAIT_MAX);
+        let mut deadline = Instant::now() + wait.min(WAIT_MAX);
+        tokio::pin!(stop);
         let key = instance_key(self.id(), &instance);
         let waiter = self.inner().waiters.register_instance(key);
         let mut heartbeat =
@@ -98,6 +113,8 @@ impl Namespace {
                         notified = true;
                         continue;
                     }
+                    // The call then returns, so `stop` is not polled again.
+                    () = &mut stop => deadline = now,
                     () = tokio::time::sleep_until(until.min(deadline)) => {}
                 }
             }

@@ -33,9 +33,9 @@ pub async fn report(
     let next_claim = next_claim.map(|fields| read_claim(fields, instance)).transpose()?;
     fields.finish()?;
     let parsed: Vec<_> = ops.into_iter().map(|raw| Fields::from_value(raw, "").and_then(read_op)).collect();
-    let parsed = limit_waitpoints(parsed);
+    let mut parsed = limit_waitpoints(parsed);
     drop(body);
-    let homes = homes(&caller, &parsed).await?;
+    let homes = homes(&caller, &mut parsed).await?;
     let mut items = Vec::with_capacity(parsed.len());
     for (op, home) in parsed.into_iter().zip(&homes) {
         items.push(report_item(caller_namespace(&caller, *home), op).await?);
@@ -98,14 +98,25 @@ fn limit_waitpoints(parsed: Vec<Result<ParsedOp, Refusal>>) -> Vec<Result<Parsed
 
 type Results = Vec<Result<Reported, Refusal>>;
 
-/// Returns the index of the namespace of each operation among those of the caller.
-async fn homes(caller: &WorkerCaller, parsed: &[Result<ParsedOp, Refusal>]) -> Result<Vec<usize>, Error> {
+/// Returns the index of the namespace of each operation among those of the caller, and refuses operations on executions that
+/// are in none of them.
+async fn homes(
+    caller: &WorkerCaller,
+    parsed: &mut [Result<ParsedOp, Refusal>],
+) -> Result<Vec<usize>, Error> {
     let WorkerCaller::Several(some, _) = caller else { return Ok(vec![0; parsed.len()]) };
     let executions: Vec<ExecutionId> =
         parsed.iter().filter_map(|op| op.as_ref().ok()).map(|op| op.fence.execution).collect();
     let mut known = some.indexes_of(&executions).await?.into_iter();
-    let home = |op: &Result<ParsedOp, Refusal>| op.as_ref().ok().and_then(|_| known.next()).unwrap_or(0);
-    Ok(parsed.iter().map(home).collect())
+    let mut homes = vec![0; parsed.len()];
+    for (home, op) in homes.iter_mut().zip(parsed) {
+        let Ok(ParsedOp { fence, .. }) = op else { continue };
+        match known.next().flatten() {
+            Some(index) => *home = index,
+            None => *op = Err(Refusal::no_execution(fence.execution)),
+        }
+    }
+    Ok(homes)
 }
 
 fn caller_namespace(caller: &WorkerCaller, home: usize) -> &Namespace {

@@ -18,7 +18,6 @@ use selvedge_core::rules::heartbeat::LEASES_MAX;
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::rules::report::Fence;
 use selvedge_engine::{ClaimWait, Error, HeartbeatResult, WorkerView};
-use std::time::Duration;
 
 /// The default time to live of a lease, in milliseconds.
 const LEASE_TTL_MS: i64 = 30_000;
@@ -79,7 +78,7 @@ pub async fn claim_views(caller: &WorkerCaller, claimed: Vec<Claimed>) -> Result
     for claimed in claimed {
         let namespace = match caller {
             WorkerCaller::One(caller) => &caller.namespace,
-            WorkerCaller::Several(some, _) => some.of(&claimed).unwrap_or(&some.members()[0].0),
+            WorkerCaller::Several(some, _) => some.of(&claimed).ok_or(Error::Closed)?,
         };
         let Claimed { execution, input, upstreams, children, signals, steps } = claimed;
         let trace = namespace.engine().handler_trace(&execution);
@@ -114,18 +113,10 @@ pub async fn heartbeat(
     let wait = check_wait("/wait_ms", wait_ms)?;
     let heartbeat = match &caller {
         WorkerCaller::One(Caller { namespace, shutdown, .. }) => {
-            let waiting = namespace.heartbeat(&instance, incarnation, leases.clone(), wait);
-            match shutdown.race(waiting).await {
-                Some(heartbeat) => heartbeat?,
-                None => namespace.heartbeat(&instance, incarnation, leases, Duration::ZERO).await?,
-            }
+            namespace.heartbeat_until(&instance, incarnation, leases, wait, shutdown.begun()).await?
         }
         WorkerCaller::Several(some, shutdown) => {
-            let waiting = some.heartbeat(&instance, incarnation, leases.clone(), wait);
-            match shutdown.race(waiting).await {
-                Some(heartbeat) => heartbeat?,
-                None => some.heartbeat(&instance, incarnation, leases, Duration::ZERO).await?,
-            }
+            some.heartbeat_until(&instance, incarnation, leases, wait, shutdown.begun()).await?
         }
     };
     Ok(json::response(StatusCode::OK, |object| write_heartbeat(object, &heartbeat)))

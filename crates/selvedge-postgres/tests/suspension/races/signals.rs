@@ -2,12 +2,13 @@
 
 use super::{Block, BusyWriter, Race};
 use crate::support::server::{claim_of, fence, ids};
-use crate::support::suspensions::{carried_signals, for_signal, for_signals, signal_draft};
+use crate::support::suspensions::{carried_signals, for_signal, for_signals, signal_draft, with_timeout};
 use selvedge_conformance::Harness;
 use selvedge_engine::core::fact::Fact;
 use selvedge_engine::core::rules::signal::SignalDraft;
 use selvedge_engine::core::signal::Effect;
 use selvedge_engine::core::state::StateName;
+use selvedge_engine::core::suspension::OnTimeout;
 
 #[tokio::test]
 async fn a_signal_that_committed_before_a_suspension_from_a_cached_row_satisfies_it_at_once() {
@@ -101,6 +102,8 @@ async fn a_suspension_and_its_signal_in_one_batch_hand_over_to_the_waiting_claim
             busy.release().await;
         };
         let wait = if early { for_signals(&["first", "go"]) } else { for_signal("go") };
+        // Without a timeout of its own, the suspension would read the namespace's before it is queued.
+        let wait = with_timeout(60_000, OnTimeout::Fail, wait);
         let (suspended, signal, ()) =
             tokio::join!(narrow.suspend(lease, wait), narrow.send(id, "go"), let_go);
         assert_eq!(suspended.expect("the lease is held").state, StateName::Suspended);
