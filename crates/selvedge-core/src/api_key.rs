@@ -130,6 +130,13 @@ impl ApiKey {
         self.namespaces.iter().all(|name| namespaces.contains(name))
     }
 
+    /// Reports whether the key is accepted at a time: it is of a namespace, not revoked and not expired.
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
+        !self.namespaces.is_empty()
+            && self.revoked_at.is_none()
+            && self.expires_at.is_none_or(|expires_at| now < expires_at)
+    }
+
     /// Returns the namespaces in the form in which a store keeps them, a JSON list.
     pub fn encode_namespaces(&self) -> String {
         serde_json::to_string(&self.namespaces).unwrap_or_default()

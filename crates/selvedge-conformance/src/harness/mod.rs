@@ -219,6 +219,7 @@ impl Harness {
             max,
             ttl_ms: worker.ttl_ms,
             call_key: None,
+            across: vec![],
             handed_only: false,
             life: None,
         }

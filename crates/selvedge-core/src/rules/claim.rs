@@ -86,6 +86,7 @@ impl ClaimDraft {
             max: self.max,
             ttl_ms: self.lease_ttl_ms,
             call_key,
+            across: Vec::new(),
             handed_only: false,
             life: None,
         })
@@ -127,6 +128,9 @@ pub struct Claim {
     pub ttl_ms: i64,
     /// The caller's idempotency key for this call, if any.
     pub call_key: Option<CallKey>,
+    /// The namespaces of a call that asks several of them by turns, in an order that every such call has. Its idempotency key
+    /// is kept in the first, so that only one namespace can answer it. Empty for a call in one namespace.
+    pub across: Vec<NamespaceId>,
     /// The claim takes only executions that its own transaction makes waiting, and searches for none in the store.
     pub handed_only: bool,
     /// The life of the session in which a waiting claim asked first. The claim gets nothing in a later life, so a worker
@@ -191,7 +195,8 @@ impl Rule for Claim {
         let namespace = self.scope.namespace;
         needs.sessions.read([self.session()]);
         needs.lanes.lock(self.scope.lanes.iter().map(|lane| lane_gate(namespace, lane).id()));
-        needs.keys.read(self.call_key.as_ref().map(|call_key| call_key.key_name(namespace)));
+        let key_namespace = self.key_namespace();
+        needs.keys.read(self.call_key.as_ref().map(|call_key| call_key.key_name(key_namespace)));
         let classes = work.covered(&self.scope);
         for id in work.waiting(&classes).chain(work.held_in_lines(&classes)) {
             needs_carried(id, work, needs);
@@ -199,7 +204,7 @@ impl Rule for Claim {
         if !self.handed_only && !classes.is_empty() {
             self.needs_candidates(classes, work, needs);
         }
-        let stored = self.call_key.as_ref().map(|call_key| call_key.stored(namespace, work));
+        let stored = self.call_key.as_ref().map(|call_key| call_key.stored(key_namespace, work));
         let Some(Ok(Some(Answer(claimed)))) = stored else { return };
         for (id, _) in claimed {
             if !work.is_loaded(id) {
@@ -222,7 +227,7 @@ impl Rule for Claim {
             return Ok(nothing(Nothing::Ended));
         }
         let duplicate = match &self.call_key {
-            Some(call_key) => call_key.stored::<Answer>(self.scope.namespace, work)?.is_some(),
+            Some(call_key) => call_key.stored::<Answer>(self.key_namespace(), work)?.is_some(),
             None => false,
         };
         let claimed = self.claim(&work.covered(&self.scope), work)?;
@@ -253,6 +258,11 @@ impl Claim {
     /// Returns the session of the leases.
     pub fn session(&self) -> SessionId {
         SessionId::of(self.scope.namespace, &self.instance, self.ttl_ms)
+    }
+
+    /// Returns the namespace in which the idempotency key is kept.
+    fn key_namespace(&self) -> NamespaceId {
+        self.across.first().copied().unwrap_or(self.scope.namespace)
     }
 
     /// Reports whether the lanes of the worker are loaded.
@@ -293,7 +303,7 @@ impl Claim {
     /// Repeats the stored answer of an earlier call with the same key, or claims executions.
     fn claim(&self, classes: &[ClassId], work: &mut Work) -> Result<Vec<Claimed>, Refusal> {
         let Some(call_key) = &self.call_key else { return Ok(self.take_executions(classes, work)) };
-        if let Some(Answer(earlier)) = call_key.stored(self.scope.namespace, work)? {
+        if let Some(Answer(earlier)) = call_key.stored(self.key_namespace(), work)? {
             let held = earlier.into_iter().filter_map(|(id, epoch)| self.still_held(id, epoch, work));
             let mut bytes = 0;
             let fits = |one: &Claimed| {
@@ -306,7 +316,7 @@ impl Claim {
         let claimed = self.take_executions(classes, work);
         if !claimed.is_empty() {
             let answer = Answer(claimed.iter().map(|one| (one.execution.id, one.execution.epoch)).collect());
-            call_key.store(self.scope.namespace, &answer, work);
+            call_key.store(self.key_namespace(), &answer, work);
         }
         Ok(claimed)
     }
@@ -344,8 +354,9 @@ impl Claim {
 
     /// Returns an execution of an earlier answer if it is still active under the same epoch.
     fn still_held(&self, id: ExecutionId, epoch: u32, work: &Work) -> Option<Claimed> {
-        let row = work.execution(self.scope.namespace, id).ok()?;
-        (row.epoch == epoch && row.state.lease().is_some()).then(|| Claimed::new(row.clone()))
+        let row = work.find(id).ok()??;
+        let is_own = row.namespace == self.scope.namespace || self.across.contains(&row.namespace);
+        (is_own && row.epoch == epoch && row.state.lease().is_some()).then(|| Claimed::new(row.clone()))
     }
 
     /// Leases executions of these classes, in the order of the lanes' fair share, and holds those that a gate refuses.

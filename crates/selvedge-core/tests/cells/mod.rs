@@ -348,6 +348,7 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
                 max: 1,
                 ttl_ms: TTL_MS,
                 call_key,
+                across: vec![],
                 handed_only: false,
                 life: None,
             });

@@ -131,6 +131,7 @@ pub fn claim(instance: &str, max: u32) -> Claim {
         max,
         ttl_ms: 60_000,
         call_key: None,
+        across: vec![],
         handed_only: false,
         life: None,
     }

@@ -63,6 +63,8 @@ struct Round {
     draining: usize,
     /// True if the worker has departed or was superseded while the claim waited.
     ended: bool,
+    /// True if a call with the same idempotency key was answered before.
+    duplicate: bool,
     /// The indexes of the namespaces in which the claim's incarnation has to be registered.
     unregistered: Vec<usize>,
 }
@@ -85,19 +87,23 @@ impl Namespaces {
             .find(|member| member.id() == claimed.execution.namespace)
     }
 
-    /// Claims from the namespaces by turns, and waits for work if none has any. An idempotency key is refused: its
-    /// stored answer would have to cover several namespaces.
+    /// Claims from the namespaces by turns, and waits for work if none has any. A call with an idempotency key gets executions
+    /// of one namespace: the transaction that claims them writes the key.
     pub async fn claim(&self, wanted: ClaimWait) -> Result<Vec<Claimed>, Error> {
         Ok(self.claim_as_worker(wanted).await?.claimed)
     }
 
     /// Claims like [`Namespaces::claim`], and says whether the worker is asked to drain in every namespace.
     pub async fn claim_as_worker(&self, wanted: ClaimWait) -> Result<ClaimResult, Error> {
-        if wanted.call_key.is_some() {
-            let detail = "is for claims in one namespace; claim in each namespace with a key of its own";
-            return Err(Refusal::field("/headers/idempotency-key", detail).into());
-        }
-        let check = |(member, _): &(Namespace, u32)| wanted.claim.clone().check(member.id(), None);
+        let is_keyed = wanted.call_key.is_some();
+        let across: Vec<NamespaceId> = match is_keyed {
+            true => self.members.iter().map(|(member, _)| member.id()).collect(),
+            false => Vec::new(),
+        };
+        let check = |(member, _): &(Namespace, u32)| {
+            let claim = wanted.claim.clone().check(member.id(), wanted.call_key.clone())?;
+            Ok::<_, Refusal>(Claim { across: across.clone(), ..claim })
+        };
         let mut claims: Vec<Claim> = self.members.iter().map(check).collect::<Result<_, _>>()?;
         let asked = std::time::Instant::now();
         let deadline = Instant::now() + wanted.wait.min(WAIT_MAX);
@@ -105,8 +111,9 @@ impl Namespaces {
         let mut woken = false;
         loop {
             let watermarks: Vec<Watermark> = claims.iter().map(|claim| waiting.watermark(claim)).collect();
-            // A claim that does not wait asks every namespace: another server may have committed work a moment ago.
-            let candidates = match wanted.wait.is_zero() {
+            // A claim that does not wait asks every namespace: another server may have committed work a moment ago. One with
+            // a key must ask whether it was answered before.
+            let candidates = match wanted.wait.is_zero() || is_keyed {
                 true => (0..claims.len()).collect(),
                 false => self.candidates(&mut claims, &watermarks),
             };
@@ -125,8 +132,9 @@ impl Namespaces {
                 continue;
             }
             let drains = round.draining == claims.len();
-            if !round.claimed.is_empty() || round.ended || Instant::now() >= deadline {
-                if woken && (round.ended || drains || round.claimed.len() == wanted.claim.max as usize) {
+            if !round.claimed.is_empty() || round.ended || round.duplicate || Instant::now() >= deadline {
+                let is_full = round.claimed.len() == wanted.claim.max as usize;
+                if woken && (round.ended || drains || is_full || is_keyed) {
                     // More executions may be claimable than this claim could take.
                     self.pass_wake_up_on(&claims);
                 }
@@ -136,7 +144,8 @@ impl Namespaces {
                 self.homes.learn(&round.claimed);
                 let inner = &self.engine.inner;
                 inner.metrics.claimed(&round.claimed, asked, &inner.registry);
-                return Ok(ClaimResult { claimed: round.claimed, drain: drains, duplicate: false });
+                let Round { claimed, duplicate, .. } = round;
+                return Ok(ClaimResult { claimed, drain: drains, duplicate });
             }
             let (Some((first, _)), Some(claim)) = (self.members.first(), claims.first()) else {
                 return Ok(ClaimResult::default());
@@ -189,7 +198,8 @@ impl Namespaces {
         candidates
     }
 
-    /// Asks the namespaces that may have work, each for its share, until there is enough or none has more.
+    /// Asks the namespaces that may have work, each for its share, until there is enough or none has more. A claim with an
+    /// idempotency key asks one after the other until one answers.
     async fn ask(
         &self,
         claims: &mut [Claim],
@@ -198,10 +208,14 @@ impl Namespaces {
         max: u32,
     ) -> Result<Round, Error> {
         let mut round = Round::default();
+        let is_keyed = claims.iter().any(|claim| claim.call_key.is_some());
         loop {
             let wanted = max.saturating_sub(round.claimed.len() as u32);
-            let portions = self.portions(&candidates, wanted);
-            if portions.is_empty() {
+            let portions = match is_keyed {
+                true => self.portions(&candidates, 1).into_iter().map(|(index, _)| (index, wanted)).collect(),
+                false => self.portions(&candidates, wanted),
+            };
+            if portions.is_empty() || is_keyed && (round.duplicate || !round.claimed.is_empty()) {
                 return Ok(round);
             }
             let mut tasks = Vec::with_capacity(portions.len());
@@ -222,6 +236,7 @@ impl Namespaces {
                             self.record(&claims[index], watermarks[index], portion, reply.claimed.len());
                         }
                         round.note_nothing(index, &reply);
+                        round.duplicate |= reply.duplicate;
                         reply.claimed
                     }
                     Err(error) => {

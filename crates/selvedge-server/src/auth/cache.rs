@@ -39,6 +39,13 @@ pub struct Entry {
     requests: AtomicU64,
 }
 
+/// A lookup of a key that has begun: what is found counts from this moment.
+#[derive(Clone, Copy)]
+pub struct LookupStart {
+    at: u64,
+    revocations: u64,
+}
+
 /// The cache of keys.
 pub struct Keys {
     began: Instant,
@@ -47,6 +54,13 @@ pub struct Keys {
     revocations: AtomicU64,
     /// Keys whose use is not recorded yet.
     used: Mutex<BTreeSet<ApiKeyId>>,
+}
+
+impl Entry {
+    /// Makes the entry believed no more, also by the connections that remember it.
+    fn end(&self) {
+        self.believed_until.store(0, Ordering::Release);
+    }
 }
 
 impl Keys {
@@ -81,28 +95,28 @@ impl Keys {
             && !entry.refreshing.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns the number of revocations so far: pass it to [`Keys::keep`].
-    pub fn revocations(&self) -> u64 {
-        self.revocations.load(Ordering::Acquire)
+    /// Begins a lookup: call it before reading the store, and pass the result to [`Keys::keep`].
+    pub fn begin_lookup(&self) -> LookupStart {
+        LookupStart { at: self.now(), revocations: self.revocations.load(Ordering::Acquire) }
     }
 
-    /// Keeps a key that was looked up after `revocations` was read, for at most `left`, the time until it expires. Where the
-    /// same principal is known already, its entry is renewed. Returns none if a key was revoked meanwhile: it may be this
-    /// one, so the caller looks it up again.
+    /// Keeps a key that was looked up since `start`, for at most `left`, the time until it expires. Where the same principal
+    /// is known already, its entry is renewed. Returns none if a key was revoked meanwhile: it may be this one, so the caller
+    /// looks it up again.
     pub fn keep(
         &self,
         digest: KeyDigest,
         principal: Principal,
         left: Option<Duration>,
-        revocations: u64,
+        start: LookupStart,
     ) -> Option<Arc<Entry>> {
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         // Compared under the lock that `forget` takes after it has counted its revocation.
-        if self.revocations() != revocations {
+        if self.revocations.load(Ordering::Acquire) != start.revocations {
             return None;
         }
         if entries.len() >= KEYS_MAX && !entries.contains_key(&digest) {
-            entries.clear();
+            entries.drain().for_each(|(_, entry)| entry.end());
         }
         let known = entries.get(&digest).filter(|entry| entry.principal.is_same(&principal)).cloned();
         let entry = known.unwrap_or_else(|| {
@@ -115,12 +129,15 @@ impl Keys {
                 record_use_at: AtomicU64::new(0),
                 requests: AtomicU64::new(0),
             });
-            entries.insert(digest, entry.clone());
+            // Connections may remember the entry that this one replaces.
+            if let Some(replaced) = entries.insert(digest, entry.clone()) {
+                replaced.end();
+            }
             entry
         });
-        let (now, life) = (self.now(), left.map_or(LIFE, |left| left.min(LIFE)));
-        entry.refresh_at.store(now + REFRESH_AFTER.as_millis() as u64, Ordering::Relaxed);
-        entry.believed_until.store(now + life.as_millis() as u64, Ordering::Release);
+        let life = left.map_or(LIFE, |left| left.min(LIFE));
+        entry.refresh_at.store(start.at + REFRESH_AFTER.as_millis() as u64, Ordering::Relaxed);
+        entry.believed_until.store(start.at + life.as_millis() as u64, Ordering::Release);
         entry.refreshing.store(false, Ordering::Release);
         Some(entry)
     }
@@ -135,7 +152,7 @@ impl Keys {
         self.revocations.fetch_add(1, Ordering::AcqRel);
         let removed = self.entries.write().unwrap_or_else(PoisonError::into_inner).remove(digest);
         if let Some(entry) = removed {
-            entry.believed_until.store(0, Ordering::Release);
+            entry.end();
         }
     }
 
@@ -206,12 +223,48 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use selvedge_core::Role;
+
+    fn keep(keys: &Keys, digest: KeyDigest, role: &str) -> Option<Arc<Entry>> {
+        let mut principal = Principal::administrator();
+        principal.role = Role::parse(role).expect("is a role");
+        keys.keep(digest, principal, None, keys.begin_lookup())
+    }
+
+    #[test]
+    fn an_entry_that_is_replaced_or_crowded_out_is_believed_no_more() {
+        let keys = Keys::new();
+        let digest = KeyDigest::of("key");
+        let first = keep(&keys, digest, "admin").expect("nothing was revoked");
+        let renewed = keep(&keys, digest, "admin").expect("nothing was revoked");
+        assert!(Arc::ptr_eq(&first, &renewed) && keys.is_believed(&first));
+        let demoted = keep(&keys, digest, "reader").expect("nothing was revoked");
+        assert!(!keys.is_believed(&first) && keys.is_believed(&demoted));
+        for number in 0..KEYS_MAX {
+            keep(&keys, KeyDigest::of(&number.to_string()), "reader").expect("nothing was revoked");
+        }
+        assert!(!keys.is_believed(&demoted) && keys.get(&digest).is_none());
+    }
+
+    #[test]
+    fn an_entry_is_believed_from_the_beginning_of_its_lookup() {
+        let mut keys = Keys::new();
+        let digest = KeyDigest::of("key");
+        let start = keys.begin_lookup();
+        // The store answers after 10 s.
+        keys.began -= Duration::from_secs(10);
+        let entry = keys.keep(digest, Principal::administrator(), None, start).expect("nothing was revoked");
+        assert!(!keys.is_believed(&entry) && keys.should_refresh(&entry));
+        let start = keys.begin_lookup();
+        keys.forget(&KeyDigest::of("another key"));
+        assert!(keys.keep(digest, Principal::administrator(), None, start).is_none());
+    }
 
     #[test]
     fn a_key_has_its_number_of_requests_in_each_second() {
         let mut keys = Keys::new();
         let digest = KeyDigest::of("key");
-        let entry = keys.keep(digest, Principal::administrator(), None, 0).expect("nothing was revoked");
+        let entry = keep(&keys, digest, "admin").expect("nothing was revoked");
         let admitted = |keys: &Keys| (0..10).filter(|_| keys.count_request(&entry, 3).is_none()).count();
         // The calls fall into one second or into two.
         assert!([3, 6].contains(&admitted(&keys)));

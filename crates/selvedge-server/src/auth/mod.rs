@@ -103,28 +103,32 @@ impl Auth {
         self.keys.forget(&key.digest);
     }
 
-    /// Looks a key up in the store. None if it is unknown, revoked or expired.
-    async fn look_up(&self, digest: KeyDigest, engine: &Engine) -> Result<Option<Arc<Entry>>, Error> {
-        if self.options.admin_key.as_ref().is_some_and(|admin| admin.0.matches(&digest)) {
-            loop {
-                let revocations = self.keys.revocations();
-                let kept = self.keys.keep(digest, Principal::administrator(), None, revocations);
-                if kept.is_some() {
-                    return Ok(kept);
-                }
+    /// Returns the entry of the administrator's key, if it has this digest. The store is not asked.
+    fn admin_entry(&self, digest: KeyDigest) -> Option<Arc<Entry>> {
+        self.options.admin_key.as_ref().filter(|admin| admin.0.matches(&digest))?;
+        loop {
+            let start = self.keys.begin_lookup();
+            let kept = self.keys.keep(digest, Principal::administrator(), None, start);
+            if kept.is_some() {
+                return kept;
             }
         }
+    }
+
+    /// Looks a key up in the store. None if it is unknown, revoked or expired.
+    async fn look_up(&self, digest: KeyDigest, engine: &Engine) -> Result<Option<Arc<Entry>>, Error> {
+        if let Some(entry) = self.admin_entry(digest) {
+            return Ok(Some(entry));
+        }
         loop {
-            let revocations = self.keys.revocations();
-            let valid = engine
-                .find_api_key(&digest)
-                .await?
-                .filter(|(key, now)| key.revoked_at.is_none() && key.expires_at.is_none_or(|at| at > *now));
+            let start = self.keys.begin_lookup();
+            let found = engine.find_api_key(&digest).await?;
+            let valid = found.filter(|(key, now)| key.is_valid_at(*now));
             let Some((key, now)) = valid else { return Ok(None) };
             let principal = Principal::of(&key, engine).await?;
             let left =
                 key.expires_at.map(|at| Duration::from_micros((at.micros() - now.micros()).max(0) as u64));
-            let kept = self.keys.keep(digest, principal, left, revocations);
+            let kept = self.keys.keep(digest, principal, left, start);
             if kept.is_some() {
                 return Ok(kept);
             }
@@ -190,14 +194,13 @@ pub fn authorize(request: &mut Request, permission: Permission, state: &AppState
         return Access::Refused(Problem::new(Code::Unauthorized, detail));
     };
     let digest = KeyDigest::of(text);
-    if let Some(entry) = state.auth.keys.get(&digest) {
+    if let Some(entry) = state.auth.keys.get(&digest).or_else(|| state.auth.admin_entry(digest)) {
         if let Some(connection) = connection {
             connection.remember(credentials, &entry);
         }
         return grant(request, entry, permission, state);
     }
-    let is_admin_key = state.auth.options.admin_key.as_ref().is_some_and(|admin| admin.0.matches(&digest));
-    if !is_admin_key && !KeyText::is_well_formed(text) {
+    if !KeyText::is_well_formed(text) {
         return Access::Refused(state.auth.refuse(client(request, state)));
     }
     Access::Unknown(Lookup { digest, credentials: credentials.clone() })

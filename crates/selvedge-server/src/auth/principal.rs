@@ -43,19 +43,14 @@ impl Principal {
 
     /// Returns the holder of a stored key.
     pub async fn of(key: &ApiKey, engine: &Engine) -> Result<Principal, Error> {
-        let mut members = Vec::with_capacity(key.namespaces.len());
-        if !key.is_of_every_namespace() {
-            for name in &key.namespaces {
-                members.push(engine.namespace(name).await?.with_actor(key.name.clone()));
-            }
-        }
-        let scope = match (members.len(), members.pop()) {
-            (1, Some(only)) => Scope::One(only),
-            (_, None) => Scope::Every,
-            (_, Some(last)) => {
-                members.push(last);
-                let mut weighted = Vec::with_capacity(members.len());
-                for member in members {
+        let open = async |name| Ok::<_, Error>(engine.namespace(name).await?.with_actor(key.name.clone()));
+        let scope = match &key.namespaces[..] {
+            _ if key.is_of_every_namespace() => Scope::Every,
+            [only] => Scope::One(open(only).await?),
+            several => {
+                let mut weighted = Vec::with_capacity(several.len());
+                for name in several {
+                    let member = open(name).await?;
                     let weight = member.settings().await?.weight.unwrap_or(1);
                     weighted.push((member, weight));
                 }
@@ -93,7 +88,7 @@ impl Principal {
     }
 
     /// Returns the namespace of a request: the one that its header names, else the only one of the key, else the default of
-    /// an administrator. A key of several namespaces without the header gets all of them, if `all` allows it.
+    /// an administrator. A key of several namespaces without the header gets all of them.
     pub async fn pick(&self, headers: &HeaderMap, engine: &Engine) -> Result<Picked, Problem> {
         let Some(named) = headers.get(HEADER) else {
             return match &self.scope {

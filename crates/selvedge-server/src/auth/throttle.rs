@@ -59,7 +59,7 @@ impl Throttle {
         let known = table.entry(address).or_insert(Failures { count: 0, at: now });
         let count = known.left(now).saturating_add(1).min(FAILURES_MAX);
         *known = Failures { count, at: now };
-        // Then the next failure is again one of the free ones.
+        // After this time the next failure is answered with 401 again.
         (count > FREE_FAILURES).then(|| FORGET_AFTER * (count + 1 - FREE_FAILURES))
     }
 

@@ -20,14 +20,22 @@ pub async fn list(caller: Caller, query: Query) -> HandlerResult {
     let NamePage { after, limit } = NamePage::read(query)?;
     let after = after.map(|after| Uuid::parse_str(&after).map(ApiKeyId)).transpose();
     let after = after.map_err(|_| Problem::new(Code::InvalidCursor, "the cursor is not from this list"))?;
-    // Reads one key more than the page shows: it tells that another page follows.
-    let mut keys = caller.namespace.engine().api_keys(after, limit + 1).await?;
-    let more = keys.len() > limit as usize;
+    let own = caller.namespaces();
+    let is_shown = |key: &ApiKey| own.as_ref().is_none_or(|own| key.is_within(own));
+    // Finds one key more than the page shows: it tells that another page follows.
+    let (mut keys, mut position, wanted) = (Vec::new(), after, limit as usize + 1);
+    loop {
+        let read = caller.namespace.engine().api_keys(position, limit + 1).await?;
+        position = read.last().map(|key| key.id);
+        let is_end = read.len() < wanted;
+        keys.extend(read.into_iter().filter(is_shown));
+        if is_end || keys.len() >= wanted {
+            break;
+        }
+    }
+    let more = keys.len() >= wanted;
     keys.truncate(limit as usize);
     let last = keys.last().filter(|_| more).map(|key| key.id.to_string());
-    if let Some(own) = caller.namespaces() {
-        keys.retain(|key| key.is_within(&own));
-    }
     Ok(json::page(&keys, last.map(|id| name_cursor(&id)), |out, key| {
         json::object(out, |object| write(object, key));
     }))

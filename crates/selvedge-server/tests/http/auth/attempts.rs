@@ -41,7 +41,7 @@ async fn an_address_with_many_failures_has_to_wait_but_valid_keys_from_it_work()
         }
     }
     assert!(unknown >= 10 && limited >= 20, "{unknown} and {limited}");
-    // The first use of a key from this address, and the administrator's.
+    // The first use of a key from this address, and of the administrator's.
     let bob = key(&server, "bob", "reader", &["default"]).await;
     for key in [&ada, &bob, ADMIN] {
         let reply = call(&server, key, "GET", "/v1/executions", Value::Null).await;

@@ -1,56 +1,10 @@
 //! Every route with every role, cell by cell.
 
+use super::frame::{OPEN, example, is_allowed};
 use super::{call, key, start};
 use axum::http::Method;
-use selvedge_server::{Permission, Role, Route, route_table};
-use serde_json::{Value, json};
+use selvedge_server::{Permission, Role, route_table};
 use std::collections::BTreeSet;
-
-/// The routes that need no key.
-const OPEN: &[&str] = &[
-    "/docs",
-    "/docs/problems",
-    "/healthz",
-    "/openapi.json",
-    "/readyz",
-    "/v1/waitpoints/{id}/look",
-    "/v1/waitpoints/{id}/signal",
-];
-/// The calls of submitters.
-const SUBMIT: &[&str] = &[
-    "/v1/executions",
-    "/v1/executions/batch",
-    "/v1/executions/{id}/signals",
-    "/v1/flows",
-    "/v1/flows/{id}/nodes",
-];
-
-/// Reports whether the documented frame of the API lets a role use a route.
-fn is_allowed(role: Role, route: &Route) -> bool {
-    let reads = route.method == Method::GET;
-    let administers = route.path.starts_with("/v1/admin") || route.path == "/metrics";
-    let submits = route.method == Method::POST && SUBMIT.contains(&route.path);
-    let works = route.path.starts_with("/v1/workers");
-    match role {
-        Role::Admin => true,
-        Role::Reader => reads && !administers,
-        Role::Submitter => (reads || submits) && !administers,
-        Role::Worker => (reads || submits || works) && !administers,
-        Role::Operator => !administers,
-    }
-}
-
-/// Returns a path of the route with ids that do not exist, and a body.
-fn example(route: &Route) -> (String, Value) {
-    let path = route.path.replace("{id}", "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001");
-    // An administrator configures the namespaces of its key only.
-    let path = path.replace("/namespaces/{name}", "/namespaces/default");
-    let path = path.replace("{name}", "nothing").replace("{instance}", "nobody");
-    assert!(!path.contains('{'), "{path} has a parameter that this test does not know");
-    let body =
-        if route.method == Method::GET || route.method == Method::DELETE { Value::Null } else { json!({}) };
-    (path, body)
-}
 
 #[tokio::test]
 async fn every_route_is_open_to_the_roles_that_may_use_it_and_to_no_other() {

@@ -53,7 +53,26 @@ async fn a_thing_of_another_namespace_is_not_found_whatever_the_call() {
         let reply = call(&server, &ann, "PUT", &format!("/v1/{gate}"), body).await;
         assert_eq!(reply.status, 201, "{}", reply.text());
     }
+    let suspended = submit(&server, &ann, "/v1/executions", json!({"kind": "k", "lane": "own"})).await;
+    let suspended = suspended["execution"]["id"].as_str().expect("an id").to_owned();
+    let claim = json!({"worker": "w", "lanes": ["own"], "max": 1});
+    let claimed = call(&server, &ann, "POST", "/v1/workers/w/claim", claim).await.json()["claims"][0].clone();
+    let op = json!({
+        "op": "suspend", "execution": suspended, "attempt": claimed["attempt"], "lease_id": claimed["lease"]["id"],
+        "epoch": claimed["lease"]["epoch"], "waitpoints": [{"name": "gate"}], "condition": {"signal": "go"},
+    });
+    let report = call(&server, &ann, "POST", "/v1/workers/w/report", json!({"ops": [op]})).await.json();
+    let waitpoint =
+        report["results"][0]["waitpoints"][0]["id"].as_str().unwrap_or_else(|| panic!("{report}"));
     let mut calls: Vec<(&str, String, Value)> = Vec::new();
+    calls.push(("GET", format!("/v1/waitpoints/{waitpoint}"), Value::Null));
+    calls.push(("POST", format!("/v1/waitpoints/{waitpoint}/answer"), json!({"name": "go"})));
+    for action in ["reissue", "revoke"] {
+        calls.push(("POST", format!("/v1/waitpoints/{waitpoint}/{action}"), json!({})));
+    }
+    calls.push(("GET", format!("/v1/executions/{execution}/stream?tail=true"), Value::Null));
+    calls.push(("POST", "/v1/workers/w/drain".into(), json!({})));
+    calls.push(("DELETE", "/v1/workers/w".into(), Value::Null));
     calls.extend(READS.iter().map(|end| ("GET", format!("/v1/executions/{execution}{end}"), Value::Null)));
     for (action, body) in ACTIONS {
         let body = serde_json::from_str(body).expect("the body is JSON");
@@ -79,6 +98,8 @@ async fn a_thing_of_another_namespace_is_not_found_whatever_the_call() {
         let listed = call(&server, &bob, "GET", &format!("/v1/{list}"), Value::Null).await.json();
         assert_eq!(listed["items"], json!([]), "{list}");
     }
+    let lanes = call(&server, &bob, "GET", "/v1/lanes", Value::Null).await.json();
+    assert!(!lanes.to_string().contains("own"), "{lanes}");
     let bulk = json!({"action": {"type": "cancel"}, "ids": [execution]});
     let bulk = call(&server, &bob, "POST", "/v1/executions/bulk", bulk).await.json();
     assert_eq!(bulk["not_found"], json!([execution]), "{bulk}");
@@ -139,6 +160,15 @@ async fn an_administrator_of_some_namespaces_cannot_reach_beyond_them() {
     let names: Vec<&str> =
         listed["items"].as_array().expect("a list").iter().filter_map(|item| item["name"].as_str()).collect();
     assert_eq!(names, ["n", "ann"]);
+    // Pages are full, and their cursors name own keys, whatever lies between them.
+    for number in 0..5 {
+        create(&server, &format!("foreign {number}"), "reader", &["b"]).await;
+    }
+    let page = call(&server, &ann, "GET", "/v1/admin/keys?limit=1", Value::Null).await.json();
+    assert_eq!(page["items"][0]["name"], "n", "{page}");
+    let path = format!("/v1/admin/keys?limit=1&cursor={}", page["next_cursor"].as_str().expect("a cursor"));
+    let page = call(&server, &ann, "GET", &path, Value::Null).await.json();
+    assert_eq!((&page["items"][0]["name"], &page["next_cursor"]), (&json!("ann"), &Value::Null), "{page}");
     for (method, body) in [("GET", Value::Null), ("PUT", json!({"weight": 2}))] {
         check(&call(&server, &ann, method, "/v1/admin/namespaces/b", body).await, 403, "forbidden");
     }

@@ -1,6 +1,6 @@
 //! A worker whose key has several namespaces: its claims rotate over them, its heartbeats and reports follow its leases.
 
-use super::{ADMIN, call, call_in, check, key, start};
+use super::{ADMIN, call, call_in, key, start};
 use crate::support::{Server, within};
 use serde_json::{Value, json};
 
@@ -154,14 +154,96 @@ async fn a_worker_cannot_touch_the_leases_of_other_namespaces() {
 }
 
 #[tokio::test]
-async fn a_claim_over_several_namespaces_takes_no_idempotency_key() {
+async fn a_repeated_claim_over_several_namespaces_gets_its_leases_again_and_no_others() {
     let server = start().await;
     let worker = key(&server, "worker", "worker", &["a", "b"]).await;
-    let authorization = format!("Bearer {worker}");
-    let headers = [("authorization", authorization.as_str()), ("idempotency-key", "once")];
-    let body = claim_body(1, 0).to_string();
-    let reply = server.send("POST", "/v1/workers/w/claim", &headers, body.clone().into()).await;
-    check(&reply, 422, "invalid_field");
-    let headers = [headers[0], headers[1], ("selvedge-namespace", "a")];
-    assert_eq!(server.send("POST", "/v1/workers/w/claim", &headers, body.into()).await.status, 200);
+    let stranger = key(&server, "stranger", "worker", &["a", "c"]).await;
+    for namespace in ["b", "a", "b"] {
+        submit(&server, namespace, 2).await;
+    }
+    let keyed = async |worker: &str, key: &str| {
+        let authorization = format!("Bearer {worker}");
+        let headers = [("authorization", authorization.as_str()), ("idempotency-key", key)];
+        let body = claim_body(2, 60_000).to_string();
+        within(server.send("POST", "/v1/workers/w/claim", &headers, body.into())).await.json()
+    };
+    let mut all = Vec::new();
+    for key in ["one", "two", "three"] {
+        let first = keyed(&worker, key).await;
+        let claims = first["claims"].as_array().expect("claims is a list").clone();
+        assert_eq!((claims.len(), &first["duplicate"]), (2, &json!(false)), "{first}");
+        assert_eq!(claims[0]["namespace"], claims[1]["namespace"], "{first}");
+        for _ in 0..2 {
+            let again = keyed(&worker, key).await;
+            assert_eq!((&again["claims"], &again["duplicate"]), (&first["claims"], &json!(true)));
+        }
+        // A key of other namespaces shares the first one, and sees only its own.
+        let other = keyed(&stranger, key).await;
+        assert_eq!(count_in(other["claims"].as_array().expect("claims is a list"), "b"), 0, "{other}");
+        all.extend(claims);
+    }
+    assert_eq!((count_in(&all, "a"), count_in(&all, "b")), (2, 4));
+    let mut ids: Vec<String> = all.iter().map(|claim| claim["execution"]["id"].to_string()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 6, "nothing is claimed twice");
+    // Once the leases have ended, the repeat has none, and does not wait.
+    let ops: Vec<Value> = all.iter().map(complete).collect();
+    let report = call(&server, &worker, "POST", "/v1/workers/w/report", json!({"ops": ops})).await;
+    assert_eq!(report.status, 200, "{}", report.text());
+    let again = keyed(&worker, "one").await;
+    assert_eq!((&again["claims"], &again["duplicate"]), (&json!([]), &json!(true)));
+}
+
+#[tokio::test]
+async fn a_heartbeat_over_several_namespaces_keeps_what_is_claimed_while_it_waits() {
+    let server = start().await;
+    let worker = key(&server, "worker", "worker", &["a", "b"]).await;
+    submit(&server, "a", 1).await;
+    submit(&server, "b", 1).await;
+    let first = claim(&server, &worker, 2, 0).await;
+    let leases: Vec<Value> = first.iter().map(fence).collect();
+    let body = json!({"leases": leases, "wait_ms": 60_000});
+    let waiting = call(&server, &worker, "POST", "/v1/workers/w/heartbeat", body);
+    let meanwhile = async {
+        for namespace in ["a", "b"] {
+            let path = "/v1/events?types=lease.renewed";
+            let renewed = async || {
+                let events = call_in(&server, ADMIN, Some(namespace), "GET", path, Value::Null).await.json();
+                events["items"].as_array().is_some_and(|events| !events.is_empty())
+            };
+            within(async { while !renewed().await {} }).await;
+        }
+        submit(&server, "b", 1).await;
+        let second = claim(&server, &worker, 1, 0).await;
+        let cancelled = first.iter().find(|claim| claim["namespace"] == "a").expect("one is of a");
+        let path = format!("/v1/executions/{}/cancel", cancelled["execution"]["id"].as_str().expect("an id"));
+        let reply = call_in(&server, ADMIN, Some("a"), "POST", &path, json!({"grace_ms": 60_000})).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        second
+    };
+    let (beat, second) = within(async { tokio::join!(waiting, meanwhile) }).await;
+    let beat = beat.json();
+    assert_eq!(beat["cancel_requested"].as_array().map(Vec::len), Some(1), "{beat}");
+    assert_eq!((&beat["orphaned"], &beat["lost"]), (&json!([]), &json!([])), "{beat}");
+    let report =
+        call(&server, &worker, "POST", "/v1/workers/w/report", json!({"ops": [complete(&second[0])]})).await;
+    assert_eq!(report.json()["results"][0]["ok"], true, "{}", report.text());
+}
+
+#[tokio::test]
+async fn usage_of_an_execution_that_does_not_exist_is_booked_to_no_namespace() {
+    let server = start().await;
+    let worker = key(&server, "worker", "worker", &["a", "b"]).await;
+    let limits = json!({"limits": {"tokens": {"hard": 100}}});
+    let created = call_in(&server, ADMIN, Some("a"), "PUT", "/v1/budgets/tokens", limits).await;
+    assert_eq!(created.status, 201, "{}", created.text());
+    let op = json!({
+        "op": "usage", "execution": "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001", "attempt": 1, "epoch": 1,
+        "lease_id": "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0002", "budget": "tokens", "usage": {"tokens": 10},
+    });
+    let report = call(&server, &worker, "POST", "/v1/workers/w/report", json!({"ops": [op]})).await.json();
+    assert_eq!(report["results"][0]["error"]["code"], "not_found", "{report}");
+    let budget = call_in(&server, ADMIN, Some("a"), "GET", "/v1/budgets/tokens", Value::Null).await.json();
+    assert_ne!(budget["usage"]["tokens"], json!(10), "{budget}");
 }

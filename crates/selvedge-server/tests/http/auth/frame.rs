@@ -1,0 +1,52 @@
+//! The roles as the frame of the API promises them, written down apart from the server's own table: the tests of both the
+//! library and the binary compare the server with it.
+
+use axum::http::Method;
+use selvedge_server::{Role, Route};
+use serde_json::{Value, json};
+
+/// The routes that need no key.
+pub const OPEN: &[&str] = &[
+    "/docs",
+    "/docs/problems",
+    "/healthz",
+    "/openapi.json",
+    "/readyz",
+    "/v1/waitpoints/{id}/look",
+    "/v1/waitpoints/{id}/signal",
+];
+/// The calls of submitters.
+const SUBMIT: &[&str] = &[
+    "/v1/executions",
+    "/v1/executions/batch",
+    "/v1/executions/{id}/signals",
+    "/v1/flows",
+    "/v1/flows/{id}/nodes",
+];
+
+/// Reports whether the documented frame of the API lets a role use a route.
+pub fn is_allowed(role: Role, route: &Route) -> bool {
+    let reads = route.method == Method::GET;
+    let administers = route.path.starts_with("/v1/admin") || route.path == "/metrics";
+    let submits = route.method == Method::POST && SUBMIT.contains(&route.path);
+    let works = route.path.starts_with("/v1/workers");
+    match role {
+        Role::Admin => true,
+        Role::Reader => reads && !administers,
+        Role::Submitter => (reads || submits) && !administers,
+        Role::Worker => (reads || submits || works) && !administers,
+        Role::Operator => !administers,
+    }
+}
+
+/// Returns a path of the route with ids that do not exist, and a body.
+pub fn example(route: &Route) -> (String, Value) {
+    let path = route.path.replace("{id}", "0190aaaa-bbbb-7ccc-8ddd-eeeeffff0001");
+    // An administrator configures the namespaces of its key only.
+    let path = path.replace("/namespaces/{name}", "/namespaces/default");
+    let path = path.replace("{name}", "nothing").replace("{instance}", "nobody");
+    assert!(!path.contains('{'), "{path} has a parameter that this test does not know");
+    let body =
+        if route.method == Method::GET || route.method == Method::DELETE { Value::Null } else { json!({}) };
+    (path, body)
+}
