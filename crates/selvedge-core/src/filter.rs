@@ -7,9 +7,10 @@
 use crate::history::newest_claim;
 use crate::state::StateName;
 use crate::{ClassId, Execution, ExecutionId, FlowId, Name, NamespaceId, Timestamp};
+use serde::{Deserialize, Serialize};
 
-/// Selects executions. All given conditions must match.
-#[derive(Clone, Debug, PartialEq)]
+/// Selects executions. All given conditions must match. Bulk jobs store it as JSON: fields are never renamed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Filter {
     /// The namespace.
     pub namespace: NamespaceId,
@@ -192,7 +193,7 @@ fn ran_on(row: &Execution, worker: &str) -> bool {
 }
 
 /// The position of an execution in a list: newest first, then by descending id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ListPosition {
     /// The time of submission.
     pub submitted_at: Timestamp,

@@ -20,11 +20,13 @@
 //! - [`json`]: the limits of the values that callers send;
 //! - [`digest`]: the fingerprints by which repeated calls are recognised;
 //! - [`api_key`]: API keys;
+//! - [`bulk_job`]: bulk jobs;
 //! - [`access`]: the roles of API keys and their permissions;
 //! - [`explain`](mod@explain): the reasons why an execution does not run.
 
 pub mod access;
 pub mod api_key;
+pub mod bulk_job;
 pub mod class;
 pub mod digest;
 pub mod driver;

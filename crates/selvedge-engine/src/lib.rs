@@ -23,10 +23,10 @@ pub use metrics::{
     Distribution, Family, FamilyKind, Histogram, NAMED_MAX, OTHER, Sample, SampleValue, Slots,
 };
 pub use namespace::{
-    ApiKeyDraft, Bulk, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey, Ended, EventFilter,
-    EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult, HeldReason,
-    KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem, Spent,
-    StatsQuery, StreamTail, View, WorkerView,
+    ApiKeyDraft, Bulk, BulkJobDraft, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey, Ended,
+    EventFilter, EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult,
+    HeldReason, KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem,
+    Spent, StatsQuery, StreamTail, View, WorkerView,
 };
 pub use notify::{Notice, Subscription};
 pub use reconcilers::{Aborted, Intervals, ReconcilerStatus, Tally, UnknownReconciler};

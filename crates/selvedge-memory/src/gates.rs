@@ -32,6 +32,17 @@ impl Gates {
         }
     }
 
+    /// Deletes all gates of a namespace with their ledgers, and returns how many rows were deleted.
+    pub fn delete_all_of(&mut self, namespace: NamespaceId) -> u64 {
+        let before = self.rows.len() + self.ledger.len();
+        let doomed: HashSet<GateId> =
+            self.rows.values().filter(|gate| gate.name.namespace == namespace).map(Gate::id).collect();
+        self.rows.retain(|id, _| !doomed.contains(id));
+        self.due.retain(|(_, id)| !doomed.contains(id));
+        self.ledger.retain(|(id, _, _), _| !doomed.contains(id));
+        (before - self.rows.len() - self.ledger.len()) as u64
+    }
+
     /// Loads the gates that `needs` names and returns the held executions that it asks for.
     pub fn load(&self, needs: &Needs, rows: &mut Rows) -> Vec<ExecutionId> {
         for id in needs.lanes.keys().chain(needs.gates.keys()).chain(needs.parts.keys()) {

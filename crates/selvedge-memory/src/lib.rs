@@ -19,6 +19,7 @@ pub use clock::Clock;
 
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
+use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
@@ -327,6 +328,27 @@ impl Store for MemoryStore {
         let now = self.clock.now();
         self.tables().records.touch_api_keys(ids, now);
         Ok(())
+    }
+
+    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, _limit: u32) -> Result<u64, Error> {
+        Ok(self.tables().delete_rest_of_namespace(namespace))
+    }
+
+    async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
+        self.read(|tables, _| tables.records.bulk_jobs.get(&id).cloned())
+    }
+
+    async fn bulk_jobs(
+        &self,
+        namespace: NamespaceId,
+        after: Option<BulkJobId>,
+        limit: u32,
+    ) -> Result<Vec<BulkJob>, Error> {
+        self.read(|tables, _| tables.records.list_bulk_jobs(namespace, after, limit))
+    }
+
+    async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
+        self.read(|tables, now| tables.records.due_bulk_jobs(scope, limit, now))
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

@@ -120,6 +120,7 @@ impl Tables {
             expired_leases: self.expired_lease_rows(now).next().is_some(),
             stale: expired || self.has_old_frames(now) || self.sessions.values().any(deletable),
             gates: self.gates.next_due(),
+            bulk_jobs: self.records.bulk_jobs.values().map(|job| job.due_at).min(),
             lanes: self.gates.has_lanes(),
             newest_class: self.newest_class(),
         }

@@ -1,10 +1,14 @@
 //! Signals, steps and waitpoints of executions, the keys of tokens, and API keys.
 
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
+use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_core::step::Step;
 use selvedge_core::token::{TokenKey, TokenKeyId};
 use selvedge_core::waitpoint::{WaitpointFilter, WaitpointPosition};
-use selvedge_core::{Changes, ExecutionId, Needs, Rows, Signal, Timestamp, Waitpoint, WaitpointId};
+use selvedge_core::{
+    Changes, ExecutionId, NamespaceId, Needs, Rows, Signal, Timestamp, Waitpoint, WaitpointId,
+};
+use selvedge_store::ReconcilerScope;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -18,6 +22,7 @@ pub struct Records {
     waitpoint_ids: HashMap<WaitpointId, (ExecutionId, u32)>,
     pub token_keys: BTreeMap<TokenKeyId, TokenKey>,
     pub api_keys: BTreeMap<ApiKeyId, ApiKey>,
+    pub bulk_jobs: BTreeMap<BulkJobId, BulkJob>,
     pub secret: Option<Vec<u8>>,
 }
 
@@ -70,6 +75,8 @@ impl Records {
         }
         let api_keys = needs.queries.api_keys.iter().filter_map(|id| self.api_keys.get(id));
         rows.api_keys.extend(api_keys.cloned());
+        let bulk_jobs = needs.queries.bulk_jobs.iter().filter_map(|id| self.bulk_jobs.get(id));
+        rows.bulk_jobs.extend(bulk_jobs.cloned());
     }
 
     /// Saves the signals, steps, waitpoints and token keys of `changes`.
@@ -104,6 +111,10 @@ impl Records {
             let known = self.api_keys.entry(key.id).or_insert_with(|| key.clone());
             known.revoked_at = key.revoked_at;
         }
+        for job in std::mem::take(&mut changes.bulk_jobs.written) {
+            self.bulk_jobs.insert(job.id, job);
+        }
+        self.bulk_jobs.retain(|id, _| !changes.bulk_jobs.removed.contains(id));
     }
 
     pub fn signals_after(&self, of: ExecutionId, number: u32, limit: u32) -> Vec<Signal> {
@@ -141,6 +152,25 @@ impl Records {
     pub fn list_api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Vec<ApiKey> {
         let older = self.api_keys.values().rev().filter(|key| after.is_none_or(|after| key.id < after));
         older.take(limit as usize).cloned().collect()
+    }
+
+    /// Returns a page of the bulk jobs of a namespace, newest first.
+    pub fn list_bulk_jobs(
+        &self,
+        namespace: NamespaceId,
+        after: Option<BulkJobId>,
+        limit: u32,
+    ) -> Vec<BulkJob> {
+        let older = self.bulk_jobs.values().rev().filter(|job| after.is_none_or(|after| job.id < after));
+        older.filter(|job| job.namespace == namespace).take(limit as usize).cloned().collect()
+    }
+
+    /// Returns the bulk jobs that are due, earliest first.
+    pub fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32, now: Timestamp) -> Vec<BulkJob> {
+        let due = self.bulk_jobs.values().filter(|job| job.due_at <= now);
+        let mut due: Vec<&BulkJob> = due.filter(|job| scope.covers_namespace(job.namespace)).collect();
+        due.sort_unstable_by_key(|job| (job.due_at, job.id));
+        due.into_iter().take(limit as usize).cloned().collect()
     }
 
     /// Records a use of API keys.

@@ -99,6 +99,20 @@ pub(crate) fn remove_member<K: Eq + Hash, V: Ord>(index: &mut HashMap<K, BTreeSe
 }
 
 impl Tables {
+    /// Deletes the rows of a namespace that has no executions and no flows, and returns how many.
+    pub fn delete_rest_of_namespace(&mut self, namespace: NamespaceId) -> u64 {
+        let count = |tables: &Tables| {
+            tables.keys.len() + tables.sessions.len() + tables.rollups.len() + tables.records.bulk_jobs.len()
+        };
+        let before = count(self);
+        self.keys.retain(|name, _| name.namespace != namespace);
+        self.expiring.retain(|(_, name)| name.namespace != namespace);
+        self.sessions.retain(|_, session| session.namespace() != namespace);
+        self.rollups.retain(|(of, _), _| *of != namespace);
+        self.records.bulk_jobs.retain(|_, job| job.namespace != namespace || job.ended_at.is_none());
+        (before - count(self)) as u64 + self.gates.delete_all_of(namespace)
+    }
+
     /// Inserts a record into the table and its indexes.
     pub fn put(&mut self, record: Record) {
         let row = &record.execution;

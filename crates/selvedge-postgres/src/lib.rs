@@ -13,6 +13,7 @@
 
 mod api_keys;
 mod bounds;
+mod bulk_jobs;
 mod connection;
 mod gates;
 mod load;

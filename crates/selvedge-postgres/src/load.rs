@@ -9,6 +9,7 @@
 
 use crate::api_keys;
 use crate::bounds::Bounds;
+use crate::bulk_jobs;
 use crate::connection::Connection;
 use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::gates;
@@ -54,6 +55,7 @@ enum Asked {
     Steps,
     Waitpoints,
     ApiKeys,
+    BulkJobs,
     TokenKeys,
     Sessions,
     Leases,
@@ -221,6 +223,7 @@ fn ask(needs: &Needs, writers_key: i64, bounds: &Bounds, asking: &mut Asking) {
         asking.add(Asked::TokenKeys, &sql::TOKEN_KEYS_LIST, vec![]);
     }
     asking.about(&queries.api_keys, Asked::ApiKeys, &sql::API_KEYS_LOCK, api_keys::ids);
+    asking.about(&queries.bulk_jobs, Asked::BulkJobs, &sql::BULK_JOBS_LOCK, bulk_jobs::ids);
     asking.read(sessions, Asked::Sessions, &sql::SESSIONS_READ, session_ids);
     asking.lock(sessions, Asked::Sessions, &sql::SESSIONS_LOCK, session_ids);
     asking.about(&queries.instances, Asked::Sessions, &sql::SESSIONS_LOCK_BY_INSTANCE, instances);
@@ -277,6 +280,7 @@ fn gather(asked: &Asked, answer: &[Row], needs: &Needs, rows: &mut Rows) -> Resu
         Asked::Waitpoints => records::gather_waitpoints(answer, rows),
         Asked::TokenKeys => records::gather_token_keys(answer, rows),
         Asked::ApiKeys => api_keys::gather(answer, rows)?,
+        Asked::BulkJobs => bulk_jobs::gather(answer, rows)?,
         Asked::Keys => {
             for row in answer {
                 rows.keys.push(key(row)?);

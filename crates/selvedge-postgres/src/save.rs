@@ -8,6 +8,7 @@
 
 use crate::api_keys;
 use crate::bounds::Written;
+use crate::bulk_jobs;
 use crate::connection::history::History;
 use crate::connection::pipeline::{Parameters, Pipeline};
 use crate::connection::{Connection, StatementError};
@@ -133,6 +134,7 @@ pub async fn save_and_commit(
     gates.save(changes, &mut saving);
     records::save_token_keys(changes, &mut saving);
     api_keys::save(changes, &mut saving);
+    bulk_jobs::save(changes, &mut saving);
     saving.rows(pairs, &sql::CLASS_PRIORITIES_UPSERT, |pairs| {
         vec![
             column(pairs, |((class, _), _)| *class),

@@ -91,6 +91,9 @@ const LISTED: &str =
 /// The columns of an API key.
 const API_KEY: &str = "id, digest, name, role, namespaces, created_at, expires_at, last_used_at, revoked_at";
 
+/// The columns of a bulk job.
+const BULK_JOB: &str = "id, namespace, state, created_at, ended_at, due_at, spec, progress";
+
 /// Every placeholder with its text. A text may contain placeholders that come later.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
@@ -98,6 +101,7 @@ static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     add("added", ADDED);
     add("bound", BOUND);
     add("api_key", API_KEY);
+    add("bulk_job", BULK_JOB);
     add("ageing", &format!("interval '{AGEING_MS} milliseconds'"));
     add("columns", EXECUTION);
     add("flow", FLOW);
@@ -169,6 +173,12 @@ statements! {
     API_KEYS_UPSERT = "api_keys/upsert";
     BOUNDS_FIND_FIRST_WAITING = "bounds/find_first_waiting";
     BOUNDS_FIND_OLDEST_WRITER = "bounds/find_oldest_writer";
+    BULK_JOBS_DELETE = "bulk_jobs/delete";
+    BULK_JOBS_LIST = "bulk_jobs/list";
+    BULK_JOBS_LIST_DUE = "bulk_jobs/list_due";
+    BULK_JOBS_LOCK = "bulk_jobs/lock";
+    BULK_JOBS_READ = "bulk_jobs/read";
+    BULK_JOBS_UPSERT = "bulk_jobs/upsert";
     CLASS_PRIORITIES_DELETE = "class_priorities/delete";
     CLASS_PRIORITIES_UPSERT = "class_priorities/upsert";
     CLASSES_DELETE_UNUSED = "classes/delete_unused";
@@ -263,6 +273,7 @@ statements! {
     LOG_LIST_OLD_DAYS = "log/list_old_days";
     LOG_LIST_WRITERS = "log/list_writers";
     NAMESPACES_CONTINUE = "namespaces/continue";
+    NAMESPACES_DELETE_REST = "namespaces/delete_rest";
     NAMESPACES_FIND = "namespaces/find";
     NAMESPACES_INSERT = "namespaces/insert";
     NAMESPACES_LIST = "namespaces/list";

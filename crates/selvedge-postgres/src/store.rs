@@ -4,6 +4,7 @@
 use crate::{PostgresStore, sql};
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
+use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
@@ -222,6 +223,27 @@ impl Store for PostgresStore {
 
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {
         self.record_use_of_api_keys(ids).await
+    }
+
+    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error> {
+        PostgresStore::delete_rest_of_namespace(self, namespace, limit).await
+    }
+
+    async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
+        self.read_bulk_job(id).await
+    }
+
+    async fn bulk_jobs(
+        &self,
+        namespace: NamespaceId,
+        after: Option<BulkJobId>,
+        limit: u32,
+    ) -> Result<Vec<BulkJob>, Error> {
+        self.list_bulk_jobs(namespace, after, limit).await
+    }
+
+    async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
+        self.find_due_bulk_jobs(scope, limit).await
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

@@ -13,6 +13,7 @@
 //! leaves the file as of the last commit, and only commits are answered.
 
 mod api_keys;
+mod bulk_jobs;
 mod candidates;
 mod clock;
 mod connection;

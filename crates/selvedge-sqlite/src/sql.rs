@@ -62,12 +62,16 @@ const INPUT_BYTES: &str =
 /// The columns of an API key.
 const API_KEY: &str = "id, digest, name, role, namespaces, created_at, expires_at, last_used_at, revoked_at";
 
+/// The columns of a bulk job.
+const BULK_JOB: &str = "id, namespace, state, created_at, ended_at, due_at, spec, progress";
+
 /// Every placeholder with its text.
 static PLACEHOLDERS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let mut placeholders = Vec::new();
     let mut add = |name: &str, text: &str| placeholders.push((format!("{{{name}}}"), text.to_owned()));
     // The weight of one level of priority, in microseconds.
     add("api_key", API_KEY);
+    add("bulk_job", BULK_JOB);
     add("ageing", &(AGEING_MS * 1000).to_string());
     add("columns", EXECUTION);
     add("flow", &format!("{FLOW}, {}", COUNTED.map(|(column, _)| column).join(", ")));
@@ -133,6 +137,12 @@ statements! {
     API_KEYS_READ = "api_keys/read";
     API_KEYS_TOUCH = "api_keys/touch";
     API_KEYS_UPSERT = "api_keys/upsert";
+    BULK_JOBS_DELETE = "bulk_jobs/delete";
+    BULK_JOBS_FIND_NEXT_DUE = "bulk_jobs/find_next_due";
+    BULK_JOBS_LIST = "bulk_jobs/list";
+    BULK_JOBS_LIST_DUE = "bulk_jobs/list_due";
+    BULK_JOBS_READ = "bulk_jobs/read";
+    BULK_JOBS_UPSERT = "bulk_jobs/upsert";
     CLASSES_DELETE = "classes/delete";
     CLASSES_INSERT = "classes/insert";
     CLASSES_LIST = "classes/list";
@@ -229,6 +239,12 @@ statements! {
     LOG_READ_NEWEST = "log/read_newest";
     LOG_WINDOW_READ = "log_window/read";
     LOG_WINDOW_UPDATE = "log_window/update";
+    NAMESPACES_DELETE_BULK_JOBS = "namespaces/delete_bulk_jobs";
+    NAMESPACES_DELETE_GATES = "namespaces/delete_gates";
+    NAMESPACES_DELETE_KEYS = "namespaces/delete_keys";
+    NAMESPACES_DELETE_LEDGER = "namespaces/delete_ledger";
+    NAMESPACES_DELETE_ROLLUPS = "namespaces/delete_rollups";
+    NAMESPACES_DELETE_SESSIONS = "namespaces/delete_sessions";
     NAMESPACES_FIND = "namespaces/find";
     NAMESPACES_INSERT = "namespaces/insert";
     NAMESPACES_LIST = "namespaces/list";

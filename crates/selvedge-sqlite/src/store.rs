@@ -5,9 +5,10 @@ use crate::connection::job::JobContext;
 use crate::connection::owner::Epoch;
 use crate::read::{due, flows, list, names, stats};
 use crate::transaction::decide;
-use crate::{SqliteStore, api_keys, gates, locked, read, record, sql, streams, wait_for};
+use crate::{SqliteStore, api_keys, bulk_jobs, gates, locked, read, record, sql, streams, wait_for};
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
+use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
@@ -232,6 +233,31 @@ impl Store for SqliteStore {
             api_keys::touch(context.connection, &ids, context.now).map_err(failure)
         };
         self.write(touch).await
+    }
+
+    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error> {
+        let delete = move |context: &JobContext<'_>| {
+            names::delete_rest(context.connection, namespace, limit).map_err(failure)
+        };
+        self.write(delete).await
+    }
+
+    async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
+        self.readers.read(move |connection| bulk_jobs::read(connection, id)).await
+    }
+
+    async fn bulk_jobs(
+        &self,
+        namespace: NamespaceId,
+        after: Option<BulkJobId>,
+        limit: u32,
+    ) -> Result<Vec<BulkJob>, Error> {
+        self.readers.read(move |connection| bulk_jobs::list(connection, namespace, after, limit)).await
+    }
+
+    async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
+        let (now, scope) = (self.clock.now(), scope.clone());
+        self.readers.read(move |connection| bulk_jobs::due(connection, now, &scope, limit)).await
     }
 
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error> {

@@ -7,6 +7,7 @@ use crate::data::{
 use crate::{Error, ListPage, ReconcilerScope};
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
+use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_core::driver::{Driver, Host};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
@@ -95,6 +96,10 @@ pub trait Store: Send + Sync + 'static {
         namespace: NamespaceId,
         settings: NamespaceSettings,
     ) -> Result<(), Error>;
+    /// Deletes up to `limit` rows of each kind that belong to a namespace without executions and flows: configured gates,
+    /// parts of budgets, ledgers, keys, sessions, rollups, and ended bulk jobs. Returns how many were deleted. Skips locked
+    /// rows.
+    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error>;
     /// Returns the ids of classes in the order of the argument; missing classes are created, and the use of all of them is
     /// recorded. Writers of classes exclude each other, so ids become visible in ascending order: a reader that sees an id has
     /// seen all smaller ones. The first [`UNPOOLED`](selvedge_core::class::UNPOOLED) classes of a lane and capability set have
@@ -204,6 +209,17 @@ pub trait Store: Send + Sync + 'static {
     async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error>;
     /// Sets the last use of API keys to the store's time; unknown ids are ignored. Changes nothing else.
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error>;
+    /// Returns a bulk job.
+    async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error>;
+    /// Returns a page of the bulk jobs of a namespace, newest first: `after` is the id of the last job of the previous page.
+    async fn bulk_jobs(
+        &self,
+        namespace: NamespaceId,
+        after: Option<BulkJobId>,
+        limit: u32,
+    ) -> Result<Vec<BulkJob>, Error>;
+    /// Returns bulk jobs that are due, earliest first: those of the namespace of a scope, whatever its tag.
+    async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error>;
     /// Returns the root secret kept by the store, after storing `new` if there is none. All callers, also concurrent ones, get
     /// the same secret.
     async fn root_secret(&self, new: &[u8]) -> Result<Vec<u8>, Error>;

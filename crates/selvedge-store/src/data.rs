@@ -1,6 +1,7 @@
 //! The values that a store takes and returns.
 
 use bytes::Bytes;
+use selvedge_core::bulk_job::BulkJobId;
 use selvedge_core::gate::WEIGHT_MAX;
 use selvedge_core::outbox::OutboxKind;
 use selvedge_core::state::StateName;
@@ -9,6 +10,7 @@ use selvedge_core::{
     ClassId, DueKind, Execution, ExecutionId, FlowId, NamespaceId, Refusal, SessionId, Timestamp,
 };
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// A committed transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,6 +102,8 @@ pub struct Overview {
     pub stale: bool,
     /// The time at which the first gate must be checked.
     pub gates: Option<Timestamp>,
+    /// The time at which the first bulk job must be looked at.
+    pub bulk_jobs: Option<Timestamp>,
     /// True if at least one lane is configured.
     pub lanes: bool,
     /// The id of the newest class; 0 without classes.
@@ -205,12 +209,38 @@ pub struct NamespaceSettings {
     pub retention_ms: Option<i64>,
     /// The weight of the namespace among those of a worker's key, from 1 to [`WEIGHT_MAX`]. Default: 1.
     pub weight: Option<u32>,
+    /// The deletion of the namespace. Default: none.
+    pub deletion: Option<Deletion>,
+}
+
+/// The deletion of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// This bulk job deletes it.
+    Running(BulkJobId),
+    /// It was deleted. Its row stays, because ids of namespaces are never used again.
+    Done,
+}
+
+impl Deletion {
+    /// Returns the stored form.
+    pub fn encode(self) -> String {
+        match self {
+            Deletion::Running(job) => job.to_string(),
+            Deletion::Done => "done".into(),
+        }
+    }
+
+    /// Returns the deletion of a stored form. Whatever cannot be read counts as done.
+    pub fn decode(text: &str) -> Deletion {
+        Uuid::parse_str(text).map_or(Deletion::Done, |job| Deletion::Running(BulkJobId(job)))
+    }
 }
 
 impl NamespaceSettings {
     /// Refuses invalid settings.
     pub fn check(self) -> Result<(), Refusal> {
-        let NamespaceSettings { suspension_timeout_ms, retention_ms, weight } = self;
+        let NamespaceSettings { suspension_timeout_ms, retention_ms, weight, deletion: _ } = self;
         suspension_timeout_ms.map_or(Ok(()), |ms| check_duration("/suspension_timeout_ms", ms))?;
         retention_ms.map_or(Ok(()), |ms| check_duration("/retention_ms", ms))?;
         match weight {

@@ -2,6 +2,7 @@
 
 mod auth;
 mod backup;
+mod bulk_jobs;
 mod crash;
 mod dev;
 mod docs;

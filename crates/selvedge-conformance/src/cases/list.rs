@@ -34,6 +34,18 @@ macro_rules! conformance_cases {
                 the_use_of_a_key_is_recorded_and_changes_nothing_else
                 a_repeated_creation_creates_no_second_key
             }
+            execution::bulk_jobs: {
+                a_job_is_read_back_with_every_field
+                a_job_meets_every_execution_once_and_ends
+                a_chunk_that_was_done_is_not_done_again
+                of_many_servers_with_one_chunk_one_does_it
+                executions_that_refuse_the_action_are_counted_and_named
+                a_stopped_job_does_nothing_more
+                a_job_is_due_until_it_is_taken_and_again_when_its_server_is_silent
+                a_repeated_start_names_the_first_job
+                jobs_are_listed_by_namespace_newest_first
+                an_emptied_namespace_has_no_executions_flows_or_other_rows
+            }
             execution::guards: {
                 a_current_cached_row_needs_no_second_try
                 a_decision_on_a_stale_cached_row_is_begun_again_and_sees_the_new_row

@@ -205,6 +205,8 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::TokenKeysRotated { .. }
         | Fact::ApiKeyCreated { .. }
         | Fact::ApiKeyRevoked { .. }
+        | Fact::BulkJobStarted { .. }
+        | Fact::BulkJobEnded { .. }
         | Fact::Held { .. }
         | Fact::Admitted { .. }
         | Fact::GateConfigured { .. }

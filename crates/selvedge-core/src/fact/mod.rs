@@ -15,6 +15,7 @@ pub use public::{EVENT_TYPES, EventBody};
 
 use crate::amount::Amount;
 use crate::api_key::ApiKeyId;
+use crate::bulk_job::BulkJobId;
 use crate::flow::{CancelMode, FlowState};
 use crate::gate::{Amounts, GateName};
 use crate::history::LINE_MESSAGE_LIMIT;
@@ -462,6 +463,26 @@ pub enum Fact {
         /// The key's name.
         name: Name,
     },
+    /// An operator started a bulk job.
+    BulkJobStarted {
+        /// The job.
+        job: BulkJobId,
+        /// The name of its action.
+        action: String,
+    },
+    /// A bulk job has met all its executions, or was stopped.
+    BulkJobEnded {
+        /// The job.
+        job: BulkJobId,
+        /// The name of its state.
+        state: String,
+        /// The number of executions that it changed.
+        changed: u64,
+        /// The number of executions that needed no change.
+        unchanged: u64,
+        /// The number of executions that refused the action.
+        refused: u64,
+    },
 }
 
 /// Shortens a message for a history line.
@@ -524,6 +545,8 @@ impl Fact {
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
+            | Fact::BulkJobStarted { .. }
+            | Fact::BulkJobEnded { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }

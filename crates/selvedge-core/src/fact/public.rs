@@ -243,6 +243,15 @@ impl Fact {
             Fact::ApiKeyRevoked { key, name } => {
                 vec![("key.revoked", json!({ "key": key, "name": name }))]
             }
+            Fact::BulkJobStarted { job, action } => {
+                vec![("operator.bulk_job_started", json!({ "job": job, "action": action }))]
+            }
+            Fact::BulkJobEnded { job, state, changed, unchanged, refused } => {
+                let data = json!({
+                    "job": job, "state": state, "done": changed, "unchanged": unchanged, "refused": refused,
+                });
+                vec![("operator.bulk_job_ended", data)]
+            }
             Fact::Held { gate, reason, until } => {
                 let mut data = time_data("until_at", *until);
                 data["gate"] = gate_data(gate);
@@ -334,6 +343,8 @@ pub const EVENT_TYPES: &[&str] = &[
     "operator.token_keys_rotated",
     "key.created",
     "key.revoked",
+    "operator.bulk_job_started",
+    "operator.bulk_job_ended",
     "execution.held",
     "execution.released",
     "execution.adopted",

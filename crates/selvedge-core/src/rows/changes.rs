@@ -2,6 +2,7 @@
 
 use super::{Inserted, KeyName, KeyRow, KeySubject, NodeEntry, TagEntry, Updated};
 use crate::api_key::ApiKey;
+use crate::bulk_job::{BulkJob, BulkJobId};
 use crate::flow::Counts;
 use crate::gate::{Gate, GateId, LedgerEntry};
 use crate::log::Event;
@@ -54,6 +55,8 @@ pub struct Changes {
     pub token_keys: Entries<TokenKey, TokenKeyId>,
     /// API keys to insert, or to mark as revoked.
     pub api_keys: Vec<ApiKey>,
+    /// Bulk jobs to upsert and to delete.
+    pub bulk_jobs: Entries<BulkJob, BulkJobId>,
     /// Gates.
     pub gates: Guarded<Gate, (Gate, u32), GateId>,
     /// Amounts to add to the ledger.
@@ -120,6 +123,7 @@ impl Changes {
             waitpoints,
             token_keys,
             api_keys,
+            bulk_jobs,
             gates,
             ledger,
             unread,
@@ -140,6 +144,7 @@ impl Changes {
             && waitpoints.is_empty()
             && token_keys.is_empty()
             && api_keys.is_empty()
+            && bulk_jobs.is_empty()
             && gates.is_empty()
             && ledger.is_empty()
             && unread.is_empty()

@@ -10,6 +10,7 @@ pub use needs::{Candidates, HeldBy, Members, Needs, PASSED_MAX, Queries, mention
 pub use payload::{Payload, Relative, StoredRelative, inline_limit};
 
 use crate::api_key::ApiKey;
+use crate::bulk_job::BulkJob;
 use crate::gate::Gate;
 use crate::outbox::OutboxRow;
 use crate::stream::Stream;
@@ -61,6 +62,8 @@ pub struct Rows {
     pub token_keys: Vec<TokenKey>,
     /// API keys.
     pub api_keys: Vec<ApiKey>,
+    /// Bulk jobs.
+    pub bulk_jobs: Vec<BulkJob>,
     /// Answers to queries that are not rows of a table.
     pub found: Found,
 }

@@ -1,6 +1,7 @@
 //! The rows that a decision needs: requests by key, and queries.
 
 use crate::api_key::ApiKeyId;
+use crate::bulk_job::BulkJobId;
 use crate::execution::ClaimOrder;
 use crate::gate::{GateId, GateName};
 use crate::outbox::OutboxName;
@@ -186,6 +187,8 @@ pub struct Queries {
     pub token_keys: bool,
     /// API keys to lock. Only their revocation locks them.
     pub api_keys: Vec<ApiKeyId>,
+    /// Bulk jobs to lock, after all executions of the same load.
+    pub bulk_jobs: Vec<BulkJobId>,
     /// Read the classes that were interned after this one.
     pub classes_after: Option<ClassId>,
 }
@@ -206,6 +209,7 @@ impl Queries {
             instances,
             token_keys,
             api_keys,
+            bulk_jobs,
             classes_after,
         } = self;
         members.is_empty()
@@ -219,6 +223,7 @@ impl Queries {
             && instances.is_empty()
             && !token_keys
             && api_keys.is_empty()
+            && bulk_jobs.is_empty()
             && classes_after.is_none()
     }
 
@@ -247,6 +252,7 @@ impl Queries {
             instances,
             token_keys,
             api_keys,
+            bulk_jobs,
             classes_after,
         } = self;
         retain_new(members, &mut loaded.members);
@@ -259,6 +265,7 @@ impl Queries {
         *token_keys &= !loaded.token_keys;
         loaded.token_keys |= *token_keys;
         retain_new(api_keys, &mut loaded.api_keys);
+        retain_new(bulk_jobs, &mut loaded.bulk_jobs);
         // Classes are read after every row of the same load, so once is enough.
         *classes_after = classes_after.filter(|_| loaded.classes_after.is_none());
         loaded.classes_after = loaded.classes_after.or(*classes_after);

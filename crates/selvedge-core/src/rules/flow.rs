@@ -163,6 +163,8 @@ fn may_have_failures(flow: &Flow, counts: &Counts) -> bool {
 pub struct ForgetFlow {
     /// The flow.
     pub flow: FlowId,
+    /// Deletes the flow although its retention is not over: its namespace is deleted.
+    pub at_once: bool,
 }
 
 impl ForgetFlow {
@@ -200,7 +202,7 @@ impl Rule for ForgetFlow {
     /// Deletes a chunk of members, and the flow itself with the last chunk.
     fn decide(&self, work: &mut Work) -> Option<Forgotten> {
         let flow = work.find_flow(self.flow)?.clone();
-        let due = flow.delete_at().is_some_and(|at| at <= work.now());
+        let due = self.at_once || flow.delete_at().is_some_and(|at| at <= work.now());
         if !due || flow.state == FlowState::Running || work.counts(&flow).live() != 0 {
             return None;
         }

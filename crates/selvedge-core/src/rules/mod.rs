@@ -4,6 +4,7 @@
 //! operation changes nothing.
 
 pub mod api_key;
+pub mod bulk_job;
 mod carried;
 pub mod children;
 pub mod claim;

@@ -203,6 +203,7 @@ impl Work {
             waitpoints,
             token_keys,
             api_keys,
+            bulk_jobs,
             found,
         } = rows;
         if !self.stopped {
@@ -247,6 +248,7 @@ impl Work {
         }
         self.records.load(signals, steps, waitpoints, token_keys, found.records);
         self.records.load_api_keys(api_keys);
+        self.records.load_bulk_jobs(bulk_jobs);
         self.gates.load(asked, gates, found.held);
     }
 

@@ -1,17 +1,18 @@
-//! The signals, steps, waitpoints, token keys and API keys of one transaction.
+//! The signals, steps, waitpoints, token keys, API keys and bulk jobs of one transaction.
 //!
 //! Every change to a record comes with a change of its execution through [`Work::apply`], which raises the execution's
 //! version.
 
 use super::Work;
 use crate::api_key::{ApiKey, ApiKeyId};
+use crate::bulk_job::{BulkJob, BulkJobId};
 use crate::table::{Entries, Table};
 use crate::token::{TokenKey, TokenKeyId};
 use crate::waitpoint::WaitpointState;
 use crate::{Changes, ExecutionId, Name, Signal, Step, Timestamp, Waitpoint, WaitpointId};
 use std::collections::{BTreeMap, HashSet};
 
-/// The signals, steps and waitpoints of executions, the token keys, and the API keys.
+/// The signals, steps and waitpoints of executions, the token keys, the API keys, and the bulk jobs.
 #[derive(Debug)]
 pub(super) struct Records {
     /// Executions whose steps and signals are all loaded.
@@ -23,6 +24,7 @@ pub(super) struct Records {
     waitpoints: Table<Waitpoint>,
     token_keys: Table<TokenKey>,
     api_keys: Table<ApiKey>,
+    bulk_jobs: Table<BulkJob>,
 }
 
 impl Default for Records {
@@ -35,6 +37,7 @@ impl Default for Records {
             waitpoints: Table::ordered(),
             token_keys: Table::ordered(),
             api_keys: Table::default(),
+            bulk_jobs: Table::default(),
         }
     }
 }
@@ -80,6 +83,13 @@ impl Records {
         }
     }
 
+    /// Adds loaded bulk jobs.
+    pub fn load_bulk_jobs(&mut self, bulk_jobs: Vec<BulkJob>) {
+        for job in bulk_jobs {
+            self.bulk_jobs.load(job);
+        }
+    }
+
     /// Drops the record of a deleted execution: an execution that is inserted with the same id in this transaction
     /// starts without one.
     pub fn forget(&mut self, id: ExecutionId) {
@@ -102,6 +112,7 @@ impl Records {
         let Entries { written, removed } = self.token_keys.into_entries();
         changes.token_keys = Entries { written, removed };
         changes.api_keys = self.api_keys.into_written();
+        changes.bulk_jobs = self.bulk_jobs.into_entries();
     }
 }
 
@@ -194,6 +205,21 @@ impl Work {
     /// Writes an API key.
     pub fn put_api_key(&mut self, key: ApiKey) {
         self.records.api_keys.put(key);
+    }
+
+    /// Returns a bulk job, if it is loaded.
+    pub fn bulk_job(&self, id: BulkJobId) -> Option<&BulkJob> {
+        self.records.bulk_jobs.get(&id)
+    }
+
+    /// Writes a bulk job.
+    pub fn put_bulk_job(&mut self, job: BulkJob) {
+        self.records.bulk_jobs.put(job);
+    }
+
+    /// Deletes a bulk job.
+    pub fn remove_bulk_job(&mut self, id: BulkJobId) {
+        self.records.bulk_jobs.delete(&id);
     }
 
     /// Deletes a token key.

@@ -2,6 +2,7 @@
 //! columns.
 
 use crate::api_key::{ApiKey, ApiKeyId};
+use crate::bulk_job::{BulkJob, BulkJobId};
 use crate::gate::{Gate, GateId};
 use crate::outbox::{OutboxName, OutboxRow};
 use crate::rows::{KeyName, KeyRow, Payload, ResultChange};
@@ -143,6 +144,15 @@ impl Row for ApiKey {
     type Extra = ();
 
     fn key(&self) -> ApiKeyId {
+        self.id
+    }
+}
+
+impl Row for BulkJob {
+    type Key = BulkJobId;
+    type Extra = ();
+
+    fn key(&self) -> BulkJobId {
         self.id
     }
 }

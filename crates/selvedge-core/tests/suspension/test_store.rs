@@ -305,7 +305,18 @@ impl TestStore {
         let [worker, instance] = ["worker", "instance"].map(Name::trusted);
         let (max, ttl_ms, call_key, handed_only) = (1, 60_000, None, false);
         let (incarnation, life) = (None, None);
-        let claim = Claim { scope, worker, instance, incarnation, max, ttl_ms, call_key, handed_only, life };
+        let claim = Claim {
+            scope,
+            worker,
+            instance,
+            incarnation,
+            max,
+            ttl_ms,
+            call_key,
+            across: vec![],
+            handed_only,
+            life,
+        };
         self.run(&claim).expect("it is accepted").claimed.pop().expect("an execution is waiting")
     }
 

@@ -77,13 +77,19 @@ impl CommitEffects {
         notification.sessions.dedup();
         let live_due = rows().filter(|row| row.state.outcome().is_none()).filter_map(|row| row.due());
         let gates_due = changes.gates.written().filter_map(|gate| gate.due_at);
+        let jobs_due = changes.bulk_jobs.written.iter().map(|job| job.due_at);
         let ended_attempts = changes.events.iter().filter(|event| attempt_end(&event.fact).is_some());
         CommitEffects {
             notification,
             ended_attempts: ended_attempts.filter_map(|event| event.execution).collect(),
             leased: rows().filter(|row| matches!(row.state, State::Active(_))).cloned().collect(),
             outbox: changes.outbox.written.clone(),
-            next_due: live_due.map(|due| due.at).chain(gates_due).min().map(|at| (at, summary.now)),
+            next_due: live_due
+                .map(|due| due.at)
+                .chain(gates_due)
+                .chain(jobs_due)
+                .min()
+                .map(|at| (at, summary.now)),
             observations,
             spans,
         }

@@ -31,7 +31,7 @@ pub struct ApiKeyDraft {
 pub type CreatedApiKey = (ApiKey, Option<KeyText>);
 
 impl KeyedCalls<'_> {
-    /// Creates an API key. Its namespaces are created if they do not exist. The key itself is in the answer of the first
+    /// Creates an API key. Its namespaces are created if they do not exist or were deleted. The key itself is in the answer of the first
     /// call only: it is not kept.
     pub async fn create_api_key(
         &self,
@@ -41,7 +41,7 @@ impl KeyedCalls<'_> {
         let name = Name::parse("/name", &draft.name, NAME_LIMIT)?;
         let namespaces = check_namespaces(draft.role, &draft.namespaces)?;
         for namespace in namespaces.iter().filter(|name| name.as_str() != EVERY_NAMESPACE) {
-            self.namespace.engine().namespace(namespace).await?;
+            self.namespace.engine().namespace(namespace).await?.create_again().await?;
         }
         let mut random = [0; RANDOM_BYTES];
         getrandom::fill(&mut random)

@@ -259,7 +259,7 @@ impl Namespace {
 
     /// Adds what the store needs for a filter on the state waiting: the classes, by which the store finds waiting
     /// executions, and the classes of paused lanes, if the filter tells waiting executions from held ones.
-    async fn with_paused_lanes(&self, filter: &Filter) -> Result<Filter, Error> {
+    pub(super) async fn with_paused_lanes(&self, filter: &Filter) -> Result<Filter, Error> {
         let mut filter = filter.clone();
         let lanes = match tells_paused_lanes(&filter) {
             true => self.paused_lanes().await?,

@@ -1,7 +1,9 @@
 //! The handle of a namespace, and its calls by subject: one file per subject.
 
 mod api_keys;
+mod bulk_jobs;
 mod claims;
+mod deletion;
 mod events;
 mod executions;
 mod explain;
@@ -24,7 +26,9 @@ mod submissions;
 mod workers;
 
 pub use api_keys::{ApiKeyDraft, CreatedApiKey};
+pub use bulk_jobs::BulkJobDraft;
 pub use claims::{ClaimResult, ClaimWait};
+pub use deletion::MARK_NOTICED_MS;
 pub use events::{EventFilter, EventPage, From, PublicEvent};
 pub(crate) use events::{EventSelection, FactPlace, LogPage};
 pub use executions::{Ended, HeldReason, Spent, View};

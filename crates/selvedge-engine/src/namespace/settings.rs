@@ -52,7 +52,7 @@ impl Namespace {
 
     /// Returns settings that may be some time old. Only the first call of a namespace waits for the store: a later one that
     /// finds them old lets them be read in the background.
-    async fn known_settings(&self) -> Result<NamespaceSettings, Error> {
+    pub(super) async fn known_settings(&self) -> Result<NamespaceSettings, Error> {
         let registry = &self.inner().registry;
         let Some(known) = registry.settings_since(self.id(), None) else { return self.settings().await };
         let since = Instant::now().checked_sub(REFRESHED_AFTER);

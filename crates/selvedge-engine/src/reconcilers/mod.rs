@@ -7,6 +7,7 @@
 
 mod attempt_timeout;
 mod budget_reset;
+mod bulk_jobs;
 mod delay_promoter;
 mod dependency;
 mod edge_cancel_dispatcher;
@@ -15,6 +16,7 @@ mod execution_deadline;
 mod gate_release;
 mod lease_expiry;
 mod log_window;
+mod namespace_deletion;
 mod retention;
 mod rollup_window;
 mod runtime;
@@ -58,6 +60,7 @@ fn all() -> Vec<Arc<dyn Reconciler>> {
         Arc::new(edge_cancel_reconciler::EDGE_CANCEL_RECONCILER),
         Arc::new(worker_liveness::WorkerLiveness),
         Arc::new(retention::Retention),
+        Arc::new(bulk_jobs::BulkJobs),
         Arc::new(log_window::LogWindow),
         Arc::new(rollup_window::RollupWindow),
         Arc::new(unused_classes::UnusedClasses),

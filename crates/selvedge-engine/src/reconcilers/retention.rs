@@ -89,7 +89,7 @@ async fn delete_flows(context: &ReconcilerContext, until: Instant) -> Result<Tal
                     remaining,
                     |flow| context.scope.covers(flow.namespace, &flow.tags),
                     |flow| RowId::Flow(flow.flow),
-                    |flow| ForgetFlow { flow: flow.flow },
+                    |flow| ForgetFlow { flow: flow.flow, at_once: false },
                     |forgotten| {
                         if let Some(Forgotten { flow, goes_on: true }) = forgotten {
                             lock(&unfinished).insert(flow);

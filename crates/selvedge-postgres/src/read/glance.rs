@@ -224,6 +224,7 @@ struct Found {
     registered: Vec<i64>,
     begun: Option<Micros>,
     registered_upto: Option<Micros>,
+    bulk_jobs: Option<Micros>,
 }
 
 impl Found {
@@ -242,6 +243,7 @@ impl Found {
             registered: row.get(9),
             begun: row.get(10),
             registered_upto: row.get(11),
+            bulk_jobs: row.get(12),
         }
     }
 }
@@ -319,6 +321,7 @@ impl PostgresStore {
             flows: first_of(FlowDue::ALL, found.flows),
             stale: found.keys.is_some() || found.frames.is_some(),
             gates: found.gates.map(Micros::time),
+            bulk_jobs: found.bulk_jobs.map(Micros::time),
             lanes: found.lanes,
             newest_class: found.newest_class,
         })

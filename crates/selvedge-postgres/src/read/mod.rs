@@ -1,6 +1,6 @@
 //! Everything outside of transactions: reads, scans and interning.
 
-mod due;
+pub mod due;
 mod executions;
 mod flows;
 pub mod glance;

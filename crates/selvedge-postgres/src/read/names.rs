@@ -5,7 +5,7 @@ use crate::row;
 use crate::{PostgresStore, sql};
 use selvedge_core::class::USED_EVERY_MS;
 use selvedge_core::{Class, ClassId, Name, NamespaceId};
-use selvedge_store::{Error, NamespaceSettings};
+use selvedge_store::{Deletion, Error, NamespaceSettings};
 use std::collections::BTreeSet;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -40,6 +40,7 @@ impl PostgresStore {
             suspension_timeout_ms: row.get(0),
             retention_ms: row.get(1),
             weight: row.get::<_, Option<i32>>(2).map(|weight| weight as u32),
+            deletion: row.get::<_, Option<&str>>(3).map(Deletion::decode),
         });
         Ok(settings.unwrap_or_default())
     }
@@ -49,11 +50,21 @@ impl PostgresStore {
         namespace: NamespaceId,
         settings: NamespaceSettings,
     ) -> Result<(), Error> {
-        let NamespaceSettings { suspension_timeout_ms, retention_ms, weight } = settings;
-        let weight = weight.map(|weight| weight as i32);
-        let parameters: [&(dyn ToSql + Sync); 4] =
-            [&namespace.0, &suspension_timeout_ms, &retention_ms, &weight];
+        let NamespaceSettings { suspension_timeout_ms, retention_ms, weight, deletion } = settings;
+        let (weight, deletion) = (weight.map(|weight| weight as i32), deletion.map(Deletion::encode));
+        let parameters: [&(dyn ToSql + Sync); 5] =
+            [&namespace.0, &suspension_timeout_ms, &retention_ms, &weight, &deletion];
         self.execute(&sql::NAMESPACES_UPDATE, &parameters).await.map(drop)
+    }
+
+    /// Deletes rows of a namespace that has no executions and no flows.
+    pub(crate) async fn delete_rest_of_namespace(
+        &self,
+        namespace: NamespaceId,
+        limit: u32,
+    ) -> Result<u64, Error> {
+        let rows = self.query(&sql::NAMESPACES_DELETE_REST, &[&namespace.0, &i64::from(limit)]).await?;
+        Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0) as u64))
     }
 
     /// The lock on the table makes the numbers of classes visible in order.

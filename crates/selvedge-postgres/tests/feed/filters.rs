@@ -22,12 +22,16 @@ use selvedge_engine::core::step::StepKind;
 use selvedge_engine::core::submission::When;
 use selvedge_engine::core::suspension::{Condition, OnTimeout, WaitDraft};
 use selvedge_engine::core::{Draft, ExecutionId, Fact, Name, Policy, Role};
-use selvedge_engine::{ApiKeyDraft, EventFilter, From, Notice, Options, PublicEvent, Subscription};
+use selvedge_engine::{
+    ApiKeyDraft, BulkJobDraft, EventFilter, From, Notice, Options, PublicEvent, Subscription,
+};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Types of events about a worker, a key, a gate or all tokens. Only executions and flows have tags.
-const UNTAGGED: [&str; 11] = [
+const UNTAGGED: [&str; 13] = [
+    "operator.bulk_job_started",
+    "operator.bulk_job_ended",
     "key.created",
     "key.revoked",
     "lease.renewed",
@@ -126,6 +130,9 @@ async fn run_operators(server: &Server) {
         server.operate(id, action).await.expect("the action succeeds");
     }
     server.namespace.drain_worker("forgetful", &operator()).await.expect("the drain is requested");
+    let filter = server.namespace.filter(Some("nothing"), None).await.expect("the filter is made");
+    let draft = BulkJobDraft { action: Action::Replay, filter, asked: Default::default() };
+    server.namespace.keyed(None).start_bulk_job(draft, &operator()).await.expect("the job starts");
 }
 
 /// A flow that fails, is replayed, grows and ends, and one that is cancelled.
@@ -276,6 +283,8 @@ async fn an_event_of_every_type_reaches_subscribers_to_its_namespace_and_its_tag
                     | Fact::TokenKeysRotated { .. }
                     | Fact::ApiKeyCreated { .. }
                     | Fact::ApiKeyRevoked { .. }
+                    | Fact::BulkJobStarted { .. }
+                    | Fact::BulkJobEnded { .. }
                     | Fact::GateConfigured { .. }
                     | Fact::GateRemoved { .. }
                     | Fact::Spent { .. }

@@ -14,6 +14,7 @@ mod sites;
 mod throttle;
 
 pub use cache::Connection;
+pub use principal::DEFAULT_NAMESPACE;
 pub use sites::{NotLoopback, check_listen, refuse_other_sites};
 pub use throttle::AddressBlock;
 
@@ -335,6 +336,10 @@ impl FromRequestParts<AppState> for WorkerCaller {
                 (namespace, Principal::administrator().name)
             }
         };
+        if namespace.is_deleted().await? {
+            let detail = format!("the namespace {:?} was deleted", namespace.name());
+            return Err(Problem::new(Code::NotFound, detail));
+        }
         Ok(WorkerCaller::One(Caller {
             namespace,
             actor,

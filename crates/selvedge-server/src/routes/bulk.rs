@@ -73,7 +73,8 @@ pub async fn bulk(caller: Caller, body: RequestBody) -> HandlerResult {
     }))
 }
 
-fn read_action(mut fields: Fields<'_>) -> Result<Action, Refusal> {
+/// Reads an action on many executions.
+pub fn read_action(mut fields: Fields<'_>) -> Result<Action, Refusal> {
     let kind = fields.text("type")?;
     let action = match fields.require("type", kind)?.as_str() {
         "cancel" => read_cancel(&mut fields)?,
@@ -101,7 +102,7 @@ fn read_ids(fields: &Fields<'_>, ids: &[String]) -> Result<Vec<ExecutionId>, Ref
 
 /// Reads a filter with the names of lists; `tag` is a list. An empty filter is refused: a program that lost its conditions
 /// must not act on every execution.
-fn read_filter(mut fields: Fields<'_>) -> Result<RawFilter, Refusal> {
+pub fn read_filter(mut fields: Fields<'_>) -> Result<RawFilter, Refusal> {
     let tags = fields.texts("tag")?.unwrap_or_default();
     let filter = RawFilter::take("/filter", tags, |name| fields.text(name))?;
     let pointer = fields.own_pointer().to_owned();

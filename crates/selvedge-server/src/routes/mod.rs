@@ -2,6 +2,7 @@
 
 mod budgets;
 mod bulk;
+mod bulk_jobs;
 mod events;
 mod executions;
 mod flows;
@@ -82,6 +83,7 @@ pub fn all_routes() -> Routes {
         .get("/metrics", Administer, metrics::metrics)
         .merge(execution_routes())
         .merge(waitpoint_routes())
+        .merge(bulk_job_routes())
         .merge(flow_routes())
         .merge(worker_routes())
         .merge(gate_routes())
@@ -120,6 +122,14 @@ fn execution_routes() -> Routes {
         .post("/v1/executions/{id}/resume", Operate, operators::resume)
 }
 
+fn bulk_job_routes() -> Routes {
+    Routes::new()
+        .get("/v1/bulk-jobs", Read, bulk_jobs::list)
+        .post("/v1/bulk-jobs", Operate, bulk_jobs::start)
+        .get("/v1/bulk-jobs/{id}", Read, bulk_jobs::get)
+        .delete("/v1/bulk-jobs/{id}", Operate, bulk_jobs::stop)
+}
+
 fn waitpoint_routes() -> Routes {
     Routes::new()
         .get("/v1/waitpoints", Read, waitpoints::list_all)
@@ -139,6 +149,7 @@ fn admin_routes() -> Routes {
         .get("/v1/admin/namespaces", Administer, namespaces::list)
         .get("/v1/admin/namespaces/{name}", Administer, namespaces::get)
         .put("/v1/admin/namespaces/{name}", Administer, namespaces::put)
+        .delete("/v1/admin/namespaces/{name}", Administer, namespaces::delete)
         .get("/v1/admin/waitpoint-keys", Administer, waitpoints::list_keys)
         .post("/v1/admin/waitpoint-keys/rotate", Administer, waitpoints::rotate_keys)
 }

@@ -1,15 +1,17 @@
 //! Namespaces and their settings. The path names the namespace, which only its administrators may do.
 
-use crate::auth::Caller;
-use crate::routes::HandlerResult;
+use crate::auth::{Caller, DEFAULT_NAMESPACE};
+use crate::routes::{HandlerResult, bulk_jobs};
 use crate::wire::body::RequestBody;
 use crate::wire::json::{self, Object};
 use crate::wire::paging::{NamePage, name_cursor};
 use crate::wire::path::PathName;
+use crate::wire::problem::{Code, Problem};
 use crate::wire::query::Query;
 use axum::http::StatusCode;
 use selvedge_core::Refusal;
-use selvedge_engine::store::NamespaceSettings;
+use selvedge_engine::Namespace;
+use selvedge_engine::store::{Deletion, NamespaceSettings};
 
 /// `GET /v1/admin/namespaces`: ordered by name.
 pub async fn list(caller: Caller, query: Query) -> HandlerResult {
@@ -17,14 +19,19 @@ pub async fn list(caller: Caller, query: Query) -> HandlerResult {
     let mut namespaces = caller.namespace.engine().list_namespaces().await?;
     namespaces.retain(|one| after.as_ref().is_none_or(|after| one.name().as_str() > after.as_str()));
     namespaces.retain(|one| caller.check_namespace(one.name()).is_ok());
-    let more = namespaces.len() > limit as usize;
-    namespaces.truncate(limit as usize);
-    let last = namespaces.last().filter(|_| more).map(|last| name_cursor(last.name()));
-    let mut items = Vec::with_capacity(namespaces.len());
+    let mut items = Vec::new();
     for namespace in namespaces {
         let settings = namespace.settings().await?;
-        items.push((namespace, settings));
+        if settings.deletion != Some(Deletion::Done) {
+            items.push((namespace, settings));
+        }
+        if items.len() > limit as usize {
+            break;
+        }
     }
+    let more = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let last = items.last().filter(|_| more).map(|(last, _)| name_cursor(last.name()));
     Ok(json::page(&items, last, |out, (namespace, settings)| {
         json::object(out, |object| write(object, namespace.name(), *settings));
     }))
@@ -33,13 +40,36 @@ pub async fn list(caller: Caller, query: Query) -> HandlerResult {
 /// `GET /v1/admin/namespaces/{name}`
 pub async fn get(caller: Caller, PathName(name): PathName, query: Query) -> HandlerResult {
     query.finish()?;
-    caller.check_namespace(&name)?;
-    let engine = caller.namespace.engine();
-    if !engine.has_namespace(&name).await? {
-        return Err(Refusal::NotFound { what: "namespace".into(), id: name }.into());
-    }
-    let settings = engine.namespace(&name).await?.settings().await?;
+    let (_, settings) = find(&caller, &name).await?;
     Ok(json::response(StatusCode::OK, |object| write(object, &name, settings)))
+}
+
+/// Returns a namespace that exists, with its settings.
+async fn find(caller: &Caller, name: &str) -> Result<(Namespace, NamespaceSettings), Problem> {
+    caller.check_namespace(name)?;
+    let engine = caller.namespace.engine();
+    let missing = || Refusal::NotFound { what: "namespace".into(), id: name.into() };
+    if !engine.has_namespace(name).await? {
+        return Err(missing().into());
+    }
+    let namespace = engine.namespace(name).await?;
+    let settings = namespace.settings().await?;
+    match settings.deletion {
+        Some(Deletion::Done) => Err(missing().into()),
+        Some(Deletion::Running(_)) | None => Ok((namespace, settings)),
+    }
+}
+
+/// `DELETE /v1/admin/namespaces/{name}`: deletes the namespace with everything in it, as a bulk job.
+pub async fn delete(caller: Caller, PathName(name): PathName, query: Query) -> HandlerResult {
+    query.finish()?;
+    let (namespace, _) = find(&caller, &name).await?;
+    if name == DEFAULT_NAMESPACE {
+        let detail = "the namespace default cannot be deleted; servers without keys need it";
+        return Err(Problem::new(Code::WrongState, detail));
+    }
+    let job = caller.namespace.delete_namespace(&namespace, &caller.actor).await?;
+    Ok(json::response(StatusCode::ACCEPTED, |object| bulk_jobs::write(object, &job)))
 }
 
 /// `PUT /v1/admin/namespaces/{name}`: creates the namespace or replaces its settings.
@@ -49,16 +79,23 @@ pub async fn put(caller: Caller, PathName(name): PathName, body: RequestBody) ->
         suspension_timeout_ms: fields.integer("suspension_timeout_ms")?,
         retention_ms: fields.integer("retention_ms")?,
         weight: fields.count("weight")?,
+        deletion: None,
     };
     fields.finish()?;
     settings.check()?;
     caller.check_namespace(&name)?;
     let engine = caller.namespace.engine();
-    let status = match engine.has_namespace(&name).await? {
-        true => StatusCode::OK,
-        false => StatusCode::CREATED,
+    let existed = engine.has_namespace(&name).await?;
+    let namespace = engine.namespace(&name).await?;
+    let status = match namespace.settings().await?.deletion {
+        None if existed => StatusCode::OK,
+        None | Some(Deletion::Done) => StatusCode::CREATED,
+        Some(Deletion::Running(job)) => {
+            let detail = format!("bulk job {job} deletes the namespace {name:?}; wait until it has ended");
+            return Err(Problem::new(Code::WrongState, detail));
+        }
     };
-    engine.namespace(&name).await?.set_settings(settings).await?;
+    namespace.set_settings(settings).await?;
     Ok(json::response(status, |object| write(object, &name, settings)))
 }
 
@@ -67,4 +104,5 @@ fn write(object: &mut Object<'_>, name: &str, settings: NamespaceSettings) {
     object.value("suspension_timeout_ms", &settings.suspension_timeout_ms);
     object.value("retention_ms", &settings.retention_ms);
     object.value("weight", &settings.weight.unwrap_or(1));
+    object.value("deleting", &settings.deletion.is_some());
 }

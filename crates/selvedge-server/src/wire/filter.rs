@@ -9,6 +9,8 @@ use selvedge_core::state::StateName;
 use selvedge_core::submission::TAGS_LIMIT;
 use selvedge_core::{FlowId, Outcome, Refusal, Timestamp};
 use selvedge_engine::Namespace;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// The longest text that is searched for in errors, in bytes.
@@ -58,20 +60,27 @@ impl RawFilter {
 
     /// Reports whether the filter has no condition.
     pub fn is_empty(&self) -> bool {
+        self.asked().is_empty()
+    }
+
+    /// Returns the conditions as the caller wrote them.
+    pub fn asked(&self) -> BTreeMap<String, Value> {
         let texts = [
-            &self.lane,
-            &self.kind,
-            &self.state,
-            &self.outcome,
-            &self.flow,
-            &self.worker,
-            &self.error,
-            &self.submitted_after,
-            &self.submitted_before,
-            &self.ended_after,
-            &self.ended_before,
+            ("lane", &self.lane),
+            ("kind", &self.kind),
+            ("state", &self.state),
+            ("outcome", &self.outcome),
+            ("flow", &self.flow),
+            ("worker", &self.worker),
+            ("error", &self.error),
+            ("submitted_after", &self.submitted_after),
+            ("submitted_before", &self.submitted_before),
+            ("ended_after", &self.ended_after),
+            ("ended_before", &self.ended_before),
         ];
-        self.tags.is_empty() && texts.iter().all(|text| text.is_none())
+        let given = texts.into_iter().filter_map(|(name, text)| Some((name, Value::from(text.clone()?))));
+        let tags = (!self.tags.is_empty()).then(|| ("tag", Value::from(self.tags.clone())));
+        given.chain(tags).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// Checks the fields and resolves them to a filter of `namespace`.

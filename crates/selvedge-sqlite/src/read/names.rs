@@ -6,7 +6,7 @@ use crate::sql;
 use rusqlite::{Connection, OptionalExtension, params};
 use selvedge_core::class::USED_EVERY_MS;
 use selvedge_core::{Class, ClassId, Name, NamespaceId, Timestamp};
-use selvedge_store::NamespaceSettings;
+use selvedge_store::{Deletion, NamespaceSettings};
 use std::collections::{BTreeMap, HashSet};
 
 /// The number of executions per namespace that a removal of classes looks at for the classes they refer to.
@@ -37,6 +37,7 @@ pub fn settings(connection: &Connection, namespace: NamespaceId) -> rusqlite::Re
                 suspension_timeout_ms: row.get(0)?,
                 retention_ms: row.get(1)?,
                 weight: row.get(2)?,
+                deletion: row.get::<_, Option<String>>(3)?.as_deref().map(Deletion::decode),
             })
         })
         .optional()?;
@@ -49,9 +50,27 @@ pub fn configure(
     namespace: NamespaceId,
     settings: NamespaceSettings,
 ) -> rusqlite::Result<()> {
-    let NamespaceSettings { suspension_timeout_ms, retention_ms, weight } = settings;
+    let NamespaceSettings { suspension_timeout_ms, retention_ms, weight, deletion } = settings;
     let mut statement = connection.prepare_cached(&sql::NAMESPACES_UPDATE)?;
-    statement.execute(params![namespace.0, suspension_timeout_ms, retention_ms, weight]).map(drop)
+    let deletion = deletion.map(Deletion::encode);
+    statement.execute(params![namespace.0, suspension_timeout_ms, retention_ms, weight, deletion]).map(drop)
+}
+
+/// Deletes up to `limit` rows of each kind of a namespace that has no executions and no flows, and returns how many.
+pub fn delete_rest(connection: &Connection, namespace: NamespaceId, limit: u32) -> rusqlite::Result<u64> {
+    let statements: [&str; 6] = [
+        &sql::NAMESPACES_DELETE_LEDGER,
+        &sql::NAMESPACES_DELETE_GATES,
+        &sql::NAMESPACES_DELETE_KEYS,
+        &sql::NAMESPACES_DELETE_SESSIONS,
+        &sql::NAMESPACES_DELETE_ROLLUPS,
+        &sql::NAMESPACES_DELETE_BULK_JOBS,
+    ];
+    let mut deleted = 0;
+    for statement in statements {
+        deleted += connection.prepare_cached(statement)?.execute(params![namespace.0, limit])? as u64;
+    }
+    Ok(deleted)
 }
 
 /// Returns the ids of classes, which are inserted where they do not exist, and records their use.

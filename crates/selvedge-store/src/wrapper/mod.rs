@@ -9,6 +9,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
+use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
@@ -243,6 +244,31 @@ pub trait StoreWrapper: Send + Sync + 'static {
     /// See [`Store::api_keys`].
     async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
         self.inner().api_keys(after, limit).await
+    }
+
+    /// See [`Store::delete_rest_of_namespace`].
+    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error> {
+        self.inner().delete_rest_of_namespace(namespace, limit).await
+    }
+
+    /// See [`Store::bulk_job`].
+    async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
+        self.inner().bulk_job(id).await
+    }
+
+    /// See [`Store::bulk_jobs`].
+    async fn bulk_jobs(
+        &self,
+        namespace: NamespaceId,
+        after: Option<BulkJobId>,
+        limit: u32,
+    ) -> Result<Vec<BulkJob>, Error> {
+        self.inner().bulk_jobs(namespace, after, limit).await
+    }
+
+    /// See [`Store::due_bulk_jobs`].
+    async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
+        self.inner().due_bulk_jobs(scope, limit).await
     }
 
     /// See [`Store::touch_api_keys`].

@@ -7,6 +7,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use selvedge_core::api_key::{ApiKey, ApiKeyId, KeyDigest};
+use selvedge_core::bulk_job::{BulkJob, BulkJobId};
 use selvedge_core::filter::{Filter, ListPosition, Payloads};
 use selvedge_core::flow::{FlowFilter, FlowListPosition, FlowState};
 use selvedge_core::gate::{Gate, GateId, GateKind, GateName, LedgerEntry};
@@ -212,6 +213,28 @@ impl<T: StoreWrapper> Store for T {
 
     async fn api_keys(&self, after: Option<ApiKeyId>, limit: u32) -> Result<Vec<ApiKey>, Error> {
         observed(self, "api_keys", StoreWrapper::api_keys(self, after, limit)).await
+    }
+
+    async fn delete_rest_of_namespace(&self, namespace: NamespaceId, limit: u32) -> Result<u64, Error> {
+        let deleting = StoreWrapper::delete_rest_of_namespace(self, namespace, limit);
+        observed(self, "delete_rest_of_namespace", deleting).await
+    }
+
+    async fn bulk_job(&self, id: BulkJobId) -> Result<Option<BulkJob>, Error> {
+        observed(self, "bulk_job", StoreWrapper::bulk_job(self, id)).await
+    }
+
+    async fn bulk_jobs(
+        &self,
+        namespace: NamespaceId,
+        after: Option<BulkJobId>,
+        limit: u32,
+    ) -> Result<Vec<BulkJob>, Error> {
+        observed(self, "bulk_jobs", StoreWrapper::bulk_jobs(self, namespace, after, limit)).await
+    }
+
+    async fn due_bulk_jobs(&self, scope: &ReconcilerScope, limit: u32) -> Result<Vec<BulkJob>, Error> {
+        observed(self, "due_bulk_jobs", StoreWrapper::due_bulk_jobs(self, scope, limit)).await
     }
 
     async fn touch_api_keys(&self, ids: &[ApiKeyId]) -> Result<(), Error> {

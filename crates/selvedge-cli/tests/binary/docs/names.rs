@@ -262,6 +262,9 @@ fn every_field_of_a_response_is_documented() {
     responses.push(call(&format!("executions/{id}/signals"), json!({"name": "s"})));
     responses.push(call(&format!("executions/{id}/cancel"), json!({"if_version": 0})));
 
+    let job = call("bulk-jobs", json!({"action": {"type": "replay"}, "filter": {"lane": "none"}}));
+    let job = text(&job["id"]);
+
     for endpoint in endpoints() {
         let Some(path) = endpoint.strip_prefix("GET /v1/").filter(|path| !path.ends_with("/tail")) else {
             continue;
@@ -269,6 +272,7 @@ fn every_field_of_a_response_is_documented() {
         let id = match path.split('/').next() {
             Some("flows") => &flow,
             Some("waitpoints") => &waitpoint,
+            Some("bulk-jobs") => &job,
             _ => &id,
         };
         let path = path.replace("{id}", id).replace("{name}", "n");

@@ -41,6 +41,7 @@ pub fn requests() -> Vec<Request> {
         request("POST /v1/executions", submission, submission_objects),
         request("POST /v1/executions", fixed, &["/retry/backoff"]),
         request("POST /v1/executions/batch", json!({"executions": []}), &[""]),
+        request("POST /v1/bulk-jobs", json!({"action": {"type": "replay"}, "all": true}), &[""]),
         request("POST /v1/executions/bulk", cancel, &["", "/action"]),
         request("POST /v1/executions/bulk", reschedule, &["/action"]),
         request("POST /v1/executions/bulk", by_filter, &["/filter"]),

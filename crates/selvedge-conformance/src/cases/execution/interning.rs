@@ -182,8 +182,12 @@ pub async fn the_settings_of_a_namespace_are_its_own_and_have_defaults(harness: 
         other.store.configure_namespace(other.namespace, settings).await.expect("settings are stored");
     };
     assert_eq!(read(&other).await, NamespaceSettings::default());
-    let settings =
-        NamespaceSettings { suspension_timeout_ms: Some(5_000), retention_ms: Some(6_000), weight: Some(7) };
+    let settings = NamespaceSettings {
+        suspension_timeout_ms: Some(5_000),
+        retention_ms: Some(6_000),
+        weight: Some(7),
+        deletion: None,
+    };
     set(settings).await;
     assert_eq!((read(&other).await, read(harness).await), (settings, NamespaceSettings::default()));
     set(NamespaceSettings::default()).await;

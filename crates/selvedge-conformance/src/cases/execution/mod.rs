@@ -1,6 +1,7 @@
 //! Single executions: submission, claims, leases, keys, the event log, history, streams and lists.
 
 pub mod api_keys;
+pub mod bulk_jobs;
 pub mod claims;
 pub mod due;
 pub mod events;

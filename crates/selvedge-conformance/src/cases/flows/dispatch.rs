@@ -381,7 +381,7 @@ pub async fn a_deletion_leaves_no_outbox_row_that_cannot_be_dispatched(harness: 
     flow.fail("a").await;
     let row = flow.left("a", OutboxKind::Edges).await.expect("the outbox has its row");
     harness.run(selvedge_core::rules::flow::SettleFlow { flow: flow.id }).await;
-    let deleted = harness.run(selvedge_core::rules::flow::ForgetFlow { flow: flow.id }).await;
+    let deleted = harness.run(selvedge_core::rules::flow::ForgetFlow { flow: flow.id, at_once: false }).await;
     assert!(deleted.is_some_and(|deleted| !deleted.goes_on));
     assert!(flow.find().await.is_none());
     assert_eq!(harness.dispatch(&row).await, Dispatched::Nothing);

@@ -20,7 +20,7 @@ async fn due(harness: &Harness) -> Vec<FlowId> {
 }
 
 async fn delete(harness: &Harness, flow: FlowId) -> Option<bool> {
-    harness.run(ForgetFlow { flow }).await.map(|deleted| deleted.goes_on)
+    harness.run(ForgetFlow { flow, at_once: false }).await.map(|deleted| deleted.goes_on)
 }
 
 pub async fn a_member_is_not_deleted_before_its_flow(harness: &Harness) {

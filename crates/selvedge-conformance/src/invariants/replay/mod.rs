@@ -177,6 +177,8 @@ impl Replay {
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
+            | Fact::BulkJobStarted { .. }
+            | Fact::BulkJobEnded { .. }
             | Fact::GateConfigured { .. }
             | Fact::GateRemoved { .. }
             | Fact::Spent { .. }
@@ -261,6 +263,8 @@ impl Replay {
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
+            | Fact::BulkJobStarted { .. }
+            | Fact::BulkJobEnded { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }
@@ -352,6 +356,8 @@ impl Replay {
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
             | Fact::ApiKeyRevoked { .. }
+            | Fact::BulkJobStarted { .. }
+            | Fact::BulkJobEnded { .. }
             | Fact::Held { .. }
             | Fact::Admitted { .. }
             | Fact::GateConfigured { .. }

@@ -193,7 +193,9 @@ impl Recorded {
             | Fact::FlowCancelRequested { .. }
             | Fact::TokenKeysRotated { .. }
             | Fact::ApiKeyCreated { .. }
-            | Fact::ApiKeyRevoked { .. } => vec![],
+            | Fact::ApiKeyRevoked { .. }
+            | Fact::BulkJobStarted { .. }
+            | Fact::BulkJobEnded { .. } => vec![],
         }
     }
 

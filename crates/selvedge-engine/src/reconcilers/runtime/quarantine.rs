@@ -2,6 +2,7 @@
 //! are given up.
 
 use crate::sync::lock;
+use selvedge_core::bulk_job::BulkJobId;
 use selvedge_core::outbox::OutboxName;
 use selvedge_core::{ExecutionId, FlowId, GateId};
 use std::collections::HashMap;
@@ -26,6 +27,8 @@ pub enum RowId {
     Gate(GateId),
     /// An outbox row.
     Outbox(OutboxName),
+    /// A bulk job.
+    BulkJob(BulkJobId),
 }
 
 /// The quarantined rows: the end of the pause, and its length.

@@ -1,5 +1,5 @@
 -- Returns the settings of a namespace.
 -- Locks: none. Index: namespaces_pkey.
-select suspension_timeout_ms, retention_ms, weight
+select suspension_timeout_ms, retention_ms, weight, deletion
 from namespaces
 where id = $1

@@ -3,5 +3,6 @@
 update namespaces
 set suspension_timeout_ms = $2,
   retention_ms = $3,
-  weight = $4
+  weight = $4,
+  deletion = $5
 where id = $1

@@ -5,7 +5,7 @@
 -- Parameters: $1 the lifetime of best-effort frames in milliseconds, $3 and $4 kinds of due executions with their times, $5
 -- and $6 those of the outbox, $7 and $8 those of flows, $9 the time of gates, $10 the times of keys and of frames.
 -- Locks: none. Index: executions_due, outbox_waiting and flows_due once per kind; gates_due; keys_expired; frames_old;
--- sessions_registered; classes_pkey; gates_configured.
+-- sessions_registered; classes_pkey; gates_configured; bulk_jobs_due.
 with clock as materialized (
   select
     clock_timestamp() as now,
@@ -102,4 +102,10 @@ select
       and objsubid = 1
       and granted
   ) as begun,
-  (select max(registered_at) from registered) as registered_upto
+  (select max(registered_at) from registered) as registered_upto,
+  (
+    select due_at
+    from bulk_jobs
+    order by due_at
+    limit 1
+  ) as bulk_jobs

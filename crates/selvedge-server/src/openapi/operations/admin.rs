@@ -10,10 +10,18 @@ use serde_json::json;
 const TAG: &str = "Administration";
 
 pub fn operations() -> Vec<Operation> {
-    vec![create_key(), list_keys(), revoke_key(), list_namespaces(), get_namespace(), put_namespace()]
-        .into_iter()
-        .map(|operation| operation.tag(TAG))
-        .collect()
+    vec![
+        create_key(),
+        list_keys(),
+        revoke_key(),
+        list_namespaces(),
+        get_namespace(),
+        put_namespace(),
+        delete_namespace(),
+    ]
+    .into_iter()
+    .map(|operation| operation.tag(TAG))
+    .collect()
 }
 
 fn role() -> Schema {
@@ -74,6 +82,7 @@ fn namespace() -> Schema {
         nullable("suspension_timeout_ms", integer()),
         nullable("retention_ms", integer()),
         always("weight", count()),
+        always("deleting", flag().about("True while a bulk job deletes it.")),
     ])
 }
 
@@ -101,4 +110,12 @@ fn put_namespace() -> Operation {
         .body_if_any(settings, json!({ "suspension_timeout_ms": 86_400_000 }))
         .answers(201, "The new namespace.", namespace())
         .answers(200, "The changed namespace.", namespace())
+        .also([Code::WrongState])
+}
+
+fn delete_namespace() -> Operation {
+    operation("delete", "/v1/admin/namespaces/{name}", "delete_namespace", "Delete a namespace with everything in it")
+        .about("Starts a bulk job, which is shown in the namespace of the caller. Events stay until they leave the log.")
+        .answers(202, "The bulk job.", answer(super::bulk_jobs::fields()))
+        .also([Code::NotFound, Code::WrongState])
 }

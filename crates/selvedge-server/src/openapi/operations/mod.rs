@@ -1,6 +1,7 @@
 //! The operations of the API, in files by resource as the handlers in `routes`.
 
 mod admin;
+mod bulk_jobs;
 mod events;
 mod executions;
 mod flows;
@@ -17,6 +18,7 @@ pub fn all_operations() -> Vec<Operation> {
     [
         executions::operations(),
         operators::operations(),
+        bulk_jobs::operations(),
         flows::operations(),
         workers::operations(),
         waitpoints::operations(),

@@ -103,20 +103,24 @@ fn change_of_tags() -> Vec<Field> {
     vec![optional("set", tags()), optional("remove", list(label()))]
 }
 
-fn bulk() -> Operation {
+/// Returns the schema of an action on many executions.
+pub fn bulk_action() -> Schema {
     let typed = |word: &str, fields: Vec<Field>| request([vec![always("type", only(word))], fields].concat());
-    let action = one_of(vec![
+    one_of(vec![
         typed("cancel", cancel()),
         typed("replay", Vec::new()),
         typed("priority", vec![always("priority", priority())]),
         typed("reschedule", delay()).needs_one_of(&["until_at", "delay_ms"]),
         typed("tags", change_of_tags()),
-    ]);
+    ])
+}
+
+fn bulk() -> Operation {
     let refused = answer(vec![always("id", id()), always("code", text()), always("detail", text())]);
     let body = request(vec![
-        always("action", action),
+        always("action", bulk_action()),
         optional("ids", list(id()).about("Give ids, filter or all.")),
-        optional("filter", filter().about("The names of the list's filters; tag is a list.")),
+        optional("filter", bulk_filter().about("The names of the list's filters; tag is a list.")),
         optional("all", flag().about("True for every execution of the namespace.")),
         optional("dry_run", flag().about("True to see what the action would change.")),
     ])
@@ -142,7 +146,8 @@ fn bulk() -> Operation {
         .also([Code::TooMany])
 }
 
-fn filter() -> Schema {
+/// Returns the schema of the filter of an action on many executions.
+pub fn bulk_filter() -> Schema {
     let field = |name| optional(name, text());
     let mut fields = vec![optional("tag", list(super::executions::tag_filter()))];
     fields.extend(["lane", "kind", "state", "outcome", "flow", "worker", "error"].map(field));

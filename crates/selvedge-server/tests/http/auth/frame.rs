@@ -1,7 +1,6 @@
 //! The roles as the frame of the API promises them, written down apart from the server's own table: the tests of both the
 //! library and the binary compare the server with it.
 
-use axum::http::Method;
 use selvedge_server::{Role, Route};
 use serde_json::{Value, json};
 
@@ -26,9 +25,9 @@ const SUBMIT: &[&str] = &[
 
 /// Reports whether the documented frame of the API lets a role use a route.
 pub fn is_allowed(role: Role, route: &Route) -> bool {
-    let reads = route.method == Method::GET;
+    let reads = route.method.as_str() == "GET";
     let administers = route.path.starts_with("/v1/admin") || route.path == "/metrics";
-    let submits = route.method == Method::POST && SUBMIT.contains(&route.path);
+    let submits = route.method.as_str() == "POST" && SUBMIT.contains(&route.path);
     let works = route.path.starts_with("/v1/workers");
     match role {
         Role::Admin => true,
@@ -46,7 +45,10 @@ pub fn example(route: &Route) -> (String, Value) {
     let path = path.replace("/namespaces/{name}", "/namespaces/default");
     let path = path.replace("{name}", "nothing").replace("{instance}", "nobody");
     assert!(!path.contains('{'), "{path} has a parameter that this test does not know");
-    let body =
-        if route.method == Method::GET || route.method == Method::DELETE { Value::Null } else { json!({}) };
+    let body = if route.method.as_str() == "GET" || route.method.as_str() == "DELETE" {
+        Value::Null
+    } else {
+        json!({})
+    };
     (path, body)
 }

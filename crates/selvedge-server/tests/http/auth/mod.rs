@@ -1,6 +1,7 @@
 //! API keys: their life, their roles, their namespaces, and what happens to those who have none.
 
 mod attempts;
+mod deletion;
 mod frame;
 mod keys;
 mod matrix;

@@ -70,7 +70,6 @@ async fn a_thing_of_another_namespace_is_not_found_whatever_the_call() {
     for action in ["reissue", "revoke"] {
         calls.push(("POST", format!("/v1/waitpoints/{waitpoint}/{action}"), json!({})));
     }
-    calls.push(("GET", format!("/v1/executions/{execution}/stream?tail=true"), Value::Null));
     calls.push(("POST", "/v1/workers/w/drain".into(), json!({})));
     calls.push(("DELETE", "/v1/workers/w".into(), Value::Null));
     calls.extend(READS.iter().map(|end| ("GET", format!("/v1/executions/{execution}{end}"), Value::Null)));
@@ -181,8 +180,9 @@ async fn namespaces_are_created_configured_and_listed() {
     let server = start().await;
     let put = async |body: Value| call(&server, ADMIN, "PUT", "/v1/admin/namespaces/team", body).await;
     let created = put(json!({"weight": 3, "retention_ms": 60_000})).await;
-    let expected =
-        json!({"name": "team", "suspension_timeout_ms": null, "retention_ms": 60_000, "weight": 3});
+    let expected = json!({
+        "name": "team", "suspension_timeout_ms": null, "retention_ms": 60_000, "weight": 3, "deleting": false,
+    });
     assert_eq!((created.status, created.json()), (201, expected.clone()));
     let read = call(&server, ADMIN, "GET", "/v1/admin/namespaces/team", Value::Null).await;
     assert_eq!(read.json(), expected);

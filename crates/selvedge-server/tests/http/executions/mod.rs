@@ -1,6 +1,7 @@
 //! Tests of executions: submission, idempotency keys, lists, explain, operator actions, and actions in bulk.
 
 mod bulk;
+mod bulk_jobs;
 mod explain;
 mod idempotency;
 mod lists;
