@@ -325,6 +325,7 @@ mod tests {
             idempotency_key: Some("key".into()),
             idempotency_window_ms: Some(300),
             unique_while_active: Some("unique".into()),
+            debounce: None,
             priority: -5,
             capabilities: vec!["gpu".into(), "eu".into()],
             tags: [("team".into(), "a\\b".into()), ("env".into(), "".into())].into(),

@@ -99,7 +99,7 @@ impl Tables {
             };
             self.put(Record {
                 execution: row.execution,
-                input: before.input,
+                input: row.input.unwrap_or(before.input),
                 result: match row.result {
                     ResultChange::Keep => before.result,
                     ResultChange::Set(result) => Some(result),

@@ -42,7 +42,7 @@ async fn assert_edited_node_found(message: &str, name: &str, edit: impl FnOnce(&
     let mut execution = before.clone();
     edit(&mut execution);
     let (expected_version, result) = (before.version, ResultChange::Keep);
-    let updated = vec![Updated { execution, expected_version, result, rewired: true }];
+    let updated = vec![Updated { execution, expected_version, result, rewired: true, input: None }];
     assert_found(&flow, message, Changes { executions: Guarded::updating(updated), ..Changes::default() })
         .await;
 }
@@ -234,7 +234,13 @@ async fn a_member_that_cannot_be_found_by_name_is_found() {
     let execution = Execution { priority: before.priority + 1, ..before };
     let changes = Changes {
         nodes: Entries::removing([(flow.id, Name::trusted("r"))]),
-        executions: Guarded::updating([Updated { execution, expected_version, result, rewired: false }]),
+        executions: Guarded::updating([Updated {
+            execution,
+            expected_version,
+            result,
+            rewired: false,
+            input: None,
+        }]),
         ..Changes::default()
     };
     assert_found(&flow, "cannot be found by name", changes).await;

@@ -92,7 +92,7 @@ impl SoundStore {
         let expected_version = execution.version;
         edit(&mut execution);
         let (result, rewired) = (ResultChange::Keep, false);
-        let updated = vec![Updated { execution, expected_version, result, rewired }];
+        let updated = vec![Updated { execution, expected_version, result, rewired, input: None }];
         Changes { executions: Guarded::updating(updated), ..Changes::default() }
     }
 

@@ -44,6 +44,7 @@ fn replacing(before: &Execution, execution: Execution) -> Changes {
             expected_version: before.version,
             result: ResultChange::Keep,
             rewired: false,
+            input: None,
         }]),
         ..Changes::default()
     }

@@ -62,7 +62,8 @@ async fn assert_edited_row_found(message: &str, edit: impl FnOnce(&mut Execution
     let mut execution = harness.row(id).await;
     let expected_version = execution.version;
     edit(&mut execution);
-    let updated = Updated { execution, expected_version, result: ResultChange::Keep, rewired: false };
+    let updated =
+        Updated { execution, expected_version, result: ResultChange::Keep, rewired: false, input: None };
     assert_found(
         &harness,
         message,

@@ -19,7 +19,7 @@ use crate::save_flows::{self, FlowRows};
 use crate::sql;
 use crate::streams;
 use selvedge_core::rows::{Changes, Inserted, KeyRow, ResultChange, TagEntry, Updated};
-use selvedge_core::{FlowId, Name, Session, log};
+use selvedge_core::{ExecutionId, FlowId, Name, Session, log};
 use selvedge_store::columns::{self, Fixed, Moving};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -78,6 +78,12 @@ pub async fn save_and_commit(
         .collect();
     let updated: Vec<Moving> =
         changes.executions.updated.iter().map(|row| Moving::of(&row.execution)).collect();
+    let replaced: Vec<(ExecutionId, &[u8])> = changes
+        .executions
+        .updated
+        .iter()
+        .filter_map(|row| Some((row.execution.id, row.input.as_deref()?)))
+        .collect();
     let rewired: Vec<Fixed> = changes
         .executions
         .updated
@@ -105,6 +111,9 @@ pub async fn save_and_commit(
     });
     saving.rows(&updated, &sql::EXECUTIONS_UPDATE, |columns| update(&changes.executions.updated, columns));
     saving.rows(&rewired, &sql::EXECUTIONS_REWIRE, rewire);
+    saving.rows(&replaced, &sql::EXECUTIONS_UPDATE_INPUT, |inputs| {
+        vec![column(inputs, |(id, _)| id.0), column(inputs, |(_, input)| *input)]
+    });
     saving.rows(&changes.history_pages, &sql::HISTORY_PAGES_INSERT, |pages| {
         vec![
             column(pages, |page| page.execution.0),

@@ -220,6 +220,7 @@ statements! {
     EXECUTIONS_READ_SIZES = "executions/read_sizes";
     EXECUTIONS_REWIRE = "executions/rewire";
     EXECUTIONS_UPDATE = "executions/update";
+    EXECUTIONS_UPDATE_INPUT = "executions/update_input";
     FLOW_TAGS_DELETE = "flow_tags/delete";
     FLOW_TAGS_INSERT = "flow_tags/insert";
     FLOWS_ADD_COUNTS = "flows/add_counts";

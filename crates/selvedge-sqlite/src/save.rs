@@ -159,8 +159,22 @@ fn update(connection: &Connection, updated: &[Updated]) -> rusqlite::Result<Opti
         if one.rewired {
             rewire(connection, &Fixed::of(&one.execution))?;
         }
+        if let Some(input) = &one.input {
+            replace_input(connection, one.execution.id, input)?;
+        }
     }
     Ok(None)
+}
+
+fn replace_input(connection: &Connection, id: ExecutionId, input: &[u8]) -> rusqlite::Result<()> {
+    let apart = input.len() > INPUT_IN_ROW;
+    let in_row = (!apart).then_some(input);
+    connection.prepare_cached(&sql::EXECUTIONS_UPDATE_INPUT)?.execute(params![id.0.as_bytes(), in_row])?;
+    connection.prepare_cached(&sql::INPUTS_DELETE)?.execute([id.0.as_bytes()])?;
+    if apart {
+        connection.prepare_cached(&sql::INPUTS_INSERT)?.execute(params![id.0.as_bytes(), input])?;
+    }
+    Ok(())
 }
 
 fn rewire(connection: &Connection, fixed: &Fixed) -> rusqlite::Result<()> {

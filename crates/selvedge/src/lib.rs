@@ -70,7 +70,7 @@ pub use selvedge_core::rules::signal::{Delivered, SignalDraft};
 pub use selvedge_core::rules::submit::Submitted;
 pub use selvedge_core::signal::Effect;
 pub use selvedge_core::stream::{Frame, FrameKind, FrameMode, Stream};
-pub use selvedge_core::submission::When;
+pub use selvedge_core::submission::{Debounce, When};
 pub use selvedge_core::suspension::ResumedBy;
 pub use selvedge_core::{
     Backoff, Draft, ExecutionId, FailureClass, FlowId, Name, Outcome, Policy, Refusal, Retry, Timestamp,

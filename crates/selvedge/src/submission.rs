@@ -1,7 +1,8 @@
 //! The builder of a submission.
 
 use crate::{
-    Amount, Backoff, Draft, Error, Name, Namespace, Refusal, Retry, Submitted, Timestamp, TraceParent, When,
+    Amount, Backoff, Debounce, Draft, Error, Name, Namespace, Refusal, Retry, Submitted, Timestamp,
+    TraceParent, When,
 };
 use bytes::Bytes;
 use serde::Serialize;
@@ -103,6 +104,23 @@ impl Submission {
     /// not terminal.
     pub fn unique_while_active(mut self, key: impl Into<String>) -> Self {
         self.draft.unique_while_active = Some(key.into());
+        self
+    }
+
+    /// Waits until no further submission with this key has come for `delay`. Default: none. While the execution waits, a
+    /// further submission with the key replaces its input, restarts its delay, and returns it.
+    pub fn debounce(mut self, key: impl Into<String>, delay: Duration) -> Self {
+        let (key, delay_ms) = (key.into(), millis(delay));
+        let max_ms = self.draft.debounce.take().and_then(|debounce| debounce.max_ms);
+        self.draft.debounce = Some(Debounce { key, delay_ms, max_ms });
+        self
+    }
+
+    /// Sets the longest time by which further submissions can delay the start of a debounced execution. Default: no limit.
+    pub fn debounce_at_most(mut self, max: Duration) -> Self {
+        if let Some(debounce) = &mut self.draft.debounce {
+            debounce.max_ms = Some(millis(max));
+        }
         self
     }
 

@@ -46,6 +46,16 @@ macro_rules! conformance_cases {
                 jobs_are_listed_by_namespace_newest_first
                 an_emptied_namespace_has_no_executions_flows_or_other_rows
             }
+            execution::debounce: {
+                a_further_submission_replaces_the_input_and_restarts_the_delay
+                the_start_is_delayed_by_at_most_the_maximum
+                a_submission_after_the_quiet_creates_another_execution
+                an_execution_that_was_tried_does_not_wait_for_quiet_again
+                a_submission_of_another_kind_or_lane_is_refused
+                submissions_of_one_batch_are_debounced_in_order
+                concurrent_submissions_create_one_execution
+                a_repeat_with_an_idempotency_key_changes_nothing
+            }
             execution::guards: {
                 a_current_cached_row_needs_no_second_try
                 a_decision_on_a_stale_cached_row_is_begun_again_and_sees_the_new_row

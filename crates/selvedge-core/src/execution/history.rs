@@ -176,6 +176,7 @@ pub fn attempt_end(fact: &Fact) -> Option<(u32, AttemptEnd)> {
         | Fact::DeadlinePassed { lease: None }
         | Fact::StartByPassed
         | Fact::Rescheduled { .. }
+        | Fact::Debounced { .. }
         | Fact::Replayed { .. }
         | Fact::Progressed { .. }
         | Fact::Prioritised { .. }

@@ -10,6 +10,7 @@ use crate::fact::{Failure, LeaseRef};
 use crate::gate::RequiredGates;
 use crate::join::Join;
 use crate::refusal::{LeaseHolder, StaleLease};
+use crate::submission::Debounce;
 use crate::suspension::ResumedBy;
 use crate::wiring::{Node, Wiring};
 use crate::{
@@ -86,6 +87,9 @@ pub struct Spec {
     /// The uniqueness key: at most one execution that has not ended has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique_while_active: Option<Name>,
+    /// Its debounce.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debounce: Option<Debounce>,
     /// The digest of the submission. Kept only where the submission may be repeated: with an id from the caller, and
     /// for spawned children.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -358,6 +362,17 @@ impl Execution {
     /// Returns the index of the current or last attempt.
     pub fn attempt(&self) -> Option<u32> {
         self.epoch.checked_sub(1)
+    }
+
+    /// Reports whether it waits until no further submission with its debounce key has come for a while: it has not been
+    /// claimed yet, and its delay is not over.
+    pub fn waits_for_quiet(&self) -> bool {
+        self.spec.debounce.is_some() && self.epoch == 0 && matches!(self.state, State::Delayed { .. })
+    }
+
+    /// Returns the time after which further submissions delay it no more.
+    pub fn debounced_until(&self) -> Option<Timestamp> {
+        self.spec.debounce.as_ref()?.max_ms.map(|max_ms| self.submitted_at.plus_ms(max_ms))
     }
 
     /// Returns the earlier of its own and its flow's deadline. After a replay, its flow's deadline no longer applies.

@@ -51,6 +51,19 @@ impl When {
     }
 }
 
+/// The debounce of a submission: while an execution with the key waits for quiet, a further submission replaces its input
+/// and restarts its delay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Debounce<Key = Name> {
+    /// The key.
+    pub key: Key,
+    /// The time without a further submission after which the execution may start, in milliseconds.
+    pub delay_ms: i64,
+    /// The time from the first submission after which it may start in any case, in milliseconds. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ms: Option<i64>,
+}
+
 /// An unchecked submission of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
@@ -68,6 +81,8 @@ pub struct Draft {
     pub idempotency_window_ms: Option<i64>,
     /// Submitting again with this key returns the existing execution while it is not terminal. Default: none.
     pub unique_while_active: Option<String>,
+    /// Waits until no further submission with the same key has come for a while. Default: none.
+    pub debounce: Option<Debounce<String>>,
     /// The priority; higher first. Default: 0.
     pub priority: i64,
     /// The capabilities that a worker must have. Default: none.
@@ -103,6 +118,7 @@ impl Draft {
             idempotency_key: None,
             idempotency_window_ms: None,
             unique_while_active: None,
+            debounce: None,
             priority: 0,
             capabilities: Vec::new(),
             tags: BTreeMap::new(),
@@ -136,6 +152,8 @@ impl Draft {
                 ));
             }
         }
+        let debounce = self.check_debounce()?;
+        let delay = debounce.as_ref().map(|debounce| When::AfterMs(debounce.delay_ms));
         check_policy(&self.policy)?;
         let of_namespace = self.namespace_retention_ms.filter(|_| !self.gives_retention);
         let retention_ms = of_namespace.unwrap_or(self.policy.retention_ms);
@@ -146,7 +164,8 @@ impl Draft {
             lane,
             capabilities: check_capabilities("/capabilities", &self.capabilities)?,
             priority: check_priority("/priority", self.priority)?,
-            delay: self.delay.map(|delay| delay.check("/delay_ms")).transpose()?,
+            delay: self.delay.map(|delay| delay.check("/delay_ms")).transpose()?.or(delay),
+            debounce,
             idempotency_window_ms: idempotency_key
                 .is_some()
                 .then(|| self.idempotency_window_ms.unwrap_or(DEFAULT_IDEMPOTENCY_WINDOW_MS)),
@@ -162,6 +181,35 @@ impl Draft {
         })
     }
 
+    fn check_debounce(&self) -> Result<Option<Debounce>, Refusal> {
+        let Some(Debounce { key, delay_ms, max_ms }) = &self.debounce else { return Ok(None) };
+        for (other, given) in [
+            ("delay_ms or delay_until_at", self.delay.is_some()),
+            ("unique_while_active", self.unique_while_active.is_some()),
+        ] {
+            if given {
+                let detail = format!("cannot be combined with {other}; give only one of them");
+                return Err(Refusal::field("/debounce", detail));
+            }
+        }
+        let key = Name::parse("/debounce/key", key, KEY_LIMIT)?;
+        if *delay_ms < 1 {
+            return Err(Refusal::field(
+                "/debounce/delay_ms",
+                format!("is {delay_ms}; it must be at least 1"),
+            ));
+        }
+        check_duration("/debounce/delay_ms", *delay_ms)?;
+        if let Some(max_ms) = *max_ms {
+            check_duration("/debounce/max_ms", max_ms)?;
+            if max_ms < *delay_ms {
+                let detail = format!("is {max_ms}; it must not be less than delay_ms, {delay_ms}");
+                return Err(Refusal::field("/debounce/max_ms", detail));
+            }
+        }
+        Ok(Some(Debounce { key, delay_ms: *delay_ms, max_ms: *max_ms }))
+    }
+
     /// Returns the digest of everything but the id: two submissions with the same digest have the same content.
     pub(crate) fn digest(&self) -> u64 {
         let Draft {
@@ -172,6 +220,7 @@ impl Draft {
             idempotency_key,
             idempotency_window_ms,
             unique_while_active,
+            debounce,
             priority,
             capabilities,
             tags,
@@ -201,6 +250,13 @@ impl Draft {
         digest.number(delay);
         digest.text(&policy_form(policy));
         digest.text(&required_gates_form(required_gates));
+        // Absent in submissions of earlier versions, whose digests are stored.
+        if let Some(Debounce { key, delay_ms, max_ms }) = debounce {
+            digest.text("debounce");
+            digest.text(key);
+            digest.number(*delay_ms);
+            digest.optional(*max_ms, Digest::number);
+        }
         digest.raw(input);
         digest.finish()
     }
@@ -228,6 +284,7 @@ pub struct Submission {
     pub(crate) idempotency_key: Option<Name>,
     pub(crate) idempotency_window_ms: Option<i64>,
     pub(crate) unique_while_active: Option<Name>,
+    pub(crate) debounce: Option<Debounce>,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) policy: Policy,
     pub(crate) required_gates: RequiredGates,

@@ -86,11 +86,13 @@ pub enum Cause {
     Adopt,
     /// Its parent awaits its end.
     Await,
+    /// A further submission with its debounce key came.
+    Debounce,
 }
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Cause; 36] = [
+    pub const ALL: [Cause; 37] = [
         Cause::Submit,
         Cause::DelayOver,
         Cause::Claim,
@@ -127,6 +129,7 @@ impl Cause {
         Cause::Breach,
         Cause::Adopt,
         Cause::Await,
+        Cause::Debounce,
     ];
 }
 
@@ -190,6 +193,7 @@ pub const TABLE: &[Transition] = &[
     Transition { cause: Cause::Breach, from: &[Active], to: &[Suspended, Failed, Cancelled] },
     Transition { cause: Cause::Adopt, from: &[Active], to: &[] },
     Transition { cause: Cause::Await, from: LIVE, to: &[] },
+    Transition { cause: Cause::Debounce, from: &[Delayed], to: &[Delayed] },
 ];
 
 /// Reports whether `cause` may take an execution from `from` to `to`. `from` is none for an execution that does not

@@ -31,6 +31,8 @@ codes! {
     UpstreamOpen = "upstream_open",
     /// It was delayed by request.
     Delayed = "delayed",
+    /// It waits until no further submission with its debounce key has come for a while.
+    Debounced = "debounced",
     /// It backs off after a failure or an interruption.
     Backoff = "backoff",
     /// A wait of its suspension is not fulfilled.

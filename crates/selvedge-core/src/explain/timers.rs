@@ -59,7 +59,14 @@ pub(super) fn delayed(row: &Execution, until: Timestamp) -> Reason {
         let message = format!("it backs off before retry {retry} of {limit}, after: {}", error.message);
         Reason::new(Code::Backoff, message)
     } else {
-        Reason::new(Code::Delayed, "its start was delayed by request")
+        match row.waits_for_quiet() {
+            true => {
+                let message =
+                    "it starts when no further submission with its debounce key has come until then";
+                Reason::new(Code::Debounced, message)
+            }
+            false => Reason::new(Code::Delayed, "its start was delayed by request"),
+        }
     };
     reason.until(Some(until))
 }

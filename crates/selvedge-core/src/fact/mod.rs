@@ -483,6 +483,11 @@ pub enum Fact {
         /// The number of executions that refused the action.
         refused: u64,
     },
+    /// A further submission with its debounce key replaced its input and restarted its delay.
+    Debounced {
+        /// The new end of the delay.
+        until: Timestamp,
+    },
 }
 
 /// Shortens a message for a history line.
@@ -535,6 +540,7 @@ impl Fact {
             Fact::Breached { .. } => Cause::Breach,
             Fact::Adopted { .. } => Cause::Adopt,
             Fact::EndAwaited => Cause::Await,
+            Fact::Debounced { .. } => Cause::Debounce,
             Fact::Renewed { .. }
             | Fact::DrainRequested { .. }
             | Fact::FlowSubmitted { .. }
@@ -572,13 +578,14 @@ impl Fact {
     }
 
     /// Reports whether the fact is a line of the execution's history. Left out are facts that can occur thousands of
-    /// times: progress, undecided changes of upstreams, and signals, waitpoints and steps, which have rows of their
+    /// times: progress, further submissions, undecided changes of upstreams, and signals, waitpoints and steps, which have rows of their
     /// own; and that a parent awaits its end, which changes nothing for the execution itself.
     pub fn is_history(&self) -> bool {
         self.cause().is_some()
             && !matches!(
                 self,
                 Fact::Progressed { .. }
+                    | Fact::Debounced { .. }
                     | Fact::UpstreamChanged { .. }
                     | Fact::Signalled { .. }
                     | Fact::WaitpointCreated { .. }

@@ -243,6 +243,7 @@ impl Fact {
             Fact::ApiKeyRevoked { key, name } => {
                 vec![("key.revoked", json!({ "key": key, "name": name }))]
             }
+            Fact::Debounced { until } => vec![("execution.debounced", time_data("until_at", Some(*until)))],
             Fact::BulkJobStarted { job, action } => {
                 vec![("operator.bulk_job_started", json!({ "job": job, "action": action }))]
             }
@@ -325,6 +326,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "execution.skipped",
     "execution.retry_scheduled",
     "execution.delayed",
+    "execution.debounced",
     "execution.cancel_requested",
     "execution.progressed",
     "execution.replayed",

@@ -186,6 +186,7 @@ fn refuse_keys(at: &str, draft: &Draft) -> Result<(), Refusal> {
         ("idempotency_key", draft.idempotency_key.is_some()),
         ("idempotency_window_ms", draft.idempotency_window_ms.is_some()),
         ("unique_while_active", draft.unique_while_active.is_some()),
+        ("debounce", draft.debounce.is_some()),
     ] {
         if given {
             let detail = "is allowed only for an execution that is submitted alone; give the flow an idempotency_key instead";

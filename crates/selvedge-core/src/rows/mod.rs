@@ -14,6 +14,7 @@ use crate::bulk_job::BulkJob;
 use crate::gate::Gate;
 use crate::outbox::OutboxRow;
 use crate::stream::Stream;
+use crate::submission::Debounce;
 use crate::token::TokenKey;
 use crate::{
     Class, ClassId, Execution, ExecutionId, Flow, FlowId, LeaseId, Name, NamespaceId, Session, SessionId,
@@ -161,6 +162,14 @@ impl KeyName {
     }
 }
 
+impl KeyName {
+    /// Returns the key of a debounce. It contains a control character, which no caller's key contains.
+    pub fn of_debounce(namespace: NamespaceId, debounce: &Debounce) -> KeyName {
+        let key = Name::trusted(&format!("debounce\n{}", debounce.key));
+        KeyName { namespace, scope: KeyScope::Unique, key }
+    }
+}
+
 /// A key, with the execution or the stored answer that it refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyRow {
@@ -254,6 +263,8 @@ pub struct Updated {
     pub expected_version: u32,
     /// The change to the result.
     pub result: ResultChange,
+    /// The input that replaces the stored one, if there is one.
+    pub input: Option<Bytes>,
     /// The flow or the wiring changed. They are written only if this is set.
     pub rewired: bool,
 }

@@ -48,6 +48,8 @@ pub struct Submitted {
     pub execution: Execution,
     /// True if the execution existed before.
     pub duplicate: bool,
+    /// True if the submission replaced the input of an execution that waits for quiet.
+    pub debounced: bool,
 }
 
 /// The stored reply to a call with a key.
@@ -86,7 +88,7 @@ impl Rule for Submit {
                 needs.executions.lock([item.id]);
             }
             needs.flows.read(submission.id.map(|id| FlowId(id.0)));
-            for name in names(self.namespace, submission) {
+            for name in names(self.namespace, submission).chain(debounce_key(self.namespace, submission)) {
                 let first = work.key(&name).and_then(KeyRow::execution);
                 needs.executions.lock(first.filter(|id| !work.is_loaded(*id)));
                 needs.keys.read([name]);
@@ -127,7 +129,9 @@ impl Submit {
     /// Reports whether it has keys. The executions of keys are known only once the keys are loaded.
     pub fn has_keys(&self) -> bool {
         let keyed = |item: &SubmitItem| {
-            item.submission.as_ref().is_ok_and(|one| names(self.namespace, one).next().is_some())
+            let has_key =
+                |one: &Submission| one.debounce.is_some() || names(self.namespace, one).next().is_some();
+            item.submission.as_ref().is_ok_and(has_key)
         };
         self.call_key.is_some() || self.items.iter().any(keyed)
     }
@@ -144,7 +148,7 @@ impl Submit {
             .into_iter()
             .map(|stored| {
                 let execution = work.execution(self.namespace, stored?)?.clone();
-                Ok(Submitted { execution, duplicate: true })
+                Ok(Submitted { execution, duplicate: true, debounced: false })
             })
             .collect()
     }
@@ -173,6 +177,7 @@ impl Submit {
                 true => Ok(Submitted {
                     execution: row.clone(),
                     duplicate: !(generated && self.may_have_committed(work)),
+                    debounced: false,
                 }),
                 false => Err(Refusal::IdempotencyMismatch {
                     pointer: "/id".into(),
@@ -188,11 +193,57 @@ impl Submit {
         }
         if let Some(first) = self.first_with_key(submission, work)? {
             self.link_key(submission, &first, work);
-            return Ok(Submitted { execution: first, duplicate: true });
+            return Ok(Submitted { execution: first, duplicate: true, debounced: false });
+        }
+        if let Some(waiting) = self.waiting_for_quiet(item, submission, work)? {
+            let execution = self.debounce(&waiting, submission, work)?;
+            self.link_key(submission, &execution, work);
+            return Ok(Submitted { execution, duplicate: true, debounced: true });
         }
         check_lane(self.namespace, submission, work)?;
         check_named_gates(self.namespace, submission, "", work)?;
-        Ok(Submitted { execution: self.create(item, submission, work), duplicate: false })
+        let execution = self.create(item, submission, work);
+        Ok(Submitted { execution, duplicate: false, debounced: false })
+    }
+
+    /// Returns the execution with the submission's debounce key, if it still waits for quiet.
+    fn waiting_for_quiet(
+        &self,
+        item: &SubmitItem,
+        submission: &Submission,
+        work: &Work,
+    ) -> Result<Option<Execution>, Refusal> {
+        let key = debounce_key(self.namespace, submission).and_then(|name| work.key(&name)?.execution());
+        let Some(row) = key.map(|id| work.find(id)).transpose()?.flatten() else { return Ok(None) };
+        if !row.waits_for_quiet() {
+            return Ok(None);
+        }
+        if row.class != item.class {
+            return Err(Refusal::IdempotencyMismatch {
+                pointer: "/debounce/key".into(),
+                detail: format!(
+                    "is that of execution {}, which has another kind, lane or capabilities; use another key",
+                    row.id
+                ),
+            });
+        }
+        Ok(Some(row.clone()))
+    }
+
+    /// Replaces the input of an execution that waits for quiet, and restarts its delay.
+    fn debounce(
+        &self,
+        waiting: &Execution,
+        submission: &Submission,
+        work: &mut Work,
+    ) -> Result<Execution, Refusal> {
+        let quiet_at = submission.delay.map_or(work.now(), |delay| delay.at(work.now()));
+        let until = waiting.debounced_until().map_or(quiet_at, |limit| quiet_at.min(limit));
+        work.apply(waiting.id, Fact::Debounced { until }, self.actor.clone(), |row| {
+            row.state = State::Delayed { until };
+        });
+        work.replace_input(waiting.id, submission.input.clone());
+        work.execution(self.namespace, waiting.id).cloned()
     }
 
     /// Returns the existing execution that one of the submission's keys identifies.
@@ -254,7 +305,7 @@ impl Submit {
             _ => None,
         };
         work.insert(row, submission.input.clone(), Fact::Submitted { delayed_until }, self.actor.clone());
-        for name in names(self.namespace, submission) {
+        for name in names(self.namespace, submission).chain(debounce_key(self.namespace, submission)) {
             work.put_key(KeyRow {
                 name,
                 subject: Some(KeySubject::Execution(item.id)),
@@ -341,6 +392,7 @@ pub(super) fn new_row(
             idempotency_key: submission.idempotency_key.clone(),
             idempotency_window_ms: submission.idempotency_window_ms,
             unique_while_active: submission.unique_while_active.clone(),
+            debounce: submission.debounce.clone(),
             digest: submission.id.map(|_| submission.digest),
             node: None,
             required_gates: submission.required_gates.clone(),
@@ -369,6 +421,11 @@ fn applies_until(key: &KeyRow, first: &Execution) -> Option<Timestamp> {
 /// Returns the keys of a submission: the idempotency key, then the uniqueness key.
 fn names(namespace: NamespaceId, submission: &Submission) -> impl Iterator<Item = KeyName> {
     keys(namespace, submission.idempotency_key.as_ref(), submission.unique_while_active.as_ref())
+}
+
+/// Returns the key under which an execution that waits for quiet is found.
+fn debounce_key(namespace: NamespaceId, submission: &Submission) -> Option<KeyName> {
+    submission.debounce.as_ref().map(|debounce| KeyName::of_debounce(namespace, debounce))
 }
 
 /// Returns the keys that identify an execution.

@@ -79,6 +79,11 @@ fn executions(table: Table<Execution>) -> Guarded<Inserted, Updated, ExecutionId
             (Some(expected_version), false) => writes.updated.push(Updated {
                 execution: entry.row,
                 expected_version,
+                input: entry
+                    .extra
+                    .input
+                    .filter(|_| entry.extra.replaces_input)
+                    .and_then(|input| input.whole().cloned()),
                 result: entry.extra.result,
                 rewired: entry.extra.rewired,
             }),

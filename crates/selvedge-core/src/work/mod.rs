@@ -471,6 +471,14 @@ impl Work {
         }
     }
 
+    /// Replaces the input of an execution.
+    pub fn replace_input(&mut self, id: ExecutionId, input: Bytes) {
+        if let Some(entry) = self.executions.entry_mut(&id) {
+            entry.extra.input = Some(input.into());
+            entry.extra.replaces_input = true;
+        }
+    }
+
     /// Returns the node name, outcome and result of an upstream or a child: as changed by this transaction, otherwise
     /// as stored.
     pub fn relative(&self, id: ExecutionId) -> Option<StoredRelative> {
@@ -507,6 +515,8 @@ impl Work {
         row.tags.iter().for_each(|(name, value)| self.tags.remove(tag_entry(row, name, value)));
         let (idempotency, unique) = (&row.spec.idempotency_key, &row.spec.unique_while_active);
         let keys = KeyName::of_submission(row.namespace, idempotency.as_ref(), unique.as_ref());
+        let debounce = row.spec.debounce.as_ref();
+        let keys = keys.chain(debounce.map(|debounce| KeyName::of_debounce(row.namespace, debounce)));
         self.keys_removed.extend(keys.map(|name| (name, Some(KeySubject::Execution(id)))));
         if let (Some(flow), Some(name)) = (row.flow, row.node()) {
             self.nodes_removed.insert((flow, Name::trusted(name)));

@@ -16,6 +16,8 @@ use crate::{Execution, ExecutionId, Flow, FlowId, Name, Session, SessionId, Sign
 pub(crate) struct ExecutionExtra {
     /// The input, or its size, if it is loaded.
     pub input: Option<Payload>,
+    /// The input was replaced.
+    pub replaces_input: bool,
     /// The change to the result.
     pub result: ResultChange,
     /// The flow or the wiring changed. They are written only if this is set.
@@ -26,7 +28,13 @@ pub(crate) struct ExecutionExtra {
 
 impl Default for ExecutionExtra {
     fn default() -> Self {
-        ExecutionExtra { input: None, result: ResultChange::Keep, rewired: false, bare: false }
+        ExecutionExtra {
+            input: None,
+            replaces_input: false,
+            result: ResultChange::Keep,
+            rewired: false,
+            bare: false,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ pub use rows::rows;
 use bytes::Bytes;
 use gated::{gates, limited_lane};
 use record::{EARLY, GO, NEVER, fingerprint, secret, waitpoints, waitpoints_of};
-use rows::{CLASS, FLOW, ID, LEASE, NAMESPACE, NODE, PARENT, TTL_MS, UPSTREAMS, now, session};
+use rows::{CLASS, FLOW, ID, LEASE, NAMESPACE, NODE, PARENT, QUIET, TTL_MS, UPSTREAMS, now, session};
 use scene::Scene;
 use selvedge_core::fact::Fact;
 use selvedge_core::flow::CancelMode;
@@ -37,7 +37,7 @@ use selvedge_core::rules::waitpoint::{Reissue, WaitpointDraft};
 use selvedge_core::rules::worker::{PutBack, PutBackReason};
 use selvedge_core::state::StateName;
 use selvedge_core::step::StepKind;
-use selvedge_core::submission::When;
+use selvedge_core::submission::{Debounce, When};
 use selvedge_core::suspension::{Condition as Resume, WaitDraft};
 use selvedge_core::table::{Entries, Guarded};
 use selvedge_core::transition::Cause;
@@ -85,6 +85,8 @@ pub enum Command {
     Breach(GateName),
     /// Gives it a slot of its lane, whose limit was set.
     Adopt,
+    /// Submits with the debounce key of the execution.
+    Debounce,
 }
 
 /// Returns the state of a row.
@@ -171,6 +173,7 @@ pub fn commands(cause: Cause) -> Vec<Command> {
         Cause::Breach => gates().iter().cloned().map(Command::Breach).collect(),
         Cause::Adopt => vec![Command::Adopt],
         Cause::Await => vec![Command::UpdateParent],
+        Cause::Debounce => vec![Command::Debounce],
     }
 }
 
@@ -338,6 +341,19 @@ fn decide(scene: &Scene<'_>) -> (bool, Changes) {
             let (mut submitted, changes) =
                 scene.run(Submit { namespace, items, actor: None, call_key, repeated });
             (submitted.remove(0).is_ok_and(|done| !done.duplicate), changes)
+        }
+        Command::Debounce => {
+            let debounce = Debounce { key: QUIET.to_owned(), delay_ms: 5, max_ms: None };
+            let draft = Draft { debounce: Some(debounce), ..Draft::new("kind") };
+            let (id, class) = (ExecutionId(Uuid::from_u128(11)), CLASS);
+            let items = vec![SubmitItem { submission: draft.check(), class, id }];
+            let (mut submitted, changes) =
+                scene.run(Submit { namespace, items, actor: None, call_key, repeated });
+            match submitted.remove(0) {
+                Ok(done) if done.debounced => (true, changes),
+                // It has created another execution.
+                Ok(_) | Err(_) => (false, Changes::default()),
+            }
         }
         Command::Claim => {
             let (claims, changes) = scene.run(Claim {

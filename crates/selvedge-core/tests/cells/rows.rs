@@ -7,7 +7,7 @@ use selvedge_core::execution::{CancelRequest, Detail, RecordSummary, Spec};
 use selvedge_core::flow::{Counts, FlowDetail, FlowSpec, FlowState};
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy, OnSatisfied, Resolution};
 use selvedge_core::state::StateName;
-use selvedge_core::submission::When;
+use selvedge_core::submission::{Debounce, When};
 use selvedge_core::wiring::{Child, Downstream, Node, Upstream};
 use selvedge_core::{
     Backoff, ClaimScope, ClassId, Execution, ExecutionId, Flow, FlowId, History, Join, Lease, LeaseId, Name,
@@ -32,6 +32,8 @@ pub const FLOW: FlowId = FlowId(Uuid::from_u128(5));
 pub const PARENT: ExecutionId = ExecutionId(Uuid::from_u128(6));
 /// The name of such a row in its flow.
 pub const NODE: &str = "node";
+/// The debounce key of every row that waits for quiet.
+pub const QUIET: &str = "quiet";
 /// The time to live of the lease, in milliseconds.
 pub const TTL_MS: i64 = 1_000;
 
@@ -89,6 +91,7 @@ pub(super) fn states() -> impl Iterator<Item = State> {
 /// Returns no row, and rows of every state in every variation.
 pub fn rows() -> Vec<Row> {
     let mut rows = vec![None];
+    rows.extend(debounced_rows().map(Some));
     rows.extend(wired_rows().into_iter().chain(recorded_rows()).chain(gated_rows()).map(Some));
     for state in states() {
         for policy in policies() {
@@ -100,6 +103,17 @@ pub fn rows() -> Vec<Row> {
         }
     }
     rows
+}
+
+/// Returns delayed rows that wait for quiet.
+fn debounced_rows() -> impl Iterator<Item = Execution> {
+    let delayed = states().filter(|state| matches!(state, State::Delayed { .. }));
+    delayed.map(|state| {
+        let mut row = row(state, Policy::default(), 0, None);
+        let debounce = Debounce { key: Name::trusted(QUIET), delay_ms: 5, max_ms: Some(10) };
+        Arc::make_mut(&mut row.spec).debounce = Some(debounce);
+        Execution { epoch: 0, ..row }
+    })
 }
 
 /// Returns policies with each limit alone, exceeded; with and without a back-off.

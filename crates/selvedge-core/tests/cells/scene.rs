@@ -10,7 +10,7 @@ use bytes::Bytes;
 use selvedge_core::GateId;
 use selvedge_core::driver::{Alone, Demand, Driver};
 use selvedge_core::flow::FlowCancel;
-use selvedge_core::rows::{Relative, StoredRelative};
+use selvedge_core::rows::{KeyName, KeyRow, KeySubject, Relative, StoredRelative};
 use selvedge_core::rule::Envelope;
 use selvedge_core::table::Access;
 use selvedge_core::{Changes, Class, Execution, ExecutionId, Flow, Name, Needs, Rows, Rule, State};
@@ -75,6 +75,12 @@ impl Scene<'_> {
         rows.outbox.extend(
             outbox_row(self.command).filter(|row| needs.outbox.with(Access::Lock).contains(&row.name)),
         );
+        let quiet = self.row.iter().filter_map(|row| {
+            let name = KeyName::of_debounce(NAMESPACE, row.spec.debounce.as_ref()?);
+            let subject = Some(KeySubject::Execution(row.id));
+            Some(KeyRow { name, subject, digest: 1, answer: Bytes::new(), expires_at: None })
+        });
+        rows.keys.extend(quiet.filter(|key| needs.keys.keys().any(|name| *name == key.name)));
         let flows = needs.flows.keys();
         rows.flows.extend(flows.filter(|id| **id == FLOW).map(|_| self.flow()));
         for (flow, name) in needs.nodes.keys().filter(|(flow, name)| *flow == FLOW && name.as_str() == NODE) {

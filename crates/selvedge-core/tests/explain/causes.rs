@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use Situation::{
     Active, BackingOff, Cancelled, Completed, Delayed, Expired, Failed, HeldByOpenGate, InLine, Skipped,
-    Suspended, Waiting, WaitingForUpstreams,
+    Suspended, Waiting, WaitingForQuiet, WaitingForUpstreams,
 };
 
 /// A cause of a reason.
@@ -33,14 +33,24 @@ pub struct Cause {
 
 /// An execution that neither runs nor has ended.
 const LATER: &[Situation] =
-    &[Waiting, WaitingForUpstreams, Delayed, BackingOff, InLine, HeldByOpenGate, Suspended];
+    &[Waiting, WaitingForUpstreams, Delayed, WaitingForQuiet, BackingOff, InLine, HeldByOpenGate, Suspended];
 /// An execution that could be claimed, if no gate refused it.
 const CLAIMABLE: &[Situation] = &[Waiting, InLine, HeldByOpenGate];
 /// An execution that has not started.
-const UNSTARTED: &[Situation] = &[Waiting, WaitingForUpstreams, Delayed, BackingOff, InLine, HeldByOpenGate];
+const UNSTARTED: &[Situation] =
+    &[Waiting, WaitingForUpstreams, Delayed, WaitingForQuiet, BackingOff, InLine, HeldByOpenGate];
 /// An execution that has not ended.
-const LIVE: &[Situation] =
-    &[Waiting, WaitingForUpstreams, Delayed, BackingOff, InLine, HeldByOpenGate, Suspended, Active];
+const LIVE: &[Situation] = &[
+    Waiting,
+    WaitingForUpstreams,
+    Delayed,
+    WaitingForQuiet,
+    BackingOff,
+    InLine,
+    HeldByOpenGate,
+    Suspended,
+    Active,
+];
 const ENDED: &[Situation] = &[Completed, Failed, Cancelled, Expired, Skipped];
 
 const NUMBER_3: &str = "00000000-0000-0000-0000-000000000003";
@@ -115,6 +125,7 @@ pub const CAUSES: &[Cause] = &[
         scene.upstreams = vec![member(3, "fetch", State::Waiting)];
     }),
     of_situation("a delay", Code::Delayed, &[Delayed], None),
+    of_situation("a debounce", Code::Debounced, &[WaitingForQuiet], None),
     of_situation("a back-off", Code::Backoff, &[BackingOff], None),
     of_situation("a wait", Code::Suspended, &[Suspended], None),
     plain("the timeout of a wait", Code::SuspensionTimeout, &[Suspended], |scene| {

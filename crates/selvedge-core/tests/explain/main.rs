@@ -47,6 +47,7 @@ fn base(situation: Situation) -> &'static [Code] {
         Situation::Waiting => &[Code::WaitingForWorker],
         Situation::WaitingForUpstreams => &[Code::WaitingForUpstreams],
         Situation::Delayed => &[Code::Delayed],
+        Situation::WaitingForQuiet => &[Code::Debounced],
         Situation::BackingOff => &[Code::Backoff],
         Situation::InLine => &[Code::FairnessTurn],
         Situation::HeldByOpenGate => &[Code::GateOpen],

@@ -8,6 +8,7 @@ use selvedge_core::gate::{Gate, GateKind, GateName, RequiredGates};
 use selvedge_core::history::HistoryLine;
 use selvedge_core::join::{Edge, EdgeCondition, GroupDecision, JoinPolicy, Resolution};
 use selvedge_core::session::SessionDetail;
+use selvedge_core::submission::Debounce;
 use selvedge_core::suspension::{Condition, WaitDraft};
 use selvedge_core::wiring::{Node, Upstream};
 use selvedge_core::{
@@ -44,6 +45,8 @@ pub enum Situation {
     Waiting,
     WaitingForUpstreams,
     Delayed,
+    /// Debounced.
+    WaitingForQuiet,
     BackingOff,
     /// Held by its fairness line.
     InLine,
@@ -59,10 +62,11 @@ pub enum Situation {
 }
 
 impl Situation {
-    pub const ALL: [Situation; 13] = [
+    pub const ALL: [Situation; 14] = [
         Self::Waiting,
         Self::WaitingForUpstreams,
         Self::Delayed,
+        Self::WaitingForQuiet,
         Self::BackingOff,
         Self::InLine,
         Self::HeldByOpenGate,
@@ -120,6 +124,12 @@ impl Scene {
                 State::WaitingDependencies
             }
             Situation::Delayed => State::Delayed { until: now().plus_ms(5_000) },
+            Situation::WaitingForQuiet => {
+                let debounce = Debounce { key: name("quiet"), delay_ms: 5_000, max_ms: None };
+                Arc::make_mut(&mut self.row.spec).debounce = Some(debounce);
+                self.row.epoch = 0;
+                State::Delayed { until: now().plus_ms(5_000) }
+            }
             Situation::BackingOff => {
                 self.row.detail.retries = 1;
                 self.row.detail.error = Some(error("boom"));

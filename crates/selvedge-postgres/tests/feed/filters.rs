@@ -19,7 +19,7 @@ use selvedge_engine::core::rules::step::StepDraft;
 use selvedge_engine::core::rules::waitpoint::WaitpointDraft;
 use selvedge_engine::core::state::StateName;
 use selvedge_engine::core::step::StepKind;
-use selvedge_engine::core::submission::When;
+use selvedge_engine::core::submission::{Debounce, When};
 use selvedge_engine::core::suspension::{Condition, OnTimeout, WaitDraft};
 use selvedge_engine::core::{Draft, ExecutionId, Fact, Name, Policy, Role};
 use selvedge_engine::{
@@ -130,6 +130,11 @@ async fn run_operators(server: &Server) {
         server.operate(id, action).await.expect("the action succeeds");
     }
     server.namespace.drain_worker("forgetful", &operator()).await.expect("the drain is requested");
+    for _ in 0..2 {
+        let debounce = Debounce { key: "quiet".into(), delay_ms: 3_600_000, max_ms: None };
+        let draft = Draft { debounce: Some(debounce), ..tagged("debounced") };
+        server.namespace.submit(draft).await.expect("the submission is accepted");
+    }
     let filter = server.namespace.filter(Some("nothing"), None).await.expect("the filter is made");
     let draft = BulkJobDraft { action: Action::Replay, filter, asked: Default::default() };
     server.namespace.keyed(None).start_bulk_job(draft, &operator()).await.expect("the job starts");

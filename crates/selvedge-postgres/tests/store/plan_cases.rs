@@ -235,6 +235,7 @@ fn execution_cases() -> Vec<Case> {
         case("executions/read_inputs", format!("{SOME}, 1000"), &["executions_pkey"], 60),
         case("executions/read_relatives", format!("{SOME}, 1000"), &["executions_pkey"], 60),
         case("executions/rewire", format!("{SOME}, {SOME}, '{{\"\",\"\",\"\"}}'"), &["executions_pkey"], 150),
+        case("executions/update_input", format!("{SOME}, '{{\"\",\"\",\"\"}}'"), &["executions_pkey"], 150),
         case("executions/delete", format!("{SOME}, '{{3,3,3}}'"), &["executions_pkey"], 100),
         case("executions/update", update(), &["executions_pkey"], 300),
         case(

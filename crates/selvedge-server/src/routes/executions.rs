@@ -5,7 +5,7 @@ use crate::routes::HandlerResult;
 use crate::wire::body::{LARGE_BODY, RequestBody};
 use crate::wire::fields::Fields;
 use crate::wire::filter::RawFilter;
-use crate::wire::json;
+use crate::wire::json::{self, Object};
 use crate::wire::paging::{format_cursor, invalid_cursor, parse_cursor};
 use crate::wire::path::PathExecution;
 use crate::wire::problem::Problem;
@@ -32,15 +32,15 @@ pub async fn submit(caller: Caller, body: RequestBody) -> HandlerResult {
     let draft = read_submission(body.fields()?, body.trace())?;
     let submitted = caller.namespace.submit_many(vec![Ok(draft)], call_key).await?;
     let submitted = submitted.into_iter().next().ok_or(Error::Closed)??;
-    let duplicate = submitted.duplicate;
+    let repeat = Repeat::of(&submitted);
     let view = submitted_view(&caller.namespace, submitted).await?;
-    let status = match duplicate {
+    let status = match repeat.duplicate {
         true => StatusCode::OK,
         false => StatusCode::CREATED,
     };
     Ok(json::response(status, |object| {
         views::execution(object.field("execution"), &view, Include::NONE);
-        object.value("duplicate", &duplicate);
+        repeat.write(object);
     }))
 }
 
@@ -62,22 +62,42 @@ pub async fn submit_batch(caller: Caller, body: RequestBody<LARGE_BODY>) -> Hand
     }))
 }
 
-/// Returns the view of each item of a batch, and whether it is a duplicate. New executions are viewed together without
+/// Tells that a submission created no execution.
+#[derive(Clone, Copy)]
+struct Repeat {
+    duplicate: bool,
+    debounced: bool,
+}
+
+impl Repeat {
+    fn of(submitted: &Submitted) -> Repeat {
+        Repeat { duplicate: submitted.duplicate, debounced: submitted.debounced }
+    }
+
+    fn write(self, object: &mut Object<'_>) {
+        object.value("duplicate", &self.duplicate);
+        if self.debounced {
+            object.value("debounced", &true);
+        }
+    }
+}
+
+/// Returns the view of each item of a batch, and whether it is a repeat. New executions are viewed together without
 /// reading them; duplicates are read in their current state.
 async fn batch_views(
     namespace: &Namespace,
     submitted: Vec<Result<Submitted, Refusal>>,
-) -> Result<Vec<Result<(View, bool), Refusal>>, Error> {
+) -> Result<Vec<Result<(View, Repeat), Refusal>>, Error> {
     let mut new = Vec::with_capacity(submitted.len());
     // None marks a new execution, whose view is the next of `new`.
-    let duplicates_and_refusals: Vec<Option<Result<Execution, Refusal>>> = submitted
+    let duplicates_and_refusals: Vec<Option<Result<Submitted, Refusal>>> = submitted
         .into_iter()
         .map(|item| match item {
             Ok(item) if !item.duplicate => {
                 new.push(views::without_result(item.execution, Bytes::new()));
                 None
             }
-            item => Some(item.map(|item| item.execution)),
+            item => Some(item),
         })
         .collect();
     let mut new = namespace.views(new).await?.into_iter();
@@ -85,8 +105,14 @@ async fn batch_views(
         let item = item.ok_or_else(|| new.next());
         async move {
             match item {
-                Err(new_view) => Ok(Ok((new_view.ok_or(Error::Closed)?, false))),
-                Ok(Ok(duplicate)) => Ok(Ok((current_view(namespace, duplicate).await?, true))),
+                Err(new_view) => {
+                    let repeat = Repeat { duplicate: false, debounced: false };
+                    Ok(Ok((new_view.ok_or(Error::Closed)?, repeat)))
+                }
+                Ok(Ok(duplicate)) => {
+                    let repeat = Repeat::of(&duplicate);
+                    Ok(Ok((current_view(namespace, duplicate.execution).await?, repeat)))
+                }
                 Ok(Err(refusal)) => Ok::<_, Error>(Err(refusal)),
             }
         }
@@ -94,11 +120,11 @@ async fn batch_views(
     stream::iter(results).buffered(CONCURRENT_READS).try_collect().await
 }
 
-fn write_result(out: &mut Vec<u8>, (index, result): (usize, Result<(View, bool), Refusal>)) {
+fn write_result(out: &mut Vec<u8>, (index, result): (usize, Result<(View, Repeat), Refusal>)) {
     json::object(out, |object| match result {
-        Ok((view, duplicate)) => {
+        Ok((view, repeat)) => {
             views::execution(object.field("execution"), &view, Include::NONE);
-            object.value("duplicate", &duplicate);
+            repeat.write(object);
         }
         Err(refusal) => {
             let problem = Problem::refused_at(&format!("/executions/{index}"), refusal);

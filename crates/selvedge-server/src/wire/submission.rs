@@ -3,6 +3,7 @@
 use crate::wire::draws::read_draws;
 use crate::wire::fields::{Fields, unknown_word};
 use bytes::Bytes;
+use selvedge_core::submission::Debounce;
 use selvedge_core::{Backoff, Draft, FailureClass, Policy, Refusal, Retry, TraceParent};
 
 /// Reads a submission without defaults. `trace` is the span that submits it.
@@ -34,6 +35,7 @@ impl Defaults {
             ("idempotency_key", draft.idempotency_key.is_some()),
             ("idempotency_window_ms", draft.idempotency_window_ms.is_some()),
             ("unique_while_active", draft.unique_while_active.is_some()),
+            ("debounce", draft.debounce.is_some()),
         ] {
             if given {
                 return Err(fields.refuse(name, "is for one execution and cannot be a default; leave it out"));
@@ -81,6 +83,7 @@ fn read_fields(fields: &mut Fields<'_>, base: &Draft) -> Result<(Option<String>,
         idempotency_key: fields.text("idempotency_key")?,
         idempotency_window_ms: fields.integer("idempotency_window_ms")?,
         unique_while_active: fields.text("unique_while_active")?,
+        debounce: fields.object("debounce")?.map(read_debounce).transpose()?,
         priority: fields.integer("priority")?.unwrap_or(base.priority),
         capabilities: fields.texts("capabilities")?.unwrap_or_else(|| base.capabilities.clone()),
         tags: fields.text_map("tags")?.unwrap_or_else(|| base.tags.clone()),
@@ -102,6 +105,18 @@ fn read_fields(fields: &mut Fields<'_>, base: &Draft) -> Result<(Option<String>,
         trace: base.trace,
     };
     Ok((kind, draft))
+}
+
+fn read_debounce(mut fields: Fields<'_>) -> Result<Debounce<String>, Refusal> {
+    let key = fields.text("key")?;
+    let delay_ms = fields.integer("delay_ms")?;
+    let debounce = Debounce {
+        key: fields.require("key", key)?,
+        delay_ms: fields.require("delay_ms", delay_ms)?,
+        max_ms: fields.integer("max_ms")?,
+    };
+    fields.finish()?;
+    Ok(debounce)
 }
 
 fn read_retry(mut fields: Fields<'_>) -> Result<Retry, Refusal> {

@@ -111,6 +111,7 @@ pub fn execution(out: &mut Vec<u8>, view: &View, include: Include) {
         object.value("idempotency_key", &spec.idempotency_key);
         object.value("idempotency_window_ms", &spec.idempotency_window_ms);
         object.value("unique_while_active", &spec.unique_while_active);
+        object.value("debounce", &spec.debounce);
         object.value("retry", &spec.policy.retry);
         object.value("attempt_timeout_ms", &spec.policy.attempt_timeout_ms);
         object.value("deadline_ms", &spec.policy.deadline_ms);

@@ -119,6 +119,7 @@ async fn a_rewired_row_is_found_with_its_flow_and_another_keeps_its_own() {
             expected_version: 1,
             result: ResultChange::Keep,
             rewired,
+            input: None,
         }]),
         nodes: Entries::writing([NodeEntry {
             flow,

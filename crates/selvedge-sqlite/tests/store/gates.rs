@@ -278,6 +278,7 @@ async fn hold(harness: &Harness, rows: &[Execution], gate: &GateName) -> Vec<Exe
         expected_version: row.version - 1,
         result: ResultChange::Keep,
         rewired: false,
+        input: None,
     };
     harness
         .save(Changes { executions: Guarded::updating(held.iter().map(updated)), ..Changes::default() })

@@ -334,6 +334,7 @@ async fn a_file_of_the_schema_before_admission_is_migrated_with_its_rows() {
             expected_version: 2,
             result: ResultChange::Keep,
             rewired: false,
+            input: None,
         }]),
         unread: UnreadWrites {
             flow_counts: vec![(flow, counted(&[(StateName::Suspended, -1), (StateName::Held, 1)]))],

@@ -167,6 +167,7 @@ pub async fn updating_an_outdated_version_saves_nothing_and_is_begun_again(harne
         execution: Execution { id, version: expected_version + 1, priority: 9, ..row.clone() },
         expected_version,
         result: ResultChange::Set("1".into()),
+        input: None,
     };
     for break_guard in [update(row.id, 0), update(row.id, 2), update(new_id(), 1)] {
         assert_nothing_saved(harness, |changes| changes.executions.updated.push(break_guard)).await;

@@ -3,6 +3,7 @@
 pub mod api_keys;
 pub mod bulk_jobs;
 pub mod claims;
+pub mod debounce;
 pub mod due;
 pub mod events;
 pub mod guards;

@@ -327,7 +327,13 @@ pub async fn a_decision_that_is_begun_again_appends_once(harness: &Harness) {
             let expected_version = row.version + u32::from(begun.load(Ordering::SeqCst) == 0);
             let mut execution = row.clone();
             execution.version += 1;
-            let updated = Updated { execution, expected_version, result: ResultChange::Keep, rewired: false };
+            let updated = Updated {
+                execution,
+                expected_version,
+                result: ResultChange::Keep,
+                rewired: false,
+                input: None,
+            };
             Demand::Save(Box::new(Changes {
                 executions: Guarded::updating([updated]),
                 streams: vec![Stream { next: 1, bytes: 1, ..Stream::new(stream_name) }],

@@ -161,7 +161,8 @@ pub async fn wiring_and_flow_are_written_only_when_they_change(harness: &Harness
             ..from.clone()
         };
         let expected_version = from.version;
-        let updated = Updated { execution, expected_version, result: ResultChange::Keep, rewired };
+        let updated =
+            Updated { execution, expected_version, result: ResultChange::Keep, rewired, input: None };
         Changes { executions: Guarded::updating([updated]), ..Changes::default() }
     };
     harness.save(update(&before, true)).await;

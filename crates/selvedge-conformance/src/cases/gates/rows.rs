@@ -439,8 +439,13 @@ pub async fn executions_that_wait_for_a_gate_are_read_back_equal(harness: &Harne
     assert_eq!(candidates.len(), 1, "only waiting executions are claimed");
     // An execution that is no longer held is no longer found.
     let ready = Execution { state: State::Waiting, version: 2, ..held };
-    let updated =
-        Updated { execution: ready, expected_version: 1, result: ResultChange::Keep, rewired: false };
+    let updated = Updated {
+        execution: ready,
+        expected_version: 1,
+        result: ResultChange::Keep,
+        rewired: false,
+        input: None,
+    };
     harness.save(Changes { executions: Guarded::updating([updated]), ..Changes::default() }).await;
     assert_eq!(harness.held_by(&gate).await, 1);
 }

@@ -75,7 +75,7 @@ pub(super) async fn raise_version(harness: &Harness, id: ExecutionId) -> Updated
     let row = harness.row(id).await;
     let (expected_version, result) = (row.version, ResultChange::Keep);
     let execution = Execution { version: row.version + 1, ..row };
-    Updated { execution, expected_version, result, rewired: false }
+    Updated { execution, expected_version, result, rewired: false, input: None }
 }
 
 pub async fn signals_are_read_back_with_every_field_in_order_and_in_pages(harness: &Harness) {

@@ -131,6 +131,7 @@ impl Replay {
             | Fact::Revoked { next, .. }
             | Fact::Joined { next, .. }
             | Fact::Rescheduled { next } => *next,
+            Fact::Debounced { until } => Next::Delayed(*until),
             Fact::Cancelled { .. } | Fact::CancelAcknowledged { .. } => Next::Terminal(Outcome::Cancelled),
             Fact::DeadlinePassed { .. } | Fact::StartByPassed => Next::Terminal(Outcome::Expired),
             Fact::Claimed { .. } => {
@@ -236,6 +237,7 @@ impl Replay {
             | Fact::CancelRequested { .. }
             | Fact::StartByPassed
             | Fact::Rescheduled { .. }
+            | Fact::Debounced { .. }
             | Fact::Replayed { .. }
             | Fact::Progressed { .. }
             | Fact::Prioritised { .. }
@@ -330,6 +332,7 @@ impl Replay {
             | Fact::DeadlinePassed { .. }
             | Fact::StartByPassed
             | Fact::Rescheduled { .. }
+            | Fact::Debounced { .. }
             | Fact::Progressed { .. }
             | Fact::Tagged { .. }
             | Fact::Renewed { .. }

@@ -178,6 +178,7 @@ impl Recorded {
             | Fact::DeadlinePassed { .. }
             | Fact::StartByPassed
             | Fact::Rescheduled { .. }
+            | Fact::Debounced { .. }
             | Fact::Progressed { .. }
             | Fact::Prioritised { .. }
             | Fact::Tagged { .. }

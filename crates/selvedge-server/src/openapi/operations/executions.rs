@@ -2,7 +2,7 @@
 
 use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
-use crate::openapi::shapes::executions::{changed, state};
+use crate::openapi::shapes::executions::{state, submitted};
 use crate::openapi::shapes::{failure, outcome};
 use crate::wire::problem::Code;
 use selvedge_core::name::{LABEL_LIMIT, TAG_VALUE_LIMIT};
@@ -33,8 +33,8 @@ fn submit() -> Operation {
             shape("Submission"),
             json!({ "kind": "greet", "input": { "name": "Ada" }, "tags": { "team": "blue" } }),
         )
-        .answers(201, "The new execution.", answer(changed()))
-        .answers(200, "The execution that was submitted before.", answer(changed()))
+        .answers(201, "The new execution.", answer(submitted()))
+        .answers(200, "The execution that was submitted before.", answer(submitted()))
         .also(OF_SUBMISSIONS)
         .also([Code::NotFound])
 }
@@ -42,7 +42,7 @@ fn submit() -> Operation {
 fn submit_batch() -> Operation {
     let example =
         json!({ "executions": [{ "kind": "greet", "input": "Ada" }, { "kind": "greet", "input": "Bob" }] });
-    let result = one_of(vec![answer(changed()), answer(vec![always("error", shape("Problem"))])]);
+    let result = one_of(vec![answer(submitted()), answer(vec![always("error", shape("Problem"))])]);
     operation("post", "/v1/executions/batch", "submit_executions", "Submit up to 1000 executions")
         .about("Each submission succeeds or is refused on its own.")
         .repeatable()

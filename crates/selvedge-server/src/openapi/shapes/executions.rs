@@ -32,6 +32,16 @@ pub fn changed() -> Vec<Field> {
     vec![always("execution", shape("Execution")), always("duplicate", duplicate())]
 }
 
+/// The fields of the answer to a submission.
+pub fn submitted() -> Vec<Field> {
+    let mut fields = changed();
+    fields.push(sometimes(
+        "debounced",
+        flag().about("The input of an execution that waits for quiet was replaced."),
+    ));
+    fields
+}
+
 /// The field that marks repeated requests.
 pub fn duplicate() -> Schema {
     flag().about("True if the request repeats an earlier one.")
@@ -78,6 +88,7 @@ fn execution() -> Schema {
         nullable("idempotency_key", text()),
         nullable("idempotency_window_ms", integer()),
         nullable("unique_while_active", text()),
+        nullable("debounce", shape("Debounce")),
         always("retry", retry_policy()),
         nullable("attempt_timeout_ms", integer()),
         nullable("deadline_ms", integer()),

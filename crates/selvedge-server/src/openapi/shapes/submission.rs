@@ -23,6 +23,7 @@ pub fn shapes() -> Vec<(&'static str, Schema)> {
         ("JoinPolicy", join_policy()),
         ("Retry", retry()),
         ("Backoff", backoff()),
+        ("Debounce", debounce()),
     ]
 }
 
@@ -38,6 +39,7 @@ fn submission(has_kind: bool) -> Vec<Field> {
         optional("idempotency_key", key().about("Submitting again with this key returns the existing execution.")),
         optional("idempotency_window_ms", duration().default(json!(DEFAULT_IDEMPOTENCY_WINDOW_MS)).about("The time for which the key is kept; needs an idempotency_key.")),
         optional("unique_while_active", key().about("Submitting again with this key returns the existing execution while it is not terminal.")),
+        optional("debounce", shape("Debounce").about("Waits until no further submission with the key has come for a while.")),
         optional("priority", priority().default(json!(0)).about("Higher ones are claimed first.")),
         optional("fairness_key", key().about("Executions of different keys take turns.")),
         optional("capabilities", list_of_at_most(CAPABILITIES_LIMIT, label()).about("A worker must have all of them.")),
@@ -70,6 +72,17 @@ fn budget() -> Schema {
 
 fn concurrency() -> Schema {
     request(vec![always("key", key()), always("limit", integer_within(1, LIMIT_MAX))])
+}
+
+fn debounce() -> Schema {
+    request(vec![
+        always("key", key()),
+        always("delay_ms", period().about("The time without a further submission after which it may start.")),
+        optional(
+            "max_ms",
+            period().about("The time from the first submission after which it may start in any case."),
+        ),
+    ])
 }
 
 fn retry() -> Schema {

@@ -156,3 +156,49 @@ async fn a_repeated_submission_is_a_duplicate_and_returns_the_current_execution(
     assert_eq!((&results[0]["duplicate"], &results[1]["duplicate"]), (&json!(true), &json!(false)));
     assert_eq!(results[0]["execution"]["state"], "completed");
 }
+
+#[tokio::test]
+async fn a_debounced_submission_answers_with_the_execution_that_waits() {
+    let server = Server::start().await;
+    let submit = async |input: u32| {
+        let debounce = json!({ "key": "k", "delay_ms": 3_600_000, "max_ms": 7_200_000 });
+        server.post("/v1/executions", json!({ "kind": "k", "input": input, "debounce": debounce })).await
+    };
+    let (first, second) = (submit(1).await, submit(2).await);
+    assert_eq!((first.status, second.status), (201, 200));
+    let (first, second) = (first.json(), second.json());
+    assert_eq!(first.get("debounced"), None);
+    assert_eq!((&second["duplicate"], &second["debounced"]), (&json!(true), &json!(true)));
+    assert_eq!(second["execution"]["id"], first["execution"]["id"]);
+    let id = text_of(&first["execution"]["id"]);
+    let execution = server.execution(&id).await;
+    assert_eq!((&execution["input"], &execution["state"]), (&json!(2), &json!("delayed")));
+    assert_eq!(execution["debounce"], json!({ "key": "k", "delay_ms": 3_600_000, "max_ms": 7_200_000 }));
+    let explained = server.read(&format!("executions/{id}/explain")).await;
+    assert_eq!(explained["reasons"][0]["code"], "debounced", "{explained}");
+    let batch =
+        json!({ "executions": [{ "kind": "k", "input": 3, "debounce": { "key": "k", "delay_ms": 1 } }] });
+    let batch = server.post("/v1/executions/batch", batch).await.json();
+    assert_eq!(batch["results"][0]["debounced"], true, "{batch}");
+    let events = server.read("events?types=execution.debounced").await;
+    assert_eq!(events["items"].as_array().map(Vec::len), Some(2), "{events}");
+}
+
+#[tokio::test]
+async fn an_invalid_debounce_is_refused_with_its_pointer() {
+    let server = Server::start().await;
+    let wrong = [
+        (json!({ "debounce": { "delay_ms": 1 } }), "/debounce/key"),
+        (json!({ "debounce": { "key": "k" } }), "/debounce/delay_ms"),
+        (json!({ "debounce": { "key": "", "delay_ms": 1 } }), "/debounce/key"),
+        (json!({ "debounce": { "key": "k", "delay_ms": 0 } }), "/debounce/delay_ms"),
+        (json!({ "debounce": { "key": "k", "delay_ms": 5, "max_ms": 4 } }), "/debounce/max_ms"),
+        (json!({ "debounce": { "key": "k", "delay_ms": 1 }, "delay_ms": 1 }), "/debounce"),
+        (json!({ "debounce": { "key": "k", "delay_ms": 1 }, "unique_while_active": "u" }), "/debounce"),
+    ];
+    for (mut body, pointer) in wrong {
+        body["kind"] = json!("k");
+        let reply = server.post("/v1/executions", body).await;
+        assert_eq!((reply.status, &reply.json()["pointer"]), (422, &json!(pointer)), "{}", reply.text());
+    }
+}
