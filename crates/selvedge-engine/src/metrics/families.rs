@@ -198,7 +198,7 @@ fn of_process(engine: &Engine) -> Vec<Family> {
         .with(unreadable),
         Family::gauge(
             "feed_lag_entries",
-            "Entries of the event log that this server wrote and its subscribers have not got.",
+            "Entries of the event log that this server wrote and its subscribers have not received.",
         )
         .with(entries as f64),
         Family::gauge(
