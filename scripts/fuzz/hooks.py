@@ -1,9 +1,9 @@
-"""Makes the random requests of schemathesis meaningful, and counts them.
+"""Makes the random requests of schemathesis reach existing things, and counts the requests.
 
-- Random ids exist nowhere. Two of three are replaced with ids of executions, flows and waitpoints in various states.
-- A call may wait for a minute, which finds nothing: waits are shortened to some milliseconds.
-- A random namespace is none of the caller's: the header names the one that exists.
-- An empty parameter counts as absent, which a schema cannot say: such requests are left out.
+- Replaces two of three random ids with ids of executions, flows and waitpoints in various states. Random ids do not exist.
+- Shortens waits to a few milliseconds.
+- Replaces a random namespace in the header with the one that exists.
+- Leaves out requests with an empty parameter, which counts as absent; a schema cannot express that.
 """
 import atexit
 import json

@@ -1,7 +1,7 @@
 //! Export of traces by OTLP over HTTP, in its JSON form.
 //!
-//! Spans arrive through a bounded queue. They are sent in batches, and a batch that cannot be sent is dropped: a collector that
-//! is slow or away never slows the engine down. Only `http://` endpoints, such as a collector on the same machine, which passes
+//! Spans arrive through a bounded queue and are sent in batches. A batch that cannot be sent is dropped and counted: a collector
+//! that is slow or unreachable never slows the engine down. Only `http://` endpoints, such as a collector on the same machine, which passes
 //! the spans on.
 
 use crate::failure::Failure;
@@ -57,20 +57,48 @@ impl Exporter {
         };
         let (sink, spans) = SpanSink::new(QUEUE);
         let (stop, stopped) = oneshot::channel();
-        Ok(Some(Exporter { sink, stop, task: tokio::spawn(collector.run(spans, stopped)) }))
+        let queue = Queue { spans, batch: Vec::with_capacity(BATCH), sink: sink.clone() };
+        Ok(Some(Exporter { sink, stop, task: tokio::spawn(collector.run(queue, stopped)) }))
     }
 
     /// Sends the spans that are left, after the engine has stopped, within a time limit.
     pub async fn finish(self, limit: Duration) {
         let Exporter { sink, stop, mut task } = self;
-        let dropped = sink.dropped();
         drop(stop);
         if tokio::time::timeout(limit, &mut task).await.is_err() {
             task.abort();
+            // The queue is dropped with the task, which counts the spans in it.
+            let _ = task.await;
         }
+        let dropped = sink.dropped();
         if dropped > 0 {
-            tracing::warn!(dropped, "spans were dropped because the collector is too slow");
+            tracing::warn!(
+                dropped,
+                "spans were dropped because the collector is too slow or did not accept them"
+            );
         }
+    }
+}
+
+/// The spans that have not been sent. Those that are left when it is dropped count as dropped.
+struct Queue {
+    spans: Receiver<Span>,
+    batch: Vec<Span>,
+    sink: SpanSink,
+}
+
+impl Queue {
+    /// Drops the batch and counts its spans.
+    fn drop_batch(&mut self) {
+        self.sink.count_dropped(self.batch.len());
+        self.batch.clear();
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.drop_batch();
+        self.sink.count_dropped(self.spans.len());
     }
 }
 
@@ -84,37 +112,45 @@ struct Collector {
 
 impl Collector {
     /// Sends spans until `stopped` completes and those that have arrived by then are sent.
-    async fn run(self, mut spans: Receiver<Span>, mut stopped: oneshot::Receiver<()>) {
+    async fn run(self, mut queue: Queue, mut stopped: oneshot::Receiver<()>) {
         let (mut failing, mut stopping) = (false, false);
-        let mut batch = Vec::with_capacity(BATCH);
         loop {
             let first = tokio::select! {
-                first = spans.recv() => first,
+                first = queue.spans.recv() => first,
                 _ = &mut stopped, if !stopping => {
                     stopping = true;
-                    spans.close();
+                    queue.spans.close();
                     continue;
                 }
             };
             let Some(first) = first else { return };
-            batch.push(first);
+            queue.batch.push(first);
             let fill = async {
-                while batch.len() < BATCH
-                    && let Some(span) = spans.recv().await
+                while queue.batch.len() < BATCH
+                    && let Some(span) = queue.spans.recv().await
                 {
-                    batch.push(span);
+                    queue.batch.push(span);
                 }
             };
             let _ = tokio::time::timeout(INTERVAL, fill).await;
-            match self.send(&batch).await {
-                Ok(()) => failing = false,
-                Err(error) if !failing => {
-                    failing = true;
-                    tracing::warn!(error, spans = batch.len(), "spans cannot be sent; they are dropped");
+            match self.send(&queue.batch).await {
+                Ok(()) => {
+                    queue.batch.clear();
+                    if std::mem::take(&mut failing) {
+                        tracing::info!(dropped = queue.sink.dropped(), "spans are sent again");
+                    }
                 }
-                Err(_already_logged) => {}
+                Err(error) => {
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(
+                            error,
+                            spans = queue.batch.len(),
+                            "spans cannot be sent; they are dropped"
+                        );
+                    }
+                    queue.drop_batch();
+                }
             }
-            batch.clear();
         }
     }
 

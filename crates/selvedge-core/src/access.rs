@@ -1,21 +1,22 @@
-//! Roles of API keys, and the permissions that each role has.
+//! Roles of API keys, and the permissions of each role.
 //!
-//! Every route of the server declares the [`Permission`] that it needs; [`Role::has`] is the one table that grants them.
+//! Every route of the server declares the [`Permission`] that it requires. [`Role::has`] is the only place that grants
+//! permissions.
 
-/// The permission that a call needs.
+/// The permission that a call requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
-    /// No key at all: health, documentation, and calls that a waitpoint's token authorises.
+    /// Requires no key: health, documentation, and calls that are authorised by the token of a waitpoint.
     Open,
-    /// Reads in a namespace.
+    /// Reading in a namespace.
     Read,
-    /// Submissions, growth of flows, and signals.
+    /// Submitting executions and flows, growing flows, and sending signals.
     Submit,
-    /// Calls of workers.
+    /// Claiming, renewing leases, and reporting.
     Work,
     /// Every other change in a namespace.
     Operate,
-    /// Keys, namespaces, and all that belongs to the whole server.
+    /// Managing API keys, namespaces, and the settings of the whole server.
     Administer,
 }
 
@@ -40,15 +41,15 @@ impl Permission {
 /// The role of an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Reads.
+    /// May read.
     Reader,
-    /// Reads, submits, grows flows and sends signals.
+    /// May read, submit, grow flows and send signals.
     Submitter,
-    /// Does what a submitter does, and works.
+    /// May do what a submitter may, and claim and report as a worker.
     Worker,
-    /// Does everything in its namespaces.
+    /// May read and change everything in its namespaces.
     Operator,
-    /// Does everything, and administers the server.
+    /// May do everything, including the administration of the server.
     Admin,
 }
 

@@ -23,8 +23,8 @@ pub use metrics::{
     Distribution, Family, FamilyKind, Histogram, NAMED_MAX, OTHER, Sample, SampleValue, Slots,
 };
 pub use namespace::{
-    ApiKeyDraft, Bulk, BulkJobDraft, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey, Ended,
-    EventFilter, EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult,
+    ApiKeyDraft, BULK_MAX, Bulk, BulkJobDraft, BulkResult, BulkTarget, ClaimResult, ClaimWait, CreatedApiKey,
+    Ended, EventFilter, EventPage, FlowEnded, FlowView, Frames, From, GateView, GrownFlow, HeartbeatResult,
     HeldReason, KeyedCalls, LaneMinute, Namespace, Namespaces, PublicEvent, RecordPage, Relation, ReportItem,
     Spent, StatsQuery, StreamTail, View, WorkerView,
 };
@@ -225,7 +225,7 @@ impl Engine {
 
     /// Saves the minute rollups that have changed since the last save. A running engine does so by itself, every 10 s.
     pub async fn flush_rollups(&self) -> Result<(), Error> {
-        Ok(self.inner.metrics.flush_rollups(&*self.inner.store).await?)
+        Ok(self.inner.metrics.flush_rollups(&self.inner.store).await?)
     }
 
     /// Runs one tick of a reconciler now; for tests and operators.

@@ -1,7 +1,8 @@
 //! Spans of executions and attempts, for an exporter of traces.
 //!
 //! A span is made when its execution or attempt has ended and the end is committed. Its ids are derived from the rows, so any
-//! server can make it. An exporter that is too slow never blocks the engine: spans that find no room are dropped and counted.
+//! server can make it. An exporter that is too slow never blocks the engine: spans that do not fit into its queue are dropped
+//! and counted.
 
 use crate::Engine;
 use selvedge_core::driver::Summary;
@@ -46,16 +47,21 @@ impl SpanSink {
         (SpanSink { spans, dropped: Arc::default() }, receiver)
     }
 
-    /// Returns the number of spans that were dropped because the receiver is too slow.
+    /// Returns the number of spans that were dropped: because the receiver is too slow, or by [`SpanSink::count_dropped`].
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
+    }
+
+    /// Counts spans that were received but could not be exported.
+    pub fn count_dropped(&self, spans: usize) {
+        self.dropped.fetch_add(spans as u64, Relaxed);
     }
 
     /// Sends spans, as far as there is room for them.
     pub(crate) fn send(&self, spans: Vec<Span>) {
         for span in spans {
             if self.spans.try_send(span).is_err() {
-                self.dropped.fetch_add(1, Relaxed);
+                self.count_dropped(1);
             }
         }
     }

@@ -1,17 +1,17 @@
 //! Compression of answers with gzip or zstd, for callers that accept it.
 //!
-//! Only an answer whose size is known and above 1 KiB is compressed. A smaller one fits into a packet anyway, and an answer
-//! without a known size is an event stream, whose messages must not wait in a compressor.
+//! Compresses only answers of a known size above 1 KiB. A smaller answer fits into one packet anyway. Event streams are not
+//! compressed: a compressor would delay their messages.
 
 use axum::body::HttpBody;
 use axum::http::{Response, header};
 use tower_http::CompressionLevel;
 use tower_http::compression::{CompressionLayer, Predicate};
 
-/// The size above which an answer is compressed, in bytes.
+/// Answers above this size are compressed, in bytes.
 const LEAST: u64 = 1024;
 
-/// Returns the layer that compresses answers. It favours speed over size: the server has other things to do.
+/// Returns the layer that compresses answers. It uses the fastest level, because processor time is scarcer than bandwidth.
 pub fn layer() -> CompressionLayer<IsLarge> {
     CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(IsLarge)
 }

@@ -19,6 +19,8 @@ pub const PAYLOAD_LIMIT: usize = 1024 * 1024;
 pub const DURATION_LIMIT_MS: i64 = 10_000_000_000_000;
 /// The priorities that callers may give.
 pub const PRIORITIES: RangeInclusive<i16> = -100..=100;
+/// The factors that an exponential back-off may have.
+pub const MULTIPLIERS: RangeInclusive<f64> = 1.0..=1000.0;
 /// The most tags of one execution or flow.
 pub const TAGS_LIMIT: usize = 64;
 /// The most capabilities of one execution or worker.
@@ -474,10 +476,14 @@ fn check_policy(policy: &Policy) -> Result<(), Refusal> {
         Backoff::Exponential { initial_ms, multiplier, max_ms, .. } => {
             check_duration("/retry/backoff/initial_ms", initial_ms)?;
             check_duration("/retry/backoff/max_ms", max_ms)?;
-            if !(1.0..=1000.0).contains(&multiplier) {
+            if !MULTIPLIERS.contains(&multiplier) {
                 return Err(Refusal::field(
                     "/retry/backoff/multiplier",
-                    format!("is {multiplier}; it must be between 1 and 1000"),
+                    format!(
+                        "is {multiplier}; it must be between {} and {}",
+                        MULTIPLIERS.start(),
+                        MULTIPLIERS.end()
+                    ),
                 ));
             }
             Ok(())

@@ -14,6 +14,9 @@ const ONE: i64 = 1_000_000;
 const MAX: i64 = i64::MAX / 4;
 
 impl Amount {
+    /// The largest amount.
+    pub const MAX: Amount = Amount(MAX);
+
     /// Returns a whole number.
     pub fn whole(count: u32) -> Amount {
         Amount(i64::from(count) * ONE)

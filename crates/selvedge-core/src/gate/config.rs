@@ -12,8 +12,8 @@ pub const LIMIT_MAX: u32 = 1_000_000_000;
 /// Maximum weight of a lane.
 pub const WEIGHT_MAX: u32 = 1_000_000;
 
-/// Maximum number of dimensions of a budget.
-const DIMENSIONS_MAX: usize = 64;
+/// Maximum number of dimensions of a budget, and of a set of amounts.
+pub const DIMENSIONS_MAX: usize = 64;
 
 /// The state of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

@@ -11,7 +11,9 @@ pub mod patch;
 pub mod shares;
 pub mod window;
 
-pub use config::{BudgetScope, Config, LIMIT_MAX, LaneState, Limit, OnHard, Rate, WEIGHT_MAX};
+pub use config::{
+    BudgetScope, Config, DIMENSIONS_MAX, LIMIT_MAX, LaneState, Limit, OnHard, Rate, WEIGHT_MAX,
+};
 
 use crate::amount::Amount;
 use crate::execution::ClaimOrder;

@@ -45,7 +45,7 @@ pub struct CallKey {
 }
 
 /// Time for which the key of a call is kept: 24 hours.
-const OPERATION_WINDOW_MS: i64 = 24 * 3600 * 1000;
+pub const OPERATION_WINDOW_MS: i64 = 24 * 3600 * 1000;
 
 impl CallKey {
     /// Returns the key of one step of a call that takes several transactions. It contains a control character, which no

@@ -127,7 +127,6 @@ impl Scene {
             Situation::WaitingForQuiet => {
                 let debounce = Debounce { key: name("quiet"), delay_ms: 5_000, max_ms: None };
                 Arc::make_mut(&mut self.row.spec).debounce = Some(debounce);
-                self.row.epoch = 0;
                 State::Delayed { until: now().plus_ms(5_000) }
             }
             Situation::BackingOff => {
@@ -174,7 +173,10 @@ impl Scene {
             }
         };
         self.row.ended_at = state.outcome().map(|_| now());
-        self.row.epoch = u32::from(!matches!(situation, Situation::Waiting | Situation::Skipped));
+        self.row.epoch = u32::from(!matches!(
+            situation,
+            Situation::Waiting | Situation::WaitingForQuiet | Situation::Skipped
+        ));
         self.row.state = state;
     }
 

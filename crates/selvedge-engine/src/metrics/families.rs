@@ -1,4 +1,4 @@
-//! The metrics of an engine as families of samples, for whoever publishes them.
+//! The metrics of an engine as families of samples, independent of the format in which they are published.
 
 use super::gauges::{Gauges, LaneDepth};
 use super::histogram::{Distribution, Histogram};
@@ -198,7 +198,7 @@ fn of_process(engine: &Engine) -> Vec<Family> {
         .with(unreadable),
         Family::gauge(
             "feed_lag_entries",
-            "Entries of the event log that this server wrote and its subscribers have not got.",
+            "Entries of the event log that this server wrote and its subscribers have not received.",
         )
         .with(entries as f64),
         Family::gauge(
@@ -206,8 +206,11 @@ fn of_process(engine: &Engine) -> Vec<Family> {
             "Time for which the subscribers of this server have been behind the event log.",
         )
         .with(seconds),
-        Family::counter("spans_dropped_total", "Spans that were dropped because the exporter is too slow.")
-            .with(dropped as f64),
+        Family::counter(
+            "spans_dropped_total",
+            "Spans that were dropped because the collector is too slow or did not accept them.",
+        )
+        .with(dropped as f64),
         Family::gauge("feed_subscribers", "Subscribers to the event log on this server.")
             .with(engine.inner.tail.subscribers() as f64),
     ]
@@ -250,7 +253,7 @@ fn of_reconcilers(reconcilers: &[ReconcilerStatus]) -> Vec<Family> {
     counters.into_iter().chain(gauges).collect()
 }
 
-fn of_store(gauges: &Gauges, age: Option<f64>, failures: u64) -> Vec<Family> {
+fn of_store(gauges: &Gauges, age: f64, failures: u64) -> Vec<Family> {
     let mut depth =
         Family::gauge("executions", "Executions that have not ended, by state; counted up to a bound.");
     let mut oldest = Family::gauge("oldest_seconds", "Age of the oldest execution in a state.");
@@ -299,9 +302,8 @@ fn of_store(gauges: &Gauges, age: Option<f64>, failures: u64) -> Vec<Family> {
             value.iter().for_each(|value| limits.add(&labels, *value));
         }
     }
-    let mut read_age =
-        Family::gauge("store_read_age_seconds", "Age of the gauges that are read from the store.");
-    age.iter().for_each(|age| read_age.add(&[], *age));
+    let read_age = Family::gauge("store_read_age_seconds", "Age of the gauges that are read from the store.");
+    let read_age = read_age.with(age);
     let failures =
         Family::counter("store_read_failures_total", "Reads of gauges from the store that failed.")
             .with(failures as f64);

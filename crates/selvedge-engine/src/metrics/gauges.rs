@@ -1,20 +1,22 @@
 //! Gauges that are read from the store: depths, flows, gates and budgets.
 //!
-//! All scrapers share one read, which is repeated at most once in [`FRESH`]. A read that fails or takes too long leaves the
+//! All scrapers share one read, which is repeated at most once in [`FRESH`]. A read that fails or takes too long keeps the
 //! values of the last one, whose age is a metric of its own. Reads are bounded: at most [`NAMESPACES_MAX`] namespaces,
-//! [`COUNT_BOUND`] executions of a lane and state, and [`NAMED_MAX`] series of each family; what is beyond is summed under
-//! [`OTHER`].
+//! [`COUNT_BOUND`] waiting executions of a class, [`COUNT_BOUND`] executions of a namespace in each other state, and
+//! [`NAMED_MAX`] series of each family. Lanes and gates beyond the bound are summed under [`OTHER`]; budgets and paused lanes
+//! beyond it are left out.
 
 use super::lanes::{NAMED_MAX, OTHER};
 use crate::Inner;
 use crate::sync::lock;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use selvedge_core::amount::Amount;
 use selvedge_core::flow::FlowState;
 use selvedge_core::gate::{BudgetScope, Config, Gate, GateKind, LaneState};
 use selvedge_core::state::StateName;
 use selvedge_core::{Name, NamespaceId, Timestamp};
 use selvedge_store::{Error, Store};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,6 +27,8 @@ pub const FRESH: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum number of namespaces that are read.
 const NAMESPACES_MAX: usize = 200;
+/// The number of namespaces that are read at the same time.
+const CONCURRENT_NAMESPACES: usize = 4;
 /// The largest count of executions, flows or held executions.
 const COUNT_BOUND: u64 = 10_000;
 /// The maximum number of gates of a kind and namespace, and of parts of a budget, that are read.
@@ -79,13 +83,25 @@ pub struct Gauges {
     pub unmeasured: usize,
 }
 
-/// Reads gauges and keeps them for a while.
-#[derive(Debug, Default)]
+/// Reads gauges and caches them.
+#[derive(Debug)]
 pub struct GaugeReader {
+    started_at: Instant,
     /// Held during a read, so that concurrent callers share one.
     reading: tokio::sync::Mutex<()>,
     last: Mutex<Last>,
     failures: AtomicU64,
+}
+
+impl Default for GaugeReader {
+    fn default() -> Self {
+        GaugeReader {
+            started_at: Instant::now(),
+            reading: tokio::sync::Mutex::default(),
+            last: Mutex::default(),
+            failures: AtomicU64::new(0),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -120,9 +136,9 @@ impl GaugeReader {
         lock(&self.last).gauges.clone()
     }
 
-    /// Returns the age of the gauges; none before the first read.
-    pub fn age_seconds(&self) -> Option<f64> {
-        lock(&self.last).read_at.map(|at| at.elapsed().as_secs_f64())
+    /// Returns the age of the gauges: the time since the last read that succeeded, or since the start if none has.
+    pub fn age_seconds(&self) -> f64 {
+        lock(&self.last).read_at.unwrap_or(self.started_at).elapsed().as_secs_f64()
     }
 
     /// Returns the number of reads that failed.
@@ -132,25 +148,34 @@ impl GaugeReader {
 }
 
 async fn read(engine: &Inner) -> Result<Gauges, Error> {
-    let store = &*engine.store;
-    let mut namespaces = store.namespaces().await?;
+    let mut namespaces = engine.store.namespaces().await?;
     namespaces.sort_unstable();
     let mut gauges =
         Gauges { unmeasured: namespaces.len().saturating_sub(NAMESPACES_MAX), ..Gauges::default() };
     namespaces.truncate(NAMESPACES_MAX);
     gauges.flows = FlowState::ALL.map(|state| (state, 0)).to_vec();
-    for (id, name) in namespaces {
-        read_depths(engine, id, &name, &mut gauges).await?;
-        for (state, count) in &mut gauges.flows {
-            *count += store.count_flows(id, *state, COUNT_BOUND).await?;
-        }
-        for kind in [GateKind::Lane, GateKind::Quota, GateKind::Budget] {
-            for gate in store.list_gates(id, kind, None, GATES_READ).await? {
-                read_gate(store, &name, gate, &mut gauges).await?;
-            }
-        }
+    let reads: Vec<_> = namespaces.into_iter().map(|(id, name)| read_namespace(engine, id, name)).collect();
+    let mut reads = stream::iter(reads).buffered(CONCURRENT_NAMESPACES);
+    while let Some(read) = reads.try_next().await? {
+        gauges.add(read);
     }
     gauges.bound();
+    Ok(gauges)
+}
+
+/// Returns the gauges of a namespace.
+async fn read_namespace(engine: &Inner, id: NamespaceId, name: Name) -> Result<Gauges, Error> {
+    let store = &*engine.store;
+    let mut gauges = Gauges::default();
+    read_depths(engine, id, &name, &mut gauges).await?;
+    for state in FlowState::ALL {
+        gauges.flows.push((state, store.count_flows(id, state, COUNT_BOUND).await?));
+    }
+    for kind in [GateKind::Lane, GateKind::Quota, GateKind::Budget] {
+        for gate in store.list_gates(id, kind, None, GATES_READ).await? {
+            read_gate(store, &name, gate, &mut gauges).await?;
+        }
+    }
     Ok(gauges)
 }
 
@@ -256,6 +281,17 @@ async fn read_budget(
 }
 
 impl Gauges {
+    /// Adds the gauges of a namespace.
+    fn add(&mut self, namespace: Gauges) {
+        let Gauges { depths, flows, gates, paused, budgets, unmeasured } = namespace;
+        self.depths.extend(depths);
+        self.flows.iter_mut().zip(flows).for_each(|((_, total), (_, count))| *total += count);
+        self.gates.extend(gates);
+        self.paused.extend(paused);
+        self.budgets.extend(budgets);
+        self.unmeasured += unmeasured;
+    }
+
     /// Keeps the largest [`NAMED_MAX`] of each family by name, and sums up the others where a sum says something.
     fn bound(&mut self) {
         self.bound_lanes();
@@ -286,7 +322,8 @@ impl Gauges {
         self.budgets.truncate(NAMED_MAX);
     }
 
-    /// Keeps the deepest lanes by name, and sums up the others by state.
+    /// Keeps the deepest lanes by name, and sums up the others by state. The sum has the age of the oldest execution that does
+    /// not wait in a paused lane: an operator expects those to wait.
     fn bound_lanes(&mut self) {
         let mut totals: HashMap<(Name, Name), u64> = HashMap::new();
         for depth in &self.depths {
@@ -299,11 +336,16 @@ impl Gauges {
         lanes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         lanes.truncate(NAMED_MAX);
         let named: HashMap<(Name, Name), u64> = lanes.into_iter().collect();
+        let is_paused = |(namespace, lane, is_paused): &(Name, Name, bool)| {
+            is_paused.then(|| (namespace.clone(), lane.clone()))
+        };
+        let paused: HashSet<(Name, Name)> = self.paused.iter().filter_map(is_paused).collect();
         let other = Name::trusted(OTHER);
         let mut sums: HashMap<StateName, LaneDepth> = HashMap::new();
         let mut kept = Vec::new();
         for depth in std::mem::take(&mut self.depths) {
-            if named.contains_key(&(depth.namespace.clone(), depth.lane.clone())) {
+            let lane = (depth.namespace.clone(), depth.lane.clone());
+            if named.contains_key(&lane) {
                 kept.push(depth);
                 continue;
             }
@@ -315,7 +357,9 @@ impl Gauges {
                 age_seconds: 0.0,
             });
             sum.count += depth.count;
-            sum.age_seconds = sum.age_seconds.max(depth.age_seconds);
+            if depth.state != StateName::Waiting || !paused.contains(&lane) {
+                sum.age_seconds = sum.age_seconds.max(depth.age_seconds);
+            }
         }
         kept.extend(sums.into_values());
         self.depths = kept;
@@ -325,6 +369,16 @@ impl Gauges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn before_the_first_read_the_gauges_are_as_old_as_the_engine() {
+        let started_at =
+            Instant::now().checked_sub(Duration::from_secs(5)).expect("the machine runs for 5 s");
+        let reader = GaugeReader { started_at, ..GaugeReader::default() };
+        assert!(reader.age_seconds() >= 5.0);
+        lock(&reader.last).read_at = Some(Instant::now());
+        assert!(reader.age_seconds() < 5.0, "the age of the last read");
+    }
 
     #[test]
     fn lanes_and_gates_beyond_the_bound_are_summed_under_a_reserved_name() {
@@ -348,12 +402,13 @@ mod tests {
         let mut gauges = Gauges {
             depths: (0..count).map(depth).collect(),
             gates: (0..count).map(gate).collect(),
+            paused: vec![(name("n"), name("lane 2"), true), (name("n"), name("lane 1"), false)],
             ..Gauges::default()
         };
         gauges.bound();
         assert_eq!((gauges.depths.len(), gauges.gates.len()), (NAMED_MAX + 1, NAMED_MAX + 1));
         let rest = gauges.depths.iter().find(|depth| depth.lane.as_str() == OTHER).expect("there is a sum");
-        assert_eq!((rest.count, rest.age_seconds), (1 + 2, 2.0));
+        assert_eq!((rest.count, rest.age_seconds), (1 + 2, 1.0), "lane 2 is paused");
         let rest = gauges.gates.iter().find(|gate| gate.name.as_str() == OTHER).expect("there is a sum");
         assert_eq!((rest.active, rest.limit), (1 + 2, Some(3)));
     }

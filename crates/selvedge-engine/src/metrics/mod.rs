@@ -149,12 +149,12 @@ impl Metrics {
     }
 
     /// Saves the minute rollups that have changed since the last save.
-    pub async fn flush_rollups(&self, store: &dyn Store) -> Result<(), Error> {
+    pub async fn flush_rollups(&self, store: &Arc<dyn Store>) -> Result<(), Error> {
         self.rollups.flush(store, Duration::ZERO).await
     }
 
     /// Saves the minute rollups, unless they were saved less than a second ago.
-    pub async fn flush_old_rollups(&self, store: &dyn Store) -> Result<(), Error> {
+    pub async fn flush_old_rollups(&self, store: &Arc<dyn Store>) -> Result<(), Error> {
         self.rollups.flush(store, Duration::from_secs(1)).await
     }
 }

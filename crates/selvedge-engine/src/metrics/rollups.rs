@@ -1,8 +1,10 @@
-//! Minute rollups: what this server commits is added up in memory and saved every few seconds.
+//! Minute rollups: adds up the commits of this server in memory, by minute and lane, and saves the totals periodically.
 //!
-//! Committing costs no statement. A save writes the totals of this server for each changed minute and lane, which replace its
-//! earlier ones: a save that is repeated after a lost answer counts nothing twice. A crash loses the changes since the last
-//! save, at most [`FLUSH_INTERVAL`] while the store accepts writes. A shutdown saves what is left.
+//! Counting adds no statement to a commit. A save writes the totals of this server for each changed minute and lane and
+//! replaces the earlier ones, so a save that is repeated after a lost answer counts nothing twice. A save runs in a task of
+//! its own, one at a time: a caller that gives up neither interrupts it nor lets an older save finish after a newer one. A
+//! crash loses the changes since the last save, at most [`FLUSH_INTERVAL`] while the store accepts writes. A shutdown saves
+//! the remaining changes.
 
 use super::lanes::Lane;
 use crate::commit::LaneChange;
@@ -10,34 +12,37 @@ use crate::sync::lock;
 use selvedge_core::rollup::{Rollup, RollupKey, RollupRow, minute_of};
 use selvedge_core::{Name, NamespaceId, Timestamp};
 use selvedge_store::{Error, Store};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 /// The time between two saves.
 pub const FLUSH_INTERVAL: Duration = Duration::from_secs(10);
-/// The maximum number of lanes that a server counts separately, over all minutes that may still change: about 1000 in each.
-/// Lanes beyond are counted together, by namespace.
-const SEPARATE_MAX: usize = 5000;
+/// The maximum number of lanes of one minute that a server counts separately. It counts the others together, by namespace.
+const SEPARATE_MAX: usize = 1000;
 /// The time for which a minute stays in memory after its end, in milliseconds: longer than any transaction takes.
 const OPEN_MS: i64 = 3 * 60_000;
 /// The number that stands for the lanes that are counted together.
 const SHARED: u32 = u32::MAX;
 
 /// The rollups of this process that may still change.
-#[derive(Debug)]
+///
+/// Clones share them.
+#[derive(Clone, Debug)]
 pub struct Rollups {
     /// The number of this server: random, one for each start.
     server: i64,
-    open: Mutex<Open>,
-    /// The time of the last save. Held during a save, so that a later save is not overtaken by an earlier one.
-    saving: tokio::sync::Mutex<Option<Instant>>,
+    open: Arc<Mutex<Open>>,
+    /// The time of the last successful save. Locked during a save, so that saves do not overtake each other.
+    saving: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     entries: HashMap<(Timestamp, NamespaceId, u32), OpenRollup>,
+    /// The number of lanes of each open minute that have an entry of their own.
+    separate: BTreeMap<Timestamp, usize>,
     /// The newest minute.
     newest: Timestamp,
     /// The earliest minute that may have entries. Earlier ones were saved for the last time.
@@ -55,7 +60,7 @@ struct OpenRollup {
 
 impl Default for Rollups {
     fn default() -> Self {
-        Rollups { server: fastrand::i64(..), open: Mutex::default(), saving: tokio::sync::Mutex::default() }
+        Rollups { server: fastrand::i64(..), open: Arc::default(), saving: Arc::default() }
     }
 }
 
@@ -68,20 +73,25 @@ impl Rollups {
         OpenMinute { open, minute }
     }
 
-    /// Saves the rollups that have changed since the last save, if that was at least `interval` ago, and forgets minutes that
-    /// no longer change.
-    pub async fn flush(&self, store: &dyn Store, interval: Duration) -> Result<(), Error> {
-        let mut saved_at = self.saving.lock().await;
+    /// Saves the rollups that have changed since the last save, if that was at least `interval` ago, and removes minutes that
+    /// no longer change from memory. The save continues if the future is dropped.
+    pub async fn flush(&self, store: &Arc<dyn Store>, interval: Duration) -> Result<(), Error> {
+        let mut saved_at = self.saving.clone().lock_owned().await;
         if saved_at.is_some_and(|at| at.elapsed() < interval) {
             return Ok(());
         }
-        *saved_at = Some(Instant::now());
         let (rows, versions) = lock(&self.open).changed(self.server);
-        if !rows.is_empty() {
-            store.save_rollups(&rows).await?;
-        }
-        lock(&self.open).mark_saved(versions);
-        Ok(())
+        let (open, store) = (self.open.clone(), store.clone());
+        let save = tokio::spawn(async move {
+            let begun = Instant::now();
+            if !rows.is_empty() {
+                store.save_rollups(&rows).await?;
+            }
+            lock(&open).mark_saved(versions);
+            *saved_at = Some(begun);
+            Ok(())
+        });
+        save.await.unwrap_or_else(|error| Err(Error::Failed(format!("the save of rollups ended: {error}"))))
     }
 }
 
@@ -117,12 +127,15 @@ type Versions = Vec<((Timestamp, NamespaceId, u32), u64)>;
 impl Open {
     fn entry(&mut self, minute: Timestamp, lane: &Lane) -> &mut OpenRollup {
         let own = (minute, lane.namespace, lane.number);
-        let is_named = self.entries.contains_key(&own) || self.entries.len() < SEPARATE_MAX;
-        let (key, name) = match is_named {
-            true => (own, Some(&lane.name)),
-            false => ((minute, lane.namespace, SHARED), None),
-        };
-        self.entries.entry(key).or_insert_with(|| OpenRollup { lane: name.cloned(), ..OpenRollup::default() })
+        let (mut key, mut name) = (own, Some(lane.name.clone()));
+        if !self.entries.contains_key(&own) {
+            let separate = self.separate.entry(minute).or_default();
+            match *separate < SEPARATE_MAX {
+                true => *separate += 1,
+                false => (key, name) = ((minute, lane.namespace, SHARED), None),
+            }
+        }
+        self.entries.entry(key).or_insert_with(|| OpenRollup { lane: name, ..OpenRollup::default() })
     }
 
     /// Returns the rollups to save, with the number of the last change of each.
@@ -149,6 +162,7 @@ impl Open {
         let earliest = self.newest.minus_ms(OPEN_MS).max(self.earliest);
         self.earliest = earliest;
         self.entries.retain(|(minute, ..), entry| *minute >= earliest || entry.changed > entry.saved);
+        self.separate.retain(|minute, _| *minute >= earliest);
     }
 }
 
@@ -163,7 +177,7 @@ impl FlushTask {
             loop {
                 tokio::time::sleep(FLUSH_INTERVAL).await;
                 let Some(metrics) = metrics.upgrade() else { return };
-                match metrics.flush_rollups(&*store).await {
+                match metrics.flush_rollups(&store).await {
                     Ok(()) => failing = false,
                     Err(error) if !failing => {
                         failing = true;

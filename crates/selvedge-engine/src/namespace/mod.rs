@@ -36,7 +36,7 @@ pub use flows::{FlowEnded, FlowView, GrownFlow};
 pub use gates::GateView;
 pub use keyed::KeyedCalls;
 pub use namespaces::Namespaces;
-pub use operators::{Bulk, BulkResult, BulkTarget};
+pub use operators::{BULK_MAX, Bulk, BulkResult, BulkTarget};
 pub use record_pages::RecordPage;
 pub use relatives::Relation;
 pub use reports::ReportItem;

@@ -40,7 +40,7 @@ impl Namespace {
     pub async fn stats(&self, wanted: StatsQuery) -> Result<(Vec<LaneMinute>, bool), Error> {
         let inner = self.inner();
         // The rollups of the store are still worth reading if it refuses writes.
-        let _ = inner.metrics.flush_old_rollups(&*inner.store).await;
+        let _ = inner.metrics.flush_old_rollups(&inner.store).await;
         let after = wanted.after.map(|(minute_at, lane)| RollupKey { minute_at, lane, server: i64::MAX });
         let mut query =
             RollupQuery { namespace: self.id(), lane: wanted.lane, from: wanted.from, to: wanted.to, after };

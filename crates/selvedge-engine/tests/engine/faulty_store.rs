@@ -81,12 +81,12 @@ impl FaultyStore {
         self.faults.lock().expect("the mutex is not poisoned").is_empty()
     }
 
-    /// Blocks transactions before they begin.
+    /// Blocks transactions and saves of rollups before they begin.
     pub fn block_transactions(&self) {
         self.may_begin.send_replace(false);
     }
 
-    /// Lets transactions begin again.
+    /// Lets transactions and saves of rollups begin again.
     pub fn unblock_transactions(&self) {
         self.may_begin.send_replace(true);
     }
@@ -188,6 +188,7 @@ impl StoreWrapper for FaultyStore {
     }
 
     async fn save_rollups(&self, rows: &[RollupRow]) -> Result<(), Error> {
+        let _ = self.may_begin.subscribe().wait_for(|open| *open).await;
         self.apply_fault(Call::SaveRollups).await?;
         self.store.save_rollups(rows).await
     }

@@ -3,7 +3,7 @@
 use crate::faulty_store::{Call, Fault};
 use crate::test_server::{TestServer, complete_op, fail_op, fence, passive_options};
 use crate::{faulty_server, manual_clock, memory_server};
-use selvedge_engine::core::rollup::{Rollup, minute_of};
+use selvedge_engine::core::rollup::{Rollup, RollupQuery, minute_of};
 use selvedge_engine::core::{Backoff, Draft, Name, Policy, Retry, Timestamp};
 use selvedge_engine::store::Error;
 use selvedge_engine::{Family, NAMED_MAX, OTHER, SampleValue, StatsQuery};
@@ -165,4 +165,59 @@ async fn a_store_that_refuses_writes_keeps_the_counts_for_later() {
     assert_eq!(stats(&server, 100).await[0].2.submitted, 1);
     let families = server.engine.metrics().await;
     assert_eq!(value(&families, "store_call_errors_total", &[("call", "save_rollups")]), Some(1.0));
+}
+
+#[tokio::test]
+async fn a_save_of_rollups_continues_after_its_caller_has_given_up() {
+    let (server, store, _) = faulty_server().await;
+    server.submit(Draft::new("kind")).await;
+    store.block_transactions();
+    {
+        let mut abandoned = Box::pin(server.engine.flush_rollups());
+        // Yields long enough for the save to reach the store, where it is blocked.
+        for _ in 0..100 {
+            assert!(futures_util::poll!(&mut abandoned).is_pending());
+            tokio::task::yield_now().await;
+        }
+    }
+    store.unblock_transactions();
+    let query = RollupQuery {
+        namespace: server.namespace.id(),
+        lane: None,
+        from: Timestamp::default(),
+        to: Timestamp::from_millis(i64::MAX),
+        after: None,
+    };
+    for _ in 0..1000 {
+        if let [row] = &server.engine.store().rollups(&query, 10).await.expect("rollups are read")[..] {
+            assert_eq!(row.rollup.submitted, 1);
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("the rollups were not saved");
+}
+
+#[tokio::test]
+async fn a_server_counts_at_most_a_thousand_lanes_of_a_minute_separately() {
+    let (server, clock) = memory_server().await;
+    let submit_to = async |lanes: std::ops::Range<usize>| {
+        let drafts = lanes.map(|number| Draft { lane: format!("lane {number}"), ..Draft::new("kind") });
+        server.submit_many(drafts.collect()).await;
+    };
+    submit_to(0..1002).await;
+    let first = stats(&server, 5000).await;
+    // A later save of the same minute, and a lane that is counted separately already.
+    submit_to(1000..1003).await;
+    submit_to(0..1).await;
+    clock.advance_ms(60_000);
+    submit_to(1000..1003).await;
+    let found = stats(&server, 5000).await;
+    let of_minute = |minute: Timestamp| found.iter().filter(move |(at, ..)| *at == minute);
+    let (begin, next) = (found[0].0, found[0].0.plus_ms(60_000));
+    assert_eq!((first.len(), of_minute(begin).count(), of_minute(next).count()), (1001, 1001, 3));
+    let others = of_minute(begin).find(|(_, lane, _)| lane.is_none()).expect("there are other lanes");
+    assert_eq!(others.2.submitted, 5);
+    let separate = of_minute(begin).filter(|(_, lane, _)| lane.is_some());
+    assert_eq!(separate.map(|(.., rollup)| rollup.submitted).sum::<u64>(), 1001);
 }

@@ -1,4 +1,4 @@
-//! The whole document: the operations in the order of their groups, the shapes, and how callers authenticate.
+//! The whole document: the operations in the order of their groups, the shapes, and the form of authentication.
 
 use crate::VERSION;
 use crate::openapi::node::Node;
@@ -9,7 +9,7 @@ use crate::routes::{Route, all_routes};
 use crate::wire::problem::Code;
 use selvedge_core::{Permission, Role};
 
-/// The groups of operations, in the order of the reference, each with a line about it.
+/// The groups of operations with their descriptions, in the order of the reference.
 pub const TAGS: [(&str, &str); 11] = [
     ("Executions", "Submit work, read it, and wait for its result."),
     ("Operator actions", "Change executions: cancel, replay, reschedule and more, alone or in bulk."),
@@ -18,20 +18,21 @@ pub const TAGS: [(&str, &str); 11] = [
     ("Workers", "Claim executions under leases, renew the leases, and report."),
     ("Signals and waitpoints", "Resume suspended executions, by name or with a token."),
     ("Events", "Read the log of everything that happened, as pages or as a live feed."),
-    ("Streams", "Read the frames that attempts write while they run."),
+    ("Streams", "Read the frames that attempts append while they run."),
     ("Limits", "Lanes, quotas and budgets."),
     ("Administration", "Namespaces, API keys, and the keys of tokens."),
     ("Server", "Health, metrics, and documentation."),
 ];
 
-/// The general remarks at the beginning of the document.
+/// The conventions that hold for all operations.
 const DESCRIPTION: &str = "The HTTP API of Selvedge, a durable execution engine.\n\n\
     Bodies are JSON in UTF-8. Times are RFC 3339 strings in fields named `…_at`, durations integer milliseconds in fields \
     named `…_ms`, ids UUIDs. An unknown field or parameter of a request is refused; answers may get more fields. An \
     optional field that is null counts as absent, except for payloads. A request that fails is answered with a problem \
-    (RFC 9457) with a stable `code`; `/docs/problems` explains every code.\n\n\
-    A list has `items` and `next_cursor`, which is null at the end and only there: a page may be short because it is \
-    bounded in bytes.";
+    (RFC 9457) that has a stable `code`; `/docs/problems` explains every code.\n\n\
+    Lengths of text count bytes of UTF-8.\n\n\
+    A list has `items` and `next_cursor`, which is null at the end and only there: a page may have fewer items than its \
+    limit because its size is bounded.";
 
 /// Returns the document.
 pub fn document() -> Node {
@@ -73,7 +74,7 @@ pub fn document() -> Node {
         )
 }
 
-/// Returns who may use an operation, as its route says.
+/// Returns the role and credential that an operation needs, from the permission of its route.
 fn access(operation: &Operation, routes: &[Route]) -> Access {
     let is_same = |route: &&Route| {
         route.path == operation.path && route.method.as_str().eq_ignore_ascii_case(operation.method)
@@ -88,8 +89,8 @@ fn access(operation: &Operation, routes: &[Route]) -> Access {
     Access { role: Some(role.as_str()), security: security.into(), problems: credential_problems() }
 }
 
-/// Returns the problems of callers without a credential, with a wrong one, or with too small a role. The other codes of these
-/// statuses are about tokens and about pages of other sites.
+/// Returns the problems of a missing or invalid credential and of a role without the permission. The other codes with status
+/// 401 and 403 are about tokens of waitpoints and about requests from web pages.
 fn credential_problems() -> Vec<Code> {
     let others =
         [Code::InvalidToken, Code::TokenExpired, Code::TokenRevoked, Code::CrossOrigin, Code::WrongHost];

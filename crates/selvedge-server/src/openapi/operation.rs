@@ -1,12 +1,13 @@
 //! An operation of the API: its parameters, its request and its answers.
 //!
-//! Problems that follow from the form of an operation are added by [`Operation::problems`]: a body can be malformed, a path
-//! can name nothing. An operation lists only those of its own.
+//! Problems that follow from the form of an operation are added here: a body can be malformed, and the id in a path can be
+//! unknown. The description of an operation lists only the others.
 
 use crate::openapi::node::Node;
 use crate::openapi::schema::{self, Field, Schema, answer, list, nullable, text};
 use crate::wire::problem::Code;
-use serde_json::{Value, json};
+use selvedge_core::rules::OPERATION_WINDOW_MS;
+use serde_json::Value;
 
 /// The codes that every operation of the API may answer with.
 const GENERAL: [Code; 7] = [
@@ -46,7 +47,7 @@ struct Parameter {
     place: &'static str,
     name: &'static str,
     schema: Schema,
-    about: &'static str,
+    about: String,
     /// True for a list that is written with commas in one value.
     is_joined: bool,
 }
@@ -90,7 +91,7 @@ pub fn operation(
             "instance" => (schema::name(), "The instance of the worker: a name of its process."),
             _ => (schema::name(), "The name."),
         };
-        let parameter = Parameter { place: "path", name, schema, about, is_joined: false };
+        let parameter = Parameter { place: "path", name, schema, about: about.into(), is_joined: false };
         operation.parameters.push(parameter);
     }
     operation
@@ -110,17 +111,17 @@ impl Operation {
     }
 
     /// Adds a parameter of the query.
-    pub fn query(self, name: &'static str, schema: Schema, about: &'static str) -> Self {
+    pub fn query(self, name: &'static str, schema: Schema, about: impl Into<String>) -> Self {
         self.parameter("query", name, schema, about, false)
     }
 
     /// Adds a parameter of the query that is a list, written with commas in one value.
-    pub fn joined_query(self, name: &'static str, items: Schema, about: &'static str) -> Self {
+    pub fn joined_query(self, name: &'static str, items: Schema, about: impl Into<String>) -> Self {
         self.parameter("query", name, list(items), about, true)
     }
 
     /// Adds a header.
-    pub fn header(self, name: &'static str, schema: Schema, about: &'static str) -> Self {
+    pub fn header(self, name: &'static str, schema: Schema, about: impl Into<String>) -> Self {
         self.parameter("header", name, schema, about, false)
     }
 
@@ -129,25 +130,27 @@ impl Operation {
         place: &'static str,
         name: &'static str,
         schema: Schema,
-        about: &'static str,
+        about: impl Into<String>,
         is_joined: bool,
     ) -> Self {
-        self.parameters.push(Parameter { place, name, schema, about, is_joined });
+        self.parameters.push(Parameter { place, name, schema, about: about.into(), is_joined });
         self.also([Code::InvalidField, Code::UnknownField])
     }
 
     /// Adds the parameters of a list, `limit` and `cursor`.
     pub fn paged(self) -> Self {
-        let limit = Schema(schema::integer_within(1, 500).0.with("default", json!(50)));
-        self.query("limit", limit, "The maximum number of items of the page.")
+        self.query("limit", schema::page_limit(), "The maximum number of items of the page.")
             .query("cursor", text(), "The next_cursor of the page before, unchanged.")
             .also([Code::InvalidCursor])
     }
 
     /// Adds the header `Idempotency-Key`.
     pub fn repeatable(self) -> Self {
-        let about = "Makes the request safe to repeat for 24 hours: a repetition with the same content changes nothing and \
-                     answers with duplicate: true.";
+        let about = format!(
+            "Makes the request safe to repeat for {}: a repetition with the same content changes nothing and answers with \
+             duplicate: true.",
+            schema::period_text(OPERATION_WINDOW_MS)
+        );
         self.header("Idempotency-Key", schema::key(), about).also([Code::IdempotencyMismatch])
     }
 
@@ -225,8 +228,8 @@ impl Operation {
     /// Returns the problems, ordered by status.
     pub fn problems(&self) -> Vec<Code> {
         let names_something = self.path.contains("{id}") || self.path.contains("{instance}");
-        let is_open = |code: &Code| *code == Code::NotFound && names_something;
-        Code::ALL.into_iter().filter(|code| self.problems.contains(code) || is_open(code)).collect()
+        let is_implied = |code: &Code| *code == Code::NotFound && names_something;
+        Code::ALL.into_iter().filter(|code| self.problems.contains(code) || is_implied(code)).collect()
     }
 
     /// Returns the operation as the document has it. `access` describes the permission that it needs.
@@ -247,7 +250,7 @@ impl Operation {
         node.set("security", access.security.clone());
         let mut parameters: Vec<Node> = self.parameters.iter().map(Parameter::node).collect();
         if access.role.is_some() {
-            let about = "The namespace, for a key of several.";
+            let about = "The namespace, for a key of several namespaces.".into();
             let schema = schema::name();
             let header =
                 Parameter { place: "header", name: "Selvedge-Namespace", schema, about, is_joined: false };
@@ -270,10 +273,7 @@ impl Operation {
         for status in statuses {
             let of_status = |code: &&Code| code.info().status.as_u16() == status;
             let codes: Vec<&str> = codes.iter().filter(of_status).map(|code| code.info().code).collect();
-            // An answer of the operation that has the same status as a problem is described beside it.
-            if responses.get(&status.to_string()).is_none() {
-                responses.set(&status.to_string(), problem_node(&codes));
-            }
+            responses.set(&status.to_string(), problem_node(&codes));
         }
         node.with("responses", responses)
     }
@@ -303,7 +303,7 @@ impl Parameter {
         if self.place == "path" {
             node.set("required", true);
         }
-        node.set("description", self.about);
+        node.set("description", self.about.clone());
         if self.is_joined {
             node.set("style", "form");
             node.set("explode", false);

@@ -1,6 +1,9 @@
 //! JSON schemas, written with functions that have the names of the readers in `wire::fields`.
 
 use crate::openapi::node::Node;
+use crate::wire::query::{LIMIT_DEFAULT, LIMIT_MAX, WAIT_MAX_MS};
+use selvedge_core::amount::Amount;
+use selvedge_core::gate::DIMENSIONS_MAX;
 use selvedge_core::name::{KEY_LIMIT, LABEL_LIMIT, NAME_LIMIT, TAG_VALUE_LIMIT};
 use selvedge_core::submission::{DURATION_LIMIT_MS, TAGS_LIMIT};
 use serde_json::{Value, json};
@@ -134,17 +137,17 @@ pub fn printable(limit: usize) -> Schema {
     Schema(text().0.with("maxLength", limit as i64).with("pattern", PRINTABLE))
 }
 
-/// Returns a name: printable, not empty, of at most 200 bytes.
+/// Returns a name: printable, not empty, of at most [`NAME_LIMIT`] bytes.
 pub fn name() -> Schema {
     named(NAME_LIMIT)
 }
 
-/// Returns an idempotency key or another key: printable, not empty, of at most 512 bytes.
+/// Returns an idempotency key or another key: printable, not empty, of at most [`KEY_LIMIT`] bytes.
 pub fn key() -> Schema {
     named(KEY_LIMIT)
 }
 
-/// Returns a capability: printable, not empty, of at most 128 bytes.
+/// Returns a capability: printable, not empty, of at most [`LABEL_LIMIT`] bytes.
 pub fn label() -> Schema {
     named(LABEL_LIMIT)
 }
@@ -195,7 +198,12 @@ pub fn period() -> Schema {
 
 /// Returns the longest time that a call waits, in milliseconds.
 pub fn wait() -> Schema {
-    Schema(integer_within(0, crate::wire::query::WAIT_MAX_MS).0.with("default", json!(0)))
+    Schema(integer_within(0, WAIT_MAX_MS).0.with("default", json!(0)))
+}
+
+/// Returns the maximum number of items of a page.
+pub fn page_limit() -> Schema {
+    integer_within(1, LIMIT_MAX.into()).default(json!(LIMIT_DEFAULT))
 }
 
 /// Returns a number.
@@ -203,9 +211,9 @@ pub fn number() -> Schema {
     of_type("number")
 }
 
-/// Returns an amount of a budget: at most six decimals, and a quarter of what 64 bits can hold.
+/// Returns an amount of a budget, with at most six decimals.
 pub fn amount() -> Schema {
-    Schema(number().0.with("minimum", 0).with("maximum", i64::MAX / 4 / 1_000_000))
+    Schema(number().0.with("minimum", 0).with("maximum", Amount::MAX.millionths() / 1_000_000))
 }
 
 /// Returns true or false.
@@ -241,12 +249,7 @@ pub fn map(values: Schema) -> Schema {
 /// Returns amounts by dimension, of a request.
 pub fn amounts() -> Schema {
     let names = name().0;
-    Schema(
-        map(amount())
-            .0
-            .with("propertyNames", names)
-            .with("maxProperties", crate::wire::amounts::DIMENSIONS_MAX as i64),
-    )
+    Schema(map(amount()).0.with("propertyNames", names).with("maxProperties", DIMENSIONS_MAX as i64))
 }
 
 /// Returns the tags of a request: names without a colon, and their values.
@@ -259,4 +262,23 @@ pub fn tags() -> Schema {
 /// Returns one of several shapes.
 pub fn one_of(schemas: Vec<Schema>) -> Schema {
     Schema(Node::object().with("oneOf", schemas.into_iter().map(|schema| schema.0).collect::<Vec<_>>()))
+}
+
+/// Writes a size, such as `256 KiB`.
+pub fn size(bytes: usize) -> String {
+    match bytes {
+        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
+/// Writes a time in the largest unit that divides it, such as `24 hours`.
+pub fn period_text(ms: i64) -> String {
+    const DAY: i64 = 24 * 3_600_000;
+    match ms {
+        _ if ms > DAY && ms % DAY == 0 => format!("{} days", ms / DAY),
+        _ if ms % 3_600_000 == 0 => format!("{} hours", ms / 3_600_000),
+        _ => format!("{} minutes", ms / 60_000),
+    }
 }

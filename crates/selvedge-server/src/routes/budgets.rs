@@ -3,7 +3,7 @@
 use crate::auth::Caller;
 use crate::routes::HandlerResult;
 use crate::routes::gates::{self, GateSnapshot, check_name};
-use crate::wire::amounts::{DIMENSIONS_MAX, read_amount, read_amounts};
+use crate::wire::amounts::{read_amount, read_amounts};
 use crate::wire::body::{KEY_POINTER, RequestBody};
 use crate::wire::fields::{Entry, Fields};
 use crate::wire::json::{self, Object};
@@ -14,7 +14,7 @@ use crate::wire::problem::Problem;
 use crate::wire::query::Query;
 use axum::http::StatusCode;
 use selvedge_core::gate::patch::{Change, ConfigPatch, LimitPatch};
-use selvedge_core::gate::{BudgetScope, Config, Gate, GateKind, Limit, OnHard};
+use selvedge_core::gate::{BudgetScope, Config, DIMENSIONS_MAX, Gate, GateKind, Limit, OnHard};
 use selvedge_core::rules::keyed::Answered;
 use selvedge_core::{ExecutionId, Refusal};
 use selvedge_engine::{Error, Spent};

@@ -22,7 +22,7 @@ use selvedge_engine::{Error, Namespace, View};
 use std::time::Duration;
 
 /// The most submissions in one batch.
-const BATCH_MAX: usize = 1000;
+pub const BATCH_MAX: usize = 1000;
 /// The most duplicates of a batch that are read concurrently for its response.
 const CONCURRENT_READS: usize = 16;
 

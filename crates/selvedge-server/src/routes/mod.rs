@@ -35,7 +35,9 @@ use futures_util::FutureExt;
 use selvedge_core::Permission::{Administer, Open, Operate, Read, Submit, Work};
 use std::panic::AssertUnwindSafe;
 
+pub use executions::BATCH_MAX;
 pub use table::{Route, Routes};
+pub use workers::LEASE_TTL_MS;
 
 /// The result of a handler.
 pub type HandlerResult = Result<Response, Problem>;

@@ -20,7 +20,7 @@ use selvedge_core::rules::report::Fence;
 use selvedge_engine::{ClaimWait, Error, HeartbeatResult, WorkerView};
 
 /// The default time to live of a lease, in milliseconds.
-const LEASE_TTL_MS: i64 = 30_000;
+pub const LEASE_TTL_MS: i64 = 30_000;
 
 /// `POST /v1/workers/{instance}/claim`
 pub async fn claim(

@@ -2,13 +2,10 @@
 
 use crate::wire::fields::{Entry, Fields, wrong_type};
 use selvedge_core::amount::Amount;
-use selvedge_core::gate::Amounts;
+use selvedge_core::gate::{Amounts, DIMENSIONS_MAX};
 use selvedge_core::name::NAME_LIMIT;
 use selvedge_core::{Name, Refusal};
 use serde_json::value::RawValue;
-
-/// The most dimensions of one set of amounts.
-pub const DIMENSIONS_MAX: usize = 64;
 
 /// Takes an object of amounts by dimension.
 pub fn read_amounts(fields: &mut Fields<'_>, name: &'static str) -> Result<Option<Amounts>, Refusal> {

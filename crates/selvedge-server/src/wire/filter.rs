@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// The longest text that is searched for in errors, in bytes.
-const ERROR_LIMIT: usize = 512;
+pub const ERROR_LIMIT: usize = 512;
 
 /// The text of a filter as the caller sent it, not yet checked.
 pub struct RawFilter {

@@ -14,9 +14,9 @@ use uuid::Uuid;
 /// The longest wait of a request, in milliseconds.
 pub const WAIT_MAX_MS: i64 = 60_000;
 /// The default number of items of a page.
-const LIMIT_DEFAULT: u32 = 50;
+pub const LIMIT_DEFAULT: u32 = 50;
 /// The largest number of items of a page.
-const LIMIT_MAX: u32 = 500;
+pub const LIMIT_MAX: u32 = 500;
 
 /// The query of a request. An empty value counts as absent.
 pub struct Query {

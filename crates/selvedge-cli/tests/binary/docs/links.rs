@@ -1,9 +1,9 @@
-//! Every link between the pages leads to a file and a heading that exist.
+//! Every link between the pages leads to a file and a heading that exist, and every test that the guarantees name exists.
 
 use super::{read_pages, workspace};
 
 /// The pages outside of `docs/` that link into it.
-const OTHER_PAGES: [&str; 3] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+const OTHER_PAGES: [&str; 4] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"];
 
 /// Returns the anchor that a heading gets on the usual hosts.
 fn anchor(heading: &str) -> String {
@@ -55,4 +55,16 @@ fn every_link_of_the_documentation_leads_somewhere() {
 fn a_link_to_a_missing_file_or_heading_is_found() {
     let text = "# Title\n\n[a](docs/none.md) [b](#no-such-heading) [c](#title) [d](docs/states.md)\n";
     assert_eq!(broken_links("README.md", text), ["README.md: docs/none.md", "README.md: #no-such-heading"]);
+}
+
+#[test]
+fn every_test_that_the_guarantees_name_exists() {
+    let page = std::fs::read_to_string(workspace().join("docs/guarantees.md")).expect("the page exists");
+    let code = page.split('`').skip(1).step_by(2);
+    let paths: Vec<&str> =
+        code.filter(|code| code.starts_with("selvedge") && code.contains("/tests")).collect();
+    assert!(paths.len() > 30, "{paths:?}");
+    let missing: Vec<_> =
+        paths.iter().filter(|path| !workspace().join("crates").join(path).exists()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

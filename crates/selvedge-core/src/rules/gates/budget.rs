@@ -6,7 +6,7 @@ use super::release::{CHUNK, release};
 use super::{record_held, whole};
 use crate::fact::{Fact, Failure, Next};
 use crate::gate::draws::{draws_on, part_of};
-use crate::gate::{Amounts, Config, Gate, GateKind, GateName, LedgerEntry, OnHard, add};
+use crate::gate::{Amounts, Config, DIMENSIONS_MAX, Gate, GateKind, GateName, LedgerEntry, OnHard, add};
 use crate::name::{KEY_LIMIT, NAME_LIMIT};
 use crate::rows::{HeldBy, KeyName, KeyRow, KeyScope, Needs};
 use crate::rule::{Phase, Profile, Rule};
@@ -20,8 +20,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Time for which the `dedup_key` of a spent amount is kept: 30 days.
 const KEY_WINDOW_MS: i64 = 30 * 24 * 3600 * 1000;
-/// Maximum number of dimensions in one report of spent amounts.
-const DIMENSIONS_MAX: usize = 64;
 
 /// Records amounts spent from a budget.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,6 +16,6 @@ cross join lateral (
     and minute_at < $3
     and lane = $8::text collate "C"
     and (minute_at, lane, server) > ($4, $5::text collate "C", $6::bigint)
-  order by server
 ) as found
+order by minute_at, server
 limit $7

@@ -5,6 +5,8 @@ use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::wire::problem::Code;
 use selvedge_core::Role;
+use selvedge_core::api_key::NAMESPACES_MAX;
+use selvedge_core::gate::WEIGHT_MAX;
 use serde_json::json;
 
 const TAG: &str = "Administration";
@@ -43,10 +45,11 @@ fn key_fields() -> Vec<Field> {
 }
 
 fn create_key() -> Operation {
+    let namespaces = Schema(list_of_at_most(NAMESPACES_MAX, name()).0.with("minItems", 1));
     let body = request(vec![
         always("name", name().about("The name of the key, which is the actor of what it does.")),
         always("role", role()),
-        always("namespaces", list(name()).about("The namespaces of the key; * for all of them.")),
+        always("namespaces", namespaces.about("The namespaces of the key; * for all of them.")),
         optional("expires_at", time()),
     ]);
     let mut fields = key_fields();
@@ -99,11 +102,11 @@ fn get_namespace() -> Operation {
 }
 
 fn put_namespace() -> Operation {
-    let weight =
-        integer_within(1, 1_000_000).about("The share of the namespace in claims over several. Default: 1.");
+    let weight = integer_within(1, WEIGHT_MAX.into())
+        .about("The share of the namespace in claims from several. Default: 1.");
     let settings = request(vec![
         optional("suspension_timeout_ms", duration().about("The timeout of suspensions that give none.")),
-        optional("retention_ms", duration().about("The retention of submissions that give none.")),
+        optional("retention_ms", duration().about("The retention of executions that give none.")),
         optional("weight", weight),
     ]);
     operation("put", "/v1/admin/namespaces/{name}", "put_namespace", "Create or configure a namespace")

@@ -1,9 +1,10 @@
 //! Bulk jobs: `routes::bulk_jobs`.
 
-use super::operators::{bulk_action, bulk_filter};
+use super::operators::bulk_action;
 use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
+use crate::openapi::shapes::filter::filter;
 use selvedge_core::bulk_job::{BulkJobState, REFUSED_MAX};
 use serde_json::json;
 
@@ -39,7 +40,10 @@ pub fn fields() -> Vec<Field> {
 fn start() -> Operation {
     let body = request(vec![
         always("action", bulk_action()),
-        optional("filter", bulk_filter().about("The names of the list's filters; tag is a list.")),
+        optional(
+            "filter",
+            filter().about("The filters of the list of executions. At least one must be given."),
+        ),
         optional("all", flag().about("True for every execution of the namespace.")),
     ])
     .needs_one_of(&["all", "filter"]);

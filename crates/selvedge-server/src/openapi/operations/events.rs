@@ -2,16 +2,15 @@
 
 use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
+use crate::openapi::shapes::filter::tag_filter;
 use crate::wire::problem::Code;
 use selvedge_core::fact::EVENT_TYPES;
-use serde_json::json;
 
 pub fn operations() -> Vec<Operation> {
     vec![events(), frames(), tail(), summary()]
 }
 
 fn events() -> Operation {
-    let limit = integer_within(1, 500).default(json!(50));
     let page = answer(vec![
         always("items", list(shape("Event"))),
         nullable("next_cursor", text().about("Null at the current end of the log.")),
@@ -28,8 +27,8 @@ fn events() -> Operation {
         .joined_query("types", word(EVENT_TYPES.iter().copied()), "The types of events. Default: all.")
         .query("execution", id(), "Only events of this execution.")
         .query("flow", id(), "Only events of this flow.")
-        .query("tag", super::executions::tag_filter(), "Only events of executions with this tag, written name:value.")
-        .query("limit", limit, "The maximum number of events of the page.")
+        .query("tag", tag_filter(), "Only events of executions with this tag, written name:value.")
+        .query("limit", page_limit(), "The maximum number of events of the page.")
         .header("Last-Event-ID", text(), "For the live feed: the last event that was seen.")
         .answers_as(
             200,
@@ -50,7 +49,7 @@ fn frames() -> Operation {
         .query("after", count(), "The number of the last frame that was seen.")
         .query("before", count(), "The number of the frame before which to end.")
         .query("mode", word(["durable"]), "Leaves out best-effort frames.")
-        .query("limit", integer_within(1, 500).default(json!(50)), "The maximum number of frames.")
+        .query("limit", page_limit(), "The maximum number of frames.")
         .answers_page_with(shape("Frame"), more)
         .also([Code::InvalidCursor])
         .tag("Streams")

@@ -2,16 +2,15 @@
 
 use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
-use crate::openapi::shapes::executions::{state, submitted};
+use crate::openapi::shapes::executions::submitted;
+use crate::openapi::shapes::filter::{Condition, Values, conditions};
 use crate::openapi::shapes::{failure, outcome};
+use crate::routes::BATCH_MAX;
 use crate::wire::problem::Code;
-use selvedge_core::name::{LABEL_LIMIT, TAG_VALUE_LIMIT};
 use selvedge_core::submission::TAGS_LIMIT;
 use serde_json::json;
 
 const TAG: &str = "Executions";
-/// The maximum number of submissions in one batch.
-const BATCH_MAX: usize = 1000;
 /// The problems of submissions that refer to limits.
 const OF_SUBMISSIONS: [Code; 4] =
     [Code::IdempotencyMismatch, Code::LaneDraining, Code::UnknownBudget, Code::UnknownQuota];
@@ -43,8 +42,8 @@ fn submit_batch() -> Operation {
     let example =
         json!({ "executions": [{ "kind": "greet", "input": "Ada" }, { "kind": "greet", "input": "Bob" }] });
     let result = one_of(vec![answer(submitted()), answer(vec![always("error", shape("Problem"))])]);
-    operation("post", "/v1/executions/batch", "submit_executions", "Submit up to 1000 executions")
-        .about("Each submission succeeds or is refused on its own.")
+    operation("post", "/v1/executions/batch", "submit_executions", "Submit several executions")
+        .about(&format!("At most {BATCH_MAX}. Each submission succeeds or is refused on its own."))
         .repeatable()
         .traced()
         .body(request(vec![always("executions", list_of_at_most(BATCH_MAX, shape("Submission")))]), example)
@@ -57,7 +56,7 @@ fn submit_batch() -> Operation {
 
 fn list_executions() -> Operation {
     let list = operation("get", "/v1/executions", "list_executions", "List executions, newest first")
-        .about("The filters combine: an item matches all of them.");
+        .about("An item matches all filters that are given.");
     filters(list)
         .joined_query(
             "include",
@@ -68,30 +67,15 @@ fn list_executions() -> Operation {
         .answers_page(shape("Execution"))
 }
 
-/// Adds the filters of lists of executions.
+/// Adds the conditions of the filter as parameters.
 fn filters(operation: Operation) -> Operation {
-    let tag = list_of_at_most(TAGS_LIMIT, tag_filter());
-    operation
-        .query("lane", text(), "The lane.")
-        .query("kind", text(), "The kind.")
-        .joined_query("state", state(), "The states.")
-        .query("outcome", outcome(), "The outcome.")
-        .query("flow", id(), "The flow.")
-        .query("worker", printable(200), "The worker of the current lease.")
-        .query("tag", tag, "A tag, written name:value. May be given several times: all must match.")
-        .query("error", printable(512), "Text in the error; needs submitted_after or ended_after.")
-        .query("submitted_after", time(), "The earliest submission.")
-        .query("submitted_before", time(), "The latest submission.")
-        .query("ended_after", time(), "The earliest end.")
-        .query("ended_before", time(), "The latest end.")
-}
-
-/// A tag as filters write it.
-pub fn tag_filter() -> Schema {
-    let limit = LABEL_LIMIT + 1 + TAG_VALUE_LIMIT;
-    let printable = "[^\\u0000-\\u001f\\u007f-\\u009f]";
-    let pattern = format!("^[^\\u0000-\\u001f\\u007f-\\u009f:]+:{printable}*$");
-    Schema(text().0.with("maxLength", limit as i64).with("pattern", pattern))
+    conditions().into_iter().fold(operation, |operation, Condition { name, schema, about, values }| {
+        match values {
+            Values::One => operation.query(name, schema, about),
+            Values::Joined => operation.joined_query(name, schema, about),
+            Values::Repeated => operation.query(name, list_of_at_most(TAGS_LIMIT, schema), about),
+        }
+    })
 }
 
 fn get() -> Operation {

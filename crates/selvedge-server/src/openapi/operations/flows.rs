@@ -3,8 +3,9 @@
 use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
+use crate::openapi::shapes::filter::tag_filter;
 use crate::openapi::shapes::flows::flow_state;
-use crate::openapi::shapes::submission::graph;
+use crate::openapi::shapes::submission::{graph, retention};
 use crate::wire::problem::Code;
 use selvedge_core::flow::CancelMode;
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ fn submit() -> Operation {
         optional("name", name()),
         optional("tags", tags().about("Given to its members too; a member's own tag wins.")),
         optional("deadline_ms", duration()),
-        optional("retention_ms", duration()),
+        optional("retention_ms", retention()),
         optional("defaults", shape("Defaults").about("The values of fields that nodes leave out.")),
     ];
     fields.extend(graph("FlowNode"));
@@ -71,7 +72,7 @@ fn list_flows() -> Operation {
     operation("get", "/v1/flows", "list_flows", "List flows, newest first")
         .joined_query("state", flow_state(), "The states.")
         .query("name", name(), "The name.")
-        .query("tag", super::executions::tag_filter(), "A tag, written name:value.")
+        .query("tag", tag_filter(), "A tag, written name:value.")
         .query("submitted_after", time(), "The earliest submission.")
         .query("submitted_before", time(), "The latest submission.")
         .paged()

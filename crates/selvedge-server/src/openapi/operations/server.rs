@@ -2,24 +2,26 @@
 
 use crate::openapi::operation::{Operation, operation};
 use crate::openapi::schema::*;
+use selvedge_core::rollup::KEPT_MS;
 
 #[rustfmt::skip]
 pub fn operations() -> Vec<Operation> {
     let page = || vec![("text/html; charset=utf-8", text())];
     let ready = answer(vec![always("status", text()), always("store", text())]);
     let document = map(any());
+    let kept = format!("Minutes are kept for {}. Every server answers the same.", period_text(KEPT_MS));
     let spread = || answer(vec![always("count", total()), nullable("mean", number()), nullable("p50", number()), nullable("p95", number()), nullable("max", number())]);
     let counted = ["submitted", "started", "completed", "failed", "cancelled", "expired", "skipped", "retries"];
     let mut minute = vec![nullable("lane", text()), always("minute_at", time())];
     minute.extend(counted.map(|name| always(name, total())));
     minute.extend([always("queue_ms", spread().about("Times from ready to started.")), always("run_ms", spread().about("Times from started to ended."))]);
     vec![
-        operation("get", "/v1/stats", "list_stats", "List minutes of the last 24 hours by lane").about("Oldest first; the same from every server.").tag("Server")
+        operation("get", "/v1/stats", "list_stats", "List minute rollups by lane, oldest first").about(&kept).tag("Server")
             .query("lane", name(), "Only this lane.").query("from", time(), "The earliest minute.").query("to", time(), "The time before which the last minute begins.")
             .paged().answers_page(answer(minute)),
         operation("get", "/", "get_overview", "Overview for people").tag("Server").answers_as(200, "A page.", page()),
         operation("get", "/healthz", "get_health", "Succeeds while the process responds").tag("Server").answers(200, "It responds.", answer(vec![always("status", text()), always("version", text())])),
-        operation("get", "/readyz", "get_readiness", "Succeeds if the server is ready for requests").tag("Server").answers(200, "It is ready.", ready),
+        operation("get", "/readyz", "get_readiness", "Succeeds if the server is ready for requests").about("Checks that the store accepts writes. Fails while the server shuts down.").tag("Server").answers(200, "It is ready.", ready),
         operation("get", "/metrics", "get_metrics", "Metrics in the Prometheus text format").tag("Server").answers_as(200, "The metrics.", vec![("text/plain; version=0.0.4; charset=utf-8", text())]),
         operation("get", "/openapi.json", "get_openapi", "This document").tag("Server").answers(200, "The document.", document),
         operation("get", "/docs", "get_docs", "The reference for people").tag("Server").answers_as(200, "A page.", page()),

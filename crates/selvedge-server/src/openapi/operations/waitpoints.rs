@@ -5,6 +5,7 @@ use crate::openapi::schema::*;
 use crate::openapi::shapes::executions::duplicate;
 use crate::openapi::shapes::suspension::{effect, waitpoint_state};
 use crate::wire::problem::Code;
+use selvedge_core::signal::SIGNAL_LIMIT;
 use serde_json::json;
 
 const TAG: &str = "Signals and waitpoints";
@@ -23,12 +24,13 @@ pub fn operations() -> Vec<Operation> {
 /// The fields of a signal, which `wire` reads the same everywhere.
 fn signal_fields(has_name: bool) -> Vec<Field> {
     let about = "The name. Default: the only signal that the waitpoint takes.";
+    let payload = format!("Any JSON value of at most {}. Default: null.", size(SIGNAL_LIMIT));
     vec![
         match has_name {
             true => always("name", name()),
             false => optional("name", name().about(about)),
         },
-        sometimes("payload", any().about("Any JSON value of at most 256 KiB. Default: null.")),
+        sometimes("payload", any().about(&payload)),
         optional("idempotency_key", key().about("Default: the header Idempotency-Key.")),
     ]
 }

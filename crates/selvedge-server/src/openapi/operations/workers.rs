@@ -6,6 +6,7 @@ use crate::openapi::shapes::executions::duplicate;
 use crate::wire::problem::Code;
 use selvedge_core::rules::heartbeat::LEASES_MAX;
 use selvedge_core::rules::report::OPS_MAX;
+use selvedge_core::session::LISTED_MS;
 use serde_json::json;
 
 const TAG: &str = "Workers";
@@ -85,7 +86,10 @@ fn remove() -> Operation {
 
 fn list_workers() -> Operation {
     operation("get", "/v1/workers", "list_workers", "List the workers")
-        .about("The live ones and those that ended in the last 15 minutes, ordered by instance.")
+        .about(&format!(
+            "Live workers, and those that ended in the last {}, ordered by instance.",
+            period_text(LISTED_MS)
+        ))
         .paged()
         .answers_page(shape("Worker"))
 }

@@ -1,12 +1,7 @@
 //! Lanes, quotas and budgets: `routes::gates` and the files beside it.
 
-use super::submission::LIMIT_MAX;
 use crate::openapi::schema::*;
-use crate::wire::amounts::DIMENSIONS_MAX;
-use selvedge_core::gate::{BudgetScope, LaneState, OnHard};
-
-/// The maximum weight of a lane.
-const WEIGHT_MAX: i64 = 1_000_000;
+use selvedge_core::gate::{BudgetScope, DIMENSIONS_MAX, LIMIT_MAX, LaneState, OnHard, WEIGHT_MAX};
 
 pub fn shapes() -> Vec<(&'static str, Schema)> {
     vec![
@@ -25,12 +20,12 @@ pub fn shapes() -> Vec<(&'static str, Schema)> {
 
 /// The limits on starts; in a patch the fields of a rate may be given alone.
 fn start_limits(is_patch: bool) -> Vec<Field> {
-    let (count, window) = (integer_within(0, LIMIT_MAX), period());
+    let (count, window) = (integer_within(0, LIMIT_MAX.into()), period());
     let rate = match is_patch {
         true => request(vec![optional("count", count), optional("window_ms", window)]),
         false => request(vec![always("count", count), always("window_ms", window)]),
     };
-    let concurrency = integer_within(0, LIMIT_MAX).about("The maximum number of active executions.");
+    let concurrency = integer_within(0, LIMIT_MAX.into()).about("The maximum number of active executions.");
     vec![
         optional("concurrency", concurrency),
         optional("rate", rate.about("The maximum number of starts in a sliding window.")),
@@ -42,7 +37,7 @@ fn lane_config(is_patch: bool) -> Vec<Field> {
     let weight = "The share of the lane in claims from several lanes. Default: 1.";
     let mut fields = vec![optional("state", state.about("Default: active."))];
     fields.extend(start_limits(is_patch));
-    fields.push(optional("weight", integer_within(1, WEIGHT_MAX).about(weight)));
+    fields.push(optional("weight", integer_within(1, WEIGHT_MAX.into()).about(weight)));
     fields
 }
 

@@ -1,15 +1,16 @@
 //! Submissions: `wire::submission`, `wire::draws` and `wire::graph`.
 
 use crate::openapi::schema::*;
-use selvedge_core::FailureClass;
+use selvedge_core::gate::LIMIT_MAX;
 use selvedge_core::join::{EdgeCondition, OnSatisfied};
+use selvedge_core::json::DEPTH_MAX;
 use selvedge_core::plan::{EDGES_LIMIT, NODES_LIMIT};
 use selvedge_core::policy::{DEFAULT_IDEMPOTENCY_WINDOW_MS, DEFAULT_RETENTION_MS};
-use selvedge_core::submission::{CAPABILITIES_LIMIT, PRIORITIES, REQUIRED_GATES_LIMIT};
+use selvedge_core::submission::{
+    CAPABILITIES_LIMIT, MULTIPLIERS, PAYLOAD_LIMIT, PRIORITIES, REQUIRED_GATES_LIMIT,
+};
+use selvedge_core::{Backoff, FailureClass, Retry};
 use serde_json::json;
-
-/// The maximum of limits on concurrency and rates.
-pub const LIMIT_MAX: i64 = 1_000_000_000;
 
 pub fn shapes() -> Vec<(&'static str, Schema)> {
     let node_name = || vec![always("name", name().about("The name, unique in the flow."))];
@@ -31,9 +32,10 @@ pub fn shapes() -> Vec<(&'static str, Schema)> {
 #[rustfmt::skip]
 fn submission(has_kind: bool) -> Vec<Field> {
     let kind = name().about("The name of the handler that runs the execution.");
+    let input = format!("Any JSON value of at most {}, nested at most {DEPTH_MAX} deep. Default: null.", size(PAYLOAD_LIMIT));
     vec![
         if has_kind { always("kind", kind) } else { optional("kind", kind) },
-        sometimes("input", any().about("Any JSON value of at most 1 MiB, nested at most 128 deep. Default: null.")),
+        sometimes("input", any().about(&input)),
         optional("lane", name().default(json!("default")).about("The lane in which it waits.")),
         optional("id", id().about("An id of the caller's choice, which makes the submission safe to repeat.")),
         optional("idempotency_key", key().about("Submitting again with this key returns the existing execution.")),
@@ -50,7 +52,7 @@ fn submission(has_kind: bool) -> Vec<Field> {
         optional("retry", shape("Retry").about("The retries after failures and interruptions.")),
         optional("attempt_timeout_ms", period().about("The longest time of one attempt. Default: no limit.")),
         optional("deadline_ms", duration().about("The execution expires unless it ends within this time.")),
-        optional("retention_ms", duration().default(json!(DEFAULT_RETENTION_MS)).about("The time for which it is kept after its end.")),
+        optional("retention_ms", retention()),
         optional("budgets", list_of_at_most(REQUIRED_GATES_LIMIT, budget()).about("The budgets that it draws on: names, or objects with what it reserves.")),
         optional("quotas", list_of_at_most(REQUIRED_GATES_LIMIT, name()).about("The quotas that limit it.")),
         optional("concurrency", concurrency().about("At most this many executions with the same key are active.")),
@@ -62,6 +64,14 @@ fn defaults() -> Vec<Field> {
     submission(false)
 }
 
+/// The retention of an execution or flow. Its default depends on the namespace.
+pub fn retention() -> Schema {
+    let default = period_text(DEFAULT_RETENTION_MS);
+    duration().about(&format!(
+        "The time for which it is kept after its end. Default: that of the namespace, or {default}."
+    ))
+}
+
 pub fn priority() -> Schema {
     integer_within((*PRIORITIES.start()).into(), (*PRIORITIES.end()).into())
 }
@@ -71,7 +81,7 @@ fn budget() -> Schema {
 }
 
 fn concurrency() -> Schema {
-    request(vec![always("key", key()), always("limit", integer_within(1, LIMIT_MAX))])
+    request(vec![always("key", key()), always("limit", integer_within(1, LIMIT_MAX.into()))])
 }
 
 fn debounce() -> Schema {
@@ -88,26 +98,32 @@ fn debounce() -> Schema {
 fn retry() -> Schema {
     let classes = word(FailureClass::ALL.map(FailureClass::as_str));
     let interruptions = "The maximum number of retries after interruptions. 0: at most one attempt.";
+    let default = Retry::default();
+    let retried = default.retry_on.iter().map(|class| class.as_str()).collect::<Vec<_>>();
     request(vec![
         optional(
             "max_retries",
-            count().default(json!(3)).about("The maximum number of retries after failures."),
+            count()
+                .default(json!(default.max_retries))
+                .about("The maximum number of retries after failures."),
         ),
-        optional("max_interruptions", count().default(json!(100)).about(interruptions)),
-        optional("retry_on", list(classes).default(json!(["transient", "infrastructure", "timeout"]))),
+        optional("max_interruptions", count().default(json!(default.max_interruptions)).about(interruptions)),
+        optional("retry_on", list(classes).default(json!(retried))),
         optional("backoff", shape("Backoff")),
     ])
 }
 
 fn backoff() -> Schema {
     let fixed = request(vec![always("type", only("fixed")), always("delay_ms", duration())]);
-    let multiplier = Schema(number().0.with("minimum", 1).with("maximum", 1000));
+    let default = json!(Backoff::default());
+    let (least, most) = (*MULTIPLIERS.start() as i64, *MULTIPLIERS.end() as i64);
+    let multiplier = Schema(number().0.with("minimum", least).with("maximum", most));
     let exponential = request(vec![
         always("type", only("exponential")),
-        optional("initial_ms", duration().default(json!(1000))),
-        optional("multiplier", multiplier.default(json!(2))),
-        optional("max_ms", duration().default(json!(60_000))),
-        optional("jitter", flag().default(json!(true))),
+        optional("initial_ms", duration().default(default["initial_ms"].clone())),
+        optional("multiplier", multiplier.default(default["multiplier"].clone())),
+        optional("max_ms", duration().default(default["max_ms"].clone())),
+        optional("jitter", flag().default(default["jitter"].clone())),
     ]);
     one_of(vec![fixed, exponential])
 }
