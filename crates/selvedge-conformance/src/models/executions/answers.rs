@@ -37,8 +37,32 @@ impl Reference {
             self.bind_key(first, content);
             return answer;
         }
+        if let Some(answer) = self.debounce(content) {
+            return answer;
+        }
         self.create(id, content);
         Answer::Submitted { id, duplicate: false }
+    }
+
+    /// Restarts the delay of the execution that waits for quiet with the key of a submission, if there is one.
+    fn debounce(&mut self, content: &Content) -> Option<Answer> {
+        let (key, delay, _) = content.debounce?;
+        let now = self.now;
+        let first = self.executions.get_mut(self.debounced.get(&key)?)?;
+        if first.epoch > 0 || !matches!(first.state, ModelState::Delayed(_)) {
+            return None;
+        }
+        if first.content.second_lane != content.second_lane {
+            return Some(Answer::Refused("idempotency_mismatch"));
+        }
+        let limit =
+            first.content.debounce.and_then(|(_, _, max)| max).map(|max| first.submitted_at + ms(max));
+        let quiet_at = now + ms(delay);
+        first.state = ModelState::Delayed(limit.map_or(quiet_at, |limit| quiet_at.min(limit)));
+        first.version += 1;
+        let id = first.id;
+        self.bind_key(id, content);
+        Some(Answer::Submitted { id, duplicate: true })
     }
 
     /// Binds the idempotency key of a submission to the execution that the reply names.
@@ -53,7 +77,11 @@ impl Reference {
         if let Some(key) = content.unique {
             self.unique.insert(key, id);
         }
-        let delay = content.delay_ms.filter(|delay| *delay > 0);
+        if let Some((key, ..)) = content.debounce {
+            self.debounced.insert(key, id);
+        }
+        let debounced = content.debounce.map(|(_, delay, _)| delay);
+        let delay = content.delay_ms.or(debounced).filter(|delay| *delay > 0);
         let known = ModelExecution {
             id,
             content: content.clone(),

@@ -139,6 +139,8 @@ pub struct Content {
     pub priority: i16,
     pub idempotency: Option<(u8, i64)>,
     pub unique: Option<u8>,
+    /// The key, the delay and the maximum of a debounce.
+    pub debounce: Option<(u8, i64, Option<i64>)>,
     pub delay_ms: Option<i64>,
     pub max_retries: u32,
     pub max_interruptions: u32,
@@ -245,15 +247,18 @@ fn content(manual: bool) -> impl Strategy<Value = Content> {
     let ms = move || duration(manual);
     let sorting = (any::<bool>(), -1_i16..=1);
     let keys = (weighted(0.3, (0..3_u8, ms())), weighted(0.2, 0..2_u8));
+    let debounce = (0..2_u8, positive(manual), weighted(0.5, positive(manual)));
+    let delays = (weighted(0.3, ms()), weighted(0.2, debounce));
     let retries = (0..3_u32, 0..4_u32, any::<bool>(), ms());
     let limits = (weighted(0.3, positive(manual)), weighted(0.2, ms()), weighted(0.2, ms()), ms());
-    (sorting, keys, weighted(0.3, ms()), retries, limits).prop_map(
-        |((second_lane, priority), (idempotency, unique), delay_ms, retries, limits)| Content {
+    (sorting, keys, delays, retries, limits).prop_map(
+        |((second_lane, priority), (idempotency, unique), (delay_ms, debounce), retries, limits)| Content {
             second_lane,
             priority,
             idempotency,
-            unique,
-            delay_ms,
+            unique: unique.filter(|_| debounce.is_none()),
+            debounce: debounce.map(|(key, delay, max)| (key, delay, max.map(|max| max.max(delay)))),
+            delay_ms: delay_ms.filter(|_| debounce.is_none()),
             max_retries: retries.0,
             max_interruptions: retries.1,
             retry_permanent: retries.2,

@@ -15,7 +15,7 @@ use selvedge_core::rules::suspend::Suspend;
 use selvedge_core::rules::timer::{FireTimer, TimerReply};
 use selvedge_core::rules::waitpoint::{Reissue, RotateTokenKeys, WaitpointDraft};
 use selvedge_core::rules::worker::{Drain, PutBack};
-use selvedge_core::submission::When;
+use selvedge_core::submission::{Debounce, When};
 use selvedge_core::suspension::{Condition, WaitDraft};
 use selvedge_core::{Backoff, Draft, FailureClass, Name, Policy, Refusal, Retry, WaitpointId};
 use std::collections::BTreeMap;
@@ -137,6 +137,11 @@ pub fn draft(id: Option<Uuid>, content: &Content) -> Draft {
         idempotency_key: content.idempotency.map(|(key, _)| word(key)),
         idempotency_window_ms: content.idempotency.map(|(_, window)| window),
         unique_while_active: content.unique.map(word),
+        debounce: content.debounce.map(|(key, delay_ms, max_ms)| Debounce {
+            key: word(key),
+            delay_ms,
+            max_ms,
+        }),
         delay: content.delay_ms.map(When::AfterMs),
         policy: Policy {
             retry: Retry {

@@ -81,6 +81,7 @@ pub struct Reference {
     pub executions: HashMap<ExecutionId, ModelExecution>,
     pub idempotency: HashMap<u8, (ExecutionId, Content, i64)>,
     pub unique: HashMap<u8, ExecutionId>,
+    pub debounced: HashMap<u8, ExecutionId>,
     pub sessions: BTreeMap<usize, ModelSession>,
     pub keys: Vec<ModelKey>,
 }
@@ -321,5 +322,6 @@ impl Reference {
         self.executions.remove(&id);
         self.idempotency.retain(|_, (of, _, _)| *of != id);
         self.unique.retain(|_, of| *of != id);
+        self.debounced.retain(|_, of| *of != id);
     }
 }
