@@ -7,7 +7,9 @@ use crate::failure::Failure;
 use crate::size;
 use clap::Args;
 use selvedge::{Intervals, Options, PostgresSettings};
-use selvedge_server::{AddressBlock, AdminKey, AuthOptions, ConnectionLimits, HttpMetrics, Tls, TlsFiles};
+use selvedge_server::{
+    AddressBlock, AdminKey, AuthOptions, ConnectionLimits, Draining, HttpMetrics, Tls, TlsFiles,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -319,6 +321,7 @@ impl Settings {
             tls_reload: self.tls.tls_reload,
             auth: AuthOptions::default(),
             metrics: HttpMetrics::default(),
+            draining: Draining::default(),
         })
     }
 }

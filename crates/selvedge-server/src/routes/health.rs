@@ -22,7 +22,7 @@ pub async fn healthz() -> Response {
 
 /// `GET /readyz`: succeeds if the store accepts writes and the server is not shutting down.
 pub async fn readyz(State(state): State<AppState>) -> HandlerResult {
-    if state.shutdown.is_shutting_down() {
+    if state.draining.has_begun() {
         return Err(selvedge_engine::Error::Closed.into());
     }
     let store = state.engine.store_name();
