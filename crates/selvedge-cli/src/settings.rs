@@ -16,6 +16,9 @@ use std::time::Duration;
 /// The interval at which waiting claims poll the store if there are no notifications from other servers.
 const POLL_WITHOUT_NOTIFICATIONS: Duration = Duration::from_millis(500);
 
+/// The largest limit of a head: the size of the buffer in which the HTTP library parses it.
+const HEAD_BYTES_MAX: u64 = 400 << 10;
+
 /// The keys of callers.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Keys")]
@@ -89,9 +92,9 @@ pub struct LimitArguments {
     #[arg(long, env = "SELVEDGE_HEAD_TIME", value_name = "DURATION", default_value = "60s",
           value_parser = duration::between("100ms", "1d"))]
     head_time: Duration,
-    /// Allow a head of a request of this size
+    /// Allow a head of a request of this size, at most 400KiB
     #[arg(long, env = "SELVEDGE_HEAD_BYTES", value_name = "SIZE", default_value = "64KiB",
-          value_parser = size::between(8192, 16 << 20))]
+          value_parser = size::between(8192, HEAD_BYTES_MAX))]
     head_bytes: u64,
     /// Allow this time between two parts of a body
     #[arg(long, env = "SELVEDGE_BODY_PART_TIME", value_name = "DURATION", default_value = "10s",
@@ -344,6 +347,14 @@ mod tests {
         assert_eq!(format!("{:?}", settings.postgres()), format!("{:?}", PostgresSettings::default()));
         let server = settings.server().expect("there are no files to read");
         assert_eq!(format!("{server:?}"), format!("{:?}", selvedge_server::Options::default()));
+    }
+
+    #[test]
+    fn the_head_of_a_request_fits_into_the_buffer_of_the_library() {
+        assert!(Command::try_parse_from(["serve", "--head-bytes", "400KiB"]).is_ok());
+        let refused = Command::try_parse_from(["serve", "--head-bytes", "401KiB"]).err();
+        let refused = refused.map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains("between 8KiB and 400KiB"), "{refused}");
     }
 
     #[test]
