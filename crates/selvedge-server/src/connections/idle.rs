@@ -109,31 +109,32 @@ mod tests {
     use super::*;
     use tokio::time::timeout;
 
-    const LIMIT: Duration = Duration::from_secs(60);
+    const LIMIT: Duration = Duration::from_millis(20);
+    /// The times of ends are kept in milliseconds.
+    const RESOLUTION: Duration = Duration::from_millis(1);
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_connection_is_idle_after_the_limit_without_a_request() {
         let activity = Activity::new();
         let begun = Instant::now();
         activity.idle(LIMIT).await;
-        assert_eq!(begun.elapsed(), LIMIT);
+        assert!(begun.elapsed() >= LIMIT);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_request_in_progress_keeps_a_connection_open_and_its_end_begins_the_limit() {
         let activity = Activity::new();
         let (first, second) = (activity.begin(), activity.begin());
-        assert!(timeout(LIMIT * 10, activity.idle(LIMIT)).await.is_err());
+        assert!(timeout(LIMIT * 3, activity.idle(LIMIT)).await.is_err());
         drop(first);
-        assert!(timeout(LIMIT * 10, activity.idle(LIMIT)).await.is_err());
+        assert!(timeout(LIMIT * 3, activity.idle(LIMIT)).await.is_err());
         let waiting = tokio::spawn({
             let activity = activity.clone();
             async move { activity.idle(LIMIT).await }
         });
-        sleep(LIMIT / 2).await;
         let ended = Instant::now();
         drop(second);
         waiting.await.expect("the task does not panic");
-        assert_eq!(ended.elapsed(), LIMIT);
+        assert!(ended.elapsed() + RESOLUTION >= LIMIT);
     }
 }
