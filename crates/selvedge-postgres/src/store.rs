@@ -150,7 +150,7 @@ impl Store for PostgresStore {
         self.read_members(page).await
     }
 
-    async fn due_flows_in(
+    async fn due_flows(
         &self,
         scope: &ReconcilerScope,
         kind: FlowDue,
@@ -160,7 +160,7 @@ impl Store for PostgresStore {
         self.find_due_flows(scope, kind, after, limit).await
     }
 
-    async fn outbox_in(
+    async fn outbox(
         &self,
         scope: &ReconcilerScope,
         kind: OutboxKind,
@@ -242,7 +242,7 @@ impl Store for PostgresStore {
         self.find_gates(namespace, kind, after, limit).await
     }
 
-    async fn due_gates_in(
+    async fn due_gates(
         &self,
         scope: &ReconcilerScope,
         after: Option<(Timestamp, GateId)>,
@@ -275,7 +275,7 @@ impl Store for PostgresStore {
         self.read_glance().await
     }
 
-    async fn due_in(
+    async fn due(
         &self,
         scope: &ReconcilerScope,
         kind: DueKind,
@@ -285,7 +285,7 @@ impl Store for PostgresStore {
         self.find_due(scope, kind, after, limit).await
     }
 
-    async fn expired_leases_in(
+    async fn expired_leases(
         &self,
         scope: &ReconcilerScope,
         after: Option<ExecutionId>,
