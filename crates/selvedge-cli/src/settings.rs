@@ -2,6 +2,7 @@
 //! variable and its default. The settings file and `--print-config` (`config`) take their names from here.
 
 use crate::admin_key;
+use crate::defaults::DefaultArguments;
 use crate::duration;
 use crate::failure::Failure;
 use crate::size;
@@ -270,6 +271,8 @@ pub struct Settings {
     #[command(flatten)]
     background: BackgroundArguments,
     #[command(flatten)]
+    defaults: DefaultArguments,
+    #[command(flatten)]
     postgres: PostgresArguments,
 }
 
@@ -296,7 +299,7 @@ impl Settings {
 
     /// Returns the options of the engine, without the secret and the namespace of the reconcilers.
     pub fn engine(&self) -> Options {
-        self.background.options(self.limits.grace)
+        Options { defaults: self.defaults.defaults(), ..self.background.options(self.limits.grace) }
     }
 
     /// Returns the settings of a Postgres store.
@@ -333,6 +336,7 @@ impl Settings {
 mod tests {
     use super::*;
     use clap::Parser;
+    use selvedge::core::Backoff;
 
     #[derive(Parser)]
     struct Command {
@@ -355,6 +359,19 @@ mod tests {
         let refused = Command::try_parse_from(["serve", "--head-bytes", "401KiB"]).err();
         let refused = refused.map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("between 8KiB and 400KiB"), "{refused}");
+    }
+
+    #[test]
+    fn defaults_of_executions_are_settings() {
+        let arguments = "serve --retention 1d --max-retries 5 --backoff-max 10s --idempotency-window 1h \
+                         --suspension-timeout 2d --lease-ttl 5s";
+        let defaults = Command::parse_from(arguments.split_whitespace()).settings.engine().defaults;
+        let retry = defaults.retry.expect("the retry is another one");
+        assert_eq!((retry.max_retries, retry.max_interruptions), (5, 100));
+        assert!(matches!(retry.backoff, Backoff::Exponential { initial_ms: 1000, max_ms: 10_000, .. }));
+        let hour = 3_600_000;
+        assert_eq!((defaults.retention_ms, defaults.idempotency_window_ms), (24 * hour, Some(hour)));
+        assert_eq!((defaults.suspension_timeout_ms, defaults.lease_ttl_ms), (Some(48 * hour), 5000));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod adoption;
 mod commit;
 mod conformance;
+mod defaults;
 mod error;
 mod metrics;
 mod namespace;
@@ -18,6 +19,7 @@ mod registry;
 mod sync;
 mod traces;
 
+pub use defaults::ServerDefaults;
 pub use error::Error;
 pub use metrics::{
     Distribution, Family, FamilyKind, Histogram, NAMED_MAX, OTHER, Sample, SampleValue, Slots,
@@ -71,6 +73,8 @@ pub struct Options {
     /// Runs the follow-up work of a commit right after it. Default: true. Switched off only by tests that prove that
     /// the reconcilers find that work too.
     pub dispatch: bool,
+    /// The values that apply where neither a caller nor its namespace gives one.
+    pub defaults: ServerDefaults,
     /// The root secret from which the keys of waitpoint tokens are derived. Default: a secret that is generated once
     /// and kept in the store.
     pub secret: Option<Secret>,
@@ -91,6 +95,7 @@ impl Default for Options {
             notifications: true,
             log_window: Duration::from_secs(7 * 24 * 3600),
             dispatch: true,
+            defaults: ServerDefaults::default(),
             secret: None,
             spans: None,
         }
@@ -201,6 +206,11 @@ impl Engine {
     /// The store, for benchmarks and checks.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
+    }
+
+    /// Returns the defaults that apply where neither a caller nor its namespace gives a value.
+    pub fn defaults(&self) -> &ServerDefaults {
+        &self.inner.options.defaults
     }
 
     /// Returns the number of batches committed so far and the number of claims that wait now.

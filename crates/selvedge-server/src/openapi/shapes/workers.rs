@@ -30,7 +30,12 @@ fn claim_request() -> Schema {
         optional("capabilities", list_of_at_most(CAPABILITIES_LIMIT, label())),
         always("max", integer_within(1, CLAIM_MAX.into()).about("The maximum number of executions.")),
         optional("wait_ms", wait().about("The longest wait for work.")),
-        optional("lease_ttl_ms", integer_within(TTL_MIN_MS, TTL_MAX_MS).default(json!(30_000))),
+        optional(
+            "lease_ttl_ms",
+            integer_within(TTL_MIN_MS, TTL_MAX_MS)
+                .default(json!(30_000))
+                .about("The time to live of the leases. A server may have another default."),
+        ),
         optional("incarnation", name().about(incarnation)),
     ])
 }
