@@ -9,6 +9,7 @@
 mod adoption;
 mod commit;
 mod conformance;
+mod coverage;
 mod defaults;
 mod error;
 mod metrics;
@@ -38,6 +39,7 @@ pub use selvedge_store::ReconcilerScope;
 pub use traces::{Span, SpanSink};
 
 use commit::{CommitSinks, Committer, EngineHost, WaitingClaims, dispatcher};
+use coverage::Coverage;
 use metrics::{FlushTask, GaugeReader, Metrics};
 use notify::{HeartbeatThrottle, NotificationTasks, Tail, TailTask, Waiters};
 use reconcilers::Supervisor;
@@ -122,6 +124,7 @@ struct Inner {
     gauges: GaugeReader,
     flush_task: FlushTask,
     notification_tasks: NotificationTasks,
+    coverage: Coverage,
     secret: Arc<Secret>,
     options: Options,
 }
@@ -160,6 +163,7 @@ impl Engine {
             notification_receiver,
             &options,
         );
+        let coverage = Coverage::start(store.clone(), &options);
         let flush_task = FlushTask::start(Arc::downgrade(&metrics), store.clone());
         let inner = Inner {
             store,
@@ -175,6 +179,7 @@ impl Engine {
             flush_task,
             metrics,
             notification_tasks,
+            coverage,
             secret,
             options,
         };
@@ -211,6 +216,12 @@ impl Engine {
     /// Returns the defaults that apply where neither a caller nor its namespace gives a value.
     pub fn defaults(&self) -> &ServerDefaults {
         &self.inner.options.defaults
+    }
+
+    /// Returns the names of namespaces whose background work no server does, because the reconcilers of each are restricted
+    /// to another namespace or to a tag. Reads them at most once in 5 s.
+    pub async fn uncovered_namespaces(&self) -> Result<Arc<Vec<Name>>, Error> {
+        Ok(self.inner.coverage.uncovered(&*self.inner.store).await?)
     }
 
     /// Returns the number of batches committed so far and the number of claims that wait now.
@@ -259,6 +270,7 @@ impl Engine {
         let now = tokio::time::Instant::now();
         let aborted = self.inner.supervisor.shutdown(now + grace / 2).await;
         self.inner.notification_tasks.stop();
+        self.inner.coverage.stop();
         self.inner.tail_task.stop();
         // Bounded: a store that does not answer must not block the shutdown.
         let _ = tokio::time::timeout_at(now + grace, self.inner.committer.close()).await;

@@ -14,6 +14,7 @@
 mod api_keys;
 mod bounds;
 mod connection;
+mod coverage;
 mod gates;
 mod load;
 mod log;
@@ -54,6 +55,7 @@ pub struct PostgresStore {
     /// Connections for the engine itself: reconcilers, notifications, and the names of namespaces and classes. They are
     /// separate so that no number of slow reads delays them.
     background: Connections,
+    endpoint: Endpoint,
     settings: Settings,
     /// A random name of this server, by which it ignores its own notifications.
     server: String,
@@ -92,6 +94,7 @@ impl PostgresStore {
             background,
             listener: Mutex::new(Listener::new(&endpoint, &settings, &server)),
             server,
+            endpoint,
             settings,
             writers_key,
             log,

@@ -337,6 +337,14 @@ impl Store for PostgresStore {
         Ok(rows.first().map(|row| (row.get(0), row.get(1))))
     }
 
+    async fn announce_coverage(&self, namespace: Option<NamespaceId>) {
+        self.hold_coverage(namespace).await
+    }
+
+    async fn coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
+        self.list_coverage().await
+    }
+
     async fn ping(&self) -> Result<(), Error> {
         // A row lock is a write: it is refused where writes are, and its commit waits for the disk. It leaves no dead row.
         self.query("select 1 from schema_version for update skip locked", &[]).await.map(|_| ())

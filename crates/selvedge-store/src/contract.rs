@@ -22,6 +22,7 @@ use selvedge_core::{
     Class, ClassId, Demand, DueKind, Execution, ExecutionId, Flow, FlowId, Name, NamespaceId, Needs, Rows,
     Session, SessionId, Signal, Timestamp, Waitpoint, WaitpointId,
 };
+use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
@@ -310,6 +311,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns totals for benchmarks, (commits, bytes of write-ahead log), if the store counts them.
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error>;
+    /// Announces to the other servers of the store that the reconcilers of this one handle every execution of a namespace, or
+    /// of all namespaces if none is given. The announcement lasts while the call is polled, which never returns, and ends at
+    /// the latest some time after a crash. Best effort: it is repeated while the store is unavailable. Default: announces
+    /// nothing, because no other server uses the store.
+    async fn announce_coverage(&self, _namespace: Option<NamespaceId>) {
+        pending().await
+    }
+    /// Returns the announcements of all servers. Default: none.
+    async fn coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
+        Ok(Vec::new())
+    }
     /// Checks that the store accepts writes, by a small write that changes no value.
     async fn ping(&self) -> Result<(), Error>;
     /// Releases connections, threads and files. Transactions under way finish; later calls may fail. May be called twice.

@@ -77,6 +77,8 @@ pub struct Gauges {
     pub budgets: Vec<BudgetUse>,
     /// The number of namespaces that were not read.
     pub unmeasured: usize,
+    /// The namespaces whose background work no server does.
+    pub uncovered: Arc<Vec<Name>>,
 }
 
 /// Reads gauges and keeps them for a while.
@@ -138,6 +140,7 @@ async fn read(engine: &Inner) -> Result<Gauges, Error> {
     let mut gauges =
         Gauges { unmeasured: namespaces.len().saturating_sub(NAMESPACES_MAX), ..Gauges::default() };
     namespaces.truncate(NAMESPACES_MAX);
+    gauges.uncovered = engine.coverage.uncovered(store).await?;
     gauges.flows = FlowState::ALL.map(|state| (state, 0)).to_vec();
     for (id, name) in namespaces {
         read_depths(engine, id, &name, &mut gauges).await?;

@@ -400,6 +400,16 @@ pub trait StoreWrapper: Send + Sync + 'static {
         self.inner().next_notification().await
     }
 
+    /// See [`Store::announce_coverage`].
+    async fn announce_coverage(&self, namespace: Option<NamespaceId>) {
+        self.inner().announce_coverage(namespace).await
+    }
+
+    /// See [`Store::coverage`].
+    async fn coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
+        self.inner().coverage().await
+    }
+
     /// See [`Store::figures`].
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
         self.inner().figures().await

@@ -345,6 +345,14 @@ impl<T: StoreWrapper> Store for T {
         StoreWrapper::next_notification(self).await
     }
 
+    async fn announce_coverage(&self, namespace: Option<NamespaceId>) {
+        StoreWrapper::announce_coverage(self, namespace).await
+    }
+
+    async fn coverage(&self) -> Result<Vec<Option<NamespaceId>>, Error> {
+        observed(self, "coverage", StoreWrapper::coverage(self)).await
+    }
+
     async fn figures(&self) -> Result<Option<(i64, i64)>, Error> {
         observed(self, "figures", StoreWrapper::figures(self)).await
     }

@@ -6,7 +6,7 @@ use crate::openapi::schema::*;
 #[rustfmt::skip]
 pub fn operations() -> Vec<Operation> {
     let page = || vec![("text/html; charset=utf-8", text())];
-    let ready = answer(vec![always("status", text()), always("store", text())]);
+    let ready = answer(vec![always("status", text()), always("store", text()), nullable("uncovered_namespaces", total().about("The number of namespaces whose background work no server does; null if it cannot be read."))]);
     let document = map(any());
     let spread = || answer(vec![always("count", total()), nullable("mean", number()), nullable("p50", number()), nullable("p95", number()), nullable("max", number())]);
     let counted = ["submitted", "started", "completed", "failed", "cancelled", "expired", "skipped", "retries"];
