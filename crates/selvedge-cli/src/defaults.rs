@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The defaults of executions.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "ServerDefaults of executions")]
+#[command(next_help_heading = "Defaults of executions")]
 pub struct DefaultArguments {
     /// Keep an execution for this time after its end, unless its submission or its namespace says otherwise
     #[arg(long, env = "SELVEDGE_RETENTION", value_name = "DURATION", default_value = "7d",

@@ -1,4 +1,4 @@
-//! ServerDefaults of a server: the values that apply where neither a caller nor its namespace gives one.
+//! Defaults of a server: the values that apply where neither a caller nor its namespace gives one.
 //!
 //! They are not part of the content of a submission, so a repeated submission is the same after they were changed.
 
