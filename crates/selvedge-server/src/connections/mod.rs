@@ -26,6 +26,7 @@ use hyper_util::service::TowerToHyperService;
 use idle::{Activity, Tracked};
 use std::convert::Infallible;
 use std::fs::File;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -70,6 +71,8 @@ impl Default for ConnectionLimits {
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The shortest and the longest pause before the rest of a preface that has arrived in part is looked for.
 const PREFACE_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+/// The time that a shutdown leaves to connections whose first bytes are on their way.
+const FIRST_BYTES: Duration = Duration::from_millis(100);
 /// The time between two lines in the log about refused connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// The pause after an error of the listener that is not about one connection.
@@ -135,15 +138,27 @@ impl Connection {
         match tls {
             None => {
                 let spoken = timeout(self.limits.head_time, speaks_http2(&stream));
-                let Some(Ok(Ok(is_http2))) = self.shutdown.race(spoken).await else { return };
+                let Some(Ok(Ok(is_http2))) = self.unless_shut_down(spoken).await else { return };
                 self.serve_requests(stream, peer, is_http2).await;
             }
             Some(tls) => {
                 let shaken = timeout(self.limits.handshake_time, shake_hands(stream, &tls));
-                let Some(Ok(Some(stream))) = self.shutdown.race(shaken).await else { return };
+                let Some(Ok(Some(stream))) = self.unless_shut_down(shaken).await else { return };
                 let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
                 self.serve_requests(stream, peer, is_http2).await;
             }
+        }
+    }
+
+    /// Runs `call` to its end, or returns none and drops it soon after the shutdown has begun.
+    async fn unless_shut_down<T>(&self, call: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            output = call => Some(output),
+            () = async {
+                self.shutdown.begun().await;
+                tokio::time::sleep(FIRST_BYTES).await;
+            } => None,
         }
     }
 
